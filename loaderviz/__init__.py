@@ -1,0 +1,46 @@
+"""See what a PyTorch DataLoader does: record it, and look at every worker on a timeline.
+
+>>> import loaderviz
+>>> with loaderviz.record(loader) as rec:
+...     for batch in loader:
+...         train_step(batch)
+>>> loaderviz.timeline(rec.trace)
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from loaderviz.errors import LoaderVizError as LoaderVizError
+    from loaderviz.figures import timeline as timeline
+    from loaderviz.recorder import record as record
+    from loaderviz.timings import plot_timings as plot_timings
+    from loaderviz.trace import Trace as Trace
+    from loaderviz.trace import load as load
+    from loaderviz.widgets import explore as explore
+
+__version__ = "0.1.0"
+
+# Each name is imported when it is first used: `import loaderviz` stays as light as `import torch`.
+_HOMES = {
+    "LoaderVizError": "loaderviz.errors",
+    "Trace": "loaderviz.trace",
+    "explore": "loaderviz.widgets",
+    "load": "loaderviz.trace",
+    "plot_timings": "loaderviz.timings",
+    "record": "loaderviz.recorder",
+    "timeline": "loaderviz.figures",
+}
+__all__ = [*_HOMES]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'loaderviz' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -1,0 +1,86 @@
+"""What this machine allows this process: the CPUs it may use, and the versions in use."""
+
+import os
+import platform
+import sys
+from pathlib import Path
+
+import psutil
+import torch
+
+if sys.platform != "win32":
+    import resource
+
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+def cpu_allowance() -> float:
+    """CPUs that this process may keep busy: the affinity mask, cut by a container's CPU quota.
+
+    ``os.cpu_count()`` counts the CPUs of the machine, which in a container or under ``taskset`` is
+    more than a loader can use. The quota is that of cgroup v2 (``cpu.max``) or v1
+    (``cpu.cfs_quota_us``), which may be a fraction of a CPU.
+    """
+    if hasattr(os, "sched_getaffinity"):
+        allowed = float(len(os.sched_getaffinity(0)))
+    else:
+        allowed = float(os.cpu_count() or 1)
+    return min(allowed, _cgroup_quota())
+
+
+def _cgroup_quota() -> float:
+    quotas = [float("inf")]
+    for folder in _cgroup_folders():
+        try:
+            quota, period = (folder / "cpu.max").read_text().split()[:2]
+        except (OSError, ValueError):
+            continue
+        if quota != "max":
+            quotas.append(int(quota) / int(period))
+    try:
+        quota_us = int((_CGROUP / "cpu/cpu.cfs_quota_us").read_text())
+        period_us = int((_CGROUP / "cpu/cpu.cfs_period_us").read_text())
+    except (OSError, ValueError):
+        quota_us = period_us = -1
+    if quota_us > 0 and period_us > 0:
+        quotas.append(quota_us / period_us)
+    return min(quotas)
+
+
+def _cgroup_folders() -> list[Path]:
+    """This process's cgroup v2 folder and all above it: the tightest quota on the way up holds."""
+    try:
+        line = next(
+            line for line in Path("/proc/self/cgroup").read_text().splitlines() if "::" in line
+        )
+    except (OSError, StopIteration):
+        return [_CGROUP]
+    own = _CGROUP / line.split("::", 1)[1].lstrip("/")
+    return [own, *(up for up in own.parents if up == _CGROUP or _CGROUP in up.parents)]
+
+
+def rss_peak_bytes() -> int:
+    """The most resident memory that this process has had."""
+    if sys.platform == "win32":
+        return int(psutil.Process().memory_info().peak_wset)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024  # KiB on Linux (getrusage(2))
+
+
+def rank() -> int:
+    """This process's rank: torch.distributed's when initialised, else ``RANK``, else 0."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_rank()
+    text = os.environ.get("RANK", "0")
+    return int(text) if text.isdigit() else 0
+
+
+def facts() -> dict[str, object]:
+    """What a reader of a trace needs to know about where it was recorded."""
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "platform": sys.platform,
+        "cpu_count": os.cpu_count(),
+        "cpu_allowance": cpu_allowance(),
+    }

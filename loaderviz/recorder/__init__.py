@@ -1,0 +1,5 @@
+"""Records a DataLoader: the only code of loaderviz that knows torch's private parts."""
+
+from loaderviz.recorder.session import Recording, record
+
+__all__ = ["Recording", "record"]

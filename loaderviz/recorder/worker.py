@@ -1,0 +1,88 @@
+"""What runs inside a worker process: one spool file, and a timed fetcher for each epoch."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable
+from multiprocessing import util
+from pathlib import Path
+from typing import Any
+
+from torch.utils.data import _DatasetKind, get_worker_info
+
+from loaderviz.clock import now
+from loaderviz.recorder.control import Control
+from loaderviz.recorder.fetch import TimedFetch
+from loaderviz.spool import ENDED, Spool
+
+_forked_ns = 0
+
+
+def _note_fork() -> None:
+    global _forked_ns
+    _forked_ns = now()
+
+
+# A forked worker has no other way to know when it was begun; costs one clock read a fork.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_note_fork)
+
+
+class WorkerHook:
+    """A picklable ``worker_init_fn`` that runs the user's own one first, then starts to record."""
+
+    def __init__(
+        self, user_init: Callable[[int], None] | None, folder: Path, iterator: int
+    ) -> None:
+        self._user_init = user_init
+        self._folder = folder
+        self._iterator = iterator
+        self._spawned_ns = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Spawn and forkserver pickle a worker's arguments at the moment it is started.
+        return {**self.__dict__, "_spawned_ns": now()}
+
+    def __call__(self, worker_id: int) -> None:
+        if self._user_init is not None:
+            self._user_init(worker_id)
+        try:
+            self._record(worker_id)
+        except Exception as error:  # the recording lacks this worker; the training does not
+            util.debug(f"loaderviz does not see into worker {worker_id}: {error!r}")
+
+    def _record(self, worker_id: int) -> None:
+        control = Control.attach(self._folder)
+        spool = Spool(
+            self._folder / f"worker-{self._iterator}-{worker_id}-{os.getpid()}.spool",
+            {
+                "iterator": self._iterator,
+                "worker": worker_id,
+                "pid": os.getpid(),
+                "started_ns": self._spawned_ns or _forked_ns,
+            },
+        )
+        create = _DatasetKind.create_fetcher
+        rounds = itertools.count()
+
+        def create_timed_fetcher(kind: int, dataset: Any, *args: Any) -> Any:
+            fetcher = create(kind, dataset, *args)
+            info = get_worker_info()
+            # A dataset may itself use a DataLoader, whose fetchers are none of ours.
+            if info is not None and dataset is info.dataset:
+                TimedFetch(fetcher, spool, self._iterator, next(rounds), control.stopped)
+            return fetcher
+
+        # Called here and, in persistent workers, anew for each epoch
+        # (torch/utils/data/_utils/worker.py, _worker_loop). This process is the worker's own.
+        _DatasetKind.create_fetcher = staticmethod(create_timed_fetcher)
+        # atexit does not run in workers; multiprocessing's own finalizers do.
+        util.Finalize(None, _note_end, args=(spool,), exitpriority=0)
+
+
+def _note_end(spool: Spool) -> None:
+    spool.header[ENDED] = now()
+    spool.close()
+
+

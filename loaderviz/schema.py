@@ -1,0 +1,62 @@
+"""The data model: what each table of a trace holds, column by column.
+
+Times in tables are float64 seconds since the start of the recording (NaN: it did not happen).
+Every row begins with ``rank`` (of a distributed run, else 0) and ``loader`` (its position among
+the recorded loaders). ``worker`` is -1 where the main process itself loads.
+"""
+
+from typing import Final
+
+Columns = dict[str, str]
+
+BATCHES: Final[Columns] = {
+    "rank": "int64",
+    "loader": "int64",
+    "epoch": "int64",
+    "batch": "int64",  # torch's own task number: counts from 0 in the order of dispatch
+    "worker": "int64",
+    "n_samples": "int64",
+    "dispatched_s": "float64",
+    "started_s": "float64",
+    "collate_s": "float64",
+    "ready_s": "float64",
+    "pinned_s": "float64",
+    "requested_s": "float64",
+    "delivered_s": "float64",
+    "released_s": "float64",
+    "cpu_s": "float64",
+}
+
+SAMPLES: Final[Columns] = {
+    "rank": "int64",
+    "loader": "int64",
+    "epoch": "int64",
+    "batch": "int64",
+    "worker": "int64",
+    "position": "int64",
+    "key": "object",  # int64 where every key is an integer
+    "start_s": "float64",
+    "end_s": "float64",
+}
+
+WORKERS: Final[Columns] = {
+    "rank": "int64",
+    "loader": "int64",
+    "worker": "int64",
+    "pid": "int64",
+    "start_method": "object",
+    "started_s": "float64",
+    "first_task_s": "float64",
+    "ended_s": "float64",
+    "exit": "object",  # done, failed, killed or running
+    "last_key": "object",  # the sample that was being read when the worker died, else None
+    "rss_peak_bytes": "int64",
+}
+
+SPANS: Final[Columns] = {
+    "rank": "int64",
+    "name": "object",
+    "start_s": "float64",
+    "end_s": "float64",
+    "device_s": "float64",
+}

@@ -1,0 +1,306 @@
+"""From the spool files of a recording to its tables; at any moment, also after a crash."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+
+from loaderviz.errors import LoaderVizError
+from loaderviz.records import KeyKind, State, Tag, Task, unpack_text
+from loaderviz.spool import SpoolFile
+from loaderviz.trace.trace import Trace
+
+META_NAME = "meta.json"
+Words = np.ndarray[Any, np.dtype[np.int64]]
+
+
+def load(path: str | Path) -> Trace:
+    """Open the folder of a recording that was made with ``record(..., path=folder)``.
+
+    Works while the recording runs and after its process has crashed.
+
+    Raises:
+        LoaderVizError: where there is no such folder, or it holds no recording.
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        what = "is a file" if folder.exists() else "does not exist"
+        raise LoaderVizError(
+            f"{str(path)!r} {what}; load() opens the folder that record(path=...) wrote"
+        )
+    return read_folder(folder)
+
+
+def read_folder(folder: Path) -> Trace:
+    """The trace of the recording in ``folder``."""
+    try:
+        meta = json.loads((folder / META_NAME).read_text())
+        origin = int(meta["started"][0])
+        rank = int(meta["rank"])
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        raise LoaderVizError(
+            f"{folder} holds no recording: its {META_NAME} cannot be read ({error})"
+        ) from error
+    reader = _Reader(meta)
+    reader.read_main(SpoolFile(folder / "main.spool"))
+    for path in sorted(folder.glob("here-*.spool")):
+        reader.read_tasks(SpoolFile(path))
+    for path in sorted(folder.glob("worker-*.spool")):
+        try:
+            reader.read_worker(SpoolFile(path))
+        except LoaderVizError:  # the worker was killed while it made the file
+            continue
+    return Trace.from_columns(
+        batches=reader.batches(rank, origin),
+        samples=reader.samples(rank, origin),
+        workers=reader.workers(rank, origin),
+        meta={**meta, "complete": reader.finished and not reader.failed},
+    )
+
+
+@dataclass
+class _Batch:
+    """One task as the main process knows it; ``fetched`` is what its worker wrote about it."""
+
+    iterator: int
+    round: int
+    task: int
+    worker: int
+    dispatched: int
+    requested: int = 0
+    delivered: int = 0
+    released: int = 0
+    fetched: _Fetched | None = None
+
+
+class _Fetched:
+    """One TASK record, with the samples that were read."""
+
+    def __init__(self, words: Words, first_count: int) -> None:
+        n_keys = int(words[Task.N_KEYS])
+        self.started = int(words[Task.STARTED])
+        self.collate = int(words[Task.COLLATE])
+        self.state = int(words[Task.STATE])
+        self.finished = int(words[Task.READY])
+        self.cpu = int(words[Task.CPU])
+        stamps = words[Task.STAMPS : Task.STAMPS + n_keys + 1]
+        n_stamps = int(np.count_nonzero(stamps))
+        self.reading: int | None = None  # the position of a sample that was begun and never read
+        if self.collate:
+            self.n_samples = int(words[Task.N_SAMPLES])
+        elif self.state == State.EXHAUSTED:
+            self.n_samples = max(n_stamps - 1, 0) if n_keys + 1 >= n_stamps > 1 else 0
+        else:
+            self.n_samples = max(n_stamps - 1, 0)
+            if 0 < n_stamps <= n_keys:
+                self.reading = self.n_samples
+        n_begun = self.n_samples + (self.reading is not None)
+        if self.collate and n_stamps <= self.n_samples:  # read in one call: all took that long
+            self.starts = np.full(n_begun, stamps[0])
+            self.ends = np.full(n_begun, self.collate)
+        else:
+            self.starts = stamps[:n_begun]
+            self.ends = np.zeros(n_begun, np.int64)
+            self.ends[: self.n_samples] = stamps[1 : self.n_samples + 1]
+        self.keys = _keys(words, n_keys, first_count)[:n_begun]
+        if len(self.keys) < n_begun:  # __getitems__ returned more than it was asked for
+            self.keys = [*self.keys, *[None] * (n_begun - len(self.keys))]
+
+    @property
+    def ready(self) -> int:
+        return self.finished if self.state == State.DONE else 0
+
+
+def _keys(words: Words, n_keys: int, first_count: int) -> Any:
+    at = Task.STAMPS + n_keys + 1
+    kind = int(words[Task.KEY_KIND])
+    if kind == KeyKind.INTEGERS:
+        return words[at : at + n_keys].tolist()
+    if kind == KeyKind.TEXT:
+        try:
+            return list(json.loads(unpack_text(words[at:])))
+        except ValueError:  # the process died while it wrote them
+            return [None] * n_keys
+    return list(range(first_count, first_count + n_keys))
+
+
+@dataclass
+class _Worker:
+    iterator: int
+    worker: int
+    pid: int
+    exit_code: int | None = None
+    file: SpoolFile | None = None
+    last: _Fetched | None = None
+    first_task: int = 0
+
+    def exit(self) -> str:
+        if self.exit_code is not None:
+            return "done" if self.exit_code == 0 else "killed" if self.exit_code < 0 else "failed"
+        if self.file is not None and self.file.ended_ns:
+            return "done"
+        return "running" if psutil.pid_exists(self.pid) else "killed"
+
+
+@dataclass
+class _Reader:
+    meta: dict[str, Any]
+    finished: bool = False
+    failed: bool = False
+    _loaders: dict[int, int] = field(default_factory=dict)  # of each iterator
+    _begun: dict[int, int] = field(default_factory=dict)
+    _epochs: dict[tuple[int, int], int] = field(default_factory=dict)
+    _batches: dict[tuple[int, int, int], _Batch] = field(default_factory=dict)
+    _queues: defaultdict[tuple[int, int, int], list[_Batch]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    _workers: dict[tuple[int, int], _Worker] = field(default_factory=dict)
+    _ended: set[tuple[int, int, int]] = field(default_factory=set)
+
+    def read_main(self, file: SpoolFile) -> None:
+        self.failed |= file.failed
+        for tag, words in file.records():
+            fields = [int(word) for word in words[2:]]
+            if tag == Tag.ITERATOR:
+                self._loaders[fields[0]], self._begun[fields[0]] = fields[1:3]
+            elif tag == Tag.WORKER:
+                self._workers[fields[0], fields[1]] = _Worker(*fields)
+            elif tag == Tag.EPOCH:
+                self._epochs[fields[0], fields[1]] = fields[2]
+            elif tag == Tag.DISPATCH:
+                batch = _Batch(*fields)
+                self._batches[batch.iterator, batch.round, batch.task] = batch
+                self._queues[batch.iterator, batch.round, batch.worker].append(batch)
+            elif tag == Tag.DELIVER:
+                batch = self._batches[fields[0], fields[1], fields[2]]
+                batch.requested, batch.delivered = fields[3:]
+            elif tag == Tag.RELEASE:
+                self._batches[fields[0], fields[1], fields[2]].released = fields[3]
+            elif tag == Tag.EXIT:
+                self._workers[fields[0], fields[1]].exit_code = fields[2]
+            elif tag == Tag.FINISH:
+                self.finished = True
+
+    def read_tasks(self, file: SpoolFile) -> list[_Fetched]:
+        """The fetches of one process: the k-th of an epoch is the k-th task it was sent."""
+        self.failed |= file.failed
+        worker = int(file.meta["worker"])
+        sent: defaultdict[tuple[int, int], int] = defaultdict(int)
+        counts: defaultdict[tuple[int, int], int] = defaultdict(int)
+        fetches = []
+        for tag, words in file.records():
+            if tag != Tag.TASK or len(words) <= Task.STAMPS:
+                continue
+            epoch = int(words[Task.ITERATOR]), int(words[Task.ROUND])
+            fetched = _Fetched(words, counts[epoch])
+            counts[epoch] += fetched.n_samples
+            fetches.append(fetched)
+            if fetched.state == State.EXHAUSTED:
+                self._ended.add((*epoch, worker))
+            queue = self._queues[(*epoch, worker)]
+            if sent[epoch] < len(queue):
+                queue[sent[epoch]].fetched = fetched
+            sent[epoch] += 1
+        return fetches
+
+    def read_worker(self, file: SpoolFile) -> None:
+        worker = self._workers.get((int(file.meta["iterator"]), int(file.meta["worker"])))
+        fetches = self.read_tasks(file)
+        if worker is None:
+            return
+        worker.file = file
+        if fetches:
+            worker.first_task, worker.last = fetches[0].started, fetches[-1]
+
+    def _real(self) -> list[tuple[_Batch, int, int]]:
+        """Batches with their loader and epoch, without the tasks sent to ended streams in vain."""
+        rows = []
+        for batch in self._batches.values():
+            key = batch.iterator, batch.round, batch.worker
+            fetched = batch.fetched
+            empty = fetched.state == State.EXHAUSTED and not fetched.n_samples if fetched else True
+            if not (empty and key in self._ended and not batch.delivered):
+                epoch = self._epochs.get((batch.iterator, batch.round), 0)
+                rows.append((batch, self._loaders.get(batch.iterator, 0), epoch))
+        return sorted(rows, key=lambda row: (row[1], row[2], row[0].task))
+
+    def batches(self, rank: int, origin: int) -> dict[str, Any]:
+        rows = self._real()
+        batches = [batch for batch, _, _ in rows]
+        fetched = [batch.fetched for batch in batches]
+
+        def seconds(values: list[int]) -> Any:
+            return _seconds(values, origin)
+
+        return {
+            "rank": np.full(len(rows), rank),
+            "loader": [loader for _, loader, _ in rows],
+            "epoch": [epoch for _, _, epoch in rows],
+            "batch": [batch.task for batch in batches],
+            "worker": [batch.worker for batch in batches],
+            "n_samples": [each.n_samples if each else 0 for each in fetched],
+            "dispatched_s": seconds([batch.dispatched for batch in batches]),
+            "started_s": seconds([each.started if each else 0 for each in fetched]),
+            "collate_s": seconds([each.collate if each else 0 for each in fetched]),
+            "ready_s": seconds([each.ready if each else 0 for each in fetched]),
+            "requested_s": seconds([batch.requested for batch in batches]),
+            "delivered_s": seconds([batch.delivered for batch in batches]),
+            "released_s": seconds([batch.released for batch in batches]),
+            "cpu_s": [each.cpu / 1e9 if each and each.finished else np.nan for each in fetched],
+        }
+
+    def samples(self, rank: int, origin: int) -> dict[str, Any]:
+        rows = [(row, row[0].fetched) for row in self._real() if row[0].fetched is not None]
+        sizes = [len(fetched.starts) for _, fetched in rows if fetched]
+        keys = [key for _, fetched in rows if fetched for key in fetched.keys]
+        empty = [np.zeros(0, np.int64)]
+        return {
+            "rank": np.full(len(keys), rank),
+            "loader": np.repeat([loader for (_, loader, _), _ in rows], sizes),
+            "epoch": np.repeat([epoch for (_, _, epoch), _ in rows], sizes),
+            "batch": np.repeat([batch.task for (batch, _, _), _ in rows], sizes),
+            "worker": np.repeat([batch.worker for (batch, _, _), _ in rows], sizes),
+            "position": np.concatenate([np.arange(size) for size in sizes] or empty),
+            "key": keys,
+            "start_s": _seconds(np.concatenate([f.starts for _, f in rows if f] or empty), origin),
+            "end_s": _seconds(np.concatenate([f.ends for _, f in rows if f] or empty), origin),
+        }
+
+    def workers(self, rank: int, origin: int) -> dict[str, Any]:
+        workers = sorted(self._workers.values(), key=lambda each: (each.iterator, each.worker))
+        loaders = [self._loaders.get(each.iterator, 0) for each in workers]
+        configurations = self.meta["loaders"]
+        files = [each.file for each in workers]
+        return {
+            "rank": np.full(len(workers), rank),
+            "loader": loaders,
+            "worker": [each.worker for each in workers],
+            "pid": [each.pid for each in workers],
+            "start_method": [configurations[loader]["start_method"] for loader in loaders],
+            "started_s": _seconds(
+                [int(file.meta["started_ns"]) if file else 0 for file in files], origin
+            ),
+            "first_task_s": _seconds([each.first_task for each in workers], origin),
+            "ended_s": _seconds([file.ended_ns if file else 0 for file in files], origin),
+            "exit": [each.exit() for each in workers],
+            "last_key": [_last_key(each) for each in workers],
+            "rss_peak_bytes": [file.rss_peak_bytes if file else 0 for file in files],
+        }
+
+
+def _last_key(worker: _Worker) -> Any:
+    last = worker.last
+    if last is None or last.reading is None or last.state != State.RUNNING:
+        return None
+    return last.keys[last.reading] if worker.exit() in ("killed", "failed") else None
+
+
+def _seconds(times_ns: Any, origin: int) -> Any:
+    times = np.asarray(times_ns, dtype=np.int64)
+    return np.where(times == 0, np.nan, (times - origin) / 1e9)
