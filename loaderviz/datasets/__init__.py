@@ -1,0 +1,19 @@
+"""Small datasets to learn and test data loading with: nothing to download, the same on every run.
+
+| dataset          | a sample is             | what it costs                      |
+| ---------------- | ----------------------- | ---------------------------------- |
+| `SleepingDataset`| its own index           | waiting only, exactly as you set it|
+| `SleepingStream` | the next of 0, 1, 2 ... | the same, as an iterable           |
+| `SourceFiles`    | keyword counts of a file| disk, then pure-Python work (GIL)  |
+| `JpegImages`     | a picture               | disk, then decode and resize (C)   |
+
+They live in a package, not in a notebook cell, because workers started with spawn or forkserver
+import the dataset's class by name. This folder depends on torch, numpy and, for the pictures
+only, Pillow.
+"""
+
+from loaderviz.datasets.images import JpegImages, jpeg_folder
+from loaderviz.datasets.sleeping import SleepingDataset, SleepingStream
+from loaderviz.datasets.text import SourceFiles
+
+__all__ = ["JpegImages", "SleepingDataset", "SleepingStream", "SourceFiles", "jpeg_folder"]

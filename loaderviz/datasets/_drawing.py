@@ -1,0 +1,66 @@
+"""Pictures drawn from a number: soft colour fields with a few shapes on them. numpy only.
+
+While it is drawn on, a canvas has shape (3, HEIGHT, WIDTH) and colours from 0 to 1.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+# Part of the cache folder's name: count it up with any change to what is drawn or how it is saved.
+VERSION = 1
+HEIGHT, WIDTH = 600, 800
+
+Floats = npt.NDArray[np.float32]
+
+
+def draw(index: int) -> npt.NDArray[np.uint8]:
+    """Picture `index`: shape (HEIGHT, WIDTH, 3), RGB. Nothing but the index decides what it is."""
+    random = np.random.default_rng([VERSION, index])
+    # A short stretch of the colour circle is a palette whose colours go together.
+    turn, stretch = random.uniform(0, 1), random.uniform(0.25, 0.6)
+    canvas = _colour_field(random, turn, stretch)
+    for _ in range(random.integers(4, 10)):
+        _add_shape(canvas, random, _colour(turn + random.uniform(0, 1.3) * stretch, 0.45))
+    # A little grain, the same in all channels: smooth areas alone would make the JPEG files, and
+    # with them the cost of decoding, far smaller than those of photographs.
+    canvas += 0.06 * random.random((HEIGHT, WIDTH), dtype=np.float32) - 0.03
+    canvas *= 255
+    pixels = canvas.clip(0, 255, out=canvas).astype(np.uint8)
+    return np.ascontiguousarray(pixels.transpose(1, 2, 0))
+
+
+def _colour(turns: npt.ArrayLike, strength: float) -> Floats:
+    """Colours, shape (3, ...), at these places on the colour circle (1.0 is once around)."""
+    phases = np.stack([np.asarray(turns) + shift for shift in (0.0, 0.33, 0.67)])
+    return (0.55 + strength * np.cos(2 * np.pi * phases)).astype(np.float32)
+
+
+def _colour_field(random: np.random.Generator, turn: float, stretch: float) -> Floats:
+    """A canvas: random colours at 3 x 4 points, blended smoothly between them."""
+    grid = _colour(turn + stretch * random.uniform(0, 1, (3, 4)), 0.3)
+    grid *= random.uniform(0.6, 1.1, (3, 4)).astype(np.float32)
+    field: Floats = np.matmul(_blend(HEIGHT, 3) @ grid, _blend(WIDTH, 4).T, dtype=np.float32)
+    return field
+
+
+def _blend(length: int, points: int) -> Floats:
+    """Weights, shape (length, points), of the nearest two of evenly spaced points."""
+    distance = np.abs(np.linspace(0, points - 1, length)[:, None] - np.arange(points))
+    return ((1 + np.cos(np.pi * distance.clip(0, 1))) / 2).astype(np.float32)
+
+
+def _add_shape(canvas: Floats, random: np.random.Generator, colour: Floats) -> None:
+    """Paint a diamond, a disc or a rounded square, half transparent, on the canvas in place."""
+    x, y = int(random.integers(0, WIDTH)), int(random.integers(0, HEIGHT))
+    radius = int(random.integers(40, 160))
+    # |x|^p + |y|^p = 1 is a diamond for p=1, a disc for 2, a rounded square for 4.
+    power = int(random.choice([1, 2, 2, 4]))
+    top, left = max(y - radius, 0), max(x - radius, 0)
+    box = canvas[:, top : y + radius, left : x + radius]
+    down = np.abs(np.arange(top, top + box.shape[1], dtype=np.float32) - y) / radius
+    across = np.abs(np.arange(left, left + box.shape[2], dtype=np.float32) - x) / radius
+    distance = (down[:, None] ** power + across**power) ** (1 / power)
+    # One pixel of soft edge, so that the outline is not a staircase.
+    inside = (radius * (1 - distance)).clip(0, 1)
+    opacity = inside * np.float32(random.uniform(0.5, 0.9))
+    box += opacity * (colour[:, None, None] - box)

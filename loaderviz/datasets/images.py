@@ -1,0 +1,142 @@
+"""Pictures to decode: a few hundred JPEG files, made once and kept in a cache folder.
+
+`jpeg_folder` makes the files, `JpegImages` reads them. Both need Pillow, which is imported when
+one of them is called and not before.
+"""
+
+import os
+import shutil
+import uuid
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import Dataset
+
+from loaderviz.datasets._checks import position, whole_number
+from loaderviz.datasets._drawing import VERSION, draw
+from loaderviz.errors import LoaderVizError
+
+
+class JpegImages(Dataset[torch.Tensor]):
+    """Map-style: `ds[i]` reads, decodes and resizes picture i, as image training code does.
+
+    A sample is a float32 tensor of shape (3, height, width), RGB in [0, 1].
+
+    n: number of pictures. The first use of an n makes them (see `jpeg_folder`).
+    size: (height, width) in pixels of a sample. The files themselves are 600 x 800.
+
+    `ds.paths` are the files, in order.
+
+    Raises LoaderVizError for an n or a side below 1, without Pillow, and where the cache folder
+    cannot be used; `ds[i]` raises IndexError out of range, as a list does.
+    """
+
+    def __init__(self, n: int = 300, size: tuple[int, int] = (224, 224)) -> None:
+        try:
+            height, width = size
+        except (TypeError, ValueError):
+            raise LoaderVizError(f"size={size!r}: give (height, width) in pixels") from None
+        self.size = (
+            whole_number("height", height, at_least=1),
+            whole_number("width", width, at_least=1),
+        )
+        folder = jpeg_folder(n)
+        self.paths = tuple(folder / _file_name(i) for i in range(n))
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        image = _pillow()
+        height, width = self.size
+        with image.open(self.paths[position(index, len(self.paths))]) as file:
+            picture = file.convert("RGB").resize((width, height), image.Resampling.BILINEAR)
+        pixels = torch.from_numpy(np.array(picture))  # (height, width, 3), uint8
+        return pixels.permute(2, 0, 1).contiguous().float().div_(255)
+
+    def __repr__(self) -> str:
+        return f"JpegImages({len(self.paths)}, size={self.size})"
+
+
+def jpeg_folder(n: int = 300) -> Path:
+    """The folder with pictures `00000.jpg` to n-1, made now if it is not there yet.
+
+    Each is 600 x 800 pixels (height x width); picture i is the same whatever n is. Each n has a
+    folder of its own in `$LOADERVIZ_CACHE`, or else `$XDG_CACHE_HOME/loaderviz`, or else
+    `~/.cache/loaderviz`. It is there whole or not at all: several processes may call this at the
+    same time, and an interrupted call leaves nothing that a later one would take for a full set.
+    The cache folder can be deleted whenever nothing reads from it.
+
+    Raises LoaderVizError for an n below 1, without Pillow, where the folder cannot be written,
+    and where files are missing from it.
+    """
+    n = whole_number("n", n, at_least=1)
+    _pillow()  # here, in the main process, rather than first in a worker
+    cache = _cache_folder()
+    folder = cache / f"jpeg-v{VERSION}-{n}"
+    try:
+        if not folder.is_dir():
+            _make(folder, n)
+        found = sum(path.suffix == ".jpg" for path in folder.iterdir())
+    except OSError as error:
+        raise LoaderVizError(
+            f"cannot keep {n} pictures in {cache} ({error}): "
+            "set the environment variable LOADERVIZ_CACHE to a folder that can be written"
+        ) from error
+    if found != n:
+        raise LoaderVizError(
+            f"{folder} holds {found} pictures instead of {n}: delete that folder and try again"
+        )
+    return folder
+
+
+def _make(folder: Path, n: int) -> None:
+    image = _pillow()
+    # The name is unique, for two threads or hosts too, and beside the final one: a rename within
+    # one folder never copies. Not tempfile.mkdtemp, whose folders only their owner can read.
+    unfinished = folder.with_name(f".{folder.name}-{uuid.uuid4().hex}")
+    unfinished.mkdir(parents=True)
+    try:
+        for i in range(n):
+            image.fromarray(draw(i)).save(unfinished / _file_name(i), quality=90)
+        try:
+            unfinished.rename(folder)
+        except OSError:
+            # Another process was first; its pictures are as good as ours.
+            if not folder.is_dir():
+                raise
+    finally:
+        # Also on KeyboardInterrupt. After the rename there is nothing left here to remove.
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _file_name(index: int) -> str:
+    return f"{index:05d}.jpg"
+
+
+def _cache_folder() -> Path:
+    own = os.environ.get("LOADERVIZ_CACHE")
+    if own:
+        return Path(own).expanduser().absolute()
+    shared = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if shared.is_absolute():  # the XDG base directory specification has others ignored
+        return shared / "loaderviz"
+    try:
+        return Path.home() / ".cache" / "loaderviz"
+    except RuntimeError:
+        raise LoaderVizError(
+            "no home folder to keep the pictures in: set the environment variable LOADERVIZ_CACHE "
+            "to a folder that can be written"
+        ) from None
+
+
+def _pillow() -> Any:
+    try:
+        from PIL import Image
+    except ImportError:
+        raise LoaderVizError(
+            "the pictures need Pillow, which is not installed: pip install loaderviz[notebook]"
+        ) from None
+    return Image

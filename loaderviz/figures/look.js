@@ -1,0 +1,118 @@
+// Adopts every loaderviz figure on the page: one batch at a time stands out when it is hovered or
+// clicked, and text and grid follow the page's theme. Needs no kernel. Safe to run many times.
+(() => {
+  if (window.loadervizLook) return window.loadervizLook.adoptAll();
+
+  const style = document.createElement("style");
+  style.textContent = `
+    .loaderviz .g-gtitle text:first-of-type, .loaderviz .ytick text { fill: var(--lv-text) !important; }
+    .loaderviz .g-gtitle-subtitle text, .loaderviz .gtitle-subtitle, .loaderviz .xtick text,
+    .loaderviz .y2tick text, .loaderviz .g-xtitle text, .loaderviz .g-y2title text,
+    .loaderviz .annotation-text { fill: var(--lv-muted) !important; }
+    .loaderviz .gtitle { fill: var(--lv-text) !important; }
+    .loaderviz .gridlayer path, .loaderviz .zerolinelayer path { stroke: var(--lv-grid) !important; }
+    .loaderviz .bars .point { transition: opacity 90ms; }
+    .loaderviz-path { fill: none; stroke: var(--lv-text); stroke-width: 1.8; stroke-dasharray: 2 3;
+      pointer-events: none; }
+    .loaderviz-stop { fill: var(--lv-text); pointer-events: none; }
+    .loaderviz { --lv-text: #1f2328; --lv-muted: #59636e; --lv-grid: rgba(31,35,40,.10); }
+    .loaderviz-dark { --lv-text: #e6e8eb; --lv-muted: #9aa4af; --lv-grid: rgba(230,232,235,.13); }`;
+  document.head.append(style);
+
+  const isDark = () => {
+    const jupyter = document.body.dataset.jpThemeLight;
+    if (jupyter !== undefined) return jupyter === "false";
+    const rgb = getComputedStyle(document.body).backgroundColor.match(/[\d.]+/g) || [];
+    const [r, g, b, a] = rgb.map(Number);
+    return rgb.length >= 3 && a !== 0 && 0.3 * r + 0.6 * g + 0.1 * b < 110;
+  };
+
+  const batchOf = (event) => {
+    const point = event.points && event.points[0];
+    return point && typeof point.customdata === "number" ? point.customdata : null;
+  };
+
+  // plotly binds its data to the elements it draws: a bar's position and its trace's number.
+  const eachBar = (gd, act) => {
+    for (const group of gd.querySelectorAll(".barlayer .trace.bars")) {
+      const bound = group.__data__ && group.__data__[0];
+      if (!bound || !bound.trace) continue;
+      const trace = gd.data[bound.trace.index];
+      if (!trace || !trace.customdata) continue;
+      for (const bar of group.querySelectorAll(".point")) {
+        act(bar, trace.customdata[bar.__data__ ? bar.__data__.i : -1]);
+      }
+    }
+  };
+
+  const drawPath = (gd, batch) => {
+    gd.querySelectorAll(".loaderviz-overlay").forEach((old) => old.remove());
+    const path = batch === null ? null : gd.layout.meta.loaderviz.paths[batch];
+    const { xaxis, yaxis } = gd._fullLayout || {};
+    if (!path || !xaxis || !yaxis) return;
+    const svg = (name, attributes) => {
+      const node = document.createElementNS("http://www.w3.org/2000/svg", name);
+      for (const key in attributes) node.setAttribute(key, attributes[key]);
+      return node;
+    };
+    const overlay = svg("svg", {
+      class: "loaderviz-overlay", x: xaxis._offset, y: yaxis._offset,
+      width: xaxis._length, height: yaxis._length, style: "pointer-events: none",
+    });
+    const stops = path.map(([x, lane]) => [xaxis.l2p(x), yaxis.l2p(lane)]);
+    overlay.append(svg("polyline", {
+      class: "loaderviz-path", points: stops.map((stop) => stop.join()).join(" "),
+    }));
+    for (const [cx, cy] of stops) {
+      overlay.append(svg("circle", { class: "loaderviz-stop", cx, cy, r: 2.6 }));
+    }
+    gd.querySelector("svg.main-svg").append(overlay);
+  };
+
+  const show = (gd, batch) => {
+    gd.dataset.batch = batch === null ? "" : batch;
+    eachBar(gd, (bar, own) => {
+      const dim = batch !== null && own !== batch;
+      bar.style.opacity = dim ? (own === undefined || own === null ? 0.45 : 0.16) : "";
+    });
+    drawPath(gd, batch);
+  };
+
+  const adopt = (gd) => {
+    const meta = gd.layout && gd.layout.meta;
+    if (gd.loadervizAdopted || !gd.on || !meta || !meta.loaderviz) return;
+    gd.loadervizAdopted = true;
+    gd.classList.add("loaderviz");
+    gd.classList.toggle("loaderviz-dark", isDark());
+    let pinned = null;
+    let shown = null;
+    const set = (batch) => { shown = batch; show(gd, batch); };
+    gd.on("plotly_hover", (event) => { const b = batchOf(event); if (b !== shown) set(b ?? pinned); });
+    gd.on("plotly_unhover", () => { if (shown !== pinned) set(pinned); });
+    gd.on("plotly_click", (event) => {
+      const batch = batchOf(event);
+      pinned = batch === pinned ? null : batch;
+      set(pinned);
+    });
+    gd.on("plotly_afterplot", () => {
+      gd.classList.add("loaderviz");
+      if (shown !== null) show(gd, shown);
+    });
+  };
+
+  const adoptAll = () => document.querySelectorAll(".js-plotly-plot").forEach(adopt);
+  const recolour = () => document.querySelectorAll(".loaderviz").forEach(
+    (gd) => gd.classList.toggle("loaderviz-dark", isDark()));
+  let waiting = false;
+  const soon = () => {
+    if (waiting) return;
+    waiting = true;
+    setTimeout(() => { waiting = false; adoptAll(); }, 120);
+  };
+  new MutationObserver(soon).observe(document.body, { childList: true, subtree: true });
+  new MutationObserver(recolour).observe(document.body, {
+    attributes: true, attributeFilter: ["data-jp-theme-light", "class", "style"],
+  });
+  window.loadervizLook = { adoptAll };
+  adoptAll();
+})();

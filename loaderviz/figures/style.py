@@ -1,0 +1,94 @@
+"""The look that all figures share: palette, type, and the layout they start from.
+
+Backgrounds are transparent and the colours of marks hold on white and on black; only text and grid
+differ by theme. In a live notebook ``look.js`` follows the page's theme.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+ThemeName = Literal["light", "dark"]
+
+# Okabe and Ito's hues, without the yellow that vanishes on white, and one violet. The second
+# value is the colour of text on it.
+PALETTE = (
+    ("#0072b2", "#ffffff"),
+    ("#e69f00", "#1b1f24"),
+    ("#009e73", "#ffffff"),
+    ("#cc79a7", "#1b1f24"),
+    ("#56b4e9", "#1b1f24"),
+    ("#d55e00", "#ffffff"),
+    ("#8c6bb1", "#ffffff"),
+)
+LIGHTER = 0.28  # how far every second sample of a batch is moved towards white
+WAIT_FILL = "rgba(213, 94, 0, 0.16)"
+WAIT_HATCH = "rgba(150, 110, 90, 0.75)"
+WAIT_LINE = "rgba(213, 94, 0, 0.55)"
+QUIET = "#7d8590"  # start-up, collate: legible on white and on black
+READY_LINE = "#3a87c2"
+READY_FILL = "rgba(58, 135, 194, 0.18)"
+EDGE = "rgba(255, 255, 255, 0.9)"
+FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
+
+
+@dataclass(frozen=True)
+class Theme:
+    text: str
+    muted: str
+    grid: str
+
+
+THEMES: dict[ThemeName, Theme] = {
+    "light": Theme(text="#1f2328", muted="#59636e", grid="rgba(31, 35, 40, 0.10)"),
+    "dark": Theme(text="#e6e8eb", muted="#9aa4af", grid="rgba(230, 232, 235, 0.13)"),
+}
+
+
+def colour(batch: int) -> str:
+    return PALETTE[batch % len(PALETTE)][0]
+
+
+def text_on(batch: int) -> str:
+    return PALETTE[batch % len(PALETTE)][1]
+
+
+def shade(batch: int, position: int) -> str:
+    """The batch's colour; lighter for every second sample, so that they can be counted."""
+    base = colour(batch)
+    if position % 2 == 0:
+        return base
+    channels = (int(base[i : i + 2], 16) for i in (1, 3, 5))
+    return "#" + "".join(f"{round(c + (255 - c) * LIGHTER):02x}" for c in channels)
+
+
+def layout(theme: Theme, *, title: str, numbers: str, height: int) -> dict[str, Any]:
+    """The verdict as title, the numbers it rests on under it, no box, no legend."""
+    return {
+        "title": {
+            "text": f"<b>{title}</b>",
+            "subtitle": {"text": numbers, "font": {"size": 13, "color": theme.muted}},
+            "font": {"size": 18, "color": theme.text},
+            "x": 0,
+            "xref": "container",
+            "pad": {"l": 14},
+            "y": 1,
+            "yref": "container",
+            "yanchor": "top",
+        },
+        "font": {"family": FONT, "size": 13, "color": theme.muted},
+        "height": height,
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "showlegend": False,
+        "barmode": "overlay",
+        "hovermode": "closest",
+        "dragmode": "zoom",
+        "modebar": {
+            "remove": ["select", "lasso", "toImage"],
+            "bgcolor": "rgba(0,0,0,0)",
+            "color": theme.muted,
+            "activecolor": theme.text,
+        },
+    }

@@ -1,0 +1,60 @@
+"""``plot_timings``: record a loader and draw its timeline, in one line."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from torch.utils.data import DataLoader
+
+from loaderviz.errors import LoaderVizError
+from loaderviz.figures import timeline
+from loaderviz.recorder import Recording
+
+if TYPE_CHECKING:
+    from loaderviz.figures.display import Figure
+
+
+def plot_timings(
+    loader: Iterable[Any], model_time: float = 0.0, n_batches: int | None = None
+) -> Figure:
+    """Iterate a loader with a stand-in for the model, and draw what happened.
+
+    >>> plot_timings(DataLoader(dataset, batch_size=4, num_workers=2), model_time=0.2, n_batches=4)
+
+    Args:
+        loader: a ``DataLoader``, or an iterable that iterates DataLoaders of its own inside.
+        model_time: how long the stand-in step sleeps after each batch, in seconds.
+        n_batches: how many batches to take; None for all there are.
+
+    Raises:
+        LoaderVizError: for what cannot be iterated, a negative ``model_time``, an ``n_batches``
+            below 1, or a loader that delivers nothing.
+        Exception: whatever the loader or its dataset raises, unchanged.
+    """
+    _check(loader, model_time, n_batches)
+    own = (loader,) if isinstance(loader, DataLoader) else ()
+    with Recording(own) as recording:
+        for _ in itertools.islice(loader, n_batches):
+            time.sleep(model_time)
+    trace = recording.trace
+    if trace.batches.empty:
+        raise LoaderVizError(
+            "the loader delivered no batch: its dataset is empty, drop_last dropped all of it, "
+            "or it is no DataLoader and uses none"
+        )
+    return timeline(trace)
+
+
+def _check(loader: Any, model_time: float, n_batches: int | None) -> None:
+    if not isinstance(loader, Iterable):
+        raise LoaderVizError(
+            f"plot_timings() takes a DataLoader, but got {type(loader).__name__} {loader!r:.60}"
+        )
+    if not (isinstance(model_time, int | float) and 0 <= model_time < math.inf):
+        raise LoaderVizError(f"model_time={model_time!r}: give seconds, 0 or more")
+    if n_batches is not None and (not isinstance(n_batches, int) or n_batches < 1):
+        raise LoaderVizError(f"n_batches={n_batches!r}: give 1 or more, or None for all")
