@@ -1,0 +1,265 @@
+"""``explore``: sliders for a loader's settings, and the timeline of what they lead to."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import time
+from typing import Any
+
+import ipywidgets as widgets
+import plotly.graph_objects as go
+from torch.utils.data import DataLoader
+
+from loaderviz.errors import LoaderVizError
+from loaderviz.figures import timeline
+from loaderviz.machine import cpu_allowance
+from loaderviz.trace import Trace
+from loaderviz.widgets.run import LoaderRun
+from loaderviz.widgets.settings import MOST_WORKERS, Settings, has_batch_size
+
+FOLLOW_S = 0.2  # how often a running recording is looked at
+FIRST_RUN_S = 8.0  # the picture is there before anyone touches a control, unless it takes longer
+
+
+def explore(loader: DataLoader[Any] | None = None) -> Explorer:
+    """Sliders for the settings of a loader; on release the real loader runs and is drawn.
+
+    Args:
+        loader: the ``DataLoader`` to vary. The runs use its dataset and options in a process of
+            their own, so that the loader itself is not touched. Without one, a dataset that sleeps
+            ``seconds per sample`` for each sample shows how the settings play together.
+
+    Raises:
+        LoaderVizError: for what is no ``DataLoader``.
+    """
+    if loader is not None and not isinstance(loader, DataLoader):
+        raise LoaderVizError(
+            f"explore() takes a torch DataLoader, or nothing, but got {type(loader).__name__} "
+            f"{loader!r:.60}"
+        )
+    return Explorer(loader)
+
+
+class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
+    """The controls, the figure and the one run at a time that they ask for.
+
+    The latest request wins: a new position of the sliders ends the run of the one before.
+    """
+
+    def __init__(self, loader: DataLoader[Any] | None = None) -> None:
+        self._own = loader
+        self._sliders = _sliders(loader)
+        self._run_button = widgets.Button(description="Run again", icon="play")
+        self._cancel_button = widgets.Button(description="Cancel", icon="stop", disabled=True)
+        self._progress = widgets.IntProgress(
+            min=0, max=1, layout=widgets.Layout(width="auto", height="10px")
+        )
+        self._status = widgets.HTML()
+        self._figure = go.FigureWidget(layout={"height": 320})
+        self._wanted: Settings | None = None
+        self._run: LoaderRun | None = None
+        self._following: asyncio.Task[None] | None = None
+        self._trace: Trace | None = None
+        self._error: LoaderVizError | None = None
+        super().__init__([self._page(), widgets.HTML(f"<style>{_CSS}</style>")])
+        self.add_class("loaderviz-explore")
+        for slider in self._sliders.values():
+            slider.observe(self._on_slider, names="value")
+        self._run_button.on_click(lambda _: self.request(self.settings))
+        self._cancel_button.on_click(lambda _: self.cancel())
+        self._show_meaning()
+        self.request(self.settings, wait_s=FIRST_RUN_S)
+
+    # What the reader does.
+
+    @property
+    def settings(self) -> Settings:
+        """Where the sliders stand."""
+        return Settings(**{name: slider.value for name, slider in self._sliders.items()})
+
+    def request(self, settings: Settings, *, wait_s: float = float("inf")) -> None:
+        """Run the real loader with these settings, in the background, and follow it.
+
+        In a notebook this returns at once, after ``wait_s`` seconds at most where it is given.
+        Where no event loop runs, outside a notebook, the run is waited for.
+        """
+        self._wanted = settings
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            loop = None
+        until = time.monotonic() + (0 if loop and wait_s == float("inf") else wait_s)
+        while (more := self.step()) and time.monotonic() < until:
+            time.sleep(FOLLOW_S)
+        if more and loop and (self._following is None or self._following.done()):
+            self._following = loop.create_task(self._follow())
+
+    def cancel(self) -> None:
+        """End the run that goes on; what it recorded until then stays in the picture."""
+        self._wanted = None
+        if self._run is not None:
+            self._run.cancel()
+            self.step()
+
+    def result(self) -> Trace:
+        """The trace of the latest run.
+
+        Raises:
+            LoaderVizError: where it failed, with the last line of the traceback, or has not
+                recorded anything yet.
+        """
+        if self._error is not None:
+            raise self._error
+        if self._trace is None:
+            raise LoaderVizError("no run has recorded anything yet: press Run again and wait")
+        return self._trace
+
+    # What happens meanwhile.
+
+    def step(self) -> bool:
+        """Look at the run once, and begin the one that is wanted; says whether to come again."""
+        try:
+            if self._wanted is not None:
+                self._begin(self._wanted)
+            elif self._run is not None:
+                self._look(self._run)
+        except Exception as error:  # shown in place: nobody sees an exception raised here
+            self._end(html.escape(f"{type(error).__name__}: {error}"), failed=True)
+            self._error = LoaderVizError(str(error))
+        return self._run is not None
+
+    async def _follow(self) -> None:
+        while self.step():
+            await asyncio.sleep(FOLLOW_S)
+
+    def _begin(self, settings: Settings) -> None:
+        self._wanted, self._error = None, None
+        if self._run is not None:
+            self._run.close()
+            self._run = None
+        self._run = LoaderRun(settings, self._own)
+        self._cancel_button.disabled = False
+        self._progress.value, self._progress.max = 0, settings.n_batches
+        self._progress.bar_style = ""
+        self._status.value = "Starting the workers ..."
+
+    def _look(self, run: LoaderRun) -> None:
+        over = not run.running  # before the look: what is seen then is all there is
+        trace = run.snapshot()
+        delivered = 0 if trace is None else int(trace.batches["delivered_s"].notna().sum())
+        if trace is not None and delivered > 0:
+            self._trace = trace
+            self.show(trace)
+        n_batches = run.settings.n_batches
+        self._progress.value = delivered
+        self._status.value = f"Running: {delivered} of {n_batches} batches"
+        if not over:
+            return
+        failure = run.failure()
+        if failure is not None:
+            self._error = LoaderVizError(failure.last_line)
+            self._end(
+                f"<code>{html.escape(failure.last_line)}</code><details><summary>traceback"
+                f"</summary><pre>{html.escape(failure.traceback)}</pre></details>",
+                failed=True,
+            )
+        elif run.cancelled:
+            self._end(f"Cancelled after {delivered} of {n_batches} batches")
+        elif delivered == 0:
+            self._end("The loader delivered no batch: its dataset is empty", failed=True)
+        else:
+            self._end(f"Done: {delivered} batches")
+
+    def _end(self, status: str, *, failed: bool = False) -> None:
+        if self._run is not None:
+            self._run.close()
+            self._run = None
+        self._status.value = f"<div class='loaderviz-{'error' if failed else 'status'}'>{status}</div>"
+        self._progress.bar_style = "danger" if failed else "success"
+        self._cancel_button.disabled = True
+
+    def show(self, trace: Trace) -> None:
+        """Draw a trace in place of the one before."""
+        drawn = timeline(trace)
+        with self._figure.batch_update():
+            if len(self._figure.data) == 0:
+                self._figure.add_traces(drawn.data)
+            for old, new in zip(self._figure.data, drawn.data, strict=True):
+                old.update(new.to_plotly_json(), overwrite=True)
+            self._figure.update_layout(drawn.layout.to_plotly_json(), overwrite=True)
+
+    def _on_slider(self, change: dict[str, Any]) -> None:
+        self._show_meaning()
+        self.request(self.settings)
+
+    def _show_meaning(self) -> None:
+        """Controls that mean nothing at the present position say so."""
+        self._sliders["prefetch_factor"].disabled = self._sliders["num_workers"].value == 0
+
+    def _page(self) -> widgets.Widget:
+        buttons = widgets.HBox([self._run_button, self._cancel_button])
+        allowed = cpu_allowance()
+        mark = widgets.HTML(_mark(allowed))
+        sliders = [slider for slider in self._sliders.values() if slider.layout.display != "none"]
+        settings = widgets.VBox(
+            [sliders[0], mark, *sliders[1:], buttons, self._progress, self._status],
+            layout=widgets.Layout(width="330px", min_width="330px"),
+        )
+        figure = widgets.VBox(
+            [self._figure], layout=widgets.Layout(flex="1 1 480px", min_width="480px")
+        )
+        return widgets.HBox([settings, figure], layout=widgets.Layout(flex_flow="row wrap"))
+
+
+def _sliders(own: DataLoader[Any] | None) -> dict[str, Any]:
+    begin = Settings()
+    batch_size = begin.batch_size if own is None or not own.batch_size else own.batch_size
+    sliders = {
+        "num_workers": _slider("workers", begin.num_workers, 0, MOST_WORKERS),
+        "batch_size": _slider("batch size", batch_size, 1, max(32, 2 * batch_size)),
+        "prefetch_factor": _slider("prefetch factor", begin.prefetch_factor, 1, 8),
+        "sample_s": _slider("s per sample", begin.sample_s, 0.0, 0.2, step=0.005),
+        "step_s": _slider("s per model step", begin.step_s, 0.0, 0.5, step=0.01),
+    }
+    if own is not None:
+        sliders["sample_s"].layout.display = "none"  # the reader's own dataset takes what it takes
+        sliders["batch_size"].disabled = not has_batch_size(own)
+    return sliders
+
+
+def _slider(label: str, value: float, least: float, most: float, **options: Any) -> Any:
+    kind = widgets.IntSlider
+    if isinstance(value, float):
+        kind = widgets.FloatSlider
+        options["readout_format"] = ".3f"
+    return kind(
+        value=value,
+        min=least,
+        max=most,
+        description=label,
+        continuous_update=False,
+        style={"description_width": "112px"},
+        layout=widgets.Layout(width="320px"),
+        **options,
+    )
+
+
+def _mark(allowed: float) -> str:
+    """A mark under the workers' slider: where the CPUs that this process may use end."""
+    share = min(allowed / MOST_WORKERS, 1.0)
+    cpus = f"{allowed:g} CPU{'s' * (allowed != 1)}"
+    return (
+        f"<div class='loaderviz-allowance'><span style='left: {share:.1%}' title='The CPUs that "
+        f"this process may use: workers that compute gain little beyond.'>▲ {cpus}</span></div>"
+    )
+
+
+_CSS = """
+.loaderviz-allowance { position: relative; height: 16px; margin: -8px 66px 2px 130px; }
+.loaderviz-allowance span { position: absolute; transform: translateX(-5px); font-size: 11px;
+  line-height: 14px; white-space: nowrap; color: var(--jp-ui-font-color2, #59636e); }
+.loaderviz-explore .loaderviz-error { border-left: 3px solid #d55e00; padding-left: 8px;
+  line-height: 1.4; overflow-x: auto; }
+.loaderviz-explore .loaderviz-error code { white-space: pre-wrap; color: inherit; }
+"""

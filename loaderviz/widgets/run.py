@@ -1,0 +1,148 @@
+"""One real run of a loader, in a process of its own: it can be followed and ended at any moment.
+
+The page stays alive because nothing of the run happens in its process; it follows the recording's
+files. Ending the run ends its whole process group, workers included.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import itertools
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import psutil
+import torch
+from torch import multiprocessing
+from torch.utils.data import DataLoader
+
+from loaderviz.errors import LoaderVizError
+from loaderviz.recorder import Recording
+from loaderviz.trace import Trace, read_folder
+from loaderviz.widgets.settings import Settings
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An exception of the run: its last line, and the whole traceback."""
+
+    last_line: str
+    traceback: str
+
+
+class LoaderRun:
+    """Starts at once; ``close()`` it when it is over. Not reusable."""
+
+    def __init__(self, settings: Settings, own: DataLoader[Any] | None = None) -> None:
+        self.settings = settings
+        self._folder = Path(tempfile.mkdtemp(prefix="loaderviz-run-"))
+        self._failure: Failure | None = None
+        self._cancelled = False
+        self._recording = self._folder / "recording"
+        self._messages, theirs = multiprocessing.Pipe(duplex=False)
+        # A forked child of a process that has used CUDA cannot use it (torch.cuda, "Cannot
+        # re-initialize CUDA in forked subprocess").
+        context = multiprocessing.get_context("spawn" if torch.cuda.is_initialized() else None)
+        self._process = context.Process(
+            target=_run, args=(settings, own, self._recording, theirs), name="loaderviz-run"
+        )
+        atexit.register(self.close)
+        try:
+            self._process.start()
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            theirs.close()
+        if hasattr(os, "setpgid"):  # the child does the same; whoever comes first
+            with contextlib.suppress(OSError):
+                os.setpgid(self._process.pid, self._process.pid)
+
+    @property
+    def running(self) -> bool:
+        return bool(self._process.is_alive())
+
+    @property
+    def cancelled(self) -> bool:
+        return self._cancelled
+
+    def snapshot(self) -> Trace | None:
+        """What has been recorded so far; None before the first moment of it."""
+        try:
+            return read_folder(self._recording)
+        except LoaderVizError:
+            return None
+
+    def failure(self) -> Failure | None:
+        """Why the run ended early, if it did so by itself."""
+        if self._failure is None:
+            with contextlib.suppress(EOFError, OSError):
+                if self._messages.poll():
+                    self._failure = Failure(*self._messages.recv())
+        code = self._process.exitcode
+        if self._failure is None and code and not self._cancelled:
+            how = f"signal {-code}" if code < 0 else f"exit code {code}"
+            line = f"the process of the run ended with {how}"
+            self._failure = Failure(line, line)
+        return self._failure
+
+    def cancel(self) -> None:
+        """End it now, whatever it is doing, and wait until none of its processes is left."""
+        if self.running:
+            self._cancelled = True
+        self._kill()
+
+    def close(self) -> None:
+        """Free all that the run holds; a run that still goes on is ended."""
+        atexit.unregister(self.close)
+        self._kill()
+        self._messages.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _kill(self) -> None:
+        pid = self._process.pid
+        if pid is None:
+            return
+        if hasattr(os, "killpg"):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, signal.SIGKILL)
+        elif self.running:
+            for process in [*psutil.Process(pid).children(recursive=True), psutil.Process(pid)]:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+        self._process.join()
+
+
+def _run(
+    settings: Settings, own: DataLoader[Any] | None, folder: Path, messages: Connection
+) -> None:
+    """What happens in the process of the run."""
+    if hasattr(os, "setpgid"):
+        os.setpgid(0, 0)
+    torch.set_num_threads(1)  # a forked process must not use the threads of the one it came from
+    # The sliders mark how many CPUs there are; here nobody would see torch's own warning.
+    warnings.filterwarnings("ignore", message="This DataLoader will create")
+    parent = os.getppid()
+    try:
+        loader = settings.loader(own)
+        with Recording((loader,), path=folder):
+            for _ in itertools.islice(loader, settings.n_batches):
+                time.sleep(settings.step_s)
+                if os.getppid() != parent:
+                    break  # nobody is left to look at it
+    except Exception as error:
+        whole = "".join(traceback.format_exception(error))
+        last = next(line for line in reversed(whole.splitlines()) if line.strip())
+        messages.send((last, whole))
+        sys.exit(1)
