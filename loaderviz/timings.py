@@ -38,8 +38,7 @@ def plot_timings(
     _check(loader, model_time, n_batches)
     own = (loader,) if isinstance(loader, DataLoader) else ()
     with Recording(own) as recording:
-        for _ in itertools.islice(loader, n_batches):
-            time.sleep(model_time)
+        take(loader, model_time, n_batches)
     trace = recording.trace
     if trace.batches.empty:
         raise LoaderVizError(
@@ -47,6 +46,12 @@ def plot_timings(
             "or it is no DataLoader and uses none"
         )
     return timeline(trace)
+
+
+def take(loader: Iterable[Any], model_time: float, n_batches: int | None = None) -> None:
+    """The loop of a training script, with a model that sleeps."""
+    for _ in itertools.islice(loader, n_batches):
+        time.sleep(model_time)
 
 
 def _check(loader: Any, model_time: float, n_batches: int | None) -> None:

@@ -94,10 +94,22 @@
       pinned = batch === pinned ? null : batch;
       set(pinned);
     });
+    fit(gd);
     gd.on("plotly_afterplot", () => {
       gd.classList.add("loaderviz");
       if (shown !== null) show(gd, shown);
     });
+  };
+
+  // A widget's figure is laid out before its place in the page has a width.
+  const fit = (gd) => {
+    if (!gd._context || !gd._context.responsive) return;
+    const width = () => gd._fullLayout && gd._fullLayout.width;
+    new ResizeObserver(() => {
+      if (gd.clientWidth && Math.abs(gd.clientWidth - width()) > 2) {
+        window.dispatchEvent(new Event("resize"));
+      }
+    }).observe(gd);
   };
 
   const adoptAll = () => document.querySelectorAll(".js-plotly-plot").forEach(adopt);

@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 
 MOST_SAMPLES = 3000  # more boxes than this make a page slow; batches are drawn whole then
 CONSUMER = 0.0
-READY_PX, AXIS_PX, TITLE_PX = 52, 58, 74
+READY_PX, AXIS_PX, TITLE_PX = 52, 58, 82
 
 
-def timeline(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
+def timeline(
+    trace: Trace, *, seconds: float | None = None, theme: style.ThemeName = "light"
+) -> Figure:
     """Draw a trace: the consumer's lane on top, below it a lane for each worker.
 
     One batch has one colour and one number, from the worker that made it to the consumer's step.
@@ -34,22 +36,28 @@ def timeline(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
     Args:
         trace: a recorded or simulated ``Trace``. Past 3,000 samples batches are drawn whole, and
             the figure says so.
+        seconds: how much time the axis spans, so that two timelines can be compared; None for all
+            that the trace holds.
         theme: text and grid for a light or a dark page. In JupyterLab the page's theme decides.
 
     Raises:
-        LoaderVizError: for what is no trace, a trace without any batch, or an unknown theme.
+        LoaderVizError: for what is no trace, a trace without any batch, ``seconds`` that are not
+            above 0, or an unknown theme.
     """
-    _check(trace, theme)
+    _check(trace, seconds, theme)
     lanes = Lanes.of(trace)
     batches = trace.batches.reset_index(drop=True)
     whole = len(trace.samples) > MOST_SAMPLES
     summary = trace.summary()
-    numbers = summary.numbers + (" · samples are drawn merged into batches" if whole else "")
+    source = "simulated" if trace.meta.get("simulated") else "measured"
+    numbers = f"{source} · {summary.numbers}"
+    if whole:
+        numbers += " · samples are drawn merged into batches"
     height = _height(lanes)
     layout = style.layout(
         style.THEMES[theme], title=summary.verdict, numbers=numbers, height=height
     )
-    layout.update(_axes(lanes, batches, trace, style.THEMES[theme], height))
+    layout.update(_axes(lanes, trace, style.THEMES[theme], height, seconds))
     layout["meta"] = {"loaderviz": {"paths": _paths(batches, lanes), "lanes": lanes.labels}}
     made = batches[batches["started_s"].notna()]
     data = [
@@ -64,7 +72,7 @@ def timeline(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
     return Figure(data=data, layout=layout)
 
 
-def _check(trace: Any, theme: str) -> None:
+def _check(trace: Any, seconds: float | None, theme: str) -> None:
     from loaderviz.trace import Trace
 
     if not isinstance(trace, Trace):
@@ -74,6 +82,8 @@ def _check(trace: Any, theme: str) -> None:
         )
     if theme not in style.THEMES:
         raise LoaderVizError(f"theme={theme!r} is not one of {', '.join(style.THEMES)}")
+    if seconds is not None and not seconds > 0:
+        raise LoaderVizError(f"seconds={seconds!r}: give a time span above 0, or None for all")
     if trace.batches.empty:
         raise LoaderVizError(
             "this trace holds no batch: the loader was not iterated inside the block, "
@@ -87,16 +97,21 @@ def _height(lanes: Lanes) -> int:
     return round(TITLE_PX + ready + 60 + n_lanes * lanes.lane_px + AXIS_PX)
 
 
+def _time_range(trace: Trace, seconds: float | None) -> list[float]:
+    """The span of the time axis, with a little room on both sides."""
+    batches = trace.batches
+    begun = [*batches[["dispatched_s", "requested_s"]].min(), trace.workers["started_s"].min()]
+    started = float(np.nanmin(begun))
+    ended = float(batches[["dispatched_s", "ready_s", "delivered_s", "released_s"]].max().max())
+    span = max(ended - started, 1e-6) if seconds is None else seconds
+    return [started - 0.012 * span, started + 1.012 * span]
+
+
 def _axes(
-    lanes: Lanes, batches: pd.DataFrame, trace: Trace, theme: style.Theme, height: int
+    lanes: Lanes, trace: Trace, theme: style.Theme, height: int, seconds: float | None
 ) -> dict[str, Any]:
-    begun = [batches["requested_s"].min(), trace.workers["started_s"].min()]
-    ended = batches[["ready_s", "delivered_s", "released_s"]].max().max()
-    started = np.nanmin([*begun, batches["dispatched_s"].min()])
-    ended = started if np.isnan(ended) else ended
-    pad = 0.012 * max(ended - started, 1e-6)
     inner = height - TITLE_PX - AXIS_PX
-    top = 1 - READY_PX / inner if lanes.has_workers else 1.0
+    top = 1 - (READY_PX if lanes.has_workers else 1) / inner
     grid = {"gridcolor": theme.grid, "zeroline": False, "showline": False}
     axes: dict[str, Any] = {
         "margin": {"l": 110 if max(map(len, lanes.labels)) <= 14 else 170, "r": 22, "t": TITLE_PX,
@@ -105,7 +120,7 @@ def _axes(
         "xaxis": {
             **grid,
             "title": {"text": "seconds since the recording began", "standoff": 10, "font": {"size": 12}},
-            "range": [started - pad, ended + pad],
+            "range": _time_range(trace, seconds),
             "anchor": "y",
             "nticks": 10,
         },
@@ -123,17 +138,17 @@ def _axes(
             "fixedrange": True,
         },
     }
-    if lanes.has_workers:
-        most = max(2, int(_ready_steps(batches)[1].max()))
-        axes["yaxis2"] = {
-            **grid,
-            "title": {"text": "ready", "standoff": 4, "font": {"size": 12}},
-            "domain": [top, 1],
-            "range": [0, most * 1.08],
-            "nticks": 3,
-            "tickfont": {"size": 11},
-            "fixedrange": True,
-        }
+    most = max(2, int(_ready_steps(trace.batches)[1].max()))
+    axes["yaxis2"] = {
+        **grid,
+        "title": {"text": "ready", "standoff": 4, "font": {"size": 12}},
+        "domain": [top, 1],
+        "range": [0, most * 1.08],
+        "nticks": 3,
+        "tickfont": {"size": 11},
+        "fixedrange": True,
+        "visible": lanes.has_workers,
+    }
     return axes
 
 
@@ -330,7 +345,7 @@ def _ready(batches: pd.DataFrame, lanes: Lanes) -> dict[str, Any]:
         "name": "ready",
         "x": times,
         "y": counts[: len(times)],
-        "yaxis": "y2" if lanes.has_workers else "y",
+        "yaxis": "y2",
         "mode": "lines",
         "line": {"shape": "hv", "width": 1.4, "color": style.READY_LINE},
         "fill": "tozeroy",

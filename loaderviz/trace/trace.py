@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from loaderviz import schema
 from loaderviz.errors import LoaderVizError
@@ -48,7 +51,8 @@ class Trace:
         """A trace from columns; those not given are 0, NaN or None in every row.
 
         Raises:
-            LoaderVizError: for a column that ``loaderviz.schema`` does not have.
+            LoaderVizError: for a column that ``loaderviz.schema`` does not have, and for columns
+                that differ in length.
         """
         return cls(
             _table("batches", schema.BATCHES, batches or {}),
@@ -65,19 +69,17 @@ class Trace:
     def __repr__(self) -> str:
         return str(self.summary())
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+    def _ipython_display_(self) -> None:
         """At the end of a notebook cell: the summary, and the timeline where there is one."""
-        text = repr(self)
-        if self.batches["delivered_s"].notna().any():
+        print(self)
+        if not self.batches.empty:
             # The one look upwards from here, when a person asks to see the trace.
             from loaderviz.figures import timeline
 
-            return {**timeline(self)._repr_mimebundle_(**kwargs), "text/plain": text}
-        return {"text/plain": text}
+            timeline(self)._ipython_display_()
 
 
 def _table(name: str, columns: schema.Columns, given: Mapping[str, Any]) -> pd.DataFrame:
-    import numpy as np
     import pandas as pd
 
     unknown = set(given) - set(columns)
@@ -85,14 +87,32 @@ def _table(name: str, columns: schema.Columns, given: Mapping[str, Any]) -> pd.D
         raise LoaderVizError(
             f"{name} has no column {sorted(unknown)[0]!r}; it has {', '.join(columns)}"
         )
-    n = max((len(values) for values in given.values() if hasattr(values, "__len__")), default=0)
-    blank = {"int64": 0, "float64": np.nan, "object": None}
+    given = {column: _plain(values) for column, values in given.items()}
+    lengths = {column: len(values) for column, values in given.items() if _is_column(values)}
+    n = max(lengths.values(), default=0)
+    for column, length in lengths.items():
+        if length != n:
+            raise LoaderVizError(f"{name} has {n} rows, but {length} values of {column!r}")
+    blank = {"int64": 0, "float64": math.nan, "object": None}
     data = {}
     for column, kind in columns.items():
         values = given.get(column, blank[kind])
-        if not hasattr(values, "__len__") or isinstance(values, str):
+        if not _is_column(values):
             values = [values] * n
-        if column == "key" and all(isinstance(key, int | np.integer) for key in values):
+        if column == "key" and all(_is_int64(key) for key in values):
             kind = "int64"
         data[column] = pd.Series(values, dtype=kind)
     return pd.DataFrame(data)
+
+
+def _plain(values: Any) -> Any:
+    """A Series of another table without its row labels."""
+    return values.to_numpy() if hasattr(values, "to_numpy") else values
+
+
+def _is_column(values: Any) -> bool:
+    return hasattr(values, "__len__") and not isinstance(values, str)
+
+
+def _is_int64(key: Any) -> bool:
+    return isinstance(key, int | np.integer) and -(2**63) <= key < 2**63

@@ -7,12 +7,14 @@ import html
 import time
 from typing import Any
 
+import anywidget
 import ipywidgets as widgets
 import plotly.graph_objects as go
 from torch.utils.data import DataLoader
 
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import timeline
+from loaderviz.figures.display import look
 from loaderviz.machine import cpu_allowance
 from loaderviz.trace import Trace
 from loaderviz.widgets.run import LoaderRun
@@ -41,6 +43,12 @@ def explore(loader: DataLoader[Any] | None = None) -> Explorer:
     return Explorer(loader)
 
 
+class _Look(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no types
+    """Shows nothing: brings the script that lights up one batch at a time to the page."""
+
+    _esm = f"{look()}\nexport default {{ render() {{}} }};"
+
+
 class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
     """The controls, the figure and the one run at a time that they ask for.
 
@@ -52,17 +60,16 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._sliders = _sliders(loader)
         self._run_button = widgets.Button(description="Run again", icon="play")
         self._cancel_button = widgets.Button(description="Cancel", icon="stop", disabled=True)
-        self._progress = widgets.IntProgress(
-            min=0, max=1, layout=widgets.Layout(width="auto", height="10px")
-        )
+        self._progress = widgets.IntProgress(layout=widgets.Layout(width="auto", height="10px"))
         self._status = widgets.HTML()
-        self._figure = go.FigureWidget(layout={"height": 320})
+        self._figure = go.FigureWidget(layout={"height": 320, "autosize": True})
+        self._figure._config = {"responsive": True}
         self._wanted: Settings | None = None
         self._run: LoaderRun | None = None
         self._following: asyncio.Task[None] | None = None
         self._trace: Trace | None = None
         self._error: LoaderVizError | None = None
-        super().__init__([self._page(), widgets.HTML(f"<style>{_CSS}</style>")])
+        super().__init__([self._page(), widgets.HTML(f"<style>{_CSS}</style>"), _Look()])
         self.add_class("loaderviz-explore")
         for slider in self._sliders.values():
             slider.observe(self._on_slider, names="value")
@@ -186,8 +193,8 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
             if len(self._figure.data) == 0:
                 self._figure.add_traces(drawn.data)
             for old, new in zip(self._figure.data, drawn.data, strict=True):
-                old.update(new.to_plotly_json(), overwrite=True)
-            self._figure.update_layout(drawn.layout.to_plotly_json(), overwrite=True)
+                old.update(new.to_plotly_json())
+            self._figure.update_layout(drawn.layout.to_plotly_json())
 
     def _on_slider(self, change: dict[str, Any]) -> None:
         self._show_meaning()
@@ -198,18 +205,14 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._sliders["prefetch_factor"].disabled = self._sliders["num_workers"].value == 0
 
     def _page(self) -> widgets.Widget:
+        """Beside each other where there is room, else the settings on top (see ``_CSS``)."""
+        workers, *others = self._sliders.values()
+        workers = widgets.VBox([workers, widgets.HTML(_mark(cpu_allowance()))])
         buttons = widgets.HBox([self._run_button, self._cancel_button])
-        allowed = cpu_allowance()
-        mark = widgets.HTML(_mark(allowed))
-        sliders = [slider for slider in self._sliders.values() if slider.layout.display != "none"]
-        settings = widgets.VBox(
-            [sliders[0], mark, *sliders[1:], buttons, self._progress, self._status],
-            layout=widgets.Layout(width="330px", min_width="330px"),
-        )
-        figure = widgets.VBox(
-            [self._figure], layout=widgets.Layout(flex="1 1 480px", min_width="480px")
-        )
-        return widgets.HBox([settings, figure], layout=widgets.Layout(flex_flow="row wrap"))
+        state = widgets.VBox([buttons, self._progress, self._status])
+        settings = widgets.Box([workers, *others, state]).add_class("loaderviz-settings")
+        figure = widgets.Box([self._figure]).add_class("loaderviz-figure")
+        return widgets.Box([settings, figure]).add_class("loaderviz-columns")
 
 
 def _sliders(own: DataLoader[Any] | None) -> dict[str, Any]:
@@ -256,6 +259,11 @@ def _mark(allowed: float) -> str:
 
 
 _CSS = """
+.loaderviz-columns { flex-flow: row wrap; align-items: flex-start; }
+.loaderviz-settings { flex: 1 1 330px; flex-flow: row wrap; column-gap: 24px; }
+.loaderviz-settings > * { flex: 0 0 320px; }
+.loaderviz-figure { flex: 40 1 620px; min-width: 0; overflow: hidden; }
+.loaderviz-figure > * { width: 100%; }
 .loaderviz-allowance { position: relative; height: 16px; margin: -8px 66px 2px 130px; }
 .loaderviz-allowance span { position: absolute; transform: translateX(-5px); font-size: 11px;
   line-height: 14px; white-space: nowrap; color: var(--jp-ui-font-color2, #59636e); }

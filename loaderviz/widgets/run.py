@@ -48,7 +48,7 @@ class LoaderRun:
         self.settings = settings
         self._folder = Path(tempfile.mkdtemp(prefix="loaderviz-run-"))
         self._failure: Failure | None = None
-        self._cancelled = False
+        self._cancelled = self._killed = False
         self._recording = self._folder / "recording"
         self._messages, theirs = multiprocessing.Pipe(duplex=False)
         # A forked child of a process that has used CUDA cannot use it (torch.cuda, "Cannot
@@ -111,9 +111,11 @@ class LoaderRun:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _kill(self) -> None:
+        """Once: later the number of the process may be another's."""
         pid = self._process.pid
-        if pid is None:
+        if pid is None or self._killed:
             return
+        self._killed = True
         if hasattr(os, "killpg"):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(pid, signal.SIGKILL)

@@ -1,0 +1,43 @@
+"""Exercise of notebook 00: as few workers as keep the model busy."""
+
+from __future__ import annotations
+
+import math
+import time
+
+from torch.utils.data import DataLoader
+
+from loaderviz.datasets import SleepingDataset
+from loaderviz.exercises.check import Check, Hints
+from loaderviz.figures import timeline
+from loaderviz.recorder import record
+
+SAMPLE_S, STEP_S, BATCH_SIZE, N_BATCHES = 0.03, 0.05, 4, 16
+MOST_WORKERS = 16
+
+hint = Hints(
+    "one worker needs 4 x 0.03 s for a batch, and the model takes one every 0.05 s.",
+    "two workers deliver a batch every 0.06 s: is that fast enough?",
+    "divide the seconds per batch by the seconds per step, and round up.",
+)
+
+
+def enough_workers(num_workers: int) -> Check:
+    """Record the exercise's loader with so many workers: does the model wait, and is one spare?"""
+    if not isinstance(num_workers, int) or not 0 <= num_workers <= MOST_WORKERS:
+        return Check(False, f"num_workers={num_workers!r}: give a whole number, 0 to 16.")
+    dataset = SleepingDataset(N_BATCHES * BATCH_SIZE, SAMPLE_S)
+    loader = DataLoader(dataset, batch_size=BATCH_SIZE, num_workers=num_workers)
+    with record(loader) as rec:
+        for _ in loader:
+            time.sleep(STEP_S)
+    trace = rec.trace
+    made_in_s = (trace.batches["ready_s"] - trace.batches["started_s"]).median()
+    needed = math.ceil(made_in_s / STEP_S)
+    figure = timeline(trace)
+    if num_workers < needed:
+        waits = f"{trace.summary().wait_share:.0%}".replace("%", " %")
+        return Check(False, f"Not yet: the model waits {waits} of the time.", figure)
+    if num_workers > needed:
+        return Check(False, "The model is busy, but fewer workers would do.", figure)
+    return Check(True, f"{num_workers} workers: the model never waits, and no worker is spare.", figure)

@@ -1,0 +1,180 @@
+"""The timeline, on hand-built traces: what is drawn, where, in which words."""
+
+import json
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from traces import made
+
+from loaderviz import LoaderVizError, Trace, timeline
+from loaderviz.figures import style
+from loaderviz.figures.timeline import MOST_SAMPLES
+
+
+def bars(figure, name):
+    (found,) = [trace for trace in figure.data if trace.name == name]
+    return found
+
+
+def both(*traces: Trace) -> Trace:
+    tables = ("batches", "samples", "workers", "spans")
+    return Trace(
+        *(pd.concat([getattr(t, name) for t in traces], ignore_index=True) for name in tables)
+    )
+
+
+@given(workers=st.integers(0, 16), batches=st.integers(1, 40), batch_size=st.integers(1, 4))
+def test_there_is_a_lane_for_the_consumer_and_one_for_each_worker(workers, batches, batch_size):
+    figure = timeline(made(workers=workers, batches=batches, batch_size=batch_size))
+    lanes = list(figure.layout.yaxis.ticktext)
+    expected = [f"worker {n}" for n in range(workers)] or ["main process"]
+    assert lanes == ["consumer", *expected]
+
+
+@given(workers=st.integers(0, 5), batches=st.integers(1, 12), batch_size=st.integers(1, 4))
+def test_each_sample_is_a_box_in_the_lane_of_its_worker(workers, batches, batch_size):
+    trace = made(workers=workers, batches=batches, batch_size=batch_size)
+    boxes = bars(timeline(trace), "sample")
+    samples = trace.samples
+    assert list(boxes.base) == pytest.approx(list(samples["start_s"]))
+    assert list(boxes.x) == pytest.approx(list(samples["end_s"] - samples["start_s"]))
+    lanes = samples["worker"] + 1 if workers else samples["worker"] + 2
+    assert list(boxes.y) == list(lanes)
+
+
+def test_a_batch_has_one_colour_and_one_number_from_worker_to_consumer():
+    figure = timeline(made(workers=3, batches=9))
+    samples, steps = bars(figure, "sample"), bars(figure, "step")
+    for batch in range(9):
+        (step,) = [i for i, own in enumerate(steps.customdata) if own == batch]
+        first = list(samples.customdata).index(batch)
+        assert steps.marker.color[step] == samples.marker.color[first] == style.colour(batch)
+        assert steps.text[step] == str(batch)
+        assert str(batch) in bars(figure, "number").text
+    shades = [samples.marker.color[i] for i, own in enumerate(samples.customdata) if own == 0]
+    assert len(set(shades)) == 2
+
+
+def test_waits_are_hatched_and_end_where_the_step_begins():
+    trace = made(workers=1, batches=3)
+    figure = timeline(trace)
+    waits, steps = bars(figure, "wait"), bars(figure, "step")
+    assert waits.marker.pattern.shape == "/"
+    ends = [base + x for base, x in zip(waits.base, waits.x, strict=True)]
+    assert ends == pytest.approx(list(steps.base))
+
+
+def test_hover_tells_batch_worker_key_and_milliseconds():
+    text = bars(timeline(made(workers=2)), "sample").hovertext[3]
+    for part in ("batch 1", "worker 1", "key 3", "450 ms"):
+        assert part in text
+
+
+def test_names_from_the_user_cannot_inject_markup():
+    trace = made(batches=1)
+    samples = trace.samples.assign(key=["<script>alert(1)</script>", "<b>"])
+    figure = timeline(Trace(trace.batches, samples, trace.workers, trace.spans))
+    assert "<script>" not in "".join(bars(figure, "sample").hovertext)
+
+
+def test_the_way_of_each_batch_leads_from_dispatch_to_the_consumer():
+    figure = timeline(made(workers=2, batches=4))
+    paths = figure.layout.meta["loaderviz"]["paths"]
+    assert len(paths) == 4
+    for path in paths:
+        times = [at for at, _ in path]
+        assert times == sorted(times)
+        assert path[0][1] == path[-1][1] == 0
+    assert paths[1][1][1] == 2  # made by worker 1, in the lane below worker 0's
+
+
+def test_the_ready_strip_counts_what_is_finished_and_not_taken():
+    figure = timeline(made(workers=4, batches=4))
+    strip = bars(figure, "ready")
+    # All four are ready at 1.25 s, the first is taken then, and one more each half second.
+    assert max(strip.y) == 4
+    assert strip.y[-1] == 0
+    assert not timeline(made(workers=0)).layout.yaxis2.visible
+
+
+def test_the_title_is_the_verdict_and_the_numbers_say_measured():
+    figure = timeline(made(workers=1, batches=6))
+    assert "one worker cannot keep up" in figure.layout.title.text
+    assert figure.layout.title.subtitle.text.startswith("measured · 6 batches · 12 samples")
+    simulated = made(workers=1)
+    simulated.meta["simulated"] = True
+    assert timeline(simulated).layout.title.subtitle.text.startswith("simulated · ")
+
+
+def test_two_timelines_can_span_the_same_time():
+    spans = [
+        figure.layout.xaxis.range[1] - figure.layout.xaxis.range[0]
+        for figure in (timeline(made(workers=n), seconds=9.0) for n in (0, 3))
+    ]
+    assert spans[0] == pytest.approx(spans[1])
+    assert spans[0] >= 9.0
+
+
+def test_loaders_and_ranks_are_told_apart():
+    trace = both(made(workers=1, loader=0), made(workers=1, loader=1))
+    assert list(timeline(trace).layout.yaxis.ticktext)[1:] == [
+        "loader 0 · worker 0",
+        "loader 1 · worker 0",
+    ]
+    trace = both(made(workers=1, rank=0), made(workers=1, rank=1))
+    assert list(timeline(trace).layout.yaxis.ticktext)[1:] == [
+        "rank 0 · worker 0",
+        "rank 1 · worker 0",
+    ]
+
+
+def test_past_some_thousand_samples_batches_are_drawn_whole_and_it_says_so():
+    batch_size = MOST_SAMPLES // 10 + 1
+    figure = timeline(made(batches=10, batch_size=batch_size))
+    assert len(bars(figure, "sample").x) == 10
+    assert "merged" in figure.layout.title.subtitle.text
+
+
+def test_batches_without_an_end_are_drawn_as_far_as_they_got():
+    trace = made(workers=2, batches=4)
+    trace.batches.loc[3, ["delivered_s", "released_s", "requested_s"]] = float("nan")
+    trace.batches.loc[2, ["released_s"]] = float("nan")
+    figure = timeline(trace)
+    assert len(bars(figure, "step").x) == 3
+    assert len(bars(figure, "number").text) == 4
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_text_differs_by_theme_and_marks_do_not(theme):
+    figure = timeline(made(), theme=theme)
+    assert figure.layout.title.font.color == style.THEMES[theme].text
+    assert figure.layout.paper_bgcolor == "rgba(0,0,0,0)"
+    assert bars(figure, "step").marker.color == bars(timeline(made()), "step").marker.color
+
+
+def test_a_page_made_of_it_needs_no_kernel_and_no_network():
+    page = timeline(made()).to_html(include_plotlyjs=False)
+    assert "plotly_hover" in page
+    assert "https://cdn" not in page
+
+
+def test_it_is_plain_json():
+    json.loads(timeline(made()).to_json())
+
+
+def test_its_text_is_its_verdict():
+    figure = timeline(made(workers=1, batches=6))
+    assert repr(figure) == made(workers=1, batches=6).summary().verdict
+
+
+def test_what_is_no_trace_is_refused():
+    with pytest.raises(LoaderVizError, match=r"got list"):
+        timeline([1, 2])
+    with pytest.raises(LoaderVizError, match=r"theme='neon'"):
+        timeline(made(), theme="neon")
+    with pytest.raises(LoaderVizError, match=r"seconds=-1"):
+        timeline(made(), seconds=-1)
+    with pytest.raises(LoaderVizError, match=r"no batch"):
+        timeline(Trace.from_columns())
