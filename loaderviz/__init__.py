@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from loaderviz.errors import LoaderVizError as LoaderVizError
-    from loaderviz.figures import timeline as timeline
+    from loaderviz.figures.timeline import timeline as timeline
     from loaderviz.recorder import record as record
     from loaderviz.timings import plot_timings as plot_timings
     from loaderviz.trace import Trace as Trace
@@ -31,7 +31,7 @@ _HOMES = {
     "record": "loaderviz.recorder",
     "timeline": "loaderviz.figures",
 }
-__all__ = [*_HOMES]  # noqa: PLE0604
+__all__ = [*_HOMES]
 
 
 def __getattr__(name: str) -> Any:

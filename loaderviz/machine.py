@@ -33,10 +33,9 @@ def _cgroup_quota() -> float:
     for folder in _cgroup_folders():
         try:
             quota, period = (folder / "cpu.max").read_text().split()[:2]
-        except (OSError, ValueError):
+            quotas.append(float("inf") if quota == "max" else int(quota) / int(period))
+        except (OSError, ValueError, ZeroDivisionError):
             continue
-        if quota != "max":
-            quotas.append(int(quota) / int(period))
     try:
         quota_us = int((_CGROUP / "cpu/cpu.cfs_quota_us").read_text())
         period_us = int((_CGROUP / "cpu/cpu.cfs_period_us").read_text())
@@ -72,7 +71,7 @@ def rank() -> int:
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_rank()
     text = os.environ.get("RANK", "0")
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isdecimal() else 0
 
 
 def facts() -> dict[str, object]:

@@ -68,9 +68,11 @@ class Spool:
 
     def write(self, tag: int, *fields: int) -> None:
         """One record, written at once."""
-        block, at = self.reserve(2 + len(fields), tag)
+        # The tag comes last: a writer that is stopped half-way leaves a record that means nothing.
+        block, at = self.reserve(2 + len(fields), 0)
         for i, field in enumerate(fields, at + 2):
             block[i] = field
+        block[at + 1] = tag
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -116,8 +118,8 @@ class SpoolFile:
             raise LoaderVizError(f"{path} is no recording file of loaderviz (or an empty one)")
         raw = data[META_AT // WORD : HEADER_BYTES // WORD].tobytes()
         try:
-            self.meta: dict[str, Any] = json.loads(raw[: int(data[1])])
-        except ValueError as error:
+            self.meta: dict[str, Any] = dict(json.loads(raw[: int(data[1])]))
+        except (ValueError, TypeError, RecursionError) as error:
             raise LoaderVizError(f"the header of {path} is damaged: {error}") from error
         self.ended_ns = int(data[ENDED])
         self.rss_peak_bytes = int(data[RSS_PEAK])

@@ -6,11 +6,11 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from traces import made
 
 from loaderviz import LoaderVizError, Trace, timeline
 from loaderviz.figures import style
 from loaderviz.figures.timeline import MOST_SAMPLES
+from traces import made
 
 
 def bars(figure, name):

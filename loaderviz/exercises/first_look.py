@@ -40,4 +40,6 @@ def enough_workers(num_workers: int) -> Check:
         return Check(False, f"Not yet: the model waits {waits} of the time.", figure)
     if num_workers > needed:
         return Check(False, "The model is busy, but fewer workers would do.", figure)
-    return Check(True, f"{num_workers} workers: the model never waits, and no worker is spare.", figure)
+    return Check(
+        True, f"{num_workers} workers: the model never waits, and no worker is spare.", figure
+    )

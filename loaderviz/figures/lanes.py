@@ -27,7 +27,9 @@ class Lanes:
     def of(cls, trace: Trace) -> Lanes:
         columns = ["rank", "loader", "worker"]
         tables = [trace.batches[columns], trace.workers[columns]]
-        lanes = sorted({tuple(map(int, row)) for table in tables for row in table.to_numpy()})
+        lanes: list[Lane] = sorted(
+            {(int(r), int(ld), int(w)) for table in tables for r, ld, w in table.to_numpy()}
+        )
         ranks, loaders = {lane[0] for lane in lanes}, {lane[1] for lane in lanes}
         positions = {lane: i + 1.0 for i, lane in enumerate(lanes)}
         labels = ["consumer"]
@@ -44,6 +46,10 @@ class Lanes:
     def lane_px(self) -> int:
         n = len(self.positions)
         return next((px for most, px in WORKER_PX.items() if n <= most), 25)
+
+    @property
+    def label_px(self) -> int:
+        return 36 + 7 * max(map(len, self.labels))
 
     def positions_of(self, rows: pd.DataFrame) -> list[float]:
         """The lane of each row that has a rank, a loader and a worker."""

@@ -25,10 +25,10 @@ class Observer(Protocol):
 
     def wants(self, loader: DataLoader[Any]) -> bool: ...
 
-    def worker_hook(self, loader: DataLoader[Any], user_init: Any) -> Any: ...
+    def worker_hook(self, user_init: Any) -> Any: ...
 
     def iterator_built(
-        self, loader: DataLoader[Any], iterator: Any, drawn: list[int]
+        self, loader: DataLoader[Any], iterator: Any, hook: Any, drawn: list[int]
     ) -> None: ...
 
     def fail(self, error: Exception) -> None: ...
@@ -38,7 +38,8 @@ class Observer(Protocol):
 
 _lock = threading.RLock()
 _observers: list[Observer] = []
-_building: list[DataLoader[Any]] = []
+_turns: dict[int, threading.RLock] = {}  # by id: one thread at a time builds from a loader
+_here = threading.local()  # .building: the loaders that this thread is building from
 _shadowed: dict[type, tuple[Any, int]] = {}  # class: its own _get_iterator, how many want it
 
 _NEEDED = (
@@ -79,6 +80,8 @@ def attach(observer: Observer, classes: set[type]) -> None:
 
 def detach(observer: Observer, classes: set[type]) -> None:
     with _lock:
+        if observer not in _observers:  # never attached, or forgotten in a forked process
+            return
         _observers.remove(observer)
         for owner in {_owner(cls) for cls in classes}:
             original, users = _shadowed.pop(owner)
@@ -95,28 +98,36 @@ def _owner(cls: type) -> type:
 def _shadow(original: Any) -> Any:
     @functools.wraps(original)
     def _get_iterator(loader: DataLoader[Any]) -> Any:
-        observers = [each for each in _observers if each.wants(loader)]
-        with _lock:
-            if not observers or loader in _building:  # the latter: an override that calls super()
-                return original(loader)
-            _building.append(loader)
+        building: list[int] = _here.__dict__.setdefault("building", [])
+        observers = [each for each in list(_observers) if each.wants(loader)]
+        if not observers or id(loader) in building:  # the latter: an override that calls super()
+            return original(loader)
+        with _turn(loader):
+            building.append(id(loader))
             try:
                 return _build(loader, original, observers)
             finally:
-                _building.remove(loader)
+                building.remove(id(loader))
 
     return _get_iterator
+
+
+def _turn(loader: DataLoader[Any]) -> threading.RLock:
+    """One lock a loader: building runs the user's code, which may wait for another loader's."""
+    with _lock:
+        return _turns.setdefault(id(loader), threading.RLock())
 
 
 def _build(loader: DataLoader[Any], original: Any, observers: list[Observer]) -> Any:
     """Build the iterator, with the observers' hooks in place for just as long."""
     swaps: dict[str, Any] = {}
     sampler = None
+    hooks: list[Any] = [None] * len(observers)
     if loader.num_workers > 0:
-        hook = loader.worker_init_fn
-        for observer in observers:
-            hook = observer.worker_hook(loader, hook)
-        swaps["worker_init_fn"] = hook
+        init = loader.worker_init_fn
+        for i, observer in enumerate(observers):
+            init = hooks[i] = observer.worker_hook(init)
+        swaps["worker_init_fn"] = init
         if _owner(type(loader)) is DataLoader:  # others may look into their sampler while building
             name = "batch_sampler" if loader._auto_collation else "sampler"
             swaps[name] = sampler = StampedSampler(getattr(loader, name))
@@ -126,9 +137,9 @@ def _build(loader: DataLoader[Any], original: Any, observers: list[Observer]) ->
         iterator._index_sampler = sampler.sampler
         iterator._sampler_iter = sampler.plain
     drawn = [] if sampler is None else sampler.drawn
-    for observer in observers:
+    for observer, hook in zip(observers, hooks, strict=True):
         try:
-            observer.iterator_built(loader, iterator, drawn)
+            observer.iterator_built(loader, iterator, hook, drawn)
         except Exception as error:
             observer.fail(error)
     return iterator
@@ -150,11 +161,16 @@ def _swapped(loader: DataLoader[Any], values: dict[str, Any]) -> Iterator[None]:
 
 def _forget_in_child() -> None:
     """A forked process is not the one that is recorded; its workers' hooks begin anew."""
-    global _lock
+    global _lock, _here
     _lock = threading.RLock()
+    _here = threading.local()
+    _turns.clear()
     for observer in _observers:
         observer.forget()
     _observers.clear()
+    for owner, (original, _) in _shadowed.items():
+        owner._get_iterator = original  # type: ignore[attr-defined]
+    _shadowed.clear()
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,4 +1,4 @@
-"""One shared word that ends a recording in every process at once."""
+"""One shared page that ends a recording in every process at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _NAME = "control"
 
 
 class Control:
-    """A flag in a shared map of the recording's folder: workers look at it before each task."""
+    """Flags in a shared map of the recording's folder: workers look at it before each task."""
 
     def __init__(self, page: mmap.mmap) -> None:
         self._page = page
@@ -35,3 +35,10 @@ class Control:
 
     def stopped(self) -> bool:
         return self._page[0] != 0
+
+    def note_failure(self) -> None:
+        """A worker could not make its file."""
+        self._page[1] = 1
+
+    def has_failure(self) -> bool:
+        return self._page[1] != 0

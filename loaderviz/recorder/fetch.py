@@ -9,6 +9,7 @@ moment after the one before.
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -22,15 +23,21 @@ from loaderviz.spool import FAILED, RSS_PEAK, Spool
 
 
 class _Stamped:
-    """An index list that writes down when each of its indices is drawn."""
+    """An index list that writes down when each of its indices is drawn.
 
-    def __init__(self, index: Sequence[Any], block: memoryview[int], at: int) -> None:
+    ``index`` is the list, or what another recording made of it; ``keys`` is the list itself.
+    """
+
+    def __init__(
+        self, index: Iterable[Any], keys: Sequence[Any], block: memoryview[int], at: int
+    ) -> None:
+        self.keys = keys
         self._index = index
         self._block = block
         self._at = at
 
     def __len__(self) -> int:
-        return len(self._index)
+        return len(self.keys)
 
     def __iter__(self) -> Iterator[Any]:
         block, at = self._block, self._at
@@ -55,8 +62,9 @@ class TimedFetch:
         round_: int,
         stopped: Callable[[], bool],
     ) -> None:
-        self._fetcher = fetcher
-        self._fetch = fetcher.fetch
+        # Held weakly: a fetcher goes when its iterator goes, and with it the stream that it reads.
+        self._fetcher = weakref.ref(fetcher)
+        self._inner = fetcher.__dict__.get("fetch")  # another recording's
         self._collate = fetcher.collate_fn
         self._spool = spool
         self._iterator, self._round = iterator, round_
@@ -92,10 +100,9 @@ class TimedFetch:
     def collate(self, data: Any) -> Any:
         if self._block is not None:
             self._block[self._at + Task.COLLATE] = now()
-            try:
-                n_samples = len(data) if self._auto_collation else 1
-            except TypeError:  # what a user's __getitems__ returned has no length
-                n_samples = 0
+            # A __getitems__ may return the batch ready made, whose length can mean anything.
+            is_list = self._auto_collation and isinstance(data, list)
+            n_samples = len(data) if is_list else self._block[self._at + Task.N_KEYS]
             self._block[self._at + Task.N_SAMPLES] = n_samples
         return self._collate(data)
 
@@ -105,6 +112,8 @@ class TimedFetch:
         keys: Sequence[Any]
         if not self._auto_collation:
             keys = (index,)
+        elif isinstance(index, _Stamped):
+            keys = index.keys
         elif self._per_sample:
             keys = index = index if isinstance(index, Sequence) else list(index)
         else:
@@ -125,7 +134,7 @@ class TimedFetch:
         block[at + Task.STARTED] = started
         self._block, self._at = block, at
         if self._per_sample:
-            return _Stamped(index, block, at + Task.STAMPS)
+            return _Stamped(index, keys, block, at + Task.STAMPS)
         block[at + Task.STAMPS] = started
         return index
 
@@ -140,9 +149,21 @@ class TimedFetch:
         self._spool.header[RSS_PEAK] = rss_peak_bytes()
 
     def detach(self) -> None:
-        """The fetcher as it was."""
-        self._fetcher.fetch = self._fetch
-        self._fetcher.collate_fn = self._collate
+        """The fetcher as it was; where another recording came later, it still goes through here."""
+        fetcher = self._fetcher()
+        if fetcher is None or fetcher.__dict__.get("fetch") != self.fetch:
+            return
+        fetcher.collate_fn = self._collate
+        if self._inner is None:
+            del fetcher.fetch
+        else:
+            fetcher.fetch = self._inner
+
+    def _fetch(self, index: Any) -> Any:
+        if self._inner is not None:
+            return self._inner(index)
+        fetcher = self._fetcher()
+        return type(fetcher).fetch(fetcher, index)
 
     def _fail(self) -> None:
         self._block = None

@@ -36,6 +36,14 @@ class IteratorLog:
         self._held: int | None = None
         self._requested = 0
         self._pending: defaultdict[int, deque[int]] = defaultdict(deque)
+        self._under_way: list[tuple[int, int]] = []
+
+    def adopt(self, tasks: list[tuple[int, int]]) -> None:
+        """Tasks, with their workers, of an epoch that was under way when the recording began.
+
+        It counts as an epoch once the loop asks for more of it.
+        """
+        self._under_way = tasks
 
     def begin_round(self) -> None:
         self.release(now())
@@ -49,6 +57,10 @@ class IteratorLog:
 
     def request(self, at: int) -> None:
         self.release(at)
+        if self._round < 0:
+            self.begin_round()
+            for task, worker in self._under_way:
+                self.dispatch(task, worker, 0)  # when, nobody has seen
         self._requested = at
 
     def take_from(self, worker: int) -> None:
@@ -164,7 +176,7 @@ def unwatch(iterator: Any, log: IteratorLog) -> None:
     if log in logs:
         logs.remove(log)
     if not logs and isinstance(iterator, _Recorded):
-        iterator.__class__ = type(iterator).__mro__[2]
+        iterator.__class__ = type(iterator).__bases__[1]  # see _recorded_class
         for name in (_LOGS, "_loaderviz_drawn", "_loaderviz_tasks"):
             iterator.__dict__.pop(name, None)
 

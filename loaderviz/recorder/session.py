@@ -77,19 +77,24 @@ class Recording:
         label: str | None = None,
     ) -> None:
         attach.check_torch()
-        self._loaders = list(dict.fromkeys(loaders))
+        self._loaders = list({id(loader): loader for loader in loaders}.values())
         self._every = not loaders  # whatever DataLoader is iterated meanwhile
         self._classes: set[type] = {type(loader) for loader in loaders} or {DataLoader}
         self._path = None if path is None else Path(path)
         self._label = label
         self._folder: Path | None = None
         self._running = False
+        self._forgotten = False
+        self._told = False
+        self._lost: LoaderVizError | None = None
         self._trace: Trace | None = None
         self._lock = threading.RLock()
         self._iterator_numbers = itertools.count()
         self._epochs: defaultdict[int, itertools.count[int]] = defaultdict(itertools.count)
         self._watched: list[tuple[weakref.ref[Any], IteratorLog, TimedFetch | None]] = []
         self._processes: list[tuple[int, int, Any]] = []
+        self._spool: Spool | None = None
+        self._spools: list[Spool] = []  # of the fetches in this process
         self._free_spools: list[Spool] = []
 
     @property
@@ -97,8 +102,11 @@ class Recording:
         """What was recorded.
 
         Raises:
-            LoaderVizError: while the block still runs (``snapshot()`` shows what there is so far).
+            LoaderVizError: while the block still runs (``snapshot()`` shows what there is so far),
+                and where the recording's files have been lost.
         """
+        if self._lost is not None:
+            raise LoaderVizError(f"there is no trace: {self._lost}") from self._lost
         if self._trace is None:
             raise LoaderVizError(
                 "the trace is complete when the `with record(...)` block has ended; "
@@ -118,6 +126,17 @@ class Recording:
         if self._folder is not None:
             raise LoaderVizError("a recording runs once; call record(loader) again for another")
         self._folder = _make_folder(self._path)
+        try:
+            self._start(self._folder)
+        except BaseException as error:
+            self._stop(now())
+            shutil.rmtree(self._folder, ignore_errors=True)
+            if isinstance(error, OSError):
+                raise LoaderVizError(f"cannot record into {self._folder}: {error}") from error
+            raise
+        return self
+
+    def _start(self, folder: Path) -> None:
         self._meta: dict[str, Any] = {
             "label": self._label,
             "rank": machine.rank(),
@@ -126,13 +145,12 @@ class Recording:
             **machine.facts(),
         }
         self._write_meta()
-        self._control = Control.create(self._folder)
-        self._spool: Spool | None = Spool(self._folder / "main.spool", {})
+        self._control = Control.create(folder)
+        self._spool = Spool(folder / "main.spool", {})
         self._running = True
         attach.attach(self, self._classes)
         for loader in self._loaders:
             self._adopt_running(loader)
-        return self
 
     def __exit__(
         self,
@@ -140,55 +158,86 @@ class Recording:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        ended = now()
-        attach.detach(self, self._classes)
-        self._running = False
-        self._control.stop()
-        for reference, log, timed in self._watched:
-            iterator = reference()
-            if iterator is not None:
-                log.release(ended)
-                unwatch(iterator, log)
-                if timed is not None:
-                    timed.detach()
-        for number, worker, process in self._processes:
-            code = process.exitcode
-            if code is not None:
-                self._write(Tag.EXIT, number, worker, code)
-        self._write(Tag.FINISH, ended)
-        self._watched.clear()
-        self._processes.clear()
-        for spool in (self._spool, *self._free_spools):
-            if spool is not None:
-                spool.close()
+        self._stop(now())
         assert self._folder is not None
-        self._trace = read_folder(self._folder)
+        if self._forgotten:  # the files are another process's
+            return
+        try:
+            self._trace = read_folder(self._folder)
+        except LoaderVizError as lost:  # never in place of what the user's block raised
+            self._lost = lost
+            self._tell(lost)
+        else:
+            if not self._trace.meta["complete"]:
+                self._tell("a process could not write to the recording's folder")
         if self._path is None:
             shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _stop(self, at: int) -> None:
+        """Let go of everything, and write what is known at the end."""
+        attach.detach(self, self._classes)
+        with self._lock:
+            for reference, log, timed in self._watched:
+                iterator = reference()
+                if iterator is not None:
+                    log.release(at)
+                    unwatch(iterator, log)
+                if timed is not None:
+                    timed.detach()
+            self._watched.clear()
+            self._note_exits()
+            self._processes.clear()
+            self._write(Tag.FINISH, at)
+            self._running = False
+            if self._spool is not None:
+                self._control.stop()
+                self._spool.header[FAILED] |= self._control.has_failure()
+                self._spool.close()
+            for spool in self._spools:
+                spool.close()
+
+    def _note_exits(self) -> None:
+        """Write down how workers ended, and keep no more of them: each holds open files."""
+        running = []
+        for number, worker, process in self._processes:
+            code = process.exitcode
+            if code is None:
+                running.append((number, worker, process))
+            else:
+                self._write(Tag.EXIT, number, worker, code)
+        self._processes = running
 
     # What attach.py asks and tells (attach.Observer).
 
     def wants(self, loader: DataLoader[Any]) -> bool:
-        return self._every or any(loader is own for own in self._loaders)
+        return self._running and (self._every or any(loader is own for own in self._loaders))
 
-    def worker_hook(self, loader: DataLoader[Any], user_init: Any) -> WorkerHook:
+    def worker_hook(self, user_init: Any) -> WorkerHook:
         assert self._folder is not None
-        self._next_iterator = next(self._iterator_numbers)
-        return WorkerHook(user_init, self._folder, self._next_iterator)
+        return WorkerHook(user_init, self._folder, next(self._iterator_numbers))
 
-    def iterator_built(self, loader: DataLoader[Any], iterator: Any, drawn: list[int]) -> None:
-        if loader.num_workers == 0:
-            number = next(self._iterator_numbers)
-            self._watch(loader, iterator, number, self._time_here(iterator, number))
-            return
-        log = self._watch(loader, iterator, self._next_iterator, None)
-        # The iterator has dispatched its first tasks while it was built.
-        fallback = now()
-        for task, info in list(iterator._task_info.items()):
-            log.dispatch(task, info[0], drawn[task] if task < len(drawn) else fallback)
+    def iterator_built(
+        self, loader: DataLoader[Any], iterator: Any, hook: WorkerHook | None, drawn: list[int]
+    ) -> None:
+        with self._lock:
+            if not self._running:  # it ended while this iterator was built, in another thread
+                return
+            if hook is None:
+                number = next(self._iterator_numbers)
+                log = self._watch(loader, iterator, number, self._time_here(iterator, number))
+                log.begin_round()
+                return
+            log = self._watch(loader, iterator, hook.iterator, None)
+            log.begin_round()
+            # The iterator has dispatched its first tasks while it was built.
+            fallback = now()
+            for task, info in list(iterator._task_info.items()):
+                log.dispatch(task, info[0], drawn[task] if task < len(drawn) else fallback)
 
     def forget(self) -> None:
         """In a forked process: never write to the files of the process that is recorded."""
+        self._lock = threading.RLock()  # another thread may have held it, and is not here
+        self._forgotten = True
         self._running = False
         self._spool = None
         self._free_spools.clear()
@@ -199,11 +248,12 @@ class Recording:
         which = self._number_of(loader)
         log = IteratorLog(self._write, lambda: next(self._epochs[which]), number)
         workers = getattr(iterator, "_workers", ())
+        if workers:  # starting them has looked at all others too (multiprocessing/process.py)
+            self._note_exits()
         self._write(Tag.ITERATOR, number, which, now(), len(workers))
         for worker, process in enumerate(workers):
             self._write(Tag.WORKER, number, worker, process.pid)
             self._processes.append((number, worker, process))
-        log.begin_round()
         watch(iterator, log)
         self._watched.append((weakref.ref(iterator), log, timed))
         return log
@@ -219,6 +269,7 @@ class Recording:
                 spool = self._free_spools.pop()
             else:
                 spool = Spool(self._folder / f"here-{number}.spool", {"worker": MAIN_PROCESS})
+                self._spools.append(spool)
         except OSError as error:
             self.fail(error)
             return None
@@ -230,15 +281,22 @@ class Recording:
 
     def _adopt_running(self, loader: DataLoader[Any]) -> None:
         """Persistent workers that were started before the recording: seen from outside only."""
-        iterator = loader._iterator
-        if iterator is None:
+        iterator: Any = loader._iterator
+        if iterator is None or loader.num_workers == 0:
             return
         warnings.warn(
             "the workers of this DataLoader (persistent_workers=True) were started before the "
             "recording: their samples are not seen. Begin the recording before the first epoch.",
-            stacklevel=3,
+            stacklevel=4,
         )
-        self._watch(loader, iterator, next(self._iterator_numbers), None)
+        log = self._watch(loader, iterator, next(self._iterator_numbers), None)
+        log.adopt(
+            [
+                (task, info[0])
+                for task, info in iterator._task_info.items()
+                if len(info) == 2 or iterator._workers_status[info[0]]  # else its stream has ended
+            ]
+        )
 
     def _number_of(self, loader: DataLoader[Any]) -> int:
         for number, own in enumerate(self._loaders):
@@ -255,7 +313,7 @@ class Recording:
                 return
             try:
                 self._spool.write(tag, *fields)
-            except Exception as error:
+            except (OSError, ValueError) as error:  # and not what torch raises on a worker's death
                 self.fail(error)
 
     def fail(self, error: Exception) -> None:
@@ -266,7 +324,12 @@ class Recording:
             self._spool = None
         self._running = False
         self._control.stop()
-        warnings.warn(f"loaderviz stopped recording: {error!r}", stacklevel=2)
+        self._tell(error)
+
+    def _tell(self, what: object) -> None:
+        if not self._told:
+            self._told = True
+            warnings.warn(f"loaderviz could not record everything: {what}", stacklevel=3)
 
     def _write_meta(self) -> None:
         assert self._folder is not None
@@ -279,6 +342,8 @@ def describe(loader: DataLoader[Any]) -> dict[str, Any]:
     """A loader's configuration, read without running any of the user's code."""
     context = loader.multiprocessing_context or multiprocessing
     workers = loader.num_workers
+    # To ask for the method in use without allow_none would settle it for good.
+    method = context.get_start_method(allow_none=True) or context.get_all_start_methods()[0]
     return {
         "class": type(loader).__name__,
         "dataset": type(loader.dataset).__name__,
@@ -290,7 +355,7 @@ def describe(loader: DataLoader[Any]) -> dict[str, Any]:
         "pin_memory": bool(loader.pin_memory),
         "in_order": loader.in_order,
         "drop_last": loader.drop_last,
-        "start_method": context.get_start_method() if workers else None,
+        "start_method": method if workers else None,
     }
 
 

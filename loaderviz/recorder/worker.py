@@ -37,7 +37,7 @@ class WorkerHook:
     ) -> None:
         self._user_init = user_init
         self._folder = folder
-        self._iterator = iterator
+        self.iterator = iterator
         self._spawned_ns = 0
 
     def __getstate__(self) -> dict[str, Any]:
@@ -48,16 +48,22 @@ class WorkerHook:
         if self._user_init is not None:
             self._user_init(worker_id)
         try:
-            self._record(worker_id)
+            control = Control.attach(self._folder)
+            if control.stopped():
+                return
+        except OSError:  # the recording has ended, and its folder is gone
+            return
+        try:
+            self._record(worker_id, control)
         except Exception as error:  # the recording lacks this worker; the training does not
+            control.note_failure()
             util.debug(f"loaderviz does not see into worker {worker_id}: {error!r}")
 
-    def _record(self, worker_id: int) -> None:
-        control = Control.attach(self._folder)
+    def _record(self, worker_id: int, control: Control) -> None:
         spool = Spool(
-            self._folder / f"worker-{self._iterator}-{worker_id}-{os.getpid()}.spool",
+            self._folder / f"worker-{self.iterator}-{worker_id}-{os.getpid()}.spool",
             {
-                "iterator": self._iterator,
+                "iterator": self.iterator,
                 "worker": worker_id,
                 "pid": os.getpid(),
                 "started_ns": self._spawned_ns or _forked_ns,
@@ -71,7 +77,7 @@ class WorkerHook:
             info = get_worker_info()
             # A dataset may itself use a DataLoader, whose fetchers are none of ours.
             if info is not None and dataset is info.dataset:
-                TimedFetch(fetcher, spool, self._iterator, next(rounds), control.stopped)
+                TimedFetch(fetcher, spool, self.iterator, next(rounds), control.stopped)
             return fetcher
 
         # Called here and, in persistent workers, anew for each epoch
@@ -84,5 +90,3 @@ class WorkerHook:
 def _note_end(spool: Spool) -> None:
     spool.header[ENDED] = now()
     spool.close()
-
-

@@ -19,6 +19,10 @@ from loaderviz.trace.trace import Trace
 META_NAME = "meta.json"
 Words = np.ndarray[Any, np.dtype[np.int64]]
 
+# What reading damaged records can raise; see _Fetched for what it checks before that.
+_DAMAGE = (IndexError, KeyError, TypeError, ValueError, OverflowError)
+_MOST_SAMPLES = 1 << 20  # that one fetch may return beyond what it was asked for
+
 
 def load(path: str | Path) -> Trace:
     """Open the folder of a recording that was made with ``record(..., path=folder)``.
@@ -28,7 +32,10 @@ def load(path: str | Path) -> Trace:
     Raises:
         LoaderVizError: where there is no such folder, or it holds no recording.
     """
-    folder = Path(path)
+    try:
+        folder = Path(path)
+    except TypeError as error:
+        raise LoaderVizError(f"load() takes the path of a folder, not {path!r}") from error
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "does not exist"
         raise LoaderVizError(
@@ -41,21 +48,20 @@ def read_folder(folder: Path) -> Trace:
     """The trace of the recording in ``folder``."""
     try:
         meta = json.loads((folder / META_NAME).read_text())
-        origin = int(meta["started"][0])
-        rank = int(meta["rank"])
-    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        origin = int(np.int64(meta["started"][0]))
+        rank = int(np.int64(meta["rank"]))
+        methods = [loader["start_method"] for loader in meta["loaders"]]
+    except (OSError, RecursionError, *_DAMAGE) as error:
         raise LoaderVizError(
             f"{folder} holds no recording: its {META_NAME} cannot be read ({error})"
         ) from error
-    reader = _Reader(meta)
+    reader = _Reader(methods)
     reader.read_main(SpoolFile(folder / "main.spool"))
-    for path in sorted(folder.glob("here-*.spool")):
-        reader.read_tasks(SpoolFile(path))
-    for path in sorted(folder.glob("worker-*.spool")):
+    for path in sorted([*folder.glob("here-*.spool"), *folder.glob("worker-*.spool")]):
         try:
-            reader.read_worker(SpoolFile(path))
-        except LoaderVizError:  # the worker was killed while it made the file
-            continue
+            reader.read_process(SpoolFile(path))
+        except (LoaderVizError, *_DAMAGE):  # its process was killed while it made the file, say
+            reader.failed = True
     return Trace.from_columns(
         batches=reader.batches(rank, origin),
         samples=reader.samples(rank, origin),
@@ -84,6 +90,10 @@ class _Fetched:
 
     def __init__(self, words: Words, first_count: int) -> None:
         n_keys = int(words[Task.N_KEYS])
+        if not 0 <= n_keys < len(words) - Task.STAMPS:
+            raise ValueError(f"a task of {n_keys} keys")
+        if not 0 <= words[Task.N_SAMPLES] <= max(n_keys, _MOST_SAMPLES):
+            raise ValueError(f"a task of {words[Task.N_SAMPLES]} samples")
         self.started = int(words[Task.STARTED])
         self.collate = int(words[Task.COLLATE])
         self.state = int(words[Task.STATE])
@@ -95,7 +105,7 @@ class _Fetched:
         if self.collate:
             self.n_samples = int(words[Task.N_SAMPLES])
         elif self.state == State.EXHAUSTED:
-            self.n_samples = max(n_stamps - 1, 0) if n_keys + 1 >= n_stamps > 1 else 0
+            self.n_samples = max(n_stamps - 1, 0)
         else:
             self.n_samples = max(n_stamps - 1, 0)
             if 0 < n_stamps <= n_keys:
@@ -125,7 +135,7 @@ def _keys(words: Words, n_keys: int, first_count: int) -> Any:
     if kind == KeyKind.TEXT:
         try:
             return list(json.loads(unpack_text(words[at:])))
-        except ValueError:  # the process died while it wrote them
+        except (ValueError, TypeError, RecursionError):  # the process died while it wrote them
             return [None] * n_keys
     return list(range(first_count, first_count + n_keys))
 
@@ -138,6 +148,7 @@ class _Worker:
     exit_code: int | None = None
     file: SpoolFile | None = None
     last: _Fetched | None = None
+    begun: int = 0
     first_task: int = 0
 
     def exit(self) -> str:
@@ -145,16 +156,15 @@ class _Worker:
             return "done" if self.exit_code == 0 else "killed" if self.exit_code < 0 else "failed"
         if self.file is not None and self.file.ended_ns:
             return "done"
-        return "running" if psutil.pid_exists(self.pid) else "killed"
+        return "running" if 0 < self.pid < 2**31 and psutil.pid_exists(self.pid) else "killed"
 
 
 @dataclass
 class _Reader:
-    meta: dict[str, Any]
+    start_methods: list[str | None]  # of each loader
     finished: bool = False
     failed: bool = False
     _loaders: dict[int, int] = field(default_factory=dict)  # of each iterator
-    _begun: dict[int, int] = field(default_factory=dict)
     _epochs: dict[tuple[int, int], int] = field(default_factory=dict)
     _batches: dict[tuple[int, int, int], _Batch] = field(default_factory=dict)
     _queues: defaultdict[tuple[int, int, int], list[_Batch]] = field(
@@ -166,30 +176,37 @@ class _Reader:
     def read_main(self, file: SpoolFile) -> None:
         self.failed |= file.failed
         for tag, words in file.records():
-            fields = [int(word) for word in words[2:]]
-            if tag == Tag.ITERATOR:
-                self._loaders[fields[0]], self._begun[fields[0]] = fields[1:3]
-            elif tag == Tag.WORKER:
-                self._workers[fields[0], fields[1]] = _Worker(*fields)
-            elif tag == Tag.EPOCH:
-                self._epochs[fields[0], fields[1]] = fields[2]
-            elif tag == Tag.DISPATCH:
-                batch = _Batch(*fields)
-                self._batches[batch.iterator, batch.round, batch.task] = batch
-                self._queues[batch.iterator, batch.round, batch.worker].append(batch)
-            elif tag == Tag.DELIVER:
-                batch = self._batches[fields[0], fields[1], fields[2]]
-                batch.requested, batch.delivered = fields[3:]
-            elif tag == Tag.RELEASE:
-                self._batches[fields[0], fields[1], fields[2]].released = fields[3]
-            elif tag == Tag.EXIT:
-                self._workers[fields[0], fields[1]].exit_code = fields[2]
-            elif tag == Tag.FINISH:
-                self.finished = True
+            try:
+                self._read_event(tag, [int(word) for word in words[2:]])
+            except _DAMAGE:
+                self.failed = True
 
-    def read_tasks(self, file: SpoolFile) -> list[_Fetched]:
+    def _read_event(self, tag: int, fields: list[int]) -> None:
+        if tag == Tag.ITERATOR:
+            iterator, self._loaders[iterator], _begun, _n_workers = fields
+        elif tag == Tag.WORKER:
+            iterator, worker, pid = fields
+            self._workers[iterator, worker] = _Worker(iterator, worker, pid)
+        elif tag == Tag.EPOCH:
+            iterator, round_, self._epochs[iterator, round_], _begun = fields
+        elif tag == Tag.DISPATCH:
+            iterator, round_, task, worker, at = fields
+            batch = _Batch(iterator, round_, task, worker, at)
+            self._batches[iterator, round_, task] = batch
+            self._queues[iterator, round_, worker].append(batch)
+        elif tag == Tag.DELIVER:
+            batch = self._batches[fields[0], fields[1], fields[2]]
+            batch.requested, batch.delivered = fields[3:]
+        elif tag == Tag.RELEASE:
+            self._batches[fields[0], fields[1], fields[2]].released = fields[3]
+        elif tag == Tag.EXIT:
+            iterator, worker, code = fields
+            self._workers[iterator, worker].exit_code = code
+        elif tag == Tag.FINISH:
+            self.finished = True
+
+    def _read_tasks(self, file: SpoolFile) -> list[_Fetched]:
         """The fetches of one process: the k-th of an epoch is the k-th task it was sent."""
-        self.failed |= file.failed
         worker = int(file.meta["worker"])
         sent: defaultdict[tuple[int, int], int] = defaultdict(int)
         counts: defaultdict[tuple[int, int], int] = defaultdict(int)
@@ -209,12 +226,15 @@ class _Reader:
             sent[epoch] += 1
         return fetches
 
-    def read_worker(self, file: SpoolFile) -> None:
-        worker = self._workers.get((int(file.meta["iterator"]), int(file.meta["worker"])))
-        fetches = self.read_tasks(file)
+    def read_process(self, file: SpoolFile) -> None:
+        """What a worker wrote, or this process about its own fetches."""
+        self.failed |= file.failed
+        worker = self._workers.get((int(file.meta.get("iterator", -1)), int(file.meta["worker"])))
+        fetches = self._read_tasks(file)
         if worker is None:
             return
         worker.file = file
+        worker.begun = int(np.int64(file.meta["started_ns"]))
         if fetches:
             worker.first_task, worker.last = fetches[0].started, fetches[-1]
 
@@ -275,17 +295,15 @@ class _Reader:
     def workers(self, rank: int, origin: int) -> dict[str, Any]:
         workers = sorted(self._workers.values(), key=lambda each: (each.iterator, each.worker))
         loaders = [self._loaders.get(each.iterator, 0) for each in workers]
-        configurations = self.meta["loaders"]
+        methods = dict(enumerate(self.start_methods))
         files = [each.file for each in workers]
         return {
             "rank": np.full(len(workers), rank),
             "loader": loaders,
             "worker": [each.worker for each in workers],
             "pid": [each.pid for each in workers],
-            "start_method": [configurations[loader]["start_method"] for loader in loaders],
-            "started_s": _seconds(
-                [int(file.meta["started_ns"]) if file else 0 for file in files], origin
-            ),
+            "start_method": [methods.get(loader) for loader in loaders],
+            "started_s": _seconds([each.begun for each in workers], origin),
             "first_task_s": _seconds([each.first_task for each in workers], origin),
             "ended_s": _seconds([file.ended_ns if file else 0 for file in files], origin),
             "exit": [each.exit() for each in workers],

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 NEVER_WAITS = 0.02  # a smaller share of the time is not worth a change of settings
 
+WORDS = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight"}
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -19,7 +21,10 @@ class Summary:
     n_samples: int  # delivered
     n_workers: int  # 0 where the main process loads
     epochs: int
-    elapsed_s: float  # from the first request to the last release
+    elapsed_s: (
+        float  # from the start of the first worker, or the first request, to the last release
+    )
+    startup_s: float  # in iter(), starting workers
     wait_s: float  # in next()
     first_wait_s: float  # the part of it that went into each epoch's first batch
     step_s: float  # between delivery and the next request
@@ -55,15 +60,17 @@ class Summary:
     def numbers(self) -> str:
         """The numbers that the verdict rests on, in one line."""
         where = f"{self.n_workers} worker{'s' * (self.n_workers != 1)}"
-        return (
+        text = (
             f"{self.n_batches:,} batches · {self.n_samples:,} samples · {where} · "
             f"{self.elapsed_s:.3g} s in all, {self.wait_s:.3g} s of it waiting"
         )
+        if self.startup_s > NEVER_WAITS * self.elapsed_s:
+            text += f", {self.startup_s:.2g} s starting the workers"
+        return text
 
     @property
     def _workers(self) -> str:
-        words = "zero one two three four five six seven eight nine ten eleven twelve".split()
-        number = words[self.n_workers] if self.n_workers < len(words) else str(self.n_workers)
+        number = WORDS.get(self.n_workers, str(self.n_workers))
         return f"{number} worker{'s' * (self.n_workers != 1)}"
 
     def __str__(self) -> str:
@@ -73,20 +80,41 @@ class Summary:
 def summarize(trace: Trace) -> Summary:
     batches = trace.batches[trace.batches["delivered_s"].notna()]
     if batches.empty:
-        return Summary(0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0)
+        return Summary(0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0)
     waits = batches["delivered_s"] - batches["requested_s"]
     iterators = batches.groupby(["rank", "loader", "epoch"], sort=False)["delivered_s"]
     ends = batches["released_s"].fillna(batches["delivered_s"])
+    startups = startup_spans(trace)
+    begun = min([batches["requested_s"].min(), *(start for start, _ in startups)])
     return Summary(
         n_batches=len(batches),
         n_samples=int(batches["n_samples"].sum()),
         n_workers=_workers_at_once(trace),
         epochs=iterators.ngroups,
-        elapsed_s=float(ends.max() - batches["requested_s"].min()),
+        elapsed_s=float(ends.max() - begun),
+        startup_s=float(sum(end - start for start, end in startups)),
         wait_s=float(waits.sum()),
         first_wait_s=float(waits[iterators.idxmin()].sum()),
         step_s=float((ends - batches["delivered_s"]).sum()),
     )
+
+
+def startup_spans(trace: Trace) -> list[tuple[float, float]]:
+    """When the consumer was busy starting workers: from the first one's start to a first request.
+
+    The loop is in ``iter(loader)`` then, which starts them one after another
+    (torch/utils/data/dataloader.py, ``_MultiProcessingDataLoaderIter.__init__``).
+    """
+    spans = []
+    first = trace.workers[(trace.workers["worker"] == 0) & trace.workers["started_s"].notna()]
+    for rank, loader, start in zip(
+        *(first[c] for c in ("rank", "loader", "started_s")), strict=True
+    ):
+        own = trace.batches[(trace.batches["rank"] == rank) & (trace.batches["loader"] == loader)]
+        later = own["requested_s"][own["requested_s"] >= start]
+        if not later.empty:
+            spans.append((float(start), float(later.min())))
+    return spans
 
 
 def _workers_at_once(trace: Trace) -> int:

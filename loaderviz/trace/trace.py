@@ -74,7 +74,7 @@ class Trace:
         print(self)
         if not self.batches.empty:
             # The one look upwards from here, when a person asks to see the trace.
-            from loaderviz.figures import timeline
+            from loaderviz.figures.timeline import timeline
 
             timeline(self)._ipython_display_()
 

@@ -43,7 +43,7 @@ def explore(loader: DataLoader[Any] | None = None) -> Explorer:
     return Explorer(loader)
 
 
-class _Look(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no types
+class _Look(anywidget.AnyWidget):
     """Shows nothing: brings the script that lights up one batch at a time to the page."""
 
     _esm = f"{look()}\nexport default {{ render() {{}} }};"
@@ -182,7 +182,8 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         if self._run is not None:
             self._run.close()
             self._run = None
-        self._status.value = f"<div class='loaderviz-{'error' if failed else 'status'}'>{status}</div>"
+        look = "loaderviz-error" if failed else "loaderviz-status"
+        self._status.value = f"<div class='{look}'>{status}</div>"
         self._progress.bar_style = "danger" if failed else "success"
         self._cancel_button.disabled = True
 

@@ -65,9 +65,10 @@ class LoaderRun:
             raise
         finally:
             theirs.close()
-        if hasattr(os, "setpgid"):  # the child does the same; whoever comes first
-            with contextlib.suppress(OSError):
-                os.setpgid(self._process.pid, self._process.pid)
+        pid = self._process.pid
+        if pid is not None and hasattr(os, "setpgid"):
+            with contextlib.suppress(OSError):  # the child does the same; one of them comes first
+                os.setpgid(pid, pid)
 
     @property
     def running(self) -> bool:

@@ -3,6 +3,7 @@
 import psutil
 import pytest
 from playwright.sync_api import Locator, Page, expect
+
 from browser.reader import open_notebook, run_all
 
 SLIDERS = ("workers", "batch size", "prefetch factor", "s per sample", "s per model step")
@@ -47,10 +48,8 @@ def test_the_page_has_its_pictures_and_one_batch_stands_out_when_hovered(first_l
     # Five timelines, and the explorer's.
     plots = first_look.locator(".jp-Notebook .js-plotly-plot.loaderviz")
     expect(plots).to_have_count(6, timeout=30_000)
-    broken = first_look.evaluate(
-        "[...document.querySelectorAll('.jp-RenderedMarkdown img')].filter((i) => !i.naturalWidth).length"
-    )
-    assert broken == 0
+    pictures = first_look.locator(".jp-RenderedMarkdown img")
+    assert pictures.evaluate_all("(all) => all.filter((each) => !each.naturalWidth).length") == 0
 
     plot = plots.nth(1)
     bars = plot.locator(".bars .point")

@@ -1,0 +1,90 @@
+# What a reader or a contributor runs. Needs Python 3.11+ and make; `make` alone lists the targets.
+PYTHON ?= python3
+ARGS   ?=
+
+VENV     := .venv
+PY       := $(VENV)/bin/python
+NOTEBOOK := $(VENV)/.installed-notebook
+TEST     := $(VENV)/.installed-test
+PINS     := pyproject.toml constraints.txt
+CHECKS   := lint format types layers unit notebooks browser
+
+# JupyterLab refuses to start as root (a container, say) unless told.
+AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
+
+# $(call or_stop,what failed,the way out) ends a recipe line that may fail.
+or_stop = || { printf '\nmake: %s failed.\n%s\n' '$(1)' '$(2)' >&2; exit 1; }
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup lab test pictures strip clean $(CHECKS)
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /  \1\t/p' Makefile | expand -t 14
+
+setup: $(NOTEBOOK) ## create .venv with the package and JupyterLab
+
+lab: $(NOTEBOOK) ## open the first notebook; ARGS="--no-browser --port 8899" reach JupyterLab
+	$(PY) -m jupyterlab $(AS_ROOT) notebooks/00_first_look.ipynb $(ARGS)
+
+test: $(TEST) ## run every check, all of them even when one fails
+	@failed=; for check in $(CHECKS); do \
+		printf '\n== make %s\n' $$check; \
+		$(MAKE) --no-print-directory $$check || failed="$$failed $$check"; \
+	done; \
+	if [ "$$failed" ]; then \
+		printf '\nFailed:%s. Each runs alone as `make NAME`.\n' "$$failed"; exit 1; \
+	fi; \
+	printf '\nAll checks passed: %s.\n' '$(CHECKS)'
+
+lint: $(TEST) ## ruff's rules
+	$(PY) -m ruff check
+
+format: $(TEST) ## ruff's formatting
+	$(PY) -m ruff format --check
+
+types: $(TEST) ## mypy, strict
+	$(PY) -m mypy
+
+layers: $(TEST) ## who may import whom
+	$(VENV)/bin/lint-imports
+
+unit: $(TEST) ## unit and property tests
+	$(PY) -m pytest --ignore=tests/browser
+
+notebooks: $(TEST) ## run every notebook and compare the outputs it keeps
+	$(PY) -m pytest --nbval-lax --nbval-current-env --nbval-cell-timeout=120 notebooks
+
+browser: $(TEST) ## notebooks in a real JupyterLab and Chromium
+	$(PY) -m pytest tests/browser
+
+pictures: $(TEST) ## draw the pictures of the README and the notebooks anew
+	$(PY) notebooks/images/draw.py
+
+strip: $(TEST) ## make the notebooks lean again before a commit
+	$(PY) -m nbstripout --keep-count --keep-id --extra-keys metadata.language_info notebooks/*.ipynb
+
+clean: ## remove .venv and everything generated
+	rm -rf $(VENV) build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find loaderviz notebooks tests \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +
+
+$(VENV)/pyvenv.cfg:
+	@command -v $(PYTHON) >/dev/null \
+		$(call or_stop,looking for $(PYTHON),Install Python 3.11 or later or name yours: make PYTHON=/path/to/python3 setup)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		$(call or_stop,checking the version of $(PYTHON),loaderviz needs Python 3.11 or later. Name one: make PYTHON=python3.12 setup)
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); false; } \
+		$(call or_stop,creating $(VENV),Python needs its venv and ensurepip modules: on Debian and Ubuntu apt install python3-venv.)
+
+# The touch comes last, so that a set-up that was cut short is taken up again by the next call.
+$(NOTEBOOK): $(VENV)/pyvenv.cfg $(PINS)
+	@echo 'Installing loaderviz and JupyterLab: minutes the first time (PyTorch is large).'
+	@$(PY) -m pip install -c constraints.txt -e '.[notebook]' \
+		$(call or_stop,installing with pip,See the error of pip above. Check the network and the free disk space; then run make again.)
+	@touch $@
+
+$(TEST): $(NOTEBOOK)
+	@echo 'Installing the tools for the checks.'
+	@$(PY) -m pip install --quiet -c constraints.txt -e '.[notebook,test]' \
+		$(call or_stop,installing the tools for the checks with pip,See the error of pip above. Check the network and the free disk space; then run make again.)
+	@touch $@

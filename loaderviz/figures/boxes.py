@@ -1,0 +1,227 @@
+"""The marks of a timeline, one plotly trace a kind; always the same kinds in the same order.
+
+``customdata`` is the row of the batch that a mark belongs to: ``look.js`` lights it up by that.
+"""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from loaderviz.figures import style
+from loaderviz.trace.summary import startup_spans
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from loaderviz.figures.lanes import Lanes
+    from loaderviz.trace import Trace
+
+CONSUMER = 0.0  # its lane
+
+
+def _bars(
+    kind: str,
+    start: Any,
+    end: Any,
+    lane: Any,
+    *,
+    thickness: float,
+    fill: Any,
+    batch: Any = None,
+    hover: list[str] | None = None,
+    **more: Any,
+) -> dict[str, Any]:
+    start, end = np.asarray(start, float), np.asarray(end, float)
+    marker = {"color": fill, "line": {"width": 1, "color": style.EDGE}, **more.pop("marker", {})}
+    return {
+        "type": "bar",
+        "name": kind,
+        "orientation": "h",
+        "base": start,
+        "x": end - start,
+        "y": np.asarray(lane, float),
+        "width": thickness,
+        "marker": marker,
+        "customdata": None if batch is None else [int(each) for each in batch],
+        "hovertext": hover,
+        "hovertemplate": "%{hovertext}<extra></extra>" if hover is not None else None,
+        "hoverinfo": "skip" if hover is None else None,
+        "textposition": "none",
+        **more,
+    }
+
+
+def startup(trace: Trace, lanes: Lanes) -> dict[str, Any]:
+    """Thin lines: a worker until its first task, and the consumer until it can ask for a batch."""
+    workers = trace.workers
+    begun = workers[workers["started_s"].notna() & workers["first_task_s"].notna()]
+    spans = startup_spans(trace)
+    starts = [*begun["started_s"], *(start for start, _ in spans)]
+    ends = [*begun["first_task_s"], *(end for _, end in spans)]
+    hover = [
+        f"worker {worker} starts up: {_ms(end - start)}<br>pid {pid}, {html.escape(str(method))}"
+        for worker, pid, method, start, end in zip(
+            *(begun[c] for c in ("worker", "pid", "start_method", "started_s", "first_task_s")),
+            strict=True,
+        )
+    ]
+    hover += [f"starts the workers: {_ms(end - start)}" for start, end in spans]
+    lane = [*lanes.positions_of(begun), *([CONSUMER] * len(spans))]
+    return _bars(
+        "start-up", starts, ends, lane,
+        thickness=0.1, fill=style.QUIET, hover=hover, marker={"line": {"width": 0}},
+    )  # fmt: skip
+
+
+def waits(batches: pd.DataFrame) -> dict[str, Any]:
+    waited = batches[batches["delivered_s"].notna()]
+    hover = [
+        f"waits {_ms(wait)} for batch {batch}"
+        for batch, wait in zip(
+            waited["batch"], waited["delivered_s"] - waited["requested_s"], strict=True
+        )
+    ]
+    hatch = {"shape": "/", "fgcolor": style.WAIT_HATCH, "size": 7, "solidity": 0.22}
+    return _bars(
+        "wait", waited["requested_s"], waited["delivered_s"], np.zeros(len(waited)),
+        thickness=0.5, fill=style.WAIT_FILL, batch=waited.index, hover=hover,
+        marker={"pattern": {**hatch, "fillmode": "overlay"},
+                "line": {"width": 1, "color": style.WAIT_LINE}},
+    )  # fmt: skip
+
+
+def steps(batches: pd.DataFrame) -> dict[str, Any]:
+    taken = batches[batches["delivered_s"].notna()]
+    ends = taken["released_s"].fillna(taken["delivered_s"])
+    rows = zip(
+        *(taken[c] for c in ("batch", "worker", "n_samples", "delivered_s", "requested_s")),
+        ends,
+        taken["ready_s"],
+        strict=True,
+    )
+    hover = [
+        f"<b>batch {batch}</b>, {_made_by(worker)}<br>{n} samples<br>step {_ms(end - delivered)}"
+        f"<br>waited for {_ms(delivered - requested)}"
+        + (f"<br>lay ready {_ms(requested - ready)}" if requested > ready else "")
+        for batch, worker, n, delivered, requested, end, ready in rows
+    ]
+    numbers = [int(batch) for batch in taken["batch"]]
+    return _bars(
+        "step", taken["delivered_s"], ends, np.zeros(len(taken)), thickness=0.8,
+        fill=[style.colour(batch) for batch in numbers], batch=taken.index, hover=hover,
+        text=[str(batch) for batch in numbers], textposition="inside", textangle=0,
+        insidetextanchor="middle",
+        insidetextfont={"size": 13, "color": [style.text_on(batch) for batch in numbers]},
+    )  # fmt: skip
+
+
+def samples(samples: pd.DataFrame, batches: pd.DataFrame, lanes: Lanes) -> dict[str, Any]:
+    columns = ["rank", "loader", "epoch", "batch", "worker"]
+    rows_of = {
+        tuple(map(int, row)): i for i, row in enumerate(batches[columns].itertuples(index=False))
+    }
+    read = samples[samples["end_s"].notna()]
+    own = [rows_of[tuple(map(int, row))] for row in read[columns].itertuples(index=False)]
+    rows = zip(
+        *(read[c] for c in ("batch", "worker", "position", "key", "start_s", "end_s")),
+        strict=True,
+    )
+    hover = [
+        f"<b>batch {batch}</b>, {_made_by(worker)}<br>sample {position}, "
+        f"key {_key(key)}<br>{_ms(end - start)}"
+        for batch, worker, position, key, start, end in rows
+    ]
+    fills = [style.shade(b, p) for b, p in zip(read["batch"], read["position"], strict=True)]
+    return _bars(
+        "sample", read["start_s"], read["end_s"], lanes.positions_of(read),
+        thickness=0.66, fill=fills, batch=own, hover=hover,
+    )  # fmt: skip
+
+
+def whole_batches(made: pd.DataFrame, lanes: Lanes) -> dict[str, Any]:
+    hover = [
+        f"<b>batch {batch}</b>, {_made_by(worker)}<br>{n} samples<br>{_ms(end - start)}"
+        for batch, worker, n, start, end in zip(
+            *(made[c] for c in ("batch", "worker", "n_samples", "started_s", "collate_s")),
+            strict=True,
+        )
+    ]
+    return _bars(
+        "sample", made["started_s"], made["collate_s"], lanes.positions_of(made),
+        thickness=0.66, fill=[style.colour(int(b)) for b in made["batch"]], batch=made.index,
+        hover=hover, marker={"line": {"width": 0}},
+    )  # fmt: skip
+
+
+def collate(made: pd.DataFrame, lanes: Lanes) -> dict[str, Any]:
+    done = made[made["ready_s"].notna()]
+    hover = [
+        f"<b>batch {batch}</b>, {_made_by(worker)}<br>collate {_ms(ready - start)}"
+        for batch, worker, start, ready in zip(
+            *(done[c] for c in ("batch", "worker", "collate_s", "ready_s")), strict=True
+        )
+    ]
+    return _bars(
+        "collate", done["collate_s"], done["ready_s"], lanes.positions_of(done),
+        thickness=0.66, fill=style.QUIET, batch=done.index, hover=hover,
+        marker={"line": {"width": 1.5, "color": style.QUIET}},  # a hair's width is still seen
+    )  # fmt: skip
+
+
+def numbers(made: pd.DataFrame, lanes: Lanes) -> dict[str, Any]:
+    """The batch's number, over its boxes; hidden where the batch is narrower than the number."""
+    done = made[made["ready_s"].notna()]
+    numbers = [int(batch) for batch in done["batch"]]
+    return _bars(
+        "number", done["started_s"], done["ready_s"], lanes.positions_of(done), thickness=0.66,
+        fill="rgba(0,0,0,0)", batch=done.index, marker={"line": {"width": 0}},
+        text=[str(batch) for batch in numbers], textposition="inside", textangle=0,
+        insidetextanchor="start",
+        insidetextfont={"size": 12, "color": [style.text_on(batch) for batch in numbers]},
+    )  # fmt: skip
+
+
+def ready_steps(batches: pd.DataFrame) -> tuple[Any, Any]:
+    """When the number of finished batches not yet taken changes, and what it is from then on."""
+    arrive = batches["ready_s"].dropna().to_numpy()
+    leave = batches.loc[batches["ready_s"].notna(), "delivered_s"].dropna().to_numpy()
+    times = np.concatenate([arrive, leave])
+    changes = np.concatenate([np.ones(len(arrive)), -np.ones(len(leave))])
+    order = np.argsort(times, kind="stable")
+    counts = np.cumsum(changes[order])
+    return times[order], counts if len(counts) else np.zeros(1)
+
+
+def ready(batches: pd.DataFrame, lanes: Lanes) -> dict[str, Any]:
+    times, counts = ready_steps(batches)
+    if not lanes.has_workers:
+        times, counts = times[:0], counts[:0]
+    return {
+        "type": "scatter",
+        "name": "ready",
+        "x": times,
+        "y": counts[: len(times)],
+        "yaxis": "y2",
+        "mode": "lines",
+        "line": {"shape": "hv", "width": 1.4, "color": style.READY_LINE},
+        "fill": "tozeroy",
+        "fillcolor": style.READY_FILL,
+        "hovertemplate": "%{y} batches ready<extra></extra>",
+    }
+
+
+def _made_by(worker: int) -> str:
+    return "main process" if worker < 0 else f"worker {worker}"
+
+
+def _key(key: object) -> str:
+    text = str(key)
+    return html.escape(text if len(text) <= 60 else text[:57] + "...")
+
+
+def _ms(seconds: float) -> str:
+    ms = 1000 * seconds
+    return f"{ms:,.0f} ms" if ms >= 100 else f"{ms:.3g} ms"

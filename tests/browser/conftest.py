@@ -1,0 +1,158 @@
+"""A real JupyterLab in a real Chromium: the fixtures, and what a reader does with a notebook."""
+
+import json
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+START_S = 60
+RUN_MS = 120_000
+
+SETTINGS = {
+    # Every cell stays in the page; by default JupyterLab takes out those that are scrolled away.
+    "@jupyterlab/notebook-extension:tracker": {"windowingMode": "none"},
+    "@jupyterlab/apputils-extension:notification": {
+        "fetchNews": "false",
+        "checkForUpdates": False,
+    },
+}
+
+# The fixtures end with this folder's tests, not with the session, so that the tests after them do
+# not run beside a browser.
+
+
+@pytest.fixture(scope="package")
+def chromium() -> str:
+    """The path of the browser; without one the tests skip, or fail where one is required."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    found = os.environ.get("LOADERVIZ_CHROMIUM") or next(filter(None, map(shutil.which, names)), "")
+    if not found:
+        reason = f"no browser: install one of {names}, or set LOADERVIZ_CHROMIUM to its path"
+        if os.environ.get("LOADERVIZ_REQUIRE_BROWSER") == "1":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return found
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A running JupyterLab and the folder that it serves, a copy of the notebooks."""
+
+    url: str
+    token: str
+    folder: Path
+
+
+@pytest.fixture(scope="package")
+def lab(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    home = tmp_path_factory.mktemp("lab")
+    folder = home / "notebooks"
+    if NOTEBOOKS.is_dir():
+        shutil.copytree(NOTEBOOKS, folder, ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
+    folder.mkdir(exist_ok=True)
+    # Folders of its own, so that the settings of whoever runs the tests change nothing.
+    names = ["JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"]
+    folders = {name: str(home / name.lower()) for name in names}
+    labconfig = Path(folders["JUPYTER_CONFIG_DIR"]) / "labconfig"
+    labconfig.mkdir(parents=True)
+    (labconfig / "default_setting_overrides.json").write_text(json.dumps(SETTINGS))
+
+    token = secrets.token_hex()
+    port = _free_port()
+    log = home / "lab.log"
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--expose-app-in-browser"]
+    command += [f"--port={port}", "--ServerApp.port_retries=0", f"--ServerApp.root_dir={folder}"]
+    if os.getuid() == 0:
+        command.append("--allow-root")
+    with log.open("wb") as output:
+        server = subprocess.Popen(
+            command,
+            env=os.environ | folders | {"JUPYTER_TOKEN": token},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        url = f"http://localhost:{port}"
+        _wait_until_up(server, f"{url}/api/status?token={token}", log)
+        yield Lab(url, token, folder)
+    finally:
+        _end(server)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        return probe.getsockname()[1]
+
+
+def _wait_until_up(server: subprocess.Popen, url: str, log: Path) -> None:
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline and server.poll() is None:
+        try:
+            urllib.request.urlopen(url, timeout=5).close()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    pytest.fail(f"JupyterLab did not start:\n{log.read_text()}")
+
+
+def _end(server: subprocess.Popen) -> None:
+    """End the server, which ends its kernels, and then whatever of them is left."""
+    if server.poll() is None:
+        children = psutil.Process(server.pid).children(recursive=True)
+        server.terminate()
+        try:
+            server.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
+        for child in children:
+            if child.is_running():
+                child.kill()
+
+
+@pytest.fixture(scope="package")
+def browser(chromium: str) -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=chromium,
+            args=[
+                "--no-sandbox",  # Chromium's does not work as root, and the pages are our own
+                "--disable-gpu",
+                "--disable-dev-shm-usage",  # containers often have a small /dev/shm
+                # No traffic but that of the test
+                "--disable-background-networking",
+                "--disable-component-update",
+                "--disable-sync",
+                "--no-first-run",
+            ],
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser, lab: Lab) -> Iterator[Page]:
+    """A page that is logged in. The kernels that it starts end with it."""
+    context = browser.new_context(base_url=lab.url, viewport={"width": 1280, "height": 900})
+    context.request.get("/login", params={"token": lab.token})
+    yield context.new_page()
+    authorization = {"Authorization": f"token {lab.token}"}
+    for session in context.request.get("/api/sessions", headers=authorization).json():
+        context.request.delete(f"/api/sessions/{session['id']}", headers=authorization)
+    context.close()

@@ -1,0 +1,30 @@
+"""The browser fixtures: what runs in JupyterLab is seen in the page, errors included."""
+
+import nbformat
+from nbformat.v4 import new_code_cell, new_notebook
+from playwright.sync_api import Page, expect
+
+from browser.reader import open_notebook, run_all
+
+# Without it JupyterLab asks which kernel to use.
+METADATA = {"kernelspec": {"name": "python3", "display_name": "Python 3 (ipykernel)"}}
+
+
+def test_an_output_appears_in_the_page(page: Page, lab):
+    cells = [new_code_cell("answer = 6 * 7"), new_code_cell("print(answer)")]
+    nbformat.write(new_notebook(cells=cells, metadata=METADATA), lab.folder / "answer.ipynb")
+
+    open_notebook(page, "answer.ipynb")
+
+    assert run_all(page) == []
+    expect(page.locator(".jp-OutputArea-output")).to_have_text("42")
+
+
+def test_an_error_is_returned_and_every_cell_stays_in_the_page(page: Page, lab):
+    cells = [new_code_cell(f"print({n})") for n in range(60)] + [new_code_cell("1 / 0")]
+    nbformat.write(new_notebook(cells=cells, metadata=METADATA), lab.folder / "error.ipynb")
+
+    open_notebook(page, "error.ipynb")
+
+    assert run_all(page) == ["ZeroDivisionError: division by zero"]
+    expect(page.locator(".jp-OutputArea-output")).to_have_count(len(cells))

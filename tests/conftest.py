@@ -1,0 +1,3 @@
+"""Holds for every test: the leak guard, and the plugin that tests the guard."""
+
+pytest_plugins = ["pytester", "leak_guard"]

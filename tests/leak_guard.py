@@ -1,0 +1,147 @@
+"""A pytest plugin that fails any test which leaves something running or lying about.
+
+Processes, threads, shared-memory segments and temporary files count. What a fixture of a wider
+scope holds does not: it was there before the test, and so was the parent of what it starts.
+What was left is reported once, and the next test is not blamed for it.
+"""
+
+import multiprocessing
+import multiprocessing.util
+import os
+import re
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from multiprocessing import forkserver, resource_tracker
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+# Workers and queue feeders may still be on their way out when the last line of a test has run.
+GRACE_S = 2.0
+SHARED_MEMORY = Path("/dev/shm")  # on Linux; other systems do not list their segments
+
+
+@pytest.fixture(scope="session")
+def temporary_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder that stands in for /tmp while a test runs.
+
+    One for all tests, because the fork server of multiprocessing, started by one test, keeps its
+    TMPDIR and serves the later ones.
+    """
+    # These choose their own folders for good when first asked, and must not choose ours.
+    tmp_path_factory.getbasetemp()
+    multiprocessing.util.get_temp_dir()
+    # Not in pytest's folder: the path of a socket in here may have about 100 characters at most.
+    with tempfile.TemporaryDirectory(prefix="lv-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(autouse=True)
+def leak_guard(temporary_home: Path) -> Iterator[None]:
+    before = _things(temporary_home)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(temporary_home))
+        patch.setenv("TMPDIR", str(temporary_home))
+        yield
+    deadline = time.monotonic() + GRACE_S
+    while (left := _left(before, temporary_home)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    if left:
+        names = ", ".join(_describe(thing) for thing in left)
+        for thing in left:
+            _remove(thing)
+        pytest.fail(f"the test left behind: {names}", pytrace=False)
+
+
+def _things(home: Path) -> set[Any]:
+    return {*processes(), *threading.enumerate(), *_segments(), *_temporary_files(home)}
+
+
+def _left(before: set[Any], home: Path) -> list[Any]:
+    return [thing for thing in _things(home) - before if not _is_of_others(thing)]
+
+
+def processes() -> list[psutil.Process]:
+    """The running children of this process and of the fork server, which forks on its behalf."""
+    multiprocessing.active_children()  # reaps those that have ended
+    # Both helpers serve every later test and end with this process.
+    fork_server = forkserver._forkserver._forkserver_pid
+    helpers = {fork_server, resource_tracker._resource_tracker._pid}
+    parents = {os.getpid(), fork_server}
+    running = []
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            if (
+                child.pid not in helpers
+                and child.ppid() in parents
+                and child.status() != psutil.STATUS_ZOMBIE
+            ):
+                running.append(child)
+    return running
+
+
+def _segments() -> list[Path]:
+    return list(SHARED_MEMORY.iterdir()) if SHARED_MEMORY.is_dir() else []
+
+
+def _temporary_files(home: Path) -> list[Path]:
+    # multiprocessing's folder of a worker, which a worker that is killed cannot remove.
+    return [path for path in home.iterdir() if not path.name.startswith("pymp-")]
+
+
+def _is_of_others(thing: Any) -> bool:
+    """Whether a new segment belongs to another program on this machine.
+
+    Its name does not tell, so: another user's, or mapped by a process that is not our descendant.
+    """
+    if not isinstance(thing, Path) or thing.parent != SHARED_MEMORY:
+        return False
+    try:
+        stat = thing.stat()
+    except FileNotFoundError:
+        return True
+    if stat.st_uid != os.getuid():
+        return True
+    # By inode: a semaphore is mapped under a first name, which it has lost since.
+    device = f"{os.major(stat.st_dev):02x}:{os.minor(stat.st_dev):02x}"
+    mapped = re.compile(rf" {device} {stat.st_ino} ")
+    ours = {os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))}
+    for pid in set(psutil.pids()) - ours:
+        with suppress(OSError):
+            if mapped.search(Path(f"/proc/{pid}/maps").read_text(errors="replace")):
+                return True
+    return False
+
+
+def _describe(thing: Any) -> str:
+    if isinstance(thing, psutil.Process):
+        with suppress(psutil.Error):
+            return f"process {thing.pid} ({' '.join(thing.cmdline())[:200]})"
+        return f"process {thing.pid}"
+    if isinstance(thing, threading.Thread):
+        return f"thread {thing.name!r}"
+    kind = "shared-memory segment" if thing.parent == SHARED_MEMORY else "temporary file"
+    return f"{kind} {thing.name}"
+
+
+def _remove(thing: Any) -> None:
+    """Put away what is surely ours; what stays is there before the next test starts.
+
+    That is a thread, which nothing can end from outside, and a segment: should it be another
+    program's after all, a failed test is harm enough.
+    """
+    if isinstance(thing, psutil.Process):
+        with suppress(psutil.NoSuchProcess):
+            for process in [*thing.children(recursive=True), thing]:
+                process.kill()
+    elif isinstance(thing, Path) and thing.parent != SHARED_MEMORY:
+        if thing.is_dir() and not thing.is_symlink():
+            shutil.rmtree(thing, ignore_errors=True)
+        else:
+            thing.unlink(missing_ok=True)
