@@ -47,7 +47,7 @@ types: $(TEST) ## mypy, strict
 	$(PY) -m mypy
 
 layers: $(TEST) ## who may import whom
-	$(VENV)/bin/lint-imports
+	$(VENV)/bin/lint-imports --no-logo
 
 unit: $(TEST) ## unit and property tests
 	$(PY) -m pytest --ignore=tests/browser
