@@ -5,6 +5,7 @@ scope holds does not: it was there before the test, and so was the parent of wha
 What was left is reported once, and the next test is not blamed for it.
 """
 
+import gc
 import multiprocessing
 import multiprocessing.util
 import os
@@ -51,6 +52,7 @@ def leak_guard(temporary_home: Path) -> Iterator[None]:
         yield
     deadline = time.monotonic() + GRACE_S
     while (left := _left(before, temporary_home)) and time.monotonic() < deadline:
+        gc.collect()  # an exception of a test may hold an iterator, and that its workers
         time.sleep(0.02)
     if left:
         names = ", ".join(_describe(thing) for thing in left)
@@ -138,7 +140,12 @@ def _remove(thing: Any) -> None:
     """
     if isinstance(thing, psutil.Process):
         with suppress(psutil.NoSuchProcess):
-            for process in [*thing.children(recursive=True), thing]:
+            tree = [*thing.children(recursive=True), thing]
+            # Politely first: of a DataLoader's worker that is killed, torch tells by an exception
+            # out of its SIGCHLD handler, here in the middle of pytest.
+            for process in tree:
+                process.terminate()
+            for process in psutil.wait_procs(tree, timeout=GRACE_S)[1]:
                 process.kill()
     elif isinstance(thing, Path) and thing.parent != SHARED_MEMORY:
         if thing.is_dir() and not thing.is_symlink():

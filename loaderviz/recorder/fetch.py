@@ -162,7 +162,7 @@ class TimedFetch:
     def _fetch(self, index: Any) -> Any:
         if self._inner is not None:
             return self._inner(index)
-        fetcher = self._fetcher()
+        fetcher: Any = self._fetcher()  # alive, since it is being called
         return type(fetcher).fetch(fetcher, index)
 
     def _fail(self) -> None:

@@ -166,7 +166,8 @@ def watch(iterator: Any, log: IteratorLog) -> None:
     """From now on this iterator's batches are written to ``log``."""
     logs = iterator.__dict__.setdefault(_LOGS, [])
     if not logs:
-        iterator.__class__ = _recorded_class(type(iterator))
+        plain: Any = type(iterator)
+        iterator.__class__ = _recorded_class(plain)
     logs.append(log)
 
 

@@ -12,7 +12,7 @@ import weakref
 from collections import defaultdict
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from torch import multiprocessing
 from torch.utils.data import DataLoader, IterableDataset
@@ -57,13 +57,8 @@ def record(
         LoaderVizError: for what is no ``DataLoader``, a ``path`` that holds something already, or a
             release of torch whose private parts have moved. Nothing was changed then.
     """
-    for given in (loader, *more):
-        if not isinstance(given, DataLoader):
-            raise LoaderVizError(
-                f"record() takes a torch DataLoader, but got {_shown(given)}. "
-                "Pass the loader that your loop iterates: record(DataLoader(dataset, ...))."
-            )
-    return Recording((loader, *more), path=path, label=label)
+    loaders = tuple(_behind(given) for given in (loader, *more))
+    return Recording(loaders, path=path, label=label)
 
 
 class Recording:
@@ -169,7 +164,7 @@ class Recording:
             self._tell(lost)
         else:
             if not self._trace.meta["complete"]:
-                self._tell("a process could not write to the recording's folder")
+                self._tell("a process could not write its part")
         if self._path is None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -229,10 +224,10 @@ class Recording:
                 return
             log = self._watch(loader, iterator, hook.iterator, None)
             log.begin_round()
-            # The iterator has dispatched its first tasks while it was built.
-            fallback = now()
+            # The iterator has dispatched its first tasks while it was built; where its class is
+            # another library's, nobody has seen when.
             for task, info in list(iterator._task_info.items()):
-                log.dispatch(task, info[0], drawn[task] if task < len(drawn) else fallback)
+                log.dispatch(task, info[0], drawn[task] if task < len(drawn) else 0)
 
     def forget(self) -> None:
         """In a forked process: never write to the files of the process that is recorded."""
@@ -357,6 +352,23 @@ def describe(loader: DataLoader[Any]) -> dict[str, Any]:
         "drop_last": loader.drop_last,
         "start_method": method if workers else None,
     }
+
+
+def _behind(given: Any) -> DataLoader[Any]:
+    """The DataLoader itself, where accelerate has wrapped it.
+
+    Its wrapper answers ``isinstance`` as the loader would, and iterates its ``base_dataloader``
+    (accelerate/data_loader.py, ``DataLoaderAdapter``).
+    """
+    loader: Any = given
+    while not issubclass(type(loader), DataLoader):
+        if not isinstance(loader, DataLoader) or not hasattr(loader, "base_dataloader"):
+            raise LoaderVizError(
+                f"record() takes a torch DataLoader, but got {_shown(given)}. "
+                "Pass the loader that your loop iterates: record(DataLoader(dataset, ...))."
+            )
+        loader = loader.base_dataloader
+    return cast(DataLoader[Any], loader)
 
 
 def _make_folder(path: Path | None) -> Path:

@@ -69,7 +69,8 @@ class WorkerHook:
                 "started_ns": self._spawned_ns or _forked_ns,
             },
         )
-        create = _DatasetKind.create_fetcher
+        kinds: Any = _DatasetKind
+        create = kinds.create_fetcher
         rounds = itertools.count()
 
         def create_timed_fetcher(kind: int, dataset: Any, *args: Any) -> Any:
@@ -82,7 +83,7 @@ class WorkerHook:
 
         # Called here and, in persistent workers, anew for each epoch
         # (torch/utils/data/_utils/worker.py, _worker_loop). This process is the worker's own.
-        _DatasetKind.create_fetcher = staticmethod(create_timed_fetcher)
+        kinds.create_fetcher = staticmethod(create_timed_fetcher)
         # atexit does not run in workers; multiprocessing's own finalizers do.
         util.Finalize(None, _note_end, args=(spool,), exitpriority=0)
 

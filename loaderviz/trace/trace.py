@@ -96,7 +96,7 @@ def _table(name: str, columns: schema.Columns, given: Mapping[str, Any]) -> pd.D
     blank = {"int64": 0, "float64": math.nan, "object": None}
     data = {}
     for column, kind in columns.items():
-        values = given.get(column, blank[kind])
+        values: Any = given.get(column, blank[kind])
         if not _is_column(values):
             values = [values] * n
         if column == "key" and all(_is_int64(key) for key in values):
@@ -115,4 +115,4 @@ def _is_column(values: Any) -> bool:
 
 
 def _is_int64(key: Any) -> bool:
-    return isinstance(key, int | np.integer) and -(2**63) <= key < 2**63
+    return isinstance(key, int | np.integer) and -(2**63) <= int(key) < 2**63

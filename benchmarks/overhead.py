@@ -1,0 +1,151 @@
+"""What recording costs per sample, beside the peers: `python benchmarks/overhead.py`.
+
+All variants run in turns in one process; each figure is the median over the rounds of what a
+variant adds to the unrecorded epoch of the same round, divided by the samples. Trivial samples, so
+that nothing hides the cost; 1 ms samples for what is left of the throughput.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, Dataset, default_collate
+
+from loaderviz import record
+
+
+class Trivial(Dataset[int]):
+    """Samples that cost next to nothing."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, index: int) -> int:
+        return index
+
+
+class Busy(Trivial):
+    """Samples that keep the CPU busy for a while."""
+
+    def __init__(self, n: int, seconds: float) -> None:
+        super().__init__(n)
+        self.seconds = seconds
+
+    def __getitem__(self, index: int) -> int:
+        until = time.perf_counter() + self.seconds
+        while time.perf_counter() < until:
+            pass
+        return index
+
+
+class Profiled(Dataset[int]):
+    """The peer: ``torch.profiler.record_function`` around each sample."""
+
+    def __init__(self, inner: Trivial) -> None:
+        self.inner = inner
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    def __getitem__(self, index: int) -> int:
+        with torch.profiler.record_function("sample"):
+            return self.inner[index]
+
+
+class Timed(Profiled):
+    """The peer: each sample carries its times and its worker inside the batch."""
+
+    def __getitem__(self, index: int) -> Any:
+        start = time.perf_counter()
+        sample = self.inner[index]
+        info = torch.utils.data.get_worker_info()
+        return sample, start, time.perf_counter(), -1 if info is None else info.id
+
+
+def first(samples: list[Any]) -> int:
+    """A collate step that is as trivial as the samples."""
+    return samples[0]
+
+
+def run(loader: DataLoader[Any]) -> float:
+    """Seconds from the first to the last batch: what a worker's start costs is left out."""
+    batches = iter(loader)
+    next(batches)
+    start = time.perf_counter()
+    for _ in batches:
+        pass
+    return time.perf_counter() - start
+
+
+def run_recorded(loader: DataLoader[Any]) -> float:
+    with record(loader):
+        return run(loader)
+
+
+def compare(dataset: Trivial, batch_size: int, workers: int, rounds: int) -> dict[str, float]:
+    """Median extra seconds a sample of each variant, and ``plain``: the epoch's own."""
+    options: dict[str, Any] = {"batch_size": batch_size, "num_workers": workers}
+    variants: dict[str, Callable[[], float]] = {
+        "plain": lambda: run(DataLoader(dataset, collate_fn=first, **options)),
+        "loaderviz": lambda: run_recorded(DataLoader(dataset, collate_fn=first, **options)),
+        "record_function": lambda: run(DataLoader(Profiled(dataset), collate_fn=first, **options)),
+        "times in batch": lambda: run(
+            DataLoader(Timed(dataset), collate_fn=default_collate, **options)
+        ),
+    }
+    taken: dict[str, list[float]] = {name: [] for name in variants}
+    for _ in range(rounds):
+        for name, variant in variants.items():
+            taken[name].append(variant())
+    n = len(dataset) - batch_size
+    extra = {
+        name: statistics.median(
+            (own - plain) / n for own, plain in zip(taken[name], taken["plain"], strict=True)
+        )
+        for name in variants
+        if name != "plain"
+    }
+    return {"plain": statistics.median(taken["plain"]) / n, **extra}
+
+
+def floor(n: int = 1_000_000) -> float:
+    """One clock read and one append, in seconds."""
+    stamps: list[int] = []
+    append, now = stamps.append, time.perf_counter_ns
+    start = time.perf_counter()
+    for _ in range(n):
+        append(now())
+    return (time.perf_counter() - start) / n
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--samples", type=int, default=200_000)
+    chosen = parser.parse_args()
+    print(f"torch {torch.__version__}; floor {1e6 * floor():.3f} us a sample")
+    print("extra us a sample      workers  batch   plain  loaderviz  record_function  in batch")
+    for workers in (0, 1, 2):
+        for batch_size in (8, 64, 512):
+            found = compare(Trivial(chosen.samples), batch_size, workers, chosen.rounds)
+            cells = "  ".join(f"{1e6 * each:9.3f}" for each in found.values())
+            print(f"trivial                {workers:7}  {batch_size:5}  {cells}", flush=True)
+    for seconds, n in ((10e-6, 50_000), (1e-3, 1_500)):
+        for workers in (0, 1):
+            found = compare(Busy(n, seconds), 64, workers, chosen.rounds)
+            share = found["plain"] / (found["plain"] + found["loaderviz"])
+            print(
+                f"{1e6 * seconds:5.0f} us samples         {workers:7}     64  throughput x {share:.4f}"
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""Datasets whose samples tell who made them, from which random draws and when.
+
+In a module of its own, because workers started with spawn or forkserver import them by name.
+"""
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import Dataset, IterableDataset, get_worker_info
+
+
+def worker() -> int:
+    """This worker's number, or -1 in the main process."""
+    info = get_worker_info()
+    return -1 if info is None else info.id
+
+
+def draws() -> list[float]:
+    """One draw of every global random generator."""
+    return [torch.rand(1, dtype=torch.float64).item(), np.random.random(), random.random()]
+
+
+def sample(key: Any) -> dict[str, Any]:
+    return {"key": key, "worker": worker(), "draws": draws()}
+
+
+def clocked(key: Any) -> dict[str, Any]:
+    """A sample that tells when it was read, by the recorder's own clock, and how long that took."""
+    begun = time.perf_counter_ns()
+    time.sleep(0.001)
+    return {"key": key, "worker": worker(), "begun": begun, "read": time.perf_counter_ns()}
+
+
+class Keys(Dataset[Any]):
+    """Map-style: a sample is what ``make`` says of its key."""
+
+    def __init__(self, n: int, make: Callable[[Any], Any] = sample, offset: int = 0) -> None:
+        self.n, self.make, self.offset = n, make, offset
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.make(key + self.offset if isinstance(key, int) else key)
+
+
+class Bulk(Keys):
+    """Reads a whole batch in one call."""
+
+    def __getitems__(self, keys: list[Any]) -> list[Any]:
+        assert type(keys) is list
+        return [self[key] for key in keys]
+
+
+class Columns(Keys):
+    """Reads a whole batch in one call, and returns its columns instead of its samples."""
+
+    def __getitems__(self, keys: list[int]) -> dict[str, torch.Tensor]:
+        return {"key": torch.tensor(keys), "square": torch.tensor(keys) ** 2}
+
+
+class Stream(IterableDataset[Any]):
+    """Iterable-style: worker w yields ``shares[w]`` samples; the main process yields them all."""
+
+    def __init__(self, *shares: int, make: Callable[[Any], Any] = sample) -> None:
+        self.shares, self.make = shares, make
+
+    def __iter__(self) -> Iterator[Any]:
+        own = worker()
+        for i in range(sum(self.shares) if own < 0 else self.shares[own]):
+            yield self.make(i)
+
+
+class SizedStream(Stream):
+    """Says how long it is, wrongly where several workers each yield all of it."""
+
+    def __repr__(self) -> str:
+        return "SizedStream"  # torch's warning shows it
+
+    def __len__(self) -> int:
+        return self.shares[0]
+
+
+class Refusing(Keys):
+    """Raises ``error`` instead of sample ``at``."""
+
+    def __init__(self, n: int, at: int, error: Exception) -> None:
+        super().__init__(n)
+        self.at, self.error = at, error
+
+    def __getitem__(self, key: int) -> Any:
+        if key == self.at:
+            raise self.error
+        return super().__getitem__(key)
+
+
+class Deadly(Keys):
+    """Reading sample ``at`` ends the process that does it: as a kill does, or with an exit code."""
+
+    def __init__(self, n: int, at: int, code: int | None = None) -> None:
+        super().__init__(n)
+        self.at, self.code = at, code
+
+    def __getitem__(self, key: int) -> Any:
+        if key == self.at:
+            time.sleep(0.3)  # the other worker finishes what it has been sent
+            if self.code is None:
+                os.kill(os.getpid(), signal.SIGKILL)
+            else:
+                os._exit(self.code)
+        return super().__getitem__(key)
+
+
+def as_it_is(batch: Any) -> Any:
+    """A collate_fn that changes nothing."""
+    return batch
+
+
+def shift_dataset(worker_id: int) -> None:
+    """A worker_init_fn that edits its worker's copy of the dataset, and draws."""
+    get_worker_info().dataset.offset = 100 * (worker_id + 1)
+    draws()
+
+
+def seed_alike(worker_id: int) -> None:
+    random.seed(3)
+    np.random.seed(3)
+    torch.manual_seed(3)
+
+
+def refuse_to_start(worker_id: int) -> None:
+    raise LookupError(f"worker {worker_id} has no licence")

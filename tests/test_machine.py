@@ -1,0 +1,110 @@
+"""What this machine allows: the affinity mask, cut by the CPU quota of the container."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from loaderviz import machine
+
+
+@pytest.fixture
+def cgroup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty /sys/fs/cgroup, a process at its root, and eight CPUs."""
+    own = tmp_path / "cgroup"
+    own.mkdir()
+    monkeypatch.setattr(machine, "_CGROUP", own)
+    monkeypatch.setattr(machine, "_cgroup_folders", lambda: [own])
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)), raising=False)
+    return own
+
+
+def test_without_a_quota_the_affinity_mask_counts(cgroup):
+    assert machine.cpu_allowance() == 8
+
+
+def test_without_affinity_masks_the_cpus_of_the_machine_count(cgroup, monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: 6)
+    assert machine.cpu_allowance() == 6
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert machine.cpu_allowance() == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "allowance"),
+    [
+        ("150000 100000\n", 1.5),
+        ("50000 100000\n", 0.5),
+        ("1600000 100000\n", 8),  # more than the mask has
+        ("max 100000\n", 8),
+        ("", 8),
+        ("many 100000\n", 8),
+        ("100000 0\n", 8),
+        ("100000\n", 8),
+    ],
+)
+def test_a_quota_of_cgroup_v2_cuts_it(cgroup, text, allowance):
+    (cgroup / "cpu.max").write_text(text)
+    assert machine.cpu_allowance() == allowance
+
+
+def test_the_tightest_quota_on_the_way_up_holds(cgroup, monkeypatch):
+    folders = [cgroup / "pod" / "container", cgroup / "pod", cgroup]
+    folders[0].mkdir(parents=True)
+    monkeypatch.setattr(machine, "_cgroup_folders", lambda: folders)
+    (folders[0] / "cpu.max").write_text("max 100000\n")
+    (folders[1] / "cpu.max").write_text("300000 100000\n")
+    (folders[2] / "cpu.max").write_text("700000 100000\n")
+    assert machine.cpu_allowance() == 3
+
+
+@pytest.mark.parametrize(
+    ("quota", "period", "allowance"),
+    [("250000", "100000", 2.5), ("-1", "100000", 8), ("", "", 8), ("100000", "0", 8)],
+)
+def test_a_quota_of_cgroup_v1_cuts_it(cgroup, quota, period, allowance):
+    (cgroup / "cpu").mkdir()
+    (cgroup / "cpu/cpu.cfs_quota_us").write_text(quota)
+    (cgroup / "cpu/cpu.cfs_period_us").write_text(period)
+    assert machine.cpu_allowance() == allowance
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ("0::/pod/container\n", ["pod/container", "pod", "."]),
+        ("0::/\n", ["."]),
+        ("12:cpu,cpuacct:/old\n0::/new\n", ["new", "."]),
+        ("12:cpu,cpuacct:/old\n", ["."]),
+    ],
+)
+def test_the_cgroups_of_a_process_are_its_own_and_all_above(lines, expected, tmp_path, monkeypatch):
+    read_text = Path.read_text
+
+    def read(path: Path) -> str:
+        return lines if path == Path("/proc/self/cgroup") else read_text(path)
+
+    monkeypatch.setattr(Path, "read_text", read)
+    monkeypatch.setattr(machine, "_CGROUP", tmp_path)
+    assert machine._cgroup_folders() == [tmp_path / part for part in expected]
+
+
+def test_a_system_without_cgroups_has_no_quota(tmp_path, monkeypatch):
+    def refuse(path: Path) -> str:
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    assert machine._cgroup_quota() == float("inf")
+
+
+def test_the_rank_is_that_of_the_environment(monkeypatch):
+    monkeypatch.delenv("RANK", raising=False)
+    assert machine.rank() == 0
+    for text, rank in [("3", 3), ("", 0), ("first", 0), ("-1", 0), ("²", 0)]:
+        monkeypatch.setenv("RANK", text)
+        assert machine.rank() == rank
+
+
+def test_the_resident_memory_has_a_peak():
+    assert machine.rss_peak_bytes() > 1 << 20

@@ -1,0 +1,308 @@
+"""Spool files outlive their writer, and nothing that a file may hold breaks their readers."""
+
+import json
+import os
+import random
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch.utils.data import DataLoader
+
+import loaderviz as lv
+from loaderviz import spool as spool_module
+from loaderviz.records import KeyKind, encode_keys, pack_text, unpack_text
+from loaderviz.spool import FIRST_BLOCK_BYTES, HEADER_BYTES, WORD, Spool, SpoolFile
+from loaderviz.trace import META_NAME, Trace
+from probes import Keys, as_it_is
+
+INT64 = st.integers(-(2**63), 2**63 - 1)
+RECORDS = st.lists(st.tuples(st.integers(1, 20), st.lists(INT64, max_size=6)), max_size=20)
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Iterator[Spool]:
+    spool = Spool(tmp_path / "a.spool", {"who": "me"})
+    yield spool
+    spool.close()
+
+
+def read(path: Path) -> list[tuple[int, list[int]]]:
+    return [(tag, words[2:].tolist()) for tag, words in SpoolFile(path).records()]
+
+
+class TestWritingAndReading:
+    @given(records=RECORDS)
+    def test_what_is_written_is_read_at_any_moment(self, records, tmp_path_factory):
+        path = tmp_path_factory.mktemp("spool") / "a.spool"
+        spool = Spool(path, {"who": "me", "ä": [1, None]})
+        for i, (tag, fields) in enumerate(records):
+            assert read(path) == records[:i]
+            spool.write(tag, *fields)
+        assert read(path) == records
+        spool.close()
+        assert read(path) == records
+        assert SpoolFile(path).meta == {"who": "me", "ä": [1, None]}
+
+    def test_records_go_on_in_further_blocks(self, writer, tmp_path):
+        sizes = [FIRST_BLOCK_BYTES // WORD - 4, 3, FIRST_BLOCK_BYTES, 5]
+        for i, size in enumerate(sizes):
+            block, at = writer.reserve(size, i + 1)
+            assert not any(block[at + 2 : at + size])
+            block[at + size - 1] = i + 1
+        found = [
+            (tag, len(words), words[-1]) for tag, words in SpoolFile(tmp_path / "a.spool").records()
+        ]
+        assert found == [(i + 1, size, i + 1) for i, size in enumerate(sizes)]
+
+    def test_a_record_is_filled_in_as_things_happen(self, writer, tmp_path):
+        block, at = writer.reserve(4, 9)
+        assert read(tmp_path / "a.spool") == [(9, [0, 0])]
+        block[at + 3] = 5
+        assert read(tmp_path / "a.spool") == [(9, [0, 5])]
+
+    def test_a_killed_writer_leaves_all_that_it_wrote(self, tmp_path):
+        pid = os.fork()
+        if pid == 0:
+            spool = Spool(tmp_path / "a.spool", {})
+            for i in range(100):
+                spool.write(7, i)
+            os.kill(os.getpid(), signal.SIGKILL)
+        os.waitpid(pid, 0)
+        assert read(tmp_path / "a.spool") == [(7, [i]) for i in range(100)]
+
+    def test_a_record_that_was_interrupted_means_nothing_and_loses_no_other(self, writer, tmp_path):
+        class Interrupted:
+            def __index__(self):
+                raise KeyboardInterrupt
+
+        writer.write(1, 10)
+        with pytest.raises(KeyboardInterrupt):
+            writer.write(2, 20, Interrupted(), 22)
+        writer.write(3, 30)
+        assert [record for record in read(tmp_path / "a.spool") if record[0]] == [
+            (1, [10]),
+            (3, [30]),
+        ]
+
+    def test_a_full_disk_is_an_error_and_loses_nothing(self, writer, tmp_path, monkeypatch):
+        writer.write(1, 10)
+
+        def full(*args):
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(spool_module, "_allocate", full)
+        with pytest.raises(OSError, match="No space"):
+            writer.reserve(FIRST_BLOCK_BYTES, 2)
+        writer.write(3, 30)
+        assert read(tmp_path / "a.spool") == [(1, [10]), (3, [30])]
+
+    def test_systems_without_posix_fallocate_grow_files_too(self, tmp_path, monkeypatch):
+        monkeypatch.delattr(os, "posix_fallocate")
+        spool = Spool(tmp_path / "a.spool", {})
+        spool.reserve(FIRST_BLOCK_BYTES, 1)
+        spool.write(2, 3)
+        spool.close()
+        assert read(tmp_path / "a.spool")[1] == (2, [3])
+
+    def test_one_file_has_one_writer(self, writer, tmp_path):
+        with pytest.raises(FileExistsError):
+            Spool(tmp_path / "a.spool", {})
+
+    def test_meta_that_does_not_fit_is_refused(self, tmp_path):
+        with pytest.raises(lv.LoaderVizError, match="does not fit"):
+            Spool(tmp_path / "b.spool", {"text": "x" * HEADER_BYTES})
+        assert not (tmp_path / "b.spool").exists()
+
+    def test_closing_twice_is_closing_once(self, tmp_path):
+        spool = Spool(tmp_path / "a.spool", {})
+        spool.close()
+        with (tmp_path / "other").open("w") as other:  # may get the number that became free
+            spool.close()
+            other.write("still open")
+
+
+class TestKeys:
+    @given(keys=st.lists(INT64))
+    def test_integers_stay_integers(self, keys):
+        kind, words = encode_keys(keys)
+        assert kind == KeyKind.INTEGERS
+        assert list(words) == keys
+
+    @given(keys=st.lists(st.integers() | st.text(), min_size=1))
+    def test_other_keys_are_kept_as_text(self, keys):
+        kind, words = encode_keys([*keys, "text"])
+        assert kind == KeyKind.TEXT
+        assert json.loads(unpack_text(np.array(words))) == [*keys, "text"]
+
+    @given(text=st.text(st.characters(exclude_categories=["Cs"])))
+    def test_text_is_padded_with_blanks(self, text):
+        assert unpack_text(np.array(pack_text(text), dtype=np.int64)) == text.rstrip(" ")
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recording with files of every kind: of workers, of this process, with keys of each kind."""
+    path = tmp_path_factory.mktemp("recordings") / "run"
+    loaders = [
+        DataLoader(Keys(6), batch_size=2, num_workers=2),
+        DataLoader(Keys(6), batch_size=2, sampler=["a", "b", 3, "c"], collate_fn=as_it_is),
+        DataLoader(Keys(6), batch_size=2),
+    ]
+    with lv.record(*loaders, path=path):
+        for loader in loaders:
+            list(loader)
+    return path
+
+
+@pytest.fixture(scope="module")
+def damaged(recording: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A place for a copy of it."""
+    return tmp_path_factory.mktemp("damaged") / "run"
+
+
+def load_or_refuse(path: object) -> Trace | None:
+    """The trace; or None for a LoaderVizError, the only error that there may be."""
+    try:
+        trace = lv.load(path)
+    except lv.LoaderVizError:
+        return None
+    str(trace.summary())
+    return trace
+
+
+def used_bytes(data: bytes) -> int:
+    """Up to where a spool file is not just zeros."""
+    return len(data.rstrip(b"\0")) + WORD
+
+
+class TestDamage:
+    def test_what_is_no_folder_of_a_recording_is_refused_by_name(self, tmp_path, recording):
+        (tmp_path / "empty").mkdir()
+        (tmp_path / "file").write_bytes(b"LVSPOOL1")
+        for path, word in [
+            (tmp_path / "missing", "does not exist"),
+            (tmp_path / "file", "is a file"),
+            (recording / "main.spool", "is a file"),
+            (tmp_path / "empty", "holds no recording"),
+            ("", "holds no recording|does not exist"),
+            ("\0", "does not exist"),
+            (42, "42"),
+            (None, "None"),
+        ]:
+            with pytest.raises(lv.LoaderVizError, match=word):
+                lv.load(path)
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "",
+            "{",
+            "[]",
+            "null",
+            "{}",
+            "[" * 100_000,
+            '{"started": [0, 0], "rank": 0}',
+            '{"started": [0, 0], "rank": 0, "loaders": 3}',
+            '{"started": [0, 0], "rank": 0, "loaders": [{}]}',
+            '{"started": [1e400, 0], "rank": 0, "loaders": []}',
+            '{"started": [99999999999999999999, 0], "rank": 0, "loaders": []}',
+            '{"started": "soon", "rank": 0, "loaders": []}',
+            '{"started": [0, 0], "rank": 1e30, "loaders": []}',
+            '{"started": [0, 0], "rank": 0, "loaders": []}',
+        ],
+    )
+    def test_any_meta_gives_a_trace_or_a_refusal(self, text, recording, tmp_path):
+        shutil.copytree(recording, tmp_path / "run")
+        (tmp_path / "run" / META_NAME).write_text(text)
+        load_or_refuse(tmp_path / "run")
+
+    @pytest.mark.parametrize("name", [META_NAME, "main.spool", "control"])
+    def test_a_file_that_is_missing(self, name, recording, tmp_path):
+        shutil.copytree(recording, tmp_path / "run")
+        (tmp_path / "run" / name).unlink()
+        trace = load_or_refuse(tmp_path / "run")
+        assert (trace is None) == (name != "control")
+
+    def test_a_workers_file_that_is_missing_or_empty_loses_that_worker_alone(
+        self, recording, tmp_path
+    ):
+        whole = lv.load(recording)
+        for content in (None, b""):
+            shutil.copytree(recording, tmp_path / "run", dirs_exist_ok=True)
+            (file,) = (tmp_path / "run").glob("worker-0-1-*")
+            file.unlink() if content is None else file.write_bytes(content)
+            trace = lv.load(tmp_path / "run")
+            of_workers = whole.samples["worker"] >= 0
+            lost = whole.samples["worker"] == 1
+            assert len(trace.samples) == len(whole.samples) - lost.sum()
+            assert lost.sum() < of_workers.sum()
+            assert trace.batches["delivered_s"].equals(whole.batches["delivered_s"])
+
+    @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(data=st.data())
+    def test_a_truncated_file_gives_a_part_of_the_trace_or_a_refusal(
+        self, data, recording, damaged
+    ):
+        whole = lv.load(recording)
+        with damaged_copy(recording, damaged):
+            file = data.draw(st.sampled_from(sorted(damaged.iterdir())))
+            content = file.read_bytes()
+            size = data.draw(st.integers(0, used_bytes(content)))
+            file.write_bytes(content[:size])
+            trace = load_or_refuse(damaged)
+        if trace is not None:
+            assert len(trace.batches) <= len(whole.batches)
+            assert len(trace.samples) <= len(whole.samples)
+
+    @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(data=st.data())
+    def test_garbage_gives_a_trace_or_a_refusal(self, data, recording, damaged):
+        with damaged_copy(recording, damaged):
+            for _ in range(data.draw(st.integers(1, 4))):
+                file = data.draw(st.sampled_from(sorted(damaged.glob("*.spool"))))
+                content = bytearray(file.read_bytes())
+                n_words = used_bytes(bytes(content[HEADER_BYTES:])) // WORD
+                words = st.integers(0, 8) | st.integers(0, n_words - 1).map(
+                    lambda i: i + HEADER_BYTES // WORD
+                )
+                at = data.draw(words) * WORD
+                value = data.draw(
+                    st.integers(-2, 40) | st.sampled_from([2**31, 2**40, 2**62]) | INT64
+                )
+                content[at : at + WORD] = value.to_bytes(WORD, "little", signed=True)
+                file.write_bytes(content)
+            load_or_refuse(damaged)
+
+    @settings(max_examples=50, deadline=None)
+    @given(seed=st.integers(0, 2**32), meta=st.binary(max_size=60))
+    def test_noise_gives_a_trace_or_a_refusal(self, seed, meta, recording, damaged):
+        noise = random.Random(seed)
+        with damaged_copy(recording, damaged):
+            file = noise.choice(sorted(damaged.glob("*.spool")))
+            content = bytearray(file.read_bytes())
+            if noise.random() < 0.5:
+                content[8 * WORD : 8 * WORD + len(meta)] = meta
+            else:
+                at = noise.randrange(len(content))
+                content[at:] = noise.randbytes(min(len(content) - at, 1 << 12))
+            file.write_bytes(content)
+            load_or_refuse(damaged)
+
+
+class damaged_copy:  # noqa: N801
+    """A copy of a recording for the time of the block."""
+
+    def __init__(self, recording: Path, to: Path) -> None:
+        self.recording, self.to = recording, to
+
+    def __enter__(self) -> None:
+        shutil.copytree(self.recording, self.to)
+
+    def __exit__(self, *error: object) -> None:
+        shutil.rmtree(self.to)

@@ -1,0 +1,639 @@
+"""What a recording says is what happened: its tables hold against what the samples tell."""
+
+import itertools
+import os
+import threading
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.utils.data import ConcatDataset, DataLoader, Subset
+
+import loaderviz as lv
+from loaderviz import schema
+from loaderviz.trace import Trace
+from probes import Bulk, Columns, Deadly, Keys, Refusing, Stream, as_it_is, clocked, sample
+
+LIFE = ["dispatched_s", "started_s", "collate_s", "ready_s", "delivered_s", "released_s"]
+ROUNDING_S = 1e-6  # of float64 seconds against nanoseconds
+
+
+def record_all(loader: DataLoader, epochs: int = 1) -> tuple[Trace, list[Any]]:
+    """The trace and all batches received."""
+    with lv.record(loader) as rec:
+        received = [batch for _ in range(epochs) for batch in loader]
+    return rec.trace, received
+
+
+def delivered(trace: Trace) -> pd.DataFrame:
+    """The batches that were delivered, in that order."""
+    return trace.batches.dropna(subset="delivered_s").sort_values("delivered_s")
+
+
+def keys_of(trace: Trace, row: Any) -> list[Any]:
+    of_batch = trace.samples[
+        (trace.samples[["loader", "epoch", "batch"]] == [row.loader, row.epoch, row.batch]).all(
+            axis=1
+        )
+    ]
+    return list(of_batch.sort_values("position")["key"])
+
+
+def assert_lawful(trace: Trace) -> None:
+    """What holds for every trace, whatever was recorded."""
+    for name in ("batches", "samples", "workers", "spans"):
+        columns = dict(getattr(schema, name.upper()))
+        table = getattr(trace, name)
+        if name == "samples" and table["key"].dtype == "int64":
+            columns["key"] = "int64"
+        assert table.dtypes.astype(str).to_dict() == columns
+    batches, samples = trace.batches, trace.samples
+    assert not batches.duplicated(["loader", "epoch", "batch"]).any()
+    for earlier, later in itertools.combinations(LIFE, 2):
+        assert not (batches[earlier] > batches[later]).any(), f"{earlier} after {later}"
+    assert not (batches["requested_s"] > batches["delivered_s"]).any()
+    arrived = batches["delivered_s"].notna()
+    assert batches.loc[arrived, [*LIFE[1:-1], "requested_s", "cpu_s"]].notna().all(axis=None)
+    kept = batches[arrived & batches["released_s"].isna()]  # of a loop that is still in it
+    assert not kept.duplicated(["loader", "epoch"]).any()
+    assert batches.loc[~arrived, ["requested_s", "released_s"]].isna().all(axis=None)
+
+    assert not samples.duplicated(["loader", "epoch", "batch", "position"]).any()
+    assert not (samples["start_s"] > samples["end_s"]).any()
+    joined = samples.merge(batches, on=["rank", "loader", "epoch", "batch"], how="left")
+    assert (joined["worker_x"] == joined["worker_y"]).all()
+    assert not (joined["start_s"] < joined["started_s"]).any()
+    assert not (joined["end_s"] > joined["collate_s"]).any()
+    in_order = samples.sort_values(["loader", "epoch", "batch", "position"])
+    same_batch = in_order.groupby(["loader", "epoch", "batch"])
+    assert (same_batch["start_s"].diff().dropna() >= 0).all()
+    complete = samples.dropna(subset="end_s").groupby(["loader", "epoch", "batch"]).size()
+    expected = batches.set_index(["loader", "epoch", "batch"])["n_samples"]
+    assert complete.reindex(expected.index, fill_value=0).equals(expected)
+
+
+def assert_true(trace: Trace, received: Sequence[list[dict[str, Any]]]) -> None:
+    """Each batch received, from a loader with collate_fn=as_it_is, is in the trace as it was."""
+    assert_lawful(trace)
+    rows = delivered(trace)
+    assert len(rows) == len(received)
+    for row, batch in zip(rows.itertuples(), received, strict=True):
+        assert {row.worker} == {each["worker"] for each in batch}
+        assert keys_of(trace, row) == [each["key"] for each in batch]
+        assert row.n_samples == len(batch)
+
+
+class TestBatchesAndSamples:
+    @pytest.mark.parametrize("num_workers", [0, 2])
+    @pytest.mark.parametrize(
+        ("dataset", "kind"),
+        [
+            (Keys(10), {"batch_size": 3, "shuffle": True}),
+            (Keys(10), {"batch_size": 3, "drop_last": True}),
+            (Keys(10), {"batch_sampler": [[3], [1, 1, 2], [0]]}),
+            (Bulk(10), {"batch_size": 3, "shuffle": True}),
+            (ConcatDataset([Keys(4), Keys(4, offset=4)]), {"batch_size": 3}),
+            (Keys(0), {"batch_size": 2, "sampler": ["a", "bc", "ä\ud800"]}),
+            (Keys(0), {"batch_size": 2, "sampler": ["a", 3, 2**70]}),
+            (Keys(0), {"batch_size": 2, "sampler": [2**64, 2**63, -(2**63)]}),
+        ],
+        ids=[
+            "shuffled",
+            "drop_last",
+            "batch sampler",
+            "bulk",
+            "ConcatDataset",
+            "strings",
+            "mixed",
+            "large",
+        ],
+    )
+    def test_each_is_there_once_under_its_true_key_and_worker(self, dataset, kind, num_workers):
+        loader = DataLoader(dataset, num_workers=num_workers, collate_fn=as_it_is, **kind)
+        trace, received = record_all(loader, epochs=2)
+        assert_true(trace, received)
+        assert len(trace.batches) == len(received)
+
+    @pytest.mark.parametrize("num_workers", [0, 2])
+    def test_without_batches_each_sample_is_one(self, num_workers):
+        loader = DataLoader(Keys(5), batch_size=None, num_workers=num_workers)
+        trace, received = record_all(loader)
+        assert_true(trace, [[each] for each in received])
+
+    def test_the_key_of_a_subset_is_what_its_sampler_asked_for(self):
+        loader = DataLoader(Subset(Keys(10), [7, 3, 5]), batch_size=2)
+        trace, received = record_all(loader)
+        assert_lawful(trace)
+        assert list(trace.samples["key"]) == [0, 1, 2]
+        assert received[0]["key"].tolist() == [7, 3]
+
+    def test_a_key_that_is_no_number_or_text_is_shown_as_its_repr(self):
+        loader = DataLoader(Keys(0), batch_size=2, sampler=[(0, "a"), 1.5], collate_fn=as_it_is)
+        trace, _ = record_all(loader)
+        assert list(trace.samples["key"]) == ["(0, 'a')", "1.5"]
+
+    @pytest.mark.parametrize("num_workers", [0, 1])
+    def test_a_dataset_that_returns_columns_has_as_many_samples_as_were_asked_for(
+        self, num_workers
+    ):
+        loader = DataLoader(Columns(10), batch_size=4, collate_fn=as_it_is, num_workers=num_workers)
+        trace, _ = record_all(loader)
+        assert_lawful(trace)
+        assert list(trace.batches["n_samples"]) == [4, 4, 2]
+        assert list(trace.samples["key"]) == list(range(10))
+
+    @pytest.mark.parametrize("num_workers", [0, 1])
+    @pytest.mark.parametrize("nested", [False, True])
+    @pytest.mark.parametrize(
+        "dataset",
+        [
+            Keys(6, clocked),
+            Stream(6, make=clocked),
+            Bulk(6, clocked),
+            Subset(Keys(6, clocked), range(6)),
+        ],
+        ids=["map", "iterable", "bulk", "subset"],
+    )
+    def test_a_sample_is_timed_around_the_read_itself(self, dataset, nested, num_workers):
+        loader = DataLoader(dataset, batch_size=3, num_workers=num_workers, collate_fn=as_it_is)
+        with lv.record(loader) as outer, lv.record(loader) as inner:
+            received = list(itertools.chain.from_iterable(loader))
+        trace = outer.trace if nested else inner.trace
+        origin = trace.meta["started"][0]
+        begun = np.array([each["begun"] - origin for each in received]) / 1e9
+        read = np.array([each["read"] - origin for each in received]) / 1e9
+        assert (trace.samples["start_s"] <= begun + ROUNDING_S).all()
+        assert (trace.samples["end_s"] >= read - ROUNDING_S).all()
+        if not isinstance(dataset, Bulk):
+            assert (trace.samples["end_s"][:2] <= begun[1:3] + ROUNDING_S).all()
+
+    def test_what_was_prefetched_and_never_delivered_is_nan(self):
+        loader = DataLoader(Keys(20), batch_size=1, num_workers=2, collate_fn=as_it_is)
+        with lv.record(loader) as rec:
+            for i, _ in enumerate(loader):
+                if i == 2:
+                    break
+        assert_lawful(rec.trace)
+        batches = rec.trace.batches
+        n_sent = 2 * 2 + 3  # prefetched by each worker, and one more for each that was taken
+        assert list(batches["batch"]) == list(range(n_sent))
+        assert list(batches["delivered_s"].notna()) == [True] * 3 + [False] * 4
+        assert list(rec.trace.workers["exit"]) == ["done", "done"]
+
+    def test_a_batch_is_released_when_the_next_is_asked_for(self):
+        trace, _ = record_all(DataLoader(Keys(10), batch_size=2, num_workers=2))
+        rows = delivered(trace)
+        assert (rows["released_s"].iloc[:-1].to_numpy() == rows["requested_s"].iloc[1:]).all()
+
+    @pytest.mark.parametrize("num_workers", [0, 1])
+    def test_a_batch_that_is_kept_is_released_when_the_recording_ends(self, num_workers):
+        loader = DataLoader(Keys(10), batch_size=2, num_workers=num_workers)
+        with lv.record(loader) as rec:
+            iterator = iter(loader)
+            next(iterator)
+        assert rec.trace.batches["released_s"].count() == 1
+        assert len(list(iterator)) == 4
+
+    def test_batches_out_of_order_keep_their_worker(self):
+        loader = DataLoader(
+            Keys(20, clocked), batch_size=1, num_workers=2, in_order=False, collate_fn=as_it_is
+        )
+        trace, received = record_all(loader)
+        assert_true(trace, received)
+
+    @pytest.mark.parametrize("method", ["spawn", "forkserver"])
+    def test_workers_of_other_start_methods_are_seen(self, method):
+        loader = DataLoader(
+            Keys(4, sample),
+            batch_size=2,
+            num_workers=1,
+            collate_fn=as_it_is,
+            multiprocessing_context=method,
+        )
+        trace, received = record_all(loader)
+        assert_true(trace, received)
+        (worker,) = trace.workers.itertuples()
+        assert (worker.start_method, worker.exit) == (method, "done")
+        assert worker.started_s < worker.first_task_s < worker.ended_s
+
+    @settings(max_examples=25, deadline=None)
+    @given(
+        n=st.integers(0, 9),
+        batch_size=st.integers(1, 4),
+        num_workers=st.sampled_from([0, 0, 0, 1, 2]),
+        prefetch=st.integers(1, 3),
+        bulk=st.booleans(),
+        taken=st.integers(0, 9),
+    )
+    def test_wherever_the_loop_is_left(self, n, batch_size, num_workers, prefetch, bulk, taken):
+        loader = DataLoader(
+            (Bulk if bulk else Keys)(n),
+            batch_size=batch_size,
+            num_workers=num_workers,
+            prefetch_factor=prefetch if num_workers else None,
+            collate_fn=as_it_is,
+        )
+        received = []
+        with lv.record(loader) as rec:
+            for batch in itertools.islice(loader, taken):
+                received.append(batch)
+        assert_true(rec.trace, received)
+
+
+class TestStreams:
+    def test_uneven_shares_are_delivered_in_turns_of_those_who_have_some(self):
+        loader = DataLoader(Stream(3, 1, 2), batch_size=1, num_workers=3, collate_fn=as_it_is)
+        trace, received = record_all(loader)
+        assert_true(trace, received)
+        assert list(delivered(trace)["worker"]) == [0, 1, 2, 0, 2, 0]
+
+    @pytest.mark.parametrize("batch_size", [1, 2, None])
+    def test_a_worker_without_a_share_delivers_nothing(self, batch_size):
+        loader = DataLoader(Stream(4, 0), batch_size=batch_size, num_workers=2, collate_fn=as_it_is)
+        trace, received = record_all(loader, epochs=2)
+        assert_true(trace, received if batch_size else [[each] for each in received])
+        assert set(trace.batches["worker"]) == {0}
+        assert trace.batches["delivered_s"].notna().all()
+        assert set(trace.workers["worker"]) == {0, 1}
+
+    def test_what_drop_last_drops_was_read_and_never_delivered(self):
+        loader = DataLoader(
+            Stream(5), batch_size=3, drop_last=True, num_workers=1, collate_fn=as_it_is
+        )
+        trace, received = record_all(loader)
+        assert_true(trace, received)
+        lost = trace.batches[trace.batches["delivered_s"].isna()]
+        assert list(lost["n_samples"]) == [2]
+        assert list(trace.samples["key"]) == [0, 1, 2, 3, 4]
+
+    @settings(max_examples=15, deadline=None)
+    @given(
+        shares=st.lists(st.integers(0, 5), min_size=2, max_size=2),
+        batch_size=st.integers(1, 3),
+        drop_last=st.booleans(),
+        prefetch=st.integers(1, 3),
+        num_workers=st.sampled_from([0, 2]),
+        persistent=st.booleans(),
+    )
+    def test_whatever_the_shares(
+        self, shares, batch_size, drop_last, prefetch, num_workers, persistent
+    ):
+        loader = DataLoader(
+            Stream(*shares),
+            batch_size=batch_size,
+            drop_last=drop_last,
+            num_workers=num_workers,
+            prefetch_factor=prefetch if num_workers else None,
+            persistent_workers=persistent and num_workers > 0,
+            collate_fn=as_it_is,
+        )
+        trace, received = record_all(loader, epochs=2)
+        assert_true(trace, received)
+        assert len(trace.samples) == 2 * sum(shares)  # each read once an epoch, dropped or not
+
+
+class TestEpochsAndLoaders:
+    @pytest.mark.parametrize(
+        "kind",
+        [{}, {"num_workers": 2}, {"num_workers": 2, "persistent_workers": True}],
+        ids=["in process", "workers", "persistent workers"],
+    )
+    def test_epochs_are_numbered_and_batches_count_from_0_in_each(self, kind):
+        loader = DataLoader(Keys(6), batch_size=2, collate_fn=as_it_is, **kind)
+        trace, received = record_all(loader, epochs=3)
+        assert_true(trace, received)
+        assert list(trace.batches["epoch"]) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+        assert list(trace.batches["batch"]) == [0, 1, 2] * 3
+
+    def test_persistent_workers_go_on_after_a_broken_epoch(self):
+        loader = DataLoader(
+            Keys(12), batch_size=1, num_workers=2, persistent_workers=True, collate_fn=as_it_is
+        )
+        received = []
+        with lv.record(loader) as rec:
+            for n in (3, 12, 1):
+                received += itertools.islice(loader, n)
+        assert_true(rec.trace, received)
+        counts = rec.trace.batches.groupby("epoch")["delivered_s"].count()
+        assert list(counts) == [3, 12, 1]
+        assert len(rec.trace.workers) == 2
+
+    def test_loaders_are_numbered_as_they_were_given(self):
+        train = DataLoader(Keys(4), batch_size=2, num_workers=1)
+        val = DataLoader(Keys(3), batch_size=3)
+        with lv.record(train, val, train) as rec:
+            for _ in range(2):
+                list(train)
+                list(val)
+        assert_lawful(rec.trace)
+        assert list(rec.trace.batches["loader"]) == [0] * 4 + [1] * 2
+        assert [each["num_workers"] for each in rec.trace.meta["loaders"]] == [1, 0]
+
+    @pytest.mark.parametrize("num_workers", [0, 1])
+    def test_two_iterators_of_one_loader_at_once_are_two_epochs(self, num_workers):
+        loader = DataLoader(
+            Keys(6), batch_size=2, shuffle=True, num_workers=num_workers, collate_fn=as_it_is
+        )
+        with lv.record(loader) as rec:
+            received = list(itertools.chain.from_iterable(zip(loader, loader, strict=True)))
+        assert_true(rec.trace, received)
+        assert list(delivered(rec.trace)["epoch"]) == [0, 1] * 3
+
+    @pytest.mark.parametrize("num_workers", [0, 1])
+    def test_loaders_in_threads_are_seen_like_others(self, num_workers):
+        loaders = [
+            DataLoader(Keys(8, clocked), batch_size=2, num_workers=num_workers, collate_fn=as_it_is)
+            for _ in range(3)
+        ]
+        with lv.record(*loaders) as rec:
+            threads = [threading.Thread(target=list, args=(loader,)) for loader in loaders]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        assert_lawful(rec.trace)
+        assert list(rec.trace.batches.groupby("loader")["delivered_s"].count()) == [4, 4, 4]
+        keys = rec.trace.samples.groupby("loader")["key"].apply(list)
+        assert list(keys) == [list(range(8))] * 3
+
+    def test_an_empty_dataset_makes_an_empty_trace(self):
+        for num_workers in (0, 1):
+            trace, _ = record_all(DataLoader(Keys(0), num_workers=num_workers))
+            assert_lawful(trace)
+            assert trace.batches.empty
+            assert trace.samples.empty
+            assert str(trace.summary()).startswith("No batch was delivered")
+
+
+class TestErrors:
+    @pytest.mark.parametrize("num_workers", [0, 2])
+    def test_the_samples_before_one_that_raises_are_there_and_it_is_begun(self, num_workers):
+        loader = DataLoader(
+            Refusing(9, 2, ValueError("no third")), batch_size=3, num_workers=num_workers
+        )
+        with pytest.raises(ValueError, match="no third") as caught, lv.record(loader) as rec:
+            list(loader)
+        traceback.clear_frames(caught.tb)  # torch's own error keeps the workers alive
+        assert_lawful(rec.trace)
+        first = rec.trace.batches.iloc[0]
+        assert np.isnan(first["ready_s"])
+        assert np.isnan(first["delivered_s"])
+        samples = rec.trace.samples[rec.trace.samples["batch"] == 0]
+        assert list(samples["key"]) == [0, 1, 2]
+        assert list(samples["end_s"].isna()) == [False, False, True]
+
+    def test_the_loop_can_go_on_after_a_workers_error(self):
+        loader = DataLoader(
+            Refusing(8, 2, ValueError("no third")), batch_size=2, num_workers=2, collate_fn=as_it_is
+        )
+        received = []
+        with lv.record(loader) as rec:
+            iterator = iter(loader)
+            for _ in range(4):
+                try:
+                    received.append(next(iterator))
+                except ValueError as error:
+                    traceback.clear_frames(error.__traceback__)
+        assert_true(rec.trace, received)
+        assert list(delivered(rec.trace)["batch"]) == [0, 2, 3]
+
+    @pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
+    @pytest.mark.parametrize("num_workers", [0, 2])
+    def test_an_error_in_the_loop_body_passes_and_ends_the_trace(self, error, num_workers):
+        loader = DataLoader(Keys(9), batch_size=1, num_workers=num_workers)
+
+        def train() -> None:
+            for batch in loader:
+                if batch["key"] == 4:
+                    raise error
+
+        with pytest.raises(error), lv.record(loader) as rec:
+            train()
+        assert_lawful(rec.trace)
+        assert rec.trace.batches["delivered_s"].count() == 5
+        assert rec.trace.meta["complete"]
+
+    @pytest.mark.parametrize(("code", "exit_"), [(None, "killed"), (3, "failed")])
+    def test_a_killed_worker_leaves_its_finished_batches_and_the_key_it_died_of(self, code, exit_):
+        loader = DataLoader(Deadly(20, 5, code), batch_size=2, num_workers=2, prefetch_factor=2)
+        with (
+            pytest.raises(RuntimeError, match=r"exited unexpectedly|killed by signal"),
+            lv.record(loader) as rec,
+        ):
+            list(loader)
+        assert_lawful(rec.trace)
+        died, other = rec.trace.workers.itertuples()
+        assert (died.exit, died.last_key) == (exit_, 5)
+        assert np.isnan(died.ended_s)
+        assert other.last_key is None
+        batches = rec.trace.batches.set_index("batch")
+        assert batches["worker"][2] == 0
+        assert np.isnan(batches["ready_s"][2])
+        assert batches["ready_s"][[0, 1, 3]].notna().all()
+        samples = rec.trace.samples[rec.trace.samples["batch"] == 2]
+        assert list(samples["key"]) == [4, 5]
+        assert list(samples["end_s"].isna()) == [False, True]
+
+
+def assert_same_tables(one: Trace, other: Trace) -> None:
+    for name in ("batches", "samples", "workers", "spans"):
+        pd.testing.assert_frame_equal(getattr(one, name), getattr(other, name))
+
+
+class TestKeptRecordings:
+    @pytest.mark.parametrize("num_workers", [0, 2])
+    def test_a_kept_recording_loads_as_it_was(self, num_workers, tmp_path):
+        loader = DataLoader(Stream(3, 2), batch_size=2, num_workers=num_workers)
+        with lv.record(loader, path=tmp_path / "a" / "run", label="first") as rec:
+            list(loader)
+        for path in (tmp_path / "a" / "run", str(tmp_path / "a" / "run")):
+            loaded = lv.load(path)
+            assert_same_tables(loaded, rec.trace)
+            assert loaded.meta == {**rec.trace.meta, "started": list(rec.trace.meta["started"])}
+        assert loaded.meta["label"] == "first"
+        assert loaded.meta["complete"]
+
+    def test_a_recording_without_a_path_leaves_no_folder(self):
+        rec = lv.record(DataLoader(Keys(3)))
+        with rec:
+            folder = rec._folder
+            assert folder.is_dir()
+        assert not folder.exists()
+
+    @pytest.mark.parametrize("num_workers", [0, 2])
+    def test_a_snapshot_shows_what_there_is_so_far(self, num_workers, tmp_path):
+        loader = DataLoader(Keys(12), batch_size=2, num_workers=num_workers)
+        with lv.record(loader, path=tmp_path / "run") as rec:
+            assert rec.snapshot().batches.empty
+            for i, _ in enumerate(loader):
+                for trace in (rec.snapshot(), lv.load(tmp_path / "run")):
+                    assert_lawful(trace)
+                    assert trace.batches["delivered_s"].count() == i + 1
+                    assert trace.batches["released_s"].count() == i
+                    assert not trace.meta["complete"]
+        assert rec.trace.meta["complete"]
+
+    @pytest.mark.parametrize("num_workers", [0, 1])
+    def test_a_recording_whose_process_crashed_is_there(self, num_workers, tmp_path):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                loader = DataLoader(Keys(12), batch_size=2, num_workers=num_workers)
+                with lv.record(loader, path=tmp_path / "run"):
+                    for i, _ in enumerate(loader):
+                        if i == 3:
+                            os._exit(7)  # its workers see that it is gone, and end
+            finally:
+                os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+        trace = lv.load(tmp_path / "run")
+        assert_lawful(trace)
+        assert trace.batches["delivered_s"].count() == 4
+        assert not trace.meta["complete"]
+
+
+class TestTracesFromColumns:
+    def test_have_every_column_of_the_schema(self):
+        trace = Trace.from_columns()
+        assert_lawful(trace)
+        trace = Trace.from_columns(batches={"batch": range(3), "worker": 1}, samples={"key": ["a"]})
+        assert_lawful(Trace.from_columns(batches={"batch": range(3), "worker": 1}))
+        assert list(trace.batches["worker"]) == [1, 1, 1]
+        assert trace.batches["ready_s"].isna().all()
+        assert trace.samples["key"].dtype == object
+
+    @pytest.mark.parametrize("table", ["batches", "samples", "workers", "spans"])
+    def test_refuse_a_column_that_is_none(self, table):
+        with pytest.raises(lv.LoaderVizError, match=f"{table} has no column 'flavour'"):
+            Trace.from_columns(**{table: {"flavour": [1]}})
+
+    def test_refuse_columns_of_different_lengths(self):
+        with pytest.raises(lv.LoaderVizError, match=r"3 rows, but 2 values of 'worker'"):
+            Trace.from_columns(batches={"batch": [0, 1, 2], "worker": [0, 1]})
+
+    def test_take_columns_of_another_table(self):
+        trace = Trace.from_columns(batches={"batch": range(6), "worker": [0, 1] * 3})
+        odd = trace.batches[trace.batches["worker"] == 1]
+        again = Trace.from_columns(batches={"batch": odd["batch"], "worker": odd["worker"]})
+        assert_lawful(again)
+        assert list(again.batches["batch"]) == [1, 3, 5]
+
+    @given(keys=st.lists(st.integers() | st.text(max_size=3) | st.none(), max_size=5))
+    def test_keep_their_keys(self, keys):
+        assert list(Trace.from_columns(samples={"key": keys}).samples["key"]) == keys
+
+
+def built(
+    *waits_s: float,
+    step_s: float = 1.0,
+    workers: int = 0,
+    n_samples: int = 10,
+    epoch: int | Sequence[int] = 0,
+) -> Trace:
+    """One batch after the other: ask, wait, step."""
+    times = np.cumsum([part for wait_s in waits_s for part in (wait_s, step_s)])
+    starts, delivered_s = np.r_[0.0, times[1:-1:2]], times[0::2]
+    n = len(waits_s)
+    return Trace.from_columns(
+        batches={
+            "batch": range(n),
+            "epoch": epoch,
+            "worker": [i % workers for i in range(n)] if workers else [-1] * n,
+            "n_samples": n_samples,
+            "requested_s": starts,
+            "delivered_s": delivered_s,
+            "released_s": times[1::2],
+        }
+    )
+
+
+class TestSummaries:
+    def test_nothing_delivered(self):
+        assert Trace.from_columns().summary().verdict == "No batch was delivered"
+        prefetched = Trace.from_columns(batches={"batch": [0, 1], "started_s": [0.1, 0.2]})
+        assert prefetched.summary().verdict == "No batch was delivered"
+        assert prefetched.summary().samples_per_s == prefetched.summary().wait_share == 0
+
+    @pytest.mark.parametrize(
+        ("trace", "verdict"),
+        [
+            (
+                built(1.0, 1.0, step_s=0.0, workers=2, n_samples=4000),
+                "Loading alone sets the pace: 4,000 samples/s",
+            ),
+            (
+                built(4.0, 4.0, step_s=0.0, n_samples=10),
+                "Loading alone sets the pace: 2.5 samples/s",
+            ),
+            (
+                built(3.0, 3.0, step_s=1.0),
+                "The model waits 75 % of the time: one process loads and steps in turn",
+            ),
+            (
+                built(2.0, 0.01, 0.01, workers=1),
+                "After the first batch the model never waits: one worker keeps up",
+            ),
+            (
+                built(2.0, 0.0, 0.0, 0.0, workers=4),
+                "After the first batch the model never waits: four workers keep up",
+            ),
+            (
+                built(2.0, 0.1, 0.1, workers=2),
+                "The model waits 42 % of the time, mostly for the first batch",
+            ),
+            (
+                built(2.0, 0.1, 2.0, 0.1, workers=2, epoch=[0, 0, 1, 1]),
+                "The model waits 51 % of the time, mostly for the first batch",
+            ),
+            (
+                built(0.2, 0.5, 0.5, 0.5, 0.5, workers=3, step_s=0.5),
+                "The model waits 47 % of the time: three workers cannot keep up",
+            ),
+            (
+                built(*[1.0] * 13, workers=13),
+                "The model waits 50 % of the time: 13 workers cannot keep up",
+            ),
+        ],
+        ids=lambda value: value if isinstance(value, str) else "",
+    )
+    def test_the_verdict_says_what_limits(self, trace, verdict):
+        assert trace.summary().verdict == verdict
+        assert repr(trace).startswith(verdict)
+
+    def test_the_numbers_are_those_of_the_consumer(self):
+        summary = built(1.0, 0.5, 0.5, workers=2, epoch=[0, 1, 1]).summary()
+        assert (summary.n_batches, summary.n_samples, summary.epochs) == (3, 30, 2)
+        assert summary.elapsed_s == pytest.approx(5.0)
+        assert summary.wait_s == pytest.approx(2.0)
+        assert summary.first_wait_s == pytest.approx(1.5)
+        assert summary.step_s == pytest.approx(3.0)
+        assert summary.wait_share == pytest.approx(0.4)
+        assert summary.numbers == (
+            "3 batches · 30 samples · 2 workers · 5 s in all, 2 s of it waiting"
+        )
+        assert "1 worker ·" in built(1.0, workers=1).summary().numbers
+
+    def test_workers_that_delivered_nothing_count(self):
+        batches = built(1.0, 1.0, workers=1).batches
+        trace = Trace.from_columns(
+            batches={name: batches[name] for name in batches},
+            workers={"worker": [0, 1, 2, 0, 1, 2], "pid": range(6)},
+        )
+        assert trace.summary().n_workers == 3
+
+    @given(
+        waits_s=st.lists(st.floats(0, 10), min_size=1, max_size=6),
+        step_s=st.floats(0, 10),
+        workers=st.integers(0, 3),
+    )
+    def test_a_share_is_a_share_and_there_is_always_a_verdict(self, waits_s, step_s, workers):
+        summary = built(*waits_s, step_s=step_s, workers=workers).summary()
+        assert 0 <= summary.wait_share <= 1
+        assert summary.first_wait_s <= summary.wait_s + ROUNDING_S
+        assert summary.wait_s + summary.step_s == pytest.approx(summary.elapsed_s, abs=ROUNDING_S)
+        assert summary.verdict
