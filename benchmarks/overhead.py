@@ -142,9 +142,8 @@ def main() -> None:
         for workers in (0, 1):
             found = compare(Busy(n, seconds), 64, workers, chosen.rounds)
             share = found["plain"] / (found["plain"] + found["loaderviz"])
-            print(
-                f"{1e6 * seconds:5.0f} us samples         {workers:7}     64  throughput x {share:.4f}"
-            )
+            name = f"{1e6 * seconds:5.0f} us samples"
+            print(f"{name:21}  {workers:7}     64  throughput x {share:.4f}", flush=True)
 
 
 if __name__ == "__main__":

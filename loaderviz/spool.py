@@ -39,8 +39,12 @@ class Spool:
         if len(text) > HEADER_BYTES - META_AT:
             raise LoaderVizError(f"spool meta of {len(text)} bytes does not fit its header")
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0))
-        _allocate(self._fd, 0, HEADER_BYTES)
-        page = mmap.mmap(self._fd, HEADER_BYTES)
+        try:
+            _allocate(self._fd, 0, HEADER_BYTES)
+            page = mmap.mmap(self._fd, HEADER_BYTES)
+        except OSError:
+            self.close()
+            raise
         page[META_AT : META_AT + len(text)] = text
         self.header = memoryview(page).cast("q")
         self.header[1] = len(text)

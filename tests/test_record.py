@@ -36,7 +36,7 @@ from torch.utils.data import (
 from torch.utils.data.datapipes.iter import IterableWrapper
 
 import loaderviz as lv
-from loaderviz.recorder import session
+from loaderviz.recorder import files
 from loaderviz.recorder import worker as worker_module
 from loaderviz.spool import Spool, SpoolFile
 from probes import (
@@ -506,7 +506,7 @@ class TestOtherThreadsAndProcesses:
         with lv.record(loader, path=tmp_path / "run") as rec:
             iterator = iter(loader)
             next(iterator)
-            with held_by_another_thread(rec._lock):  # as if it was just writing
+            with held_by_another_thread(rec._files.lock):  # as if it was just writing
                 pid = os.fork()
                 if pid == 0:
                     signal.alarm(10)
@@ -684,7 +684,7 @@ class TestAFullDisk:
                     full_disk()
                 super().__init__(path, meta)
 
-        monkeypatch.setattr(session, "Spool", Full)
+        monkeypatch.setattr(files, "Spool", Full)
         monkeypatch.setattr(worker_module, "Spool", Full)
         received = self.received_with_one_warning(loader, lv.record(loader))
         assert [len(epoch) for epoch in received] == [3, 3]
@@ -695,7 +695,7 @@ class TestAFullDisk:
         write = Spool.write
 
         def write_some(spool, tag, *fields):
-            if rec._spool is spool and spool._used > 40:
+            if rec._files and rec._files._main is spool and spool._used > 40:
                 full_disk()
             write(spool, tag, *fields)
 
@@ -705,7 +705,7 @@ class TestAFullDisk:
 
     def test_at_the_start_it_is_an_error_and_nothing_is_changed(self, monkeypatch, tmp_path):
         before = dict(vars(DataLoader))
-        monkeypatch.setattr(session, "Spool", full_disk)
+        monkeypatch.setattr(files, "Spool", full_disk)
         with pytest.raises(lv.LoaderVizError, match="No space left"):
             lv.record(DataLoader(Keys(6))).__enter__()
         assert dict(vars(DataLoader)) == before

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from loaderviz.clock import now
+from loaderviz.recorder.files import MAIN_PROCESS
 from loaderviz.records import Tag
 
 _LOGS = "_loaderviz_logs"
-MAIN_PROCESS = -1
 
 Write = Callable[..., None]
 

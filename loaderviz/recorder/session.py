@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import itertools
-import json
 import shutil
-import tempfile
-import threading
 import warnings
 import weakref
 from collections import defaultdict
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self
 
-from torch import multiprocessing
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import DataLoader
 
 from loaderviz import clock, machine
 from loaderviz.clock import now
 from loaderviz.errors import LoaderVizError
 from loaderviz.recorder import attach
-from loaderviz.recorder.control import Control
 from loaderviz.recorder.fetch import TimedFetch
-from loaderviz.recorder.iterators import MAIN_PROCESS, IteratorLog, unwatch, watch
+from loaderviz.recorder.files import Files, make_folder
+from loaderviz.recorder.iterators import IteratorLog, unwatch, watch
+from loaderviz.recorder.loaders import behind, describe
 from loaderviz.recorder.worker import WorkerHook
 from loaderviz.records import Tag
-from loaderviz.spool import FAILED, Spool
-from loaderviz.trace import META_NAME, Trace, read_folder
+from loaderviz.trace import Trace, read_folder
 
 
 def record(
@@ -57,7 +53,7 @@ def record(
         LoaderVizError: for what is no ``DataLoader``, a ``path`` that holds something already, or a
             release of torch whose private parts have moved. Nothing was changed then.
     """
-    loaders = tuple(_behind(given) for given in (loader, *more))
+    loaders = tuple(behind(given) for given in (loader, *more))
     return Recording(loaders, path=path, label=label)
 
 
@@ -78,19 +74,14 @@ class Recording:
         self._path = None if path is None else Path(path)
         self._label = label
         self._folder: Path | None = None
-        self._running = False
+        self._files: Files | None = None  # while the block runs
         self._forgotten = False
-        self._told = False
         self._lost: LoaderVizError | None = None
         self._trace: Trace | None = None
-        self._lock = threading.RLock()
         self._iterator_numbers = itertools.count()
         self._epochs: defaultdict[int, itertools.count[int]] = defaultdict(itertools.count)
         self._watched: list[tuple[weakref.ref[Any], IteratorLog, TimedFetch | None]] = []
         self._processes: list[tuple[int, int, Any]] = []
-        self._spool: Spool | None = None
-        self._spools: list[Spool] = []  # of the fetches in this process
-        self._free_spools: list[Spool] = []
 
     @property
     def trace(self) -> Trace:
@@ -120,9 +111,12 @@ class Recording:
     def __enter__(self) -> Self:
         if self._folder is not None:
             raise LoaderVizError("a recording runs once; call record(loader) again for another")
-        self._folder = _make_folder(self._path)
+        self._folder = make_folder(self._path)
         try:
-            self._start(self._folder)
+            self._files = Files(self._folder, self._describe())
+            attach.attach(self, self._classes)
+            for loader in self._loaders:
+                self._adopt_running(self._files, loader)
         except BaseException as error:
             self._stop(now())
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -131,47 +125,45 @@ class Recording:
             raise
         return self
 
-    def _start(self, folder: Path) -> None:
-        self._meta: dict[str, Any] = {
-            "label": self._label,
-            "rank": machine.rank(),
-            "started": clock.pair(),
-            "loaders": [describe(loader) for loader in self._loaders],
-            **machine.facts(),
-        }
-        self._write_meta()
-        self._control = Control.create(folder)
-        self._spool = Spool(folder / "main.spool", {})
-        self._running = True
-        attach.attach(self, self._classes)
-        for loader in self._loaders:
-            self._adopt_running(loader)
-
     def __exit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        files, folder = self._files, self._folder
+        assert files is not None
+        assert folder is not None
         self._stop(now())
-        assert self._folder is not None
         if self._forgotten:  # the files are another process's
             return
         try:
-            self._trace = read_folder(self._folder)
+            self._trace = read_folder(folder)
         except LoaderVizError as lost:  # never in place of what the user's block raised
             self._lost = lost
-            self._tell(lost)
+            files.tell(lost)
         else:
             if not self._trace.meta["complete"]:
-                self._tell("a process could not write its part")
+                files.tell("a process could not write its part")
         if self._path is None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _describe(self) -> dict[str, Any]:
+        return {
+            "label": self._label,
+            "rank": machine.rank(),
+            "started": clock.pair(),
+            "loaders": [describe(loader) for loader in self._loaders],
+            **machine.facts(),
+        }
 
     def _stop(self, at: int) -> None:
         """Let go of everything, and write what is known at the end."""
         attach.detach(self, self._classes)
-        with self._lock:
+        files, self._files = self._files, None
+        if files is None:
+            return
+        with files.lock:
             for reference, log, timed in self._watched:
                 iterator = reference()
                 if iterator is not None:
@@ -180,18 +172,11 @@ class Recording:
                 if timed is not None:
                     timed.detach()
             self._watched.clear()
-            self._note_exits()
+            self._note_exits(files)
             self._processes.clear()
-            self._write(Tag.FINISH, at)
-            self._running = False
-            if self._spool is not None:
-                self._control.stop()
-                self._spool.header[FAILED] |= self._control.has_failure()
-                self._spool.close()
-            for spool in self._spools:
-                spool.close()
+            files.finish(at)
 
-    def _note_exits(self) -> None:
+    def _note_exits(self, files: Files) -> None:
         """Write down how workers ended, and keep no more of them: each holds open files."""
         running = []
         for number, worker, process in self._processes:
@@ -199,13 +184,15 @@ class Recording:
             if code is None:
                 running.append((number, worker, process))
             else:
-                self._write(Tag.EXIT, number, worker, code)
+                files.write(Tag.EXIT, number, worker, code)
         self._processes = running
 
     # What attach.py asks and tells (attach.Observer).
 
     def wants(self, loader: DataLoader[Any]) -> bool:
-        return self._running and (self._every or any(loader is own for own in self._loaders))
+        if self._files is None or self._files.stopped():
+            return False
+        return self._every or any(loader is own for own in self._loaders)
 
     def worker_hook(self, user_init: Any) -> WorkerHook:
         assert self._folder is not None
@@ -214,67 +201,52 @@ class Recording:
     def iterator_built(
         self, loader: DataLoader[Any], iterator: Any, hook: WorkerHook | None, drawn: list[int]
     ) -> None:
-        with self._lock:
-            if not self._running:  # it ended while this iterator was built, in another thread
+        files = self._files
+        if files is None:
+            return
+        with files.lock:
+            if files.stopped():  # it ended while this iterator was built, in another thread
                 return
-            if hook is None:
-                number = next(self._iterator_numbers)
-                log = self._watch(loader, iterator, number, self._time_here(iterator, number))
-                log.begin_round()
-                return
-            log = self._watch(loader, iterator, hook.iterator, None)
+            number = next(self._iterator_numbers) if hook is None else hook.iterator
+            timed = _time_here(files, iterator, number) if hook is None else None
+            log = self._watch(files, loader, iterator, number, timed)
             log.begin_round()
-            # The iterator has dispatched its first tasks while it was built; where its class is
-            # another library's, nobody has seen when.
-            for task, info in list(iterator._task_info.items()):
+            # An iterator with workers has dispatched its first tasks while it was built; where its
+            # class is another library's, nobody has seen when.
+            for task, info in list(getattr(iterator, "_task_info", {}).items()):
                 log.dispatch(task, info[0], drawn[task] if task < len(drawn) else 0)
 
+    def fail(self, error: Exception) -> None:
+        if self._files is not None:
+            self._files.fail(error)
+
     def forget(self) -> None:
-        """In a forked process: never write to the files of the process that is recorded."""
-        self._lock = threading.RLock()  # another thread may have held it, and is not here
         self._forgotten = True
-        self._running = False
-        self._spool = None
-        self._free_spools.clear()
+        if self._files is not None:
+            self._files.forget()
 
     def _watch(
-        self, loader: DataLoader[Any], iterator: Any, number: int, timed: TimedFetch | None
+        self,
+        files: Files,
+        loader: DataLoader[Any],
+        iterator: Any,
+        number: int,
+        timed: TimedFetch | None,
     ) -> IteratorLog:
-        which = self._number_of(loader)
-        log = IteratorLog(self._write, lambda: next(self._epochs[which]), number)
+        which = self._number_of(files, loader)
+        log = IteratorLog(files.write, lambda: next(self._epochs[which]), number)
         workers = getattr(iterator, "_workers", ())
         if workers:  # starting them has looked at all others too (multiprocessing/process.py)
-            self._note_exits()
-        self._write(Tag.ITERATOR, number, which, now(), len(workers))
+            self._note_exits(files)
+        files.write(Tag.ITERATOR, number, which, now(), len(workers))
         for worker, process in enumerate(workers):
-            self._write(Tag.WORKER, number, worker, process.pid)
+            files.write(Tag.WORKER, number, worker, process.pid)
             self._processes.append((number, worker, process))
         watch(iterator, log)
         self._watched.append((weakref.ref(iterator), log, timed))
         return log
 
-    def _time_here(self, iterator: Any, number: int) -> TimedFetch | None:
-        """Time the fetches of an iterator that loads in this process.
-
-        Each has a spool to itself while it lives, since several may run in turns or in threads.
-        """
-        assert self._folder is not None
-        try:
-            if self._free_spools:
-                spool = self._free_spools.pop()
-            else:
-                spool = Spool(self._folder / f"here-{number}.spool", {"worker": MAIN_PROCESS})
-                self._spools.append(spool)
-        except OSError as error:
-            self.fail(error)
-            return None
-        weakref.finalize(iterator, self._free_spools.append, spool).atexit = False
-        return TimedFetch(iterator._dataset_fetcher, spool, number, 0, self._stopped)
-
-    def _stopped(self) -> bool:
-        return not self._running
-
-    def _adopt_running(self, loader: DataLoader[Any]) -> None:
+    def _adopt_running(self, files: Files, loader: DataLoader[Any]) -> None:
         """Persistent workers that were started before the recording: seen from outside only."""
         iterator: Any = loader._iterator
         if iterator is None or loader.num_workers == 0:
@@ -282,9 +254,9 @@ class Recording:
         warnings.warn(
             "the workers of this DataLoader (persistent_workers=True) were started before the "
             "recording: their samples are not seen. Begin the recording before the first epoch.",
-            stacklevel=4,
+            stacklevel=3,
         )
-        log = self._watch(loader, iterator, next(self._iterator_numbers), None)
+        log = self._watch(files, loader, iterator, next(self._iterator_numbers), None)
         log.adopt(
             [
                 (task, info[0])
@@ -293,98 +265,19 @@ class Recording:
             ]
         )
 
-    def _number_of(self, loader: DataLoader[Any]) -> int:
+    def _number_of(self, files: Files, loader: DataLoader[Any]) -> int:
         for number, own in enumerate(self._loaders):
             if own is loader:
                 return number
         self._loaders.append(loader)
-        self._meta["loaders"].append(describe(loader))
-        self._write_meta()
+        files.add_loader(describe(loader))
         return len(self._loaders) - 1
 
-    def _write(self, tag: Tag, *fields: int) -> None:
-        with self._lock:
-            if self._spool is None:
-                return
-            try:
-                self._spool.write(tag, *fields)
-            except (OSError, ValueError) as error:  # and not what torch raises on a worker's death
-                self.fail(error)
 
-    def fail(self, error: Exception) -> None:
-        """A recorder that cannot write stops recording; the training goes on."""
-        if self._spool is not None:
-            self._spool.header[FAILED] = 1
-            self._spool.close()
-            self._spool = None
-        self._running = False
-        self._control.stop()
-        self._tell(error)
-
-    def _tell(self, what: object) -> None:
-        if not self._told:
-            self._told = True
-            warnings.warn(f"loaderviz could not record everything: {what}", stacklevel=3)
-
-    def _write_meta(self) -> None:
-        assert self._folder is not None
-        written = self._folder / f"{META_NAME}.new"
-        written.write_text(json.dumps(self._meta, indent=1))
-        written.replace(self._folder / META_NAME)
-
-
-def describe(loader: DataLoader[Any]) -> dict[str, Any]:
-    """A loader's configuration, read without running any of the user's code."""
-    context = loader.multiprocessing_context or multiprocessing
-    workers = loader.num_workers
-    # To ask for the method in use without allow_none would settle it for good.
-    method = context.get_start_method(allow_none=True) or context.get_all_start_methods()[0]
-    return {
-        "class": type(loader).__name__,
-        "dataset": type(loader.dataset).__name__,
-        "kind": "iterable" if isinstance(loader.dataset, IterableDataset) else "map",
-        "batch_size": loader.batch_size,
-        "num_workers": workers,
-        "prefetch_factor": loader.prefetch_factor if workers else None,
-        "persistent_workers": loader.persistent_workers,
-        "pin_memory": bool(loader.pin_memory),
-        "in_order": loader.in_order,
-        "drop_last": loader.drop_last,
-        "start_method": method if workers else None,
-    }
-
-
-def _behind(given: Any) -> DataLoader[Any]:
-    """The DataLoader itself, where accelerate has wrapped it.
-
-    Its wrapper answers ``isinstance`` as the loader would, and iterates its ``base_dataloader``
-    (accelerate/data_loader.py, ``DataLoaderAdapter``).
-    """
-    loader: Any = given
-    while not issubclass(type(loader), DataLoader):
-        if not isinstance(loader, DataLoader) or not hasattr(loader, "base_dataloader"):
-            raise LoaderVizError(
-                f"record() takes a torch DataLoader, but got {_shown(given)}. "
-                "Pass the loader that your loop iterates: record(DataLoader(dataset, ...))."
-            )
-        loader = loader.base_dataloader
-    return cast(DataLoader[Any], loader)
-
-
-def _make_folder(path: Path | None) -> Path:
-    if path is None:
-        return Path(tempfile.mkdtemp(prefix="loaderviz-"))
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise LoaderVizError(
-            f"path={str(path)!r} is taken: a recording needs a new or empty folder"
-        )
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise LoaderVizError(f"cannot make the recording folder {path}: {error}") from error
-    return path.absolute()
-
-
-def _shown(given: object) -> str:
-    text = repr(given)
-    return f"{type(given).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
+def _time_here(files: Files, iterator: Any, number: int) -> TimedFetch | None:
+    """Time the fetches of an iterator that loads in this process."""
+    spool = files.borrow(number)
+    if spool is None:
+        return None
+    weakref.finalize(iterator, files.give_back, spool).atexit = False
+    return TimedFetch(iterator._dataset_fetcher, spool, number, 0, files.stopped)

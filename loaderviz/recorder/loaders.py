@@ -1,0 +1,51 @@
+"""What may be recorded, and how it is described in the trace."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from torch import multiprocessing
+from torch.utils.data import DataLoader, IterableDataset
+
+from loaderviz.errors import LoaderVizError
+
+
+def behind(given: Any) -> DataLoader[Any]:
+    """The DataLoader itself, where accelerate has wrapped it.
+
+    Its wrapper answers ``isinstance`` as the loader would, and iterates its ``base_dataloader``
+    (accelerate/data_loader.py, ``DataLoaderAdapter``).
+
+    Raises:
+        LoaderVizError: for what is no DataLoader.
+    """
+    loader: Any = given
+    while not issubclass(type(loader), DataLoader):
+        if not isinstance(loader, DataLoader) or not hasattr(loader, "base_dataloader"):
+            raise LoaderVizError(
+                f"record() takes a torch DataLoader, but got {type(given).__name__} {given!r:.60}. "
+                "Pass the loader that your loop iterates: record(DataLoader(dataset, ...))."
+            )
+        loader = loader.base_dataloader
+    return cast(DataLoader[Any], loader)
+
+
+def describe(loader: DataLoader[Any]) -> dict[str, Any]:
+    """A loader's configuration, read without running any of the user's code."""
+    context = loader.multiprocessing_context or multiprocessing
+    workers = loader.num_workers
+    # To ask for the method in use without allow_none would settle it for good.
+    method = context.get_start_method(allow_none=True) or context.get_all_start_methods()[0]
+    return {
+        "class": type(loader).__name__,
+        "dataset": type(loader.dataset).__name__,
+        "kind": "iterable" if isinstance(loader.dataset, IterableDataset) else "map",
+        "batch_size": loader.batch_size,
+        "num_workers": workers,
+        "prefetch_factor": loader.prefetch_factor if workers else None,
+        "persistent_workers": loader.persistent_workers,
+        "pin_memory": bool(loader.pin_memory),
+        "in_order": loader.in_order,
+        "drop_last": loader.drop_last,
+        "start_method": method if workers else None,
+    }
