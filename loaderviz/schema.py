@@ -25,6 +25,7 @@ BATCHES: Final[Columns] = {
     "delivered_s": "float64",
     "released_s": "float64",
     "cpu_s": "float64",
+    "state": "object",  # delivered; else ready, started or dispatched as far as it came; or failed
 }
 
 SAMPLES: Final[Columns] = {

@@ -229,8 +229,38 @@ def _raise(samples):
 def test_an_empty_dataset_is_told():
     explorer = explore(DataLoader([]))
     assert "no batch" in explorer._status.value
-    with pytest.raises(LoaderVizError, match="recorded"):
+    with pytest.raises(LoaderVizError, match="its dataset is empty"):
         explorer.result()
+
+
+def test_a_short_dataset_is_done_when_it_ends():
+    explorer = explore(DataLoader(SleepingDataset(6, 0), batch_size=2))
+    assert "Done: 3 batches" in explorer._status.value
+    assert explorer._progress.value == explorer._progress.max == 3
+
+
+def test_one_run_at_a_time_also_of_two_explorers(explorer):
+    async def both():
+        explorer.request(LONG)
+        other = explore()
+        assert "Cancelled" in explorer._status.value
+        assert explorer._run is None
+        return other
+
+    assert asyncio.run(both()).result().summary().n_batches == Settings().n_batches
+
+
+def test_the_picture_of_other_settings_is_dimmed_until_the_new_one_comes(explorer):
+    async def wait_for_the_first_batch():
+        explorer.request(LONG)
+        assert "loaderviz-stale" in explorer._figure_box._dom_classes
+        with pytest.raises(LoaderVizError, match="no run has recorded"):
+            explorer.result()
+        while explorer._progress.value < 1:
+            await asyncio.sleep(FOLLOW_S)
+
+    asyncio.run(wait_for_the_first_batch())
+    assert "loaderviz-stale" not in explorer._figure_box._dom_classes
 
 
 def test_a_dataset_that_cannot_be_sent_to_its_workers_is_told():
@@ -241,9 +271,10 @@ def test_a_dataset_that_cannot_be_sent_to_its_workers_is_told():
 
 
 def test_the_sliders_of_ones_own_loader_begin_where_it_stands():
-    own = DataLoader(SleepingDataset(24, 0), batch_size=6)
+    own = DataLoader(SleepingDataset(24, 0), batch_size=6, num_workers=1, prefetch_factor=4)
     explorer = explore(own)
-    assert explorer.settings.batch_size == 6
+    assert explorer.settings == Settings(num_workers=1, batch_size=6, prefetch_factor=4)
+    assert worker_lanes(explorer) == ["worker 0"]
     assert explorer._sliders["sample_s"].layout.display == "none"
     assert not explorer._sliders["batch_size"].disabled
     own = DataLoader(SleepingDataset(4, 0), batch_size=None)

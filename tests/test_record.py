@@ -10,6 +10,7 @@ import signal
 import threading
 import traceback
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
@@ -650,6 +651,17 @@ class TestBadInput:
         monkeypatch.delattr(_BaseDataLoaderIter, "_next_index")
         with pytest.raises(lv.LoaderVizError, match="_next_index"):
             lv.record(DataLoader(Keys(3)))
+
+
+def test_a_recording_that_is_kept_does_not_keep_the_loader_alive():
+    loader = DataLoader(Keys(4), num_workers=1, persistent_workers=True)
+    with lv.record(loader) as rec:
+        list(loader)
+    gone = weakref.ref(loader)
+    del loader
+    gc.collect()
+    assert gone() is None
+    assert rec.trace.summary().n_batches == 4
 
 
 def full_disk(*args: Any, **kwargs: Any) -> None:

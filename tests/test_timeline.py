@@ -146,6 +146,37 @@ def test_batches_without_an_end_are_drawn_as_far_as_they_got():
     assert len(bars(figure, "number").text) == 4
 
 
+def test_a_sample_that_raised_is_crossed_out_and_the_title_says_so():
+    trace = made(workers=2, batches=4)
+    trace.batches["state"] = ["delivered", "delivered", "delivered", "failed"]
+    trace.batches.loc[3, ["collate_s", "ready_s", "delivered_s", "released_s"]] = float("nan")
+    trace.samples.loc[7, "end_s"] = float("nan")
+    figure = timeline(trace)
+    crosses = bars(figure, "failed")
+    assert list(crosses.x) == [trace.samples["start_s"][7]]
+    assert list(crosses.y) == [2]
+    assert "key 7 raised an exception" in crosses.hovertext[0]
+    assert "Batch 3 failed" in figure.layout.title.text
+    assert len(bars(timeline(made()), "failed").x) == 0
+
+
+def test_batches_of_several_epochs_and_loaders_are_named_in_full():
+    again = made(workers=1)
+    again.batches["epoch"] = again.samples["epoch"] = 1
+    hover = "".join(bars(timeline(both(made(workers=1), again)), "step").hovertext)
+    assert "batch 3</b> of epoch 0," in hover
+    assert "batch 3</b> of epoch 1," in hover
+    hover = bars(timeline(both(made(loader=0), made(loader=1))), "sample").hovertext[-1]
+    assert "batch 3</b>, loader 1, worker 1" in hover
+
+
+def test_a_narrow_box_keeps_its_colour_to_the_rim():
+    few, many = timeline(made(batches=4)), timeline(made(batches=800, batch_size=1))
+    for name in ("sample", "step"):
+        assert set(bars(few, name).marker.line.color) == {style.EDGE}
+        assert bars(many, name).marker.line.color == bars(many, name).marker.color
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_text_differs_by_theme_and_marks_do_not(theme):
     figure = timeline(made(), theme=theme)

@@ -401,6 +401,8 @@ class TestErrors:
                     traceback.clear_frames(error.__traceback__)
         assert_true(rec.trace, received)
         assert list(delivered(rec.trace)["batch"]) == [0, 2, 3]
+        states = rec.trace.batches.set_index("batch")["state"]
+        assert list(states[:4]) == ["delivered", "failed", "delivered", "delivered"]
 
     @pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
     @pytest.mark.parametrize("num_workers", [0, 2])
@@ -534,6 +536,7 @@ def built(
     workers: int = 0,
     n_samples: int = 10,
     epoch: int | Sequence[int] = 0,
+    **more: Any,
 ) -> Trace:
     """One batch after the other: ask, wait, step."""
     times = np.cumsum([part for wait_s in waits_s for part in (wait_s, step_s)])
@@ -548,6 +551,7 @@ def built(
             "requested_s": starts,
             "delivered_s": delivered_s,
             "released_s": times[1::2],
+            **more,
         }
     )
 
@@ -588,7 +592,27 @@ class TestSummaries:
             ),
             (
                 built(2.0, 0.1, 2.0, 0.1, workers=2, epoch=[0, 0, 1, 1]),
-                "The model waits 51 % of the time, mostly for the first batch",
+                "The model waits 51 % of the time, mostly for the first batch of each epoch",
+            ),
+            (
+                built(1.0, workers=2),
+                "The model waits 50 % of the time: one batch, no overlap",
+            ),
+            (
+                built(1.0, workers=2, step_s=0.0),
+                "One batch in all: it shows what the start costs, not the pace",
+            ),
+            (
+                built(0.2, 0.5, 0.5, 0.5, workers=2, step_s=0.5, ready_s=[0.2, 0.3, 0.4, 0.5]),
+                "The model waits 46 % of the time, mostly while batches are handed over",
+            ),
+            (
+                built(1.0, 1.0, step_s=0.0, workers=2, n_samples=0),
+                "Loading alone sets the pace",
+            ),
+            (
+                built(1.0, 1.0, workers=2, state=["delivered", "failed"]),
+                "Batch 1 failed: reading its samples raised an exception",
             ),
             (
                 built(0.2, 0.5, 0.5, 0.5, 0.5, workers=3, step_s=0.5),
@@ -614,9 +638,28 @@ class TestSummaries:
         assert summary.step_s == pytest.approx(3.0)
         assert summary.wait_share == pytest.approx(0.4)
         assert summary.numbers == (
-            "3 batches · 30 samples · 2 workers · 5 s in all, 2 s of it waiting"
+            "3 batches · 30 samples · 2 workers · 5 s in all: 3 s in steps + 2 s waiting"
         )
-        assert "1 worker ·" in built(1.0, workers=1).summary().numbers
+        one = built(1.0, workers=1, n_samples=1).summary().numbers
+        assert one.startswith("1 batch · 1 sample · 1 worker · ")
+
+    def test_starting_workers_is_told_apart_from_waiting_for_them(self):
+        batches = built(1.0, 1.0, 1.0, 1.0, workers=1, epoch=[0, 0, 1, 1]).batches
+        batches[[name for name in batches if name.endswith("_s")]] += 0.5
+        columns = {name: batches[name] for name in batches}
+        starts = [0.0, 3.0]  # each epoch has a worker of its own; its second batch ends at 4.5 s
+        workers = {"worker": [0, 0], "pid": [1, 2], "started_s": starts}
+        summary = Trace.from_columns(batches=columns, workers=workers).summary()
+        assert summary.startup_s == pytest.approx(0.5 + 1.5)
+        assert summary.elapsed_s == pytest.approx(2.0 + 4.0 + 4.0)
+        assert "+ 2 s starting" in summary.numbers
+        # A worker that comes to life after the loop has asked has cost the loop nothing.
+        workers["started_s"] = [0.6, 5.0]
+        assert Trace.from_columns(batches=columns, workers=workers).summary().startup_s == 0
+
+    def test_the_pace_leaves_out_the_start_of_each_epoch(self):
+        trace = built(9.0, 1.0, 9.0, 1.0, step_s=1.0, epoch=[0, 0, 1, 1], n_samples=10)
+        assert trace.summary().samples_per_s == pytest.approx(20 / 6)
 
     def test_workers_that_delivered_nothing_count(self):
         batches = built(1.0, 1.0, workers=1).batches

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from loaderviz.trace import Trace
 
 CONSUMER = 0.0  # its lane
+NARROW = 0.004  # of the axis: an edge in another colour would hide all of such a box
 
 
 def _bars(
@@ -30,12 +31,15 @@ def _bars(
     *,
     thickness: float,
     fill: Any,
+    edge: Any = style.EDGE,
+    edge_px: Any = 1,
     batch: Any = None,
     hover: list[str] | None = None,
     **more: Any,
 ) -> dict[str, Any]:
     start, end = np.asarray(start, float), np.asarray(end, float)
-    marker = {"color": fill, "line": {"width": 1, "color": style.EDGE}, **more.pop("marker", {})}
+    line = {"width": edge_px, "color": edge}
+    marker = {"color": fill, "line": line, **more.pop("marker", {})}
     return {
         "type": "bar",
         "name": kind,
@@ -52,6 +56,26 @@ def _bars(
         "textposition": "none",
         **more,
     }
+
+
+def names(batches: pd.DataFrame) -> list[str]:
+    """What to call each batch: with its epoch and its loader where there are several."""
+    several = {what: batches[what].nunique() > 1 for what in ("epoch", "loader")}
+    return [
+        f"<b>batch {batch}</b>"
+        + (f" of epoch {epoch}" if several["epoch"] else "")
+        + (f", loader {loader}" if several["loader"] else "")
+        + (", main process" if worker < 0 else f", worker {worker}")
+        for batch, epoch, loader, worker in zip(
+            *(batches[c] for c in ("batch", "epoch", "loader", "worker")), strict=True
+        )
+    ]
+
+
+def _edges(fills: list[str], start: Any, end: Any, span_s: float) -> list[str]:
+    """Light edges; a box too narrow for one keeps its own colour to the rim."""
+    wide = np.asarray(end, float) - np.asarray(start, float) > NARROW * span_s
+    return [style.EDGE if is_wide else fill for fill, is_wide in zip(fills, wide, strict=True)]
 
 
 def startup(trace: Trace, lanes: Lanes) -> dict[str, Any]:
@@ -72,103 +96,132 @@ def startup(trace: Trace, lanes: Lanes) -> dict[str, Any]:
     lane = [*lanes.positions_of(begun), *([CONSUMER] * len(spans))]
     return _bars(
         "start-up", starts, ends, lane,
-        thickness=0.1, fill=style.QUIET, hover=hover, marker={"line": {"width": 0}},
+        thickness=0.1, fill=style.QUIET, edge_px=0, hover=hover,
     )  # fmt: skip
 
 
-def waits(batches: pd.DataFrame) -> dict[str, Any]:
+def waits(batches: pd.DataFrame, named: list[str], span_s: float) -> dict[str, Any]:
     waited = batches[batches["delivered_s"].notna()]
+    lengths = waited["delivered_s"] - waited["requested_s"]
     hover = [
-        f"waits {_ms(wait)} for batch {batch}"
-        for batch, wait in zip(
-            waited["batch"], waited["delivered_s"] - waited["requested_s"], strict=True
-        )
+        f"waits {_ms(wait)} for<br>{named[row]}"
+        for row, wait in zip(waited.index, lengths, strict=True)
     ]
     hatch = {"shape": "/", "fgcolor": style.WAIT_HATCH, "size": 7, "solidity": 0.22}
     return _bars(
         "wait", waited["requested_s"], waited["delivered_s"], np.zeros(len(waited)),
-        thickness=0.5, fill=style.WAIT_FILL, batch=waited.index, hover=hover,
-        marker={"pattern": {**hatch, "fillmode": "overlay"},
-                "line": {"width": 1, "color": style.WAIT_LINE}},
+        thickness=0.5, fill=style.WAIT_FILL, edge=style.WAIT_LINE,
+        edge_px=np.where(lengths > NARROW * span_s, 1, 0), batch=waited.index, hover=hover,
+        marker={"pattern": {**hatch, "fillmode": "overlay"}},
     )  # fmt: skip
 
 
-def steps(batches: pd.DataFrame) -> dict[str, Any]:
+def steps(batches: pd.DataFrame, named: list[str], span_s: float) -> dict[str, Any]:
     taken = batches[batches["delivered_s"].notna()]
     ends = taken["released_s"].fillna(taken["delivered_s"])
     rows = zip(
-        *(taken[c] for c in ("batch", "worker", "n_samples", "delivered_s", "requested_s")),
+        taken.index,
+        *(taken[c] for c in ("n_samples", "delivered_s", "requested_s", "ready_s")),
         ends,
-        taken["ready_s"],
         strict=True,
     )
     hover = [
-        f"<b>batch {batch}</b>, {_made_by(worker)}<br>{n} samples<br>step {_ms(end - delivered)}"
+        f"{named[row]}<br>{n} samples<br>step {_ms(end - delivered)}"
         f"<br>waited for {_ms(delivered - requested)}"
         + (f"<br>lay ready {_ms(requested - ready)}" if requested > ready else "")
-        for batch, worker, n, delivered, requested, end, ready in rows
+        for row, n, delivered, requested, ready, end in rows
     ]
     numbers = [int(batch) for batch in taken["batch"]]
+    fills = [style.colour(batch) for batch in numbers]
     return _bars(
         "step", taken["delivered_s"], ends, np.zeros(len(taken)), thickness=0.8,
-        fill=[style.colour(batch) for batch in numbers], batch=taken.index, hover=hover,
+        fill=fills, edge=_edges(fills, taken["delivered_s"], ends, span_s),
+        batch=taken.index, hover=hover,
         text=[str(batch) for batch in numbers], textposition="inside", textangle=0,
         insidetextanchor="middle",
         insidetextfont={"size": 13, "color": [style.text_on(batch) for batch in numbers]},
     )  # fmt: skip
 
 
-def samples(samples: pd.DataFrame, batches: pd.DataFrame, lanes: Lanes) -> dict[str, Any]:
+def rows_of(samples: pd.DataFrame, batches: pd.DataFrame) -> list[int]:
+    """For each sample the row of its batch."""
     columns = ["rank", "loader", "epoch", "batch", "worker"]
-    rows_of = {
-        tuple(map(int, row)): i for i, row in enumerate(batches[columns].itertuples(index=False))
-    }
+    rows = {tuple(row): i for i, row in enumerate(batches[columns].to_numpy().tolist())}
+    return [rows[tuple(row)] for row in samples[columns].to_numpy().tolist()]
+
+
+def samples(
+    samples: pd.DataFrame, batches: pd.DataFrame, lanes: Lanes, named: list[str], span_s: float
+) -> dict[str, Any]:
     read = samples[samples["end_s"].notna()]
-    own = [rows_of[tuple(map(int, row))] for row in read[columns].itertuples(index=False)]
-    rows = zip(
-        *(read[c] for c in ("batch", "worker", "position", "key", "start_s", "end_s")),
-        strict=True,
-    )
+    own = rows_of(read, batches)
     hover = [
-        f"<b>batch {batch}</b>, {_made_by(worker)}<br>sample {position}, "
-        f"key {_key(key)}<br>{_ms(end - start)}"
-        for batch, worker, position, key, start, end in rows
+        f"{named[row]}<br>sample {position}, key {_key(key)}<br>{_ms(end - start)}"
+        for row, position, key, start, end in zip(
+            own, *(read[c] for c in ("position", "key", "start_s", "end_s")), strict=True
+        )
     ]
     fills = [style.shade(b, p) for b, p in zip(read["batch"], read["position"], strict=True)]
     return _bars(
-        "sample", read["start_s"], read["end_s"], lanes.positions_of(read),
-        thickness=0.66, fill=fills, batch=own, hover=hover,
+        "sample", read["start_s"], read["end_s"], lanes.positions_of(read), thickness=0.66,
+        fill=fills, edge=_edges(fills, read["start_s"], read["end_s"], span_s),
+        batch=own, hover=hover,
     )  # fmt: skip
 
 
-def whole_batches(made: pd.DataFrame, lanes: Lanes) -> dict[str, Any]:
+def whole_batches(made: pd.DataFrame, lanes: Lanes, named: list[str]) -> dict[str, Any]:
     hover = [
-        f"<b>batch {batch}</b>, {_made_by(worker)}<br>{n} samples<br>{_ms(end - start)}"
-        for batch, worker, n, start, end in zip(
-            *(made[c] for c in ("batch", "worker", "n_samples", "started_s", "collate_s")),
-            strict=True,
+        f"{named[row]}<br>{n} samples<br>{_ms(end - start)}"
+        for row, n, start, end in zip(
+            made.index, *(made[c] for c in ("n_samples", "started_s", "collate_s")), strict=True
         )
     ]
+    fills = [style.colour(int(b)) for b in made["batch"]]
     return _bars(
         "sample", made["started_s"], made["collate_s"], lanes.positions_of(made),
-        thickness=0.66, fill=[style.colour(int(b)) for b in made["batch"]], batch=made.index,
-        hover=hover, marker={"line": {"width": 0}},
+        thickness=0.66, fill=fills, edge=fills, batch=made.index, hover=hover,
     )  # fmt: skip
 
 
-def collate(made: pd.DataFrame, lanes: Lanes) -> dict[str, Any]:
+def collate(made: pd.DataFrame, lanes: Lanes, named: list[str], span_s: float) -> dict[str, Any]:
     done = made[made["ready_s"].notna()]
     hover = [
-        f"<b>batch {batch}</b>, {_made_by(worker)}<br>collate {_ms(ready - start)}"
-        for batch, worker, start, ready in zip(
-            *(done[c] for c in ("batch", "worker", "collate_s", "ready_s")), strict=True
-        )
+        f"{named[row]}<br>collate {_ms(ready - start)}"
+        for row, start, ready in zip(done.index, done["collate_s"], done["ready_s"], strict=True)
     ]
+    # A collate step of a hair's width is still seen, unless its batch is that narrow too.
+    wide = done["ready_s"] - done["started_s"] > 3 * NARROW * span_s
     return _bars(
-        "collate", done["collate_s"], done["ready_s"], lanes.positions_of(done),
-        thickness=0.66, fill=style.QUIET, batch=done.index, hover=hover,
-        marker={"line": {"width": 1.5, "color": style.QUIET}},  # a hair's width is still seen
+        "collate", done["collate_s"], done["ready_s"], lanes.positions_of(done), thickness=0.66,
+        fill=style.QUIET, edge=style.QUIET, edge_px=np.where(wide, 1.5, 0),
+        batch=done.index, hover=hover,
     )  # fmt: skip
+
+
+def failures(
+    samples: pd.DataFrame, batches: pd.DataFrame, lanes: Lanes, named: list[str]
+) -> dict[str, Any]:
+    """A cross where reading a sample raised an exception."""
+    begun = samples[samples["end_s"].isna()]
+    own = rows_of(begun, batches)
+    failed = [batches["state"].iloc[row] == "failed" for row in own]
+    raised = begun[np.asarray(failed, dtype=bool)]
+    own = [row for row, is_failed in zip(own, failed, strict=True) if is_failed]
+    hover = [
+        f"{named[row]}<br>reading key {_key(key)} raised an exception"
+        for row, key in zip(own, raised["key"], strict=True)
+    ]
+    return {
+        "type": "scatter",
+        "name": "failed",
+        "x": raised["start_s"].to_numpy(),
+        "y": lanes.positions_of(raised),
+        "mode": "markers",
+        "marker": {"symbol": "x", "size": 12, "color": style.FAILED},
+        "customdata": own,
+        "hovertext": hover,
+        "hovertemplate": "%{hovertext}<extra></extra>",
+    }
 
 
 def numbers(made: pd.DataFrame, lanes: Lanes) -> dict[str, Any]:
@@ -177,7 +230,7 @@ def numbers(made: pd.DataFrame, lanes: Lanes) -> dict[str, Any]:
     numbers = [int(batch) for batch in done["batch"]]
     return _bars(
         "number", done["started_s"], done["ready_s"], lanes.positions_of(done), thickness=0.66,
-        fill="rgba(0,0,0,0)", batch=done.index, marker={"line": {"width": 0}},
+        fill="rgba(0,0,0,0)", edge_px=0, batch=done.index,
         text=[str(batch) for batch in numbers], textposition="inside", textangle=0,
         insidetextanchor="start",
         insidetextfont={"size": 12, "color": [style.text_on(batch) for batch in numbers]},
@@ -211,10 +264,6 @@ def ready(batches: pd.DataFrame, lanes: Lanes) -> dict[str, Any]:
         "fillcolor": style.READY_FILL,
         "hovertemplate": "%{y} batches ready<extra></extra>",
     }
-
-
-def _made_by(worker: int) -> str:
-    return "main process" if worker < 0 else f"worker {worker}"
 
 
 def _key(key: object) -> str:

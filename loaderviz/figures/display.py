@@ -9,6 +9,9 @@ from typing import Any
 import plotly.graph_objects as go
 import plotly.io as pio
 
+# plotly's buttons would lie over the title; a double click shows all again after a zoom.
+CONFIG = {"displayModeBar": False, "responsive": True}
+
 
 @functools.cache
 def look() -> str:
@@ -28,21 +31,22 @@ class Figure(go.Figure):  # type: ignore[misc]  # plotly has no types
             return
         from IPython.display import display
 
-        bundle = {"application/vnd.plotly.v1+json": self.to_plotly_json()}
-        display({**bundle, "text/plain": repr(self)}, raw=True)
+        content = {**self.to_plotly_json(), "config": CONFIG}
+        bundle = {"application/vnd.plotly.v1+json": content, "text/plain": repr(self)}
+        display(bundle, raw=True)
         display({"text/html": f"<script>{look()}</script>", "text/plain": ""}, raw=True)
 
     def to_html(self, *args: Any, **kwargs: Any) -> str:
-        kwargs["post_script"] = [look(), *_as_list(kwargs.get("post_script"))]
-        return str(super().to_html(*args, **kwargs))
+        return str(super().to_html(*args, **_with_look(kwargs)))
 
     def write_html(self, *args: Any, **kwargs: Any) -> None:
-        kwargs["post_script"] = [look(), *_as_list(kwargs.get("post_script"))]
-        super().write_html(*args, **kwargs)
+        super().write_html(*args, **_with_look(kwargs))
 
     def __repr__(self) -> str:
         return str(self.layout.title.text or "").replace("<b>", "").replace("</b>", "")
 
 
-def _as_list(scripts: Any) -> list[str]:
-    return [] if scripts is None else [scripts] if isinstance(scripts, str) else list(scripts)
+def _with_look(options: dict[str, Any]) -> dict[str, Any]:
+    given = options.get("post_script") or []
+    scripts = [given] if isinstance(given, str) else list(given)
+    return {"config": CONFIG, **options, "post_script": [look(), *scripts]}

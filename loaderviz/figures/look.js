@@ -11,6 +11,7 @@
     .loaderviz .annotation-text { fill: var(--lv-muted) !important; }
     .loaderviz .gtitle { fill: var(--lv-text) !important; }
     .loaderviz .gridlayer path, .loaderviz .zerolinelayer path { stroke: var(--lv-grid) !important; }
+    .loaderviz-dark .bars path[style*="stroke: rgb(255, 255, 255)"] { stroke: #15181c !important; }
     .loaderviz .bars .point { transition: opacity 90ms; }
     .loaderviz-path { fill: none; stroke: var(--lv-text); stroke-width: 1.8; stroke-dasharray: 2 3;
       pointer-events: none; }

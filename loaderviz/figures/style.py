@@ -27,6 +27,7 @@ WAIT_FILL = "rgba(213, 94, 0, 0.16)"
 WAIT_HATCH = "rgba(150, 110, 90, 0.75)"
 WAIT_LINE = "rgba(213, 94, 0, 0.55)"
 QUIET = "#7d8590"  # start-up, collate: legible on white and on black
+FAILED = "#c1121f"
 READY_LINE = "#3a87c2"
 READY_FILL = "rgba(58, 135, 194, 0.18)"
 EDGE = "rgba(255, 255, 255, 0.9)"
@@ -68,7 +69,7 @@ def layout(theme: Theme, *, title: str, numbers: str, height: int) -> dict[str, 
     return {
         "title": {
             "text": f"<b>{title}</b>",
-            "subtitle": {"text": numbers, "font": {"size": 13, "color": theme.muted}},
+            "subtitle": {"text": numbers, "font": {"size": 12, "color": theme.muted}},
             "font": {"size": 18, "color": theme.text},
             "x": 0,
             "xref": "container",
@@ -85,10 +86,4 @@ def layout(theme: Theme, *, title: str, numbers: str, height: int) -> dict[str, 
         "barmode": "overlay",
         "hovermode": "closest",
         "dragmode": "zoom",
-        "modebar": {
-            "remove": ["select", "lasso", "toImage"],
-            "bgcolor": "rgba(0,0,0,0)",
-            "color": theme.muted,
-            "activecolor": theme.text,
-        },
     }

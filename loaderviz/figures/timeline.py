@@ -55,16 +55,21 @@ def timeline(
     layout = style.layout(
         style.THEMES[theme], title=summary.verdict, numbers=numbers, height=height
     )
-    layout.update(_axes(lanes, trace, style.THEMES[theme], height, seconds))
+    shown = _time_range(trace, seconds)
+    layout.update(_axes(lanes, trace, style.THEMES[theme], height, shown))
     layout["meta"] = {"loaderviz": {"paths": _paths(batches, lanes), "lanes": lanes.labels}}
     made = batches[batches["started_s"].notna()]
+    named, span_s = boxes.names(batches), shown[1] - shown[0]
     data = [
         boxes.startup(trace, lanes),
-        boxes.waits(batches),
-        boxes.whole_batches(made, lanes) if whole else boxes.samples(trace.samples, batches, lanes),
-        boxes.collate(made, lanes),
+        boxes.waits(batches, named, span_s),
+        boxes.whole_batches(made, lanes, named)
+        if whole
+        else boxes.samples(trace.samples, batches, lanes, named, span_s),
+        boxes.collate(made, lanes, named, span_s),
         boxes.numbers(made, lanes),
-        boxes.steps(batches),
+        boxes.steps(batches, named, span_s),
+        boxes.failures(trace.samples, batches, lanes, named),
         boxes.ready(batches, lanes),
     ]
     return Figure(data=data, layout=layout)
@@ -104,7 +109,7 @@ def _time_range(trace: Trace, seconds: float | None) -> list[float]:
 
 
 def _axes(
-    lanes: Lanes, trace: Trace, theme: style.Theme, height: int, seconds: float | None
+    lanes: Lanes, trace: Trace, theme: style.Theme, height: int, shown: list[float]
 ) -> dict[str, Any]:
     inner = height - TITLE_PX - AXIS_PX
     top = 1 - (READY_PX if lanes.has_workers else 1) / inner
@@ -115,7 +120,7 @@ def _axes(
         "xaxis": {
             **grid,
             "title": {"text": TIME, "standoff": 10, "font": {"size": 12}},
-            "range": _time_range(trace, seconds),
+            "range": shown,
             "anchor": "y",
             "nticks": 10,
         },

@@ -160,6 +160,7 @@ class Recording:
     def _stop(self, at: int) -> None:
         """Let go of everything, and write what is known at the end."""
         attach.detach(self, self._classes)
+        self._loaders.clear()  # whoever keeps the trace need not keep the workers alive
         files, self._files = self._files, None
         if files is None:
             return

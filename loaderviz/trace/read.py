@@ -216,6 +216,7 @@ class _Reader:
             "requested_s": seconds([batch.requested for batch in batches]),
             "delivered_s": seconds([batch.delivered for batch in batches]),
             "released_s": seconds([batch.released for batch in batches]),
+            "state": [_state(batch) for batch in batches],
             "cpu_s": [each.cpu / 1e9 if each and each.finished else np.nan for each in fetched],
         }
 
@@ -254,6 +255,17 @@ class _Reader:
             "last_key": [_last_key(each) for each in workers],
             "rss_peak_bytes": [file.rss_peak_bytes if file else 0 for file in files],
         }
+
+
+def _state(batch: _Batch) -> str:
+    fetched = batch.fetched
+    if batch.delivered:
+        return "delivered"
+    if fetched is None:
+        return "dispatched"
+    if fetched.state == State.RAISED:
+        return "failed"
+    return "ready" if fetched.ready else "started"
 
 
 def _last_key(worker: _Worker) -> Any:

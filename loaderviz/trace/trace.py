@@ -70,13 +70,14 @@ class Trace:
         return str(self.summary())
 
     def _ipython_display_(self) -> None:
-        """At the end of a notebook cell: the summary, and the timeline where there is one."""
-        print(self)
-        if not self.batches.empty:
-            # The one look upwards from here, when a person asks to see the trace.
-            from loaderviz.figures.timeline import timeline
+        """At the end of a notebook cell: the timeline, whose title is the summary."""
+        if self.batches.empty:
+            print(self)
+            return
+        # The one look upwards from here, when a person asks to see the trace.
+        from loaderviz.figures.timeline import timeline
 
-            timeline(self)._ipython_display_()
+        timeline(self)._ipython_display_()
 
 
 def _table(name: str, columns: schema.Columns, given: Mapping[str, Any]) -> pd.DataFrame:

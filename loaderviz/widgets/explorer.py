@@ -14,14 +14,16 @@ from torch.utils.data import DataLoader
 
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import timeline
-from loaderviz.figures.display import look
+from loaderviz.figures.display import CONFIG, look
 from loaderviz.machine import cpu_allowance
 from loaderviz.trace import Trace
 from loaderviz.widgets.run import LoaderRun
-from loaderviz.widgets.settings import MOST_WORKERS, Settings, has_batch_size
+from loaderviz.widgets.settings import MOST_WORKERS, Settings, has_batch_size, settings_of
 
 FOLLOW_S = 0.2  # how often a running recording is looked at
 FIRST_RUN_S = 8.0  # the picture is there before anyone touches a control, unless it takes longer
+
+_measuring: Explorer | None = None  # the one whose run goes on
 
 
 def explore(loader: DataLoader[Any] | None = None) -> Explorer:
@@ -62,8 +64,8 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._cancel_button = widgets.Button(description="Cancel", icon="stop", disabled=True)
         self._progress = widgets.IntProgress(layout=widgets.Layout(width="auto", height="10px"))
         self._status = widgets.HTML()
-        self._figure = go.FigureWidget(layout={"height": 320, "autosize": True})
-        self._figure._config = {"responsive": True}
+        self._figure: go.FigureWidget | None = None  # from the first trace on
+        self._figure_box = widgets.Box().add_class("loaderviz-figure")
         self._wanted: Settings | None = None
         self._run: LoaderRun | None = None
         self._following: asyncio.Task[None] | None = None
@@ -141,7 +143,12 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
             await asyncio.sleep(FOLLOW_S)
 
     def _begin(self, settings: Settings) -> None:
-        self._wanted, self._error = None, None
+        global _measuring
+        if _measuring is not None and _measuring is not self:
+            _measuring.cancel()  # runs beside each other would measure each other
+        _measuring = self
+        self._wanted = self._error = self._trace = None
+        self._figure_box.add_class("loaderviz-stale")  # until the first batch of this run
         if self._run is not None:
             self._run.close()
             self._run = None
@@ -174,8 +181,10 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         elif run.cancelled:
             self._end(f"Cancelled after {delivered} of {n_batches} batches")
         elif delivered == 0:
+            self._error = LoaderVizError("the loader delivered no batch: its dataset is empty")
             self._end("The loader delivered no batch: its dataset is empty", failed=True)
         else:
+            self._progress.max = max(delivered, 1)  # a small dataset has fewer than asked for
             self._end(f"Done: {delivered} batches")
 
     def _end(self, status: str, *, failed: bool = False) -> None:
@@ -190,9 +199,13 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
     def show(self, trace: Trace) -> None:
         """Draw a trace in place of the one before."""
         drawn = timeline(trace)
+        self._figure_box.remove_class("loaderviz-stale")
+        if self._figure is None:
+            self._figure = go.FigureWidget(drawn)
+            self._figure._config = CONFIG
+            self._figure_box.children = (self._figure,)
+            return
         with self._figure.batch_update():
-            if len(self._figure.data) == 0:
-                self._figure.add_traces(drawn.data)
             for old, new in zip(self._figure.data, drawn.data, strict=True):
                 old.update(new.to_plotly_json())
             self._figure.update_layout(drawn.layout.to_plotly_json())
@@ -212,17 +225,17 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         buttons = widgets.HBox([self._run_button, self._cancel_button])
         state = widgets.VBox([buttons, self._progress, self._status])
         settings = widgets.Box([workers, *others, state]).add_class("loaderviz-settings")
-        figure = widgets.Box([self._figure]).add_class("loaderviz-figure")
-        return widgets.Box([settings, figure]).add_class("loaderviz-columns")
+        return widgets.Box([settings, self._figure_box]).add_class("loaderviz-columns")
 
 
 def _sliders(own: DataLoader[Any] | None) -> dict[str, Any]:
-    begin = Settings()
-    batch_size = begin.batch_size if own is None or not own.batch_size else own.batch_size
+    begin = Settings() if own is None else settings_of(own)
+    batch_size, workers = begin.batch_size, begin.num_workers
+    prefetch = begin.prefetch_factor
     sliders = {
-        "num_workers": _slider("workers", begin.num_workers, 0, MOST_WORKERS),
+        "num_workers": _slider("workers", workers, 0, max(MOST_WORKERS, workers)),
         "batch_size": _slider("batch size", batch_size, 1, max(32, 2 * batch_size)),
-        "prefetch_factor": _slider("prefetch factor", begin.prefetch_factor, 1, 8),
+        "prefetch_factor": _slider("prefetch factor", prefetch, 1, max(8, prefetch)),
         "sample_s": _slider("s per sample", begin.sample_s, 0.0, 0.2, step=0.005),
         "step_s": _slider("s per model step", begin.step_s, 0.0, 0.5, step=0.01),
     }
@@ -244,7 +257,7 @@ def _slider(label: str, value: float, least: float, most: float, **options: Any)
         description=label,
         continuous_update=False,
         style={"description_width": "112px"},
-        layout=widgets.Layout(width="320px"),
+        layout=widgets.Layout(width="380px"),
         **options,
     )
 
@@ -261,10 +274,11 @@ def _mark(allowed: float) -> str:
 
 _CSS = """
 .loaderviz-columns { flex-flow: row wrap; align-items: flex-start; }
-.loaderviz-settings { flex: 1 1 330px; flex-flow: row wrap; column-gap: 24px; }
-.loaderviz-settings > * { flex: 0 0 320px; }
-.loaderviz-figure { flex: 40 1 620px; min-width: 0; overflow: hidden; }
+.loaderviz-settings { flex: 1 1 390px; flex-flow: row wrap; column-gap: 24px; }
+.loaderviz-settings > * { flex: 0 0 380px; }
+.loaderviz-figure { flex: 40 1 600px; min-width: 0; overflow: hidden; }
 .loaderviz-figure > * { width: 100%; }
+.loaderviz-stale { opacity: 0.35; transition: opacity 150ms; }
 .loaderviz-allowance { position: relative; height: 16px; margin: -8px 66px 2px 130px; }
 .loaderviz-allowance span { position: absolute; transform: translateX(-5px); font-size: 11px;
   line-height: 14px; white-space: nowrap; color: var(--jp-ui-font-color2, #59636e); }

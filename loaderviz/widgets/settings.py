@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch.utils.data import DataLoader, IterableDataset
@@ -55,6 +55,17 @@ class Settings:
             chosen["multiprocessing_context"] = own.multiprocessing_context
             chosen["timeout"] = own.timeout
         return DataLoader(own.dataset, **chosen, **_kept(own, self.batch_size))
+
+
+def settings_of(own: DataLoader[Any]) -> Settings:
+    """Where the reader's own loader stands."""
+    begin = Settings()
+    return replace(
+        begin,
+        num_workers=own.num_workers,
+        batch_size=own.batch_size or begin.batch_size,
+        prefetch_factor=own.prefetch_factor or begin.prefetch_factor,
+    )
 
 
 def has_batch_size(loader: DataLoader[Any]) -> bool:

@@ -25,6 +25,12 @@ def handle(page: Page, label: str) -> Locator:
     return rows.filter(has=page.get_by_text(label, exact=True)).locator(".noUi-handle")
 
 
+def bars(plot: Locator, kind: str) -> Locator:
+    """The boxes of one kind, as drawn."""
+    number = plot.evaluate("(gd, kind) => gd.data.findIndex((t) => t.name === kind)", kind)
+    return plot.locator(".bars").nth(number).locator(".point path")
+
+
 def expect_lanes(page: Page, expected: list[str]) -> None:
     """Both what is drawn and the figure's data."""
     ticks = explorer(page).locator(".js-plotly-plot .ytick text")
@@ -55,7 +61,7 @@ def test_the_page_has_its_pictures_and_one_batch_stands_out_when_hovered(first_l
     bars = plot.locator(".bars .point")
     faint = "(bars) => bars.filter((bar) => +(bar.style.opacity || 1) < 0.5).length"
     assert bars.evaluate_all(faint) == 0
-    box = plot.locator(".bars").nth(2).locator(".point").nth(20)  # the sixth batch's first sample
+    box = bars(plot, "sample").nth(20)  # the sixth batch's first
     box.hover(force=True)
     expect(plot).to_have_attribute("data-batch", "5")
     n_bars = bars.count()
@@ -88,6 +94,13 @@ def test_the_worker_slider_gives_exactly_that_many_lanes(first_look: Page):
     for label in SLIDERS:
         expect(handle(first_look, label)).to_have_count(1)
     expect_lanes(first_look, ["consumer", "worker 0", "worker 1"])
+    # The first picture has its colours, before anyone touches a control.
+    plot = explorer(first_look).locator(".js-plotly-plot")
+    fill = "(bar) => getComputedStyle(bar).fill"
+    assert bars(plot, "step").first.evaluate(fill) == "rgb(0, 114, 178)"
+    assert bars(plot, "collate").first.evaluate(fill) == "rgb(125, 133, 144)"
+    assert "url(" in bars(plot, "wait").first.evaluate(fill)  # a pattern
+    assert len(set(bars(plot, "sample").evaluate_all(f"(all) => all.map({fill})"))) > 5
 
     handle(first_look, "workers").focus()
     for _ in range(3):
