@@ -38,8 +38,15 @@ def _bars(
     **more: Any,
 ) -> dict[str, Any]:
     start, end = np.asarray(start, float), np.asarray(end, float)
-    line = {"width": edge_px, "color": edge}
-    marker = {"color": fill, "line": line, **more.pop("marker", {})}
+    # A colour for each bar, also where all are the same: one for all is lost on the way to a
+    # FigureWidget's first picture (plotly 7.1).
+    fill = [fill] * len(start) if isinstance(fill, str) else fill
+    edge = [edge] * len(start) if isinstance(edge, str) else edge
+    marker = {
+        "color": fill,
+        "line": {"width": edge_px, "color": edge},
+        **more.pop("marker", {}),
+    }
     return {
         "type": "bar",
         "name": kind,

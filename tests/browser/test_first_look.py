@@ -58,14 +58,14 @@ def test_the_page_has_its_pictures_and_one_batch_stands_out_when_hovered(first_l
     assert pictures.evaluate_all("(all) => all.filter((each) => !each.naturalWidth).length") == 0
 
     plot = plots.nth(1)
-    bars = plot.locator(".bars .point")
+    all_bars = plot.locator(".bars .point")
     faint = "(bars) => bars.filter((bar) => +(bar.style.opacity || 1) < 0.5).length"
-    assert bars.evaluate_all(faint) == 0
+    assert all_bars.evaluate_all(faint) == 0
     box = bars(plot, "sample").nth(20)  # the sixth batch's first
     box.hover(force=True)
     expect(plot).to_have_attribute("data-batch", "5")
-    n_bars = bars.count()
-    assert n_bars / 2 < bars.evaluate_all(faint) < n_bars
+    n_bars = all_bars.count()
+    assert n_bars / 2 < all_bars.evaluate_all(faint) < n_bars
     expect(plot.locator(".loaderviz-path")).to_have_count(1)
     hover = plot.locator(".hoverlayer .hovertext")
     expect(hover).to_contain_text("batch 5")
