@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from loaderviz.figures import style
+from loaderviz.figures import ready, style
 from loaderviz.trace.summary import startup_spans
 
 if TYPE_CHECKING:
@@ -21,6 +21,26 @@ if TYPE_CHECKING:
 
 CONSUMER = 0.0  # its lane
 NARROW = 0.004  # of the axis: an edge in another colour would hide all of such a box
+
+
+def marks(
+    trace: Trace, batches: pd.DataFrame, lanes: Lanes, span_s: float, *, whole: bool
+) -> list[dict[str, Any]]:
+    """All of them. ``whole``: batches in place of their samples; ``span_s``: of the time axis."""
+    made = batches[batches["started_s"].notna()]
+    named = _names(batches)
+    return [
+        _startup(trace, lanes),
+        _waits(batches, named, span_s),
+        _whole_batches(made, lanes, named)
+        if whole
+        else _samples(trace.samples, batches, lanes, named, span_s),
+        _collate(made, lanes, named, span_s),
+        _numbers(made, lanes),
+        _steps(batches, named, span_s),
+        _failures(trace.samples, batches, lanes, named),
+        ready.strip(batches, lanes),
+    ]
 
 
 def _bars(
@@ -65,7 +85,7 @@ def _bars(
     }
 
 
-def names(batches: pd.DataFrame) -> list[str]:
+def _names(batches: pd.DataFrame) -> list[str]:
     """What to call each batch: with its epoch and its loader where there are several."""
     several = {what: batches[what].nunique() > 1 for what in ("epoch", "loader")}
     return [
@@ -85,7 +105,7 @@ def _edges(fills: list[str], start: Any, end: Any, span_s: float) -> list[str]:
     return [style.EDGE if is_wide else fill for fill, is_wide in zip(fills, wide, strict=True)]
 
 
-def startup(trace: Trace, lanes: Lanes) -> dict[str, Any]:
+def _startup(trace: Trace, lanes: Lanes) -> dict[str, Any]:
     """Thin lines: a worker until its first task, and the consumer until it can ask for a batch."""
     workers = trace.workers
     begun = workers[workers["started_s"].notna() & workers["first_task_s"].notna()]
@@ -107,7 +127,7 @@ def startup(trace: Trace, lanes: Lanes) -> dict[str, Any]:
     )  # fmt: skip
 
 
-def waits(batches: pd.DataFrame, named: list[str], span_s: float) -> dict[str, Any]:
+def _waits(batches: pd.DataFrame, named: list[str], span_s: float) -> dict[str, Any]:
     waited = batches[batches["delivered_s"].notna()]
     lengths = waited["delivered_s"] - waited["requested_s"]
     hover = [
@@ -123,7 +143,7 @@ def waits(batches: pd.DataFrame, named: list[str], span_s: float) -> dict[str, A
     )  # fmt: skip
 
 
-def steps(batches: pd.DataFrame, named: list[str], span_s: float) -> dict[str, Any]:
+def _steps(batches: pd.DataFrame, named: list[str], span_s: float) -> dict[str, Any]:
     taken = batches[batches["delivered_s"].notna()]
     ends = taken["released_s"].fillna(taken["delivered_s"])
     rows = zip(
@@ -150,18 +170,18 @@ def steps(batches: pd.DataFrame, named: list[str], span_s: float) -> dict[str, A
     )  # fmt: skip
 
 
-def rows_of(samples: pd.DataFrame, batches: pd.DataFrame) -> list[int]:
+def _rows_of(samples: pd.DataFrame, batches: pd.DataFrame) -> list[int]:
     """For each sample the row of its batch."""
     columns = ["rank", "loader", "epoch", "batch", "worker"]
     rows = {tuple(row): i for i, row in enumerate(batches[columns].to_numpy().tolist())}
     return [rows[tuple(row)] for row in samples[columns].to_numpy().tolist()]
 
 
-def samples(
+def _samples(
     samples: pd.DataFrame, batches: pd.DataFrame, lanes: Lanes, named: list[str], span_s: float
 ) -> dict[str, Any]:
     read = samples[samples["end_s"].notna()]
-    own = rows_of(read, batches)
+    own = _rows_of(read, batches)
     hover = [
         f"{named[row]}<br>sample {position}, key {_key(key)}<br>{_ms(end - start)}"
         for row, position, key, start, end in zip(
@@ -176,7 +196,7 @@ def samples(
     )  # fmt: skip
 
 
-def whole_batches(made: pd.DataFrame, lanes: Lanes, named: list[str]) -> dict[str, Any]:
+def _whole_batches(made: pd.DataFrame, lanes: Lanes, named: list[str]) -> dict[str, Any]:
     hover = [
         f"{named[row]}<br>{n} samples<br>{_ms(end - start)}"
         for row, n, start, end in zip(
@@ -190,7 +210,7 @@ def whole_batches(made: pd.DataFrame, lanes: Lanes, named: list[str]) -> dict[st
     )  # fmt: skip
 
 
-def collate(made: pd.DataFrame, lanes: Lanes, named: list[str], span_s: float) -> dict[str, Any]:
+def _collate(made: pd.DataFrame, lanes: Lanes, named: list[str], span_s: float) -> dict[str, Any]:
     done = made[made["ready_s"].notna()]
     hover = [
         f"{named[row]}<br>collate {_ms(ready - start)}"
@@ -205,12 +225,12 @@ def collate(made: pd.DataFrame, lanes: Lanes, named: list[str], span_s: float) -
     )  # fmt: skip
 
 
-def failures(
+def _failures(
     samples: pd.DataFrame, batches: pd.DataFrame, lanes: Lanes, named: list[str]
 ) -> dict[str, Any]:
     """A cross where reading a sample raised an exception."""
     begun = samples[samples["end_s"].isna()]
-    own = rows_of(begun, batches)
+    own = _rows_of(begun, batches)
     failed = [batches["state"].iloc[row] == "failed" for row in own]
     raised = begun[np.asarray(failed, dtype=bool)]
     own = [row for row, is_failed in zip(own, failed, strict=True) if is_failed]
@@ -231,7 +251,7 @@ def failures(
     }
 
 
-def numbers(made: pd.DataFrame, lanes: Lanes) -> dict[str, Any]:
+def _numbers(made: pd.DataFrame, lanes: Lanes) -> dict[str, Any]:
     """The batch's number, over its boxes; hidden where the batch is narrower than the number."""
     done = made[made["ready_s"].notna()]
     numbers = [int(batch) for batch in done["batch"]]
@@ -242,35 +262,6 @@ def numbers(made: pd.DataFrame, lanes: Lanes) -> dict[str, Any]:
         insidetextanchor="start",
         insidetextfont={"size": 12, "color": [style.text_on(batch) for batch in numbers]},
     )  # fmt: skip
-
-
-def ready_steps(batches: pd.DataFrame) -> tuple[Any, Any]:
-    """When the number of finished batches not yet taken changes, and what it is from then on."""
-    arrive = batches["ready_s"].dropna().to_numpy()
-    leave = batches.loc[batches["ready_s"].notna(), "delivered_s"].dropna().to_numpy()
-    times = np.concatenate([arrive, leave])
-    changes = np.concatenate([np.ones(len(arrive)), -np.ones(len(leave))])
-    order = np.argsort(times, kind="stable")
-    counts = np.cumsum(changes[order])
-    return times[order], counts if len(counts) else np.zeros(1)
-
-
-def ready(batches: pd.DataFrame, lanes: Lanes) -> dict[str, Any]:
-    times, counts = ready_steps(batches)
-    if not lanes.has_workers:
-        times, counts = times[:0], counts[:0]
-    return {
-        "type": "scatter",
-        "name": "ready",
-        "x": times,
-        "y": counts[: len(times)],
-        "yaxis": "y2",
-        "mode": "lines",
-        "line": {"shape": "hv", "width": 1.4, "color": style.READY_LINE},
-        "fill": "tozeroy",
-        "fillcolor": style.READY_FILL,
-        "hovertemplate": "%{y} batches ready<extra></extra>",
-    }
 
 
 def _key(key: object) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from loaderviz.errors import LoaderVizError
-from loaderviz.figures import boxes, style
+from loaderviz.figures import boxes, ready, style
 from loaderviz.figures.display import Figure
 from loaderviz.figures.lanes import Lanes
 from loaderviz.trace import Trace
@@ -58,20 +58,7 @@ def timeline(
     shown = _time_range(trace, seconds)
     layout.update(_axes(lanes, trace, style.THEMES[theme], height, shown))
     layout["meta"] = {"loaderviz": {"paths": _paths(batches, lanes), "lanes": lanes.labels}}
-    made = batches[batches["started_s"].notna()]
-    named, span_s = boxes.names(batches), shown[1] - shown[0]
-    data = [
-        boxes.startup(trace, lanes),
-        boxes.waits(batches, named, span_s),
-        boxes.whole_batches(made, lanes, named)
-        if whole
-        else boxes.samples(trace.samples, batches, lanes, named, span_s),
-        boxes.collate(made, lanes, named, span_s),
-        boxes.numbers(made, lanes),
-        boxes.steps(batches, named, span_s),
-        boxes.failures(trace.samples, batches, lanes, named),
-        boxes.ready(batches, lanes),
-    ]
+    data = boxes.marks(trace, batches, lanes, shown[1] - shown[0], whole=whole)
     return Figure(data=data, layout=layout)
 
 
@@ -94,8 +81,8 @@ def _check(trace: Any, seconds: float | None, theme: str) -> None:
 
 def _height(lanes: Lanes) -> int:
     n_lanes = len(lanes) - 1
-    ready = READY_PX if lanes.has_workers else 0
-    return round(TITLE_PX + ready + 60 + n_lanes * lanes.lane_px + AXIS_PX)
+    strip_px = READY_PX if lanes.has_workers else 0
+    return round(TITLE_PX + strip_px + 60 + n_lanes * lanes.lane_px + AXIS_PX)
 
 
 def _time_range(trace: Trace, seconds: float | None) -> list[float]:
@@ -138,7 +125,7 @@ def _axes(
             "fixedrange": True,
         },
     }
-    most = max(2, int(boxes.ready_steps(trace.batches)[1].max()))
+    most = max(2, int(ready.steps(trace.batches)[1].max()))
     axes["yaxis2"] = {
         **grid,
         "title": {"text": "ready", "standoff": 4, "font": {"size": 12}},
