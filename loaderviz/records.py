@@ -17,13 +17,19 @@ class Tag(IntEnum):
     ITERATOR = 1  # iterator, loader, begun, n_workers
     WORKER = 2  # iterator, worker, pid
     EPOCH = 3  # iterator, round, epoch, begun
-    DISPATCH = 4  # iterator, round, task, worker, dispatched
-    DELIVER = 5  # iterator, round, task, requested, delivered
-    RELEASE = 6  # iterator, round, task, released
-    EXIT = 7  # iterator, worker, exit code
-    FINISH = 8  # the recording's end
-    SPAN = 9  # start, end, name as packed text
-    TASK = 10  # see Task
+    BATCH = 4  # see Batch
+    EXIT = 5  # iterator, worker, exit code
+    FINISH = 6  # the recording's end
+    TASK = 7  # see Task
+
+
+class Batch:
+    """Positions of the words of a BATCH record: one batch, as the main process sees it.
+
+    Written when it is dispatched; the later times are filled in as they come.
+    """
+
+    ITERATOR, ROUND, TASK, WORKER, DISPATCHED, REQUESTED, DELIVERED, RELEASED = range(2, 10)
 
 
 class Task:

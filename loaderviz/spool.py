@@ -70,13 +70,14 @@ class Spool:
         self._used = block[1] = at + n_words
         return block, at
 
-    def write(self, tag: int, *fields: int) -> None:
-        """One record, written at once."""
+    def write(self, tag: int, *fields: int) -> tuple[memoryview[int], int]:
+        """One record, written at once; returns where it is, as ``reserve`` does."""
         # The tag comes last: a writer that is stopped half-way leaves a record that means nothing.
         block, at = self.reserve(2 + len(fields), 0)
         for i, field in enumerate(fields, at + 2):
             block[i] = field
         block[at + 1] = tag
+        return block, at
 
     def close(self) -> None:
         if self._fd >= 0:

@@ -709,7 +709,7 @@ class TestAFullDisk:
         def write_some(spool, tag, *fields):
             if rec._files and rec._files._main is spool and spool._used > 40:
                 full_disk()
-            write(spool, tag, *fields)
+            return write(spool, tag, *fields)
 
         monkeypatch.setattr(Spool, "write", write_some)
         self.received_with_one_warning(loader, rec)

@@ -59,15 +59,16 @@ class Files:
     def stopped(self) -> bool:
         return not self._open
 
-    def write(self, tag: Tag, *fields: int) -> None:
-        """Write down one event of the main process."""
+    def write(self, tag: Tag, *fields: int) -> tuple[memoryview[int], int] | None:
+        """Write down one event of the main process; returns where, None where it could not."""
         with self.lock:
             if self._main is None:
-                return
+                return None
             try:
-                self._main.write(tag, *fields)
+                return self._main.write(tag, *fields)
             except (OSError, ValueError) as error:  # and not what torch raises on a worker's death
                 self.fail(error)
+                return None
 
     def add_loader(self, description: dict[str, Any]) -> None:
         self._meta["loaders"].append(description)

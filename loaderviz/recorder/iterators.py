@@ -13,11 +13,13 @@ from typing import Any
 
 from loaderviz.clock import now
 from loaderviz.recorder.files import MAIN_PROCESS
-from loaderviz.records import Tag
+from loaderviz.records import Batch, Tag
 
 _LOGS = "_loaderviz_logs"
+LATER = (0, 0, 0)  # requested, delivered, released
 
-Write = Callable[..., None]
+Place = tuple["memoryview[int]", int]  # of a record: its block, and where in it it begins
+Write = Callable[..., Place | None]
 
 
 class IteratorLog:
@@ -33,9 +35,9 @@ class IteratorLog:
         self._next_epoch = next_epoch
         self._iterator = iterator
         self._round = -1
-        self._held: int | None = None
+        self._held: Place | None = None
         self._requested = 0
-        self._pending: defaultdict[int, deque[int]] = defaultdict(deque)
+        self._pending: defaultdict[int, deque[Place | None]] = defaultdict(deque)
         self._under_way: list[tuple[int, int]] = []
 
     def adopt(self, tasks: list[tuple[int, int]]) -> None:
@@ -52,8 +54,8 @@ class IteratorLog:
         self._write(Tag.EPOCH, self._iterator, self._round, self._next_epoch(), now())
 
     def dispatch(self, task: int, worker: int, at: int) -> None:
-        self._pending[worker].append(task)
-        self._write(Tag.DISPATCH, self._iterator, self._round, task, worker, at)
+        place = self._write(Tag.BATCH, self._iterator, self._round, task, worker, at, *LATER)
+        self._pending[worker].append(place)
 
     def request(self, at: int) -> None:
         self.release(at)
@@ -69,8 +71,9 @@ class IteratorLog:
 
     def deliver(self, at: int) -> None:
         if self._held is not None:
-            task = self._held
-            self._write(Tag.DELIVER, self._iterator, self._round, task, self._requested, at)
+            block, start = self._held
+            block[start + Batch.REQUESTED] = self._requested
+            block[start + Batch.DELIVERED] = at
 
     def lose(self) -> None:
         """What was handed over was an exception: the batch is not delivered."""
@@ -78,8 +81,14 @@ class IteratorLog:
 
     def release(self, at: int) -> None:
         if self._held is not None:
-            self._write(Tag.RELEASE, self._iterator, self._round, self._held, at)
+            block, start = self._held
+            block[start + Batch.RELEASED] = at
             self._held = None
+
+    def forget(self) -> None:
+        """In a forked process: the records are another's."""
+        self._held = None
+        self._pending.clear()
 
 
 class _Recorded:

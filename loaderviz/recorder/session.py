@@ -223,6 +223,8 @@ class Recording:
 
     def forget(self) -> None:
         self._forgotten = True
+        for _, log, _ in self._watched:
+            log.forget()
         if self._files is not None:
             self._files.forget()
 

@@ -78,9 +78,9 @@ class _Batch:
     task: int
     worker: int
     dispatched: int
-    requested: int = 0
-    delivered: int = 0
-    released: int = 0
+    requested: int
+    delivered: int
+    released: int
     fetched: Fetched | None = None
 
 
@@ -133,16 +133,14 @@ class _Reader:
             self._workers[iterator, worker] = _Worker(iterator, worker, pid)
         elif tag == Tag.EPOCH:
             iterator, round_, self._epochs[iterator, round_], _begun = fields
-        elif tag == Tag.DISPATCH:
-            iterator, round_, task, worker, at = fields
-            batch = _Batch(iterator, round_, task, worker, at)
+        elif tag == Tag.BATCH:
+            iterator, round_, task, worker, *times = fields
+            dispatched, requested, delivered, released = times
+            batch = _Batch(
+                iterator, round_, task, worker, dispatched, requested, delivered, released
+            )
             self._batches[iterator, round_, task] = batch
             self._queues[iterator, round_, worker].append(batch)
-        elif tag == Tag.DELIVER:
-            batch = self._batches[fields[0], fields[1], fields[2]]
-            batch.requested, batch.delivered = fields[3:]
-        elif tag == Tag.RELEASE:
-            self._batches[fields[0], fields[1], fields[2]].released = fields[3]
         elif tag == Tag.EXIT:
             iterator, worker, code = fields
             self._workers[iterator, worker].exit_code = code
