@@ -595,6 +595,10 @@ class TestSummaries:
                 "The model waits 51 % of the time, mostly for the first batch of each epoch",
             ),
             (
+                built(3.0, 0.2, 0.2, workers=2),  # a long run would wait as much
+                "The model waits 53 % of the time: two workers cannot keep up",
+            ),
+            (
                 built(1.0, workers=2),
                 "The model waits 50 % of the time: one batch, no overlap",
             ),

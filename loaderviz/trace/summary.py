@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from loaderviz.trace.trace import Trace
 
 NEVER_WAITS = 0.02  # a smaller share of the time is not worth a change of settings
+KEEPS_WAITING = 0.1  # past the first batch: a longer run waits as much, whatever the start cost
 NO_STEP = 0.05  # a step that is a smaller part of the waiting is no training step
 
 WORDS = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight"}
@@ -61,16 +62,17 @@ class Summary:
     def _verdict_of_many(self) -> str:
         share = _percent(self.wait_share)
         later_wait_s = self.wait_s - self.first_wait_s
+        later_share = later_wait_s / ((later_wait_s + self.step_s) or 1.0)
         first = "the first batch" if self.epochs == 1 else "the first batch of each epoch"
         if self.step_s < NO_STEP * self.wait_s:
             pace = f": {_rate(self.samples_per_s)} samples/s" if self.n_samples else ""
             return f"Loading alone sets the pace{pace}"
         if self.n_workers == 0:
             return f"The model waits {share} of the time: one process loads and steps in turn"
-        if later_wait_s <= NEVER_WAITS * (later_wait_s + self.step_s):
+        if later_share <= NEVER_WAITS:
             keep = "keeps" if self.n_workers == 1 else "keep"
             return f"After {first} the model never waits: {self._workers} {keep} up"
-        if later_wait_s < self.startup_s + self.first_wait_s:
+        if later_share < KEEPS_WAITING and later_wait_s < self.startup_s + self.first_wait_s:
             return f"The model waits {share} of the time, mostly for {first}"
         if self.handover_s > later_wait_s / 2:
             return f"The model waits {share} of the time, mostly while batches are handed over"
@@ -163,6 +165,8 @@ def _count(n: int, one: str, many: str) -> str:
 
 
 def _s(seconds: float) -> str:
+    if seconds < 0.0995:
+        return f"{1000 * seconds:.2g} ms"
     return f"{seconds:.3g} s" if seconds < 1000 else f"{seconds:,.0f} s"
 
 
