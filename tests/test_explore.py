@@ -167,6 +167,11 @@ def test_the_picture_is_there_before_anyone_touches_a_control(explorer):
     assert "2 workers" in explorer._figure.layout.title.subtitle.text
 
 
+def test_outside_a_notebook_a_run_is_waited_for_however_long(monkeypatch):
+    monkeypatch.setattr("loaderviz.widgets.explorer.FIRST_RUN_S", 0)
+    assert explore().result().summary().n_batches == Settings().n_batches
+
+
 def test_a_slider_runs_the_loader_with_its_value(explorer):
     explorer._sliders["num_workers"].value = 3
     assert worker_lanes(explorer) == ["worker 0", "worker 1", "worker 2"]

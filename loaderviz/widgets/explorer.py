@@ -87,10 +87,10 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         """Where the sliders stand."""
         return Settings(**{name: slider.value for name, slider in self._sliders.items()})
 
-    def request(self, settings: Settings, *, wait_s: float = float("inf")) -> None:
+    def request(self, settings: Settings, *, wait_s: float = 0.0) -> None:
         """Run the real loader with these settings, in the background, and follow it.
 
-        In a notebook this returns at once, after ``wait_s`` seconds at most where it is given.
+        In a notebook this returns when the run is over, or after ``wait_s`` seconds at most.
         Where no event loop runs, outside a notebook, the run is waited for.
         """
         self._wanted = settings
@@ -98,7 +98,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
             loop = asyncio.get_running_loop()
         except RuntimeError:
             loop = None
-        until = time.monotonic() + (0 if loop and wait_s == float("inf") else wait_s)
+        until = time.monotonic() + (wait_s if loop else float("inf"))
         while (more := self.step()) and time.monotonic() < until:
             time.sleep(FOLLOW_S)
         if more and loop and (self._following is None or self._following.done()):
