@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from loaderviz.errors import LoaderVizError as LoaderVizError
     from loaderviz.figures.timeline import timeline as timeline
     from loaderviz.recorder import record as record
+    from loaderviz.recorder import span as span
     from loaderviz.timings import plot_timings as plot_timings
     from loaderviz.trace import Trace as Trace
     from loaderviz.trace import load as load
@@ -29,6 +30,7 @@ _HOMES = {
     "load": "loaderviz.trace",
     "plot_timings": "loaderviz.timings",
     "record": "loaderviz.recorder",
+    "span": "loaderviz.recorder",
     "timeline": "loaderviz.figures",
 }
 __all__ = [*_HOMES]

@@ -21,6 +21,7 @@ class Tag(IntEnum):
     EXIT = 5  # iterator, worker, exit code
     FINISH = 6  # the recording's end
     TASK = 7  # see Task
+    SPAN = 8  # start, end, the name as packed text
 
 
 class Batch:

@@ -160,6 +160,17 @@ def test_a_sample_that_raised_is_crossed_out_and_the_title_says_so():
     assert len(bars(timeline(made()), "failed").x) == 0
 
 
+def test_named_spans_lie_under_the_consumer_one_colour_a_name():
+    trace = made(workers=1)
+    columns = {"name": ["forward", "<b>", "forward"], "start_s": [1.3, 1.5, 2.3]}
+    spans = Trace.from_columns(spans={**columns, "end_s": [1.5, 1.7, 2.6]}).spans
+    drawn = bars(timeline(Trace(trace.batches, trace.samples, trace.workers, spans)), "span")
+    assert list(drawn.x) == pytest.approx([0.2, 0.2, 0.3])
+    assert 0 < min(drawn.y) == max(drawn.y) < 1
+    assert drawn.marker.color[0] == drawn.marker.color[2] != drawn.marker.color[1]
+    assert list(drawn.hovertext) == ["forward: 200 ms", "&lt;b&gt;: 200 ms", "forward: 300 ms"]
+
+
 def test_batches_of_several_epochs_and_loaders_are_named_in_full():
     again = made(workers=1)
     again.batches["epoch"] = again.samples["epoch"] = 1

@@ -499,6 +499,35 @@ class TestKeptRecordings:
         assert not trace.meta["complete"]
 
 
+class TestSpans:
+    def test_are_rows_in_the_order_of_their_start(self):
+        loader = DataLoader(Keys(4), batch_size=2)
+        with lv.record(loader) as rec:
+            for _ in loader:
+                with lv.span("step"), lv.span("vorwärts \n"):
+                    pass
+        spans = rec.trace.spans
+        assert_lawful(rec.trace)
+        assert list(spans["name"]) == ["step", "vorwärts \n"] * 2
+        assert (spans["start_s"] <= spans["end_s"]).all()
+        batches = rec.trace.batches
+        assert (batches["delivered_s"].to_numpy() <= spans["start_s"][::2].to_numpy()).all()
+        assert (spans["end_s"][::2].to_numpy() <= batches["released_s"].to_numpy()).all()
+
+    def test_an_error_passes_and_ends_the_span(self):
+        with lv.record(DataLoader(Keys(1))) as rec, pytest.raises(KeyError), lv.span("fails"):
+            raise KeyError
+        assert list(rec.trace.spans["name"]) == ["fails"]
+
+    def test_every_recording_around_it_has_it_and_without_one_nothing_happens(self):
+        with lv.span("nowhere"):
+            pass
+        loader = DataLoader(Keys(1))
+        with lv.record(loader) as outer, lv.record(loader) as inner, lv.span("both"):
+            pass
+        assert list(outer.trace.spans["name"]) == list(inner.trace.spans["name"]) == ["both"]
+
+
 class TestTracesFromColumns:
     def test_have_every_column_of_the_schema(self):
         trace = Trace.from_columns()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from loaderviz.trace import Trace
 
 CONSUMER = 0.0  # its lane
+SPANS = 0.48  # just below the consumer's steps
 NARROW = 0.004  # of the axis: an edge in another colour would hide all of such a box
 
 
@@ -38,6 +39,7 @@ def marks(
         _collate(made, lanes, named, span_s),
         _numbers(made, lanes),
         _steps(batches, named, span_s),
+        _spans(trace.spans),
         _failures(trace.samples, batches, lanes, named),
         ready.strip(batches, lanes),
     ]
@@ -222,6 +224,20 @@ def _collate(made: pd.DataFrame, lanes: Lanes, named: list[str], span_s: float) 
         "collate", done["collate_s"], done["ready_s"], lanes.positions_of(done), thickness=0.66,
         fill=style.QUIET, edge=style.QUIET, edge_px=np.where(wide, 1.5, 0),
         batch=done.index, hover=hover,
+    )  # fmt: skip
+
+
+def _spans(spans: pd.DataFrame) -> dict[str, Any]:
+    """The consumer's named spans, below its lane; each name has one colour."""
+    names = list(dict.fromkeys(spans["name"]))
+    fills = [style.colour(names.index(name) + 1) for name in spans["name"]]
+    hover = [
+        f"{_key(name)}: {_ms(end - start)}"
+        for name, start, end in zip(*(spans[c] for c in ("name", "start_s", "end_s")), strict=True)
+    ]
+    return _bars(
+        "span", spans["start_s"], spans["end_s"], np.full(len(spans), SPANS),
+        thickness=0.1, fill=fills, edge_px=0, hover=hover,
     )  # fmt: skip
 
 

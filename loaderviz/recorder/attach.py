@@ -31,6 +31,8 @@ class Observer(Protocol):
         self, loader: DataLoader[Any], iterator: Any, hook: Any, drawn: list[int]
     ) -> None: ...
 
+    def note_span(self, name: str, start: int, end: int) -> None: ...
+
     def fail(self, error: Exception) -> None: ...
 
     def forget(self) -> None: ...
@@ -65,6 +67,11 @@ def check_torch() -> None:
                 f"torch {torch.__version__} has no {owner.__name__}.{name}, which loaderviz needs "
                 "to record. Nothing was changed. Use a release of torch that loaderviz supports."
             )
+
+
+def observers() -> list[Observer]:
+    """The recordings that are running in this process."""
+    return list(_observers)
 
 
 def attach(observer: Observer, classes: set[type]) -> None:

@@ -22,7 +22,7 @@ from loaderviz.recorder.files import Files, make_folder
 from loaderviz.recorder.iterators import IteratorLog, unwatch, watch
 from loaderviz.recorder.loaders import behind, describe
 from loaderviz.recorder.worker import WorkerHook
-from loaderviz.records import Tag
+from loaderviz.records import Tag, pack_text
 from loaderviz.trace import Trace, read_folder
 
 
@@ -216,6 +216,10 @@ class Recording:
             # class is another library's, nobody has seen when.
             for task, info in list(getattr(iterator, "_task_info", {}).items()):
                 log.dispatch(task, info[0], drawn[task] if task < len(drawn) else 0)
+
+    def note_span(self, name: str, start: int, end: int) -> None:
+        if self._files is not None:
+            self._files.write(Tag.SPAN, start, end, *pack_text(name))
 
     def fail(self, error: Exception) -> None:
         if self._files is not None:

@@ -12,7 +12,7 @@ import numpy as np
 import psutil
 
 from loaderviz.errors import LoaderVizError
-from loaderviz.records import State, Tag, Task
+from loaderviz.records import State, Tag, Task, unpack_text
 from loaderviz.spool import SpoolFile
 from loaderviz.trace.fetched import Fetched
 from loaderviz.trace.trace import Trace
@@ -65,6 +65,7 @@ def read_folder(folder: Path) -> Trace:
         batches=reader.batches(rank, origin),
         samples=reader.samples(rank, origin),
         workers=reader.workers(rank, origin),
+        spans=reader.spans(rank, origin),
         meta={**meta, "complete": reader.finished and not reader.failed},
     )
 
@@ -115,6 +116,7 @@ class _Reader:
         default_factory=lambda: defaultdict(list)
     )
     _workers: dict[tuple[int, int], _Worker] = field(default_factory=dict)
+    _spans: list[tuple[int, int, str]] = field(default_factory=list)
     _ended: set[tuple[int, int, int]] = field(default_factory=set)
 
     def read_main(self, file: SpoolFile) -> None:
@@ -146,6 +148,9 @@ class _Reader:
             self._workers[iterator, worker].exit_code = code
         elif tag == Tag.FINISH:
             self.finished = True
+        elif tag == Tag.SPAN:
+            start, end, *name = fields
+            self._spans.append((start, end, unpack_text(np.array(name, np.int64))))
 
     def _read_tasks(self, file: SpoolFile) -> list[Fetched]:
         """The fetches of one process: the k-th of an epoch is the k-th task it was sent."""
@@ -233,6 +238,15 @@ class _Reader:
             "key": keys,
             "start_s": _seconds(np.concatenate([f.starts for _, f in rows if f] or empty), origin),
             "end_s": _seconds(np.concatenate([f.ends for _, f in rows if f] or empty), origin),
+        }
+
+    def spans(self, rank: int, origin: int) -> dict[str, Any]:
+        spans = sorted(self._spans)
+        return {
+            "rank": np.full(len(spans), rank),
+            "name": [name for _, _, name in spans],
+            "start_s": _seconds([start for start, _, _ in spans], origin),
+            "end_s": _seconds([end for _, end, _ in spans], origin),
         }
 
     def workers(self, rank: int, origin: int) -> dict[str, Any]:

@@ -167,7 +167,7 @@ def _count(n: int, one: str, many: str) -> str:
 def _s(seconds: float) -> str:
     if seconds < 0.0995:
         return f"{1000 * seconds:.2g} ms"
-    return f"{seconds:.3g} s" if seconds < 1000 else f"{seconds:,.0f} s"
+    return f"{round(seconds, 3):.3g} s" if seconds < 1000 else f"{seconds:,.0f} s"
 
 
 def _rate(per_s: float) -> str:
