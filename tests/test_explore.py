@@ -222,6 +222,16 @@ def test_an_error_is_shown_in_place_and_raised_by_result():
         explorer.result()
 
 
+def test_a_worker_that_dies_without_a_word_gets_a_hint():
+    explorer = explore(DataLoader([1] * 8, batch_size=2, num_workers=1, collate_fn=_die))
+    assert "exited unexpectedly" in explorer._status.value
+    assert "put it into a module" in explorer._status.value
+
+
+def _die(samples):
+    os._exit(3)
+
+
 def test_an_error_cannot_inject_markup():
     own = DataLoader(["<script>alert(1)</script>"], collate_fn=_raise)
     assert "<script>" not in explore(own)._status.value

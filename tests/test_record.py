@@ -653,6 +653,16 @@ class TestBadInput:
             lv.record(DataLoader(Keys(3)))
 
 
+def test_a_recording_says_how_it_stands():
+    loader = DataLoader(Keys(4))
+    rec = lv.record(loader)
+    assert repr(rec) == "<Recording: not begun>"
+    with rec:
+        assert repr(rec) == "<Recording: running>"
+        list(loader)
+    assert repr(rec) == str(rec.trace.summary())
+
+
 def test_a_recording_that_is_kept_does_not_keep_the_loader_alive():
     loader = DataLoader(Keys(4), num_workers=1, persistent_workers=True)
     with lv.record(loader) as rec:

@@ -108,6 +108,16 @@ def test_the_title_is_the_verdict_and_the_numbers_say_measured():
     assert timeline(simulated).layout.title.subtitle.text.startswith("simulated · ")
 
 
+def test_the_numbers_say_what_the_recording_lacks():
+    trace = made(workers=1)
+    trace.meta["complete"] = False
+    assert "measured, incomplete ·" in timeline(trace).layout.title.subtitle.text
+    trace = made(workers=1, batches=4)
+    trace.batches.loc[:1, ["started_s", "collate_s", "ready_s"]] = float("nan")
+    text = timeline(trace).layout.title.subtitle.text
+    assert text.startswith("measured, 2 batches not seen in their worker · 4 batches")
+
+
 def test_two_timelines_can_span_the_same_time():
     spans = [
         figure.layout.xaxis.range[1] - figure.layout.xaxis.range[0]

@@ -47,8 +47,7 @@ def timeline(
     batches = trace.batches.reset_index(drop=True)
     whole = len(trace.samples) > MOST_SAMPLES
     summary = trace.summary()
-    source = "simulated" if trace.meta.get("simulated") else "measured"
-    numbers = f"{source} · {summary.numbers}"
+    numbers = f"{_source(trace)} · {summary.numbers}"
     if whole:
         numbers += " · samples are drawn merged into batches"
     height = _height(lanes)
@@ -60,6 +59,16 @@ def timeline(
     layout["meta"] = {"loaderviz": {"paths": _paths(batches, lanes), "lanes": lanes.labels}}
     data = boxes.marks(trace, batches, lanes, shown[1] - shown[0], whole=whole)
     return Figure(data=data, layout=layout)
+
+
+def _source(trace: Trace) -> str:
+    """Where the figure's numbers come from, and what they lack."""
+    if trace.meta.get("simulated"):
+        return "simulated"
+    batches = trace.batches
+    unseen = int((batches["delivered_s"].notna() & batches["started_s"].isna()).sum())
+    source = "measured" if trace.meta.get("complete", True) else "measured, incomplete"
+    return f"{source}, {unseen} batches not seen in their worker" if unseen else source
 
 
 def _check(trace: Any, seconds: float | None, theme: str) -> None:

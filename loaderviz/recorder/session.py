@@ -100,6 +100,11 @@ class Recording:
             )
         return self._trace
 
+    def __repr__(self) -> str:
+        if self._trace is not None:
+            return repr(self._trace)
+        return "<Recording: running>" if self._files is not None else "<Recording: not begun>"
+
     def snapshot(self) -> Trace:
         """What has been recorded so far, as a trace of its own."""
         if self._trace is not None:

@@ -17,7 +17,7 @@ from loaderviz.figures import timeline
 from loaderviz.figures.display import CONFIG, look
 from loaderviz.machine import cpu_allowance
 from loaderviz.trace import Trace
-from loaderviz.widgets.run import LoaderRun
+from loaderviz.widgets.run import Failure, LoaderRun
 from loaderviz.widgets.settings import MOST_WORKERS, Settings, has_batch_size, settings_of
 
 FOLLOW_S = 0.2  # how often a running recording is looked at
@@ -174,7 +174,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         if failure is not None:
             self._error = LoaderVizError(failure.last_line)
             self._end(
-                f"<code>{html.escape(failure.last_line)}</code><details><summary>traceback"
+                f"<code>{html.escape(failure.last_line)}</code>{_hint(failure)}<details><summary>traceback"
                 f"</summary><pre>{html.escape(failure.traceback)}</pre></details>",
                 failed=True,
             )
@@ -226,6 +226,16 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         state = widgets.VBox([buttons, self._progress, self._status])
         settings = widgets.Box([workers, *others, state]).add_class("loaderviz-settings")
         return widgets.Box([settings, self._figure_box]).add_class("loaderviz-columns")
+
+
+def _hint(failure: Failure) -> str:
+    """The way out, where torch's message has none."""
+    if "exited unexpectedly" not in failure.last_line:
+        return ""
+    return (
+        "<p>A worker could not start, or was killed. A class or function of a notebook cell cannot "
+        "be sent to workers that spawn or forkserver starts: put it into a module.</p>"
+    )
 
 
 def _sliders(own: DataLoader[Any] | None) -> dict[str, Any]:
