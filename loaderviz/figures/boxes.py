@@ -136,10 +136,11 @@ def _waits(batches: pd.DataFrame, named: list[str], span_s: float) -> dict[str, 
         f"waits {_ms(wait)} for<br>{named[row]}"
         for row, wait in zip(waited.index, lengths, strict=True)
     ]
-    colours = {"fgcolor": style.WAIT_HATCH, "bgcolor": style.WAIT_FILL, "fillmode": "replace"}
+    # An opaque fill: plotly.js draws the lines in it, and would thin all by its alpha.
+    colours = {"fgcolor": style.WAIT, "bgcolor": style.WAIT_FILL, "fillmode": "replace"}
     return _bars(
         "wait", waited["requested_s"], waited["delivered_s"], np.zeros(len(waited)),
-        thickness=0.5, fill=style.WAIT_FILL, edge=style.WAIT_LINE,
+        thickness=0.5, fill=style.WAIT, edge=style.WAIT_LINE,
         edge_px=np.where(lengths > NARROW * span_s, 1, 0), batch=waited.index, hover=hover,
         marker={"pattern": {"shape": "/", "size": 7, "solidity": 0.22, **colours}},
     )  # fmt: skip

@@ -24,7 +24,7 @@ PALETTE = (
 )
 LIGHTER = 0.28  # how far every second sample of a batch is moved towards white
 WAIT_FILL = "rgba(213, 94, 0, 0.16)"
-WAIT_HATCH = "rgba(150, 110, 90, 0.75)"
+WAIT = "#d55e00"
 WAIT_LINE = "rgba(213, 94, 0, 0.55)"
 QUIET = "#7d8590"  # start-up, collate: legible on white and on black
 FAILED = "#c1121f"
