@@ -653,6 +653,11 @@ class TestBadInput:
             lv.record(DataLoader(Keys(3)))
 
 
+def test_a_path_that_is_none_is_named():
+    with pytest.raises(lv.LoaderVizError, match="path=42"):
+        lv.record(DataLoader(Keys(4)), path=42)
+
+
 def test_a_recording_says_how_it_stands():
     loader = DataLoader(Keys(4))
     rec = lv.record(loader)

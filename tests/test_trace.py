@@ -645,7 +645,7 @@ class TestSummaries:
             ),
             (
                 built(1.0, 1.0, workers=2, state=["delivered", "failed"]),
-                "Batch 1 failed: reading its samples raised an exception",
+                "Batch 1 failed: making it raised an exception",
             ),
             (
                 built(0.2, 0.5, 0.5, 0.5, 0.5, workers=3, step_s=0.5),

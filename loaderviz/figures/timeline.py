@@ -28,8 +28,9 @@ def timeline(
     One batch has one colour and one number, from the worker that made it to the consumer's step.
     Each sample is a box, with the collate step as a grey cap at the end of the batch; a hatched
     box is the consumer waiting in ``next()``; nothing is drawn where a worker is idle. Above, how
-    many batches are finished and not yet taken. Hovering a batch shows its way and times (ms);
-    a click keeps it in view.
+    many batches are finished and not yet taken. Spans that were named with ``span`` lie under the
+    consumer; a cross is a sample whose reading raised an exception. Hovering a batch shows its way
+    and times (ms); a click keeps it in view.
 
     Args:
         trace: a recorded or simulated ``Trace``. Past 3,000 samples batches are drawn whole, and

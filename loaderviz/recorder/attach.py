@@ -69,7 +69,7 @@ def check_torch() -> None:
             )
 
 
-def observers() -> list[Observer]:
+def running() -> list[Observer]:
     """The recordings that are running in this process."""
     return list(_observers)
 

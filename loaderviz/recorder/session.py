@@ -50,8 +50,8 @@ def record(
         label: a name for the recording, shown where several are compared.
 
     Raises:
-        LoaderVizError: for what is no ``DataLoader``, a ``path`` that holds something already, or a
-            release of torch whose private parts have moved. Nothing was changed then.
+        LoaderVizError: for what is no ``DataLoader``, a ``path`` that is none or holds something
+            already, or a release of torch whose private parts have moved. Nothing was changed then.
     """
     loaders = tuple(behind(given) for given in (loader, *more))
     return Recording(loaders, path=path, label=label)
@@ -71,7 +71,10 @@ class Recording:
         self._loaders = list({id(loader): loader for loader in loaders}.values())
         self._every = not loaders  # whatever DataLoader is iterated meanwhile
         self._classes: set[type] = {type(loader) for loader in loaders} or {DataLoader}
-        self._path = None if path is None else Path(path)
+        try:
+            self._path = None if path is None else Path(path)
+        except TypeError as error:
+            raise LoaderVizError(f"path={path!r}: give the path of a folder") from error
         self._label = label
         self._folder: Path | None = None
         self._files: Files | None = None  # while the block runs

@@ -30,5 +30,5 @@ def span(name: str) -> Iterator[None]:
         yield
     finally:
         end = now()
-        for observer in attach.observers():
+        for observer in attach.running():
             observer.note_span(str(name), start, end)

@@ -50,7 +50,7 @@ class Summary:
     def verdict(self) -> str:
         """The main thing, in one line."""
         if self.failed_batch is not None:
-            return f"Batch {self.failed_batch} failed: reading its samples raised an exception"
+            return f"Batch {self.failed_batch} failed: making it raised an exception"
         if self.n_batches == 0:
             return "No batch was delivered"
         if self.n_batches > self.epochs:
