@@ -58,12 +58,20 @@ def _cgroup_folders() -> list[Path]:
     return [own, *(up for up in own.parents if up == _CGROUP or _CGROUP in up.parents)]
 
 
+def rss_bytes() -> int:
+    """The resident memory of this process now, what it shares with others included."""
+    return int(psutil.Process().memory_info().rss)
+
+
 def rss_peak_bytes() -> int:
-    """The most resident memory that this process has had."""
+    """The most resident memory that this process has had, what it shares with others included."""
     if sys.platform == "win32":
         return int(psutil.Process().memory_info().peak_wset)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024  # KiB on Linux (getrusage(2))
+    if sys.platform == "darwin":
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # Not getrusage(2), whose figure a forked process has from its parent.
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024  # it counts in KiB (proc(5))
 
 
 def rank() -> int:

@@ -1,7 +1,8 @@
 """What the records of a spool file mean: one place for the recorder and the reader.
 
 Each class names the words of one record, the first two (length and tag) aside. Times are int64
-nanoseconds of ``loaderviz.clock``; 0 means that it has not happened.
+nanoseconds of ``loaderviz.clock``; 0 means that it has not happened. Plain integers, because an
+enum's members take several times as long to look up, which counts in every batch.
 """
 
 from __future__ import annotations
@@ -9,11 +10,16 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Sequence
-from enum import IntEnum
 from typing import Any
 
+from loaderviz.keys import from_json, to_json
 
-class Tag(IntEnum):
+MAIN_PROCESS = -1  # in place of a worker's number
+
+
+class Tag:
+    """What a record is."""
+
     ITERATOR = 1  # iterator, loader, begun, n_workers
     WORKER = 2  # iterator, worker, pid
     EPOCH = 3  # iterator, round, epoch, begun
@@ -21,7 +27,9 @@ class Tag(IntEnum):
     EXIT = 5  # iterator, worker, exit code
     FINISH = 6  # the recording's end
     TASK = 7  # see Task
-    SPAN = 8  # start, end, the name as packed text
+    SPAN = 8  # see Span
+    LATEST = 9  # a Task that the next one overwrites: past the limit on sample rows
+    LEFT_OUT = 10  # how many of the user's spans were left out
 
 
 class Batch:
@@ -30,7 +38,16 @@ class Batch:
     Written when it is dispatched; the later times are filled in as they come.
     """
 
-    ITERATOR, ROUND, TASK, WORKER, DISPATCHED, REQUESTED, DELIVERED, RELEASED = range(2, 10)
+    ITERATOR, ROUND, TASK, WORKER, DISPATCHED, PINNED, REQUESTED, DELIVERED, RELEASED = range(2, 11)
+    DEVICE_START, DEVICE_END = 11, 12  # of the step
+    N_WORDS = 13
+
+
+class Span:
+    """Positions of the words of a SPAN record: one span that the user named."""
+
+    START, END, DEVICE_START, DEVICE_END = range(2, 6)
+    NAME = 6  # packed text, to the end
 
 
 class Task:
@@ -41,10 +58,11 @@ class Task:
     """
 
     ITERATOR, ROUND, STARTED, COLLATE, READY, CPU, STATE, N_SAMPLES, N_KEYS, KEY_KIND = range(2, 12)
-    STAMPS = 12
+    RSS = 12  # resident memory of the process in bytes, as last looked at
+    STAMPS = 13
 
 
-class State(IntEnum):
+class State:
     """How a fetch stands; RUNNING for ever where its process was killed."""
 
     RUNNING = 0
@@ -53,19 +71,40 @@ class State(IntEnum):
     EXHAUSTED = 3  # an iterable-style dataset had no full batch left
 
 
-class KeyKind(IntEnum):
+class KeyKind:
+    """How a task's keys are written."""
+
     COUNT = 0  # iterable-style: the count within this worker's stream
     INTEGERS = 1
     TEXT = 2  # JSON
+    LEFT_OUT = 3  # past the limit: neither stamps nor keys
 
 
-def encode_keys(keys: Sequence[Any]) -> tuple[KeyKind, array[int]]:
-    """Keys as words. Integers stay so, strings too; anything else is kept as its ``repr``."""
+def encode_keys(keys: Sequence[Any]) -> tuple[int, array[int]]:
+    """Keys as words: those that ``decode_keys`` gives back, and any other as its ``repr``."""
     try:
         return KeyKind.INTEGERS, array("q", keys)
-    except (TypeError, OverflowError):
-        plain = [key if isinstance(key, int | str) else repr(key) for key in keys]
-        return KeyKind.TEXT, pack_text(json.dumps(plain))
+    except (TypeError, ValueError, OverflowError):
+        return KeyKind.TEXT, pack_text(json.dumps([_plain(key) for key in keys]))
+
+
+def decode_keys(text: str) -> list[Any]:
+    """Raises ValueError, TypeError or RecursionError for what ``encode_keys`` did not write."""
+    return [from_json(key) for key in list(json.loads(text))]
+
+
+def _plain(key: Any) -> Any:
+    try:
+        return to_json(key)
+    except TypeError:
+        return _repr(key)
+
+
+def _repr(key: Any) -> str:
+    try:
+        return repr(key)
+    except Exception:
+        return f"<{type(key).__name__}>"
 
 
 def pack_text(text: str) -> array[int]:

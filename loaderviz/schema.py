@@ -25,6 +25,9 @@ BATCHES: Final[Columns] = {
     "delivered_s": "float64",
     "released_s": "float64",
     "cpu_s": "float64",
+    "rss_bytes": "int64",  # resident memory of the process that made it, as last seen; 0: unknown
+    "device_start_s": "float64",  # when the device came to the step, and when it was done with it
+    "device_end_s": "float64",
     "state": "object",  # delivered; else ready, started or dispatched as far as it came; or failed
 }
 

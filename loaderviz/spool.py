@@ -4,19 +4,25 @@ A spool file is a header followed by blocks of records. All of it is int64 words
 memory map, so that what was written outlives the process that wrote it, however it ended. A record
 is reserved whole, then filled in as things happen: a zero means "not yet".
 
-    header   magic, length of meta, ended_ns, rss_peak_bytes, failed, reserved..., meta as JSON
-    block    words in this block, words used, records...
+    header   magic, length of meta, ended_ns, rss_peak_bytes, reserved..., meta as JSON, problem
+    block    words in this block, words used, its number in the order of writing, records...
     record   words in this record, tag, fields...
+
+The problem, text at the end of the header, says why the writer gave up; empty where it did not.
 """
 
 from __future__ import annotations
 
+import errno
+import functools
 import json
 import mmap
 import os
-from collections.abc import Iterator
+import struct
+from array import array
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -24,19 +30,25 @@ from loaderviz.errors import LoaderVizError
 
 MAGIC = int.from_bytes(b"LVSPOOL1", "little")
 WORD = 8
-ENDED, RSS_PEAK, FAILED = 2, 3, 4  # words of the header that change while the file is written
+ENDED, RSS_PEAK = 2, 3  # words of the header that change while the file is written
 META_AT = 8 * WORD
 HEADER_BYTES = mmap.ALLOCATIONGRANULARITY
+PROBLEM_BYTES = 512
+PROBLEM_AT = HEADER_BYTES - PROBLEM_BYTES
 FIRST_BLOCK_BYTES = 1 << 18
 LARGEST_BLOCK_BYTES = 1 << 24
+WINDOW_BYTES = 1 << 16
+BLOCK_HEAD = 3  # words
+
+Words = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class Spool:
-    """The writing end, used by one thread of one process at a time."""
+    """The writing end, used by one thread of one process at a time. Records stay where they are."""
 
     def __init__(self, path: Path, meta: dict[str, Any]) -> None:
         text = json.dumps(meta).encode()
-        if len(text) > HEADER_BYTES - META_AT:
+        if len(text) > PROBLEM_AT - META_AT:
             raise LoaderVizError(f"spool meta of {len(text)} bytes does not fit its header")
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0))
         try:
@@ -46,13 +58,16 @@ class Spool:
             self.close()
             raise
         page[META_AT : META_AT + len(text)] = text
+        self._page = page
         self.header = memoryview(page).cast("q")
         self.header[1] = len(text)
         self.header[0] = MAGIC
         self._size = HEADER_BYTES
         self._next_block_bytes = FIRST_BLOCK_BYTES
         self._block = self.header[:0]
+        self._number = 0
         self._used = 0
+        self._latest = self._block, 0
 
     def reserve(self, n_words: int, tag: int) -> tuple[memoryview[int], int]:
         """Room for a record of ``n_words``, its first two words included.
@@ -62,7 +77,7 @@ class Spool:
         """
         at = self._used
         if at + n_words > len(self._block):
-            self._add_block(n_words)
+            self._make_room(n_words)
             at = self._used
         block = self._block
         block[at + 1] = tag
@@ -72,29 +87,93 @@ class Spool:
 
     def write(self, tag: int, *fields: int) -> tuple[memoryview[int], int]:
         """One record, written at once; returns where it is, as ``reserve`` does."""
-        # The tag comes last: a writer that is stopped half-way leaves a record that means nothing.
-        block, at = self.reserve(2 + len(fields), 0)
-        for i, field in enumerate(fields, at + 2):
-            block[i] = field
-        block[at + 1] = tag
+        n_words = 2 + len(fields)
+        at = self._used
+        if at + n_words > len(self._block):
+            self._make_room(n_words)
+            at = self._used
+        block = self._block
+        _pack_into(n_words)(block, at * WORD, n_words, tag, *fields)
+        self._used = block[1] = at + n_words  # before this the record does not count
         return block, at
+
+    def overwrite(self, n_words: int, tag: int) -> tuple[memoryview[int], int]:
+        """Room as ``reserve`` gives it, in the one place that each further call takes over."""
+        block, at = self._latest
+        if not len(block) or block[at] < n_words:
+            self._latest = self.reserve(n_words, tag)
+            return self._latest
+        end = at + block[at]
+        block[at + 2 : end] = memoryview(bytes((end - at - 2) * WORD)).cast("q")
+        return block, at
+
+    def note_problem(self, problem: object) -> None:
+        """Write down why nothing more will be written: the first reason stands."""
+        if not self._page[PROBLEM_AT]:
+            text = (str(problem) or type(problem).__name__).encode("utf-8", "replace")
+            text = text[: PROBLEM_BYTES - 1]
+            self._page[PROBLEM_AT : PROBLEM_AT + len(text)] = text
 
     def close(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
-    def _add_block(self, n_words: int) -> None:
+    def _make_room(self, n_words: int) -> None:
         n_bytes = self._next_block_bytes
-        while n_bytes < (n_words + 2) * WORD:
+        while n_bytes < (n_words + BLOCK_HEAD) * WORD:
             n_bytes *= 2
+        self._add_block(n_bytes)
+        self._next_block_bytes = min(2 * self._next_block_bytes, LARGEST_BLOCK_BYTES)
+
+    def _add_block(self, n_bytes: int) -> None:
         _allocate(self._fd, self._size, n_bytes)
         block = memoryview(mmap.mmap(self._fd, n_bytes, offset=self._size)).cast("q")
-        block[1] = 2
-        block[0] = n_bytes // WORD
+        self._number += 1
+        block[:BLOCK_HEAD] = array("q", [n_bytes // WORD, BLOCK_HEAD, self._number])
         self._size += n_bytes
-        self._next_block_bytes = min(2 * self._next_block_bytes, LARGEST_BLOCK_BYTES)
-        self._block, self._used = block, 2
+        self._block, self._used = block, BLOCK_HEAD
+
+
+class RollingSpool(Spool):
+    """A spool whose records are done with when the next one is reserved.
+
+    So one mapped block is enough: what fills it goes to the end of the file by a plain write, which
+    costs far less than to touch as many new pages of a map. Killed in between, a process leaves a
+    block twice, under one number.
+    """
+
+    def _make_room(self, n_words: int) -> None:
+        block, used = self._block, self._used
+        if len(block):
+            _write_at(self._fd, self._size, block.cast("B"))
+            self._size += len(block) * WORD
+        n_bytes = WINDOW_BYTES
+        while n_bytes < 8 * n_words * WORD:  # what stays unused at its end is an eighth at most
+            n_bytes *= 2
+        if n_bytes > len(block) * WORD:
+            self._add_block(n_bytes)
+        else:
+            self._number += 1
+            block[1], block[2] = BLOCK_HEAD, self._number
+            block[BLOCK_HEAD:used] = memoryview(bytes((used - BLOCK_HEAD) * WORD)).cast("q")
+            self._used = BLOCK_HEAD
+        self._latest = self._block[:0], 0
+
+
+@functools.cache
+def _pack_into(n_words: int) -> Callable[..., None]:
+    return struct.Struct(f"{n_words}q").pack_into
+
+
+def _write_at(fd: int, offset: int, data: memoryview[int]) -> None:
+    if hasattr(os, "pwrite"):
+        written = os.pwrite(fd, data, offset)
+    else:
+        os.lseek(fd, offset, os.SEEK_SET)
+        written = os.write(fd, data)
+    if written < len(data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _allocate(fd: int, offset: int, n_bytes: int) -> None:
@@ -104,11 +183,6 @@ def _allocate(fd: int, offset: int, n_bytes: int) -> None:
     else:
         os.lseek(fd, offset, os.SEEK_SET)
         os.write(fd, bytes(n_bytes))
-
-
-class Record(NamedTuple):
-    tag: int
-    words: np.ndarray[Any, np.dtype[np.int64]]  # all its words, the first two included
 
 
 class SpoolFile:
@@ -128,21 +202,38 @@ class SpoolFile:
             raise LoaderVizError(f"the header of {path} is damaged: {error}") from error
         self.ended_ns = int(data[ENDED])
         self.rss_peak_bytes = int(data[RSS_PEAK])
-        self.failed = bool(data[FAILED])
-        self._data = data[HEADER_BYTES // WORD :]
+        end = data[PROBLEM_AT // WORD : HEADER_BYTES // WORD].tobytes()
+        self.problem = end.split(b"\0", 1)[0].decode("utf-8", "replace")
+        self.words = data[HEADER_BYTES // WORD :]
 
-    def records(self) -> Iterator[Record]:
-        """Every record, in the order of writing; stops at the first one that is damaged."""
-        data, start = self._data, 0
-        while start + 2 <= len(data):
-            n_words, used = int(data[start]), int(data[start + 1])
-            if n_words < 2 or not 2 <= used <= n_words:
-                return
-            at, end = start + 2, min(start + used, len(data))
-            while at + 2 <= end:
-                n = int(data[at])
-                if n < 2 or at + n > end:
-                    return
-                yield Record(int(data[at + 1]), data[at : at + n])
-                at += n
+    def records(self) -> dict[int, Words]:
+        """Where in ``words`` each record begins, in the order of writing, by tag.
+
+        Ends at the first record that is damaged.
+        """
+        words = self.words.data
+        places: list[int] = []
+        for start, end in self._blocks():
+            at = start + BLOCK_HEAD
+            while at + 2 <= end and 2 <= words[at] <= end - at:
+                places.append(at)
+                at += words[at]
+            if at < end:
+                break
+        found = np.array(places, dtype=np.int64)
+        tags = self.words[found + 1]
+        return {int(tag): found[tags == tag] for tag in np.unique(tags)}
+
+    def _blocks(self) -> list[tuple[int, int]]:
+        """Where each block begins and where its records end, in the order of writing."""
+        words, start = self.words.data, 0
+        blocks: dict[int, tuple[int, int]] = {}
+        while start + BLOCK_HEAD <= len(words):
+            n_words, used, number = words[start : start + BLOCK_HEAD]
+            if not BLOCK_HEAD <= used <= n_words:
+                break
+            end = start + used
+            if end <= len(words) or number not in blocks:  # else a copy that was cut off
+                blocks[number] = start, min(end, len(words))
             start += n_words
+        return [blocks[number] for number in sorted(blocks)]

@@ -32,8 +32,15 @@ def writer(tmp_path: Path) -> Iterator[Spool]:
     spool.close()
 
 
+def records_of(path: Path) -> list[tuple[int, list[int]]]:
+    """Tag and words of each record, in the order of writing."""
+    file = SpoolFile(path)
+    places = sorted((at, tag) for tag, found in file.records().items() for at in found.tolist())
+    return [(tag, file.words[at : at + file.words[at]].tolist()) for at, tag in places]
+
+
 def read(path: Path) -> list[tuple[int, list[int]]]:
-    return [(tag, words[2:].tolist()) for tag, words in SpoolFile(path).records()]
+    return [(tag, words[2:]) for tag, words in records_of(path)]
 
 
 class TestWritingAndReading:
@@ -55,9 +62,7 @@ class TestWritingAndReading:
             block, at = writer.reserve(size, i + 1)
             assert not any(block[at + 2 : at + size])
             block[at + size - 1] = i + 1
-        found = [
-            (tag, len(words), words[-1]) for tag, words in SpoolFile(tmp_path / "a.spool").records()
-        ]
+        found = [(tag, len(words), words[-1]) for tag, words in records_of(tmp_path / "a.spool")]
         assert found == [(i + 1, size, i + 1) for i, size in enumerate(sizes)]
 
     def test_a_record_is_filled_in_as_things_happen(self, writer, tmp_path):

@@ -132,10 +132,11 @@ class TestBatchesAndSamples:
         assert list(trace.samples["key"]) == [0, 1, 2]
         assert received[0]["key"].tolist() == [7, 3]
 
-    def test_a_key_that_is_no_number_or_text_is_shown_as_its_repr(self):
-        loader = DataLoader(Keys(0), batch_size=2, sampler=[(0, "a"), 1.5], collate_fn=as_it_is)
+    def test_a_key_is_itself_where_it_is_plain_and_else_its_repr(self):
+        keys = [(0, ("a", None)), 1.5, [1, "b"], slice(2), 2**70]
+        loader = DataLoader(Keys(0), batch_size=5, sampler=keys, collate_fn=as_it_is)
         trace, _ = record_all(loader)
-        assert list(trace.samples["key"]) == ["(0, 'a')", "1.5"]
+        assert list(trace.samples["key"]) == [*keys[:3], "slice(None, 2, None)", keys[4]]
 
     @pytest.mark.parametrize("num_workers", [0, 1])
     def test_a_dataset_that_returns_columns_has_as_many_samples_as_were_asked_for(

@@ -1,5 +1,7 @@
 """Hand-built traces, so that figures and summaries are tested without running a loader."""
 
+import numpy as np
+
 from loaderviz import Trace
 
 
@@ -43,4 +45,47 @@ def made(
         batches={**same, **rows, "n_samples": [batch_size] * batches},
         samples={**same, **samples},
         workers={**same, **processes} if workers else None,
+    )
+
+
+def recorded(n: int, *, mean_ns: float = 1e6, spread: float = 0.1, workers: int = 4) -> Trace:
+    """What a recording of ``n`` shuffled samples in batches of 64 holds, times in whole ns."""
+    random = np.random.default_rng(0)
+    batch, position = np.divmod(np.arange(n), 64)
+    worker = batch % workers
+    took = np.rint(random.normal(mean_ns, spread * mean_ns, n)).clip(1).astype(np.int64)
+    between = np.where(position == 0, random.integers(20_000, 60_000, n), 0)
+    end = np.empty(n, np.int64)
+    for each in range(workers):
+        end[worker == each] = np.cumsum((took + between)[worker == each])
+    end += 10_000_000
+    start = end - took
+    begins = np.flatnonzero(position == 0)
+    first, last = start[begins], np.maximum.reduceat(end, begins)
+    ready = last + random.integers(30_000, 90_000, len(last))
+    delivered = np.maximum.accumulate(ready + random.integers(50_000, 200_000, len(last)))
+    return Trace.from_columns(
+        batches={
+            "batch": batch[begins],
+            "worker": worker[begins],
+            "n_samples": np.bincount(batch),
+            "dispatched_s": (first - 9_000_000) / 1e9,
+            "started_s": (first - 5_000) / 1e9,
+            "collate_s": last / 1e9,
+            "ready_s": ready / 1e9,
+            "requested_s": (delivered - 40_000) / 1e9,
+            "delivered_s": delivered / 1e9,
+            "released_s": (delivered + random.integers(0, 10_000, len(last))) / 1e9,
+            "cpu_s": (last - first) / 1e9,
+            "state": "delivered",
+        },
+        samples={
+            "batch": batch,
+            "worker": worker,
+            "position": position,
+            "key": random.permutation(n),
+            "start_s": start / 1e9,
+            "end_s": end / 1e9,
+        },
+        workers={"worker": range(workers), "exit": "done"},
     )

@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader, _utils, dataloader
 
 from loaderviz.errors import LoaderVizError
 from loaderviz.recorder.iterators import StampedSampler
+from loaderviz.recorder.unseen import unseen
 
 
 class Observer(Protocol):
@@ -28,10 +29,12 @@ class Observer(Protocol):
     def worker_hook(self, user_init: Any) -> Any: ...
 
     def iterator_built(
-        self, loader: DataLoader[Any], iterator: Any, hook: Any, drawn: list[int]
+        self, loader: DataLoader[Any], iterator: Any, hook: Any, drawn: list[tuple[int, int]]
     ) -> None: ...
 
-    def note_span(self, name: str, start: int, end: int) -> None: ...
+    def begin_span(self, name: str, at: int) -> Any: ...
+
+    def end_span(self, begun: Any, at: int) -> None: ...
 
     def fail(self, error: Exception) -> None: ...
 
@@ -40,7 +43,7 @@ class Observer(Protocol):
 
 _lock = threading.RLock()
 _observers: list[Observer] = []
-_turns: dict[int, threading.RLock] = {}  # by id: one thread at a time builds from a loader
+_turns: dict[int, tuple[threading.RLock, int]] = {}  # by the loader's id: its lock, its users
 _here = threading.local()  # .building: the loaders that this thread is building from
 _shadowed: dict[type, tuple[Any, int]] = {}  # class: its own _get_iterator, how many want it
 
@@ -113,16 +116,32 @@ def _shadow(original: Any) -> Any:
             building.append(id(loader))
             try:
                 return _build(loader, original, observers)
+            except BaseException as error:
+                unseen(error)
+                raise
             finally:
                 building.remove(id(loader))
 
     return _get_iterator
 
 
-def _turn(loader: DataLoader[Any]) -> threading.RLock:
-    """One lock a loader: building runs the user's code, which may wait for another loader's."""
+@contextmanager
+def _turn(loader: DataLoader[Any]) -> Iterator[None]:
+    """One thread at a time builds from a loader.
+
+    Not one in all: building runs the user's code, which may wait for another loader's.
+    """
     with _lock:
-        return _turns.setdefault(id(loader), threading.RLock())
+        turn, users = _turns.get(id(loader), (threading.RLock(), 0))
+        _turns[id(loader)] = turn, users + 1
+    try:
+        with turn:
+            yield
+    finally:
+        with _lock:
+            turn, users = _turns.pop(id(loader))
+            if users > 1:
+                _turns[id(loader)] = turn, users - 1
 
 
 def _build(loader: DataLoader[Any], original: Any, observers: list[Observer]) -> Any:
@@ -137,7 +156,7 @@ def _build(loader: DataLoader[Any], original: Any, observers: list[Observer]) ->
         swaps["worker_init_fn"] = init
         if _owner(type(loader)) is DataLoader:  # others may look into their sampler while building
             name = "batch_sampler" if loader._auto_collation else "sampler"
-            swaps[name] = sampler = StampedSampler(getattr(loader, name))
+            swaps[name] = sampler = StampedSampler(getattr(loader, name), loader._auto_collation)
     with _swapped(loader, swaps):
         iterator = original(loader)
     if sampler is not None and iterator._index_sampler is sampler:

@@ -1,4 +1,4 @@
-"""One shared page that ends a recording in every process at once."""
+"""One shared page that tells every process of a recording how it stands."""
 
 from __future__ import annotations
 
@@ -6,39 +6,45 @@ import mmap
 from pathlib import Path
 
 _NAME = "control"
+STOPPED, FULL = 0, 1  # bytes of the page
+PROBLEM = slice(64, 512)  # text
 
 
 class Control:
-    """Flags in a shared map of the recording's folder: workers look at it before each task."""
+    """Flags in a shared map of the recording's folder: looked at before each task."""
 
-    def __init__(self, page: mmap.mmap) -> None:
-        self._page = page
+    def __init__(self, path: Path) -> None:
+        with path.open("r+b") as file:
+            self.page = mmap.mmap(file.fileno(), mmap.PAGESIZE)
 
     @classmethod
     def create(cls, folder: Path) -> Control:
         path = folder / _NAME
         path.write_bytes(bytes(mmap.PAGESIZE))
-        return cls._open(path)
+        return cls(path)
 
     @classmethod
     def attach(cls, folder: Path) -> Control:
         """Raises FileNotFoundError where the recording has ended and its folder is gone."""
-        return cls._open(folder / _NAME)
-
-    @classmethod
-    def _open(cls, path: Path) -> Control:
-        with path.open("r+b") as file:
-            return cls(mmap.mmap(file.fileno(), mmap.PAGESIZE))
+        return cls(folder / _NAME)
 
     def stop(self) -> None:
-        self._page[0] = 1
+        self.page[STOPPED] = 1
 
     def stopped(self) -> bool:
-        return self._page[0] != 0
+        return self.page[STOPPED] != 0
 
-    def note_failure(self) -> None:
-        """A worker could not make its file."""
-        self._page[1] = 1
+    def fill(self) -> None:
+        """From now on no process writes down samples."""
+        self.page[FULL] = 1
 
-    def has_failure(self) -> bool:
-        return self._page[1] != 0
+    def is_full(self) -> bool:
+        return self.page[FULL] != 0
+
+    def note_problem(self, problem: str) -> None:
+        """Why a worker sees nothing that it could write to a file of its own."""
+        text = problem.encode("utf-8", "replace")[: PROBLEM.stop - PROBLEM.start]
+        self.page[PROBLEM] = text.ljust(PROBLEM.stop - PROBLEM.start, b"\0")
+
+    def problem(self) -> str:
+        return self.page[PROBLEM].rstrip(b"\0").decode("utf-8", "replace")

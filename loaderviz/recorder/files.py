@@ -7,38 +7,18 @@ warning; never what is recorded.
 from __future__ import annotations
 
 import json
-import tempfile
+import sys
 import threading
 import warnings
 from pathlib import Path
 from typing import Any
 
-from loaderviz.errors import LoaderVizError
 from loaderviz.recorder.control import Control
-from loaderviz.records import Tag
-from loaderviz.spool import FAILED, Spool
+from loaderviz.records import MAIN_PROCESS, Tag
+from loaderviz.spool import RollingSpool, Spool
 from loaderviz.trace import META_NAME
 
-MAIN_PROCESS = -1  # in place of a worker's number
-
-
-def make_folder(path: Path | None) -> Path:
-    """The folder of a recording, a temporary one where none is asked for.
-
-    Raises:
-        LoaderVizError: where ``path`` holds something already, or cannot be made.
-    """
-    if path is None:
-        return Path(tempfile.mkdtemp(prefix="loaderviz-"))
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise LoaderVizError(
-            f"path={str(path)!r} is taken: a recording needs a new or empty folder"
-        )
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise LoaderVizError(f"cannot make the recording folder {path}: {error}") from error
-    return path.absolute()
+Place = tuple["memoryview[int]", int]  # of a record: its block, and where in it it begins
 
 
 class Files:
@@ -48,18 +28,21 @@ class Files:
         self.folder = folder
         self.lock = threading.RLock()
         self._meta = meta
+        self._max_spans = meta["max_spans"]
+        self._n_spans = 0  # of samples, as dispatched, and of the user's
+        self._left_out: Place | None = None
         self._told = False
-        self._here: list[Spool] = []  # of the fetches in this process
-        self._free: list[Spool] = []
+        self._here: list[RollingSpool] = []  # of the fetches in this process
+        self._free: list[RollingSpool] = []
         self._save_meta()
-        self._control = Control.create(folder)
+        self.control = Control.create(folder)
         self._main: Spool | None = Spool(folder / "main.spool", {})
         self._open = True
 
     def stopped(self) -> bool:
         return not self._open
 
-    def write(self, tag: Tag, *fields: int) -> tuple[memoryview[int], int] | None:
+    def write(self, tag: int, *fields: int) -> Place | None:
         """Write down one event of the main process; returns where, None where it could not."""
         with self.lock:
             if self._main is None:
@@ -70,11 +53,30 @@ class Files:
                 self.fail(error)
                 return None
 
+    def count_spans(self, n: int) -> None:
+        """Of ``n`` samples that have been dispatched: past the limit no more are written down."""
+        self._n_spans += n
+        if self._n_spans > self._max_spans:
+            self.control.fill()
+
+    def write_span(self, *fields: int) -> Place | None:
+        """Write down a span of the user's, or count it among those left out."""
+        with self.lock:
+            self.count_spans(1)
+            if not self.control.is_full():
+                return self.write(Tag.SPAN, *fields)
+            if self._left_out is None:
+                self._left_out = self.write(Tag.LEFT_OUT, 0)
+            if self._left_out is not None:
+                block, at = self._left_out
+                block[at + 2] += 1
+            return None
+
     def add_loader(self, description: dict[str, Any]) -> None:
         self._meta["loaders"].append(description)
         self._save_meta()
 
-    def borrow(self, iterator: int) -> Spool | None:
+    def borrow(self, iterator: int) -> RollingSpool | None:
         """A spool for an iterator that loads in this process; None where there can be none.
 
         Each has one to itself while it lives, since several may run in turns or in threads.
@@ -82,31 +84,36 @@ class Files:
         if self._free:
             return self._free.pop()
         try:
-            spool = Spool(self.folder / f"here-{iterator}.spool", {"worker": MAIN_PROCESS})
+            spool = RollingSpool(self.folder / f"here-{iterator}.spool", {"worker": MAIN_PROCESS})
         except OSError as error:
             self.fail(error)
             return None
         self._here.append(spool)
         return spool
 
-    def give_back(self, spool: Spool) -> None:
+    def give_back(self, spool: RollingSpool) -> None:
         self._free.append(spool)
 
     def fail(self, error: Exception) -> None:
         """A recorder that cannot write stops recording; the training goes on."""
         if self._main is not None:
-            self._main.header[FAILED] = 1
+            self._main.note_problem(f"{type(error).__name__}: {error}")
             self._main.close()
             self._main = None
         self._open = False
-        self._control.stop()
+        self.control.stop()
         self.tell(error)
 
     def tell(self, what: object) -> None:
         """Warn that something is missing, once."""
-        if not self._told:
-            self._told = True
-            warnings.warn(f"loaderviz could not record everything: {what}", stacklevel=3)
+        if self._told:
+            return
+        self._told = True
+        text = f"loaderviz could not record everything: {what}"
+        try:
+            warnings.warn(text, stacklevel=3)
+        except Warning:  # made an error by a filter: not in the middle of a training
+            print(text, file=sys.stderr)
 
     def finish(self, at: int) -> None:
         """Write that the recording has ended, here and for all workers."""
@@ -114,8 +121,9 @@ class Files:
             self.write(Tag.FINISH, at)
             self._open = False
             if self._main is not None:
-                self._control.stop()
-                self._main.header[FAILED] |= self._control.has_failure()
+                self.control.stop()
+                if self.control.problem():
+                    self._main.note_problem(self.control.problem())
                 self._main.close()
             for spool in self._here:
                 spool.close()
@@ -125,6 +133,7 @@ class Files:
         self.lock = threading.RLock()  # another thread may have held it, and is not here
         self._open = False
         self._main = None
+        self._left_out = None
         self._free.clear()
 
     def _save_meta(self) -> None:

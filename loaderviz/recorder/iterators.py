@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from loaderviz.clock import now
-from loaderviz.recorder.files import MAIN_PROCESS
-from loaderviz.records import Batch, Tag
+from loaderviz.recorder.device import Device
+from loaderviz.recorder.files import Files, Place
+from loaderviz.recorder.unseen import is_ours, unseen
+from loaderviz.records import MAIN_PROCESS, Batch, Tag
 
 _LOGS = "_loaderviz_logs"
-LATER = (0, 0, 0)  # requested, delivered, released
-
-Place = tuple["memoryview[int]", int]  # of a record: its block, and where in it it begins
-Write = Callable[..., Place | None]
+_DRAWN = "_loaderviz_drawn"  # when the index list of the next task was drawn, and of how many
+LATER = (0,) * (Batch.N_WORDS - Batch.PINNED)
 
 
 class IteratorLog:
@@ -30,14 +30,25 @@ class IteratorLog:
     tasks: tasks need no mark of their own on the way.
     """
 
-    def __init__(self, write: Write, next_epoch: Callable[[], int], iterator: int) -> None:
-        self._write = write
+    def __init__(
+        self,
+        files: Files,
+        next_epoch: Callable[[], int],
+        iterator: int,
+        device: Device | None = None,
+        *,
+        pins: bool = False,
+    ) -> None:
+        self._files = files
         self._next_epoch = next_epoch
         self._iterator = iterator
+        self._device = device
         self._round = -1
+        self._n_here = 0
         self._held: Place | None = None
         self._requested = 0
         self._pending: defaultdict[int, deque[Place | None]] = defaultdict(deque)
+        self._unpinned: dict[int, Place] | None = {} if pins else None  # by task
         self._under_way: list[tuple[int, int]] = []
 
     def adopt(self, tasks: list[tuple[int, int]]) -> None:
@@ -51,29 +62,52 @@ class IteratorLog:
         self.release(now())
         self._round += 1
         self._pending.clear()
-        self._write(Tag.EPOCH, self._iterator, self._round, self._next_epoch(), now())
+        if self._unpinned is not None:
+            self._unpinned.clear()
+        self._files.write(Tag.EPOCH, self._iterator, self._round, self._next_epoch(), now())
 
-    def dispatch(self, task: int, worker: int, at: int) -> None:
-        place = self._write(Tag.BATCH, self._iterator, self._round, task, worker, at, *LATER)
+    def dispatch(self, task: int, worker: int, at: int, n_samples: int) -> None:
+        self._files.count_spans(n_samples)
+        place = self._files.write(Tag.BATCH, self._iterator, self._round, task, worker, at, *LATER)
         self._pending[worker].append(place)
+        if place is not None and self._unpinned is not None:
+            self._unpinned[task] = place
+
+    def begin_here(self, at: int, n_samples: int) -> None:
+        """num_workers=0: a task is dispatched, fetched and delivered in one call."""
+        self._files.count_spans(n_samples)
+        task, self._n_here = self._n_here, self._n_here + 1
+        self._held = self._files.write(
+            Tag.BATCH, self._iterator, self._round, task, MAIN_PROCESS, at, *LATER
+        )
 
     def request(self, at: int) -> None:
         self.release(at)
         if self._round < 0:
             self.begin_round()
             for task, worker in self._under_way:
-                self.dispatch(task, worker, 0)  # when, nobody has seen
+                self.dispatch(task, worker, 0, 0)  # when, nobody has seen
         self._requested = at
+
+    def pin(self, task: int, at: int) -> None:
+        """The batch has come out of the pin thread, which calls this."""
+        place = self._unpinned.pop(task, None) if self._unpinned is not None else None
+        if place is not None:
+            block, start = place
+            block[start + Batch.PINNED] = at
 
     def take_from(self, worker: int) -> None:
         """The batch now being handed over, or its exception, is this worker's."""
-        self._held = self._pending[worker].popleft() if self._pending[worker] else None
+        pending = self._pending[worker]
+        self._held = pending.popleft() if pending else None
 
     def deliver(self, at: int) -> None:
         if self._held is not None:
             block, start = self._held
             block[start + Batch.REQUESTED] = self._requested
             block[start + Batch.DELIVERED] = at
+            if self._device is not None:
+                self._device.mark(block, start + Batch.DEVICE_START)
 
     def lose(self) -> None:
         """What was handed over was an exception: the batch is not delivered."""
@@ -82,12 +116,19 @@ class IteratorLog:
     def release(self, at: int) -> None:
         if self._held is not None:
             block, start = self._held
-            block[start + Batch.RELEASED] = at
             self._held = None
+            block[start + Batch.RELEASED] = at
+            if self._device is not None:
+                self._device.mark(block, start + Batch.DEVICE_END)
+
+    def fail(self, error: Exception) -> None:
+        self._held = None
+        self._files.fail(error)
 
     def forget(self) -> None:
         """In a forked process: the records are another's."""
         self._held = None
+        self._device = self._unpinned = None
         self._pending.clear()
 
 
@@ -97,56 +138,60 @@ class _Recorded:
     def _next_data(self) -> Any:
         logs = _logs(self)
         requested = now()
-        for log in logs:
-            log.request(requested)
+        try:
+            for log in logs:
+                log.request(requested)
+        except Exception as error:
+            _fail(logs, error)
         try:
             data = super()._next_data()  # type: ignore[misc]
-        except BaseException:
+        except BaseException as error:
             for log in logs:
                 log.lose()
+            unseen(error)
             raise
         delivered = now()
-        for log in logs:
-            log.deliver(delivered)
+        try:
+            for log in logs:
+                log.deliver(delivered)
+        except Exception as error:
+            _fail(logs, error)
         return data
-
-    def _next_index(self) -> Any:
-        index = super()._next_index()  # type: ignore[misc]
-        self.__dict__["_loaderviz_drawn"] = now()
-        return index
 
     def __del__(self) -> None:
         at = now()
-        for log in _logs(self):
-            log.release(at)
+        logs = _logs(self)
+        try:
+            for log in logs:
+                log.release(at)
+        except Exception as error:
+            _fail(logs, error)
         end = getattr(super(), "__del__", None)
         if end is not None:
             end()
 
 
-class _RecordedSingle(_Recorded):
-    """num_workers=0: a task is dispatched, fetched and delivered in one call."""
-
-    def _next_index(self) -> Any:
-        index = super()._next_index()
-        task = self.__dict__["_loaderviz_tasks"] = self.__dict__.get("_loaderviz_tasks", -1) + 1
-        for log in _logs(self):
-            log.dispatch(task, MAIN_PROCESS, self.__dict__["_loaderviz_drawn"])
-            log.take_from(MAIN_PROCESS)
-        return index
-
-
 class _RecordedMulti(_Recorded):
+    _auto_collation: bool
     _send_idx: int
     _task_info: dict[int, tuple[Any, ...]]
+
+    def _next_index(self) -> Any:
+        index = super()._next_index()  # type: ignore[misc]
+        self.__dict__[_DRAWN] = now(), count(index) if self._auto_collation else 1
+        return index
 
     def _try_put_index(self) -> None:
         task = self._send_idx
         super()._try_put_index()  # type: ignore[misc]
         if self._send_idx > task:
             worker = self._task_info[task][0]
-            for log in _logs(self):
-                log.dispatch(task, worker, self.__dict__["_loaderviz_drawn"])
+            logs = _logs(self)
+            try:
+                for log in logs:
+                    log.dispatch(task, worker, *self.__dict__[_DRAWN])
+            except Exception as error:
+                _fail(logs, error)
 
     def _process_data(self, data: Any, worker: int, *rest: Any) -> Any:
         for log in _logs(self):
@@ -154,9 +199,28 @@ class _RecordedMulti(_Recorded):
         return super()._process_data(data, worker, *rest)  # type: ignore[misc]
 
     def _reset(self, loader: Any, *args: Any, **kwargs: Any) -> None:
-        for log in _logs(self):
-            log.begin_round()
+        logs = _logs(self)
+        try:
+            for log in logs:
+                log.begin_round()
+        except Exception as error:
+            _fail(logs, error)
         super()._reset(loader, *args, **kwargs)  # type: ignore[misc]
+
+
+def count(index: Any) -> int:
+    """How many samples an index list asks for; 1 where it does not say."""
+    try:
+        return len(index)
+    except Exception:
+        return 1
+
+
+def _fail(logs: list[IteratorLog], error: Exception) -> None:
+    if not is_ours(error):
+        raise error
+    for log in logs:
+        log.fail(error)
 
 
 def _logs(iterator: Any) -> list[IteratorLog]:
@@ -166,7 +230,7 @@ def _logs(iterator: Any) -> list[IteratorLog]:
 
 @functools.cache
 def _recorded_class(plain: type) -> type:
-    mixin = _RecordedMulti if hasattr(plain, "_try_put_index") else _RecordedSingle
+    mixin = _RecordedMulti if hasattr(plain, "_try_put_index") else _Recorded
     names = {"__module__": plain.__module__, "__qualname__": plain.__qualname__}
     return type(plain.__name__, (mixin, plain), names)
 
@@ -178,6 +242,8 @@ def watch(iterator: Any, log: IteratorLog) -> None:
         plain: Any = type(iterator)
         iterator.__class__ = _recorded_class(plain)
     logs.append(log)
+    if pins(iterator) and "put" not in vars(iterator._data_queue):
+        iterator._data_queue.put = _timed_put(iterator._data_queue.put, logs)
 
 
 def unwatch(iterator: Any, log: IteratorLog) -> None:
@@ -185,18 +251,41 @@ def unwatch(iterator: Any, log: IteratorLog) -> None:
     logs = _logs(iterator)
     if log in logs:
         logs.remove(log)
-    if not logs and isinstance(iterator, _Recorded):
+    if not logs and issubclass(type(iterator), _Recorded):
         iterator.__class__ = type(iterator).__bases__[1]  # see _recorded_class
-        for name in (_LOGS, "_loaderviz_drawn", "_loaderviz_tasks"):
+        for name in (_LOGS, _DRAWN):
             iterator.__dict__.pop(name, None)
+        if pins(iterator):
+            iterator._data_queue.__dict__.pop("put", None)
+
+
+def pins(iterator: Any) -> bool:
+    """Whether a thread of this iterator pins batches."""
+    return hasattr(iterator, "_pin_memory_thread")
+
+
+def _timed_put(put: Callable[..., None], logs: list[IteratorLog]) -> Callable[..., None]:
+    """Into the queue that the pin thread fills (torch/utils/data/_utils/pin_memory.py)."""
+
+    def timed_put(item: Any, *args: Any, **kwargs: Any) -> None:
+        at = now()
+        try:
+            for log in list(logs):
+                log.pin(item[0], at)
+        except Exception as error:
+            _fail(logs, error)
+        put(item, *args, **kwargs)
+
+    return timed_put
 
 
 class StampedSampler:
     """Stands in for the index sampler while an iterator is built and dispatches its first tasks."""
 
-    def __init__(self, sampler: Any) -> None:
+    def __init__(self, sampler: Any, batches: bool) -> None:
         self.sampler = sampler
-        self.drawn: list[int] = []
+        self._batches = batches
+        self.drawn: list[tuple[int, int]] = []  # when, and of how many samples
         self.plain: Iterator[Any] | None = None
 
     def __iter__(self) -> Iterator[Any]:
@@ -206,7 +295,7 @@ class StampedSampler:
     def __next__(self) -> Any:
         assert self.plain is not None
         index = next(self.plain)
-        self.drawn.append(now())
+        self.drawn.append((now(), count(index) if self._batches else 1))
         return index
 
     def __len__(self) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import shutil
 import warnings
 import weakref
 from collections import defaultdict
@@ -16,14 +15,17 @@ from torch.utils.data import DataLoader
 from loaderviz import clock, machine
 from loaderviz.clock import now
 from loaderviz.errors import LoaderVizError
-from loaderviz.recorder import attach
+from loaderviz.recorder import attach, folders
+from loaderviz.recorder.device import Device
 from loaderviz.recorder.fetch import TimedFetch
-from loaderviz.recorder.files import Files, make_folder
-from loaderviz.recorder.iterators import IteratorLog, unwatch, watch
+from loaderviz.recorder.files import Files, Place
+from loaderviz.recorder.iterators import IteratorLog, pins, unwatch, watch
 from loaderviz.recorder.loaders import behind, describe
 from loaderviz.recorder.worker import WorkerHook
-from loaderviz.records import Tag, pack_text
+from loaderviz.records import Span, Tag, pack_text
 from loaderviz.trace import Trace, read_folder
+
+MAX_SPANS = 10_000_000
 
 
 def record(
@@ -31,6 +33,7 @@ def record(
     *more: DataLoader[Any],
     path: str | Path | None = None,
     label: str | None = None,
+    max_spans: int = MAX_SPANS,
 ) -> Recording:
     """Record what a ``DataLoader`` does while a block of code iterates it.
 
@@ -48,13 +51,16 @@ def record(
         path: a folder to keep the recording in; ``loaderviz.load`` opens it, also while it is
             written and after a crash. Without one it lives in the trace alone.
         label: a name for the recording, shown where several are compared.
+        max_spans: how many samples and named spans are written down at most. Past it batches are
+            recorded as before, and ``trace.meta["left_out"]`` counts what is not.
 
     Raises:
         LoaderVizError: for what is no ``DataLoader``, a ``path`` that is none or holds something
-            already, or a release of torch whose private parts have moved. Nothing was changed then.
+            already, a negative ``max_spans``, or a release of torch whose private parts have moved.
+            Nothing was changed then.
     """
     loaders = tuple(behind(given) for given in (loader, *more))
-    return Recording(loaders, path=path, label=label)
+    return Recording(loaders, path=path, label=label, max_spans=max_spans)
 
 
 class Recording:
@@ -66,8 +72,11 @@ class Recording:
         *,
         path: str | Path | None = None,
         label: str | None = None,
+        max_spans: int = MAX_SPANS,
     ) -> None:
         attach.check_torch()
+        if not isinstance(max_spans, int) or max_spans < 0:
+            raise LoaderVizError(f"max_spans={max_spans!r}: give 0 or more")
         self._loaders = list({id(loader): loader for loader in loaders}.values())
         self._every = not loaders  # whatever DataLoader is iterated meanwhile
         self._classes: set[type] = {type(loader) for loader in loaders} or {DataLoader}
@@ -76,10 +85,12 @@ class Recording:
         except TypeError as error:
             raise LoaderVizError(f"path={path!r}: give the path of a folder") from error
         self._label = label
+        self._max_spans = max_spans
+        self._device = Device.find()
         self._folder: Path | None = None
         self._files: Files | None = None  # while the block runs
         self._forgotten = False
-        self._lost: LoaderVizError | None = None
+        self._lost: Exception | None = None
         self._trace: Trace | None = None
         self._iterator_numbers = itertools.count()
         self._epochs: defaultdict[int, itertools.count[int]] = defaultdict(itertools.count)
@@ -119,7 +130,7 @@ class Recording:
     def __enter__(self) -> Self:
         if self._folder is not None:
             raise LoaderVizError("a recording runs once; call record(loader) again for another")
-        self._folder = make_folder(self._path)
+        self._folder = folders.make(self._path)
         try:
             self._files = Files(self._folder, self._describe())
             attach.attach(self, self._classes)
@@ -127,7 +138,7 @@ class Recording:
                 self._adopt_running(self._files, loader)
         except BaseException as error:
             self._stop(now())
-            shutil.rmtree(self._folder, ignore_errors=True)
+            folders.remove(self._folder)
             if isinstance(error, OSError):
                 raise LoaderVizError(f"cannot record into {self._folder}: {error}") from error
             raise
@@ -147,18 +158,19 @@ class Recording:
             return
         try:
             self._trace = read_folder(folder)
-        except LoaderVizError as lost:  # never in place of what the user's block raised
+        except (LoaderVizError, MemoryError) as lost:  # never over what the user's block raised
             self._lost = lost
             files.tell(lost)
         else:
-            if not self._trace.meta["complete"]:
-                files.tell("a process could not write its part")
+            for problem in self._trace.meta["problems"]:
+                files.tell(problem)
         if self._path is None:
-            shutil.rmtree(folder, ignore_errors=True)
+            folders.remove(folder)
 
     def _describe(self) -> dict[str, Any]:
         return {
             "label": self._label,
+            "max_spans": self._max_spans,
             "rank": machine.rank(),
             "started": clock.pair(),
             "loaders": [describe(loader) for loader in self._loaders],
@@ -181,9 +193,17 @@ class Recording:
                 if timed is not None:
                     timed.detach()
             self._watched.clear()
+            self._note_device_times(files)
             self._note_exits(files)
             self._processes.clear()
             files.finish(at)
+
+    def _note_device_times(self, files: Files) -> None:
+        try:
+            if self._device is not None:
+                self._device.finish()
+        except RuntimeError as error:  # of CUDA, which will tell the training itself
+            files.tell(error)
 
     def _note_exits(self, files: Files) -> None:
         """Write down how workers ended, and keep no more of them: each holds open files."""
@@ -208,7 +228,11 @@ class Recording:
         return WorkerHook(user_init, self._folder, next(self._iterator_numbers))
 
     def iterator_built(
-        self, loader: DataLoader[Any], iterator: Any, hook: WorkerHook | None, drawn: list[int]
+        self,
+        loader: DataLoader[Any],
+        iterator: Any,
+        hook: WorkerHook | None,
+        drawn: list[tuple[int, int]],
     ) -> None:
         files = self._files
         if files is None:
@@ -217,17 +241,33 @@ class Recording:
             if files.stopped():  # it ended while this iterator was built, in another thread
                 return
             number = next(self._iterator_numbers) if hook is None else hook.iterator
-            timed = _time_here(files, iterator, number) if hook is None else None
-            log = self._watch(files, loader, iterator, number, timed)
+            log = self._watch(files, loader, iterator, number)
             log.begin_round()
             # An iterator with workers has dispatched its first tasks while it was built; where its
             # class is another library's, nobody has seen when.
             for task, info in list(getattr(iterator, "_task_info", {}).items()):
-                log.dispatch(task, info[0], drawn[task] if task < len(drawn) else 0)
+                at, n_samples = drawn[task] if task < len(drawn) else (0, loader.batch_size or 1)
+                log.dispatch(task, info[0], at, n_samples)
 
-    def note_span(self, name: str, start: int, end: int) -> None:
-        if self._files is not None:
-            self._files.write(Tag.SPAN, start, end, *pack_text(name))
+    def begin_span(self, name: str, at: int) -> Place | None:
+        if self._files is None:
+            return None
+        place = self._files.write_span(at, 0, 0, 0, *pack_text(name))
+        self._mark(place, Span.DEVICE_START)
+        return place
+
+    def end_span(self, begun: Place | None, at: int) -> None:
+        if begun is not None and self._files is not None:
+            block, start = begun
+            block[start + Span.END] = at
+            self._mark(begun, Span.DEVICE_END)
+
+    def _mark(self, place: Place | None, word: int) -> None:
+        if place is not None and self._device is not None:
+            try:
+                self._device.mark(place[0], place[1] + word)
+            except Exception as error:
+                self.fail(error)
 
     def fail(self, error: Exception) -> None:
         if self._files is not None:
@@ -235,8 +275,10 @@ class Recording:
 
     def forget(self) -> None:
         self._forgotten = True
-        for _, log, _ in self._watched:
+        for _, log, timed in self._watched:
             log.forget()
+            if timed is not None:
+                timed.forget()
         if self._files is not None:
             self._files.forget()
 
@@ -246,10 +288,11 @@ class Recording:
         loader: DataLoader[Any],
         iterator: Any,
         number: int,
-        timed: TimedFetch | None,
     ) -> IteratorLog:
         which = self._number_of(files, loader)
-        log = IteratorLog(files.write, lambda: next(self._epochs[which]), number)
+        log = IteratorLog(
+            files, lambda: next(self._epochs[which]), number, self._device, pins=pins(iterator)
+        )
         workers = getattr(iterator, "_workers", ())
         if workers:  # starting them has looked at all others too (multiprocessing/process.py)
             self._note_exits(files)
@@ -258,6 +301,7 @@ class Recording:
             files.write(Tag.WORKER, number, worker, process.pid)
             self._processes.append((number, worker, process))
         watch(iterator, log)
+        timed = None if loader.num_workers else _time_here(files, iterator, number, log)
         self._watched.append((weakref.ref(iterator), log, timed))
         return log
 
@@ -271,7 +315,7 @@ class Recording:
             "recording: their samples are not seen. Begin the recording before the first epoch.",
             stacklevel=3,
         )
-        log = self._watch(files, loader, iterator, next(self._iterator_numbers), None)
+        log = self._watch(files, loader, iterator, next(self._iterator_numbers))
         log.adopt(
             [
                 (task, info[0])
@@ -289,10 +333,10 @@ class Recording:
         return len(self._loaders) - 1
 
 
-def _time_here(files: Files, iterator: Any, number: int) -> TimedFetch | None:
+def _time_here(files: Files, iterator: Any, number: int, log: IteratorLog) -> TimedFetch | None:
     """Time the fetches of an iterator that loads in this process."""
     spool = files.borrow(number)
     if spool is None:
         return None
     weakref.finalize(iterator, files.give_back, spool).atexit = False
-    return TimedFetch(iterator._dataset_fetcher, spool, number, 0, files.stopped)
+    return TimedFetch(iterator._dataset_fetcher, spool, number, 0, files.control, log.begin_here)

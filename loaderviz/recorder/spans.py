@@ -19,16 +19,18 @@ def span(name: str) -> Iterator[None]:
     ...     with loaderviz.span("backward"):
     ...         loss.backward()
 
-    The span is a row of ``trace.spans`` (wall-clock time of this process, in seconds) and a bar
-    under the consumer's lane. Without a recording it does nothing.
+    The span is a row of ``trace.spans`` and a bar under the consumer's lane: ``start_s`` and
+    ``end_s`` are this process's, in seconds of the recording. Where CUDA is in use, ``device_s`` is
+    how long the device's current stream took over what was queued in between. Without a recording
+    it does nothing.
 
     Raises:
         Exception: what the block raises, unchanged; the span ends there.
     """
-    start = now()
+    begun = [(observer, observer.begin_span(str(name), now())) for observer in attach.running()]
     try:
         yield
     finally:
         end = now()
-        for observer in attach.running():
-            observer.note_span(str(name), start, end)
+        for observer, span in begun:
+            observer.end_span(span, end)

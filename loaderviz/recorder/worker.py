@@ -12,9 +12,11 @@ from typing import Any
 from torch.utils.data import _DatasetKind, get_worker_info
 
 from loaderviz.clock import now
+from loaderviz.machine import rss_peak_bytes
 from loaderviz.recorder.control import Control
 from loaderviz.recorder.fetch import TimedFetch
-from loaderviz.spool import ENDED, Spool
+from loaderviz.recorder.unseen import unseen
+from loaderviz.spool import ENDED, RSS_PEAK, RollingSpool, Spool
 
 _forked_ns = 0
 
@@ -46,7 +48,11 @@ class WorkerHook:
 
     def __call__(self, worker_id: int) -> None:
         if self._user_init is not None:
-            self._user_init(worker_id)
+            try:
+                self._user_init(worker_id)
+            except BaseException as error:
+                unseen(error)
+                raise
         try:
             control = Control.attach(self._folder)
             if control.stopped():
@@ -56,11 +62,10 @@ class WorkerHook:
         try:
             self._record(worker_id, control)
         except Exception as error:  # the recording lacks this worker; the training does not
-            control.note_failure()
-            util.debug(f"loaderviz does not see into worker {worker_id}: {error!r}")
+            control.note_problem(f"worker {worker_id}: {type(error).__name__}: {error}")
 
     def _record(self, worker_id: int, control: Control) -> None:
-        spool = Spool(
+        spool = RollingSpool(
             self._folder / f"worker-{self.iterator}-{worker_id}-{os.getpid()}.spool",
             {
                 "iterator": self.iterator,
@@ -78,7 +83,7 @@ class WorkerHook:
             info = get_worker_info()
             # A dataset may itself use a DataLoader, whose fetchers are none of ours.
             if info is not None and dataset is info.dataset:
-                TimedFetch(fetcher, spool, self.iterator, next(rounds), control.stopped)
+                TimedFetch(fetcher, spool, self.iterator, next(rounds), control)
             return fetcher
 
         # Called here and, in persistent workers, anew for each epoch
@@ -89,5 +94,6 @@ class WorkerHook:
 
 
 def _note_end(spool: Spool) -> None:
+    spool.header[RSS_PEAK] = rss_peak_bytes()
     spool.header[ENDED] = now()
     spool.close()

@@ -3,44 +3,54 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import psutil
 
 from loaderviz.errors import LoaderVizError
-from loaderviz.records import State, Tag, Task, unpack_text
-from loaderviz.spool import SpoolFile
-from loaderviz.trace.fetched import Fetched
+from loaderviz.records import MAIN_PROCESS, Batch, Span, State, Tag, Task, unpack_text
+from loaderviz.spool import SpoolFile, Words
+from loaderviz.trace import saved
+from loaderviz.trace.tasks import Tasks, ragged, read_tasks
 from loaderviz.trace.trace import Trace
 
 META_NAME = "meta.json"
 
-# What reading damaged records can raise; see Fetched for what it checks before that.
+_STREAM = [Batch.ITERATOR, Batch.ROUND, Batch.WORKER]
+
+# What reading damaged records can raise; see tasks.py for what it checks before that.
 _DAMAGE = (IndexError, KeyError, TypeError, ValueError, OverflowError)
 
 
 def load(path: str | Path) -> Trace:
-    """Open the folder of a recording that was made with ``record(..., path=folder)``.
+    """Open a trace: a file of ``Trace.save``, or the folder of a recording.
 
-    Works while the recording runs and after its process has crashed.
+    The folder is that of ``record(..., path=folder)``. It can be opened while the recording runs
+    and after its process has crashed. A file of unknown origin is safe to open.
 
     Raises:
-        LoaderVizError: where there is no such folder, or it holds no recording.
+        LoaderVizError: where there is nothing at ``path``, what is there is no trace, or the file
+            is damaged.
     """
     try:
-        folder = Path(path)
+        place = Path(path)
     except TypeError as error:
-        raise LoaderVizError(f"load() takes the path of a folder, not {path!r}") from error
-    if not folder.is_dir():
-        what = "is a file" if folder.exists() else "does not exist"
-        raise LoaderVizError(
-            f"{str(path)!r} {what}; load() opens the folder that record(path=...) wrote"
-        )
-    return read_folder(folder)
+        raise LoaderVizError(f"load() takes the path of a trace, not {path!r}") from error
+    try:
+        if place.is_dir():
+            return read_folder(place)
+        if place.is_file():
+            return saved.read(place)
+        what = "is neither a file nor a folder" if place.exists() else "does not exist"
+    except OSError as error:
+        raise LoaderVizError(f"cannot open {str(path)!r}: {error}") from error
+    raise LoaderVizError(
+        f"{str(path)!r} {what}; load() opens the file that Trace.save(path) wrote, "
+        "or the folder that record(..., path=folder) wrote"
+    )
 
 
 def read_folder(folder: Path) -> Trace:
@@ -54,35 +64,14 @@ def read_folder(folder: Path) -> Trace:
         raise LoaderVizError(
             f"{folder} holds no recording: its {META_NAME} cannot be read ({error})"
         ) from error
-    reader = _Reader(methods)
+    reader = _Reader(rank, origin, methods)
     reader.read_main(SpoolFile(folder / "main.spool"))
     for path in sorted([*folder.glob("here-*.spool"), *folder.glob("worker-*.spool")]):
         try:
             reader.read_process(SpoolFile(path))
-        except (LoaderVizError, *_DAMAGE):  # its process was killed while it made the file, say
-            reader.failed = True
-    return Trace.from_columns(
-        batches=reader.batches(rank, origin),
-        samples=reader.samples(rank, origin),
-        workers=reader.workers(rank, origin),
-        spans=reader.spans(rank, origin),
-        meta={**meta, "complete": reader.finished and not reader.failed},
-    )
-
-
-@dataclass
-class _Batch:
-    """One task as the main process knows it; ``fetched`` is what its worker wrote about it."""
-
-    iterator: int
-    round: int
-    task: int
-    worker: int
-    dispatched: int
-    requested: int
-    delivered: int
-    released: int
-    fetched: Fetched | None = None
+        except (LoaderVizError, *_DAMAGE) as error:  # its process was killed while it made the file
+            reader.problems.append(f"{path.name}: {error}")
+    return reader.trace(meta)
 
 
 @dataclass
@@ -92,9 +81,9 @@ class _Worker:
     pid: int
     exit_code: int | None = None
     file: SpoolFile | None = None
-    last: Fetched | None = None
     begun: int = 0
     first_task: int = 0
+    reading: Any = None
 
     def exit(self) -> str:
         if self.exit_code is not None:
@@ -104,30 +93,40 @@ class _Worker:
         return "running" if 0 < self.pid < 2**31 and psutil.pid_exists(self.pid) else "killed"
 
 
-@dataclass
 class _Reader:
-    start_methods: list[str | None]  # of each loader
-    finished: bool = False
-    failed: bool = False
-    _loaders: dict[int, int] = field(default_factory=dict)  # of each iterator
-    _epochs: dict[tuple[int, int], int] = field(default_factory=dict)
-    _batches: dict[tuple[int, int, int], _Batch] = field(default_factory=dict)
-    _queues: defaultdict[tuple[int, int, int], list[_Batch]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
-    _workers: dict[tuple[int, int], _Worker] = field(default_factory=dict)
-    _spans: list[tuple[int, int, str]] = field(default_factory=list)
-    _ended: set[tuple[int, int, int]] = field(default_factory=set)
+    """Puts together what the processes of a recording wrote, each into its own file."""
+
+    def __init__(self, rank: int, origin: int, start_methods: list[str | None]) -> None:
+        self.problems: list[str] = []
+        self._rank, self._origin, self._start_methods = rank, origin, start_methods
+        self._loaders: dict[int, int] = {}  # of each iterator
+        self._epochs: dict[tuple[int, int], int] = {}  # of each iterator's rounds
+        self._workers: dict[tuple[int, int], _Worker] = {}
+        self._batches = np.zeros((0, Batch.N_WORDS), np.int64)
+        self._tasks: list[tuple[int, Tasks]] = []  # with the worker
+        self._spans: list[tuple[int, ...]] = []
+        self._names: list[str] = []
+        self._left_out = 0
 
     def read_main(self, file: SpoolFile) -> None:
-        self.failed |= file.failed
-        for tag, words in file.records():
-            try:
-                self._read_event(tag, [int(word) for word in words[2:]])
-            except _DAMAGE:
-                self.failed = True
+        words, records = file.words, file.records()
+        finished = Tag.FINISH in records
+        if file.problem:
+            self.problems.append(file.problem)
+        elif not finished:
+            self.problems.append("the recording has not ended: it runs still, or was killed")
+        places = records.pop(Tag.BATCH, np.zeros(0, np.int64))
+        places = places[words[places] >= Batch.N_WORDS]
+        self._batches = words[places[:, None] + np.arange(Batch.N_WORDS)]
+        for tag, places in records.items():
+            for place in places.tolist():
+                try:
+                    self._read_event(tag, words[place + 2 : place + words[place]])
+                except _DAMAGE as error:
+                    self.problems.append(f"a record of the main process is damaged: {error}")
 
-    def _read_event(self, tag: int, fields: list[int]) -> None:
+    def _read_event(self, tag: int, words: Words) -> None:
+        fields = words.tolist()
         if tag == Tag.ITERATOR:
             iterator, self._loaders[iterator], _begun, _n_workers = fields
         elif tag == Tag.WORKER:
@@ -135,158 +134,213 @@ class _Reader:
             self._workers[iterator, worker] = _Worker(iterator, worker, pid)
         elif tag == Tag.EPOCH:
             iterator, round_, self._epochs[iterator, round_], _begun = fields
-        elif tag == Tag.BATCH:
-            iterator, round_, task, worker, *times = fields
-            dispatched, requested, delivered, released = times
-            batch = _Batch(
-                iterator, round_, task, worker, dispatched, requested, delivered, released
-            )
-            self._batches[iterator, round_, task] = batch
-            self._queues[iterator, round_, worker].append(batch)
         elif tag == Tag.EXIT:
             iterator, worker, code = fields
             self._workers[iterator, worker].exit_code = code
-        elif tag == Tag.FINISH:
-            self.finished = True
         elif tag == Tag.SPAN:
-            start, end, *name = fields
-            self._spans.append((start, end, unpack_text(np.array(name, np.int64))))
-
-    def _read_tasks(self, file: SpoolFile) -> list[Fetched]:
-        """The fetches of one process: the k-th of an epoch is the k-th task it was sent."""
-        worker = int(file.meta["worker"])
-        sent: defaultdict[tuple[int, int], int] = defaultdict(int)
-        counts: defaultdict[tuple[int, int], int] = defaultdict(int)
-        fetches = []
-        for tag, words in file.records():
-            if tag != Tag.TASK or len(words) <= Task.STAMPS:
-                continue
-            epoch = int(words[Task.ITERATOR]), int(words[Task.ROUND])
-            fetched = Fetched(words, counts[epoch])
-            counts[epoch] += fetched.n_samples
-            fetches.append(fetched)
-            if fetched.state == State.EXHAUSTED:
-                self._ended.add((*epoch, worker))
-            queue = self._queues[(*epoch, worker)]
-            if sent[epoch] < len(queue):
-                queue[sent[epoch]].fetched = fetched
-            sent[epoch] += 1
-        return fetches
+            at = Span.NAME - 2
+            start, end, device_start, device_end = fields[:at]
+            self._spans.append((start, end, device_start, device_end))
+            self._names.append(unpack_text(words[at:]))
+        elif tag == Tag.LEFT_OUT:
+            self._left_out += max(fields[0], 0)
 
     def read_process(self, file: SpoolFile) -> None:
         """What a worker wrote, or this process about its own fetches."""
-        self.failed |= file.failed
-        worker = self._workers.get((int(file.meta.get("iterator", -1)), int(file.meta["worker"])))
-        fetches = self._read_tasks(file)
+        number = int(np.int64(file.meta["worker"]))
+        worker = self._workers.get((int(file.meta.get("iterator", -1)), number))
+        who = "the main process" if number == MAIN_PROCESS else f"worker {number}"
+        if file.problem:
+            self.problems.append(f"{who}: {file.problem}")
+        tasks = read_tasks(file)
+        if tasks.damaged:
+            self.problems.append(f"{who}: what it wrote is damaged")
+        self._tasks.append((number, tasks))
         if worker is None:
             return
         worker.file = file
         worker.begun = int(np.int64(file.meta["started_ns"]))
-        if fetches:
-            worker.first_task, worker.last = fetches[0].started, fetches[-1]
+        if len(tasks):
+            worker.first_task = int(tasks.heads[0, Task.STARTED])
+            worker.reading = tasks.reading
 
-    def _real(self) -> list[tuple[_Batch, int, int]]:
-        """Batches with their loader and epoch, without the tasks sent to ended streams in vain."""
-        rows = []
-        for batch in self._batches.values():
-            key = batch.iterator, batch.round, batch.worker
-            fetched = batch.fetched
-            empty = fetched.state == State.EXHAUSTED and not fetched.n_samples if fetched else True
-            if not (empty and key in self._ended and not batch.delivered):
-                epoch = self._epochs.get((batch.iterator, batch.round), 0)
-                rows.append((batch, self._loaders.get(batch.iterator, 0), epoch))
-        return sorted(rows, key=lambda row: (row[1], row[2], row[0].task))
+    def trace(self, meta: dict[str, Any]) -> Trace:
+        batches, samples = self._batches_and_samples()
+        return Trace.from_columns(
+            batches=batches,
+            samples=samples,
+            workers=self._worker_rows(),
+            spans=self._span_rows(),
+            meta={
+                **meta,
+                "complete": not self.problems,
+                "problems": self.problems,
+                "left_out": self._left_out,
+            },
+        )
 
-    def batches(self, rank: int, origin: int) -> dict[str, Any]:
-        rows = self._real()
-        batches = [batch for batch, _, _ in rows]
-        fetched = [batch.fetched for batch in batches]
+    def _batches_and_samples(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        made = _Made.of(self._tasks)
+        self._left_out += int(made.n_samples[made.left_out].sum())
+        sent = self._batches
+        task = _match(sent[:, _STREAM], made.streams)
+        # A stream that has ended is sent tasks in vain until the main process hears of it.
+        exhausted = made.heads[:, Task.STATE] == State.EXHAUSTED
+        ended = set(map(tuple, made.streams[exhausted].tolist()))
+        of_ended = np.array([tuple(key) in ended for key in sent[:, _STREAM].tolist()], dtype=bool)
+        empty = (task < 0) | (exhausted & (made.n_samples == 0))[task]
+        real = ~(of_ended & empty & (sent[:, Batch.DELIVERED] == 0))
+        sent, task = sent[real], task[real]
+        rounds = sent[:, [Batch.ITERATOR, Batch.ROUND]].tolist()
+        loaders = np.array([self._loaders.get(each, 0) for each, _ in rounds], np.int64)
+        epochs = np.array([self._epochs.get((each, n), 0) for each, n in rounds], np.int64)
+        order = np.lexsort([sent[:, Batch.TASK], epochs, loaders])
+        sent, task, loaders, epochs = sent[order], task[order], loaders[order], epochs[order]
+        fetched = made.heads[task]
+        ready = np.where(fetched[:, Task.STATE] == State.DONE, fetched[:, Task.READY], 0)
+        cpu_s = np.where(fetched[:, Task.READY] != 0, fetched[:, Task.CPU] / 1e9, np.nan)
+        shared = {
+            "rank": self._rank,
+            "loader": loaders,
+            "epoch": epochs,
+            "batch": sent[:, Batch.TASK],
+            "worker": sent[:, Batch.WORKER],
+        }
+        batches = {
+            **shared,
+            "n_samples": made.n_samples[task],
+            "dispatched_s": self._seconds(sent[:, Batch.DISPATCHED]),
+            "started_s": self._seconds(fetched[:, Task.STARTED]),
+            "collate_s": self._seconds(fetched[:, Task.COLLATE]),
+            "ready_s": self._seconds(ready),
+            "pinned_s": self._seconds(sent[:, Batch.PINNED]),
+            "requested_s": self._seconds(sent[:, Batch.REQUESTED]),
+            "delivered_s": self._seconds(sent[:, Batch.DELIVERED]),
+            "released_s": self._seconds(sent[:, Batch.RELEASED]),
+            "cpu_s": cpu_s,
+            "rss_bytes": fetched[:, Task.RSS],
+            "device_start_s": self._seconds(sent[:, Batch.DEVICE_START]),
+            "device_end_s": self._seconds(sent[:, Batch.DEVICE_END]),
+            "state": _states(sent, task, fetched, ready),
+        }
+        n_rows = made.n_rows[task]
+        rows = np.repeat(made.first_row[task], n_rows) + ragged(n_rows)
+        samples = {
+            "rank": self._rank,
+            **{
+                name: np.repeat(values, n_rows) for name, values in shared.items() if name != "rank"
+            },
+            "position": made.position[rows],
+            "key": made.key[rows],
+            "start_s": self._seconds(made.start[rows]),
+            "end_s": self._seconds(made.end[rows]),
+        }
+        return batches, samples
 
-        def seconds(values: list[int]) -> Any:
-            return _seconds(values, origin)
-
+    def _span_rows(self) -> dict[str, Any]:
+        order = sorted(range(len(self._spans)), key=lambda i: (self._spans[i], self._names[i]))
+        spans = np.array([self._spans[i] for i in order], np.int64).reshape(-1, 4)
+        start, end, device_start, device_end = spans.T
+        known = (device_start != 0) & (device_end != 0)
         return {
-            "rank": np.full(len(rows), rank),
-            "loader": [loader for _, loader, _ in rows],
-            "epoch": [epoch for _, _, epoch in rows],
-            "batch": [batch.task for batch in batches],
-            "worker": [batch.worker for batch in batches],
-            "n_samples": [each.n_samples if each else 0 for each in fetched],
-            "dispatched_s": seconds([batch.dispatched for batch in batches]),
-            "started_s": seconds([each.started if each else 0 for each in fetched]),
-            "collate_s": seconds([each.collate if each else 0 for each in fetched]),
-            "ready_s": seconds([each.ready if each else 0 for each in fetched]),
-            "requested_s": seconds([batch.requested for batch in batches]),
-            "delivered_s": seconds([batch.delivered for batch in batches]),
-            "released_s": seconds([batch.released for batch in batches]),
-            "state": [_state(batch) for batch in batches],
-            "cpu_s": [each.cpu / 1e9 if each and each.finished else np.nan for each in fetched],
+            "rank": self._rank,
+            "name": [self._names[i] for i in order],
+            "start_s": self._seconds(start),
+            "end_s": self._seconds(end),
+            "device_s": np.where(known, (device_end - device_start) / 1e9, np.nan),
         }
 
-    def samples(self, rank: int, origin: int) -> dict[str, Any]:
-        rows = [(row, row[0].fetched) for row in self._real() if row[0].fetched is not None]
-        sizes = [len(fetched.starts) for _, fetched in rows if fetched]
-        keys = [key for _, fetched in rows if fetched for key in fetched.keys]
-        empty = [np.zeros(0, np.int64)]
-        return {
-            "rank": np.full(len(keys), rank),
-            "loader": np.repeat([loader for (_, loader, _), _ in rows], sizes),
-            "epoch": np.repeat([epoch for (_, _, epoch), _ in rows], sizes),
-            "batch": np.repeat([batch.task for (batch, _, _), _ in rows], sizes),
-            "worker": np.repeat([batch.worker for (batch, _, _), _ in rows], sizes),
-            "position": np.concatenate([np.arange(size) for size in sizes] or empty),
-            "key": keys,
-            "start_s": _seconds(np.concatenate([f.starts for _, f in rows if f] or empty), origin),
-            "end_s": _seconds(np.concatenate([f.ends for _, f in rows if f] or empty), origin),
-        }
-
-    def spans(self, rank: int, origin: int) -> dict[str, Any]:
-        spans = sorted(self._spans)
-        return {
-            "rank": np.full(len(spans), rank),
-            "name": [name for _, _, name in spans],
-            "start_s": _seconds([start for start, _, _ in spans], origin),
-            "end_s": _seconds([end for _, end, _ in spans], origin),
-        }
-
-    def workers(self, rank: int, origin: int) -> dict[str, Any]:
+    def _worker_rows(self) -> dict[str, Any]:
         workers = sorted(self._workers.values(), key=lambda each: (each.iterator, each.worker))
         loaders = [self._loaders.get(each.iterator, 0) for each in workers]
-        methods = dict(enumerate(self.start_methods))
+        methods = dict(enumerate(self._start_methods))
         files = [each.file for each in workers]
+        exits = [each.exit() for each in workers]
         return {
-            "rank": np.full(len(workers), rank),
+            "rank": self._rank,
             "loader": loaders,
             "worker": [each.worker for each in workers],
             "pid": [each.pid for each in workers],
             "start_method": [methods.get(loader) for loader in loaders],
-            "started_s": _seconds([each.begun for each in workers], origin),
-            "first_task_s": _seconds([each.first_task for each in workers], origin),
-            "ended_s": _seconds([file.ended_ns if file else 0 for file in files], origin),
-            "exit": [each.exit() for each in workers],
-            "last_key": [_last_key(each) for each in workers],
+            "started_s": self._seconds([each.begun for each in workers]),
+            "first_task_s": self._seconds([each.first_task for each in workers]),
+            "ended_s": self._seconds([file.ended_ns if file else 0 for file in files]),
+            "exit": exits,
+            "last_key": [
+                each.reading if exit_ in ("killed", "failed") else None
+                for each, exit_ in zip(workers, exits, strict=True)
+            ],
             "rss_peak_bytes": [file.rss_peak_bytes if file else 0 for file in files],
         }
 
-
-def _state(batch: _Batch) -> str:
-    fetched = batch.fetched
-    if batch.delivered:
-        return "delivered"
-    if fetched is None:
-        return "dispatched"
-    if fetched.state == State.RAISED:
-        return "failed"
-    return "ready" if fetched.ready else "started"
+    def _seconds(self, times_ns: Any) -> Any:
+        times = np.asarray(times_ns, dtype=np.int64)
+        return np.where(times == 0, np.nan, (times - self._origin) / 1e9)
 
 
-def _last_key(worker: _Worker) -> Any:
-    last = worker.last
-    if last is None or last.reading is None or last.state != State.RUNNING:
-        return None
-    return last.keys[last.reading] if worker.exit() in ("killed", "failed") else None
+class _Made(NamedTuple):
+    """The fetches of all processes, and a blank one at the end: what index -1 finds."""
+
+    heads: Words
+    streams: Words  # iterator, round and worker of each; the blank one belongs to none
+    n_samples: Words
+    n_rows: Words
+    left_out: Any
+    first_row: Words
+    position: Words
+    start: Words
+    end: Words
+    key: Any
+
+    @classmethod
+    def of(cls, tasks: list[tuple[int, Tasks]]) -> _Made:
+        def chain(*arrays: Any) -> Any:
+            return np.concatenate(arrays) if arrays else np.zeros(0, np.int64)
+
+        all_ = [each for _, each in tasks]
+        blank = np.zeros((1, Task.STAMPS), np.int64)
+        heads = np.concatenate([*(each.heads for each in all_), blank])
+        workers = np.repeat(
+            np.array([*(worker for worker, _ in tasks), 0], np.int64), [*map(len, all_), 1]
+        )
+        streams = np.column_stack([heads[:, Task.ITERATOR], heads[:, Task.ROUND], workers])
+        streams[-1] = np.iinfo(np.int64).min
+        n_rows = chain(*(each.n_rows for each in all_), [0])
+        return cls(
+            heads=heads,
+            streams=streams,
+            n_samples=chain(*(each.n_samples for each in all_), [0]),
+            n_rows=n_rows,
+            left_out=chain(*(each.left_out for each in all_), [False]).astype(bool),
+            first_row=np.cumsum(n_rows) - n_rows,
+            position=chain(*(each.position for each in all_)),
+            start=chain(*(each.start for each in all_)),
+            end=chain(*(each.end for each in all_)),
+            key=chain(*(each.key for each in all_)),
+        )
 
 
-def _seconds(times_ns: Any, origin: int) -> Any:
-    times = np.asarray(times_ns, dtype=np.int64)
-    return np.where(times == 0, np.nan, (times - origin) / 1e9)
+def _match(sent: Words, made: Words) -> Words:
+    """For each task sent, which fetch it became: the k-th of a stream is its k-th; -1 for none."""
+    import pandas as pd
+
+    stream = ["iterator", "round", "worker"]
+    sent_rows, made_rows = (pd.DataFrame(each, columns=stream) for each in (sent, made))
+    for rows in (sent_rows, made_rows):
+        rows["nth"] = rows.groupby(stream, sort=False).cumcount()
+    made_rows["fetch"] = np.arange(len(made_rows))
+    found = sent_rows.merge(made_rows, how="left", on=[*stream, "nth"])["fetch"]
+    return np.asarray(found.fillna(-1), np.int64)
+
+
+def _states(sent: Words, task: Words, fetched: Words, ready: Words) -> Any:
+    return np.select(
+        [
+            sent[:, Batch.DELIVERED] != 0,
+            task < 0,
+            fetched[:, Task.STATE] == State.RAISED,
+            ready != 0,
+        ],
+        ["delivered", "dispatched", "failed", "ready"],
+        "started",
+    ).astype(object)

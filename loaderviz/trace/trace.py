@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -66,6 +67,27 @@ class Trace:
         """What limits this run, in numbers and in words."""
         return summarize(self)
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the trace to one file; ``loaderviz.load(path)`` opens it again.
+
+        The file is Parquet (``loaderviz.trace.saved`` says what is where): pandas, pyarrow, DuckDB
+        and the like read it too. A file that is there already is replaced, at once and only when
+        all is written. Times are kept to the nanosecond: those of a recording come back as they
+        are, those of a simulation rounded. Rows come back numbered from 0, tuples in ``meta`` as
+        lists.
+
+        Args:
+            path: where to; by custom it ends in ``.parquet``.
+
+        Raises:
+            LoaderVizError: where the file cannot be written, where ``meta`` holds what JSON
+                cannot, or where a column holds what ``loaderviz.schema`` does not have there (a
+                key is text, a number, None, or a tuple or list of such).
+        """
+        from loaderviz.trace import saved
+
+        saved.save(self, path)
+
     def __repr__(self) -> str:
         return str(self.summary())
 
@@ -99,8 +121,8 @@ def _table(name: str, columns: schema.Columns, given: Mapping[str, Any]) -> pd.D
     for column, kind in columns.items():
         values: Any = given.get(column, blank[kind])
         if not _is_column(values):
-            values = [values] * n
-        if column == "key" and all(_is_int64(key) for key in values):
+            values = np.full(n, values) if isinstance(values, int | float) else [values] * n
+        if column == "key" and _are_int64(values):
             kind = "int64"
         data[column] = pd.Series(values, dtype=kind)
     return pd.DataFrame(data)
@@ -115,5 +137,7 @@ def _is_column(values: Any) -> bool:
     return hasattr(values, "__len__") and not isinstance(values, str)
 
 
-def _is_int64(key: Any) -> bool:
-    return isinstance(key, int | np.integer) and -(2**63) <= int(key) < 2**63
+def _are_int64(keys: Any) -> bool:
+    if isinstance(keys, np.ndarray) and np.can_cast(keys.dtype, np.int64):
+        return True
+    return all(isinstance(key, int | np.integer) and -(2**63) <= int(key) < 2**63 for key in keys)

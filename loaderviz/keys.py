@@ -1,0 +1,29 @@
+"""Keys of samples as JSON values and back: text, numbers, None, and tuples and lists of such."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def to_json(key: Any) -> Any:
+    """Raises TypeError for a key that would not come back as it is."""
+    if key is None or isinstance(key, bool | int | float | str):
+        return key
+    if type(key) is list:
+        return [to_json(each) for each in key]
+    if type(key) is tuple:
+        return {"tuple": [to_json(each) for each in key]}
+    if isinstance(key, np.integer):
+        return int(key)
+    raise TypeError(f"{key!r} is no text, number, None, or tuple or list of such")
+
+
+def from_json(value: Any) -> Any:
+    """Raises ValueError for what ``to_json`` does not return."""
+    if isinstance(value, dict):
+        if list(value) != ["tuple"] or not isinstance(value["tuple"], list):
+            raise ValueError("a key that is a dict")
+        return tuple(from_json(each) for each in value["tuple"])
+    return [from_json(each) for each in value] if isinstance(value, list) else value

@@ -1,0 +1,250 @@
+"""A trace in one Parquet file, readable with and without loaderviz. Nothing in it is pickled.
+
+The rows of all four tables lie one below the other, in row groups of one table each; the column
+``table`` names it. A row has the columns of all tables, null where its own table has none.
+
+- Columns are those of ``loaderviz.schema``, but times are whole nanoseconds: ``started_s`` is
+  stored as the int64 ``started_ns``, and NaN as null.
+- ``key`` is int64 where all keys of the trace are, else text: the JSON of each key. ``last_key``
+  always is JSON. A tuple is ``{"tuple": [...]}``, and None is null.
+- Most samples end as the next one starts. There ``until_next`` is true and ``end_ns`` is null: the
+  end is ``start_ns`` of the next row. With DuckDB, from the rows with ``table = 'samples'``:
+  ``CASE WHEN until_next THEN lead(start_ns) OVER () ELSE end_ns END``.
+- The schema's metadata has ``loaderviz.format``, the version of this layout, and
+  ``loaderviz.meta``, the JSON of ``Trace.meta``.
+- A seal covers the whole file: see ``loaderviz.trace.seal``.
+
+A row group has up to ROWS_PER_GROUP rows and takes some KB to describe its columns. That bounds
+the rows that a file can claim to have by its size.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import numpy as np
+
+from loaderviz import schema
+from loaderviz.errors import LoaderVizError
+from loaderviz.trace.columns import JSON, from_arrow, next_starts, stored_name, to_arrow, whole_ns
+from loaderviz.trace.seal import check_seal, damaged, not_a_trace, seal
+from loaderviz.trace.trace import Trace
+
+FORMAT: Final = "1"
+ROWS_PER_GROUP: Final = 1 << 16
+FORMAT_KEY: Final = b"loaderviz.format"
+META_KEY: Final = b"loaderviz.meta"
+
+_TABLES: Final = {
+    "batches": schema.BATCHES,
+    "samples": schema.SAMPLES,
+    "workers": schema.WORKERS,
+    "spans": schema.SPANS,
+}
+_WORDS: Final = ("table", "state", "start_method", "exit", "name")  # few different texts
+
+# What reading a sealed file can raise that save() did not write, beside pyarrow's own errors.
+_NONSENSE = (ArithmeticError, LookupError, OSError, RecursionError, TypeError, ValueError)
+
+
+def save(trace: Trace, path: str | os.PathLike[str]) -> None:
+    """What ``Trace.save`` does."""
+    import pyarrow as pa
+
+    try:
+        target = Path(path)
+    except TypeError as error:
+        raise LoaderVizError(f"save() takes the path of a file, not {path!r}") from error
+    try:
+        target = target.resolve()  # a link stays a link
+        if target.exists() and not target.is_file():
+            raise LoaderVizError(f"{str(path)!r} is not a file; save() writes or replaces a file")
+        beside = target.with_name(f".loaderviz-{uuid.uuid4().hex}.tmp")
+        try:
+            with beside.open("x+b") as file:
+                _write(trace, file)
+                seal(file)
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(target)
+        finally:
+            beside.unlink(missing_ok=True)
+    except (MemoryError, OSError, RuntimeError, ValueError, pa.ArrowException) as error:
+        raise LoaderVizError(
+            f"cannot save a trace as {str(path)!r} ({error}); "
+            "save() takes the path of a file, in a folder that exists and has room"
+        ) from error
+
+
+def read(path: Path) -> Trace:
+    """The trace that ``save`` wrote.
+
+    Raises:
+        LoaderVizError: where the file cannot be read, is none that ``save`` wrote, or is damaged.
+    """
+    import pyarrow as pa
+
+    try:
+        with path.open("rb") as file:
+            check_seal(file, path)
+            try:
+                return _read(file, path)
+            except MemoryError as error:
+                raise LoaderVizError(f"{str(path)!r} needs more memory than there is") from error
+            except (*_NONSENSE, pa.ArrowException) as error:
+                raise damaged(path, error) from error
+    except OSError as error:
+        raise LoaderVizError(f"cannot read {str(path)!r}: {error}") from error
+
+
+def _write(trace: Trace, file: BinaryIO) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for name, columns in _TABLES.items():
+        found = list(map(str, getattr(trace, name).columns))
+        if sorted(found) != sorted(columns):
+            raise LoaderVizError(
+                f"cannot save {name} with the columns {', '.join(found)}; "
+                f"those of a trace are {', '.join(columns)}"
+            )
+    layout = _layout(pa.int64() if trace.samples["key"].dtype == np.int64 else pa.string())
+    about = {FORMAT_KEY: FORMAT, META_KEY: _meta_json(trace.meta)}
+    with pq.ParquetWriter(
+        file,
+        layout,
+        compression="zstd",
+        use_dictionary=list(_WORDS),
+        column_encoding={
+            field.name: "DELTA_BINARY_PACKED" for field in layout if field.type == pa.int64()
+        },
+        write_statistics=["table"],  # for other readers: they skip the tables not asked for
+        write_page_checksum=True,
+        store_schema=False,
+    ) as writer:
+        writer.add_key_value_metadata(about)
+        for name in _TABLES:
+            for rows in _groups(name, getattr(trace, name), layout):
+                writer.write_table(rows, row_group_size=ROWS_PER_GROUP)
+
+
+def _layout(key: Any) -> Any:
+    """The pyarrow schema of the file, where keys have the type ``key``."""
+    import pyarrow as pa
+
+    types = {"table": pa.string()}
+    for columns in _TABLES.values():
+        for column, kind in columns.items():
+            types[stored_name(column)] = pa.string() if kind == "object" else pa.int64()
+    return pa.schema({**types, "key": key, "until_next": pa.bool_()})
+
+
+def _meta_json(meta: Mapping[str, Any]) -> str:
+    parts = []
+    for key, value in meta.items():
+        try:
+            parts.append(json.dumps({key: value}, allow_nan=False)[1:-1])
+        except (TypeError, ValueError, RecursionError) as error:
+            raise LoaderVizError(
+                f"meta[{key!r}] cannot be saved as JSON ({error}); "
+                "use text, finite numbers, lists and dicts there"
+            ) from error
+    return "{" + ", ".join(parts) + "}"
+
+
+def _groups(name: str, frame: Any, layout: Any) -> Iterator[Any]:
+    """The rows of a table with all columns of the file, one row group at a time."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    data = {column: frame[column].to_numpy() for column in _TABLES[name]}
+    for at in range(0, len(frame), ROWS_PER_GROUP):
+        size = min(ROWS_PER_GROUP, len(frame) - at)
+        stored = {"table": pa.repeat(name, size)}
+        for column, values in data.items():
+            kind = layout.field(stored_name(column)).type
+            try:
+                stored[stored_name(column)] = to_arrow(column, values[at : at + size], kind)
+            except (TypeError, ValueError, RecursionError, pa.ArrowException) as error:
+                raise LoaderVizError(
+                    f"cannot save the column {column!r} of {name} ({error}); "
+                    "see loaderviz.schema for what it holds"
+                ) from error
+        if name == "samples":
+            below = next_starts(data["start_s"][at : at + size + 1], size)
+            until_next = whole_ns(data["end_s"][at : at + size]) == whole_ns(below)
+            stored["until_next"] = pa.array(until_next)
+            stored["end_ns"] = pc.if_else(stored["until_next"], None, stored["end_ns"])
+        columns = [stored.get(field.name, pa.nulls(size, field.type)) for field in layout]
+        yield pa.Table.from_arrays(columns, schema=layout)
+
+
+def _read(file: BinaryIO, path: Path) -> Trace:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    parquet = pq.ParquetFile(
+        file,
+        read_dictionary=[*_WORDS, *JSON],  # so that no text takes more memory than in the file
+        pre_buffer=False,
+        page_checksum_verification=True,
+    )
+    about = parquet.metadata.metadata or {}
+    if FORMAT_KEY not in about:
+        raise not_a_trace(path)
+    if about[FORMAT_KEY] != FORMAT.encode():
+        raise LoaderVizError(
+            f"the saved trace {str(path)!r} has the format {about[FORMAT_KEY]!r}, and this version "
+            f"of loaderviz reads {FORMAT!r}; update loaderviz"
+        )
+    meta = json.loads(about[META_KEY].decode())
+    if not isinstance(meta, dict):
+        raise ValueError("its meta is no dict")
+    layout = parquet.metadata.schema.to_arrow_schema()
+    if not any(layout.equals(_layout(key)) for key in (pa.int64(), pa.string())):
+        raise ValueError("its columns are not those of a trace")
+    groups: dict[str, list[int]] = {name: [] for name in _TABLES}
+    for i in range(parquet.num_row_groups):
+        group = parquet.metadata.row_group(i)
+        if not 0 < group.num_rows <= ROWS_PER_GROUP or group.num_columns != len(layout):
+            raise ValueError(f"row group {i} is not one of a trace")
+        (name,) = _rows(parquet, i, ["table"])["table"].unique().to_pylist()
+        groups[name].append(i)
+    return Trace(**{name: _frame(parquet, name, groups[name]) for name in _TABLES}, meta=meta)
+
+
+def _rows(parquet: Any, group: int, columns: list[str]) -> Any:
+    # Threads would stay, and loaders fork: with pyarrow's threads there, that is not safe.
+    return parquet.read_row_group(group, columns=columns, use_threads=False)
+
+
+def _frame(parquet: Any, name: str, groups: list[int]) -> Any:
+    """One table. Each column is made once, at full length: opening takes little more memory."""
+    import pandas as pd
+    import pyarrow as pa
+
+    n = sum(parquet.metadata.row_group(i).num_rows for i in groups)
+    kinds = dict(_TABLES[name])
+    if name == "samples" and parquet.schema_arrow.field("key").type == pa.int64():
+        kinds["key"] = "int64"
+    data = {column: np.empty(n, kind) for column, kind in kinds.items()}
+    until_next = np.empty(n if name == "samples" else 0, bool)
+    wanted = [*map(stored_name, kinds), *(["until_next"] if name == "samples" else [])]
+    at = 0
+    for i in groups:
+        rows = _rows(parquet, i, wanted)
+        end = at + parquet.metadata.row_group(i).num_rows
+        for column, values in data.items():
+            values[at:end] = from_arrow(column, rows[stored_name(column)])
+        if name == "samples":
+            until_next[at:end] = from_arrow("until_next", rows["until_next"])
+        at = end
+    if name == "samples":
+        np.copyto(data["end_s"][:-1], data["start_s"][1:], where=until_next[:-1])
+    series = {name: pd.Series(each, dtype=kinds[name], copy=False) for name, each in data.items()}
+    return pd.DataFrame(series, copy=False)

@@ -1,0 +1,531 @@
+"""A trace that is saved and opened is what it was; a damaged file never gives one."""
+
+import io
+import json
+import math
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from torch.utils.data import DataLoader
+
+import loaderviz as lv
+from loaderviz import schema
+from loaderviz.trace import Trace, saved
+from loaderviz.trace.saved import FORMAT_KEY, META_KEY
+from loaderviz.trace.seal import DIGEST_BYTES, NAME, seal
+from probes import Keys, as_it_is
+from traces import made, recorded
+
+TABLES = {
+    "batches": schema.BATCHES,
+    "samples": schema.SAMPLES,
+    "workers": schema.WORKERS,
+    "spans": schema.SPANS,
+}
+INT64 = st.integers(-(2**63), 2**63 - 1)
+TIME_NS = st.integers(-(2**40), 2**51)  # 26 days
+TIMES = st.none() | TIME_NS | st.integers(0, 3)  # small ones meet
+WORDS = st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
+KEYS = st.recursive(
+    st.none()
+    | st.text(max_size=4)
+    | st.integers()
+    | st.floats(allow_nan=False).filter(math.isfinite),
+    lambda inner: st.lists(inner, max_size=3) | st.lists(inner, max_size=3).map(tuple),
+    max_leaves=4,
+)
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text() | st.floats(-1e300, 1e300),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+def seconds(times_ns: list[int | None]) -> Any:
+    return np.array([math.nan if each is None else each / 1e9 for each in times_ns], np.float64)
+
+
+@st.composite
+def tables(draw: Callable[..., Any], columns: schema.Columns) -> dict[str, Any]:
+    n = draw(st.integers(0, 5))
+    kinds = {"int64": INT64, "float64": TIMES, "object": WORDS}
+    keys = draw(st.sampled_from([KEYS, INT64]))
+    found = {}
+    for column, kind in columns.items():
+        values = keys if column in ("key", "last_key") else kinds[kind]
+        drawn = draw(st.lists(values, min_size=n, max_size=n))
+        found[column] = seconds(drawn) if kind == "float64" else objects(drawn, column)
+    return found
+
+
+def objects(values: list[Any], column: str) -> Any:
+    """The values as they are: numpy makes an array of two axes from a list of tuples."""
+    if column not in ("key", "last_key"):
+        return values
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
+
+
+@st.composite
+def traces(draw: Callable[..., Any]) -> Trace:
+    columns = {name: draw(tables(columns)) for name, columns in TABLES.items()}
+    meta = draw(st.dictionaries(st.text(), JSON_VALUES, max_size=3))
+    return Trace.from_columns(**columns, meta=meta)
+
+
+def assert_same(found: Trace, wanted: Trace) -> None:
+    assert found.meta == wanted.meta
+    for name in TABLES:
+        pd.testing.assert_frame_equal(getattr(found, name), getattr(wanted, name), check_exact=True)
+    for name, column in [("samples", "key"), ("workers", "last_key")]:
+        pairs = zip(getattr(found, name)[column], getattr(wanted, name)[column], strict=True)
+        for key, of_wanted in pairs:
+            assert type(key) is type(of_wanted)
+            assert key == of_wanted
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file to be written again and again."""
+    return tmp_path_factory.mktemp("saved") / "run.parquet"
+
+
+@pytest.fixture(scope="module")
+def content(place: Path) -> bytes:
+    """That of a saved trace with rows in each table."""
+    one = Trace.from_columns(
+        batches={"batch": [0, 1], "started_s": [0.1, 0.2], "state": ["delivered", "failed"]},
+        samples={"key": ["a", ("b", 1), None], "start_s": [0.1, 0.2, 0.3], "end_s": [0.2, 0.3, 1]},
+        workers={"worker": [0], "exit": ["done"], "last_key": ["a"]},
+        spans={"name": ["step"], "start_s": [0.1], "end_s": [0.2]},
+        meta={"rank": 0, "label": "ä"},
+    )
+    one.save(place)
+    return place.read_bytes()
+
+
+class TestRoundTrips:
+    @settings(max_examples=300, deadline=None)
+    @given(trace=traces())
+    @example(trace=Trace.from_columns())
+    def test_any_trace_comes_back_as_it_was(self, trace, place):
+        trace.save(place)
+        assert_same(lv.load(place), trace)
+
+    @pytest.mark.parametrize("sampler", [None, ["a", 3, "ä\ud800", 2**70]], ids=["ints", "mixed"])
+    def test_a_recording_comes_back_as_it_was(self, sampler, tmp_path):
+        loader = DataLoader(
+            Keys(6), batch_size=2, num_workers=2, sampler=sampler, collate_fn=as_it_is
+        )
+        with lv.record(loader) as rec:
+            for _ in loader:
+                with lv.span("step"):
+                    pass
+        rec.trace.save(str(tmp_path / "run.parquet"))
+        found = lv.load(str(tmp_path / "run.parquet"))
+        assert_same(found, rec.trace)
+        assert repr(found.summary()) == repr(rec.trace.summary())
+
+    def test_keys_of_integers_stay_a_column_of_integers(self, place):
+        made().save(place)
+        assert lv.load(place).samples["key"].dtype == np.int64
+
+    def test_numpys_integers_among_other_keys_come_back_as_plain_ones(self, place):
+        Trace.from_columns(samples={"key": [np.int64(3), "a"]}).save(place)
+        key = lv.load(place).samples["key"][0]
+        assert (key, type(key)) == (3, int)
+
+    def test_keys_that_are_all_pairs_come_back_as_pairs(self, place):
+        keys = [(0, "a"), (0, "b"), (1, (2, None)), (0, "a")]
+        Trace.from_columns(samples={"key": keys}).save(place)
+        assert list(lv.load(place).samples["key"]) == keys
+
+    def test_ends_and_starts_meet_across_row_groups(self, place, monkeypatch):
+        monkeypatch.setattr(saved, "ROWS_PER_GROUP", 3)
+        starts = np.arange(10) / 1e3
+        times = {"start_s": starts, "end_s": starts + 1 / 1e3, "position": range(10)}
+        trace = Trace.from_columns(samples=times, spans={"name": list("abcdefg")})
+        trace.save(place)
+        assert pq.read_metadata(place).num_row_groups == 4 + 3
+        np.testing.assert_allclose(lv.load(place).samples["end_s"], trace.samples["end_s"])
+
+    def test_simulated_times_are_rounded_to_nanoseconds(self, place):
+        trace = Trace.from_columns(spans={"start_s": [1 / 3], "end_s": [2 / 3]})
+        trace.save(place)
+        assert lv.load(place).spans["start_s"][0] == 333_333_333 / 1e9
+        assert lv.load(place).spans["end_s"][0] == 666_666_667 / 1e9
+
+    def test_rows_that_were_chosen_are_numbered_anew(self, place):
+        trace = made()
+        some = replace(trace, samples=trace.samples[trace.samples["worker"] == 1])
+        some.save(place)
+        found = lv.load(place).samples
+        assert list(found.index) == list(range(len(found)))
+        assert list(found["key"]) == list(some.samples["key"])
+
+    def test_what_was_opened_can_be_changed(self, place):
+        made().save(place)
+        samples = lv.load(place).samples
+        samples.loc[0, "start_s"] = 5.0
+        samples["key"] += 1
+        assert samples["key"][0] == 1
+
+
+class TestTheFile:
+    def test_takes_at_most_8_bytes_a_sample(self, place):
+        for mean_ns, spread in [(150, 0.3), (1e6, 0.1)]:
+            recorded(200_000, mean_ns=mean_ns, spread=spread).save(place)
+            assert place.stat().st_size <= 8 * 200_000
+
+    def test_is_parquet_that_other_tools_read(self, place):
+        trace = recorded(1_000)
+        trace.save(place)
+        rows = pd.read_parquet(place)
+        assert rows["table"].value_counts().to_dict() == {
+            "batches": len(trace.batches),
+            "samples": len(trace.samples),
+            "workers": len(trace.workers),
+        }
+        samples = pd.read_parquet(place, filters=[("table", "==", "samples")])
+        assert np.array_equal(samples["key"].astype(int), trace.samples["key"])
+        assert np.array_equal(samples["start_ns"] / 1e9, trace.samples["start_s"])
+        until_next = samples["until_next"].astype(bool)
+        ends = samples["end_ns"].where(~until_next, samples["start_ns"].shift(-1))
+        assert np.array_equal(ends / 1e9, trace.samples["end_s"])
+        assert until_next.mean() > 0.9
+
+    def test_tells_its_format_and_meta_in_plain_json(self, place):
+        replace(made(), meta={"rank": 3, "label": "ä"}).save(place)
+        about = pq.read_metadata(place).metadata
+        assert about[FORMAT_KEY] == b"1"
+        assert json.loads(about[META_KEY]) == {"rank": 3, "label": "ä"}
+
+    def test_has_the_columns_of_format_1(self, content, place):
+        """Whoever changes these gives the format a new number, and still opens the files of old."""
+        place.write_bytes(content)
+        names = " ".join(pq.read_schema(place).names)
+        assert names == (
+            "table rank loader epoch batch worker n_samples dispatched_ns started_ns collate_ns "
+            "ready_ns pinned_ns requested_ns delivered_ns released_ns cpu_ns rss_bytes "
+            "device_start_ns device_end_ns state position key "
+            "start_ns end_ns pid start_method first_task_ns ended_ns exit last_key "
+            "rss_peak_bytes name device_ns until_next"
+        )
+
+    def test_each_row_group_belongs_to_one_table(self, content, place):
+        place.write_bytes(content)
+        parquet = pq.ParquetFile(place)
+        names = [
+            parquet.read_row_group(i)["table"].unique().to_pylist()
+            for i in range(parquet.num_row_groups)
+        ]
+        assert names == [[name] for name in TABLES]
+
+
+def load_or_refuse(path: Path) -> Trace | None:
+    """The trace; or None for a LoaderVizError, the only error that there may be."""
+    try:
+        return lv.load(path)
+    except lv.LoaderVizError:
+        return None
+
+
+def refusal(path: object) -> str:
+    """The words with which load() refuses, and nothing but that."""
+    with pytest.raises(lv.LoaderVizError) as refused:
+        lv.load(path)
+    return str(refused.value)
+
+
+class TestDamage:
+    @settings(max_examples=1000, deadline=None)
+    @given(data=st.data())
+    def test_a_truncated_file_is_refused(self, data, content, place):
+        place.write_bytes(content[: data.draw(st.integers(0, len(content) - 1))])
+        assert str(place) in refusal(place)
+
+    @settings(max_examples=3000, deadline=None)
+    @given(data=st.data())
+    def test_a_file_with_a_flipped_bit_is_refused(self, data, content, place):
+        changed = bytearray(content)
+        changed[data.draw(st.integers(0, len(content) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+        place.write_bytes(changed)
+        assert str(place) in refusal(place)
+
+    @settings(max_examples=200, deadline=None)
+    @given(more=st.binary(min_size=1), front=st.booleans())
+    def test_a_file_with_more_in_it_is_refused(self, more, front, content, place):
+        place.write_bytes(more + content if front else content + more)
+        assert str(place) in refusal(place)
+
+    def test_it_says_what_to_do(self, content, place):
+        half = len(content) // 2
+        place.write_bytes(content[:half])
+        assert "end is missing" in refusal(place)
+        place.write_bytes(content[:half] + bytes(8) + content[half + 8 :])
+        assert "does not match its digest" in refusal(place)
+        assert "copy it again" in refusal(place)
+
+    @settings(max_examples=500, deadline=None)
+    @given(data=st.data())
+    def test_nonsense_under_a_right_digest_gives_a_trace_or_a_refusal(self, data, content, place):
+        changed = bytearray(unsealed(content))
+        start = data.draw(st.sampled_from([0, content.rindex(NAME)]))  # data, or the footer alone
+        for _ in range(data.draw(st.integers(1, 3))):
+            at = data.draw(st.integers(start, len(changed) - 9))
+            changed[at] = data.draw(st.integers(0, 255))
+        place.write_bytes(sealed(bytes(changed)))
+        trace = load_or_refuse(place)
+        assert trace is None or all(len(getattr(trace, name)) <= 3 for name in TABLES)
+
+    @pytest.mark.parametrize(
+        "meta",
+        [
+            "",
+            "{",
+            "[]",
+            "null",
+            "3",
+            '{"a": ' + "[" * 100_000,
+            '{"a": ' + "9" * 5000 + "}",
+            b'{"a": "\xff"}',
+            None,
+        ],
+        ids=str,
+    )
+    def test_meta_that_is_no_dict_in_json_is_refused(self, meta, content, place):
+        place.write_bytes(content)
+        rewrite(place, about={META_KEY: meta})
+        assert "is damaged" in refusal(place)
+
+    def test_a_file_that_another_tool_wrote_in_the_same_format_is_opened(self, content, place):
+        place.write_bytes(content)
+        samples = lv.load(place).samples
+        rewrite(place)
+        pd.testing.assert_frame_equal(lv.load(place).samples, samples)
+
+    def test_a_format_of_another_version_asks_for_that(self, content, place):
+        place.write_bytes(content)
+        rewrite(place, about={FORMAT_KEY: "2"})
+        assert "update loaderviz" in refusal(place)
+        place.write_bytes(content)
+        rewrite(place, about={FORMAT_KEY: None})
+        assert "not a trace saved by loaderviz" in refusal(place)
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda rows: rows.drop_columns(["end_ns"]),
+            lambda rows: rows.append_column("more", pa.nulls(len(rows), pa.int64())),
+            lambda rows: with_column(rows, "start_ns", pa.nulls(len(rows), pa.float64())),
+            lambda rows: with_column(rows, "table", pa.repeat("other", len(rows))),
+            lambda rows: with_column(rows, "table", pa.nulls(len(rows), pa.string())),
+            lambda rows: with_column(rows, "rank", pa.nulls(len(rows), pa.int64())),
+            lambda rows: with_column(rows, "until_next", pa.nulls(len(rows), pa.bool_())),
+            lambda rows: with_column(rows, "key", pa.repeat("1, 2", len(rows))),
+            lambda rows: with_column(rows, "key", pa.repeat("{}", len(rows))),
+            lambda rows: with_column(rows, "key", pa.repeat("[" * 100_000, len(rows))),
+            lambda rows: with_column(rows, "key", pa.repeat("9" * 5000, len(rows))),
+            lambda rows: pa.concat_tables([rows] * 50_000),
+        ],
+        ids=range(12),
+    )
+    def test_a_file_of_other_columns_or_values_is_refused(self, change, content, place):
+        place.write_bytes(content)
+        rewrite(place, change)
+        assert "is damaged" in refusal(place)
+
+    def test_a_trace_too_large_for_the_memory_is_not_called_damaged(
+        self, content, place, monkeypatch
+    ):
+        def fail(*_: object) -> None:
+            raise MemoryError
+
+        place.write_bytes(content)
+        monkeypatch.setattr(saved, "_frame", fail)
+        assert "needs more memory" in refusal(place)
+
+    def test_what_is_no_trace_is_refused_in_clear_words(self, place, tmp_path):
+        pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "other.parquet")
+        (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+        (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
+        (tmp_path / "empty").touch()
+        (tmp_path / "PAR1").write_bytes(b"PAR1")
+        (tmp_path / "folder").mkdir()
+        os.mkfifo(tmp_path / "pipe")
+        for name, words in {
+            "other.parquet": "is a file, but not a trace saved by loaderviz",
+            "a.csv": "is a file, but not a trace saved by loaderviz",
+            "a.png": "is a file, but not a trace saved by loaderviz",
+            "empty": "is a file, but not a trace saved by loaderviz",
+            "PAR1": "is damaged",
+            "folder": "holds no recording",
+            "pipe": "is neither a file nor a folder",
+            "missing": "does not exist",
+            "x" * 300: "cannot open",
+        }.items():
+            assert words in refusal(tmp_path / name)
+        assert "42" in refusal(42)
+
+
+def unsealed(content: bytes) -> bytes:
+    at = content.rindex(NAME)
+    return content[:at] + content[at + len(NAME) + DIGEST_BYTES :]
+
+
+def sealed(content: bytes) -> bytes:
+    file = io.BytesIO(content)
+    seal(file)
+    return file.getvalue()
+
+
+def with_column(rows: Any, name: str, values: Any) -> Any:
+    return rows.set_column(rows.schema.names.index(name), name, values)
+
+
+def rewrite(
+    path: Path,
+    change: Callable[[Any], Any] = lambda rows: rows,
+    about: dict[bytes, Any] | None = None,
+) -> None:
+    """The file with other rows or metadata under a right digest: one row group for the samples."""
+    parquet = pq.ParquetFile(path)
+    rows = change(parquet.read_row_group(1))
+    with pq.ParquetWriter(path, rows.schema, store_schema=False) as writer:
+        metadata = {**parquet.metadata.metadata, **(about or {})}
+        writer.add_key_value_metadata({k: v for k, v in metadata.items() if v is not None})
+        writer.write_table(rows)
+    path.write_bytes(sealed(path.read_bytes()))
+
+
+class TestSaving:
+    def test_replaces_what_was_there_and_returns_nothing(self, tmp_path):
+        path = tmp_path / "run.parquet"
+        path.write_text("of old")
+        assert made().save(path) is None
+        assert len(lv.load(path).batches) == 4
+        assert list(tmp_path.iterdir()) == [path]
+
+    def test_the_file_is_readable_by_whom_any_new_file_is(self, tmp_path):
+        made().save(tmp_path / "run.parquet")
+        (tmp_path / "other").touch()
+        modes = {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+        assert len(modes) == 1
+
+    def test_a_link_stays_a_link(self, tmp_path):
+        (tmp_path / "link").symlink_to(tmp_path / "run.parquet")
+        made().save(tmp_path / "link")
+        assert (tmp_path / "link").is_symlink()
+        assert len(lv.load(tmp_path / "run.parquet").batches) == 4
+
+    @pytest.mark.parametrize(
+        "error", [OSError(28, "No space left on device"), MemoryError(), KeyboardInterrupt()]
+    )
+    @pytest.mark.parametrize("step", ["_groups", "seal"])
+    def test_what_fails_or_is_interrupted_leaves_the_old_file_and_no_other(
+        self, error, step, tmp_path, monkeypatch
+    ):
+        def fail(*_: object) -> None:
+            raise error
+
+        path = tmp_path / "run.parquet"
+        path.write_text("of old")
+        monkeypatch.setattr(saved, step, fail)
+        expected = KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else lv.LoaderVizError
+        with pytest.raises(expected) as raised:
+            made().save(path)
+        assert path.read_text() == "of old"
+        assert list(tmp_path.iterdir()) == [path]
+        if expected is lv.LoaderVizError:
+            assert str(path) in str(raised.value)
+
+    def test_a_disk_that_is_full_is_a_clear_error(self, tmp_path, monkeypatch):
+        def full(path: Path, mode: str) -> io.BufferedRandom:
+            return io.BufferedRandom(Full())
+
+        class Full(io.BytesIO):
+            def write(self, data: Any) -> int:
+                raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(Path, "open", full)
+        with pytest.raises(lv.LoaderVizError, match="No space left on device"):
+            made().save(tmp_path / "run.parquet")
+        assert not list(tmp_path.iterdir())
+
+    def test_a_path_that_cannot_be_is_named(self, tmp_path):
+        (tmp_path / "file").touch()
+        for path, words in {
+            tmp_path: "is not a file",
+            tmp_path / "missing" / "run": "No such file",
+            tmp_path / "file" / "run": "Not a directory",
+            "/dev/null": "is not a file",
+            str(tmp_path / "\0"): "null",
+            str(tmp_path / ("x" * 300)): "too long",
+            42: "42",
+            None: "None",
+            "": "''",
+        }.items():
+            with pytest.raises(lv.LoaderVizError, match=words) as raised:
+                made().save(path)
+            assert repr(str(path))[1:-1] in str(raised.value)
+        assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+    @pytest.mark.parametrize(
+        ("meta", "key"),
+        [
+            ({"good": 1, "bad": object()}, "'bad'"),
+            ({"bad": math.nan}, "'bad'"),
+            ({"bad": {"deep": {1, 2}}}, "'bad'"),
+            ({(1, 2): 3}, r"\(1, 2\)"),
+        ],
+    )
+    def test_meta_that_json_cannot_hold_is_named(self, meta, key, place):
+        with pytest.raises(lv.LoaderVizError, match=rf"meta\[{key}\] cannot be saved as JSON"):
+            Trace.from_columns(meta=meta).save(place)
+
+    def test_meta_that_holds_itself_is_named(self, place):
+        own: list[Any] = []
+        own.append(own)
+        with pytest.raises(lv.LoaderVizError, match="own"):
+            Trace.from_columns(meta={"own": own}).save(place)
+
+    @pytest.mark.parametrize(
+        ("table", "column", "value"),
+        [
+            ("samples", "key", object()),
+            ("samples", "key", ["a", {}]),
+            ("samples", "key", ("a", [b"bytes"])),
+            ("samples", "key", 10**5000),
+            ("samples", "start_s", math.inf),
+            ("samples", "end_s", 1e300),
+            ("workers", "last_key", {}),
+            ("workers", "exit", 3),
+            ("spans", "name", "\ud800"),
+        ],
+        ids=lambda value: value if isinstance(value, str) and value.isascii() else "",
+    )
+    def test_values_that_no_trace_has_are_named(self, table, column, value, place):
+        given = np.empty(1, object)
+        given[0] = value
+        trace = Trace.from_columns(**{table: {column: given}})
+        with pytest.raises(lv.LoaderVizError, match=f"the column '{column}' of {table}"):
+            trace.save(place)
+
+    def test_columns_that_no_trace_has_are_named(self, place):
+        trace = made()
+        with pytest.raises(lv.LoaderVizError, match="mine"):
+            replace(trace, samples=trace.samples.assign(mine=1)).save(place)
+        with pytest.raises(lv.LoaderVizError, match="those of a trace are"):
+            replace(trace, samples=trace.samples.drop(columns="key")).save(place)
