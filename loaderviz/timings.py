@@ -36,8 +36,8 @@ def plot_timings(
         Exception: whatever the loader or its dataset raises, unchanged.
     """
     _check(loader, model_time, n_batches)
-    own = (loader,) if isinstance(loader, DataLoader) else ()
-    with Recording(own) as recording:
+    own = [loader] if isinstance(loader, DataLoader) else []
+    with Recording(own, every=not own) as recording:
         take(loader, model_time, n_batches)
     trace = recording.trace
     if trace.batches.empty:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from loaderviz.errors import LoaderVizError
-from loaderviz.figures import boxes, ready, style
+from loaderviz.figures import boxes, consumer, ready, style, workers
 from loaderviz.figures.display import Figure
 from loaderviz.figures.lanes import Lanes
 from loaderviz.trace import Trace
@@ -29,8 +29,10 @@ def timeline(
     Each sample is a box, with the collate step as a grey cap at the end of the batch; a hatched
     box is the consumer waiting in ``next()``; nothing is drawn where a worker is idle. Above, how
     many batches are finished and not yet taken. Spans that were named with ``span`` lie under the
-    consumer; a cross is a sample whose reading raised an exception. Hovering a batch shows its way
-    and times (ms); a click keeps it in view.
+    consumer; a cross is a sample whose reading raised an exception. Where batches are pinned by a
+    thread, and where steps run on a CUDA device, each has a lane of its own: in the gaps of the
+    device's it had nothing to do. Hovering a batch shows its way and times (ms); a click keeps it
+    in view.
 
     Args:
         trace: a recorded or simulated ``Trace``. Past 3,000 samples batches are drawn whole, and
@@ -51,6 +53,9 @@ def timeline(
     numbers = f"{_source(trace)} · {summary.numbers}"
     if whole:
         numbers += " · samples are drawn merged into batches"
+    left_out = trace.meta.get("left_out", 0)
+    if left_out:
+        numbers += f" · past max_spans, {left_out:,} samples and spans are left out"
     height = _height(lanes)
     layout = style.layout(
         style.THEMES[theme], title=summary.verdict, numbers=numbers, height=height
@@ -58,8 +63,34 @@ def timeline(
     shown = _time_range(trace, seconds)
     layout.update(_axes(lanes, trace, style.THEMES[theme], height, shown))
     layout["meta"] = {"loaderviz": {"paths": _paths(batches, lanes), "lanes": lanes.labels}}
-    data = boxes.marks(trace, batches, lanes, shown[1] - shown[0], whole=whole)
+    data = _marks(trace, batches, lanes, shown[1] - shown[0], whole=whole)
     return Figure(data=data, layout=layout)
+
+
+def _marks(
+    trace: Trace, batches: pd.DataFrame, lanes: Lanes, span_s: float, *, whole: bool
+) -> list[dict[str, Any]]:
+    """One plotly trace a kind; always the same kinds in the same order.
+
+    ``whole``: batches in place of their samples; ``span_s``: of the time axis.
+    """
+    made = batches[batches["started_s"].notna()]
+    named = boxes.names_of(batches)
+    return [
+        consumer.start_up(trace, lanes),
+        consumer.waits(batches, named, span_s),
+        workers.whole_batches(made, lanes, named)
+        if whole
+        else workers.samples(trace.samples, batches, lanes, named, span_s),
+        workers.collate(made, lanes, named, span_s),
+        workers.numbers(made, lanes),
+        consumer.steps(batches, named, span_s),
+        consumer.spans(trace.spans),
+        workers.failures(trace.samples, batches, lanes, named),
+        consumer.pins(batches, lanes, named, span_s),
+        consumer.device(batches, lanes, named, span_s),
+        ready.strip(batches, lanes),
+    ]
 
 
 def _source(trace: Trace) -> str:
@@ -100,7 +131,8 @@ def _time_range(trace: Trace, seconds: float | None) -> list[float]:
     batches = trace.batches
     begun = [*batches[["dispatched_s", "requested_s"]].min(), trace.workers["started_s"].min()]
     started = float(np.nanmin(begun))
-    ended = float(batches[["dispatched_s", "ready_s", "delivered_s", "released_s"]].max().max())
+    ends = ["dispatched_s", "ready_s", "delivered_s", "released_s", "device_end_s"]
+    ended = float(batches[ends].max().max())
     span = max(ended - started, 1e-6) if seconds is None else seconds
     return [started - 0.012 * span, started + 1.012 * span]
 
@@ -151,9 +183,12 @@ def _axes(
 
 def _paths(batches: pd.DataFrame, lanes: Lanes) -> list[list[list[float]]]:
     """For each batch the stops of its life, [seconds, lane]: dispatched, made, delivered."""
+    columns = ("dispatched_s", "started_s", "ready_s", "pinned_s", "delivered_s")
+    loaders = zip(batches["rank"], batches["loader"], strict=True)
     stops = zip(
-        *(batches[c] for c in ("dispatched_s", "started_s", "ready_s", "delivered_s")),
+        *(batches[c] for c in columns),
         lanes.positions_of(batches),
+        [lanes.pins.get(each, boxes.CONSUMER) for each in loaders],
         strict=True,
     )
     return [
@@ -163,9 +198,10 @@ def _paths(batches: pd.DataFrame, lanes: Lanes) -> list[list[list[float]]]:
                 (sent, boxes.CONSUMER),
                 (start, lane),
                 (ready, lane),
+                (pinned, pin_lane),
                 (taken, boxes.CONSUMER),
             )
             if not np.isnan(at)
         ]
-        for sent, start, ready, taken, lane in stops
+        for sent, start, ready, pinned, taken, lane, pin_lane in stops
     ]

@@ -70,6 +70,7 @@ class TimedFetch:
         # Held weakly: a fetcher goes when its iterator goes, and with it the stream that it reads.
         self._fetcher = weakref.ref(fetcher)
         self._inner = fetcher.__dict__.get("fetch")  # another recording's
+        self._plain = type(fetcher).fetch
         self._collate = fetcher.collate_fn
         self._spool = spool
         self._iterator, self._round = iterator, round_
@@ -200,8 +201,7 @@ class TimedFetch:
     def _fetch(self, index: Any) -> Any:
         if self._inner is not None:
             return self._inner(index)
-        fetcher: Any = self._fetcher()  # alive, since it is being called
-        return type(fetcher).fetch(fetcher, index)
+        return self._plain(self._fetcher(), index)  # alive, since it is being called
 
     def _fail(self, error: Exception) -> None:
         if not is_ours(error):

@@ -53,18 +53,20 @@ class Files:
                 self.fail(error)
                 return None
 
-    def count_spans(self, n: int) -> None:
-        """Of ``n`` samples that have been dispatched: past the limit no more are written down."""
-        self._n_spans += n
+    def write_batch(self, n_samples: int, *fields: int) -> Place | None:
+        """Write down a batch that is dispatched: past the limit its samples are not."""
+        self._n_spans += n_samples
         if self._n_spans > self._max_spans:
             self.control.fill()
+        return self.write(Tag.BATCH, *fields)
 
     def write_span(self, *fields: int) -> Place | None:
         """Write down a span of the user's, or count it among those left out."""
         with self.lock:
-            self.count_spans(1)
-            if not self.control.is_full():
+            self._n_spans += 1
+            if self._n_spans <= self._max_spans:
                 return self.write(Tag.SPAN, *fields)
+            self.control.fill()
             if self._left_out is None:
                 self._left_out = self.write(Tag.LEFT_OUT, 0)
             if self._left_out is not None:

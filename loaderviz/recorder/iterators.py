@@ -67,22 +67,23 @@ class IteratorLog:
         self._files.write(Tag.EPOCH, self._iterator, self._round, self._next_epoch(), now())
 
     def dispatch(self, task: int, worker: int, at: int, n_samples: int) -> None:
-        self._files.count_spans(n_samples)
-        place = self._files.write(Tag.BATCH, self._iterator, self._round, task, worker, at, *LATER)
+        place = self._files.write_batch(
+            n_samples, self._iterator, self._round, task, worker, at, *LATER
+        )
         self._pending[worker].append(place)
         if place is not None and self._unpinned is not None:
             self._unpinned[task] = place
 
     def begin_here(self, at: int, n_samples: int) -> None:
         """num_workers=0: a task is dispatched, fetched and delivered in one call."""
-        self._files.count_spans(n_samples)
         task, self._n_here = self._n_here, self._n_here + 1
-        self._held = self._files.write(
-            Tag.BATCH, self._iterator, self._round, task, MAIN_PROCESS, at, *LATER
+        self._held = self._files.write_batch(
+            n_samples, self._iterator, self._round, task, MAIN_PROCESS, at, *LATER
         )
 
     def request(self, at: int) -> None:
-        self.release(at)
+        if self._held is not None:
+            self.release(at)
         if self._round < 0:
             self.begin_round()
             for task, worker in self._under_way:

@@ -2,32 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
+import torch
 from torch import multiprocessing
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Sampler
 
 from loaderviz.errors import LoaderVizError
 
+_HOLD_DATA = (str, bytes, list, tuple, dict, set, frozenset, range, torch.Tensor, Dataset, Sampler)
 
-def behind(given: Any) -> DataLoader[Any]:
-    """The DataLoader itself, where accelerate has wrapped it.
 
-    Its wrapper answers ``isinstance`` as the loader would, and iterates its ``base_dataloader``
-    (accelerate/data_loader.py, ``DataLoaderAdapter``).
+def behind(given: Any) -> DataLoader[Any] | None:
+    """The DataLoader itself; None for an object that iterates DataLoaders of its own inside.
+
+    Accelerate's wrapper answers ``isinstance`` as the loader would, and iterates its
+    ``base_dataloader`` (accelerate/data_loader.py, ``DataLoaderAdapter``).
 
     Raises:
-        LoaderVizError: for what is no DataLoader.
+        LoaderVizError: for what is neither.
     """
     loader: Any = given
     while not issubclass(type(loader), DataLoader):
         if not isinstance(loader, DataLoader) or not hasattr(loader, "base_dataloader"):
-            raise LoaderVizError(
-                f"record() takes a torch DataLoader, but got {type(given).__name__} {given!r:.60}. "
-                "Pass the loader that your loop iterates: record(DataLoader(dataset, ...))."
-            )
+            _check_that_it_may_use_loaders(given)
+            return None
         loader = loader.base_dataloader
     return cast(DataLoader[Any], loader)
+
+
+def _check_that_it_may_use_loaders(given: Any) -> None:
+    what = f"{type(given).__name__} {given!r:.60}"
+    if isinstance(given, Iterator):
+        raise LoaderVizError(
+            f"record() takes a DataLoader, but got the iterator {what}. Pass the loader that it "
+            "comes from, and call iter() inside the block."
+        )
+    if not isinstance(given, Iterable) or isinstance(given, _HOLD_DATA):
+        raise LoaderVizError(
+            f"record() takes a torch DataLoader, but got {what}. "
+            "Pass the loader that your loop iterates: record(DataLoader(dataset, ...))."
+        )
 
 
 def describe(loader: DataLoader[Any]) -> dict[str, Any]:

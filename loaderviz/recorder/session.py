@@ -6,6 +6,7 @@ import itertools
 import warnings
 import weakref
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -29,8 +30,8 @@ MAX_SPANS = 10_000_000
 
 
 def record(
-    loader: DataLoader[Any],
-    *more: DataLoader[Any],
+    loader: Iterable[Any],
+    *more: Iterable[Any],
     path: str | Path | None = None,
     label: str | None = None,
     max_spans: int = MAX_SPANS,
@@ -46,7 +47,9 @@ def record(
     code. Several loaders go into one recording, each under its own number.
 
     Args:
-        loader: the ``torch.utils.data.DataLoader`` to record, map-style or iterable-style.
+        loader: the ``torch.utils.data.DataLoader`` to record, map-style or iterable-style. Or an
+            object that iterates DataLoaders of its own inside, as a loader of several streams does:
+            then every DataLoader that is iterated in the block is recorded.
         more: further loaders, such as one for validation.
         path: a folder to keep the recording in; ``loaderviz.load`` opens it, also while it is
             written and after a crash. Without one it lives in the trace alone.
@@ -55,12 +58,14 @@ def record(
             recorded as before, and ``trace.meta["left_out"]`` counts what is not.
 
     Raises:
-        LoaderVizError: for what is no ``DataLoader``, a ``path`` that is none or holds something
-            already, a negative ``max_spans``, or a release of torch whose private parts have moved.
-            Nothing was changed then.
+        LoaderVizError: for what is no ``DataLoader`` and can use none, a ``path`` that is none or
+            holds something already, a negative ``max_spans``, or a release of torch whose private
+            parts have moved. Nothing was changed then.
     """
-    loaders = tuple(behind(given) for given in (loader, *more))
-    return Recording(loaders, path=path, label=label, max_spans=max_spans)
+    found = [behind(given) for given in (loader, *more)]
+    loaders = [each for each in found if each is not None]
+    every = len(loaders) < len(found)
+    return Recording(loaders, every=every, path=path, label=label, max_spans=max_spans)
 
 
 class Recording:
@@ -68,8 +73,9 @@ class Recording:
 
     def __init__(
         self,
-        loaders: tuple[DataLoader[Any], ...],
+        loaders: Iterable[DataLoader[Any]],
         *,
+        every: bool = False,
         path: str | Path | None = None,
         label: str | None = None,
         max_spans: int = MAX_SPANS,
@@ -78,8 +84,10 @@ class Recording:
         if not isinstance(max_spans, int) or max_spans < 0:
             raise LoaderVizError(f"max_spans={max_spans!r}: give 0 or more")
         self._loaders = list({id(loader): loader for loader in loaders}.values())
-        self._every = not loaders  # whatever DataLoader is iterated meanwhile
-        self._classes: set[type] = {type(loader) for loader in loaders} or {DataLoader}
+        self._every = every
+        self._classes = {type(loader) for loader in self._loaders} | (
+            {DataLoader} if every else set()
+        )
         try:
             self._path = None if path is None else Path(path)
         except TypeError as error:
