@@ -17,7 +17,7 @@ def to_json(key: Any) -> Any:
         return {"tuple": [to_json(each) for each in key]}
     if isinstance(key, np.integer):
         return int(key)
-    raise TypeError(f"{key!r} is no text, number, None, or tuple or list of such")
+    raise TypeError(f"{type(key).__name__} {key!r} is no text, number, None, tuple or list")
 
 
 def from_json(value: Any) -> Any:

@@ -53,8 +53,9 @@ class Span:
 class Task:
     """Positions of the words of a TASK record: one fetch, in the process that made the batch.
 
-    After the fixed words come ``n_keys + 1`` stamps (one before each sample is read and one after
-    the last), then the keys: ``n_keys`` integers, or, where a key is none, packed text.
+    After the fixed words come ``n_keys + 1`` stamps: one before each sample is read and one after
+    the last. Where all are read in one call, only the first is set, and N_SAMPLES says how many
+    came. Then the keys: ``n_keys`` integers, or, where a key is none, packed text.
     """
 
     ITERATOR, ROUND, STARTED, COLLATE, READY, CPU, STATE, N_SAMPLES, N_KEYS, KEY_KIND = range(2, 12)
@@ -84,7 +85,7 @@ def encode_keys(keys: Sequence[Any]) -> tuple[int, array[int]]:
     """Keys as words: those that ``decode_keys`` gives back, and any other as its ``repr``."""
     try:
         return KeyKind.INTEGERS, array("q", keys)
-    except (TypeError, ValueError, OverflowError):
+    except Exception:  # of a key that is none, or of its __index__
         return KeyKind.TEXT, pack_text(json.dumps([_plain(key) for key in keys]))
 
 
@@ -96,7 +97,7 @@ def decode_keys(text: str) -> list[Any]:
 def _plain(key: Any) -> Any:
     try:
         return to_json(key)
-    except TypeError:
+    except Exception:
         return _repr(key)
 
 
@@ -104,7 +105,7 @@ def _repr(key: Any) -> str:
     try:
         return repr(key)
     except Exception:
-        return f"<{type(key).__name__}>"
+        return object.__repr__(key)
 
 
 def pack_text(text: str) -> array[int]:

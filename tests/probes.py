@@ -117,6 +117,18 @@ class Deadly(Keys):
         return super().__getitem__(key)
 
 
+class Pinnable:
+    """Pins itself, as torch asks objects with a ``pin_memory`` method to do."""
+
+    def __init__(self, content: Any) -> None:
+        self.content = content
+        self.pinned = False
+
+    def pin_memory(self) -> "Pinnable":
+        self.pinned = True
+        return self
+
+
 def as_it_is(batch: Any) -> Any:
     """A collate_fn that changes nothing."""
     return batch

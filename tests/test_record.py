@@ -39,6 +39,7 @@ from torch.utils.data.datapipes.iter import IterableWrapper
 import loaderviz as lv
 from loaderviz.recorder import files
 from loaderviz.recorder import worker as worker_module
+from loaderviz.recorder.worker import WorkerHook
 from loaderviz.records import Tag
 from loaderviz.spool import Spool, SpoolFile
 from probes import (
@@ -498,7 +499,7 @@ class TestOtherThreadsAndProcesses:
         monkeypatch.setattr(_DatasetKind, "create_fetcher", _DatasetKind.create_fetcher)
         for path in (None, tmp_path / "run"):
             with lv.record(DataLoader(Keys(1)), path=path) as rec:
-                hook = rec.worker_hook(None)
+                hook = WorkerHook(None, rec._folder, 0)
             hook(0)
         assert not list((tmp_path / "run").glob("worker-*"))
 

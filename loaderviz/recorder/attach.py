@@ -2,7 +2,8 @@
 
 ``_get_iterator`` is called below every ``__iter__``, once for each iterator (torch/utils/data/
 dataloader.py, ``DataLoader.__iter__``). It is shadowed on the class that defines it, so that the
-user's loader keeps its attributes and can be pickled or copied meanwhile.
+user's loader keeps its attributes and can be pickled or copied meanwhile. While it runs, the
+attributes that torch gives the new iterator tell how far it is.
 """
 
 from __future__ import annotations
@@ -10,15 +11,14 @@ from __future__ import annotations
 import functools
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from torch.utils.data import DataLoader, _utils, dataloader
 
 from loaderviz.errors import LoaderVizError
-from loaderviz.recorder.iterators import StampedSampler
-from loaderviz.recorder.unseen import unseen
+from loaderviz.recorder.iterators import IteratorLog, time_pins
+from loaderviz.recorder.unseen import is_ours, unseen
 
 
 class Observer(Protocol):
@@ -26,11 +26,13 @@ class Observer(Protocol):
 
     def wants(self, loader: DataLoader[Any]) -> bool: ...
 
-    def worker_hook(self, user_init: Any) -> Any: ...
+    def iterator_begun(self, loader: DataLoader[Any], iterator: Any) -> IteratorLog | None: ...
 
-    def iterator_built(
-        self, loader: DataLoader[Any], iterator: Any, hook: Any, drawn: list[tuple[int, int]]
-    ) -> None: ...
+    def worker_hook(self, log: IteratorLog, user_init: Any) -> Any: ...
+
+    def fetcher_made(self, log: IteratorLog, iterator: Any, fetcher: Any) -> None: ...
+
+    def iterator_built(self, log: IteratorLog, iterator: Any) -> None: ...
 
     def begin_span(self, name: str, at: int) -> Any: ...
 
@@ -43,33 +45,48 @@ class Observer(Protocol):
 
 _lock = threading.RLock()
 _observers: list[Observer] = []
-_turns: dict[int, tuple[threading.RLock, int]] = {}  # by the loader's id: its lock, its users
-_here = threading.local()  # .building: the loaders that this thread is building from
+_here = threading.local()  # .building: what this thread is building, the innermost last
 _shadowed: dict[type, tuple[Any, int]] = {}  # class: its own _get_iterator, how many want it
 
+_Iterator: Any = dataloader._BaseDataLoaderIter
 _NEEDED = (
     (DataLoader, "_get_iterator"),
-    (dataloader._BaseDataLoaderIter, "_next_index"),
-    (dataloader._BaseDataLoaderIter, "_next_data"),
-    (dataloader._BaseDataLoaderIter, "_reset"),
+    (_Iterator, "_next_index"),
+    (_Iterator, "_next_data"),
+    (_Iterator, "_reset"),
     (dataloader._MultiProcessingDataLoaderIter, "_try_put_index"),
     (dataloader._MultiProcessingDataLoaderIter, "_process_data"),
     (dataloader._DatasetKind, "create_fetcher"),
     (_utils.fetch, "_MapDatasetFetcher"),
     (_utils.fetch, "_IterableDatasetFetcher"),
 )
+_NEEDED_ATTRIBUTES = (
+    (_Iterator, ("_dataset", "_auto_collation")),
+    (dataloader._SingleProcessDataLoaderIter, ("_dataset_fetcher",)),
+    (
+        dataloader._MultiProcessingDataLoaderIter,
+        ("_worker_init_fn", "_workers", "_data_queue"),
+    ),
+)
 
 
 def check_torch() -> None:
     """Raises LoaderVizError where this release of torch has moved a part that is needed here."""
-    for owner, name in _NEEDED:
-        if not hasattr(owner, name):
-            import torch
+    missing = [f"{owner.__name__}.{name}" for owner, name in _NEEDED if not hasattr(owner, name)]
+    for owner, names in _NEEDED_ATTRIBUTES:
+        code = getattr(owner.__init__, "__code__", None)
+        found = () if code is None else code.co_names
+        missing += [f"{owner.__name__}.{name}" for name in names if name not in found]
+    put = getattr(dataloader._MultiProcessingDataLoaderIter, "_try_put_index", None)
+    if put is not None and not {"_send_idx", "_task_info"} <= set(put.__code__.co_names):
+        missing.append("_MultiProcessingDataLoaderIter._send_idx and ._task_info")
+    if missing:
+        import torch
 
-            raise LoaderVizError(
-                f"torch {torch.__version__} has no {owner.__name__}.{name}, which loaderviz needs "
-                "to record. Nothing was changed. Use a release of torch that loaderviz supports."
-            )
+        raise LoaderVizError(
+            f"torch {torch.__version__} has no {missing[0]}, which loaderviz needs to record. "
+            "Nothing was changed. Use a release of torch that loaderviz supports."
+        )
 
 
 def running() -> list[Observer]:
@@ -85,6 +102,9 @@ def attach(observer: Observer, classes: set[type]) -> None:
             if users == 0:
                 owner._get_iterator = _shadow(original)  # type: ignore[attr-defined]
             _shadowed[owner] = original, users + 1
+        if not _observers:
+            for name, act in _ACTS.items():
+                setattr(_Iterator, name, _OnSet(name, act))
         _observers.append(observer)
 
 
@@ -93,6 +113,8 @@ def detach(observer: Observer, classes: set[type]) -> None:
         if observer not in _observers:  # never attached, or forgotten in a forked process
             return
         _observers.remove(observer)
+        if not _observers:
+            _remove_acts()
         for owner in {_owner(cls) for cls in classes}:
             original, users = _shadowed.pop(owner)
             if users == 1:
@@ -108,81 +130,115 @@ def _owner(cls: type) -> type:
 def _shadow(original: Any) -> Any:
     @functools.wraps(original)
     def _get_iterator(loader: DataLoader[Any]) -> Any:
-        building: list[int] = _here.__dict__.setdefault("building", [])
-        observers = [each for each in list(_observers) if each.wants(loader)]
-        if not observers or id(loader) in building:  # the latter: an override that calls super()
+        stack: list[_Building] = _here.__dict__.setdefault("building", [])
+        if any(loader is each.loader for each in stack):  # an override that calls super()
             return original(loader)
-        with _turn(loader):
-            building.append(id(loader))
-            try:
-                return _build(loader, original, observers)
-            except BaseException as error:
-                unseen(error)
-                raise
-            finally:
-                building.remove(id(loader))
+        building = _Building(loader)
+        if not building.observers:
+            return original(loader)
+        stack.append(building)
+        try:
+            iterator = original(loader)
+        except BaseException as error:
+            unseen(error)
+            raise
+        finally:
+            stack.remove(building)
+        building.finish(iterator)
+        return iterator
 
     return _get_iterator
 
 
-@contextmanager
-def _turn(loader: DataLoader[Any]) -> Iterator[None]:
-    """One thread at a time builds from a loader.
+class _Building:
+    """One iterator that is being built, and the recordings that want to know."""
 
-    Not one in all: building runs the user's code, which may wait for another loader's.
-    """
-    with _lock:
-        turn, users = _turns.get(id(loader), (threading.RLock(), 0))
-        _turns[id(loader)] = turn, users + 1
-    try:
-        with turn:
-            yield
-    finally:
-        with _lock:
-            turn, users = _turns.pop(id(loader))
-            if users > 1:
-                _turns[id(loader)] = turn, users - 1
+    def __init__(self, loader: DataLoader[Any]) -> None:
+        self.loader = loader
+        self.iterator: Any = None
+        self.observers = [each for each in running() if self._guarded(each, each.wants, loader)]
+        self._logs: list[tuple[Observer, IteratorLog]] = []
+        self._user_init: list[Any] = []
 
+    def begin(self, iterator: Any, dataset: Any) -> Any:
+        if self.iterator is None and dataset is self.loader.dataset:
+            self.iterator = iterator
+            for observer in self.observers:
+                log = self._guarded(observer, observer.iterator_begun, self.loader, iterator)
+                if log is not None:
+                    self._logs.append((observer, log))
+        return dataset
 
-def _build(loader: DataLoader[Any], original: Any, observers: list[Observer]) -> Any:
-    """Build the iterator, with the observers' hooks in place for just as long."""
-    swaps: dict[str, Any] = {}
-    sampler = None
-    hooks: list[Any] = [None] * len(observers)
-    if loader.num_workers > 0:
-        init = loader.worker_init_fn
-        for i, observer in enumerate(observers):
-            init = hooks[i] = observer.worker_hook(init)
-        swaps["worker_init_fn"] = init
-        if _owner(type(loader)) is DataLoader:  # others may look into their sampler while building
-            name = "batch_sampler" if loader._auto_collation else "sampler"
-            swaps[name] = sampler = StampedSampler(getattr(loader, name), loader._auto_collation)
-    with _swapped(loader, swaps):
-        iterator = original(loader)
-    if sampler is not None and iterator._index_sampler is sampler:
-        iterator._index_sampler = sampler.sampler
-        iterator._sampler_iter = sampler.plain
-    drawn = [] if sampler is None else sampler.drawn
-    for observer, hook in zip(observers, hooks, strict=True):
+    def hook_workers(self, iterator: Any, init: Any) -> Any:
+        if iterator is not self.iterator or self._user_init:
+            return init
+        self._user_init.append(init)
+        for observer, log in self._logs:
+            init = self._guarded(observer, observer.worker_hook, log, init) or init
+        return init
+
+    def time_fetcher(self, iterator: Any, fetcher: Any) -> Any:
+        if iterator is self.iterator:
+            for observer, log in self._logs:
+                self._guarded(observer, observer.fetcher_made, log, iterator, fetcher)
+        return fetcher
+
+    def time_pins(self, iterator: Any, queue: Any) -> Any:
+        if iterator is self.iterator:
+            for observer, _ in self._logs[:1]:  # once for all
+                self._guarded(observer, time_pins, iterator, queue)
+        return queue
+
+    def finish(self, iterator: Any) -> None:
+        for observer, log in self._logs:
+            self._guarded(observer, observer.iterator_built, log, iterator)
+        if self._user_init:
+            iterator.__dict__["_worker_init_fn"] = self._user_init[0]
+
+    @staticmethod
+    def _guarded(observer: Observer, act: Callable[..., Any], *args: Any) -> Any:
+        """What ``act`` returns; None where it failed, which ends that recording alone."""
         try:
-            observer.iterator_built(loader, iterator, hook, drawn)
+            return act(*args)
         except Exception as error:
+            if not is_ours(error):
+                raise
             observer.fail(error)
-    return iterator
+            return None
 
 
-@contextmanager
-def _swapped(loader: DataLoader[Any], values: dict[str, Any]) -> Iterator[None]:
-    """These attributes of the loader, for the time of the block.
+class _OnSet:
+    """Tells when an attribute of an iterator that is being built is set.
 
-    Past ``DataLoader.__setattr__``, which refuses to change a loader.
+    Without a ``__get__`` it is not in the way of reading, which finds the attribute as ever.
     """
-    before = {name: loader.__dict__[name] for name in values if name in loader.__dict__}
-    loader.__dict__.update({name: values[name] for name in before})
-    try:
-        yield
-    finally:
-        loader.__dict__.update(before)
+
+    def __init__(self, name: str, act: Callable[[_Building, Any, Any], Any]) -> None:
+        self._name = name
+        self._act = act
+
+    def __set__(self, iterator: Any, value: Any) -> None:
+        stack: list[_Building] = _here.__dict__.get("building", [])
+        iterator.__dict__[self._name] = self._act(stack[-1], iterator, value) if stack else value
+
+    def __delete__(self, iterator: Any) -> None:
+        if self._name not in iterator.__dict__:
+            raise AttributeError(self._name)
+        del iterator.__dict__[self._name]
+
+
+_ACTS: dict[str, Callable[[_Building, Any, Any], Any]] = {
+    "_dataset": _Building.begin,  # the first one that torch sets
+    "_worker_init_fn": _Building.hook_workers,
+    "_dataset_fetcher": _Building.time_fetcher,
+    "_data_queue": _Building.time_pins,
+}
+
+
+def _remove_acts() -> None:
+    for name in _ACTS:
+        if name in vars(_Iterator):
+            delattr(_Iterator, name)
 
 
 def _forget_in_child() -> None:
@@ -190,10 +246,10 @@ def _forget_in_child() -> None:
     global _lock, _here
     _lock = threading.RLock()
     _here = threading.local()
-    _turns.clear()
     for observer in _observers:
         observer.forget()
     _observers.clear()
+    _remove_acts()
     for owner, (original, _) in _shadowed.items():
         owner._get_iterator = original  # type: ignore[attr-defined]
     _shadowed.clear()

@@ -3,16 +3,20 @@
 The dataset stays untouched. Torch's fetchers read it by going through the index list
 (torch/utils/data/_utils/fetch.py, ``fetch``), so the list is handed over as an iterable that looks
 at the clock each time the next index is drawn: the moment before a sample is read is also the
-moment after the one before.
+moment after the one before. Then they look up their ``collate_fn``, which tells that all are read.
 """
 
 from __future__ import annotations
 
+import functools
+import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from time import thread_time_ns
 from typing import Any
 
+import numpy as np
+import torch
 from torch.utils.data import Subset
 from torch.utils.data._utils.fetch import _IterableDatasetFetcher, _MapDatasetFetcher
 
@@ -24,6 +28,16 @@ from loaderviz.records import KeyKind, State, Tag, Task, encode_keys
 from loaderviz.spool import RSS_PEAK, RollingSpool
 
 RSS_EVERY_NS = 50_000_000  # a look at the memory takes longer than a small batch
+_TIMERS = "_loaderviz_timers"
+_PLAIN = (
+    list,
+    tuple,
+    range,
+    set,
+    frozenset,
+    torch.Tensor,
+    np.ndarray,
+)  # going through them shows in nothing
 
 
 class _Stamped:
@@ -52,8 +66,27 @@ class _Stamped:
         block[at] = now()
 
 
-class TimedFetch:
-    """Stands in for ``fetcher.fetch`` and ``fetcher.collate_fn`` of one fetcher.
+class _Gathered:
+    """The same for an index list that does not say what is in it until it is gone through."""
+
+    def __init__(self, index: Any) -> None:
+        self.keys: list[Any] = []
+        self.stamps: list[int] = []
+        self._index = index
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def __iter__(self) -> Iterator[Any]:
+        for key in self._index:
+            self.keys.append(key)
+            self.stamps.append(now())
+            yield key
+        self.stamps.append(now())
+
+
+class FetchTimer:
+    """Writes down the fetches of one fetcher, for one recording.
 
     Whatever fails in here, the batch is made as without it; the spool then says what failed.
     """
@@ -67,11 +100,6 @@ class TimedFetch:
         control: Control,
         begun: Callable[[int, int], None] | None = None,
     ) -> None:
-        # Held weakly: a fetcher goes when its iterator goes, and with it the stream that it reads.
-        self._fetcher = weakref.ref(fetcher)
-        self._inner = fetcher.__dict__.get("fetch")  # another recording's
-        self._plain = type(fetcher).fetch
-        self._collate = fetcher.collate_fn
         self._spool = spool
         self._iterator, self._round = iterator, round_
         self._page = control.page
@@ -82,61 +110,64 @@ class TimedFetch:
         self._per_sample = fetcher.auto_collation and _reads_one_by_one(fetcher)
         self._block: memoryview[int] | None = None
         self._at = 0
-        self._rss = self._rss_until = 0
-        fetcher.fetch = self.fetch
-        fetcher.collate_fn = self.collate
+        self._gathered: _Gathered | None = None
+        self._cpu = self._rss = self._rss_until = 0
+        # Held weakly: a fetcher goes when its iterator goes, and with it the stream that it reads.
+        self._fetcher = weakref.ref(fetcher)
+        timers = fetcher.__dict__.setdefault(_TIMERS, [])
+        if not timers:
+            plain: Any = type(fetcher)
+            fetcher.__class__ = _timed_class(plain)
+        timers.append(self)
 
-    def fetch(self, index: Any) -> Any:
+    def begin(self, index: Any) -> Any:
+        """Reserve the task's record; returns the index list to hand on."""
         if self._off or self._page[STOPPED]:
-            return self._fetch(index)
+            return index
         try:
-            cpu_ns = thread_time_ns()
-            handed_on = self._begin(index)
+            self._cpu = thread_time_ns()
+            return self._begin(index)
         except Exception as error:
             self._fail(error)
-            return self._fetch(index)
-        try:
-            batch = self._fetch(handed_on)
-        except BaseException as error:
-            ended = self._iterable and isinstance(error, StopIteration)
-            self._finish(State.EXHAUSTED if ended else State.RAISED, cpu_ns)
-            unseen(error)
-            raise
-        self._finish(State.DONE, cpu_ns)
-        return batch
-
-    def collate(self, data: Any) -> Any:
-        block = self._block
-        if block is not None:
-            at = self._at
-            block[at + Task.COLLATE] = now()
-            # A __getitems__ may return the batch ready made, whose length can mean anything.
-            is_list = self._auto_collation and isinstance(data, list)
-            block[at + Task.N_SAMPLES] = len(data) if is_list else block[at + Task.N_KEYS]
-        return self._collate(data)
+            return index
 
     def _begin(self, index: Any) -> Any:
-        """Reserve the task's record; returns the index list to hand to torch."""
         started = now()
-        keys: Sequence[Any]
+        keys: Sequence[Any] = ()
         if not self._auto_collation:
             keys = (index,)
         elif isinstance(index, _Stamped):
             keys = index.keys
+        elif type(index) is list:
+            keys = index
+        elif isinstance(index, _PLAIN):
+            keys = list(index)
+            index = keys if self._per_sample else index
         elif self._per_sample:
-            keys = index = index if type(index) is list else list(index)
-        else:
-            keys = list(index) if isinstance(index, Iterable) and hasattr(index, "__len__") else ()
+            self._gathered = _Gathered(index)
+        block, at = self._reserve(keys)
+        block[at + Task.STARTED] = started
+        if self._begun is not None:
+            self._begun(started, len(keys))
+        self._block, self._at = block, at
+        if self._gathered is not None:
+            return self._gathered
+        if self._per_sample:
+            return _Stamped(index, keys, block, at + Task.STAMPS)
+        block[at + Task.STAMPS] = started
+        return index
+
+    def _reserve(self, keys: Sequence[Any]) -> tuple[memoryview[int], int]:
         n = len(keys)
         words: Sequence[int] = ()
         kind = KeyKind.COUNT
         if not self._iterable:
             kind, words = encode_keys(keys)
         keys_at = Task.STAMPS + n + 1
-        # Past the limit on sample rows this tells no more than what a process died of.
-        room = self._spool.overwrite if self._page[FULL] else self._spool.reserve
-        tag = Tag.LATEST if self._page[FULL] else Tag.TASK
-        block, at = room(keys_at + len(words), tag)
+        if self._page[FULL]:  # no sample rows: this tells no more than what a process died of
+            block, at = self._spool.overwrite(keys_at + len(words), Tag.LATEST)
+        else:
+            block, at = self._spool.reserve(keys_at + len(words), Tag.TASK)
         if words:
             keys_at += at
             block[keys_at : keys_at + len(words)] = memoryview(words)  # type: ignore[arg-type]
@@ -144,64 +175,86 @@ class TimedFetch:
         block[at + Task.ROUND] = self._round
         block[at + Task.N_KEYS] = n
         block[at + Task.KEY_KIND] = kind
-        block[at + Task.STARTED] = started
-        if self._begun is not None:
-            self._begun(started, n)
-        self._block, self._at = block, at
-        if self._per_sample:
-            return _Stamped(index, keys, block, at + Task.STAMPS)
-        block[at + Task.STAMPS] = started
-        return index
+        return block, at
 
-    def _finish(self, state: int, cpu_ns: int) -> None:
+    def all_read(self, caller: Any) -> None:
+        """The samples are read; ``caller`` is the frame of the fetcher's ``fetch``."""
         block, at = self._block, self._at
-        self._block = None
+        if block is None:
+            return
+        block[at + Task.COLLATE] = now()
+        if not self._per_sample:
+            # A __getitems__ may return the batch ready made, whose length can mean anything.
+            data = caller.f_locals.get("data") if self._auto_collation else None
+            n = list.__len__(data) if isinstance(data, list) else block[at + Task.N_KEYS]
+            block[at + Task.N_SAMPLES] = n
+
+    def finish(self, error: BaseException | None) -> None:
+        block, at = self._block, self._at
         if block is None:
             return
         ready = now()
+        self._block = None
         try:
             if ready >= self._rss_until:
                 self._rss_until = ready + RSS_EVERY_NS
                 self._rss = rss_bytes()
                 self._spool.header[RSS_PEAK] = rss_peak_bytes()
+            if self._gathered is not None:
+                block, at = self._write_gathered(self._gathered, block, at)
+                self._gathered = None
             block[at + Task.RSS] = self._rss
             block[at + Task.READY] = ready
-            block[at + Task.CPU] = thread_time_ns() - cpu_ns
-            block[at + Task.STATE] = state
+            block[at + Task.CPU] = thread_time_ns() - self._cpu
+            if error is None:
+                block[at + Task.STATE] = State.DONE
+            elif self._iterable and isinstance(error, StopIteration):
+                block[at + Task.STATE] = State.EXHAUSTED
+            else:
+                block[at + Task.STATE] = State.RAISED
             if block[at + 1] == Tag.LATEST:
                 self._sum_up(block, at)
-        except Exception as error:
-            self._fail(error)
+        except Exception as own:
+            self._fail(own)
+
+    def _write_gathered(
+        self, gathered: _Gathered, block: memoryview[int], at: int
+    ) -> tuple[memoryview[int], int]:
+        """The record with keys and stamps, in place of the one that was reserved without."""
+        head = block[at + 2 : at + Task.N_KEYS].tolist()
+        block[at + 1] = 0
+        block, at = self._reserve(gathered.keys)
+        for i, word in enumerate(head, at + 2):
+            block[i] = word
+        for i, stamp in enumerate(gathered.stamps, at + Task.STAMPS):
+            block[i] = stamp
+        return block, at
 
     def _sum_up(self, block: memoryview[int], at: int) -> None:
         """A record of a task whose samples are left out."""
         head = block[at : at + Task.STAMPS].tolist()
-        if not head[Task.COLLATE]:
-            stamps = block[at + Task.STAMPS : at + Task.STAMPS + head[Task.N_KEYS] + 1]
-            head[Task.N_SAMPLES] = max(sum(map(bool, stamps)) - 1, 0)
+        stamps = block[at + Task.STAMPS : at + Task.STAMPS + head[Task.N_KEYS] + 1]
+        head[Task.N_SAMPLES] = max(head[Task.N_SAMPLES], sum(map(bool, stamps)) - 1)
         head[Task.N_KEYS], head[Task.KEY_KIND] = 0, KeyKind.LEFT_OUT
         self._spool.write(Tag.TASK, *head[2:])
 
+    def is_over(self) -> bool:
+        return self._fetcher() is None
+
     def detach(self) -> None:
-        """The fetcher as it was; where another recording came later, it still goes through here."""
+        """The fetcher as it was, once no recording times it."""
         self._off = True
         fetcher = self._fetcher()
-        if fetcher is None or fetcher.__dict__.get("fetch") != self.fetch:
-            return
-        fetcher.collate_fn = self._collate
-        if self._inner is None:
-            del fetcher.fetch
-        else:
-            fetcher.fetch = self._inner
+        timers = fetcher.__dict__.get(_TIMERS, []) if fetcher is not None else []
+        if self in timers:
+            timers.remove(self)
+            if not timers:
+                fetcher.__class__ = type(fetcher).__bases__[1]  # see _timed_class
+                del fetcher.__dict__[_TIMERS]
 
     def forget(self) -> None:
         """In a forked process: the spool is another's."""
         self._off, self._block = True, None
-
-    def _fetch(self, index: Any) -> Any:
-        if self._inner is not None:
-            return self._inner(index)
-        return self._plain(self._fetcher(), index)  # alive, since it is being called
 
     def _fail(self, error: Exception) -> None:
         if not is_ours(error):
@@ -210,12 +263,52 @@ class TimedFetch:
         self._spool.note_problem(f"{type(error).__name__}: {error}")
 
 
+class _Timed:
+    """Mixed into the class of a fetcher."""
+
+    def fetch(self, index: Any) -> Any:
+        timers: list[FetchTimer] = self.__dict__[_TIMERS]
+        handed_on = index
+        for timer in timers:
+            handed_on = timer.begin(handed_on)
+        try:
+            batch = super().fetch(handed_on)  # type: ignore[misc]
+        except BaseException as error:
+            for timer in timers:
+                timer.finish(error)
+            unseen(error)
+            raise
+        for timer in timers:
+            timer.finish(None)
+        return batch
+
+    @property
+    def collate_fn(self) -> Any:
+        # Not a function around the user's, which would be in the way of warnings and tracebacks.
+        for timer in self.__dict__[_TIMERS]:
+            timer.all_read(sys._getframe(1))
+        return self.__dict__["collate_fn"]
+
+    @collate_fn.setter
+    def collate_fn(self, collate_fn: Any) -> None:
+        self.__dict__["collate_fn"] = collate_fn
+
+
+@functools.cache
+def _timed_class(plain: type) -> type:
+    names = {"__module__": plain.__module__, "__qualname__": plain.__qualname__}
+    return type(plain.__name__, (_Timed, plain), names)
+
+
 def _reads_one_by_one(fetcher: Any) -> bool:
     """Whether torch's ``fetch`` goes through the index list sample by sample.
 
     A dataset with ``__getitems__`` reads all in one call of its own. A ``Subset`` of a dataset
     without one has it too, but goes through the list (torch/utils/data/dataset.py, ``Subset``).
     """
+    if isinstance(fetcher, _Timed):
+        timers: list[FetchTimer] = fetcher.__dict__[_TIMERS]
+        return timers[0]._per_sample
     if type(fetcher) is _IterableDatasetFetcher:
         return True
     if type(fetcher) is not _MapDatasetFetcher:

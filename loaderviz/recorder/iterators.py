@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from queue import Queue
 from typing import Any
 
 from loaderviz.clock import now
@@ -25,6 +26,9 @@ LATER = (0,) * (Batch.N_WORDS - Batch.PINNED)
 class IteratorLog:
     """Writes down the life of one iterator's batches, for one recording.
 
+    What is delivered ``in_hands_of_torch`` does not reach the loop: a StatefulDataLoader takes
+    batches itself to get to where it was (torchdata/stateful_dataloader).
+
     No worker takes another's task and each works through its queue in order (torch/utils/data/
     dataloader.py, ``_try_put_index``), so what a worker delivers next is always the oldest of its
     tasks: tasks need no mark of their own on the way.
@@ -34,21 +38,20 @@ class IteratorLog:
         self,
         files: Files,
         next_epoch: Callable[[], int],
-        iterator: int,
+        number: int,
         device: Device | None = None,
-        *,
-        pins: bool = False,
     ) -> None:
+        self.number = number  # of the iterator
+        self.in_hands_of_torch = False
         self._files = files
         self._next_epoch = next_epoch
-        self._iterator = iterator
         self._device = device
         self._round = -1
         self._n_here = 0
         self._held: Place | None = None
         self._requested = 0
         self._pending: defaultdict[int, deque[Place | None]] = defaultdict(deque)
-        self._unpinned: dict[int, Place] | None = {} if pins else None  # by task
+        self._unpinned: dict[int, Place] | None = None  # by task, where a thread pins
         self._under_way: list[tuple[int, int]] = []
 
     def adopt(self, tasks: list[tuple[int, int]]) -> None:
@@ -60,15 +63,20 @@ class IteratorLog:
 
     def begin_round(self) -> None:
         self.release(now())
-        self._round += 1
         self._pending.clear()
         if self._unpinned is not None:
             self._unpinned.clear()
-        self._files.write(Tag.EPOCH, self._iterator, self._round, self._next_epoch(), now())
+        self._round += 1
+        self._files.write(Tag.EPOCH, self.number, self._round, self._next_epoch(), now())
+
+    def begin_first_round(self) -> None:
+        """Where building the iterator has not begun one, as it does where it starts workers."""
+        if self._round < 0:
+            self.begin_round()
 
     def dispatch(self, task: int, worker: int, at: int, n_samples: int) -> None:
         place = self._files.write_batch(
-            n_samples, self._iterator, self._round, task, worker, at, *LATER
+            n_samples, self.number, self._round, task, worker, at, *LATER
         )
         self._pending[worker].append(place)
         if place is not None and self._unpinned is not None:
@@ -78,7 +86,7 @@ class IteratorLog:
         """num_workers=0: a task is dispatched, fetched and delivered in one call."""
         task, self._n_here = self._n_here, self._n_here + 1
         self._held = self._files.write_batch(
-            n_samples, self._iterator, self._round, task, MAIN_PROCESS, at, *LATER
+            n_samples, self.number, self._round, task, MAIN_PROCESS, at, *LATER
         )
 
     def request(self, at: int) -> None:
@@ -89,6 +97,9 @@ class IteratorLog:
             for task, worker in self._under_way:
                 self.dispatch(task, worker, 0, 0)  # when, nobody has seen
         self._requested = at
+
+    def expect_pins(self) -> None:
+        self._unpinned = {}
 
     def pin(self, task: int, at: int) -> None:
         """The batch has come out of the pin thread, which calls this."""
@@ -103,7 +114,9 @@ class IteratorLog:
         self._held = pending.popleft() if pending else None
 
     def deliver(self, at: int) -> None:
-        if self._held is not None:
+        if self.in_hands_of_torch:
+            self._held = None
+        elif self._held is not None:
             block, start = self._held
             block[start + Batch.REQUESTED] = self._requested
             block[start + Batch.DELIVERED] = at
@@ -128,8 +141,7 @@ class IteratorLog:
 
     def forget(self) -> None:
         """In a forked process: the records are another's."""
-        self._held = None
-        self._device = self._unpinned = None
+        self._held = self._device = self._unpinned = None
         self._pending.clear()
 
 
@@ -179,7 +191,7 @@ class _RecordedMulti(_Recorded):
 
     def _next_index(self) -> Any:
         index = super()._next_index()  # type: ignore[misc]
-        self.__dict__[_DRAWN] = now(), count(index) if self._auto_collation else 1
+        self.__dict__[_DRAWN] = now(), _count(index) if self._auto_collation else 1
         return index
 
     def _try_put_index(self) -> None:
@@ -209,7 +221,7 @@ class _RecordedMulti(_Recorded):
         super()._reset(loader, *args, **kwargs)  # type: ignore[misc]
 
 
-def count(index: Any) -> int:
+def _count(index: Any) -> int:
     """How many samples an index list asks for; 1 where it does not say."""
     try:
         return len(index)
@@ -243,8 +255,6 @@ def watch(iterator: Any, log: IteratorLog) -> None:
         plain: Any = type(iterator)
         iterator.__class__ = _recorded_class(plain)
     logs.append(log)
-    if pins(iterator) and "put" not in vars(iterator._data_queue):
-        iterator._data_queue.put = _timed_put(iterator._data_queue.put, logs)
 
 
 def unwatch(iterator: Any, log: IteratorLog) -> None:
@@ -256,13 +266,17 @@ def unwatch(iterator: Any, log: IteratorLog) -> None:
         iterator.__class__ = type(iterator).__bases__[1]  # see _recorded_class
         for name in (_LOGS, _DRAWN):
             iterator.__dict__.pop(name, None)
-        if pins(iterator):
-            iterator._data_queue.__dict__.pop("put", None)
+        queue = iterator.__dict__.get("_data_queue")
+        if type(queue) is Queue:
+            queue.__dict__.pop("put", None)
 
 
-def pins(iterator: Any) -> bool:
-    """Whether a thread of this iterator pins batches."""
-    return hasattr(iterator, "_pin_memory_thread")
+def time_pins(iterator: Any, queue: Any) -> None:
+    """Note each batch that comes out of the pin thread, where the queue is one that it fills."""
+    if type(queue) is Queue:
+        for log in _logs(iterator):
+            log.expect_pins()
+        queue.put = _timed_put(queue.put, _logs(iterator))  # type: ignore[method-assign]
 
 
 def _timed_put(put: Callable[..., None], logs: list[IteratorLog]) -> Callable[..., None]:
@@ -278,29 +292,3 @@ def _timed_put(put: Callable[..., None], logs: list[IteratorLog]) -> Callable[..
         put(item, *args, **kwargs)
 
     return timed_put
-
-
-class StampedSampler:
-    """Stands in for the index sampler while an iterator is built and dispatches its first tasks."""
-
-    def __init__(self, sampler: Any, batches: bool) -> None:
-        self.sampler = sampler
-        self._batches = batches
-        self.drawn: list[tuple[int, int]] = []  # when, and of how many samples
-        self.plain: Iterator[Any] | None = None
-
-    def __iter__(self) -> Iterator[Any]:
-        self.plain = iter(self.sampler)
-        return self
-
-    def __next__(self) -> Any:
-        assert self.plain is not None
-        index = next(self.plain)
-        self.drawn.append((now(), count(index) if self._batches else 1))
-        return index
-
-    def __len__(self) -> int:
-        return len(self.sampler)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.sampler, name)

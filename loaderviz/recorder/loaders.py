@@ -61,6 +61,7 @@ def describe(loader: DataLoader[Any]) -> dict[str, Any]:
         "prefetch_factor": loader.prefetch_factor if workers else None,
         "persistent_workers": loader.persistent_workers,
         "pin_memory": bool(loader.pin_memory),
+        "pinned": bool(loader.pin_memory and torch.accelerator.is_available()),
         "in_order": loader.in_order,
         "drop_last": loader.drop_last,
         "start_method": method if workers else None,

@@ -18,9 +18,9 @@ from loaderviz.clock import now
 from loaderviz.errors import LoaderVizError
 from loaderviz.recorder import attach, folders
 from loaderviz.recorder.device import Device
-from loaderviz.recorder.fetch import TimedFetch
+from loaderviz.recorder.fetch import FetchTimer
 from loaderviz.recorder.files import Files, Place
-from loaderviz.recorder.iterators import IteratorLog, pins, unwatch, watch
+from loaderviz.recorder.iterators import IteratorLog, unwatch, watch
 from loaderviz.recorder.loaders import behind, describe
 from loaderviz.recorder.worker import WorkerHook
 from loaderviz.records import Span, Tag, pack_text
@@ -102,7 +102,8 @@ class Recording:
         self._trace: Trace | None = None
         self._iterator_numbers = itertools.count()
         self._epochs: defaultdict[int, itertools.count[int]] = defaultdict(itertools.count)
-        self._watched: list[tuple[weakref.ref[Any], IteratorLog, TimedFetch | None]] = []
+        self._watched: list[tuple[weakref.ref[Any], IteratorLog]] = []
+        self._timers: list[FetchTimer] = []
         self._processes: list[tuple[int, int, Any]] = []
 
     @property
@@ -193,14 +194,15 @@ class Recording:
         if files is None:
             return
         with files.lock:
-            for reference, log, timed in self._watched:
+            for reference, log in self._watched:
                 iterator = reference()
                 if iterator is not None:
                     log.release(at)
                     unwatch(iterator, log)
-                if timed is not None:
-                    timed.detach()
             self._watched.clear()
+            for timer in self._timers:
+                timer.detach()
+            self._timers.clear()
             self._note_device_times(files)
             self._note_exits(files)
             self._processes.clear()
@@ -231,31 +233,43 @@ class Recording:
             return False
         return self._every or any(loader is own for own in self._loaders)
 
-    def worker_hook(self, user_init: Any) -> WorkerHook:
-        assert self._folder is not None
-        return WorkerHook(user_init, self._folder, next(self._iterator_numbers))
+    def iterator_begun(self, loader: DataLoader[Any], iterator: Any) -> IteratorLog | None:
+        files = self._files
+        if files is None:
+            return None
+        with files.lock:
+            if files.stopped():
+                return None
+            log = self._watch(files, loader, iterator)
+            log.in_hands_of_torch = True
+            return log
 
-    def iterator_built(
-        self,
-        loader: DataLoader[Any],
-        iterator: Any,
-        hook: WorkerHook | None,
-        drawn: list[tuple[int, int]],
-    ) -> None:
+    def worker_hook(self, log: IteratorLog, user_init: Any) -> WorkerHook:
+        assert self._folder is not None
+        return WorkerHook(user_init, self._folder, log.number)
+
+    def fetcher_made(self, log: IteratorLog, iterator: Any, fetcher: Any) -> None:
+        """Time the fetches of an iterator that loads in this process."""
         files = self._files
         if files is None:
             return
         with files.lock:
-            if files.stopped():  # it ended while this iterator was built, in another thread
+            spool = None if files.stopped() else files.borrow(log.number)
+            if spool is None:
                 return
-            number = next(self._iterator_numbers) if hook is None else hook.iterator
-            log = self._watch(files, loader, iterator, number)
-            log.begin_round()
-            # An iterator with workers has dispatched its first tasks while it was built; where its
-            # class is another library's, nobody has seen when.
-            for task, info in list(getattr(iterator, "_task_info", {}).items()):
-                at, n_samples = drawn[task] if task < len(drawn) else (0, loader.batch_size or 1)
-                log.dispatch(task, info[0], at, n_samples)
+            weakref.finalize(fetcher, files.give_back, spool).atexit = False
+            timer = FetchTimer(fetcher, spool, log.number, 0, files.control, log.begin_here)
+            self._timers.append(timer)
+
+    def iterator_built(self, log: IteratorLog, iterator: Any) -> None:
+        log.in_hands_of_torch = False
+        files = self._files
+        if files is None:
+            return
+        with files.lock:
+            if not files.stopped():  # else it ended while this iterator was built, in a thread
+                self._note_workers(files, log, iterator)
+                log.begin_first_round()
 
     def begin_span(self, name: str, at: int) -> Place | None:
         if self._files is None:
@@ -283,35 +297,35 @@ class Recording:
 
     def forget(self) -> None:
         self._forgotten = True
-        for _, log, timed in self._watched:
+        for _, log in self._watched:
             log.forget()
-            if timed is not None:
-                timed.forget()
+        for timer in self._timers:
+            timer.forget()
         if self._files is not None:
             self._files.forget()
 
-    def _watch(
-        self,
-        files: Files,
-        loader: DataLoader[Any],
-        iterator: Any,
-        number: int,
-    ) -> IteratorLog:
+    def _watch(self, files: Files, loader: DataLoader[Any], iterator: Any) -> IteratorLog:
+        self._watched = [each for each in self._watched if each[0]() is not None]
+        self._timers = [each for each in self._timers if not each.is_over()]
         which = self._number_of(files, loader)
         log = IteratorLog(
-            files, lambda: next(self._epochs[which]), number, self._device, pins=pins(iterator)
+            files,
+            lambda: next(self._epochs[which]),
+            next(self._iterator_numbers),
+            self._device,
         )
+        files.write(Tag.ITERATOR, log.number, which, now(), loader.num_workers)
+        watch(iterator, log)
+        self._watched.append((weakref.ref(iterator), log))
+        return log
+
+    def _note_workers(self, files: Files, log: IteratorLog, iterator: Any) -> None:
         workers = getattr(iterator, "_workers", ())
         if workers:  # starting them has looked at all others too (multiprocessing/process.py)
             self._note_exits(files)
-        files.write(Tag.ITERATOR, number, which, now(), len(workers))
         for worker, process in enumerate(workers):
-            files.write(Tag.WORKER, number, worker, process.pid)
-            self._processes.append((number, worker, process))
-        watch(iterator, log)
-        timed = None if loader.num_workers else _time_here(files, iterator, number, log)
-        self._watched.append((weakref.ref(iterator), log, timed))
-        return log
+            files.write(Tag.WORKER, log.number, worker, process.pid)
+            self._processes.append((log.number, worker, process))
 
     def _adopt_running(self, files: Files, loader: DataLoader[Any]) -> None:
         """Persistent workers that were started before the recording: seen from outside only."""
@@ -323,7 +337,8 @@ class Recording:
             "recording: their samples are not seen. Begin the recording before the first epoch.",
             stacklevel=3,
         )
-        log = self._watch(files, loader, iterator, next(self._iterator_numbers))
+        log = self._watch(files, loader, iterator)
+        self._note_workers(files, log, iterator)
         log.adopt(
             [
                 (task, info[0])
@@ -339,12 +354,3 @@ class Recording:
         self._loaders.append(loader)
         files.add_loader(describe(loader))
         return len(self._loaders) - 1
-
-
-def _time_here(files: Files, iterator: Any, number: int, log: IteratorLog) -> TimedFetch | None:
-    """Time the fetches of an iterator that loads in this process."""
-    spool = files.borrow(number)
-    if spool is None:
-        return None
-    weakref.finalize(iterator, files.give_back, spool).atexit = False
-    return TimedFetch(iterator._dataset_fetcher, spool, number, 0, files.control, log.begin_here)

@@ -14,7 +14,7 @@ from torch.utils.data import _DatasetKind, get_worker_info
 from loaderviz.clock import now
 from loaderviz.machine import rss_peak_bytes
 from loaderviz.recorder.control import Control
-from loaderviz.recorder.fetch import TimedFetch
+from loaderviz.recorder.fetch import FetchTimer
 from loaderviz.recorder.unseen import unseen
 from loaderviz.spool import ENDED, RSS_PEAK, RollingSpool, Spool
 
@@ -53,16 +53,14 @@ class WorkerHook:
             except BaseException as error:
                 unseen(error)
                 raise
+        control = None
         try:
             control = Control.attach(self._folder)
-            if control.stopped():
-                return
-        except OSError:  # the recording has ended, and its folder is gone
-            return
-        try:
-            self._record(worker_id, control)
+            if not control.stopped():
+                self._record(worker_id, control)
         except Exception as error:  # the recording lacks this worker; the training does not
-            control.note_problem(f"worker {worker_id}: {type(error).__name__}: {error}")
+            if control is not None:  # else the recording has ended, and its folder is gone
+                control.note_problem(f"worker {worker_id}: {type(error).__name__}: {error}")
 
     def _record(self, worker_id: int, control: Control) -> None:
         spool = RollingSpool(
@@ -79,11 +77,18 @@ class WorkerHook:
         rounds = itertools.count()
 
         def create_timed_fetcher(kind: int, dataset: Any, *args: Any) -> Any:
-            fetcher = create(kind, dataset, *args)
-            info = get_worker_info()
-            # A dataset may itself use a DataLoader, whose fetchers are none of ours.
-            if info is not None and dataset is info.dataset:
-                TimedFetch(fetcher, spool, self.iterator, next(rounds), control)
+            try:
+                fetcher = create(kind, dataset, *args)
+            except BaseException as error:
+                unseen(error)
+                raise
+            try:
+                info = get_worker_info()
+                # A dataset may itself use a DataLoader, whose fetchers are none of ours.
+                if info is not None and dataset is info.dataset:
+                    FetchTimer(fetcher, spool, self.iterator, next(rounds), control)
+            except Exception as error:
+                spool.note_problem(f"{type(error).__name__}: {error}")
             return fetcher
 
         # Called here and, in persistent workers, anew for each epoch

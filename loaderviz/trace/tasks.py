@@ -59,7 +59,8 @@ def read_tasks(file: SpoolFile) -> Tasks:
     first_stamp = places + Task.STAMPS
     n_stamps = _count_nonzero(words, first_stamp, np.where(summed_up, 0, n_keys + 1))
     counted = (collate != 0) | summed_up
-    n_samples = np.where(counted, heads[:, Task.N_SAMPLES], np.maximum(n_stamps - 1, 0))
+    told = np.where(counted, heads[:, Task.N_SAMPLES], 0)  # where there is no stamp for each
+    n_samples = np.maximum(n_stamps - 1, told)
     # A sample that was begun and never read: its read raised, or its process was killed.
     begun = ~counted & (heads[:, Task.STATE] != State.EXHAUSTED)
     begun &= (n_stamps > 0) & (n_stamps <= n_keys)

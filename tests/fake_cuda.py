@@ -1,0 +1,59 @@
+"""A CUDA device that is a clock: work takes the time it says, one after another, as in a stream."""
+
+import time
+
+import torch
+
+from loaderviz.clock import now
+
+
+class FakeCuda:
+    """Queues work and events; events that have passed know when, the host waits for nothing."""
+
+    def __init__(self) -> None:
+        self.free_at = 0  # when all that is queued will be done, in ns
+        self.looked_at = 0  # when the recorder last looked at the clock
+        self.events: list[FakeEvent] = []
+        self.synchronized = 0
+        self.broken = False
+
+    def now(self) -> int:
+        """The recorder's clock: what it queues right after a look at it is queued at that time."""
+        self.looked_at = now()
+        return self.looked_at
+
+    def run(self, seconds: float) -> None:
+        """Queue work, as a kernel launch does."""
+        self.free_at = max(self.free_at, now()) + round(seconds * 1e9)
+
+    def event(self, enable_timing: bool) -> "FakeEvent":
+        assert enable_timing
+        self.events.append(FakeEvent(self))
+        return self.events[-1]
+
+
+class FakeEvent:
+    device = torch.device("cuda", 0)
+
+    def __init__(self, cuda: FakeCuda) -> None:
+        self.cuda = cuda
+        self.at = 0
+
+    def record(self) -> None:
+        if self.cuda.broken:
+            raise RuntimeError("CUDA error: an illegal memory access was encountered")
+        self.at = max(self.cuda.free_at, self.cuda.looked_at)
+
+    def query(self) -> bool:
+        return now() >= self.at
+
+    def elapsed_time(self, later: "FakeEvent") -> float:
+        assert self.query()
+        assert later.query()
+        return (later.at - self.at) / 1e6
+
+    def synchronize(self) -> None:
+        self.cuda.synchronized += 1
+        time.sleep(max(self.at - now(), 0) / 1e9)
+        while not self.query():
+            pass

@@ -1,0 +1,213 @@
+"""Steps and spans on a device, told by its events; and the thread that pins batches."""
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+import loaderviz as lv
+from fake_cuda import FakeCuda
+from loaderviz.recorder import device
+from probes import Keys, Pinnable, as_it_is
+from test_trace import assert_lawful
+
+
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch) -> FakeCuda:
+    fake = FakeCuda()
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    monkeypatch.setattr(torch.cuda, "Event", fake.event)
+    monkeypatch.setattr(device, "now", fake.now)
+    return fake
+
+
+def true_steps(cuda: FakeCuda, trace: lv.Trace) -> tuple[Any, Any]:
+    """When the device came to each step and when it was done, as it knows itself."""
+    at = np.array([event.at - trace.meta["started"][0] for event in cuda.events]) / 1e9
+    return at[0::2], at[1::2]
+
+
+def steps(trace: lv.Trace) -> tuple[Any, Any]:
+    return trace.batches["device_start_s"].to_numpy(), trace.batches["device_end_s"].to_numpy()
+
+
+def pause(key: int) -> int:
+    time.sleep(0.01)
+    return key
+
+
+class TestStepsOnADevice:
+    def test_a_device_that_waits_for_data_has_gaps_as_long_as_the_loading(self, cuda):
+        loader = DataLoader(Keys(5, make=pause))
+        with lv.record(loader) as rec:
+            for _ in loader:
+                cuda.run(0.002)
+        batches = rec.trace.batches
+        start, end = steps(rec.trace)
+        assert np.allclose(steps(rec.trace), true_steps(cuda, rec.trace), rtol=0, atol=1e-7)
+        assert (end - start > 0.0019).all()
+        assert (start >= batches["delivered_s"]).all()
+        assert (start[1:] > end[:-1]).all()
+
+    def test_a_device_that_is_behind_has_none_and_the_loop_does_not_wait_for_it(self, cuda):
+        loader = DataLoader(Keys(6))
+        with lv.record(loader) as rec:
+            for _ in loader:
+                cuda.run(0.05)
+            assert cuda.synchronized == 0
+        start, end = steps(rec.trace)
+        assert np.allclose(steps(rec.trace), true_steps(cuda, rec.trace), rtol=0, atol=1e-7)
+        assert np.allclose(start[1:], end[:-1], rtol=0, atol=1e-7)
+
+    def test_workers_and_several_recordings_change_nothing_of_it(self, cuda):
+        loader = DataLoader(Keys(4), num_workers=2)
+        with lv.record(loader) as outer, lv.record(loader) as inner:
+            for _ in loader:
+                cuda.run(0.005)
+        for rec in (outer, inner):
+            start, end = steps(rec.trace)
+            assert (end - start > 0.0049).all()
+
+    def test_what_the_loop_never_stepped_on_has_no_times(self, cuda):
+        loader = DataLoader(Keys(8), num_workers=1, prefetch_factor=2)
+        with lv.record(loader) as rec:
+            next(iter(loader))
+        start, end = steps(rec.trace)
+        assert np.isfinite([start[0], end[0]]).all()
+        assert np.isnan([*start[1:], *end[1:]]).all()
+
+    def test_spans_are_timed_there_too(self, cuda):
+        with lv.record(DataLoader(Keys(1))) as rec:
+            for seconds in (0.03, 0.01):
+                with lv.span("forward"):
+                    cuda.run(seconds)
+        start, end = true_steps(cuda, rec.trace)
+        assert np.allclose(rec.trace.spans["device_s"], end - start, rtol=0, atol=1e-7)
+        assert (rec.trace.spans["device_s"] > [0.029, 0.009]).all()
+
+    def test_nothing_is_put_into_a_graph_that_is_being_captured(self, cuda, monkeypatch):
+        monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+        with lv.record(loader := DataLoader(Keys(2))) as rec:
+            list(loader)
+        assert np.isnan(steps(rec.trace)).all()
+
+    def test_without_a_device_in_use_there_are_no_times(self, cuda, monkeypatch):
+        monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
+        with lv.record(loader := DataLoader(Keys(2))) as rec:
+            list(loader)
+        assert np.isnan(steps(rec.trace)).all()
+
+    def test_a_device_that_breaks_ends_the_recording_not_the_training(self, cuda):
+        loader = DataLoader(Keys(4))
+        rec, received = lv.record(loader), []
+
+        def train() -> None:
+            with rec:
+                for batch in loader:
+                    received.append(batch)
+                    cuda.broken = len(received) >= 2
+
+        with pytest.warns(UserWarning, match="illegal memory access"):
+            train()
+        assert len(received) == 4
+        assert rec.trace.meta["problems"]
+        assert np.isfinite(steps(rec.trace)[0][:2]).all()
+
+    def test_the_timeline_has_a_lane_for_it(self, cuda):
+        with lv.record(loader := DataLoader(Keys(3))) as rec:
+            for _ in loader:
+                cuda.run(0.001)
+        figure = lv.timeline(rec.trace)
+        assert list(figure.layout.yaxis.ticktext) == ["consumer", "device", "main process"]
+        drawn = next(each for each in figure.data if each.name == "device")
+        assert len(drawn.x) == 3
+
+
+@pytest.fixture
+def pinning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine with a GPU; what is pinned there must pin itself."""
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
+    monkeypatch.setattr(torch.accelerator, "current_device_index", lambda: 0)
+    monkeypatch.setattr(torch.accelerator, "set_device_index", lambda index: None)
+
+
+def pinnable(**settings: Any) -> DataLoader:
+    return DataLoader(
+        Keys(12, make=Pinnable), batch_size=2, collate_fn=Pinnable, pin_memory=True, **settings
+    )
+
+
+@pytest.mark.usefixtures("pinning")
+class TestPinning:
+    @pytest.mark.parametrize("settings", [{}, {"persistent_workers": True}], ids=str)
+    def test_each_batch_is_pinned_between_ready_and_delivered(self, settings):
+        loader = pinnable(num_workers=2, **settings)
+        with lv.record(loader) as rec:
+            received = [batch for _ in range(2) for batch in loader]
+        assert all(batch.pinned for batch in received)
+        batches = rec.trace.batches
+        assert batches["pinned_s"].notna().all()
+        assert (batches["pinned_s"] >= batches["ready_s"]).all()
+        assert (batches["pinned_s"] <= batches["delivered_s"]).all()
+        assert_lawful(rec.trace)
+
+    def test_the_queue_is_as_it_was_when_the_recording_has_ended(self):
+        loader = pinnable(num_workers=1)
+        with lv.record(loader), lv.record(loader):
+            iterator = iter(loader)
+            next(iterator)
+        assert "put" not in vars(iterator._data_queue)
+        assert len(list(iterator)) == 5
+
+    def test_an_error_while_pinning_reaches_the_loop(self):
+        loader = DataLoader(Keys(2), collate_fn=Unpinnable, num_workers=1, pin_memory=True)
+        with lv.record(loader), pytest.raises(RuntimeError, match="no room to pin"):
+            list(loader)
+
+    def test_in_the_main_process_there_is_no_thread(self):
+        with lv.record(loader := pinnable()) as rec:
+            assert all(batch.pinned for batch in loader)
+        assert rec.trace.batches["pinned_s"].isna().all()
+        assert rec.trace.meta["loaders"][0]["pinned"]
+
+    def test_the_timeline_has_a_lane_for_it(self):
+        with lv.record(loader := pinnable(num_workers=2)) as rec:
+            list(loader)
+        figure = lv.timeline(rec.trace)
+        labels = ["consumer", "pin thread", "worker 0", "worker 1"]
+        assert list(figure.layout.yaxis.ticktext) == labels
+        drawn = next(each for each in figure.data if each.name == "pin")
+        assert len(drawn.x) == 6
+        assert (np.asarray(drawn.x) >= 0).all()
+
+
+class Unpinnable:
+    def __init__(self, samples: Any) -> None:
+        self.samples = samples
+
+    def pin_memory(self) -> None:
+        raise RuntimeError("no room to pin")
+
+
+def test_without_an_accelerator_memory_is_pageable():
+    with lv.record(loader := DataLoader(Keys(2), collate_fn=as_it_is)) as rec:
+        list(loader)
+    assert not rec.trace.meta["loaders"][0]["pinned"]
+
+
+def test_the_fake_is_as_a_stream_is(cuda):
+    before, after = cuda.event(enable_timing=True), cuda.event(enable_timing=True)
+    cuda.now()
+    before.record()
+    cuda.run(0.05)
+    after.record()
+    assert before.query()
+    assert not after.query()
+    after.synchronize()
+    assert before.elapsed_time(after) >= 50

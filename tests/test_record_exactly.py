@@ -1,0 +1,925 @@
+"""Recording changes nothing, to the letter, and misses nothing: also of the less usual loaders."""
+
+import copy
+import os
+import pickle
+import random
+import re
+import threading
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch.utils.data import (
+    BatchSampler,
+    ChainDataset,
+    ConcatDataset,
+    DataLoader,
+    RandomSampler,
+    Subset,
+    WeightedRandomSampler,
+    random_split,
+)
+from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+import loaderviz as lv
+from loaderviz.trace import Trace
+from oddities import (
+    Draining,
+    EachIsOwn,
+    Endless,
+    FailsInAChain,
+    FailsLater,
+    FailsToBegin,
+    Hostile,
+    Moving,
+    Mute,
+    Numbered,
+    Parcel,
+    ReadsForgetfully,
+    Resumable,
+    ResumableKeys,
+    Sets,
+    Slow,
+    WarnsOfItsReader,
+    Zipped,
+    a_thousandfold,
+    as_tensors,
+    divide,
+    lazily,
+    nothing,
+    one_by_one,
+    parcel,
+    picture,
+    refuse_in_words,
+    warn_of_the_caller,
+)
+from probes import Bulk, Keys, Stream, as_it_is, draws, seed_alike, shift_dataset
+from test_trace import assert_lawful, delivered, keys_of
+
+OURS = str(Path(lv.__file__).parent)
+
+
+def plain(value: Any) -> Any:
+    """A batch as nested Python values, so that == means bit for bit."""
+    if isinstance(value, torch.Tensor):
+        return str(value.dtype), tuple(value.shape), value.numpy().tobytes()
+    if isinstance(value, Image.Image):
+        return value.mode, value.size, value.tobytes()
+    if isinstance(value, Parcel):
+        return Parcel, plain(value.samples)
+    if isinstance(value, dict):
+        return type(value), [(key, plain(item)) for key, item in value.items()]
+    if isinstance(value, list | tuple):
+        return type(value), [plain(item) for item in list.__iter__(value)] if isinstance(
+            value, list
+        ) else [plain(item) for item in value]
+    return (Iterator, [plain(item) for item in value]) if isinstance(value, Iterator) else value
+
+
+def samples_of(batch: Any) -> list[tuple[int, Any]] | None:
+    """The worker and the key of each sample, as the batch itself tells them."""
+    if isinstance(batch, Parcel):
+        batch = batch.samples
+    if isinstance(batch, dict) and "moved" in batch:
+        batch = batch["batch"]
+    if isinstance(batch, dict) and isinstance(batch["worker"], torch.Tensor):
+        keys = batch["key"]
+        keys = keys.reshape(-1).tolist() if isinstance(keys, torch.Tensor) else keys
+        return list(zip(batch["worker"].reshape(-1).tolist(), keys, strict=True))
+    if isinstance(batch, dict):
+        return [(batch["worker"], batch["key"])]
+    if isinstance(batch, list) and all(isinstance(each, dict) for each in list.__iter__(batch)):
+        return [(each["worker"], each["key"]) for each in list.__iter__(batch)]
+    return None
+
+
+@dataclass
+class Seen:
+    """All that a training loop can tell of a loader."""
+
+    batches: list[Any]
+    error: tuple[type, str, list[tuple[str, str]]] | None
+    warnings: list[tuple[type, str, str, int]]
+    iterator: list[Any]
+    draws: list[float]
+    objects_stay: bool
+
+    def same(self, other: "Seen") -> None:
+        """Asserts, part by part, for the sake of a short message."""
+        assert self.batches == other.batches
+        assert self.error == other.error
+        assert self.warnings == other.warnings
+        assert self.iterator == other.iterator
+        assert self.draws == other.draws
+        assert self.objects_stay
+        assert other.objects_stay
+
+
+def identities(loader: Any) -> list[Any]:
+    """Every attribute of a loader and of its dataset, by identity."""
+    of_loader = {name: id(value) for name, value in vars(loader).items() if name != "_iterator"}
+    of_dataset = {
+        name: id(value) for name, value in getattr(loader.dataset, "__dict__", {}).items()
+    }
+    for moving in ("at", "reads"):  # which the dataset itself changes as it is read
+        of_dataset.pop(moving, None)
+    return [of_loader, of_dataset, type(loader), type(loader.dataset)]
+
+
+def described(error: BaseException) -> tuple[type, str, list[tuple[str, str]]]:
+    """An error as a training script shows it: type, the whole message, and the way it took."""
+    text = re.sub(r"pid\(?s?\)? [\d, ]+", "pid", str(error))
+    way = [
+        (Path(frame.filename).name, frame.name)
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith((OURS, __file__))
+    ]
+    return type(error), text, way
+
+
+def run(
+    make: Callable[[], DataLoader],
+    *,
+    recorded: bool,
+    epochs: int = 1,
+    take: int | None = None,
+    leave: BaseException | None = None,
+) -> tuple[Seen, Trace | None, list[Any]]:
+    torch.manual_seed(7)
+    np.random.seed(7)
+    random.seed(7)
+    batches: list[Any] = []
+    told: list[Any] = []
+    classes: list[Any] = []
+    error, stay = None, True
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        loader = make()
+        before = identities(loader)
+        with lv.record(loader) if recorded else nullcontext() as rec:
+            try:
+                for _ in range(epochs):
+                    iterator = iter(loader)
+                    classes.append(
+                        (type(iterator).__name__, isinstance(iterator, _BaseDataLoaderIter))
+                    )
+                    stay &= identities(loader) == before
+                    for i, batch in enumerate(iterator):
+                        told.append(samples_of(batch))
+                        batches.append(plain(batch))
+                        stay &= identities(loader) == before
+                        if leave is not None and i == 1:
+                            raise leave
+                        if i + 1 == take:
+                            break
+                    del iterator
+            except BaseException as raised:
+                error = described(raised)
+                traceback.clear_frames(raised.__traceback__)
+                raised.__traceback__ = None
+        stay &= identities(loader) == before
+        after = draws()
+    warned = [(w.category, str(w.message), Path(w.filename).name, w.lineno) for w in caught]
+    return (
+        Seen(batches, error, warned, classes, after, stay),
+        rec.trace if recorded else None,
+        told,
+    )
+
+
+def assert_complete(trace: Trace, told: list[Any], keys: Any = "own") -> None:
+    """Each delivered batch once with its true worker, each sample once under its true key."""
+    assert_lawful(trace)
+    assert trace.meta["complete"]
+    rows = delivered(trace)
+    assert len(rows) == len(told)
+    assert set(rows["state"]) <= {"delivered"}
+    undelivered = trace.batches[trace.batches["delivered_s"].isna()]
+    assert not set(undelivered["state"]) - {"ready", "started", "dispatched", "failed"}
+    for i, (row, samples) in enumerate(zip(rows.itertuples(), told, strict=True)):
+        if samples is None:
+            continue
+        assert {worker for worker, _ in samples} <= {row.worker}
+        assert row.n_samples == len(samples)
+        seen = keys_of(trace, row)
+        assert len(seen) == len(samples)
+        if keys == "own":
+            assert seen == [key for _, key in samples]
+        elif keys is not None:
+            assert seen == keys[i]
+
+
+def assert_exact(make: Callable[[], DataLoader], keys: Any = "own", **how: Any) -> Trace:
+    """With and without a recording all is the same, and the recording is complete."""
+    without, _, _ = run(make, recorded=False, **how)
+    with_, trace, told = run(make, recorded=True, **how)
+    with_.same(without)
+    assert trace is not None
+    assert_complete(trace, told, keys)
+    return trace
+
+
+def seeded() -> torch.Generator:
+    return torch.Generator().manual_seed(5)
+
+
+Make = Callable[..., DataLoader]
+
+# What each is called, how it is made, and the keys of its batches as its sampler asked for them:
+# "own" where those are what the samples say, None where no order of them is fixed.
+LOADERS: dict[str, tuple[Make, Any]] = {
+    "tensors": (
+        lambda **kw: DataLoader(Keys(7), batch_size=3, shuffle=True, collate_fn=as_tensors, **kw),
+        "own",
+    ),
+    "pictures": (
+        lambda **kw: DataLoader(Keys(5, make=picture), batch_size=2, collate_fn=as_it_is, **kw),
+        "own",
+    ),
+    "objects that pin themselves": (
+        lambda **kw: DataLoader(Keys(5), batch_size=2, collate_fn=parcel, **kw),
+        "own",
+    ),
+    "bare strings": (
+        lambda **kw: DataLoader(Keys(5, make=str), batch_size=2, **kw),
+        [[0, 1], [2, 3], [4]],
+    ),
+    "nothing": (lambda **kw: DataLoader(Keys(4), batch_size=2, collate_fn=nothing, **kw), "own"),
+    "huge lists": (
+        lambda **kw: DataLoader(Keys(4), batch_size=2, collate_fn=a_thousandfold, **kw),
+        "own",
+    ),
+    "a Subset of a Subset": (
+        lambda **kw: DataLoader(
+            Subset(Subset(Keys(10), [7, 3, 5]), [2, 0, 1]),
+            batch_size=2,
+            collate_fn=as_it_is,
+            **kw,
+        ),
+        [[0, 1], [2]],
+    ),
+    "a Subset of bulk reads": (
+        lambda **kw: DataLoader(
+            Subset(Bulk(10), [7, 3, 3]), batch_size=2, collate_fn=as_it_is, **kw
+        ),
+        [[0, 1], [2]],
+    ),
+    "random_split of a ConcatDataset": (
+        lambda **kw: DataLoader(
+            random_split(ConcatDataset([Keys(4), Bulk(4)]), [5, 3])[0],
+            batch_size=2,
+            collate_fn=as_it_is,
+            **kw,
+        ),
+        [[0, 1], [2, 3], [4]],
+    ),
+    "strings and numbers": (
+        lambda **kw: DataLoader(
+            Keys(0), batch_size=2, sampler=["a", 3, "ä/b"], collate_fn=as_it_is, **kw
+        ),
+        "own",
+    ),
+    "a weighted sampler with a generator": (
+        lambda **kw: DataLoader(
+            Keys(10),
+            batch_size=3,
+            sampler=WeightedRandomSampler([0.1] * 10, 7, generator=seeded()),
+            generator=seeded(),
+            **kw,
+        ),
+        "own",
+    ),
+    "one batch ahead of each worker": (
+        lambda num_workers, **kw: DataLoader(
+            Keys(9),
+            batch_size=2,
+            num_workers=num_workers,
+            prefetch_factor=1 if num_workers else None,
+            **kw,
+        ),
+        "own",
+    ),
+    "more ahead than there is": (
+        lambda num_workers, **kw: DataLoader(
+            Keys(9),
+            batch_size=2,
+            num_workers=num_workers,
+            prefetch_factor=8 if num_workers else None,
+            **kw,
+        ),
+        "own",
+    ),
+    "a timeout": (
+        lambda num_workers, **kw: DataLoader(
+            Keys(6),
+            batch_size=2,
+            num_workers=num_workers,
+            timeout=30 if num_workers else 0,
+            **kw,
+        ),
+        "own",
+    ),
+    "memory to be pinned": (
+        lambda **kw: DataLoader(Keys(6), batch_size=2, pin_memory=True, **kw),
+        "own",
+    ),
+    "index lists: ranges": (
+        lambda **kw: DataLoader(
+            Keys(9), batch_sampler=[range(0, 6, 2), range(1)], collate_fn=as_it_is, **kw
+        ),
+        "own",
+    ),
+    "index lists: tuples of NumPy numbers": (
+        lambda **kw: DataLoader(
+            Keys(9, make=lambda key: {"key": int(key), "worker": -1}),
+            batch_sampler=[tuple(np.arange(3)), (np.int32(7),)],
+            collate_fn=lambda batch: [each["key"] for each in batch],
+            **kw,
+        ),
+        "own",
+    ),
+    "index lists: sets": (
+        lambda **kw: DataLoader(Keys(9), batch_sampler=Sets(), collate_fn=as_it_is, **kw),
+        "own",
+    ),
+    "bulk reads by sets": (
+        lambda **kw: DataLoader(_BulkOfSets(9), batch_sampler=Sets(), collate_fn=as_it_is, **kw),
+        "own",
+    ),
+    "keys without words": (
+        lambda **kw: DataLoader(
+            Numbered(), batch_size=2, sampler=[Mute(3), Mute(1), Mute(2)], **kw
+        ),
+        None,
+    ),
+    "hostile keys": (
+        lambda **kw: DataLoader(
+            Numbered(), batch_size=2, sampler=[Hostile(3), Hostile(1), Hostile(2)], **kw
+        ),
+        None,
+    ),
+    "a hostile key for each batch": (
+        lambda **kw: DataLoader(Numbered(), batch_size=None, sampler=[Hostile(3), Mute(1)], **kw),
+        None,
+    ),
+    "bulk reads of unknown length": (
+        lambda **kw: DataLoader(ReadsForgetfully(5), batch_size=2, collate_fn=one_by_one, **kw),
+        "own",
+    ),
+    "a ChainDataset": (
+        lambda **kw: DataLoader(
+            ChainDataset([Stream(3, 1), Stream(2, 2)]), batch_size=2, collate_fn=as_it_is, **kw
+        ),
+        None,
+    ),
+    "a stream of objects": (
+        lambda **kw: DataLoader(Stream(3, 2), batch_size=2, collate_fn=parcel, **kw),
+        "own",
+    ),
+    "a subclass that moves batches": (lambda **kw: Moving(Keys(7), batch_size=2, **kw), None),
+    # Below, what raises.
+    "a failing sample with a cause": (
+        lambda **kw: DataLoader(FailsInAChain(9), batch_size=2, **kw),
+        "own",
+    ),
+    "a failing collate": (
+        lambda **kw: DataLoader(Keys(4), batch_size=2, collate_fn=divide, **kw),
+        "own",
+    ),
+    "a stream that fails to begin": (
+        lambda **kw: DataLoader(FailsToBegin(3, 3), batch_size=2, **kw),
+        "own",
+    ),
+    "a stream that fails later": (
+        lambda **kw: DataLoader(FailsLater(3, 3), batch_size=2, **kw),
+        "own",
+    ),
+    "a failing bulk read": (lambda **kw: DataLoader(_FailingBulk(4), batch_size=2, **kw), "own"),
+    "samples that do not fit together": (
+        lambda **kw: DataLoader([torch.zeros(1), torch.zeros(2)], batch_size=2, **kw),
+        "own",
+    ),
+    "a sampler that fails": (
+        lambda **kw: DataLoader(Keys(9), batch_size=2, sampler=_failing_sampler(), **kw),
+        "own",
+    ),
+}
+
+
+class _BulkOfSets(Keys):
+    def __getitems__(self, keys: set[int]) -> list[Any]:
+        assert type(keys) is set
+        return [self[key] for key in keys]
+
+
+class _FailingBulk(Keys):
+    def __getitems__(self, keys: list[int]) -> list[Any]:
+        raise FileNotFoundError(f"no file for {keys}")
+
+
+def _failing_sampler() -> Any:
+    class Failing:
+        def __iter__(self) -> Iterator[int]:
+            yield from range(5)
+            raise LookupError("the sampler ran out of luck")
+
+    return Failing()
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("name", LOADERS)
+def test_all_is_the_same_and_the_trace_is_complete(name, num_workers):
+    if name == "a sampler that fails" and num_workers:
+        pytest.skip("torch itself leaves the workers of an iterator that was never built")
+    make, keys = LOADERS[name]
+    if name == "a subclass that moves batches":
+        without, _, _ = run(lambda: make(num_workers=num_workers), recorded=False)
+        with_, trace, told = run(lambda: make(num_workers=num_workers), recorded=True)
+        with_.same(without)
+        assert_lawful(trace)
+        rows = delivered(trace)
+        assert len(rows) == len(told) + 1  # the one that its loop skips
+        for row, samples in zip(rows[1:].itertuples(), told, strict=True):
+            assert keys_of(trace, row) == [key for _, key in samples]
+        return
+    assert_exact(lambda: make(num_workers=num_workers), keys)
+
+
+@pytest.mark.parametrize("name", ["tensors", "a stream of objects", "strings and numbers"])
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_over_several_epochs_each_left_early(name, num_workers):
+    make, keys = LOADERS[name]
+    kept = {"persistent_workers": True} if num_workers else {}
+    assert_exact(lambda: make(num_workers=num_workers, **kept), keys, epochs=3, take=2)
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_an_endless_stream_that_is_left(num_workers):
+    trace = assert_exact(
+        lambda: DataLoader(Endless(), batch_size=2, num_workers=num_workers), take=5
+    )
+    assert len(delivered(trace)) == 5
+    ahead = trace.batches[trace.batches["delivered_s"].isna()]
+    assert ahead["delivered_s"].isna().all()
+    assert len(ahead) == (4 if num_workers else 0)  # 2 workers, 2 batches ahead of each
+
+
+@pytest.mark.parametrize("batch_size", [None, 2])
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize("shares", [(5, 1, 3), (0, 4, 0), (0, 0, 0), (2, 2, 2)], ids=str)
+def test_streams_of_three_uneven_shares(shares, batch_size, drop_last):
+    if drop_last and batch_size is None:
+        pytest.skip("torch refuses drop_last without batches")
+    assert_exact(
+        lambda: DataLoader(
+            Stream(*shares), batch_size=batch_size, drop_last=drop_last, num_workers=3
+        )
+    )
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("leave", [ZeroDivisionError("a step"), KeyboardInterrupt()], ids=repr)
+def test_a_loop_that_an_exception_leaves(leave, num_workers):
+    trace = assert_exact(
+        lambda: DataLoader(Keys(20), batch_size=2, num_workers=num_workers), leave=leave
+    )
+    assert list(delivered(trace)["batch"]) == [0, 1]
+    ahead = trace.batches[trace.batches["delivered_s"].isna()]
+    assert list(ahead["batch"]) == ([2, 3, 4, 5] if num_workers else [])
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **kw: DataLoader(Keys(6, make=picture), batch_size=2, collate_fn=parcel, **kw),
+        lambda **kw: DataLoader(Stream(3), batch_size=2, collate_fn=parcel, **kw),
+        lambda **kw: DataLoader(FailsInAChain(6), batch_size=2, **kw),
+    ],
+    ids=["map-style", "a stream", "a failing sample"],
+)
+def test_under_other_start_methods(make, method):
+    assert_exact(
+        lambda: make(num_workers=1, multiprocessing_context=method, worker_init_fn=seed_alike)
+    )
+
+
+class TestErrors:
+    def test_of_a_worker_init_fn_read_as_without_a_recording(self):
+        assert_exact(
+            lambda: DataLoader(Keys(4), num_workers=1, worker_init_fn=refuse_in_words),
+        )
+
+    def test_of_a_worker_that_is_too_slow(self):
+        def make() -> DataLoader:
+            return DataLoader(Slow(6), batch_size=1, num_workers=1, timeout=0.5)
+
+        without, _, _ = run(make, recorded=False)
+        with_, trace, told = run(make, recorded=True)
+        with_.same(without)
+        assert with_.error is not None
+        assert "timed out" in with_.error[1]
+        assert_complete(trace, told)
+        assert set(delivered(trace)["batch"]) == {0, 1}
+
+    @pytest.mark.parametrize(
+        "make",
+        [
+            lambda: DataLoader(FailsInAChain(9), batch_size=2),
+            lambda: DataLoader(FailsLater(9), batch_size=2),
+            lambda: DataLoader(Keys(9), batch_size=2, collate_fn=divide),
+        ],
+        ids=["a sample", "a stream", "a collate"],
+    )
+    def test_in_this_process_end_in_the_users_code(self, make):
+        """Where a debugger stops, and what pytest and IPython show first."""
+        loader = make()
+        with pytest.raises(Exception) as caught, lv.record(loader):  # noqa: PT011 - any
+            list(loader)
+        frames = traceback.extract_tb(caught.tb)
+        assert Path(frames[-1].filename).name == "oddities.py"
+        ours = [
+            f"{frame.name} in {Path(frame.filename).name}"
+            for frame in frames
+            if frame.filename.startswith(OURS)
+        ]
+        assert not ours
+
+    def test_a_loader_that_cannot_start_its_workers(self):
+        def refuse(*args: Any) -> None:
+            raise OSError(11, "Resource temporarily unavailable")
+
+        def make() -> DataLoader:
+            context = torch.multiprocessing.get_context("fork")
+            context = copy.copy(context)
+            context.Process = refuse
+            return DataLoader(Keys(4), num_workers=1, multiprocessing_context=context)
+
+        assert_exact(make)
+
+
+class TestWarnings:
+    @pytest.mark.parametrize("num_workers", [0])
+    def test_of_the_users_code_blame_whom_they_blamed(self, num_workers):
+        """stacklevel=2 is the line that called: of torch, with a recording as without."""
+        assert_exact(lambda: DataLoader(WarnsOfItsReader(4), batch_size=2, num_workers=num_workers))
+
+    def test_of_a_collate_fn_blame_whom_they_blamed(self):
+        assert_exact(lambda: DataLoader(Keys(4), batch_size=2, collate_fn=warn_of_the_caller))
+
+    def test_of_a_dataset_that_begins_blame_whom_they_blamed(self):
+        class Warning(Stream):
+            def __iter__(self):
+                warnings.warn("opened", stacklevel=2)
+                return super().__iter__()
+
+        assert_exact(lambda: DataLoader(Warning(4), batch_size=2))
+
+    def test_of_a_sampler_blame_whom_they_blamed(self):
+        class Warning:
+            def __iter__(self):
+                warnings.warn("drawn", stacklevel=2)
+                return iter([[1], [2]])
+
+        assert_exact(lambda: DataLoader(Keys(4), batch_sampler=Warning(), num_workers=1))
+
+
+class TestSamplers:
+    @pytest.mark.parametrize("num_workers", [0, 2])
+    def test_index_lists_that_draw_while_they_are_read(self, num_workers):
+        """Their draws and those of the samples take turns, and so they must with a recording."""
+
+        def make() -> DataLoader:
+            return DataLoader(Keys(9), batch_sampler=Draining(), collate_fn=as_it_is)
+
+        if num_workers:
+            pytest.skip("a generator cannot be sent to a worker")
+        assert_exact(make)
+
+    @pytest.mark.parametrize("num_workers", [0, 1])
+    def test_one_that_looks_at_its_loader_sees_what_it_knows(self, num_workers):
+        for recorded in (False, True):
+            sampler = EachIsOwn()
+            sampler.init = seed_alike
+            loader = DataLoader(
+                Keys(9), batch_sampler=sampler, num_workers=num_workers, worker_init_fn=seed_alike
+            )
+            sampler.loader = loader
+            with lv.record(loader) if recorded else nullcontext():
+                list(loader)
+            assert all(sampler.saw), f"recorded: {recorded}"
+
+    @pytest.mark.parametrize("num_workers", [0, 1])
+    def test_keys_that_are_tuples_can_be_told_apart_and_read(self, num_workers):
+        keys = [("a", 0), ("a", 1), ((1, 2), "b"), (2.5, None)]
+        loader = DataLoader(
+            Keys(0), batch_size=2, sampler=keys, collate_fn=as_it_is, num_workers=num_workers
+        )
+        with lv.record(loader) as rec:
+            received = [each["key"] for batch in loader for each in batch]
+        assert received == keys
+        shown = list(rec.trace.samples["key"])
+        assert all(one in (key, repr(key)) for one, key in zip(shown, keys, strict=True))
+
+    @pytest.mark.parametrize("bulk", [False, True])
+    def test_of_a_batch_that_has_no_batch_size(self, bulk):
+        assert_exact(
+            lambda: DataLoader(
+                (Bulk if bulk else Keys)(9, make=lambda key: {"key": str(key), "worker": -1}),
+                batch_size=None,
+                sampler=BatchSampler(RandomSampler(range(9)), 4, False),
+            ),
+            None,
+        )
+
+
+class TestCollate:
+    def test_may_return_a_generator(self):
+        assert_exact(lambda: DataLoader(Keys(4), batch_size=2, collate_fn=lazily))
+
+    def test_a_worker_that_cannot_send_a_generator_fails_as_ever(self):
+        """Torch's worker loses the batch without a word; the loop waits until its timeout."""
+
+        def make() -> DataLoader:
+            return DataLoader(Keys(4), batch_size=2, collate_fn=lazily, num_workers=1, timeout=0.5)
+
+        without, _, _ = run(make, recorded=False)
+        with_, trace, _ = run(make, recorded=True)
+        with_.same(without)
+        assert delivered(trace).empty
+        assert_lawful(trace)
+
+
+class TestTheWorkersDataset:
+    def test_may_be_edited_by_the_worker_init_fn(self):
+        make = lambda: DataLoader(  # noqa: E731
+            Keys(8), batch_size=2, num_workers=2, worker_init_fn=shift_dataset, collate_fn=as_it_is
+        )
+        trace = assert_exact(make, [[0, 1], [2, 3], [4, 5], [6, 7]])
+        assert list(trace.batches["worker"]) == [0, 1, 0, 1]
+
+    def test_out_of_order_each_batch_keeps_its_worker_and_keys(self):
+        loader = DataLoader(
+            Slow(12), batch_size=1, num_workers=2, in_order=False, collate_fn=as_it_is
+        )
+        with lv.record(loader) as rec:
+            told = [samples_of(batch) for batch in loader]
+        assert sorted(key for ((_, key),) in told) == list(range(12))
+        assert [key for ((_, key),) in told] != list(range(12))
+        assert_complete(rec.trace, told)
+
+    def test_out_of_order_streams_too(self):
+        loader = DataLoader(
+            Stream(7, 2), batch_size=2, num_workers=2, in_order=False, collate_fn=as_it_is
+        )
+        with lv.record(loader) as rec:
+            told = [samples_of(batch) for batch in loader]
+        assert_complete(rec.trace, told)
+
+
+class TestSeveralAtOnce:
+    def test_train_and_validation_loaders_of_one_dataset(self):
+        dataset = Keys(6)
+        train = DataLoader(dataset, batch_size=2, num_workers=2, shuffle=True)
+        validate = DataLoader(dataset, batch_size=3)
+        with lv.record(train, validate) as rec:
+            told: list[list[Any]] = [[], []]
+            for _ in range(2):
+                for batch in train:
+                    told[0].append(samples_of(batch))
+                    if len(told[0]) % 3 == 0:
+                        told[1] += [samples_of(batch) for batch in validate]
+        assert_lawful(rec.trace)
+        for number, expected in enumerate(told):
+            rows = delivered(rec.trace)
+            rows = rows[rows["loader"] == number]
+            for row, samples in zip(rows.itertuples(), expected, strict=True):
+                assert keys_of(rec.trace, row) == [key for _, key in samples]
+                assert {row.worker} == {worker for worker, _ in samples}
+
+    def test_an_iterator_that_is_left_for_another_one(self):
+        loader = DataLoader(Keys(8), batch_size=1, num_workers=2)
+        with lv.record(loader) as rec:
+            first = iter(loader)
+            next(first)
+            del first
+            second = iter(loader)
+            third = iter(loader)
+            got = [(next(second)["key"].item(), next(third)["key"].item()) for _ in range(8)]
+            del second, third
+        assert got == [(i, i) for i in range(8)]
+        assert_lawful(rec.trace)
+        assert list(delivered(rec.trace).groupby("epoch").size()) == [1, 8, 8]
+
+    def test_nested_recordings_of_different_loaders(self):
+        one, two = DataLoader(Keys(4), num_workers=1), DataLoader(Stream(3), num_workers=1)
+        with lv.record(one, two) as outer:
+            for batch in one:
+                with lv.record(two) as inner:
+                    told = [samples_of(each) for each in two]
+                assert_complete(inner.trace, told)
+                assert batch["worker"].item() == 0
+        assert_lawful(outer.trace)
+        assert list(delivered(outer.trace).groupby("loader").size()) == [4, 12]
+
+    def test_a_loop_in_a_thread_that_outlives_the_recording(self):
+        loader = DataLoader(Keys(40), batch_size=1, num_workers=1)
+        got: list[int] = []
+        some, over = threading.Event(), threading.Event()
+
+        def train() -> None:
+            for batch in loader:
+                got.append(batch["key"].item())
+                if len(got) == 5:
+                    some.set()
+                    over.wait()
+
+        thread = threading.Thread(target=train)
+        with lv.record(loader) as rec:
+            thread.start()
+            some.wait()
+        over.set()
+        thread.join()
+        assert got == list(range(40))
+        assert_lawful(rec.trace)
+        assert list(delivered(rec.trace)["batch"]) == list(range(5))
+
+
+class TestCopies:
+    @pytest.mark.parametrize("num_workers", [0, 1])
+    @pytest.mark.parametrize(
+        "twin",
+        [copy.copy, copy.deepcopy, lambda loader: pickle.loads(pickle.dumps(loader))],
+        ids=["copied", "copied deeply", "pickled"],
+    )
+    def test_of_a_subclass_that_are_made_between_its_batches(self, twin, num_workers):
+        loader = Moving(Keys(6), batch_size=2, num_workers=num_workers)
+        with lv.record(loader) as rec:
+            twins = [(twin(loader), plain(batch)) for batch in loader]
+        plain_bytes = len(pickle.dumps(loader))
+        for other, _ in twins:
+            assert len(pickle.dumps(other)) == plain_bytes
+            assert len(list(other)) == 2
+        assert len(delivered(rec.trace)) == 3
+
+
+class TestLoadersThatBuildLoaders:
+    """``record(multi)`` of an iterable that makes its DataLoaders when it is iterated."""
+
+    @pytest.mark.parametrize("num_workers", [0, 1])
+    def test_each_is_recorded_under_its_own_number(self, num_workers):
+        multi = Zipped(
+            Keys(6),
+            Bulk(6, offset=100),
+            Stream(6),
+            batch_size=2,
+            num_workers=num_workers,
+            collate_fn=as_it_is,
+        )
+        plain_batches = [plain(batches) for batches in multi]
+        with lv.record(multi) as rec:
+            received = list(multi)
+        assert len(received) == len(plain_batches) == 3
+        assert_lawful(rec.trace)
+        rows = delivered(rec.trace)
+        assert sorted(set(rows["loader"])) == [0, 1, 2]
+        assert len(rec.trace.meta["loaders"]) == 3
+        for number in range(3):
+            own = rows[rows["loader"] == number]
+            asked = [keys_of(rec.trace, row) for row in own.itertuples()]
+            assert asked == [[0, 1], [2, 3], [4, 5]]
+
+    def test_every_pass_is_seen(self):
+        multi = Zipped(Keys(4), Keys(4), batch_size=2)
+        with lv.record(multi) as rec:
+            for _ in range(2):
+                assert len(list(multi)) == 2
+        assert_lawful(rec.trace)
+        assert len(delivered(rec.trace)) == 8
+
+    def test_beside_a_plain_loader(self):
+        multi, loader = Zipped(Keys(4), Keys(4), batch_size=2), DataLoader(Keys(3))
+        with lv.record(loader, multi) as rec:
+            list(multi)
+            list(loader)
+        rows = delivered(rec.trace)
+        assert list(rows[rows["loader"] == 0]["worker"]) == [-1] * 3
+        assert list(rows.groupby("loader").size()) == [3, 2, 2]
+
+    def test_what_builds_none_is_still_refused_where_that_shows(self):
+        for given in (42, "loader", [1, 2], None):
+            with pytest.raises(lv.LoaderVizError, match="DataLoader"):
+                lv.record(given)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without torchdata's word on naive fast-forwarding, which is no matter of ours."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+class TestStatefulDataLoader:
+    """torchdata's loader: saves where it is in mid-epoch, and goes on from there."""
+
+    DATASETS: dict[str, Callable[[], Any]] = {  # noqa: RUF012
+        "map-style": lambda: Keys(14),
+        "map-style with a state": lambda: ResumableKeys(14),
+        "bulk reads": lambda: Bulk(14),
+        "a stateful stream": lambda: Resumable(14),
+        "a stream without a state": lambda: Stream(8, 6),
+    }
+
+    @staticmethod
+    def make(name: str, num_workers: int, **settings: Any) -> Any:
+        module = pytest.importorskip("torchdata.stateful_dataloader")
+        dataset = TestStatefulDataLoader.DATASETS[name]()
+        return module.StatefulDataLoader(
+            dataset, batch_size=2, num_workers=num_workers, collate_fn=as_it_is, **settings
+        )
+
+    @pytest.mark.parametrize("num_workers", [0, 2])
+    @pytest.mark.parametrize("name", DATASETS)
+    def test_all_is_the_same_and_the_trace_is_complete(self, name, num_workers):
+        own = "own" if name != "a stateful stream" else None
+        assert_exact(lambda: self.make(name, num_workers), own, epochs=2)
+
+    def drive(self, name: str, num_workers: int, recorded: bool, every: int) -> dict[str, Any]:
+        """Three batches, a checkpoint, and the rest in a loader of its own."""
+        torch.manual_seed(7)
+        np.random.seed(7)
+        random.seed(7)
+        settings = {"snapshot_every_n_steps": every}
+        shuffle = {} if "stream" in name else {"shuffle": True, "generator": seeded()}
+        with quiet():
+            loader = self.make(name, num_workers, **settings, **shuffle)
+            with lv.record(loader) if recorded else nullcontext():
+                iterator = iter(loader)
+                head = [next(iterator) for _ in range(3)]
+                saved = copy.deepcopy(loader.state_dict())
+                del iterator
+                loader._iterator = None
+            again = self.make(name, num_workers, **settings, **shuffle)
+            again.load_state_dict(saved)
+            with lv.record(again) if recorded else nullcontext() as rec:
+                tail = list(again)
+                end = again.state_dict()
+                again._iterator = None
+        return {
+            "seen": [plain(head), repr(saved), plain(tail), repr(end), draws()],
+            "told": [samples_of(batch) for batch in tail],
+            "trace": rec.trace if recorded else None,
+        }
+
+    @pytest.mark.parametrize("every", [1, 2])
+    @pytest.mark.parametrize("num_workers", [0, 2])
+    @pytest.mark.parametrize("name", DATASETS)
+    def test_goes_on_from_a_checkpoint_as_without_a_recording(self, name, num_workers, every):
+        without = self.drive(name, num_workers, False, every)
+        recorded = self.drive(name, num_workers, True, every)
+        for one, other in zip(recorded["seen"], without["seen"], strict=True):
+            assert one == other
+
+    @pytest.mark.parametrize("every", [1, 2])
+    @pytest.mark.parametrize("num_workers", [0, 2])
+    @pytest.mark.parametrize("name", DATASETS)
+    def test_a_resumed_run_names_the_true_workers_and_keys(self, name, num_workers, every):
+        recorded = self.drive(name, num_workers, True, every)
+        trace, told = recorded["trace"], recorded["told"]
+        assert trace.meta["complete"]
+        rows = delivered(trace)
+        # Batches that the loader itself reads and drops to get to its place may be there too.
+        rows = rows[-len(told) :]
+        assert len(rows) == len(told)
+        for row, samples in zip(rows.itertuples(), told, strict=True):
+            assert {row.worker} == {worker for worker, _ in samples}
+            assert row.n_samples == len(samples)
+            if "stream" not in name:  # whose keys are counts, of what this process has read
+                assert keys_of(trace, row) == [key for _, key in samples]
+        assert_lawful(trace)
+
+    def test_persistent_workers_over_epochs(self):
+        assert_exact(
+            lambda: self.make("map-style", 2, persistent_workers=True, shuffle=True), epochs=3
+        )
+
+
+def test_the_process_ends_with_the_files_it_had(tmp_path):
+    """Open files of this process: no more after twenty recordings than after one."""
+    loader = DataLoader(Keys(2), num_workers=1)
+    counts = []
+    for _ in range(3):
+        with lv.record(loader):
+            list(loader)
+        counts.append(len(os.listdir("/proc/self/fd")))  # noqa: PTH208
+    assert counts[-1] <= counts[0]

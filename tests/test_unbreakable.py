@@ -1,0 +1,729 @@
+"""Whatever breaks, the training sees what it would have seen, and what was finished is kept."""
+
+import itertools
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import torch
+from torch.utils.data import DataLoader, _utils
+from torch.utils.data.dataloader import _BaseDataLoaderIter, _MultiProcessingDataLoaderIter
+
+import loaderviz as lv
+from loaderviz.recorder import attach, control, fetch, files, iterators, session, worker
+from loaderviz.spool import Spool
+from loaderviz.trace import Trace
+from oddities import ClosesFiles, Dying
+from probes import Keys, Stream, as_it_is
+from test_record_exactly import assert_complete, run
+from test_trace import LIFE, assert_lawful, delivered
+
+TESTS = Path(__file__).parent
+RECORDER = Path(lv.__file__).parent / "recorder"
+PREFIX = "loaderviz-"  # of the folder of a recording that is not kept
+
+
+def script(body: str, *args: Any, limits: Callable[[], None] | None = None) -> subprocess.Popen:
+    """A training script in a process, and a session, of its own."""
+    path = os.pathsep.join([str(TESTS), str(TESTS.parent), os.environ.get("PYTHONPATH", "")])
+    return subprocess.Popen(
+        [sys.executable, "-c", PREAMBLE + textwrap.dedent(body), *map(str, args)],
+        env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=limits,
+    )
+
+
+PREAMBLE = """\
+import os, signal, sys, tempfile, time, warnings
+from pathlib import Path
+from torch.utils.data import DataLoader
+import loaderviz as lv
+from oddities import *
+from probes import *
+"""
+
+
+def finished(process: subprocess.Popen, timeout: float = 60) -> str:
+    """Its output, when it has ended well."""
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        out, err = process.communicate()
+        pytest.fail(f"the script hangs\n{out}\n{err}")
+    assert process.returncode == 0, err
+    return out
+
+
+def end_session(process: subprocess.Popen) -> None:
+    """Kill what the script may have left, and wait until it is gone."""
+    left = [each for each in psutil.process_iter() if _session(each.pid) == process.pid]
+    for each in left:
+        each.kill()
+    process.communicate()
+    psutil.wait_procs(left, timeout=10)
+
+
+def _session(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return -1
+
+
+def assert_orderly(trace: Trace) -> None:
+    """What holds also where the disk was full: no row twice, no time before an earlier one."""
+    batches = trace.batches
+    assert not batches.duplicated(["loader", "epoch", "batch"]).any()
+    for earlier, later in itertools.pairwise(LIFE):
+        assert not (batches[earlier] > batches[later]).any(), f"{earlier} after {later}"
+    assert not trace.samples.duplicated(["loader", "epoch", "batch", "position"]).any()
+
+
+def temporary_recordings() -> list[str]:
+    home = Path(tempfile.gettempdir())
+    return [path.name for path in home.iterdir() if path.name.startswith(PREFIX)]
+
+
+class TestAWorkerThatDies:
+    @pytest.mark.parametrize(
+        ("how", "exit_"), [("kill", "killed"), ("segfault", "killed"), ("exit", "failed")]
+    )
+    @pytest.mark.parametrize("persistent", [False, True])
+    def test_leaves_the_training_what_it_would_have_had(self, how, exit_, persistent):
+        def make() -> DataLoader:
+            return DataLoader(
+                Dying(20, 5, how), num_workers=2, persistent_workers=persistent, batch_size=1
+            )
+
+        without, _, _ = run(make, recorded=False)
+        with_, trace, told = run(make, recorded=True)
+        assert with_.batches == without.batches
+        assert with_.error is not None
+        assert without.error is not None
+        assert with_.error[:2] == without.error[:2]
+        assert_complete(trace, told)
+        batches = trace.batches.set_index("batch")
+        assert batches["ready_s"][[0, 1, 2, 3, 4]].notna().all()
+        assert list(batches["state"][[4, 5, 6]]) == ["delivered", "started", "ready"]
+        dead, alive = trace.workers.iloc[1], trace.workers.iloc[0]
+        assert (dead["exit"], dead["last_key"]) == (exit_, 5)
+        assert alive["last_key"] is None
+
+    @pytest.mark.parametrize("how", ["interrupt", "leave", "close everything"])
+    def test_or_is_made_to_leave(self, how):
+        def make() -> DataLoader:
+            return DataLoader(Dying(20, 5, how), num_workers=2, batch_size=1, timeout=1.5)
+
+        without, _, _ = run(make, recorded=False)
+        with_, trace, told = run(make, recorded=True)
+        assert with_.batches == without.batches
+        assert with_.error is not None
+        assert without.error is not None
+        assert with_.error[:2] == without.error[:2]
+        assert_complete(trace, told)
+        assert len(told) == 5
+
+    @pytest.mark.parametrize("method", ["spawn", "forkserver"])
+    def test_under_other_start_methods(self, method):
+        with_, trace, told = run(
+            lambda: DataLoader(
+                Dying(4, 2, "kill"), num_workers=1, batch_size=1, multiprocessing_context=method
+            ),
+            recorded=True,
+        )
+        assert with_.error is not None
+        assert with_.error[0] is RuntimeError
+        assert_complete(trace, told)
+        assert list(trace.batches["ready_s"].notna())[:3] == [True, True, False]
+        assert list(trace.workers["exit"]) == ["killed"]
+        assert list(trace.workers["last_key"]) == [2]
+
+    def test_before_it_has_begun_to_record(self):
+        def make() -> DataLoader:
+            return DataLoader(Keys(4), num_workers=1, worker_init_fn=lambda _: os._exit(7))
+
+        without, _, _ = run(make, recorded=False)
+        with_, trace, told = run(make, recorded=True)
+        assert with_.error[:2] == without.error[:2]
+        assert_complete(trace, told)
+        assert list(trace.workers["exit"]) == ["failed"]
+
+
+class TestAWorkerThatClosesFiles:
+    def test_and_opens_its_own_finds_them_as_it_left_them(self, tmp_path):
+        """The number of a closed file is given to the next one that is opened."""
+
+        def make(name: str) -> DataLoader:
+            return DataLoader(
+                ClosesFiles(60_000, tmp_path / name),
+                batch_size=500,
+                num_workers=1,
+                collate_fn=as_it_is,
+            )
+
+        expected = list(make("without"))
+        loader = make("with")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it is incomplete may be said
+            with lv.record(loader) as rec:
+                received = list(loader)
+        assert (tmp_path / "with").read_bytes() == b""
+        assert received == expected
+        assert len(delivered(rec.trace)) == len(expected)
+
+
+class TestTheTrainingScriptDies:
+    SCRIPT = """
+        how, num_workers = sys.argv[1], int(sys.argv[2])
+        path = {"path": sys.argv[3]} if len(sys.argv) > 3 else {}
+        loader = DataLoader(Keys(30), batch_size=2, num_workers=num_workers)
+        with lv.record(loader, **path):
+            for step, batch in enumerate(loader):
+                if step == 4:
+                    die(how)
+    """
+
+    @pytest.mark.parametrize("num_workers", [0, 2])
+    @pytest.mark.parametrize("how", ["kill", "segfault", "exit"])
+    def test_what_it_had_is_there(self, how, num_workers, tmp_path):
+        process = script(self.SCRIPT, how, num_workers, tmp_path / "run")
+        try:
+            process.wait(timeout=30)
+            while_workers_end = lv.load(tmp_path / "run")
+        finally:
+            end_session(process)
+        for trace in (while_workers_end, lv.load(tmp_path / "run")):
+            assert_lawful(trace)
+            rows = delivered(trace)
+            assert list(rows["batch"]) == [0, 1, 2, 3, 4]
+            assert list(trace.samples["key"])[:10] == list(range(10))
+            assert not trace.meta["complete"]
+            assert len(trace.workers) == num_workers
+            str(trace.summary())
+
+    def test_with_all_its_workers_each_tells_what_it_was_reading(self, tmp_path):
+        """As the out-of-memory killer of a container does it."""
+        process = script(
+            """
+            loader = DataLoader(Stuck(20, 5, Path(sys.argv[1])), batch_size=1, num_workers=2)
+            with lv.record(loader, path=sys.argv[2]):
+                list(loader)
+            """,
+            tmp_path / "sign",
+            tmp_path / "run",
+        )
+        try:
+            deadline = time.monotonic() + 30
+            while not (tmp_path / "sign").exists() and time.monotonic() < deadline:
+                time.sleep(0.02)
+        finally:
+            end_session(process)
+        trace = lv.load(tmp_path / "run")
+        assert_lawful(trace)
+        assert list(trace.workers["exit"]) == ["killed", "killed"]
+        assert list(trace.workers["last_key"]) == [None, 5]
+        assert list(delivered(trace)["batch"]) == [0, 1, 2, 3, 4]
+        assert list(trace.batches["state"])[5:7] == ["started", "ready"]
+
+    @pytest.mark.parametrize("num_workers", [0, 1])
+    def test_what_it_left_in_the_temporary_folder_goes_when_the_next_begins(self, num_workers):
+        process = script(self.SCRIPT, "kill", num_workers)
+        try:
+            process.wait(timeout=30)
+        finally:
+            end_session(process)
+        left = temporary_recordings()
+        loader = DataLoader(Keys(2))
+        with lv.record(loader) as rec:
+            list(loader)
+            during = temporary_recordings()
+        assert len(rec.trace.batches) == 2
+        assert not set(left) & set(during)
+        assert not temporary_recordings()
+
+    def test_but_not_that_of_one_which_runs(self):
+        process = script(
+            """
+            loader = DataLoader(Keys(4))
+            with lv.record(loader) as rec:
+                iterator = iter(loader)
+                next(iterator)
+                print("begun", flush=True)
+                while not Path(sys.argv[1]).exists():
+                    time.sleep(0.02)
+                list(iterator)
+            print(len(rec.trace.batches), rec.trace.meta["complete"])
+            """,
+            Path(tempfile.gettempdir()) / "go on",
+        )
+        try:
+            assert process.stdout.readline() == "begun\n"
+            running = temporary_recordings()
+            with lv.record(DataLoader(Keys(1))):
+                pass
+            assert temporary_recordings() == running
+            assert len(running) == 1
+            (Path(tempfile.gettempdir()) / "go on").touch()
+            assert finished(process) == "4 True\n"
+        finally:
+            (Path(tempfile.gettempdir()) / "go on").unlink(missing_ok=True)
+            end_session(process)
+        assert not temporary_recordings()
+
+    def test_nor_what_belongs_to_others(self):
+        """A folder that only happens to be called like one of ours."""
+        other = Path(tempfile.mkdtemp(prefix=PREFIX))
+        (other / "thesis.txt").write_text("mine")
+        try:
+            with lv.record(DataLoader(Keys(1))):
+                pass
+            assert (other / "thesis.txt").read_text() == "mine"
+        finally:
+            (other / "thesis.txt").unlink(missing_ok=True)
+            other.rmdir()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
+    """Makes a file system of so many bytes."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = []
+
+    def mount(n_bytes: int) -> Path:
+        command = ["mount", "-t", "tmpfs", "-o", f"size={n_bytes}", "tmpfs", str(folder)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        except FileNotFoundError:
+            pytest.skip("this system has no mount command")
+        if done.returncode:
+            pytest.skip(f"only root may mount a small disk: {done.stderr.strip()}")
+        mounted.append(folder)
+        return folder
+
+    yield mount
+    for each in mounted:
+        subprocess.run(["umount", str(each)], check=True)
+
+
+class TestAFullDisk:
+    """A real one: what was written is kept, the training gets everything, one warning says so."""
+
+    @pytest.mark.parametrize("num_workers", [0, 2])
+    @pytest.mark.parametrize("stream", [False, True])
+    def test_in_the_middle_of_an_epoch(self, num_workers, stream, small_disk):
+        # Room for the first block of each process, not for the second of any.
+        folder = small_disk((1 + max(num_workers, 1)) * (300 << 10))
+        dataset = Stream(40_000, 40_000, make=str) if stream else Keys(40_000, make=str)
+        loader = DataLoader(dataset, batch_size=250, num_workers=num_workers, collate_fn=as_it_is)
+        expected = list(loader)
+        rec = lv.record(loader, path=folder / "run")
+        with pytest.warns(UserWarning, match="loaderviz") as caught, rec:
+            received = list(loader)
+        assert received == expected
+        assert len(caught) == 1
+        trace = rec.trace
+        assert_orderly(trace)
+        assert not trace.meta["complete"]
+        assert trace.batches["ready_s"].notna().sum() > 5
+        assert len(delivered(lv.load(folder / "run"))) == len(delivered(trace))
+
+    def test_filled_to_the_last_byte_by_another(self, small_disk):
+        folder = small_disk(1 << 20)
+        loader = DataLoader(Keys(2000, make=str), batch_size=50, num_workers=1, collate_fn=as_it_is)
+        rec = lv.record(loader, path=folder / "run")
+        received = []
+
+        def train() -> None:
+            with rec:
+                received.append(list(loader))
+                with (folder / "fill").open("wb", buffering=0) as file, suppress(OSError):
+                    while file.write(bytes(1 << 12)):
+                        pass
+                received.append(list(loader))  # whose worker can make no file
+                (folder / "fill").unlink()
+                received.append(list(loader))
+
+        with pytest.warns(UserWarning, match="loaderviz"):
+            train()
+        first, second, third = received
+        assert first == second == third
+        assert_orderly(rec.trace)
+        assert rec.trace.batches[rec.trace.batches["epoch"] == 0]["ready_s"].notna().all()
+
+    def test_a_limit_on_the_size_of_files(self):
+        """Of a batch system, say; needs no root."""
+
+        def limit() -> None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (300 << 10, 300 << 10))
+
+        out = finished(
+            script(
+                """
+                loader = DataLoader(Keys(40_000, make=str), batch_size=250, collate_fn=as_it_is)
+                expected = list(loader)
+                with warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    with lv.record(loader) as rec:
+                        received = list(loader)
+                assert received == expected
+                batches = rec.trace.batches
+                print(len(caught), rec.trace.meta["complete"], len(batches) > 5)
+                """,
+                limits=limit,
+            )
+        )
+        assert out == "1 False True\n"
+
+
+class TestTheFolderIsRemoved:
+    @pytest.mark.parametrize("persistent", [False, True])
+    def test_while_workers_run(self, persistent, tmp_path):
+        loader = DataLoader(
+            Keys(40_000, make=str),
+            batch_size=500,
+            num_workers=2,
+            persistent_workers=persistent,
+            collate_fn=as_it_is,
+        )
+        expected = (
+            list(loader)
+            if not persistent
+            else [list(map(str, range(i, i + 500))) for i in range(0, 40_000, 500)]
+        )
+        rec = lv.record(loader, path=tmp_path / "run")
+        received = []
+
+        def train(loader: DataLoader) -> None:
+            with rec:
+                for _ in range(2):
+                    for step, batch in enumerate(loader):
+                        received.append(batch)
+                        if step == 10:
+                            shutil.rmtree(tmp_path / "run", ignore_errors=True)
+
+        with pytest.warns(UserWarning, match="loaderviz") as caught:
+            train(loader)
+        del loader  # its workers end in good order only where no cycle holds them
+        assert received == expected * 2
+        assert len(caught) == 1
+        assert not (tmp_path / "run").exists()
+        with pytest.raises(lv.LoaderVizError, match="run"):
+            _ = rec.trace
+
+
+class TestForks:
+    def test_in_the_middle_of_a_write(self):
+        loader = DataLoader(Keys(30_000), batch_size=10, collate_fn=as_it_is)
+        stop = threading.Event()
+        got = []
+
+        def train() -> None:
+            for batch in loader:
+                got.append(len(batch))
+                if stop.is_set():
+                    break
+
+        codes = []
+        with lv.record(loader) as rec:
+            thread = threading.Thread(target=train)
+            thread.start()
+            for _ in range(40):
+                pid = os.fork()
+                if pid == 0:
+                    signal.alarm(20)
+                    n = sum(1 for _ in DataLoader(Keys(6), batch_size=2, collate_fn=as_it_is))
+                    os._exit(0 if n == 3 and len(loader) == 3000 else 1)
+                codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+            stop.set()
+            thread.join()
+        assert codes == [0] * 40
+        assert_lawful(rec.trace)
+        assert rec.trace.meta["complete"]
+        assert list(delivered(rec.trace)["n_samples"]) == got
+
+    def test_two_hundred_workers(self):
+        out = finished(
+            script(
+                """
+                import psutil
+
+                def trained(recorded):
+                    loader = DataLoader(
+                        Keys(400), batch_size=1, num_workers=200, prefetch_factor=1,
+                        collate_fn=as_it_is, multiprocessing_context="fork",
+                    )
+                    with lv.record(loader) if recorded else open(os.devnull) as rec:
+                        begun = time.perf_counter()
+                        got = [batch[0]["worker"] for batch in loader]
+                        took = time.perf_counter() - begun
+                        n_bytes = sum(
+                            path.stat().st_blocks * 512
+                            for path in Path(tempfile.gettempdir()).glob("loaderviz-*/*")
+                        )
+                    return got, took, n_bytes, rec
+
+                plain, plain_s, _, _ = trained(False)
+                before = psutil.Process().memory_info().rss
+                got, took_s, n_bytes, rec = trained(True)
+                more = psutil.Process().memory_info().rss - before
+                assert got == plain
+                trace = rec.trace
+                assert list(trace.batches["worker"]) == got
+                assert len(trace.workers) == 200 and set(trace.workers["exit"]) == {"done"}
+                assert trace.meta["complete"]
+                print(took_s / plain_s, n_bytes / 2**20, more / 2**20)
+                """
+            ),
+            timeout=120,
+        )
+        slower, mib_on_disk, mib_in_memory = map(float, out.split())
+        assert slower < 3
+        assert mib_on_disk < 100
+        assert mib_in_memory < 300
+
+
+class TestInterrupts:
+    @pytest.mark.parametrize("num_workers", [0, 1])
+    def test_at_any_moment_of_a_loop(self, num_workers):
+        """Ctrl-C, many times over, wherever it hits: also in the middle of the recorder."""
+        out = finished(
+            script(
+                """
+                import random
+                from test_trace import assert_lawful
+                before = dict(vars(DataLoader))
+                random.seed(1)
+
+                def interrupt(*args):
+                    if armed:
+                        raise KeyboardInterrupt
+
+                signal.signal(signal.SIGALRM, interrupt)
+                hits = 0
+                for _ in range(int(sys.argv[2])):
+                    loader = DataLoader(Keys(400), batch_size=1, num_workers=int(sys.argv[1]))
+                    with lv.record(loader) as rec:
+                        armed = True
+                        signal.setitimer(signal.ITIMER_REAL, random.uniform(0.001, 0.03))
+                        try:
+                            for batch in loader:
+                                pass
+                        except KeyboardInterrupt:
+                            hits += 1
+                        finally:
+                            armed = False
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+                    assert_lawful(rec.trace)
+                    assert rec.trace.meta["complete"], rec.trace.meta
+                    assert dict(vars(DataLoader)) == before
+                    with lv.record(loader) as rec:
+                        assert len(list(loader)) == 400
+                    assert len(rec.trace.batches) == 400
+                print(hits > 0)
+                """,
+                num_workers,
+                4 if num_workers else 30,
+            )
+        )
+        assert out == "True\n"
+        assert not temporary_recordings()
+
+    def test_a_real_ctrl_c_ends_a_script_as_ever(self, tmp_path):
+        """The whole group gets it, workers too."""
+        process = script(
+            """
+            loader = DataLoader(Stuck(20, 5, Path(sys.argv[1])), batch_size=1, num_workers=2)
+            with lv.record(loader, path=sys.argv[2]) as rec:
+                list(loader)
+            """,
+            tmp_path / "sign",
+            tmp_path / "run",
+        )
+        try:
+            deadline = time.monotonic() + 30
+            while not (tmp_path / "sign").exists() and time.monotonic() < deadline:
+                time.sleep(0.02)
+            os.killpg(process.pid, signal.SIGINT)
+            _, err = process.communicate(timeout=30)
+        finally:
+            end_session(process)
+        assert err.rstrip().endswith("KeyboardInterrupt")
+        assert process.returncode in (1, -signal.SIGINT)
+        trace = lv.load(tmp_path / "run")
+        assert_lawful(trace)
+        assert trace.meta["complete"]
+        assert list(delivered(trace)["batch"]) == [0, 1, 2, 3, 4]
+
+
+class BugError(Exception):
+    """Raised in place of what the recorder does."""
+
+
+# Where the recorder may fail by itself, once its block has been entered.
+PARTS = [
+    (session.Recording, "wants"),
+    (session.Recording, "worker_hook"),
+    (session.Recording, "iterator_built"),
+    (session.Recording, "_watch"),
+    (session.Recording, "_note_exits"),
+    (session, "_time_here"),
+    (session, "TimedFetch"),
+    (session, "watch"),
+    (session, "unwatch"),
+    (session, "read_folder"),
+    (files.Files, "write"),
+    (files.Files, "borrow"),
+    (files.Files, "finish"),
+    (iterators.IteratorLog, "begin_round"),
+    (iterators.IteratorLog, "dispatch"),
+    (iterators.IteratorLog, "request"),
+    (iterators.IteratorLog, "take_from"),
+    (iterators.IteratorLog, "deliver"),
+    (iterators.IteratorLog, "release"),
+    (fetch.TimedFetch, "_begin"),
+    (fetch.TimedFetch, "_finish"),
+    (fetch.TimedFetch, "detach"),
+    (fetch, "encode_keys"),
+    (fetch._Stamped, "__init__"),
+    (fetch, "rss_peak_bytes"),
+    (Spool, "reserve"),
+    (Spool, "write"),
+    (Spool, "close"),
+    (worker, "TimedFetch"),
+    (worker.WorkerHook, "_record"),
+    (worker, "Spool"),
+    (control.Control, "attach"),
+    (control.Control, "stopped"),
+    (control.Control, "stop"),
+    (attach, "StampedSampler"),
+]
+
+
+class TestABugOfTheRecorder:
+    """Stops the recording, with one warning; the training never hears of it otherwise."""
+
+    @pytest.mark.parametrize("num_workers", [0, 2])
+    @pytest.mark.parametrize(
+        ("owner", "name"), PARTS, ids=[f"{o.__name__.split('.')[-1]}.{n}" for o, n in PARTS]
+    )
+    def test_does_not_touch_the_training(self, owner, name, num_workers, monkeypatch, tmp_path):
+        def make() -> DataLoader:
+            return DataLoader(Keys(8), batch_size=2, shuffle=True, num_workers=num_workers)
+
+        calls = tmp_path / "calls"  # which a worker may make
+        classes = {cls: dict(vars(cls)) for cls in (DataLoader, _BaseDataLoaderIter)}
+
+        def fail(*args: Any, **kwargs: Any) -> None:
+            calls.touch()
+            raise BugError(name)
+
+        torch.manual_seed(7)
+        loader = make()
+        expected = [[batch["key"].tolist() for batch in loader] for _ in range(2)]
+        torch.manual_seed(7)
+        loader = make()
+        rec = lv.record(loader)
+        received = []
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            with monkeypatch.context() as patch, rec:
+                patch.setattr(owner, name, fail)
+                try:
+                    for _ in range(2):
+                        received.append([batch["key"].tolist() for batch in loader])
+                except BugError as bug:
+                    traceback.clear_frames(bug.__traceback__)
+                    pytest.fail("the training got the recorder's bug")
+        assert received == expected
+        assert {cls: dict(vars(cls)) for cls in classes} == classes
+        assert not [name for name in vars(loader) if "loaderviz" in name]
+        assert loader.worker_init_fn is None
+        assert not temporary_recordings()
+        said = [str(each.message) for each in caught if "loaderviz" in str(each.message)]
+        assert len(said) == calls.exists()
+        if calls.exists():
+            try:
+                assert not rec.trace.meta["complete"]
+            except lv.LoaderVizError:
+                assert name in ("read_folder", "finish")  # then there may be none
+        assert len(list(loader)) == 4
+
+
+MOVED = [
+    (DataLoader, "_get_iterator"),
+    (_BaseDataLoaderIter, "_next_index"),
+    (_BaseDataLoaderIter, "_next_data"),
+    (_BaseDataLoaderIter, "_reset"),
+    (_MultiProcessingDataLoaderIter, "_try_put_index"),
+    (_MultiProcessingDataLoaderIter, "_process_data"),
+    (torch.utils.data._DatasetKind, "create_fetcher"),
+    (_utils.fetch, "_MapDatasetFetcher"),
+    (_utils.fetch, "_IterableDatasetFetcher"),
+]
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    MOVED,
+    ids=[f"{owner.__name__.split('.')[-1]}.{name}" for owner, name in MOVED],
+)
+def test_a_torch_whose_parts_have_moved_is_refused_by_name(owner, name, monkeypatch):
+    loader = DataLoader(Keys(3))
+    monkeypatch.delattr(owner, name)
+    classes = (DataLoader, _BaseDataLoaderIter, _MultiProcessingDataLoaderIter)
+    before = [dict(vars(each)) for each in classes], dict(vars(loader))
+    with pytest.raises(lv.LoaderVizError, match=rf"{owner.__name__}\.{name}") as caught:
+        lv.record(loader)
+    assert torch.__version__ in str(caught.value)
+    assert ([dict(vars(each)) for each in classes], dict(vars(loader))) == before
+    assert not temporary_recordings()
+
+
+@pytest.mark.parametrize("attribute", ["_task_info", "_send_idx", "_workers", "_index_sampler"])
+def test_a_torch_whose_iterators_name_something_else_trains_on(attribute, monkeypatch):
+    """What only an iterator that runs can show: one warning then, and no more than that."""
+
+    class Renamed(_MultiProcessingDataLoaderIter):
+        def __getattribute__(self, name: str) -> Any:
+            code = sys._getframe(1).f_code
+            if name == attribute and Path(code.co_filename).parent == RECORDER:
+                raise AttributeError(name)
+            return super().__getattribute__(name)
+
+    monkeypatch.setattr(torch.utils.data.dataloader, "_MultiProcessingDataLoaderIter", Renamed)
+    loader = DataLoader(Keys(12), batch_size=2, num_workers=2)
+    rec = lv.record(loader)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with rec:
+            received = []
+            try:
+                for _ in range(2):
+                    received += [batch["key"].tolist() for batch in loader]
+            except AttributeError as error:
+                traceback.clear_frames(error.__traceback__)
+                pytest.fail("the training got the recorder's error")
+    assert received == [[i, i + 1] for i in range(0, 12, 2)] * 2
+    assert len([each for each in caught if "loaderviz" in str(each.message)]) == 1
+    assert not rec.trace.meta["complete"]
