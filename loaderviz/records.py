@@ -20,7 +20,7 @@ MAIN_PROCESS = -1  # in place of a worker's number
 class Tag:
     """What a record is."""
 
-    ITERATOR = 1  # iterator, loader, begun, n_workers
+    ITERATOR = 1  # iterator, loader, begun, whether its workers were started before
     WORKER = 2  # iterator, worker, pid
     EPOCH = 3  # iterator, round, epoch, begun
     BATCH = 4  # see Batch

@@ -51,6 +51,7 @@ class Spool:
         if len(text) > PROBLEM_AT - META_AT:
             raise LoaderVizError(f"spool meta of {len(text)} bytes does not fit its header")
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0))
+        self._identity = _identity(self._fd)
         try:
             _allocate(self._fd, 0, HEADER_BYTES)
             page = mmap.mmap(self._fd, HEADER_BYTES)
@@ -115,11 +116,18 @@ class Spool:
             self._page[PROBLEM_AT : PROBLEM_AT + len(text)] = text
 
     def close(self) -> None:
-        if self._fd >= 0:
+        if self._fd >= 0 and _identity(self._fd) == self._identity:
             os.close(self._fd)
+        self._fd = -1
+
+    def _check(self) -> None:
+        """The user's code may close any file, and open its own under the number of this one."""
+        if _identity(self._fd) != self._identity:
             self._fd = -1
+            raise OSError(errno.EBADF, "the recording's file was closed by another part")
 
     def _make_room(self, n_words: int) -> None:
+        self._check()
         n_bytes = self._next_block_bytes
         while n_bytes < (n_words + BLOCK_HEAD) * WORD:
             n_bytes *= 2
@@ -144,6 +152,7 @@ class RollingSpool(Spool):
     """
 
     def _make_room(self, n_words: int) -> None:
+        self._check()
         block, used = self._block, self._used
         if len(block):
             _write_at(self._fd, self._size, block.cast("B"))
@@ -174,6 +183,14 @@ def _write_at(fd: int, offset: int, data: memoryview[int]) -> None:
         written = os.write(fd, data)
     if written < len(data):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _identity(fd: int) -> tuple[int, int] | None:
+    try:
+        found = os.fstat(fd)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _allocate(fd: int, offset: int, n_bytes: int) -> None:

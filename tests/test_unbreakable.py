@@ -584,15 +584,18 @@ class BugError(Exception):
 PARTS = [
     (session.Recording, "wants"),
     (session.Recording, "worker_hook"),
+    (session.Recording, "iterator_begun"),
+    (session.Recording, "fetcher_made"),
     (session.Recording, "iterator_built"),
     (session.Recording, "_watch"),
+    (session.Recording, "_note_workers"),
     (session.Recording, "_note_exits"),
-    (session, "_time_here"),
-    (session, "TimedFetch"),
+    (session, "FetchTimer"),
     (session, "watch"),
     (session, "unwatch"),
     (session, "read_folder"),
     (files.Files, "write"),
+    (files.Files, "write_batch"),
     (files.Files, "borrow"),
     (files.Files, "finish"),
     (iterators.IteratorLog, "begin_round"),
@@ -601,22 +604,22 @@ PARTS = [
     (iterators.IteratorLog, "take_from"),
     (iterators.IteratorLog, "deliver"),
     (iterators.IteratorLog, "release"),
-    (fetch.TimedFetch, "_begin"),
-    (fetch.TimedFetch, "_finish"),
-    (fetch.TimedFetch, "detach"),
+    (fetch.FetchTimer, "_begin"),
+    (fetch.FetchTimer, "_finish"),
+    (fetch.FetchTimer, "detach"),
     (fetch, "encode_keys"),
     (fetch._Stamped, "__init__"),
     (fetch, "rss_peak_bytes"),
     (Spool, "reserve"),
     (Spool, "write"),
     (Spool, "close"),
-    (worker, "TimedFetch"),
+    (worker, "FetchTimer"),
     (worker.WorkerHook, "_record"),
-    (worker, "Spool"),
+    (worker, "RollingSpool"),
     (control.Control, "attach"),
     (control.Control, "stopped"),
     (control.Control, "stop"),
-    (attach, "StampedSampler"),
+    (attach, "time_pins"),
 ]
 
 
@@ -700,7 +703,7 @@ def test_a_torch_whose_parts_have_moved_is_refused_by_name(owner, name, monkeypa
     assert not temporary_recordings()
 
 
-@pytest.mark.parametrize("attribute", ["_task_info", "_send_idx", "_workers", "_index_sampler"])
+@pytest.mark.parametrize("attribute", ["_task_info", "_send_idx", "_workers"])
 def test_a_torch_whose_iterators_name_something_else_trains_on(attribute, monkeypatch):
     """What only an iterator that runs can show: one warning then, and no more than that."""
 

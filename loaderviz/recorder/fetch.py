@@ -13,6 +13,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from time import thread_time_ns
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -177,45 +178,51 @@ class FetchTimer:
         block[at + Task.KEY_KIND] = kind
         return block, at
 
-    def all_read(self, caller: Any) -> None:
+    def all_read(self, caller: FrameType) -> None:
         """The samples are read; ``caller`` is the frame of the fetcher's ``fetch``."""
         block, at = self._block, self._at
         if block is None:
             return
-        block[at + Task.COLLATE] = now()
-        if not self._per_sample:
-            # A __getitems__ may return the batch ready made, whose length can mean anything.
-            data = caller.f_locals.get("data") if self._auto_collation else None
-            n = list.__len__(data) if isinstance(data, list) else block[at + Task.N_KEYS]
-            block[at + Task.N_SAMPLES] = n
+        try:
+            block[at + Task.COLLATE] = now()
+            if not self._per_sample:
+                # A __getitems__ may return the batch ready made: its length can mean anything.
+                data = caller.f_locals.get("data") if self._auto_collation else None
+                n = list.__len__(data) if isinstance(data, list) else block[at + Task.N_KEYS]
+                block[at + Task.N_SAMPLES] = n
+        except Exception as error:
+            self._fail(error)
 
     def finish(self, error: BaseException | None) -> None:
-        block, at = self._block, self._at
+        block = self._block
         if block is None:
             return
-        ready = now()
         self._block = None
         try:
-            if ready >= self._rss_until:
-                self._rss_until = ready + RSS_EVERY_NS
-                self._rss = rss_bytes()
-                self._spool.header[RSS_PEAK] = rss_peak_bytes()
-            if self._gathered is not None:
-                block, at = self._write_gathered(self._gathered, block, at)
-                self._gathered = None
-            block[at + Task.RSS] = self._rss
-            block[at + Task.READY] = ready
-            block[at + Task.CPU] = thread_time_ns() - self._cpu
-            if error is None:
-                block[at + Task.STATE] = State.DONE
-            elif self._iterable and isinstance(error, StopIteration):
-                block[at + Task.STATE] = State.EXHAUSTED
-            else:
-                block[at + Task.STATE] = State.RAISED
-            if block[at + 1] == Tag.LATEST:
-                self._sum_up(block, at)
+            self._finish(block, self._at, error)
         except Exception as own:
             self._fail(own)
+
+    def _finish(self, block: memoryview[int], at: int, error: BaseException | None) -> None:
+        ready = now()
+        if ready >= self._rss_until:
+            self._rss_until = ready + RSS_EVERY_NS
+            self._rss = rss_bytes()
+            self._spool.header[RSS_PEAK] = rss_peak_bytes()
+        if self._gathered is not None:
+            block, at = self._write_gathered(self._gathered, block, at)
+            self._gathered = None
+        block[at + Task.RSS] = self._rss
+        block[at + Task.READY] = ready
+        block[at + Task.CPU] = thread_time_ns() - self._cpu
+        if error is None:
+            block[at + Task.STATE] = State.DONE
+        elif self._iterable and isinstance(error, StopIteration):
+            block[at + Task.STATE] = State.EXHAUSTED
+        else:
+            block[at + Task.STATE] = State.RAISED
+        if block[at + 1] == Tag.LATEST:
+            self._sum_up(block, at)
 
     def _write_gathered(
         self, gathered: _Gathered, block: memoryview[int], at: int

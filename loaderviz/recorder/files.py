@@ -10,6 +10,7 @@ import json
 import sys
 import threading
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -97,13 +98,15 @@ class Files:
         self._free.append(spool)
 
     def fail(self, error: Exception) -> None:
-        """A recorder that cannot write stops recording; the training goes on."""
-        if self._main is not None:
-            self._main.note_problem(f"{type(error).__name__}: {error}")
-            self._main.close()
-            self._main = None
+        """A recorder that cannot write, or has a bug, stops; the training goes on."""
         self._open = False
-        self.control.stop()
+        main, self._main = self._main, None
+        with suppress(Exception):
+            self.control.stop()
+        if main is not None:
+            with suppress(Exception):
+                main.note_problem(f"{type(error).__name__}: {error}")
+                main.close()
         self.tell(error)
 
     def tell(self, what: object) -> None:
@@ -111,6 +114,7 @@ class Files:
         if self._told:
             return
         self._told = True
+        what = f"{type(what).__name__}: {what}" if isinstance(what, Exception) else what
         text = f"loaderviz could not record everything: {what}"
         try:
             warnings.warn(text, stacklevel=3)

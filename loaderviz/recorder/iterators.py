@@ -187,7 +187,7 @@ class _Recorded:
 class _RecordedMulti(_Recorded):
     _auto_collation: bool
     _send_idx: int
-    _task_info: dict[int, tuple[Any, ...]]
+    _task_info: dict[Any, tuple[Any, ...]]
 
     def _next_index(self) -> Any:
         index = super()._next_index()  # type: ignore[misc]
@@ -195,20 +195,24 @@ class _RecordedMulti(_Recorded):
         return index
 
     def _try_put_index(self) -> None:
-        task = self._send_idx
+        logs = _logs(self)
+        task: Any = getattr(self, "_send_idx", None)
         super()._try_put_index()  # type: ignore[misc]
-        if self._send_idx > task:
-            worker = self._task_info[task][0]
-            logs = _logs(self)
-            try:
+        try:
+            if self._send_idx != task:  # else the sampler has no more, or all workers have ended
+                worker = self._task_info[task][0]
                 for log in logs:
                     log.dispatch(task, worker, *self.__dict__[_DRAWN])
-            except Exception as error:
-                _fail(logs, error)
+        except Exception as error:
+            _fail(logs, error)
 
     def _process_data(self, data: Any, worker: int, *rest: Any) -> Any:
-        for log in _logs(self):
-            log.take_from(worker)
+        logs = _logs(self)
+        try:
+            for log in logs:
+                log.take_from(worker)
+        except Exception as error:
+            _fail(logs, error)
         return super()._process_data(data, worker, *rest)  # type: ignore[misc]
 
     def _reset(self, loader: Any, *args: Any, **kwargs: Any) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import warnings
 import weakref
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -98,7 +100,7 @@ class Recording:
         self._folder: Path | None = None
         self._files: Files | None = None  # while the block runs
         self._forgotten = False
-        self._lost: Exception | None = None
+        self._lost = ""  # why there is no trace; not the error, whose frames hold the user's loop
         self._trace: Trace | None = None
         self._iterator_numbers = itertools.count()
         self._epochs: defaultdict[int, itertools.count[int]] = defaultdict(itertools.count)
@@ -114,8 +116,8 @@ class Recording:
             LoaderVizError: while the block still runs (``snapshot()`` shows what there is so far),
                 and where the recording's files have been lost.
         """
-        if self._lost is not None:
-            raise LoaderVizError(f"there is no trace: {self._lost}") from self._lost
+        if self._lost:
+            raise LoaderVizError(f"there is no trace: {self._lost}")
         if self._trace is None:
             raise LoaderVizError(
                 "the trace is complete when the `with record(...)` block has ended; "
@@ -167,14 +169,14 @@ class Recording:
             return
         try:
             self._trace = read_folder(folder)
-        except (LoaderVizError, MemoryError) as lost:  # never over what the user's block raised
-            self._lost = lost
-            files.tell(lost)
-        else:
             for problem in self._trace.meta["problems"]:
                 files.tell(problem)
-        if self._path is None:
-            folders.remove(folder)
+        except Exception as lost:  # never in place of what the user's block raised
+            self._lost = str(lost) or type(lost).__name__
+            files.tell(lost)
+        finally:
+            if self._path is None:
+                folders.remove(folder)
 
     def _describe(self) -> dict[str, Any]:
         return {
@@ -188,32 +190,27 @@ class Recording:
 
     def _stop(self, at: int) -> None:
         """Let go of everything, and write what is known at the end."""
-        attach.detach(self, self._classes)
-        self._loaders.clear()  # whoever keeps the trace need not keep the workers alive
         files, self._files = self._files, None
-        if files is None:
-            return
-        with files.lock:
-            for reference, log in self._watched:
-                iterator = reference()
-                if iterator is not None:
-                    log.release(at)
-                    unwatch(iterator, log)
-            self._watched.clear()
-            for timer in self._timers:
-                timer.detach()
-            self._timers.clear()
-            self._note_device_times(files)
-            self._note_exits(files)
-            self._processes.clear()
-            files.finish(at)
+        with ExitStack() as steps:  # each is taken, the last one first, whatever becomes of others
+            if files is not None:
+                steps.enter_context(files.lock)
+                acts: list[Callable[[], None]] = [
+                    functools.partial(files.finish, at),
+                    functools.partial(self._note_exits, files),
+                    self._note_device_times,
+                    *(timer.detach for timer in self._timers),
+                    *(functools.partial(_let_go, *each, at) for each in self._watched),
+                ]
+                for act in acts:
+                    steps.callback(_guarded, files, act)
+            steps.callback(attach.detach, self, self._classes)
+        # Whoever keeps the trace need not keep the loaders and their workers alive.
+        for kept in (self._loaders, self._timers, self._watched, self._processes):
+            kept.clear()
 
-    def _note_device_times(self, files: Files) -> None:
-        try:
-            if self._device is not None:
-                self._device.finish()
-        except RuntimeError as error:  # of CUDA, which will tell the training itself
-            files.tell(error)
+    def _note_device_times(self) -> None:
+        if self._device is not None:
+            self._device.finish()
 
     def _note_exits(self, files: Files) -> None:
         """Write down how workers ended, and keep no more of them: each holds open files."""
@@ -304,7 +301,9 @@ class Recording:
         if self._files is not None:
             self._files.forget()
 
-    def _watch(self, files: Files, loader: DataLoader[Any], iterator: Any) -> IteratorLog:
+    def _watch(
+        self, files: Files, loader: DataLoader[Any], iterator: Any, *, adopted: bool = False
+    ) -> IteratorLog:
         self._watched = [each for each in self._watched if each[0]() is not None]
         self._timers = [each for each in self._timers if not each.is_over()]
         which = self._number_of(files, loader)
@@ -314,13 +313,13 @@ class Recording:
             next(self._iterator_numbers),
             self._device,
         )
-        files.write(Tag.ITERATOR, log.number, which, now(), loader.num_workers)
+        files.write(Tag.ITERATOR, log.number, which, now(), adopted)
         watch(iterator, log)
         self._watched.append((weakref.ref(iterator), log))
         return log
 
     def _note_workers(self, files: Files, log: IteratorLog, iterator: Any) -> None:
-        workers = getattr(iterator, "_workers", ())
+        workers = iterator._workers if iterator._num_workers else ()
         if workers:  # starting them has looked at all others too (multiprocessing/process.py)
             self._note_exits(files)
         for worker, process in enumerate(workers):
@@ -337,7 +336,7 @@ class Recording:
             "recording: their samples are not seen. Begin the recording before the first epoch.",
             stacklevel=3,
         )
-        log = self._watch(files, loader, iterator)
+        log = self._watch(files, loader, iterator, adopted=True)
         self._note_workers(files, log, iterator)
         log.adopt(
             [
@@ -354,3 +353,19 @@ class Recording:
         self._loaders.append(loader)
         files.add_loader(describe(loader))
         return len(self._loaders) - 1
+
+
+def _let_go(reference: weakref.ref[Any], log: IteratorLog, at: int) -> None:
+    iterator = reference()
+    if iterator is not None:
+        try:
+            log.release(at)
+        finally:
+            unwatch(iterator, log)
+
+
+def _guarded(files: Files, act: Callable[[], None]) -> None:
+    try:
+        act()
+    except Exception as error:
+        files.fail(error)

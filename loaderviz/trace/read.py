@@ -100,6 +100,7 @@ class _Reader:
         self.problems: list[str] = []
         self._rank, self._origin, self._start_methods = rank, origin, start_methods
         self._loaders: dict[int, int] = {}  # of each iterator
+        self._adopted: set[int] = set()  # iterators whose workers are not seen
         self._epochs: dict[tuple[int, int], int] = {}  # of each iterator's rounds
         self._workers: dict[tuple[int, int], _Worker] = {}
         self._batches = np.zeros((0, Batch.N_WORDS), np.int64)
@@ -118,6 +119,9 @@ class _Reader:
         places = records.pop(Tag.BATCH, np.zeros(0, np.int64))
         places = places[words[places] >= Batch.N_WORDS]
         self._batches = words[places[:, None] + np.arange(Batch.N_WORDS)]
+        # An interrupt in the middle of a delivery: the loop did not get it.
+        lost = self._batches[:, Batch.DELIVERED] == 0
+        self._batches[np.ix_(lost, [Batch.REQUESTED, Batch.RELEASED])] = 0
         for tag, places in records.items():
             for place in places.tolist():
                 try:
@@ -128,7 +132,9 @@ class _Reader:
     def _read_event(self, tag: int, words: Words) -> None:
         fields = words.tolist()
         if tag == Tag.ITERATOR:
-            iterator, self._loaders[iterator], _begun, _n_workers = fields
+            iterator, self._loaders[iterator], _begun, adopted = fields
+            if adopted:
+                self._adopted.add(iterator)
         elif tag == Tag.WORKER:
             iterator, worker, pid = fields
             self._workers[iterator, worker] = _Worker(iterator, worker, pid)
@@ -191,6 +197,10 @@ class _Reader:
         empty = (task < 0) | (exhausted & (made.n_samples == 0))[task]
         real = ~(of_ended & empty & (sent[:, Batch.DELIVERED] == 0))
         sent, task = sent[real], task[real]
+        unseen = (task < 0) & (sent[:, Batch.DELIVERED] != 0)
+        unseen &= ~np.isin(sent[:, Batch.ITERATOR], list(self._adopted))
+        if unseen.any():
+            self.problems.append(f"{int(unseen.sum())} batches were not seen where they were made")
         rounds = sent[:, [Batch.ITERATOR, Batch.ROUND]].tolist()
         loaders = np.array([self._loaders.get(each, 0) for each, _ in rounds], np.int64)
         epochs = np.array([self._epochs.get((each, n), 0) for each, n in rounds], np.int64)
