@@ -1,8 +1,10 @@
-"""What recording costs per sample, beside the peers: `python benchmarks/overhead.py`.
+"""What recording costs per sample, beside its peers: `python benchmarks/overhead.py`.
 
 All variants run in turns in one process; each figure is the median over the rounds of what a
 variant adds to the unrecorded epoch of the same round, divided by the samples. Trivial samples, so
-that nothing hides the cost; 1 ms samples for what is left of the throughput.
+that nothing hides the cost; then samples that work for 10 us and 1 ms, for what is left of the
+throughput. The time to start workers and to make the trace at the end is not in it
+(`footprint.py` has the latter).
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, Dataset, default_collate
+from torch.utils.data import DataLoader, Dataset, default_collate, get_worker_info
+from viztracer import VizTracer
 
 from loaderviz import record
 
@@ -66,8 +69,34 @@ class Timed(Profiled):
     def __getitem__(self, index: int) -> Any:
         start = time.perf_counter()
         sample = self.inner[index]
-        info = torch.utils.data.get_worker_info()
+        info = get_worker_info()
         return sample, start, time.perf_counter(), -1 if info is None else info.id
+
+
+class Viztraced:
+    """The peer: viztracer without C functions, started by hand in the worker too.
+
+    A circular buffer of events: what does not fit is lost, which keeps the cost the same.
+    """
+
+    def __init__(self) -> None:
+        self.tracer: VizTracer | None = None
+
+    def __call__(self, worker: int = -1) -> None:
+        self.tracer = VizTracer(ignore_c_function=True, verbose=0, log_torch=False)
+        self.tracer.start()
+
+    def run(self, loader: DataLoader[Any]) -> float:
+        if loader.num_workers:
+            return run(loader)
+        self()
+        assert self.tracer is not None
+        try:
+            return run(loader)
+        finally:
+            self.tracer.stop()
+            self.tracer.clear()
+            self.tracer.terminate()
 
 
 def first(samples: list[Any]) -> int:
@@ -90,17 +119,33 @@ def run_recorded(loader: DataLoader[Any]) -> float:
         return run(loader)
 
 
-def compare(dataset: Trivial, batch_size: int, workers: int, rounds: int) -> dict[str, float]:
+PEERS = ("record_function", "viztracer", "times in batch")
+
+
+def compare(
+    dataset: Trivial, batch_size: int, workers: int, rounds: int, *, peers: bool = True
+) -> dict[str, float]:
     """Median extra seconds a sample of each variant, and ``plain``: the epoch's own."""
-    options: dict[str, Any] = {"batch_size": batch_size, "num_workers": workers}
+
+    def loader(dataset: Dataset[Any], **more: Any) -> DataLoader[Any]:
+        settings = {"batch_size": batch_size, "num_workers": workers, "collate_fn": first}
+        return DataLoader(dataset, **{**settings, **more})
+
+    def viztraced() -> float:
+        tracer = Viztraced()
+        init = {"worker_init_fn": tracer} if workers else {}
+        return tracer.run(loader(dataset, **init))
+
     variants: dict[str, Callable[[], float]] = {
-        "plain": lambda: run(DataLoader(dataset, collate_fn=first, **options)),
-        "loaderviz": lambda: run_recorded(DataLoader(dataset, collate_fn=first, **options)),
-        "record_function": lambda: run(DataLoader(Profiled(dataset), collate_fn=first, **options)),
-        "times in batch": lambda: run(
-            DataLoader(Timed(dataset), collate_fn=default_collate, **options)
-        ),
+        "plain": lambda: run(loader(dataset)),
+        "loaderviz": lambda: run_recorded(loader(dataset)),
+        "record_function": lambda: run(loader(Profiled(dataset))),
+        "viztracer": viztraced,
+        "times in batch": lambda: run(loader(Timed(dataset), collate_fn=default_collate)),
     }
+    if not peers:
+        for name in PEERS:
+            del variants[name]
     taken: dict[str, list[float]] = {name: [] for name in variants}
     for _ in range(rounds):
         for name, variant in variants.items():
@@ -129,21 +174,21 @@ def floor(n: int = 1_000_000) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--samples", type=int, default=200_000)
+    parser.add_argument("--samples", type=int, default=100_000)
     chosen = parser.parse_args()
     print(f"torch {torch.__version__}; floor {1e6 * floor():.3f} us a sample")
-    print("extra us a sample      workers  batch   plain  loaderviz  record_function  in batch")
+    print("extra us a sample   workers  batch      plain  loaderviz  " + "  ".join(PEERS))
     for workers in (0, 1, 2):
         for batch_size in (8, 64, 512):
             found = compare(Trivial(chosen.samples), batch_size, workers, chosen.rounds)
             cells = "  ".join(f"{1e6 * each:9.3f}" for each in found.values())
-            print(f"trivial                {workers:7}  {batch_size:5}  {cells}", flush=True)
+            print(f"trivial             {workers:7}  {batch_size:5}  {cells}", flush=True)
     for seconds, n in ((10e-6, 50_000), (1e-3, 1_500)):
-        for workers in (0, 1):
-            found = compare(Busy(n, seconds), 64, workers, chosen.rounds)
+        for workers in (0, 1, 2):
+            found = compare(Busy(n, seconds), 64, workers, chosen.rounds, peers=False)
             share = found["plain"] / (found["plain"] + found["loaderviz"])
-            name = f"{1e6 * seconds:5.0f} us samples"
-            print(f"{name:21}  {workers:7}     64  throughput x {share:.4f}", flush=True)
+            name = f"{1e6 * seconds:.0f} us samples"
+            print(f"{name:18}  {workers:7}     64  throughput x {share:.4f}", flush=True)
 
 
 if __name__ == "__main__":

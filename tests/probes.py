@@ -87,6 +87,33 @@ class SizedStream(Stream):
         return self.shares[0]
 
 
+def wait(key: int) -> int:
+    """A sample that takes time and no CPU."""
+    time.sleep(0.03)
+    return key
+
+
+def work(key: int) -> int:
+    """A sample that takes CPU."""
+    return sum(range(300_000)) * 0 + key
+
+
+class Hoarding(Dataset[int]):
+    """Keeps ``n_bytes`` more with each sample that is read, and takes its time."""
+
+    def __init__(self, n: int, n_bytes: int) -> None:
+        self.n, self.n_bytes = n, n_bytes
+        self.kept: list[bytes] = []
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, key: int) -> int:
+        self.kept.append(os.urandom(self.n_bytes))
+        time.sleep(0.06)  # the recorder looks every 50 ms
+        return key
+
+
 class Refusing(Keys):
     """Raises ``error`` instead of sample ``at``."""
 

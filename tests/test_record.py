@@ -508,7 +508,7 @@ class TestOtherThreadsAndProcesses:
         with lv.record(loader, path=tmp_path / "run") as rec:
             iterator = iter(loader)
             next(iterator)
-            with held_by_another_thread(rec._files.lock):  # as if it was just writing
+            with held_by_another_thread(rec._watcher.files.lock):  # as if it was just writing
                 pid = os.fork()
                 if pid == 0:
                     signal.alarm(10)
@@ -717,7 +717,7 @@ class TestAFullDisk:
         write = Spool.write
 
         def write_some(spool, tag, *fields):
-            if rec._files and rec._files._main is spool and spool._used > 40:
+            if rec._watcher and rec._watcher.files._main is spool and spool._used > 40:
                 full_disk()
             return write(spool, tag, *fields)
 

@@ -25,7 +25,7 @@ from torch.utils.data import DataLoader, _utils
 from torch.utils.data.dataloader import _BaseDataLoaderIter, _MultiProcessingDataLoaderIter
 
 import loaderviz as lv
-from loaderviz.recorder import attach, control, fetch, files, iterators, session, worker
+from loaderviz.recorder import attach, control, fetch, files, log, session, watcher, worker
 from loaderviz.spool import Spool
 from loaderviz.trace import Trace
 from oddities import ClosesFiles, Dying
@@ -582,33 +582,33 @@ class BugError(Exception):
 
 # Where the recorder may fail by itself, once its block has been entered.
 PARTS = [
-    (session.Recording, "wants"),
-    (session.Recording, "worker_hook"),
-    (session.Recording, "iterator_begun"),
-    (session.Recording, "fetcher_made"),
-    (session.Recording, "iterator_built"),
-    (session.Recording, "_watch"),
-    (session.Recording, "_note_workers"),
-    (session.Recording, "_note_exits"),
-    (session, "FetchTimer"),
-    (session, "watch"),
-    (session, "unwatch"),
+    (watcher.Watcher, "wants"),
+    (watcher.Watcher, "worker_hook"),
+    (watcher.Watcher, "iterator_begun"),
+    (watcher.Watcher, "fetcher_made"),
+    (watcher.Watcher, "iterator_built"),
+    (watcher.Watcher, "_watch"),
+    (watcher.Watcher, "_note_workers"),
+    (watcher.Watcher, "_note_exits"),
+    (watcher, "FetchTimer"),
+    (watcher, "watch"),
+    (watcher, "unwatch"),
     (session, "read_folder"),
     (files.Files, "write"),
     (files.Files, "write_batch"),
     (files.Files, "borrow"),
     (files.Files, "finish"),
-    (iterators.IteratorLog, "begin_round"),
-    (iterators.IteratorLog, "dispatch"),
-    (iterators.IteratorLog, "request"),
-    (iterators.IteratorLog, "take_from"),
-    (iterators.IteratorLog, "deliver"),
-    (iterators.IteratorLog, "release"),
-    (fetch.FetchTimer, "_begin"),
-    (fetch.FetchTimer, "_finish"),
+    (log.IteratorLog, "begin_round"),
+    (log.IteratorLog, "dispatch"),
+    (log.IteratorLog, "request"),
+    (log.IteratorLog, "take_from"),
+    (log.IteratorLog, "deliver"),
+    (log.IteratorLog, "release"),
+    (fetch.FetchTimer, "_reserve"),
+    (fetch, "rss_bytes"),
     (fetch.FetchTimer, "detach"),
     (fetch, "encode_keys"),
-    (fetch._Stamped, "__init__"),
+    (fetch.Stamped, "__init__"),
     (fetch, "rss_peak_bytes"),
     (Spool, "reserve"),
     (Spool, "write"),

@@ -17,7 +17,8 @@ from typing import Any, Protocol
 from torch.utils.data import DataLoader, _utils, dataloader
 
 from loaderviz.errors import LoaderVizError
-from loaderviz.recorder.iterators import IteratorLog, time_pins
+from loaderviz.recorder.iterators import time_pins
+from loaderviz.recorder.log import IteratorLog
 from loaderviz.recorder.unseen import is_ours, unseen
 
 
@@ -150,13 +151,24 @@ def _shadow(original: Any) -> Any:
     return _get_iterator
 
 
+def guarded(observer: Observer, act: Callable[..., Any], *args: Any) -> Any:
+    """What ``act`` returns; None where it failed, which ends that recording and nothing else."""
+    try:
+        return act(*args)
+    except Exception as error:
+        if not is_ours(error):
+            raise
+        observer.fail(error)
+        return None
+
+
 class _Building:
     """One iterator that is being built, and the recordings that want to know."""
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         self.loader = loader
         self.iterator: Any = None
-        self.observers = [each for each in running() if self._guarded(each, each.wants, loader)]
+        self.observers = [each for each in running() if guarded(each, each.wants, loader)]
         self._logs: list[tuple[Observer, IteratorLog]] = []
         self._user_init: list[Any] = []
 
@@ -164,7 +176,7 @@ class _Building:
         if self.iterator is None and dataset is self.loader.dataset:
             self.iterator = iterator
             for observer in self.observers:
-                log = self._guarded(observer, observer.iterator_begun, self.loader, iterator)
+                log = guarded(observer, observer.iterator_begun, self.loader, iterator)
                 if log is not None:
                     self._logs.append((observer, log))
         return dataset
@@ -174,37 +186,26 @@ class _Building:
             return init
         self._user_init.append(init)
         for observer, log in self._logs:
-            init = self._guarded(observer, observer.worker_hook, log, init) or init
+            init = guarded(observer, observer.worker_hook, log, init) or init
         return init
 
     def time_fetcher(self, iterator: Any, fetcher: Any) -> Any:
         if iterator is self.iterator:
             for observer, log in self._logs:
-                self._guarded(observer, observer.fetcher_made, log, iterator, fetcher)
+                guarded(observer, observer.fetcher_made, log, iterator, fetcher)
         return fetcher
 
     def time_pins(self, iterator: Any, queue: Any) -> Any:
         if iterator is self.iterator:
             for observer, _ in self._logs[:1]:  # once for all
-                self._guarded(observer, time_pins, iterator, queue)
+                guarded(observer, time_pins, iterator, queue)
         return queue
 
     def finish(self, iterator: Any) -> None:
         for observer, log in self._logs:
-            self._guarded(observer, observer.iterator_built, log, iterator)
+            guarded(observer, observer.iterator_built, log, iterator)
         if self._user_init:
             iterator.__dict__["_worker_init_fn"] = self._user_init[0]
-
-    @staticmethod
-    def _guarded(observer: Observer, act: Callable[..., Any], *args: Any) -> Any:
-        """What ``act`` returns; None where it failed, which ends that recording alone."""
-        try:
-            return act(*args)
-        except Exception as error:
-            if not is_ours(error):
-                raise
-            observer.fail(error)
-            return None
 
 
 class _OnSet:

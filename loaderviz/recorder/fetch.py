@@ -11,9 +11,8 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from time import thread_time_ns
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -24,11 +23,14 @@ from torch.utils.data._utils.fetch import _IterableDatasetFetcher, _MapDatasetFe
 from loaderviz.clock import now
 from loaderviz.machine import rss_bytes, rss_peak_bytes
 from loaderviz.recorder.control import FULL, STOPPED, Control
+from loaderviz.recorder.stamps import Gathered, Stamped
 from loaderviz.recorder.unseen import is_ours, unseen
 from loaderviz.records import KeyKind, State, Tag, Task, encode_keys
 from loaderviz.spool import RSS_PEAK, RollingSpool
 
 RSS_EVERY_NS = 50_000_000  # a look at the memory takes longer than a small batch
+# To ask for the CPU time is a system call. Right after a fetch it is as good as it was at its end.
+SHORT_NS = 20_000
 _TIMERS = "_loaderviz_timers"
 _PLAIN = (
     list,
@@ -39,51 +41,6 @@ _PLAIN = (
     torch.Tensor,
     np.ndarray,
 )  # going through them shows in nothing
-
-
-class _Stamped:
-    """An index list that writes down when each of its indices is drawn.
-
-    ``index`` is the list, or what another recording made of it; ``keys`` is the list itself.
-    """
-
-    def __init__(
-        self, index: Iterable[Any], keys: Sequence[Any], block: memoryview[int], at: int
-    ) -> None:
-        self.keys = keys
-        self._index = index
-        self._block = block
-        self._at = at
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-    def __iter__(self) -> Iterator[Any]:
-        block, at = self._block, self._at
-        for key in self._index:
-            block[at] = now()
-            at += 1
-            yield key
-        block[at] = now()
-
-
-class _Gathered:
-    """The same for an index list that does not say what is in it until it is gone through."""
-
-    def __init__(self, index: Any) -> None:
-        self.keys: list[Any] = []
-        self.stamps: list[int] = []
-        self._index = index
-
-    def __len__(self) -> int:
-        return len(self._index)
-
-    def __iter__(self) -> Iterator[Any]:
-        for key in self._index:
-            self.keys.append(key)
-            self.stamps.append(now())
-            yield key
-        self.stamps.append(now())
 
 
 class FetchTimer:
@@ -111,8 +68,8 @@ class FetchTimer:
         self._per_sample = fetcher.auto_collation and _reads_one_by_one(fetcher)
         self._block: memoryview[int] | None = None
         self._at = 0
-        self._gathered: _Gathered | None = None
-        self._cpu = self._rss = self._rss_until = 0
+        self._gathered: Gathered | None = None
+        self._cpu = self._ready = self._rss = self._rss_until = 0
         # Held weakly: a fetcher goes when its iterator goes, and with it the stream that it reads.
         self._fetcher = weakref.ref(fetcher)
         timers = fetcher.__dict__.setdefault(_TIMERS, [])
@@ -126,60 +83,54 @@ class FetchTimer:
         if self._off or self._page[STOPPED]:
             return index
         try:
-            self._cpu = thread_time_ns()
-            return self._begin(index)
+            started = now()
+            if started - self._ready > SHORT_NS:
+                self._cpu = thread_time_ns()
+            keys: Sequence[Any] = ()
+            if not self._auto_collation:
+                keys = (index,)
+            elif type(index) is list:
+                keys = index
+            elif isinstance(index, Stamped):
+                keys = index.keys
+            elif isinstance(index, _PLAIN):
+                keys = list(index)
+                index = keys if self._per_sample else index
+            elif self._per_sample:
+                self._gathered = Gathered(index)
+            if self._begun is not None:
+                self._begun(started, len(keys))
+            block, at = self._reserve(keys)
+            block[at + Task.STARTED] = started
+            self._block, self._at = block, at
+            if self._gathered is not None:
+                return self._gathered
+            if self._per_sample:
+                return Stamped(index, keys, block, at + Task.STAMPS)
+            block[at + Task.STAMPS] = started
         except Exception as error:
             self._fail(error)
-            return index
-
-    def _begin(self, index: Any) -> Any:
-        started = now()
-        keys: Sequence[Any] = ()
-        if not self._auto_collation:
-            keys = (index,)
-        elif isinstance(index, _Stamped):
-            keys = index.keys
-        elif type(index) is list:
-            keys = index
-        elif isinstance(index, _PLAIN):
-            keys = list(index)
-            index = keys if self._per_sample else index
-        elif self._per_sample:
-            self._gathered = _Gathered(index)
-        block, at = self._reserve(keys)
-        block[at + Task.STARTED] = started
-        if self._begun is not None:
-            self._begun(started, len(keys))
-        self._block, self._at = block, at
-        if self._gathered is not None:
-            return self._gathered
-        if self._per_sample:
-            return _Stamped(index, keys, block, at + Task.STAMPS)
-        block[at + Task.STAMPS] = started
         return index
 
     def _reserve(self, keys: Sequence[Any]) -> tuple[memoryview[int], int]:
         n = len(keys)
-        words: Sequence[int] = ()
-        kind = KeyKind.COUNT
-        if not self._iterable:
-            kind, words = encode_keys(keys)
+        kind, words = (KeyKind.COUNT, None) if self._iterable else encode_keys(keys)
         keys_at = Task.STAMPS + n + 1
+        size = keys_at + (len(words) if words else 0)
         if self._page[FULL]:  # no sample rows: this tells no more than what a process died of
-            block, at = self._spool.overwrite(keys_at + len(words), Tag.LATEST)
+            block, at = self._spool.overwrite(size, Tag.LATEST)
         else:
-            block, at = self._spool.reserve(keys_at + len(words), Tag.TASK)
+            block, at = self._spool.reserve(size, Tag.TASK)
         if words:
-            keys_at += at
-            block[keys_at : keys_at + len(words)] = memoryview(words)  # type: ignore[arg-type]
+            block[at + keys_at : at + size] = memoryview(words)
         block[at + Task.ITERATOR] = self._iterator
         block[at + Task.ROUND] = self._round
         block[at + Task.N_KEYS] = n
         block[at + Task.KEY_KIND] = kind
         return block, at
 
-    def all_read(self, caller: FrameType) -> None:
-        """The samples are read; ``caller`` is the frame of the fetcher's ``fetch``."""
+    def all_read(self) -> None:
+        """The samples are read, and the fetcher's ``fetch`` asks for its ``collate_fn``."""
         block, at = self._block, self._at
         if block is None:
             return
@@ -187,45 +138,45 @@ class FetchTimer:
             block[at + Task.COLLATE] = now()
             if not self._per_sample:
                 # A __getitems__ may return the batch ready made: its length can mean anything.
-                data = caller.f_locals.get("data") if self._auto_collation else None
+                data = sys._getframe(2).f_locals.get("data") if self._auto_collation else None
                 n = list.__len__(data) if isinstance(data, list) else block[at + Task.N_KEYS]
                 block[at + Task.N_SAMPLES] = n
         except Exception as error:
             self._fail(error)
 
     def finish(self, error: BaseException | None) -> None:
-        block = self._block
+        block, at = self._block, self._at
         if block is None:
             return
         self._block = None
         try:
-            self._finish(block, self._at, error)
+            ready = now()
+            if ready >= self._rss_until:
+                self._rss_until = ready + RSS_EVERY_NS
+                self._rss = rss_bytes()
+                self._spool.header[RSS_PEAK] = rss_peak_bytes()
+            if self._gathered is not None:
+                block, at = self._write_gathered(self._gathered, block, at)
+                self._gathered = None
+            block[at + Task.RSS] = self._rss
+            block[at + Task.READY] = ready
+            cpu = thread_time_ns()
+            took = ready - block[at + Task.STARTED]
+            block[at + Task.CPU] = min(max(cpu - self._cpu, 0), took)
+            self._cpu, self._ready = cpu, ready
+            if error is None:
+                block[at + Task.STATE] = State.DONE
+            elif self._iterable and isinstance(error, StopIteration):
+                block[at + Task.STATE] = State.EXHAUSTED
+            else:
+                block[at + Task.STATE] = State.RAISED
+            if block[at + 1] == Tag.LATEST:
+                self._sum_up(block, at)
         except Exception as own:
             self._fail(own)
 
-    def _finish(self, block: memoryview[int], at: int, error: BaseException | None) -> None:
-        ready = now()
-        if ready >= self._rss_until:
-            self._rss_until = ready + RSS_EVERY_NS
-            self._rss = rss_bytes()
-            self._spool.header[RSS_PEAK] = rss_peak_bytes()
-        if self._gathered is not None:
-            block, at = self._write_gathered(self._gathered, block, at)
-            self._gathered = None
-        block[at + Task.RSS] = self._rss
-        block[at + Task.READY] = ready
-        block[at + Task.CPU] = thread_time_ns() - self._cpu
-        if error is None:
-            block[at + Task.STATE] = State.DONE
-        elif self._iterable and isinstance(error, StopIteration):
-            block[at + Task.STATE] = State.EXHAUSTED
-        else:
-            block[at + Task.STATE] = State.RAISED
-        if block[at + 1] == Tag.LATEST:
-            self._sum_up(block, at)
-
     def _write_gathered(
-        self, gathered: _Gathered, block: memoryview[int], at: int
+        self, gathered: Gathered, block: memoryview[int], at: int
     ) -> tuple[memoryview[int], int]:
         """The record with keys and stamps, in place of the one that was reserved without."""
         head = block[at + 2 : at + Task.N_KEYS].tolist()
@@ -293,7 +244,7 @@ class _Timed:
     def collate_fn(self) -> Any:
         # Not a function around the user's, which would be in the way of warnings and tracebacks.
         for timer in self.__dict__[_TIMERS]:
-            timer.all_read(sys._getframe(1))
+            timer.all_read()
         return self.__dict__["collate_fn"]
 
     @collate_fn.setter

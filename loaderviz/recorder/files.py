@@ -56,10 +56,17 @@ class Files:
 
     def write_batch(self, n_samples: int, *fields: int) -> Place | None:
         """Write down a batch that is dispatched: past the limit its samples are not."""
-        self._n_spans += n_samples
-        if self._n_spans > self._max_spans:
-            self.control.fill()
-        return self.write(Tag.BATCH, *fields)
+        with self.lock:
+            if self._main is None:
+                return None
+            self._n_spans += n_samples
+            if self._n_spans > self._max_spans:
+                self.control.fill()
+            try:
+                return self._main.write(Tag.BATCH, *fields)
+            except (OSError, ValueError) as error:
+                self.fail(error)
+                return None
 
     def write_span(self, *fields: int) -> Place | None:
         """Write down a span of the user's, or count it among those left out."""

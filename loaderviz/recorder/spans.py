@@ -27,10 +27,13 @@ def span(name: str) -> Iterator[None]:
     Raises:
         Exception: what the block raises, unchanged; the span ends there.
     """
-    begun = [(observer, observer.begin_span(str(name), now())) for observer in attach.running()]
+    begun = [
+        (observer, attach.guarded(observer, observer.begin_span, str(name), now()))
+        for observer in attach.running()
+    ]
     try:
         yield
     finally:
         end = now()
         for observer, span in begun:
-            observer.end_span(span, end)
+            attach.guarded(observer, observer.end_span, span, end)

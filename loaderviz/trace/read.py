@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import psutil
@@ -14,6 +14,7 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.records import MAIN_PROCESS, Batch, Span, State, Tag, Task, unpack_text
 from loaderviz.spool import SpoolFile, Words
 from loaderviz.trace import saved
+from loaderviz.trace.match import Made, match, states
 from loaderviz.trace.tasks import Tasks, ragged, read_tasks
 from loaderviz.trace.trace import Trace
 
@@ -186,10 +187,10 @@ class _Reader:
         )
 
     def _batches_and_samples(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        made = _Made.of(self._tasks)
+        made = Made.of(self._tasks)
         self._left_out += int(made.n_samples[made.left_out].sum())
         sent = self._batches
-        task = _match(sent[:, _STREAM], made.streams)
+        task = match(sent[:, _STREAM], made.streams)
         # A stream that has ended is sent tasks in vain until the main process hears of it.
         exhausted = made.heads[:, Task.STATE] == State.EXHAUSTED
         ended = set(map(tuple, made.streams[exhausted].tolist()))
@@ -231,10 +232,12 @@ class _Reader:
             "rss_bytes": fetched[:, Task.RSS],
             "device_start_s": self._seconds(sent[:, Batch.DEVICE_START]),
             "device_end_s": self._seconds(sent[:, Batch.DEVICE_END]),
-            "state": _states(sent, task, fetched, ready),
+            "state": states(sent, task, fetched, ready),
         }
         n_rows = made.n_rows[task]
-        rows = np.repeat(made.first_row[task], n_rows) + ragged(n_rows)
+        rows: Any = np.repeat(made.first_row[task], n_rows) + ragged(n_rows)
+        if len(rows) == len(made.start) and (np.diff(rows, prepend=-1) == 1).all():
+            rows = slice(None)  # in their order already: nothing to copy
         samples = {
             "rank": self._rank,
             **{
@@ -286,71 +289,3 @@ class _Reader:
     def _seconds(self, times_ns: Any) -> Any:
         times = np.asarray(times_ns, dtype=np.int64)
         return np.where(times == 0, np.nan, (times - self._origin) / 1e9)
-
-
-class _Made(NamedTuple):
-    """The fetches of all processes, and a blank one at the end: what index -1 finds."""
-
-    heads: Words
-    streams: Words  # iterator, round and worker of each; the blank one belongs to none
-    n_samples: Words
-    n_rows: Words
-    left_out: Any
-    first_row: Words
-    position: Words
-    start: Words
-    end: Words
-    key: Any
-
-    @classmethod
-    def of(cls, tasks: list[tuple[int, Tasks]]) -> _Made:
-        def chain(*arrays: Any) -> Any:
-            return np.concatenate(arrays) if arrays else np.zeros(0, np.int64)
-
-        all_ = [each for _, each in tasks]
-        blank = np.zeros((1, Task.STAMPS), np.int64)
-        heads = np.concatenate([*(each.heads for each in all_), blank])
-        workers = np.repeat(
-            np.array([*(worker for worker, _ in tasks), 0], np.int64), [*map(len, all_), 1]
-        )
-        streams = np.column_stack([heads[:, Task.ITERATOR], heads[:, Task.ROUND], workers])
-        streams[-1] = np.iinfo(np.int64).min
-        n_rows = chain(*(each.n_rows for each in all_), [0])
-        return cls(
-            heads=heads,
-            streams=streams,
-            n_samples=chain(*(each.n_samples for each in all_), [0]),
-            n_rows=n_rows,
-            left_out=chain(*(each.left_out for each in all_), [False]).astype(bool),
-            first_row=np.cumsum(n_rows) - n_rows,
-            position=chain(*(each.position for each in all_)),
-            start=chain(*(each.start for each in all_)),
-            end=chain(*(each.end for each in all_)),
-            key=chain(*(each.key for each in all_)),
-        )
-
-
-def _match(sent: Words, made: Words) -> Words:
-    """For each task sent, which fetch it became: the k-th of a stream is its k-th; -1 for none."""
-    import pandas as pd
-
-    stream = ["iterator", "round", "worker"]
-    sent_rows, made_rows = (pd.DataFrame(each, columns=stream) for each in (sent, made))
-    for rows in (sent_rows, made_rows):
-        rows["nth"] = rows.groupby(stream, sort=False).cumcount()
-    made_rows["fetch"] = np.arange(len(made_rows))
-    found = sent_rows.merge(made_rows, how="left", on=[*stream, "nth"])["fetch"]
-    return np.asarray(found.fillna(-1), np.int64)
-
-
-def _states(sent: Words, task: Words, fetched: Words, ready: Words) -> Any:
-    return np.select(
-        [
-            sent[:, Batch.DELIVERED] != 0,
-            task < 0,
-            fetched[:, Task.STATE] == State.RAISED,
-            ready != 0,
-        ],
-        ["delivered", "dispatched", "failed", "ready"],
-        "started",
-    ).astype(object)

@@ -124,8 +124,8 @@ def _table(name: str, columns: schema.Columns, given: Mapping[str, Any]) -> pd.D
             values = np.full(n, values) if isinstance(values, int | float) else [values] * n
         if column == "key" and _are_int64(values):
             kind = "int64"
-        data[column] = pd.Series(values, dtype=kind)
-    return pd.DataFrame(data)
+        data[column] = pd.Series(values, dtype=kind, copy=False)
+    return pd.DataFrame(data, copy=False)
 
 
 def _plain(values: Any) -> Any:
