@@ -1,3 +1,8 @@
-"""Holds for every test: the leak guard, and the plugin that tests the guard."""
+"""Holds for every test: the leak guard, the plugin that tests the guard, and no deadlines."""
+
+from hypothesis import settings
 
 pytest_plugins = ["pytester", "leak_guard"]
+
+settings.register_profile("any machine")  # an example may take long on a busy one
+settings.load_profile("any machine")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader, IterableDataset, StackDataset
 
@@ -236,7 +236,6 @@ ENCODINGS = [b"", *(b"# coding: %s\n" % name for name in [b"latin-1", b"rot13", 
     st.sampled_from(ENCODINGS),
     st.lists(st.sampled_from(BROKEN) | st.binary(max_size=40), max_size=6),
 )
-@settings(deadline=None)
 def test_any_bytes_give_a_sample(
     tmp_path_factory: pytest.TempPathFactory, coding: bytes, parts: list[bytes]
 ) -> None:

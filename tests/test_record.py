@@ -235,7 +235,7 @@ class TestTheLoopSeesTheSame:
             )
         )
 
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=40)
     @given(
         n=st.integers(0, 12),
         batch_size=st.none() | st.integers(1, 5),
@@ -254,7 +254,7 @@ class TestTheLoopSeesTheSame:
             epochs=2,
         )
 
-    @settings(max_examples=10, deadline=None)
+    @settings(max_examples=10)
     @given(
         shares=st.tuples(st.integers(0, 5), st.integers(0, 5)),
         batch_size=st.none() | st.integers(1, 3),

@@ -222,7 +222,7 @@ class TestBatchesAndSamples:
         assert (worker.start_method, worker.exit) == (method, "done")
         assert worker.started_s < worker.first_task_s < worker.ended_s
 
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=25)
     @given(
         n=st.integers(0, 9),
         batch_size=st.integers(1, 4),
@@ -272,7 +272,7 @@ class TestStreams:
         assert list(lost["n_samples"]) == [2]
         assert list(trace.samples["key"]) == [0, 1, 2, 3, 4]
 
-    @settings(max_examples=15, deadline=None)
+    @settings(max_examples=15)
     @given(
         shares=st.lists(st.integers(0, 5), min_size=2, max_size=2),
         batch_size=st.integers(1, 3),

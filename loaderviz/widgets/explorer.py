@@ -21,7 +21,7 @@ from loaderviz.widgets.run import Failure, LoaderRun
 from loaderviz.widgets.settings import MOST_WORKERS, Settings, has_batch_size, settings_of
 
 FOLLOW_S = 0.2  # how often a running recording is looked at
-FIRST_RUN_S = 8.0  # the picture is there before anyone touches a control, unless it takes longer
+FIRST_RUN_S = 30.0  # the picture is there before anyone touches a control, unless it takes longer
 
 _measuring: Explorer | None = None  # the one whose run goes on
 
