@@ -1,5 +1,7 @@
 """Notebook 00 as its reader uses it: run from the top, hover a batch, drag, cancel."""
 
+import re
+
 import psutil
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -119,7 +121,8 @@ def test_cancel_ends_a_long_run_and_leaves_no_process(first_look: Page):
         handle(first_look, label).focus()
         first_look.keyboard.press("End")
     # Followed batch by batch, while the page stays alive.
-    expect(explorer(first_look)).to_contain_text("Running: 2 of 12 batches", timeout=30_000)
+    running = re.compile(r"Running: ([2-9]|1\d) of 12 batches")
+    expect(explorer(first_look)).to_contain_text(running, timeout=60_000)
     assert kernels_children() != []
 
     explorer(first_look).get_by_role("button", name="Cancel").click()
