@@ -1,14 +1,17 @@
 """What a recording says is what happened: its tables hold against what the samples tell."""
 
+import contextlib
 import itertools
 import os
 import threading
+import time
 import traceback
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import psutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +19,7 @@ from torch.utils.data import ConcatDataset, DataLoader, Subset
 
 import loaderviz as lv
 from loaderviz import schema
+from loaderviz.spool import ENDED
 from loaderviz.trace import Trace
 from probes import Bulk, Columns, Deadly, Keys, Refusing, Stream, as_it_is, clocked, sample
 
@@ -714,3 +718,41 @@ class TestSummaries:
         assert summary.first_wait_s <= summary.wait_s + ROUNDING_S
         assert summary.wait_s + summary.step_s == pytest.approx(summary.elapsed_s, abs=ROUNDING_S)
         assert summary.verdict
+
+
+class TestWorkersThatNobodyWaitedFor:
+    def recorded_by_a_process_that_died(self, folder: Any) -> int:
+        pid = os.fork()
+        if pid == 0:
+            loader = DataLoader(Keys(8, make=clocked), num_workers=1, prefetch_factor=1)
+            lv.record(loader, path=folder).__enter__()
+            next(iter(loader))
+            os._exit(1)
+        os.waitpid(pid, 0)
+        return int(lv.load(folder).workers["pid"].iloc[0])
+
+    def test_a_later_process_under_its_number_is_not_it(self, tmp_path, monkeypatch):
+        worker = self.recorded_by_a_process_that_died(tmp_path / "run")
+        with contextlib.suppress(psutil.NoSuchProcess):
+            psutil.Process(worker).wait(timeout=20)
+        assert lv.load(tmp_path / "run").workers["exit"].iloc[0] in ("done", "killed")
+        spool = next((tmp_path / "run").glob("worker-*.spool"))
+        data = bytearray(spool.read_bytes())
+        data[8 * ENDED : 8 * ENDED + 8] = bytes(8)  # as if it had not said that it ended
+        spool.write_bytes(data)
+        assert list(lv.load(tmp_path / "run").workers["exit"]) == ["killed"]
+        begun = time.time()
+        for created, exit_ in ((begun, "running"), (begun + 3600, "killed")):
+            monkeypatch.setattr(psutil, "Process", lambda pid, at=created: FakeProcess(at))
+            assert list(lv.load(tmp_path / "run").workers["exit"]) == [exit_]
+
+
+class FakeProcess:
+    def __init__(self, created: float) -> None:
+        self.created = created
+
+    def create_time(self) -> float:
+        return self.created
+
+    def status(self) -> str:
+        return psutil.STATUS_RUNNING

@@ -20,6 +20,7 @@ from loaderviz.trace.trace import Trace
 
 META_NAME = "meta.json"
 
+SAME_PROCESS_S = 10.0  # between a worker's start as it was recorded and as the system tells it
 _STREAM = [Batch.ITERATOR, Batch.ROUND, Batch.WORKER]
 
 # What reading damaged records can raise; see tasks.py for what it checks before that.
@@ -58,14 +59,14 @@ def read_folder(folder: Path) -> Trace:
     """The trace of the recording in ``folder``."""
     try:
         meta = json.loads((folder / META_NAME).read_text())
-        origin = int(np.int64(meta["started"][0]))
+        origin, wall_ns = (int(np.int64(each)) for each in meta["started"])
         rank = int(np.int64(meta["rank"]))
         methods = [loader["start_method"] for loader in meta["loaders"]]
     except (OSError, RecursionError, *_DAMAGE) as error:
         raise LoaderVizError(
             f"{folder} holds no recording: its {META_NAME} cannot be read ({error})"
         ) from error
-    reader = _Reader(rank, origin, methods)
+    reader = _Reader(rank, origin, wall_ns, methods)
     reader.read_main(SpoolFile(folder / "main.spool"))
     for path in sorted([*folder.glob("here-*.spool"), *folder.glob("worker-*.spool")]):
         try:
@@ -86,20 +87,34 @@ class _Worker:
     first_task: int = 0
     reading: Any = None
 
-    def exit(self) -> str:
+    def exit(self, started_at: float) -> str:
+        """``started_at``: in seconds since 1970, 0 where it is not known."""
         if self.exit_code is not None:
             return "done" if self.exit_code == 0 else "killed" if self.exit_code < 0 else "failed"
         if self.file is not None and self.file.ended_ns:
             return "done"
-        return "running" if 0 < self.pid < 2**31 and psutil.pid_exists(self.pid) else "killed"
+        return "running" if _is_running(self.pid, started_at) else "killed"
+
+
+def _is_running(pid: int, started_at: float) -> bool:
+    """Whether this process runs, and not a later one under its number."""
+    try:
+        process = psutil.Process(pid)
+        same = not started_at or abs(process.create_time() - started_at) < SAME_PROCESS_S
+        return same and process.status() != psutil.STATUS_ZOMBIE
+    except (psutil.Error, ValueError, OverflowError):
+        return False
 
 
 class _Reader:
     """Puts together what the processes of a recording wrote, each into its own file."""
 
-    def __init__(self, rank: int, origin: int, start_methods: list[str | None]) -> None:
+    def __init__(
+        self, rank: int, origin: int, wall_ns: int, start_methods: list[str | None]
+    ) -> None:
         self.problems: list[str] = []
-        self._rank, self._origin, self._start_methods = rank, origin, start_methods
+        self._rank, self._origin, self._wall_ns = rank, origin, wall_ns
+        self._start_methods = start_methods
         self._loaders: dict[int, int] = {}  # of each iterator
         self._adopted: set[int] = set()  # iterators whose workers are not seen
         self._epochs: dict[tuple[int, int], int] = {}  # of each iterator's rounds
@@ -268,7 +283,7 @@ class _Reader:
         loaders = [self._loaders.get(each.iterator, 0) for each in workers]
         methods = dict(enumerate(self._start_methods))
         files = [each.file for each in workers]
-        exits = [each.exit() for each in workers]
+        exits = [each.exit(self._since_1970(each.begun)) for each in workers]
         return {
             "rank": self._rank,
             "loader": loaders,
@@ -285,6 +300,9 @@ class _Reader:
             ],
             "rss_peak_bytes": [file.rss_peak_bytes if file else 0 for file in files],
         }
+
+    def _since_1970(self, time_ns: int) -> float:
+        return (self._wall_ns + time_ns - self._origin) / 1e9 if time_ns and self._wall_ns else 0.0
 
     def _seconds(self, times_ns: Any) -> Any:
         times = np.asarray(times_ns, dtype=np.int64)
