@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from loaderviz.figures.timeline import timeline as timeline
     from loaderviz.recorder import record as record
     from loaderviz.recorder import span as span
+    from loaderviz.simulator import Costs as Costs
+    from loaderviz.simulator import simulate as simulate
     from loaderviz.timings import plot_timings as plot_timings
     from loaderviz.trace import Trace as Trace
     from loaderviz.trace import load as load
@@ -24,12 +26,14 @@ __version__ = "0.1.0"
 
 # Each name is imported when it is first used: `import loaderviz` stays as light as `import torch`.
 _HOMES = {
+    "Costs": "loaderviz.simulator",
     "LoaderVizError": "loaderviz.errors",
     "Trace": "loaderviz.trace",
     "explore": "loaderviz.widgets",
     "load": "loaderviz.trace",
     "plot_timings": "loaderviz.timings",
     "record": "loaderviz.recorder",
+    "simulate": "loaderviz.simulator",
     "span": "loaderviz.recorder",
     "timeline": "loaderviz.figures",
 }

@@ -1,0 +1,311 @@
+"""Predicted against measured epoch times: `python benchmarks/fidelity.py`.
+
+Each workload is recorded once, in one configuration, and `Costs.from_trace` is fitted to that.
+Then real loaders run in other configurations, never used for fitting, at least three times each
+and for about two seconds a run, and `simulate` says beforehand how long they take: from `iter()`
+until the loop is over, workers shut down. What other processes compute meanwhile is measured too
+(Linux only); a run during which that is much does not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import hashlib
+import os
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
+
+from loaderviz import Costs, Trace, record, simulate
+from loaderviz.simulator import band
+
+BLOCK = b"x" * 50_000  # hashed without Python's global lock, as images are decoded
+MOST_FOREIGN = 0.04  # CPUs that others may use during a run that counts
+TRIES = 12
+SEEDS = 5
+
+
+@dataclass(frozen=True)
+class Work:
+    """What samples cost: blocks to hash and seconds to sleep for each, values to return."""
+
+    name: str
+    blocks: np.ndarray
+    sleep_s: np.ndarray
+    values: int
+    step_s: float
+    recorded: dict[str, Any]  # the configuration that the costs are fitted to
+    busy_step: bool = False
+
+    def read(self, index: int) -> torch.Tensor:
+        index %= len(self.blocks)
+        if self.sleep_s[index]:
+            time.sleep(self.sleep_s[index])
+        for _ in range(self.blocks[index]):
+            hashlib.sha256(BLOCK).digest()
+        return torch.zeros(self.values)
+
+
+@dataclass(frozen=True)
+class Case:
+    work: str
+    batch_size: int
+    n_samples: int
+    settings: dict[str, Any] = field(default_factory=dict)  # as for DataLoader
+    epochs: int = 1
+    shards: tuple[int, ...] | None = None
+    step_s: float | None = None
+
+
+class Map(Dataset[torch.Tensor]):
+    def __init__(self, work: Work, n: int) -> None:
+        self.work, self.n = work, n
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return self.work.read(index)
+
+
+class Stream(IterableDataset[torch.Tensor]):
+    """Worker w of n yields ``shards[w]`` samples: w, w + n, w + 2n, ..."""
+
+    def __init__(self, work: Work, shards: tuple[int, ...]) -> None:
+        self.work, self.shards = work, shards
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        info = get_worker_info()
+        own, n = (0, 1) if info is None else (info.id, info.num_workers)
+        for i in range(self.shards[own]):
+            yield self.work.read(i * n + own)
+
+
+def workloads() -> list[Work]:
+    start = time.perf_counter()
+    for _ in range(2000):
+        hashlib.sha256(BLOCK).digest()
+    per_ms = 2.0 / (time.perf_counter() - start)
+    random = np.random.default_rng(0)
+    n = 20_000
+
+    def blocks(ms: Any) -> np.ndarray:
+        return np.rint(np.broadcast_to(np.asarray(ms) * per_ms, n)).astype(int)
+
+    def sleep(ms: Any) -> np.ndarray:
+        return np.broadcast_to(np.asarray(ms) / 1000.0, n)
+
+    spiky = np.where(random.random(n) < 0.1, 20.0, 2.0)  # ms: one in ten takes ten times as long
+    varied = random.gamma(4.0, 1.0, n)  # ms: 4 +- 2
+    slow = np.where(np.arange(n) // 100 % 3 == 1, 8.0, 3.0)  # ms: slow regions
+    return [
+        Work("cpu", blocks(4), sleep(0), 1000, 0.005, {"num_workers": 1, "batch_size": 8}),
+        Work("io", blocks(0), sleep(5), 1000, 0.005, {"num_workers": 0, "batch_size": 8}),
+        Work("mixed", blocks(2), sleep(2), 1000, 0.005, {"num_workers": 2, "batch_size": 8}),
+        Work("cpu spiky", blocks(spiky), sleep(0), 1000, 0.010,
+             {"num_workers": 2, "batch_size": 4}),
+        Work("io spiky", blocks(0), sleep(spiky), 1000, 0.005, {"num_workers": 3, "batch_size": 4}),
+        Work("mixed varied", blocks(varied / 2), sleep(varied / 2), 1000, 0.005,
+             {"num_workers": 4, "batch_size": 8}),
+        Work("io regions", blocks(0.3), sleep(slow), 1000, 0.010,
+             {"num_workers": 2, "batch_size": 8}),
+        Work("large", blocks(0.2), sleep(0), 3 * 128 * 128, 0.002,
+             {"num_workers": 1, "batch_size": 32}),
+        Work("busy step", blocks(2), sleep(1), 1000, 0.015,
+             {"num_workers": 1, "batch_size": 8}, busy_step=True),
+    ]  # fmt: skip
+
+
+def cases() -> list[Case]:
+    return [
+        Case("cpu", 8, 512, {"num_workers": 0}),
+        Case("cpu", 8, 1024, {"num_workers": 2}),
+        Case("cpu", 16, 1024, {"num_workers": 4}),
+        Case("cpu", 1, 1024, {"num_workers": 8, "prefetch_factor": 4}),
+        Case("cpu", 8, 640, {"num_workers": 2, "persistent_workers": True}, epochs=2),
+        Case("cpu", 8, 0, {"num_workers": 3}, shards=(500, 300, 200)),
+        Case("cpu", 8, 512, {"num_workers": 3}, step_s=0.040),
+        Case("io", 8, 512, {"num_workers": 1}),
+        Case("io", 8, 2400, {"num_workers": 6}),
+        Case("io", 64, 4096, {"num_workers": 8}),
+        Case("io", 1, 1600, {"num_workers": 4}),
+        Case("io", 8, 0, {"num_workers": 4, "prefetch_factor": 4}, shards=(800, 400, 400, 100)),
+        Case("io", 8, 800, {"num_workers": 3}, step_s=0.030),
+        Case("mixed", 8, 512, {"num_workers": 0}),
+        Case("mixed", 8, 1024, {"num_workers": 3}),
+        Case("mixed", 4, 1600, {"num_workers": 6}),
+        Case("mixed", 32, 1600, {"num_workers": 8}),
+        Case("mixed", 8, 0, {"num_workers": 2}, shards=(400, 400)),
+        Case("cpu spiky", 4, 500, {"num_workers": 1}),
+        Case("cpu spiky", 4, 1000, {"num_workers": 4}),
+        Case("cpu spiky", 4, 1000, {"num_workers": 4, "in_order": False}),
+        Case("io spiky", 4, 1600, {"num_workers": 4}),
+        Case("io spiky", 4, 2400, {"num_workers": 8, "prefetch_factor": 1}),
+        Case("io spiky", 4, 1600, {"num_workers": 4, "in_order": False}),
+        Case("io spiky", 4, 1200, {"num_workers": 6, "persistent_workers": True}, epochs=2),
+        Case("mixed varied", 8, 600, {"num_workers": 1}),
+        Case("mixed varied", 16, 1200, {"num_workers": 3}),
+        Case("mixed varied", 8, 1200, {"num_workers": 8, "in_order": False}),
+        Case("io regions", 8, 1200, {"num_workers": 4}),
+        Case("io regions", 8, 800, {"num_workers": 2, "prefetch_factor": 8}),
+        Case("large", 32, 6400, {"num_workers": 0}),
+        Case("large", 64, 12800, {"num_workers": 2}),
+        Case("large", 256, 12800, {"num_workers": 3}),
+        Case("busy step", 8, 640, {"num_workers": 2}),
+        Case("busy step", 8, 800, {"num_workers": 4}),
+    ]
+
+
+def step(seconds: float, *, busy: bool) -> None:
+    if not busy:
+        time.sleep(seconds)
+        return
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
+        hashlib.sha256(BLOCK).digest()
+
+
+def others_cpu_s() -> float:
+    """CPU seconds of this machine so far, those of this process and its children left out."""
+    try:
+        fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+    except OSError:
+        return 0.0
+    user, nice, system, _idle, _io, irq, softirq, steal = map(int, fields)
+    busy = (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+    return busy - sum(os.times()[:4])
+
+
+def await_quiet() -> None:
+    """Until nothing else computes, or for half an hour."""
+    for _ in range(1800):
+        others, start = others_cpu_s(), time.perf_counter()
+        time.sleep(1)
+        if (others_cpu_s() - others) / (time.perf_counter() - start) < MOST_FOREIGN:
+            return
+
+
+def loader_of(work: Work, case: Case) -> DataLoader[torch.Tensor]:
+    dataset = Map(work, case.n_samples) if case.shards is None else Stream(work, case.shards)
+    return DataLoader(dataset, batch_size=case.batch_size, **case.settings)
+
+
+def run(work: Work, case: Case) -> tuple[float, float]:
+    """Seconds that the loop takes, and CPUs that others used meanwhile."""
+    loader = loader_of(work, case)
+    step_s = work.step_s if case.step_s is None else case.step_s
+    others, start = others_cpu_s(), time.perf_counter()
+    for _ in range(case.epochs):
+        for _ in loader:
+            step(step_s, busy=work.busy_step)
+    took = time.perf_counter() - start
+    del loader
+    return took, (others_cpu_s() - others) / took
+
+
+def quietly(act: Any) -> list[Any]:
+    """``act``'s results of three times without much of other processes in between."""
+    kept: list[Any] = []
+    heard: list[tuple[float, Any]] = []
+    for _ in range(TRIES):
+        await_quiet()
+        result, foreign = act()
+        heard.append((foreign, result))
+        if foreign < MOST_FOREIGN:
+            kept.append(result)
+        if len(kept) == 3:
+            return kept
+    print("  (others computed all the time)", file=sys.stderr)
+    return [result for _, result in sorted(heard, key=lambda each: each[0])[:3]]
+
+
+def fitted(work: Work) -> Costs:
+    settings = dict(work.recorded)
+    case = Case(work.name, settings.pop("batch_size"), 480, settings)
+
+    def recording() -> tuple[Trace, float]:
+        loader = loader_of(work, case)
+        others, start = others_cpu_s(), time.perf_counter()
+        with record(loader) as rec:
+            for _ in loader:
+                step(work.step_s, busy=work.busy_step)
+        took = time.perf_counter() - start
+        return rec.trace, (others_cpu_s() - others) / took
+
+    for _ in range(TRIES):
+        await_quiet()
+        trace, foreign = recording()
+        if foreign < MOST_FOREIGN:
+            break
+    return Costs.from_trace(trace, step_cpu_share=float(work.busy_step))
+
+
+def predicted(costs: Costs, case: Case) -> tuple[float, float, float]:
+    """Seconds of the loop, and the least and the most over several seeds."""
+    if case.step_s is not None:
+        costs = dataclasses.replace(costs, step_s=case.step_s)
+    settings: dict[str, Any] = {"batch_size": case.batch_size, "epochs": case.epochs}
+    settings |= case.settings
+    if case.shards is None:
+        settings["n_samples"] = case.n_samples
+    else:
+        settings |= {"kind": "iterable", "shards": case.shards}
+    trace = simulate(costs, **settings)
+    end = float(trace.batches["released_s"].max())
+    if not case.settings.get("persistent_workers") and case.settings["num_workers"]:
+        end = float(trace.workers["ended_s"].max())
+    if case.settings.get("in_order", True):
+        return end, end, end
+    spread = band(costs, seeds=SEEDS, **settings)
+    return spread.median_s, spread.low_s, spread.high_s
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="workloads whose names contain this")
+    chosen = parser.parse_args()
+    warnings.filterwarnings("ignore", "This DataLoader will create")
+    print(f"{'workload':13} {'configuration':58} predicted  measured (spread)   error")
+    errors = []
+    for work in workloads():
+        if chosen.only not in work.name:
+            continue
+        costs = fitted(work)
+        for case in cases():
+            if case.work != work.name:
+                continue
+            expect, low, high = predicted(costs, case)
+            took = quietly(lambda work=work, case=case: run(work, case))
+            real = statistics.median(took)
+            error = expect / real - 1
+            errors.append(abs(error))
+            told = {"batch": case.batch_size, **case.settings}
+            told |= {"shards": case.shards} if case.shards else {}
+            told |= {"step": case.step_s} if case.step_s else {}
+            told |= {"epochs": case.epochs} if case.epochs > 1 else {}
+            text = " ".join(f"{name}={value}".replace(" ", "") for name, value in told.items())
+            spread = (max(took) - min(took)) / real
+            between = f" {low:.2f}-{high:.2f}" if high > low else ""
+            print(
+                f"{work.name:13} {text:58} {expect:8.3f} {real:9.3f} ({spread:5.1%}) "
+                f"{error:+8.1%}{between}",
+                flush=True,
+            )
+    print(
+        f"{len(errors)} configurations: error {np.median(errors):.1%} (median), "
+        f"{np.quantile(errors, 0.9):.1%} (90th percentile), {max(errors):.1%} (worst)"
+    )
+
+
+if __name__ == "__main__":
+    main()

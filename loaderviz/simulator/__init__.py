@@ -1,0 +1,11 @@
+"""What would happen with other settings: torch's DataLoader as a discrete-event model.
+
+``Costs`` say what the work takes, ``simulate`` runs a loader on them and returns a ``Trace``. Pure:
+no process is started, nothing is read, no clock is looked at.
+"""
+
+from loaderviz.simulator.band import Band, band
+from loaderviz.simulator.costs import Costs
+from loaderviz.simulator.run import simulate
+
+__all__ = ["Band", "Costs", "band", "simulate"]

@@ -1,0 +1,196 @@
+"""``Costs``: what each part of loading takes, given by hand or fitted to a recording."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from loaderviz.errors import LoaderVizError
+
+if TYPE_CHECKING:
+    from loaderviz.trace import Trace
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+Seconds = float | Floats  # one for all, or one for each
+
+# Seconds to start one worker, in the main process and then in the worker, where a recording has
+# not shown it: a forked worker begins at once, any other imports torch first.
+TYPICAL_START: Final = {"fork": (0.004, 0.004), "forkserver": (0.01, 2.0), "spawn": (0.02, 2.5)}
+
+_RESAMPLED: Final = (
+    *("sample_s", "cpu_share", "collate_s", "transport_s", "take_s", "pin_s"),
+    *("copy_s", "step_s"),  # in the order of delivery
+)
+_SHARES: Final = ("cpu_share", "step_cpu_share")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Costs:
+    """What the work costs, in seconds. What is not given costs nothing.
+
+    >>> Costs(sample_s=0.01, step_s=0.05)
+    >>> Costs.from_trace(rec.trace)
+
+    A time is a number, or an array of them that is gone through in order, again and again: a slow
+    region of the dataset stays one. Arrays of ``sample_s`` and ``cpu_share`` hold one value for
+    each sample, in the order in which samples are asked for; all others one for each batch, those
+    of the consumer in the order of delivery.
+
+    Attributes:
+        sample_s: to read one sample.
+        cpu_share: the part of it, 0 to 1, that keeps a CPU busy; the rest is waiting, as for a
+            disk. Workers that compute share ``cores``; those that wait do not.
+        collate_s: to collate one batch, on the CPU; ``collate_sample_s`` more for each sample.
+        share_s: to put a batch into shared memory, in a worker, on the CPU.
+        sample_bytes: of a sample; a worker copies them on the CPU, at ``bytes_per_s``, on the way
+            to the consumer, and pinning copies them once more.
+        transport_s: from a worker to the consumer, for one batch of no bytes.
+        take_s: to unpickle a batch, in the main process or in its pin thread.
+        pin_s: to pin a batch, its bytes aside.
+        copy_s: to copy a batch to the device, within the consumer's time.
+        step_s: the consumer's own work on a batch; ``step_cpu_share`` of it keeps a CPU busy.
+        dispatch_s: to draw one index list and send it to a worker.
+        startup_s: to start one worker, in the main process, one after another.
+        boot_s: on the CPU of a worker, from its start until it can take a task.
+        shutdown_s: to end one worker, in the main process.
+        start_method: what ``startup_s`` and ``boot_s`` hold for; None: for any.
+        jitter_s: by how much, on average, a task is late at random; in simulations whose seed is
+            not 0.
+        cores: CPUs allowed, at least a part of one; None: as many as this process may use.
+
+    Raises:
+        LoaderVizError: for a value that is no number or array of numbers, a negative or infinite
+            time, an empty array, a share above 1, or ``cores`` that are not above 0.
+    """
+
+    sample_s: Any = 0.01
+    cpu_share: Any = 0.0
+    collate_s: Any = 0.0
+    collate_sample_s: float = 0.0
+    share_s: float = 0.0
+    sample_bytes: float = 0.0
+    bytes_per_s: float = 4e9
+    transport_s: Any = 0.0
+    take_s: Any = 0.0
+    pin_s: Any = 0.0
+    copy_s: Any = 0.0
+    step_s: Any = 0.0
+    step_cpu_share: float = 0.0
+    dispatch_s: float = 0.0
+    startup_s: float = 0.0
+    boot_s: float = 0.0
+    shutdown_s: float = 0.0
+    start_method: str | None = None
+    jitter_s: float = 5e-5
+    cores: float | None = None
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name == "start_method":
+                _check_start_method(value)
+            elif field.name in _RESAMPLED:
+                object.__setattr__(self, field.name, _times(field.name, value))
+            elif field.name == "cores" and value is None:
+                object.__setattr__(self, "cores", _allowance())
+            else:
+                object.__setattr__(self, field.name, _number(field.name, value))
+        for name in ("cores", "bytes_per_s"):
+            if getattr(self, name) <= 0:
+                raise LoaderVizError(f"{name}={getattr(self, name)!r}: give a number above 0")
+        for name in _SHARES:
+            if np.max(getattr(self, name)) > 1:
+                most = float(np.max(getattr(self, name)))
+                raise LoaderVizError(f"{name}={most!r}: a share is 0 to 1, 1 for all of the time")
+        lengths = {np.size(each) for each in (self.sample_s, self.cpu_share) if np.ndim(each)}
+        if len(lengths) > 1:
+            raise LoaderVizError(
+                f"sample_s holds {np.size(self.sample_s)} values and cpu_share "
+                f"{np.size(self.cpu_share)}: give one for each sample in both, or one number"
+            )
+
+    @classmethod
+    def from_trace(
+        cls,
+        trace: Trace,
+        *,
+        loader: int = 0,
+        step_cpu_share: float = 0.0,
+        cores: float | None = None,
+    ) -> Costs:
+        """The costs that one recording shows, whatever its number of workers.
+
+        Of each sample: its time, and its CPU time by its batch's; where more processes computed
+        than there are CPUs, what they waited for one is taken out again. Samples and steps keep
+        their order. What a recording cannot show is what it typically takes: the start of workers
+        and the transport where the main process loads, a start method that was not used.
+
+        Args:
+            trace: a recording with at least one delivered batch.
+            loader: which of its loaders.
+            step_cpu_share: the part of a step, 0 to 1, that keeps a CPU busy: a recording does not
+                tell. 0 for a step on a device.
+            cores: CPUs allowed; None: as many as the recording says.
+
+        Raises:
+            LoaderVizError: for what is no trace, a trace without a delivered batch of that loader,
+                batches that were not seen where they were made, or bad values.
+        """
+        from loaderviz.simulator.fit import fit
+
+        return fit(trace, loader=loader, step_cpu_share=step_cpu_share, cores=cores)
+
+    def start_of(self, method: str | None) -> tuple[float, float]:
+        """Seconds to start one worker with ``method``: in the main process, and in the worker."""
+        if method is None or self.start_method in (None, method):
+            return self.startup_s, self.boot_s
+        return TYPICAL_START[method]
+
+
+def _times(name: str, value: Any) -> Seconds:
+    if (
+        isinstance(value, str | bytes)
+        or getattr(value, "ndim", 1) == 0
+        or not hasattr(value, "__len__")
+    ):
+        return _number(name, value)
+    try:
+        times = np.array(value if isinstance(value, np.ndarray) else list(value), np.float64)
+    except (TypeError, ValueError) as error:
+        raise LoaderVizError(f"{name} holds what is no number: {error}") from error
+    if times.ndim != 1 or times.size == 0:
+        raise LoaderVizError(
+            f"{name} has the shape {times.shape}: give a number, or one row with at least one"
+        )
+    bad = ~(np.isfinite(times) & (times >= 0))
+    if bad.any():
+        at = int(np.argmax(bad))
+        raise LoaderVizError(f"{name}[{at}]={times[at]}: give finite values of 0 or more")
+    times.flags.writeable = False
+    return times
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float | np.integer | np.floating)
+        or not 0 <= value < math.inf
+    ):
+        raise LoaderVizError(f"{name}={value!r}: give a finite number, 0 or more")
+    return float(value)
+
+
+def _check_start_method(value: Any) -> None:
+    if value is not None and value not in TYPICAL_START:
+        raise LoaderVizError(f"start_method={value!r} is not one of {', '.join(TYPICAL_START)}")
+
+
+def _allowance() -> float:
+    from loaderviz.machine import cpu_allowance  # imports torch
+
+    return cpu_allowance()
