@@ -265,9 +265,53 @@ def test_one_run_at_a_time_also_of_two_explorers(explorer):
     assert asyncio.run(both()).result().summary().n_batches == Settings().n_batches
 
 
-def test_the_picture_of_other_settings_is_dimmed_until_the_new_one_comes(explorer):
+def test_a_prediction_is_there_at_once_and_the_run_takes_over(explorer):
+    async def drag():
+        for workers in (3, 4, 5):
+            explorer._sliders["num_workers"].value = workers
+            assert subtitle(explorer).startswith("simulated")
+            assert worker_lanes(explorer) == [f"worker {i}" for i in range(workers)]
+            assert "Predicted" in explorer._status.value
+            assert processes() == []
+        while "Done" not in explorer._status.value:
+            await asyncio.sleep(FOLLOW_S)
+
+    asyncio.run(drag())
+    assert subtitle(explorer).startswith("measured")
+    assert len(worker_lanes(explorer)) == 5
+    assert "predicted" in explorer._status.value
+    assert len(explorer.result().workers) == 5
+
+
+def test_ones_own_loader_is_predicted_from_its_first_run():
+    explorer = explore(DataLoader(SleepingDataset(48, 0.002), batch_size=4))
+    assert explorer._predicted is None
+    assert subtitle(explorer).startswith("measured")
+    explorer.preview(Settings(num_workers=2, batch_size=8))
+    assert subtitle(explorer).startswith("simulated")
+    predicted = explorer._predicted.batches
+    assert predicted["n_samples"].iloc[0] == 8
+    assert set(predicted["worker"]) == {0, 1}
+    read = explorer._predicted.samples
+    assert (read["end_s"] - read["start_s"]).median() >= 0.002
+
+
+def test_a_stream_of_ones_own_is_not_predicted():
+    explorer = explore(DataLoader(SleepingStream(12, 0.001), batch_size=4))
+    explorer.preview(Settings(num_workers=2))
+    assert explorer._predicted is None
+    assert subtitle(explorer).startswith("measured")
+
+
+def subtitle(explorer):
+    return explorer._figure.layout.title.subtitle.text
+
+
+def test_the_picture_of_other_settings_is_dimmed_until_the_new_one_comes():
+    explorer = explore(DataLoader(SleepingStream(24, 0.02), batch_size=4))
+
     async def wait_for_the_first_batch():
-        explorer.request(LONG)
+        explorer.request(Settings(num_workers=2, step_s=0.5))
         assert "loaderviz-stale" in explorer._figure_box._dom_classes
         with pytest.raises(LoaderVizError, match="no run has recorded"):
             explorer.result()
@@ -276,6 +320,7 @@ def test_the_picture_of_other_settings_is_dimmed_until_the_new_one_comes(explore
 
     asyncio.run(wait_for_the_first_batch())
     assert "loaderviz-stale" not in explorer._figure_box._dom_classes
+    explorer.cancel()
 
 
 def test_a_dataset_that_cannot_be_sent_to_its_workers_is_told():

@@ -17,17 +17,22 @@ from loaderviz.figures import timeline
 from loaderviz.figures.display import CONFIG, look
 from loaderviz.machine import cpu_allowance
 from loaderviz.trace import Trace
+from loaderviz.widgets.preview import predict
 from loaderviz.widgets.run import Failure, LoaderRun
 from loaderviz.widgets.settings import MOST_WORKERS, Settings, has_batch_size, settings_of
 
 FOLLOW_S = 0.2  # how often a running recording is looked at
+REST_S = 0.4  # the real loader runs when the sliders have not been moved for so long
 FIRST_RUN_S = 30.0  # the picture is there before anyone touches a control, unless it takes longer
 
 _measuring: Explorer | None = None  # the one whose run goes on
 
 
 def explore(loader: DataLoader[Any] | None = None) -> Explorer:
-    """Sliders for the settings of a loader; on release the real loader runs and is drawn.
+    """Sliders for the settings of a loader: a simulation at once, then the real loader.
+
+    While a slider is dragged, the timeline shows what a simulation says. When it rests, the real
+    loader runs in the background and its timeline takes over, with the error of the prediction.
 
     Args:
         loader: the ``DataLoader`` to vary. The runs use its dataset and options in a process of
@@ -70,6 +75,10 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._run: LoaderRun | None = None
         self._following: asyncio.Task[None] | None = None
         self._trace: Trace | None = None
+        self._measured: Trace | None = None  # the latest run that came to its end
+        self._predicted: Trace | None = None
+        self._predicted_for: Settings | None = None
+        self._rest: asyncio.TimerHandle | None = None  # until the sliders are taken to rest
         self._error: LoaderVizError | None = None
         super().__init__([self._page(), widgets.HTML(f"<style>{_CSS}</style>"), _Look()])
         self.add_class("loaderviz-explore")
@@ -87,12 +96,23 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         """Where the sliders stand."""
         return Settings(**{name: slider.value for name, slider in self._sliders.items()})
 
+    def preview(self, settings: Settings) -> None:
+        """Draw what a simulation says of these settings, in place of a run that goes on."""
+        self._stop()
+        self._predicted = predict(settings, self._own, self._measured)
+        self._predicted_for = settings
+        if self._predicted is not None:
+            self.show(self._predicted)
+            self._status.value = f"Predicted: {_seconds(self._predicted)}"
+
     def request(self, settings: Settings, *, wait_s: float = 0.0) -> None:
         """Run the real loader with these settings, in the background, and follow it.
 
         In a notebook this returns when the run is over, or after ``wait_s`` seconds at most.
         Where no event loop runs, outside a notebook, the run is waited for.
         """
+        if settings != self._predicted_for:
+            self.preview(settings)
         self._wanted = settings
         try:
             loop = asyncio.get_running_loop()
@@ -107,6 +127,8 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
     def cancel(self) -> None:
         """End the run that goes on; what it recorded until then stays in the picture."""
         self._wanted = None
+        if self._rest is not None:
+            self._rest.cancel()
         if self._run is not None:
             self._run.cancel()
             self.step()
@@ -148,10 +170,9 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
             _measuring.cancel()  # runs beside each other would measure each other
         _measuring = self
         self._wanted = self._error = self._trace = None
-        self._figure_box.add_class("loaderviz-stale")  # until the first batch of this run
-        if self._run is not None:
-            self._run.close()
-            self._run = None
+        if self._predicted is None:
+            self._figure_box.add_class("loaderviz-stale")  # until the first batch of this run
+        self._stop()
         self._run = LoaderRun(settings, self._own)
         self._cancel_button.disabled = False
         self._progress.value, self._progress.max = 0, settings.n_batches
@@ -185,12 +206,27 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
             self._end("The loader delivered no batch: its dataset is empty", failed=True)
         else:
             self._progress.max = max(delivered, 1)  # a small dataset has fewer than asked for
-            self._end(f"Done: {delivered} batches")
+            self._end(f"Done: {delivered} batches{self._compared(delivered)}")
+            self._measured = self._trace
 
-    def _end(self, status: str, *, failed: bool = False) -> None:
+    def _compared(self, delivered: int) -> str:
+        """How long the run took, and how far off the prediction was."""
+        if self._trace is None:
+            return ""
+        took = f" in {_seconds(self._trace)}"
+        predicted = self._predicted
+        if predicted is None or len(predicted.batches) != delivered:
+            return took
+        error = predicted.summary().elapsed_s / self._trace.summary().elapsed_s - 1
+        return f"{took}, predicted {_seconds(predicted)} ({100 * error:+.0f} %)"
+
+    def _stop(self) -> None:
         if self._run is not None:
             self._run.close()
             self._run = None
+
+    def _end(self, status: str, *, failed: bool = False) -> None:
+        self._stop()
         look = "loaderviz-error" if failed else "loaderviz-status"
         self._status.value = f"<div class='{look}'>{status}</div>"
         self._progress.bar_style = "danger" if failed else "success"
@@ -212,7 +248,16 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def _on_slider(self, change: dict[str, Any]) -> None:
         self._show_meaning()
-        self.request(self.settings)
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self.request(self.settings)
+            return
+        self._wanted = None
+        self.preview(self.settings)
+        if self._rest is not None:
+            self._rest.cancel()
+        self._rest = loop.call_later(REST_S, lambda: self.request(self.settings))
 
     def _show_meaning(self) -> None:
         """Controls that mean nothing at the present position say so."""
@@ -226,6 +271,10 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         state = widgets.VBox([buttons, self._progress, self._status])
         settings = widgets.Box([workers, *others, state]).add_class("loaderviz-settings")
         return widgets.Box([settings, self._figure_box]).add_class("loaderviz-columns")
+
+
+def _seconds(trace: Trace) -> str:
+    return f"{trace.summary().elapsed_s:.2f} s"
 
 
 def _hint(failure: Failure) -> str:
@@ -265,7 +314,6 @@ def _slider(label: str, value: float, least: float, most: float, **options: Any)
         min=least,
         max=most,
         description=label,
-        continuous_update=False,
         style={"description_width": "112px"},
         layout=widgets.Layout(width="380px"),
         **options,
