@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from loaderviz.checkup import doctor as doctor
     from loaderviz.errors import LoaderVizError as LoaderVizError
     from loaderviz.figures.timeline import timeline as timeline
     from loaderviz.recorder import record as record
@@ -29,6 +30,7 @@ _HOMES = {
     "Costs": "loaderviz.simulator",
     "LoaderVizError": "loaderviz.errors",
     "Trace": "loaderviz.trace",
+    "doctor": "loaderviz.checkup",
     "explore": "loaderviz.widgets",
     "load": "loaderviz.trace",
     "plot_timings": "loaderviz.timings",

@@ -1,0 +1,673 @@
+"""Loaders for the doctor: the smallest that has each disease, its cured twin, and healthy ones.
+
+In a module of its own, because workers started with spawn or forkserver import classes by name.
+"""
+
+import itertools
+import os
+import random
+import resource
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import torch
+from torch.utils.data import (
+    BatchSampler,
+    ChainDataset,
+    ConcatDataset,
+    DataLoader,
+    Dataset,
+    DistributedSampler,
+    IterableDataset,
+    RandomSampler,
+    Subset,
+    TensorDataset,
+    WeightedRandomSampler,
+    get_worker_info,
+)
+from torchdata.stateful_dataloader import StatefulDataLoader
+
+from loaderviz import machine
+from loaderviz.datasets import SleepingDataset
+
+Make = Callable[[], DataLoader]
+
+
+def share() -> tuple[int, int]:
+    info = get_worker_info()
+    return (0, 1) if info is None else (info.id, info.num_workers)
+
+
+class Stream(IterableDataset):
+    """Yields 0 to n-1, split among workers as ``split`` says; knows its length if ``sized``."""
+
+    def __init__(self, n: int, split: Callable[..., Any]) -> None:
+        self.n, self.split = n, split
+
+    def __iter__(self) -> Iterator[int]:
+        yield from self.split(range(self.n), *share())
+
+
+class NoisyStream(Stream):
+    """No sample is the same when it is read again."""
+
+    def __iter__(self) -> Iterator[float]:
+        yield from (i + random.random() for i in super().__iter__())
+
+
+class SizedStream(Stream):
+    def __len__(self) -> int:
+        return self.n
+
+
+def not_at_all(data: range, worker: int, n: int) -> range:
+    return data
+
+
+def by_stride(data: range, worker: int, n: int) -> range:
+    return data[worker::n]
+
+
+def by_floor(data: range, worker: int, n: int) -> range:
+    size = len(data) // n
+    return data[worker * size : (worker + 1) * size]
+
+
+def by_batches_of_4(data: range, worker: int, n: int) -> list[int]:
+    return [i for i in data if i // 4 % n == worker]
+
+
+class Shards(IterableDataset):
+    """Reads whole shards: worker w those at w, w + n, ..."""
+
+    def __init__(self, n_shards: int) -> None:
+        self.shards = [list(range(10 * i, 10 * i + 10)) for i in range(n_shards)]
+
+    def __iter__(self) -> Iterator[int]:
+        worker, n = share()
+        yield from itertools.chain.from_iterable(self.shards[worker::n])
+
+
+class Cutting(IterableDataset):
+    """Takes its share of ``data`` each time that it is iterated."""
+
+    def __init__(self, keep: bool) -> None:
+        self.data = list(range(32))
+        self.keep = keep
+
+    def __iter__(self) -> Iterator[int]:
+        worker, n = share()
+        mine = self.data[worker::n]
+        if not self.keep:
+            self.data = mine
+        yield from mine
+
+
+class NaiveResume(DataLoader):
+    """Skips as many batches as were seen, of whatever order the next epoch has."""
+
+    seen, skip = 0, 0
+
+    def __iter__(self) -> Iterator[Any]:
+        self.seen, skip = self.skip, self.skip
+        self.__dict__["skip"] = 0
+        for batch in itertools.islice(super().__iter__(), skip, None):
+            self.seen += 1
+            yield batch
+
+    def state_dict(self) -> dict[str, int]:
+        return {"seen": self.seen}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self.skip = state["seen"]
+
+
+class Noisy(Dataset):
+    """Adds noise from a generator that it makes at once, or first in the worker that needs it."""
+
+    def __init__(self, lazily: bool) -> None:
+        self.rng = None if lazily else np.random.default_rng(0)
+
+    def __len__(self) -> int:
+        return 12
+
+    def __getitem__(self, index: int) -> float:
+        if self.rng is None:
+            info = get_worker_info()
+            self.rng = np.random.default_rng(torch.initial_seed() if info is None else info.seed)
+        return index + self.rng.random()
+
+
+class GloballyNoisy(Dataset):
+    def __len__(self) -> int:
+        return 12
+
+    def __getitem__(self, index: int) -> float:
+        return index + np.random.random() + torch.rand(()).item() + random.random()
+
+
+def seed_by_number(worker: int) -> None:
+    np.random.seed(worker)
+
+
+def seed_by_torch(worker: int) -> None:
+    np.random.seed(torch.initial_seed() % 2**32)
+
+
+class Scheduled(Dataset):
+    """What it does depends on the epoch."""
+
+    def __init__(self, shared: bool) -> None:
+        self.epoch: Any = torch.zeros((), dtype=torch.int64).share_memory_() if shared else 0
+
+    def set_epoch(self, epoch: int) -> None:
+        if isinstance(self.epoch, torch.Tensor):
+            self.epoch.fill_(epoch)
+        else:
+            self.epoch = epoch
+
+    def __len__(self) -> int:
+        return 12
+
+    def __getitem__(self, index: int) -> int:
+        return index + int(self.epoch)
+
+
+class Evaluation(SleepingDataset):
+    def __init__(self) -> None:
+        super().__init__(12, 0)
+        self.train = False
+
+
+class Burning(Dataset):
+    """Computes for a time."""
+
+    def __init__(self, n: int, seconds: float) -> None:
+        self.n, self.seconds = n, seconds
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, index: int) -> int:
+        until = time.process_time() + self.seconds
+        while time.process_time() < until:
+            pass
+        return index
+
+
+def begin_slowly(worker: int) -> None:
+    time.sleep(0.5)
+
+
+def collapse(worker: int) -> None:
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+
+def as_objects(samples: list[int]) -> list[list[int]]:
+    return [list(range(sample, sample + 100_000)) for sample in samples]
+
+
+def as_tensor(samples: list[int]) -> torch.Tensor:
+    return torch.zeros(len(samples), 100_000) + torch.tensor(samples)[:, None]
+
+
+def as_tensors(samples: list[int]) -> list[torch.Tensor]:
+    return [torch.full((1,), sample) for sample in samples]
+
+
+class Parcel:
+    def __init__(self, samples: list[int]) -> None:
+        self.inputs = torch.tensor(samples)
+
+
+class PinnableParcel(Parcel):
+    def pin_memory(self) -> "PinnableParcel":
+        return self
+
+
+class Names(Dataset):
+    """Reads names, and writes with each the reference count of what it has read."""
+
+    def __init__(self, plain: bool) -> None:
+        names = [f"picture {i:09d} of many" for i in range(300_000)]
+        self.names = np.array(names) if plain else names
+
+    def __len__(self) -> int:
+        return 200
+
+    def __getitem__(self, index: int) -> int:
+        return sum(len(name) for name in self.names[1500 * index : 1500 * index + 1500])
+
+
+class Squared(Dataset):
+    def __init__(self, transform: Callable[[int], int]) -> None:
+        self.transform = transform
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> int:
+        return self.transform(index)
+
+
+def square(x: int) -> int:
+    return x * x
+
+
+LOCK = threading.Lock()
+
+
+class Locking(Dataset):
+    """Needs a lock that a thread of the main process may hold."""
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> int:
+        with LOCK:
+            return index
+
+
+class Records(Dataset):
+    """Reads numbers of eight bytes from a file that it opens at once, or first in the worker."""
+
+    def __init__(self, lazily: bool) -> None:
+        self.path = Path(__file__)
+        self.file: Any = None if lazily else self.path.open("rb")
+
+    def __len__(self) -> int:
+        return 64
+
+    def __getitem__(self, index: int) -> int:
+        if self.file is None:
+            self.file = self.path.open("rb")
+        self.file.seek(8 * index)
+        return int.from_bytes(self.file.read(8))
+
+
+class OnTheDevice(Dataset):
+    """Computes on the device, as far as there is one."""
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> Any:
+        if not torch.cuda.is_available():  # what torch says (torch/cuda/__init__.py, _lazy_init)
+            raise RuntimeError("Cannot re-initialize CUDA in forked subprocess.")
+        return (torch.ones(1, device="cuda") * index).item()
+
+
+class Numbered(IterableDataset):
+    """Asks for its worker's number, and may forget that there may be none."""
+
+    def __iter__(self) -> Iterator[int]:
+        info = get_worker_info()
+        yield from range(info.id, 8, info.num_workers)  # type: ignore[union-attr]
+
+
+class OnlyIterates(Dataset):
+    def __iter__(self) -> Iterator[int]:
+        yield from range(8)
+
+
+class Endless(IterableDataset):
+    def __init__(self, shared: bool) -> None:
+        self.shared = shared
+
+    def __iter__(self) -> Iterator[int]:
+        worker, n = share() if self.shared else (0, 1)
+        yield from itertools.count(worker, n)
+
+
+class Shuffled(Stream):
+    """Shuffles its own share, differently in each worker and epoch."""
+
+    def __init__(self, n: int) -> None:
+        super().__init__(n, by_stride)
+
+    def __iter__(self) -> Iterator[int]:
+        yield from random.sample([*super().__iter__()], len([*super().__iter__()]))
+
+
+class Constant(IterableDataset):
+    """A worker yields eight zeros, of sixteen in all."""
+
+    def __iter__(self) -> Iterator[int]:
+        yield from [0] * (16 // share()[1])
+
+
+class Noise(IterableDataset):
+    """Never the same."""
+
+    def __init__(self, each: bool = False) -> None:
+        self.each = each
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        for _ in range(40 // (1 if self.each else share()[1])):
+            yield torch.rand(3)
+
+
+class Sieved(Stream):
+    def __init__(self) -> None:
+        super().__init__(60, by_stride)
+
+    def __iter__(self) -> Iterator[int]:
+        yield from (i for i in super().__iter__() if random.random() < 0.7)
+
+
+class Indexed(Dataset):
+    """The same noise whenever a sample is read."""
+
+    def __init__(self) -> None:
+        self.rng = random.Random()
+
+    def __len__(self) -> int:
+        return 12
+
+    def __getitem__(self, index: int) -> float:
+        self.rng.seed(index)
+        return self.rng.random()
+
+
+class Caching(Dataset):
+    """Holds many names, and what it has read: memory grows, and not by copies of pages."""
+
+    def __init__(self) -> None:
+        self.names = [f"{i}" for i in range(20_000)]
+        self.cache: dict[int, bytes] = {}
+
+    def __len__(self) -> int:
+        return 64
+
+    def __getitem__(self, index: int) -> int:
+        self.cache[index] = bytes([index]) * (1 << 20)
+        return len(self.names[index])
+
+
+def spread(worker: int) -> None:
+    cpus = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cpus[worker % len(cpus)]})
+
+
+def with_paths(samples: list[int]) -> dict[str, Any]:
+    return {"number": torch.tensor(samples), "path": [Path(str(each)) for each in samples]}
+
+
+def halves(of: int) -> DataLoader:
+    """Two samples have so many bytes; the tensor itself holds one number."""
+    return loader(TensorDataset(torch.zeros(1).expand(8, of // 8)), workers=1, batch_size=2)
+
+
+def with_rank(n_per_rank: Callable[[int], int]) -> DataLoader:
+    n = n_per_rank(torch.distributed.get_rank())
+    return DataLoader(SleepingDataset(n, 0), batch_size=2)
+
+
+def uneven(n: int = 40) -> list[float]:
+    return [0.12 if i % 10 == 2 else 0.003 for i in range(n)]
+
+
+def twice_the_cpus() -> int:
+    return 2 * max(1, int(machine.cpu_allowance()))
+
+
+def loader(dataset: Any, *, workers: int = 2, batch_size: int | None = 4, **options: Any) -> Any:
+    return DataLoader(dataset, batch_size=batch_size, num_workers=workers, **options)
+
+
+def distributed(epoch: int) -> DataLoader:
+    data = SleepingDataset(16, 0)
+    sampler: Any = DistributedSampler(data, num_replicas=2, rank=0)
+    sampler.set_epoch(epoch)
+    return loader(data, workers=0, sampler=sampler)
+
+
+def evaluated(n: int) -> DataLoader:
+    data = SleepingDataset(n, 0)
+    sampler: Any = DistributedSampler(data, num_replicas=4, rank=0, shuffle=False)
+    return loader(data, workers=0, sampler=sampler, generator=torch.Generator())
+
+
+SPAWNED = {"multiprocessing_context": "spawn", "persistent_workers": True}
+
+
+@contextmanager
+def few_files() -> Iterator[None]:
+    """As with ``ulimit -n``: hardly more open files than there are."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (psutil.Process().num_fds() + 90, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@contextmanager
+def busy_thread() -> Iterator[None]:
+    """Another thread of this process holds the lock."""
+    taken, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with LOCK:
+            taken.set()
+            done.wait()
+
+    thread = threading.Thread(target=hold, name="writes the log")
+    thread.start()
+    taken.wait()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+# What has to hold around a pair.
+CONDITIONS: dict[str, Callable[[], AbstractContextManager[None]]] = {
+    "LV403": few_files,
+    "LV502": busy_thread,
+}
+
+
+def train_with(doctor: Callable[[Any], Any]) -> Any:
+    """A training script that sets the epoch, and has the doctor come in before."""
+    mine = distributed(0)
+    diagnosis = doctor(mine)
+    for epoch in range(1, 3):
+        mine.batch_sampler.sampler.set_epoch(epoch)  # type: ignore[union-attr]
+    return diagnosis
+
+
+# Each code: the smallest loader that has it, and its cured twin.
+PAIRS: dict[str, tuple[Make, Make]] = {
+    "LV101": (
+        lambda: loader(Stream(16, not_at_all)),
+        lambda: loader(Stream(16, by_stride)),
+    ),
+    "LV101 without end": (
+        lambda: loader(Endless(shared=False)),
+        lambda: loader(Endless(shared=True)),
+    ),
+    "LV102": (
+        lambda: loader(SizedStream(10, not_at_all)),
+        lambda: loader(SizedStream(10, by_stride)),
+    ),
+    "LV103": (
+        lambda: loader(Stream(17, by_floor)),
+        lambda: loader(Stream(17, by_stride)),
+    ),
+    "LV103 noisy": (
+        lambda: loader(NoisyStream(17, by_floor)),
+        lambda: loader(NoisyStream(17, by_stride)),
+    ),
+    "LV104": (
+        lambda: loader(Stream(22, by_stride), workers=4, drop_last=True),
+        lambda: loader(Stream(22, by_batches_of_4), workers=4, drop_last=True),
+    ),
+    "LV105": (
+        lambda: loader(SizedStream(22, by_stride), workers=4),
+        lambda: loader(SizedStream(22, by_batches_of_4), workers=4),
+    ),
+    "LV106": (lambda: loader(Shards(2), workers=3), lambda: loader(Shards(3), workers=3)),
+    "LV107": (
+        lambda: loader(Cutting(keep=False), persistent_workers=True),
+        lambda: loader(Cutting(keep=True), persistent_workers=True),
+    ),
+    "LV108": (lambda: distributed(0), lambda: distributed(1)),
+    "LV108 padded": (lambda: evaluated(13), lambda: evaluated(12)),
+    "LV109": (
+        lambda: NaiveResume(SleepingDataset(32, 0), batch_size=2, shuffle=True),
+        lambda: StatefulDataLoader(SleepingDataset(32, 0), batch_size=2, shuffle=True),
+    ),
+    "LV201": (lambda: loader(Noisy(lazily=False)), lambda: loader(Noisy(lazily=True))),
+    "LV201 persistent": (
+        lambda: loader(Noisy(lazily=False), persistent_workers=True),
+        lambda: loader(Noisy(lazily=True), persistent_workers=True),
+    ),
+    "LV201 one worker": (
+        lambda: loader(Noisy(lazily=False), workers=1, shuffle=True),
+        lambda: loader(Noisy(lazily=True), workers=1, shuffle=True),
+    ),
+    "LV203": (
+        lambda: loader(GloballyNoisy(), worker_init_fn=seed_by_number),
+        lambda: loader(GloballyNoisy(), worker_init_fn=seed_by_torch),
+    ),
+    "LV204": (
+        lambda: loader(Scheduled(shared=False), persistent_workers=True),
+        lambda: loader(Scheduled(shared=True), persistent_workers=True),
+    ),
+    "LV205": (
+        lambda: loader(Evaluation(), workers=0),
+        lambda: loader(Evaluation(), workers=0, generator=torch.Generator()),
+    ),
+    "LV301": (
+        lambda: loader(SleepingDataset(10, 0.04), workers=0, batch_size=2),
+        lambda: loader(SleepingDataset(10, 0.04), workers=2, batch_size=2),
+    ),
+    "LV302": (
+        lambda: loader(TensorDataset(torch.arange(1200)), workers=1),
+        lambda: loader(TensorDataset(torch.arange(1200)), workers=0),
+    ),
+    "LV303": (
+        lambda: loader(SleepingDataset(40, uneven()), workers=4, batch_size=1),
+        lambda: loader(SleepingDataset(40, uneven()), workers=4, batch_size=1, in_order=False),
+    ),
+    "LV304": (
+        lambda: loader(SleepingDataset(36, 0), worker_init_fn=begin_slowly),
+        lambda: loader(
+            SleepingDataset(36, 0), worker_init_fn=begin_slowly, persistent_workers=True
+        ),
+    ),
+    "LV305": (
+        lambda: loader(Burning(80, 0.01), workers=twice_the_cpus(), batch_size=2),
+        lambda: loader(Burning(24, 0.01), workers=1, batch_size=2),
+    ),
+    "LV305 affinity": (
+        lambda: loader(SleepingDataset(8, 0), worker_init_fn=collapse),
+        lambda: loader(SleepingDataset(8, 0)),
+    ),
+    "LV306": (
+        lambda: loader(SleepingDataset(24, 0), workers=1, collate_fn=as_objects),
+        lambda: loader(SleepingDataset(24, 0), workers=1, collate_fn=as_tensor),
+    ),
+    "LV306 pinning": (
+        lambda: loader(SleepingDataset(8, 0), collate_fn=Parcel, pin_memory=True),
+        lambda: loader(SleepingDataset(8, 0), collate_fn=PinnableParcel, pin_memory=True),
+    ),
+    "LV401": (lambda: loader(Names(plain=False)), lambda: loader(Names(plain=True))),
+    "LV402": (
+        lambda: halves(of=shutil.disk_usage("/dev/shm").total),
+        lambda: halves(of=1024),
+    ),
+    "LV403": (
+        lambda: loader(SleepingDataset(400, 0), batch_size=100, collate_fn=as_tensors),
+        lambda: loader(SleepingDataset(400, 0), batch_size=100),
+    ),
+    "LV501": (
+        lambda: loader(Squared(lambda x: x * x), workers=1, **SPAWNED),
+        lambda: loader(Squared(square), workers=1, **SPAWNED),
+    ),
+    "LV501 collate": (
+        lambda: loader(Squared(square), workers=1, collate_fn=lambda x: x, **SPAWNED),
+        lambda: loader(Squared(square), workers=1, collate_fn=as_tensor, **SPAWNED),
+    ),
+    "LV502": (
+        lambda: loader(Locking(), workers=1),
+        lambda: loader(Locking(), workers=1, multiprocessing_context="forkserver"),
+    ),
+    "LV503": (lambda: loader(Records(lazily=False)), lambda: loader(Records(lazily=True))),
+    "LV504": (
+        lambda: loader(OnTheDevice(), workers=1),
+        lambda: loader(SleepingDataset(4, 0), workers=1),
+    ),
+    "LV601": (lambda: loader(Numbered(), workers=0), lambda: loader(Numbered(), workers=2)),
+    "LV601 style": (
+        lambda: loader(OnlyIterates(), workers=0, sampler=[0]),
+        lambda: loader(Stream(8, by_stride), workers=0),
+    ),
+}
+
+# Nothing is wrong with these.
+HEALTHY: dict[str, Make] = {
+    "in order, no workers": lambda: loader(SleepingDataset(10, 0), workers=0),
+    "in order, two workers": lambda: loader(SleepingDataset(10, 0)),
+    "shuffled": lambda: loader(SleepingDataset(10, 0), shuffle=True),
+    "shuffled by a generator": lambda: loader(
+        SleepingDataset(10, 0), shuffle=True, generator=torch.Generator().manual_seed(3)
+    ),
+    "drop_last": lambda: loader(SleepingDataset(10, 0), drop_last=True),
+    "no batches": lambda: loader(SleepingDataset(7, 0), batch_size=None),
+    "a batch sampler": lambda: DataLoader(
+        SleepingDataset(10, 0), batch_sampler=BatchSampler(RandomSampler(range(10)), 3, False)
+    ),
+    "a list as sampler": lambda: loader(SleepingDataset(10, 0), sampler=[3, 1, 1, 2]),
+    "drawn with replacement": lambda: loader(
+        SleepingDataset(10, 0), sampler=WeightedRandomSampler([0.1] * 10, 12)
+    ),
+    "persistent workers": lambda: loader(SleepingDataset(12, 0.002), persistent_workers=True),
+    "slow samples, many batches": lambda: loader(SleepingDataset(100, 0.005)),
+    "slow samples, many sleeping workers": lambda: loader(
+        SleepingDataset(160, 0.01), workers=4, persistent_workers=True
+    ),
+    "tensors": lambda: loader(TensorDataset(torch.rand(300, 5), torch.arange(300)), workers=0),
+    "a subset": lambda: loader(Subset(SleepingDataset(30, 0), range(3, 13))),
+    "joined": lambda: loader(
+        ConcatDataset([SleepingDataset(5, 0), SleepingDataset(6, 0)]), workers=0
+    ),
+    "a stream, no workers": lambda: loader(Stream(11, not_at_all), workers=0),
+    "a stream, one worker": lambda: loader(Stream(11, not_at_all), workers=1),
+    "a shared stream": lambda: loader(Stream(11, by_stride)),
+    "a shared stream that is shuffled": lambda: loader(Shuffled(24)),
+    "shared streams, one after another": lambda: loader(
+        ChainDataset([Stream(8, by_stride), Stream(9, by_stride)])
+    ),
+    "a stream of equal samples": lambda: loader(Constant()),
+    "a stream of noise": lambda: loader(Noise()),
+    "a stream of noise, as much for each worker": lambda: loader(Noise(each=True)),
+    "a stream that leaves out some": lambda: loader(Sieved()),
+    "noise that depends on the index": lambda: loader(Indexed()),
+    "a cache in each worker": lambda: loader(Caching()),
+    "each worker on a CPU of its own": lambda: loader(SleepingDataset(8, 0), worker_init_fn=spread),
+    "words beside tensors, to be pinned": lambda: loader(
+        SleepingDataset(8, 0), collate_fn=with_paths, pin_memory=True
+    ),
+    "a stream without batches": lambda: loader(Stream(6, by_stride), batch_size=None),
+    "a stream that is longer than its len()": lambda: loader(SizedStream(11, by_stride), workers=1),
+    "resumable": lambda: StatefulDataLoader(
+        SleepingDataset(20, 0), batch_size=2, num_workers=1, shuffle=True
+    ),
+    "noise from the global generators": lambda: loader(GloballyNoisy()),
+    "a batch of its own class": lambda: loader(SleepingDataset(10, 0), collate_fn=PinnableParcel),
+    "words": lambda: loader([f"word {i}" for i in range(10)]),
+    "a lambda, forked": lambda: loader(Squared(lambda x: x * x)),
+    "spawned": lambda: loader(Squared(square), workers=1, **SPAWNED),
+    "out of order": lambda: loader(SleepingDataset(20, uneven(20)), in_order=False),
+    "nothing in it": lambda: loader([], workers=0),
+}

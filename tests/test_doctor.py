@@ -1,0 +1,378 @@
+"""Each pitfall is found in a loader that has it, and in no other; a visit changes nothing."""
+
+import dataclasses
+import random
+import signal
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+
+import loaderviz as lv
+from loaderviz.checkup import Diagnosis, DoctorError, Finding, examine
+from loaderviz.checkup.checks import CHECKS, Check
+from loaderviz.checkup.findings import SEVERITIES
+from loaderviz.datasets import SleepingDataset
+from patients import (
+    CONDITIONS,
+    HEALTHY,
+    PAIRS,
+    NoisyStream,
+    Stream,
+    by_stride,
+    loader,
+    not_at_all,
+    train_with,
+)
+from probes import Deadly
+
+# Rows of the table of pitfalls.
+CODES = {
+    *(f"LV10{i}" for i in range(1, 10)),
+    *(f"LV20{i}" for i in range(1, 6)),
+    *(f"LV30{i}" for i in range(1, 7)),
+    *(f"LV40{i}" for i in range(1, 4)),
+    *(f"LV50{i}" for i in range(1, 6)),
+    "LV601",
+}
+OF_RANKS = {"LV202", "LV505"}  # in test_doctor_ranks.py
+SHOWS_NOTHING = {"LV305 affinity", "LV504"}  # before it runs, in these patients
+SEEN_WITHOUT_RUNNING = {"LV205", "LV402", "LV501", "LV503", "LV601"}
+
+pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")
+
+
+def budget_of(name: str) -> float:
+    """Those that hang take half of it; to start a worker anew takes seconds."""
+    return 3 if name in ("LV403", "LV502") else 20
+
+
+def visit(name: str, *, cured: bool, run: bool = True) -> Diagnosis:
+    patient = PAIRS[name][cured]()
+    budget_s = 20 if cured else budget_of(name)
+    with CONDITIONS.get(name, nullcontext)():
+        return lv.doctor(patient, run=run, budget_s=budget_s)
+
+
+def reasons(diagnosis: Diagnosis) -> dict[str, str]:
+    return {each.code: " ".join(each.evidence) for each in diagnosis.undecided}
+
+
+class TestEveryPitfall:
+    def test_is_a_check_and_has_a_pair(self):
+        assert set(CHECKS) == CODES
+        assert {name.split()[0] for name in PAIRS} | OF_RANKS == CODES
+
+    @pytest.mark.parametrize("name", PAIRS)
+    def test_is_found_where_it_is(self, name):
+        diagnosis = visit(name, cured=False)
+        assert diagnosis.broken == ()
+        finding = next(each for each in diagnosis.findings if each.code == name.split()[0])
+        assert finding.severity in SEVERITIES
+        assert finding.evidence
+        assert all(finding.evidence)
+        assert finding.fix
+        assert finding.notebook
+
+    @pytest.mark.parametrize("name", PAIRS)
+    def test_is_not_found_once_it_is_cured(self, name):
+        diagnosis = visit(name, cured=True)
+        code = name.split()[0]
+        assert code not in diagnosis.codes, str(diagnosis)
+        assert diagnosis.broken == ()
+        assert code in diagnosis.clear or code in ("LV302", "LV304"), str(diagnosis)
+
+    @pytest.mark.parametrize("name", [name for name in PAIRS if name in SEEN_WITHOUT_RUNNING])
+    def test_that_shows_in_attributes_is_found_without_running(self, name):
+        assert name in visit(name, cured=False, run=False).codes
+        assert name not in visit(name, cured=True, run=False).codes
+
+    @pytest.mark.parametrize(
+        "name", [name for name in PAIRS if name.split()[0] not in SEEN_WITHOUT_RUNNING]
+    )
+    def test_that_shows_only_in_a_run_is_not_decided_without(self, name):
+        diagnosis = visit(name, cured=False, run=False)
+        code = name.split()[0]
+        assert code not in diagnosis.codes
+        if name not in SHOWS_NOTHING:
+            assert "doctor(loader, run=True)" in reasons(diagnosis)[code]
+
+    @pytest.mark.parametrize("code", sorted(CODES))
+    def test_names_where_it_comes_from(self, code):
+        check = CHECKS[code]
+        assert check.notebook
+        reproduced_by_ourselves = {"LV103", "LV107"}
+        assert bool(check.links) != (code in reproduced_by_ourselves)
+        assert all(link.startswith("https://github.com/") for link in check.links)
+
+
+class TestAHealthyLoader:
+    def test_has_many_shapes(self):
+        assert len(HEALTHY) >= 15
+
+    @pytest.mark.parametrize("name", HEALTHY)
+    def test_has_nothing(self, name):
+        diagnosis = lv.doctor(HEALTHY[name]())
+        assert diagnosis.codes == (), str(diagnosis)
+        assert diagnosis.broken == ()
+        assert diagnosis.troubles == ()
+
+    @pytest.mark.parametrize("name", HEALTHY)
+    def test_has_nothing_that_shows_without_running(self, name):
+        assert lv.doctor(HEALTHY[name](), run=False).codes == ()
+
+
+class Untouchable(Dataset):
+    """Fails whatever is asked of it."""
+
+    def _refuse(self, *args: Any) -> Any:
+        raise AssertionError("the user's code runs")
+
+    __len__ = __getitem__ = __getattr__ = __iter__ = __eq__ = __bool__ = __repr__ = _refuse
+    __hash__ = None  # type: ignore[assignment]
+    __class__ = property(_refuse)  # type: ignore[assignment]
+
+
+class TestLookingOnly:
+    def test_runs_nothing_of_the_user(self, capsys):
+        dataset: Any = TensorDataset(torch.zeros(4))
+        patient = loader(dataset, worker_init_fn=Untouchable._refuse)
+        patient.__dict__.update(dataset=Untouchable(), collate_fn=Untouchable._refuse)
+        diagnosis = lv.doctor(patient, run=False)
+        assert diagnosis.broken == ()
+        assert capsys.readouterr().out == ""
+
+    def test_says_beforehand_what_it_would_run(self, capsys):
+        lv.doctor(loader(SleepingDataset(4, 0)))
+        (line,) = capsys.readouterr().out.splitlines()
+        assert "2 epochs" in line
+        assert "doctor(loader, run=False)" in line
+
+
+def generators() -> list[Any]:
+    return [torch.get_rng_state().tolist(), str(np.random.get_state()), random.getstate()]
+
+
+class Counting(Dataset):
+    """Counts how often it was read, and draws."""
+
+    def __init__(self) -> None:
+        self.n_read = 0
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> float:
+        self.n_read += 1
+        return random.random() + np.random.random() + torch.rand(()).item()
+
+
+class TestAVisit:
+    @pytest.mark.parametrize("workers", [0, 2])
+    @pytest.mark.parametrize("copied", [True, False])
+    def test_leaves_the_training_as_it_was(self, workers, copied, monkeypatch):
+        if not copied:
+            monkeypatch.setattr(examine, "may_copy", lambda setup: False)
+        own = torch.Generator().manual_seed(5)
+        patient = loader(Counting(), workers=workers, shuffle=True, generator=own)
+        before = generators(), own.get_state().tolist(), dict(vars(patient))
+        diagnosis = lv.doctor(patient)
+        assert (generators(), own.get_state().tolist(), dict(vars(patient))) == before
+        assert diagnosis.codes == ()
+        if copied:
+            assert patient.dataset.n_read == 0
+
+    def test_amid_an_epoch_of_persistent_workers_disturbs_no_batch(self):
+        patient = loader(SleepingDataset(24, 0), persistent_workers=True)
+        batches = iter(patient)
+        first = next(batches)
+        lv.doctor(patient)
+        assert torch.equal(torch.cat([first, *batches]), torch.arange(24))
+
+    def test_in_this_process_finds_the_same(self, monkeypatch):
+        monkeypatch.setattr(examine, "may_copy", lambda setup: False)
+        for name in ("LV101", "LV103", "LV201", "LV203"):
+            assert name in visit(name, cured=False).codes
+            assert name not in visit(name, cured=True).codes
+
+    def test_of_an_endless_stream_ends(self):
+        class Endless(IterableDataset):
+            def __iter__(self) -> Iterator[float]:
+                while True:
+                    yield random.random()
+
+        assert lv.doctor(loader(Endless(), workers=0), budget_s=2).codes == ()
+
+    def test_in_a_recording_adds_nothing_to_it(self):
+        patient = loader(SleepingDataset(8, 0))
+        with lv.record(patient) as rec:
+            lv.doctor(patient)
+            for _ in patient:
+                pass
+        assert len(rec.trace.batches) == 2
+
+
+class BrokenLength(Dataset):
+    def __len__(self) -> int:
+        return 1 // 0
+
+    def __getitem__(self, index: int) -> int:
+        return index
+
+
+class TooLong(SleepingDataset):
+    def __len__(self) -> int:
+        return self.n + 3
+
+
+class UsedUp(IterableDataset):
+    def __init__(self) -> None:
+        self.samples = iter(range(8))
+
+    def __iter__(self) -> Iterator[int]:
+        return self.samples
+
+
+class TestALoaderThatCannotBeExamined:
+    @pytest.mark.parametrize(
+        ("make", "says"),
+        [
+            (lambda: loader(BrokenLength(), workers=0), ["ZeroDivisionError", "__len__"]),
+            (lambda: loader(TooLong(8, 0), workers=0), ["IndexError", "It says 11"]),
+            (lambda: loader(UsedUp(), workers=0), ["second none", "__iter__"]),
+            (lambda: loader(Deadly(12, 5)), ["DataLoader worker (pid", "num_workers=0"]),
+            (lambda: loader(Deadly(12, 5), workers=0), ["has died", "num_workers=0"]),
+            (lambda: loader(SleepingDataset(9, 0, fail_at=7)), ["sample 7 is broken on purpose"]),
+        ],
+    )
+    def test_is_an_error_that_names_it_and_the_way_out(self, make, says):
+        with pytest.raises(lv.LoaderVizError) as raised:
+            lv.doctor(make(), budget_s=10)
+        assert isinstance(raised.value, DoctorError)
+        for words in says:
+            assert words in str(raised.value)
+        partial = raised.value.partial
+        assert partial.broken == ()
+        assert partial.clear
+        assert partial.undecided
+
+    def test_keeps_what_was_found_before(self):
+        class Broken(Stream):
+            def __iter__(self) -> Iterator[int]:
+                raise ValueError("no such file")
+                yield
+
+        patient = loader(Broken(4, by_stride), workers=0)
+        patient.dataset.train = False
+        with pytest.raises(DoctorError, match="no such file") as raised:
+            lv.doctor(patient)
+        assert raised.value.partial.codes == ("LV205",)
+
+    def test_hangs_no_longer_than_it_is_given(self):
+        with pytest.raises(DoctorError, match="Give more time"):
+            lv.doctor(loader(SleepingDataset(4, 60), workers=0), budget_s=0.5)
+
+    @pytest.mark.parametrize("given", [3, [1, 2], "loader", iter([])])
+    def test_is_no_loader(self, given):
+        with pytest.raises(lv.LoaderVizError, match="DataLoader"):
+            lv.doctor(given)
+
+    @pytest.mark.parametrize("budget_s", [0, -1, float("inf"), "long"])
+    def test_has_no_such_time(self, budget_s):
+        with pytest.raises(lv.LoaderVizError, match="budget_s="):
+            lv.doctor(loader([1]), budget_s=budget_s)
+
+
+class TestTheResult:
+    def test_of_a_check_that_fails_says_so_and_stops_no_other(self, monkeypatch):
+        def fail(case: Any) -> None:
+            raise KeyError("of our own")
+
+        broken = dataclasses.replace(CHECKS["LV101"], look=fail)
+        monkeypatch.setitem(CHECKS, "LV101", broken)
+        diagnosis = visit("LV102", cured=False)
+        assert diagnosis.codes == ("LV102",)
+        (finding,) = diagnosis.broken
+        assert "KeyError: 'of our own'" in finding.evidence[0]
+        assert "checks that failed" in str(diagnosis)
+
+    def test_is_frozen(self):
+        diagnosis = Diagnosis("a loader")
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            diagnosis.findings = ()  # type: ignore[misc]
+
+    def test_reads_well(self):
+        text = str(visit("LV101", cured=False))
+        assert text.startswith("1 error\nDataLoader of Stream (iterable-style)")
+        assert "✗ LV101 Every worker delivers the whole stream (error)" in text
+        assert "32 samples were delivered, and one process reads 16" in text
+        assert "loaderviz.shard(" in text
+        assert "https://github.com/pytorch/pytorch/issues/30599" in text
+
+    def test_puts_the_gravest_first(self):
+        order = [each.severity for each in visit("LV401", cured=False)]
+        assert order == sorted(order, key=SEVERITIES.index)
+
+    def test_escapes_what_is_the_users_in_a_notebook(self):
+        bad = "<script>alert(1)</script>"
+        finding = Finding("LV101", bad, "error", "found", (bad,), bad, bad, (f"https://{bad}",))
+        grey = dataclasses.replace(finding, state="undecided")
+        shown = Diagnosis(bad, (finding,), (grey,), (grey,), (), (bad,))._repr_html_()
+        assert "<script" not in shown
+        assert shown.count("&lt;script&gt;") >= 8
+
+    def test_a_new_check_is_one_function(self, monkeypatch):
+        def always(case: Any) -> Any:
+            from loaderviz.checkup.checks import seen
+
+            return seen("it is there", fix="remove it")
+
+        monkeypatch.setitem(CHECKS, "LV999", Check("LV999", "New", "advice", "", (), always))
+        assert lv.doctor(loader([1], workers=0), run=False).codes == ("LV999",)
+
+
+def test_set_epoch_in_the_calling_code_leaves_it_open():
+    diagnosis = train_with(lv.doctor)
+    assert "the code that called" in reasons(diagnosis)["LV108"]
+
+
+def test_repeats_of_samples_that_are_never_the_same_cannot_be_told():
+    diagnosis = lv.doctor(loader(NoisyStream(16, not_at_all)))
+    assert diagnosis.codes == ()
+    assert "32 samples came where one process reads 16" in reasons(diagnosis)["LV101"]
+
+
+def test_a_loader_that_is_called_validation_is_for_evaluation():
+    val_loader = loader(SleepingDataset(4, 0))
+    assert "the loader is called val_loader" in str(lv.doctor(val_loader, run=False))
+
+
+def test_evaluating_really_changes_the_training_unless_it_has_a_generator():
+    def second_epoch(*evaluated: DataLoader) -> list[int]:
+        torch.manual_seed(0)
+        training = loader(SleepingDataset(64, 0), workers=0, shuffle=True)
+        for each in (training, *evaluated):
+            for _ in each:
+                pass
+        return torch.cat([*training]).tolist()
+
+    sick, cured = (make() for make in PAIRS["LV205"])
+    assert second_epoch(sick) != second_epoch()
+    assert second_epoch(cured) == second_epoch()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_tensor_on_the_device_is_seen_without_running():
+    held = DataLoader(TensorDataset(torch.zeros(4, device="cuda")), num_workers=1)
+    assert "LV504" in lv.doctor(held, run=False).codes
+
+
+def test_signals_of_this_process_are_as_before():
+    handler = signal.getsignal(signal.SIGALRM)
+    with pytest.raises(DoctorError):
+        lv.doctor(loader(Deadly(4, 1), workers=1, batch_size=1), budget_s=10)
+    assert signal.getsignal(signal.SIGALRM) == handler
