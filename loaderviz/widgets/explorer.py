@@ -103,6 +103,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._predicted_for = settings
         if self._predicted is not None:
             self.show(self._predicted)
+            self._progress.value = 0
             self._status.value = f"Predicted: {_seconds(self._predicted)}"
 
     def request(self, settings: Settings, *, wait_s: float = 0.0) -> None:
