@@ -11,11 +11,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from loaderviz.auditing.audit import audit as audit
     from loaderviz.checkup import doctor as doctor
     from loaderviz.errors import LoaderVizError as LoaderVizError
     from loaderviz.figures.timeline import timeline as timeline
     from loaderviz.recorder import record as record
     from loaderviz.recorder import span as span
+    from loaderviz.sharding import shard as shard
+    from loaderviz.sharding import shard_init as shard_init
     from loaderviz.simulator import Costs as Costs
     from loaderviz.simulator import simulate as simulate
     from loaderviz.timings import plot_timings as plot_timings
@@ -30,11 +33,14 @@ _HOMES = {
     "Costs": "loaderviz.simulator",
     "LoaderVizError": "loaderviz.errors",
     "Trace": "loaderviz.trace",
+    "audit": "loaderviz.auditing",
     "doctor": "loaderviz.checkup",
     "explore": "loaderviz.widgets",
     "load": "loaderviz.trace",
     "plot_timings": "loaderviz.timings",
     "record": "loaderviz.recorder",
+    "shard": "loaderviz.sharding",
+    "shard_init": "loaderviz.sharding",
     "simulate": "loaderviz.simulator",
     "span": "loaderviz.recorder",
     "timeline": "loaderviz.figures",

@@ -1,0 +1,199 @@
+"""What a sample is, as one number: the hash of its content, or of its key.
+
+The same content has the same number in every process, whatever starts it. Numbers have 64 bits
+(xxHash's XXH3): among a million different samples the chance that two share one is 3 in 10^8.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import enum
+import numbers
+import pathlib
+import uuid
+from array import array
+from collections.abc import Callable, Mapping, Set
+from typing import Any
+
+import numpy as np
+import torch
+from xxhash import xxh3_64, xxh3_64_intdigest
+
+from loaderviz.errors import LoaderVizError
+
+_WHOLE = (
+    type(None),
+    int,  # and bool
+    float,
+    complex,
+    numbers.Number,
+    enum.Enum,
+    pathlib.PurePath,
+    datetime.date,
+    datetime.time,
+    datetime.timedelta,
+    uuid.UUID,
+    range,
+    slice,
+    np.dtype,
+    torch.dtype,
+)  # what their repr says is all that they hold
+_ARRAYS = (np.ndarray, np.generic)
+_BYTES = (bytes, bytearray, memoryview)
+_SEQUENCES = (list, tuple)
+MANY = 16
+
+
+class Identify:
+    """A sample's number; names the sample where it has none. It can be pickled where ``key`` can.
+
+    ``key`` is the user's function from a sample to what it is known by; None: by its content.
+    """
+
+    def __init__(self, key: Callable[[Any], Any] | None = None) -> None:
+        self.key = key
+
+    def __call__(self, sample: Any) -> int:
+        """Raises LoaderVizError for a sample without a number, and for a key that fails."""
+        return self.both(sample)[1]
+
+    def both(self, sample: Any) -> tuple[Any, int]:
+        """What the sample is known by, and its number."""
+        if self.key is None:
+            return sample, digest_of(sample, _shown)
+        try:
+            known_by = self.key(sample)
+        except Exception as error:
+            raise LoaderVizError(
+                f"key={_name_of(self.key)} raised {type(error).__name__}: {error} "
+                f"for {_shown(sample)}. Give a key that returns a number, a text or a tuple of "
+                "such for every sample."
+            ) from error
+        return known_by, digest_of(known_by, self._named)
+
+    def _named(self, known_by: Any) -> str:
+        return f"what key={_name_of(self.key)} returned, {_shown(known_by)}"
+
+
+def digest_of(content: Any, named: Callable[[Any], str]) -> int:
+    """The content's number, from -2**63 to 2**63 - 1; ``named`` is what to call it in an error.
+
+    Raises:
+        LoaderVizError: for an object whose content cannot be told.
+    """
+    kind = type(content)
+    if kind is int or kind is str:
+        number = xxh3_64_intdigest(f"{kind.__name__}:{content}".encode("utf-8", "surrogatepass"))
+    else:
+        hasher = xxh3_64()
+        try:
+            _feed(hasher.update, content)
+        except (_NoContentError, RecursionError, TypeError, ValueError, RuntimeError) as error:
+            raise LoaderVizError(
+                f"{named(content)} cannot be told from others by its content: "
+                f"{str(error) or type(error).__name__}. Say what it is known by, as in "
+                "audit(loader, key=lambda sample: sample.name)."
+            ) from error
+        number = hasher.intdigest()
+    return number - (number >> 63 << 64)
+
+
+class _NoContentError(Exception):
+    """Of an object that is none of the kinds below."""
+
+
+def _feed(update: Callable[[Any], None], value: Any) -> None:
+    """Each value with its kind and its length, so that no two contents make the same bytes."""
+    kind = type(value)
+    if isinstance(value, torch.Tensor):
+        _feed_tensor(update, value)
+    elif isinstance(value, _ARRAYS):
+        _feed_array(update, value)
+    elif isinstance(value, _WHOLE):
+        update(f"{kind.__name__}:{value!r};".encode("utf-8", "surrogatepass"))
+    elif isinstance(value, str):
+        text = value.encode("utf-8", "surrogatepass")
+        update(b"str %d:" % len(text))
+        update(text)
+    elif isinstance(value, _BYTES):
+        view = memoryview(value)
+        update(b"bytes %d:" % view.nbytes)
+        update(view if view.contiguous else view.tobytes())
+    elif isinstance(value, _SEQUENCES):
+        update(f"{kind.__name__} {len(value)}:".encode())
+        if len(value) >= MANY and (words := _words(value)) is not None:
+            update(words)  # a list of tokens takes a hundredth of the time then
+            return
+        for each in value:
+            _feed(update, each)
+    elif isinstance(value, Mapping):
+        update(f"{kind.__name__} {len(value)}:".encode())
+        for name, each in value.items():
+            _feed(update, name)
+            _feed(update, each)
+    elif isinstance(value, Set):
+        update(f"{kind.__name__} {len(value)}:".encode())
+        for number in sorted(
+            digest_of(each, _shown) for each in value
+        ):  # its order differs by process
+            update(b"%d;" % number)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        update(f"{kind.__qualname__}:".encode())
+        for field in dataclasses.fields(value):
+            update(f"{field.name}=".encode())
+            _feed(update, getattr(value, field.name))
+    elif kind.__module__.partition(".")[0] == "PIL" and hasattr(value, "tobytes"):
+        update(f"image {value.mode} {value.size}:".encode())
+        if value.mode in ("P", "PA"):
+            _feed(update, value.getpalette())
+        update(value.tobytes())
+    elif hasattr(value, "__array__"):  # of pandas, say
+        _feed_array(update, np.asarray(value))
+    else:
+        raise _NoContentError(
+            f"{kind.__module__}.{kind.__qualname__} is no tensor, array, text, number, image, "
+            "container or dataclass"
+        )
+
+
+def _words(numbers_: Any) -> array[int] | None:
+    """Of plain integers that fit 64 bits, else None."""
+    if set(map(type, numbers_)) != {int}:
+        return None
+    try:
+        return array("q", numbers_)
+    except OverflowError:
+        return None
+
+
+def _feed_tensor(update: Callable[[Any], None], tensor: torch.Tensor) -> None:
+    plain = tensor.detach()
+    if plain.layout is not torch.strided:
+        plain = plain.to_dense()
+    plain = plain.cpu().resolve_conj().resolve_neg().contiguous()
+    update(f"tensor {tensor.dtype} {tuple(tensor.shape)}:".encode())
+    update(plain.reshape(-1).view(torch.uint8).numpy())
+
+
+def _feed_array(update: Callable[[Any], None], value: Any) -> None:
+    array = np.asarray(value)
+    update(f"array {array.dtype} {array.shape}:".encode())
+    if array.dtype.hasobject:
+        for each in array.ravel().tolist():
+            _feed(update, each)
+    else:
+        update(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+
+
+def _name_of(function: Any) -> str:
+    return str(getattr(function, "__qualname__", None) or _shown(function))
+
+
+def _shown(sample: Any) -> str:
+    try:
+        text = repr(sample)
+    except Exception:  # of the user's __repr__
+        text = object.__repr__(sample)
+    text = " ".join(text.split())
+    return f"the {type(sample).__name__} {text if len(text) <= 80 else text[:77] + '...'}"

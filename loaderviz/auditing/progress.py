@@ -1,0 +1,58 @@
+"""A progress bar that is there only when something takes longer than a second."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import Any, Self
+
+from loaderviz.clock import now
+
+AFTER_NS = 1_000_000_000
+
+
+class Progress:
+    """Counts; shows the bar of tqdm on stderr, or in a notebook, past a second."""
+
+    def __init__(self, what: str, unit: str, total: int | None = None) -> None:
+        self._what, self._unit, self._total = what, unit, total
+        self._n = 0
+        self._show_at = now() + AFTER_NS
+        self._bar: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def advance(self) -> None:
+        if self._bar is not None:
+            self._bar.update()
+            return
+        self._n += 1
+        if now() >= self._show_at:
+            self._bar = _quiet_bar()(
+                total=self._total,
+                initial=self._n,
+                desc=self._what,
+                unit=f" {self._unit}",
+                leave=False,
+            )
+
+
+def _quiet_bar() -> Any:
+    """Without tqdm's monitor thread, which would outlive the bar and be there at each fork."""
+    from tqdm.auto import tqdm
+
+    class Bar(tqdm):  # type: ignore[type-arg]  # takes no parameter when it runs
+        monitor_interval = 0
+        _lock = threading.RLock()
+
+    return Bar

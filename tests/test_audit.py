@@ -1,0 +1,609 @@
+"""``audit``: what it finds, what it cannot know, and that it leaves everything as it was."""
+
+import multiprocessing
+import random
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    DistributedSampler,
+    RandomSampler,
+    SubsetRandomSampler,
+)
+
+import streams
+from loaderviz import LoaderVizError, Trace, audit, load, record, shard_init
+from loaderviz.auditing.content import Identify
+from loaderviz.datasets import SleepingDataset, SleepingStream
+from probes import Deadly, Keys, Refusing, as_it_is
+from streams import (
+    Augmented,
+    Cases,
+    Counted,
+    Endless,
+    Floored,
+    InBulk,
+    Items,
+    Lethal,
+    Listed,
+    Named,
+    Opaque,
+    Shared,
+    UsedUp,
+)
+
+METHODS = multiprocessing.get_all_start_methods()
+
+
+def two_workers(dataset, **options):
+    return DataLoader(dataset, **{"batch_size": 4, "num_workers": 2, **options})
+
+
+def both(*traces: Trace) -> Trace:
+    tables = ("batches", "samples", "workers", "spans")
+    return Trace(
+        *(pd.concat([getattr(t, name) for t in traces], ignore_index=True) for name in tables),
+        meta=traces[0].meta,
+    )
+
+
+def recorded(loader, epochs=1):
+    with record(loader) as rec:
+        for _ in range(epochs):
+            list(loader)
+    return rec.trace
+
+
+# What comes twice, and what never
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_worker_delivers_all_of_a_naive_stream(method):
+    found = audit(two_workers(SleepingStream(20, 0), multiprocessing_context=method))
+    assert found.exactly_once is False
+    assert found.verdict == "Every sample came twice: each of 2 workers delivered all of them"
+    assert list(found.duplicates["sample"]) == list(found.duplicates["key"]) == list(range(20))
+    assert set(found.duplicates["times"]) == {2}
+    assert {frozenset(who) for who in found.duplicates["workers"]} == {frozenset({0, 1})}
+    assert found.missing.empty
+    assert found.extra.empty
+    assert any("loaderviz.shard(" in note for note in found.notes)
+
+
+def test_a_floor_division_loses_the_remainder():
+    found = audit(two_workers(Floored(range(103)), num_workers=4))
+    assert found.exactly_once is False
+    assert found.verdict == "3 of 103 samples never arrived: the remainder of 103 by 4 workers"
+    assert list(found.missing["sample"]) == [100, 101, 102]
+    assert set(found.missing["cause"]) == {"not read"}
+    assert found.duplicates.empty
+
+
+@pytest.mark.parametrize("workers", [0, 1, 3])
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_shared_stream_comes_once_in_every_epoch(workers, persistent):
+    loader = two_workers(
+        Shared(range(23)), num_workers=workers, persistent_workers=persistent and workers > 0
+    )
+    found = audit(loader, epochs=3)
+    assert found.exactly_once is True
+    assert found.verdict == "Every sample came exactly once in each of 3 epochs"
+    assert list(found.epochs["delivered"]) == [23] * 3
+    assert found.n_samples == 23
+
+
+def test_what_drop_last_takes_is_missing_and_named_so():
+    found = audit(two_workers(Shared(range(23)), drop_last=True))
+    assert list(found.missing["sample"]) == [17, 19, 21]
+    assert set(found.missing["cause"]) == {"drop_last"}
+    assert found.exactly_once is False
+    assert "drop_last takes each worker's last, partial batch" in found.verdict
+
+
+def test_what_drop_last_takes_is_told_from_what_is_never_read():
+    found = audit(two_workers(Floored(range(103)), num_workers=4, batch_size=8, drop_last=True))
+    causes = dict(zip(found.missing["sample"], found.missing["cause"], strict=True))
+    dropped = [each for each, cause in causes.items() if cause == "drop_last"]
+    assert dropped == [24, 49, 74, 99]
+    assert [each for each, cause in causes.items() if cause == "not read"] == [100, 101, 102]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_drop_last_of_a_shuffled_map_style_loader_is_seen_by_key(workers):
+    loader = two_workers(SleepingDataset(23, 0), shuffle=True, drop_last=True, num_workers=workers)
+    found = audit(loader, epochs=2)
+    assert list(found.epochs["missing"]) == [3, 3]
+    assert set(found.missing["cause"]) == {"drop_last"}
+
+
+def test_a_sampler_that_repeats_and_leaves_out_is_named():
+    found = audit(two_workers(SleepingDataset(9, 0), sampler=[0, 1, 1, 2, 2, 2, 3]))
+    assert list(found.duplicates["key"]) == [1, 2]
+    assert list(found.duplicates["times"]) == [2, 3]
+    assert list(found.missing["key"]) == [4, 5, 6, 7, 8]
+    found = audit(two_workers(SleepingDataset(9, 0), sampler=SubsetRandomSampler(range(7))))
+    assert list(found.missing["key"]) == [7, 8]
+    assert "SubsetRandomSampler does not ask for all samples." in found.notes
+
+
+def test_samples_that_one_process_does_not_read_are_extra():
+    found = audit(two_workers(Cases([0, 1, 2, 3], [0, 1, 7], [2, 3])))
+    assert found.exactly_once is False
+    assert len(found.extra) == 1
+    assert found.extra["worker"].item() == 0
+    assert "1 sample came that one process does not read" in found.verdict
+
+
+def test_equal_samples_are_counted_and_not_confused():
+    assert audit(two_workers(Shared(streams.WORDS))).exactly_once is True
+    words = streams.WORDS
+    found = audit(two_workers(Cases(words, [*words, "the"], [])))
+    assert list(found.duplicates["key"]) == ["the"]
+    assert list(found.duplicates["times"]) == [2]
+    lacking = words.copy()
+    lacking.remove("dog")
+    found = audit(two_workers(Cases(words, lacking, [])))
+    assert list(found.missing["key"]) == ["dog"]
+
+
+counts = st.lists(st.integers(0, 5), max_size=12)
+
+
+@given(whole=counts, first=counts, second=counts)
+@settings(max_examples=12, deadline=None)
+def test_any_two_shares_are_counted_against_the_whole(whole, first, second):
+    found = audit(two_workers(Cases(whole, first, second), batch_size=3))
+    came = first + second
+    held = {each: whole.count(each) for each in {*whole, *came}}
+    extra = sum(came.count(each) for each, n in held.items() if n == 0)
+    twice = sum(max(came.count(each) - n, 0) for each, n in held.items() if n)
+    never = sum(max(n - came.count(each), 0) for each, n in held.items())
+    (row,) = found.epochs.to_dict("records")
+    assert row["delivered"] == len(came)
+    assert (row["duplicates"], row["missing"], row["extra"]) == (twice, never, extra)
+    assert found.exactly_once is (sorted(whole) == sorted(came))
+    assert len(found.missing) == never
+    assert int((found.duplicates["times"] - 1).sum()) == twice
+    str(found)
+
+
+def test_each_worker_has_its_share_also_one_that_is_idle():
+    found = audit(DataLoader(Cases(range(6), range(4), [4, 5], []), batch_size=2, num_workers=3))
+    assert list(found.per_worker["samples"]) == [4, 2, 0]
+    assert list(found.per_worker["batches"]) == [2, 1, 0]
+    assert found.per_worker["share"].sum() == pytest.approx(1)
+    assert any("Worker 2 delivered nothing" in note for note in found.notes)
+
+
+def test_the_deliveries_are_in_the_order_in_which_the_loop_got_them():
+    loader = two_workers(Shared(range(11)), batch_size=2)
+    got = [sample for batch in loader for sample in batch.tolist()]
+    found = audit(loader)
+    assert list(found.deliveries["sample"]) == got
+    assert not found.epochs["in_order"].item()
+    assert audit(two_workers(SleepingDataset(11, 0))).epochs["in_order"].item()
+
+
+# Several epochs
+
+
+def test_an_order_that_should_change_and_does_not_is_named():
+    sampler = DistributedSampler(SleepingDataset(40, 0), num_replicas=1, rank=0, shuffle=True)
+    found = audit(DataLoader(SleepingDataset(40, 0), sampler=sampler), epochs=2)
+    assert found.exactly_once is True
+    assert list(found.epochs["same_order"]) == [pd.NA, True]
+    assert any("set_epoch" in note for note in found.notes)
+    found = audit(DataLoader(SleepingDataset(40, 0), shuffle=True), epochs=2)
+    assert list(found.epochs["same_order"]) == [pd.NA, False]
+    assert not any("set_epoch" in note for note in found.notes)
+
+
+class Worse(list):
+    """A sampler that leaves one more key out in each epoch."""
+
+    def __iter__(self):
+        yield from list(super().__iter__())
+        self.pop()
+
+
+def test_what_changes_between_epochs_and_should_not_is_in_the_verdict():
+    found = audit(DataLoader(SleepingDataset(6, 0), sampler=Worse(range(6))), epochs=3)
+    assert list(found.epochs["missing"]) == [0, 1, 2]
+    assert found.verdict.startswith("In epoch 1 1 of 6 samples never arrived")
+    assert "1 other epoch is wrong" in found.verdict
+    assert list(found.missing["epoch"]) == [1, 2, 2]
+
+
+# What a sample is known by
+
+
+def numbers_of(samples):
+    identify = Identify()
+    return [identify(sample) for sample in samples]
+
+
+def test_the_same_content_has_the_same_number_and_other_content_another():
+    first, again = numbers_of(streams.every_kind()), numbers_of(streams.every_kind())
+    assert first == again
+    assert len(set(first)) == len(first)
+    assert all(-(2**63) <= number < 2**63 for number in first)
+
+
+def test_pictures_are_known_by_their_pixels():
+    red, blue = (Image.new("RGB", (4, 3), colour) for colour in ("red", "blue"))
+    same = Image.new("RGB", (4, 3), "red")
+    flat, grey = red.resize((3, 4)), red.convert("L")
+    palette = red.convert("P")
+    numbers = numbers_of([red, blue, flat, grey, palette])
+    assert len(set(numbers)) == 5
+    assert numbers_of([same]) == numbers[:1]
+
+
+texts = st.recursive(
+    st.one_of(st.integers(), st.text(), st.binary(), st.booleans(), st.none()),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.tuples(inner, inner), st.dictionaries(st.text(), inner)
+    ),
+    max_leaves=8,
+)
+
+
+@given(texts, texts)
+def test_numbers_agree_just_where_contents_do(first, second):
+    alike = first == second and repr(first) == repr(second)
+    assert (numbers_of([first]) == numbers_of([second])) is alike
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_kind_of_sample_is_known_in_every_worker(method):
+    dataset = Shared(streams.every_kind())
+    loader = two_workers(dataset, collate_fn=streams.first, multiprocessing_context=method)
+    assert audit(loader).exactly_once is True
+
+
+def test_samples_that_depend_on_chance_are_said_to_be_so():
+    found = audit(two_workers(Augmented(20)))
+    assert found.exactly_once is None
+    assert found.missing.empty
+    assert found.extra.empty
+    assert any("key=" in note for note in found.notes)
+    assert list(found.per_worker["samples"]) == [10, 10]
+
+
+def test_samples_that_depend_on_chance_can_still_be_counted():
+    found = audit(two_workers(Augmented(20, share=False)))
+    assert found.exactly_once is False
+    assert found.verdict == "40 samples came, where one process reads 20"
+
+
+@pytest.mark.parametrize("key", [streams.name_of, lambda sample: sample[0]])
+def test_a_key_tells_them_apart(key):
+    assert audit(two_workers(Augmented(20)), key=key).exactly_once is True
+
+
+def test_a_map_style_sample_can_be_known_by_a_key_too():
+    dataset = Listed(streams.WORDS, 11)
+    found = audit(two_workers(dataset, drop_last=True), key=str.upper)
+    assert list(found.missing["key"]) == ["SAW", "THE", "CAT"]
+    assert set(found.missing["cause"]) == {"drop_last"}
+
+
+def test_names_and_tuples_are_keys():
+    dataset = Named({"a": 1, ("b", 2): 2, "c": 3}, 3)
+    found = audit(DataLoader(dataset, sampler=["a", ("b", 2), "a"], batch_size=2))
+    assert list(found.duplicates["key"]) == ["a"]
+    assert list(found.missing["key"]) == ["c"]
+    unlisted = Listed({"a": 1, "b": 2, "c": 3}, 3)
+    assert audit(DataLoader(unlisted, sampler=["c", "a", "b"])).exactly_once is True
+    assert audit(DataLoader(unlisted, sampler=["c", "a"])).exactly_once is None
+    assert audit(DataLoader(unlisted, sampler=["c", "c", "a"])).exactly_once is False
+
+
+def test_a_list_of_keys_stands_for_as_many_samples():
+    dataset = InBulk(list(range(10)), 10)
+    sampler = BatchSampler(range(10), 4, drop_last=False)
+    found = audit(DataLoader(dataset, sampler=sampler, batch_size=None))
+    assert found.exactly_once is True
+    assert list(found.deliveries["position"]) == [0, 1, 2, 3, 0, 1, 2, 3, 0, 1]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_without_batches_each_item_of_the_stream_is_a_sample(workers):
+    loader = DataLoader(Shared(range(7)), batch_size=None, num_workers=workers)
+    assert audit(loader).exactly_once is True
+
+
+def test_a_collate_fn_that_leaves_samples_out_is_seen():
+    found = audit(two_workers(Shared(range(20)), collate_fn=streams.only_even))
+    assert any("only_even returned fewer rows" in note for note in found.notes)
+    assert not any(
+        "fewer rows" in note
+        for note in audit(two_workers(Shared(range(20)), collate_fn=as_it_is)).notes
+    )
+
+
+def test_a_stream_that_is_wrong_about_its_length_is_told():
+    found = audit(DataLoader(Counted(range(10), 5), batch_size=4))
+    assert found.exactly_once is True
+    assert "len(dataset) is 5, and one process reads 10 samples." in found.notes
+    found = audit(DataLoader(Counted(range(10), ValueError("no")), batch_size=4))
+    assert any("len(dataset) raises ValueError" in note for note in found.notes)
+
+
+# Streams without an end
+
+
+def test_the_first_samples_of_an_endless_stream():
+    found = audit(two_workers(Endless()), n_samples=50)
+    assert found.exactly_once is True
+    assert len(found.deliveries) == 50
+    assert "of the first" in found.verdict
+    found = audit(two_workers(Endless(share=False)), n_samples=50)
+    assert found.exactly_once is False
+    assert "came twice" in found.verdict
+    assert found.missing.empty
+
+
+def test_a_stream_that_ends_before_is_audited_whole():
+    found = audit(two_workers(Floored(range(21))), n_samples=1000)
+    assert list(found.missing["sample"]) == [20]
+
+
+# A trace alone
+
+
+def test_a_trace_proves_what_came_twice_and_says_what_it_does_not_know():
+    found = audit(recorded(two_workers(SleepingDataset(20, 0))))
+    assert found.exactly_once is None
+    assert found.n_samples is None
+    assert any("does not tell how many samples" in note for note in found.notes)
+    found = audit(recorded(two_workers(SleepingDataset(9, 0), sampler=[0, 1, 1, 3])))
+    assert found.exactly_once is False
+    assert list(found.duplicates["key"]) == [1]
+    assert list(found.missing["key"]) == [2]
+    assert set(found.missing["cause"]) == {"not in the trace"}
+
+
+def test_a_trace_of_a_stream_knows_only_how_many_came():
+    found = audit(recorded(two_workers(SleepingStream(20, 0)), epochs=2))
+    assert found.exactly_once is None
+    assert list(found.epochs["delivered"]) == [40, 40]
+    assert found.epochs["duplicates"].isna().all()
+    assert any("audit(loader)" in note for note in found.notes)
+
+
+def test_ranks_are_audited_as_one():
+    dataset = SleepingDataset(21, 0)
+    traces = []
+    for rank in range(2):
+        sampler = DistributedSampler(dataset, num_replicas=2, rank=rank, shuffle=True)
+        trace = recorded(two_workers(dataset, sampler=sampler))
+        for table in (trace.batches, trace.samples, trace.workers):
+            table["rank"] = rank
+        traces.append(trace)
+    found = audit(both(*traces))
+    assert found.exactly_once is False
+    assert len(found.deliveries) == 22
+    assert found.duplicates["times"].tolist() == [2]  # DistributedSampler pads
+    assert sorted(found.duplicates["ranks"].item()) == [0, 1]
+    assert len(found.per_worker) == 4
+    assert found.missing.empty
+
+
+def test_one_rank_does_not_prove_what_is_missing():
+    sampler = DistributedSampler(SleepingDataset(21, 0), num_replicas=2, rank=1)
+    found = audit(DataLoader(SleepingDataset(21, 0), sampler=sampler))
+    assert found.exactly_once is None
+    assert found.missing.empty
+    assert any("rank 1 of 2" in note for note in found.notes)
+
+
+def test_of_the_first_samples_of_a_shuffled_loader_none_is_said_to_be_missing():
+    found = audit(two_workers(SleepingDataset(99, 0), shuffle=True), n_samples=40)
+    assert found.exactly_once is None
+    assert len(found.deliveries) == 40
+    assert found.missing.empty
+    assert any("whether any is missing is not known" in note for note in found.notes)
+
+
+def test_a_saved_trace_is_audited_as_it_was(tmp_path):
+    trace = recorded(two_workers(SleepingDataset(9, 0), sampler=[0, 1, 1, 3]))
+    trace.save(tmp_path / "run.parquet")
+    assert str(audit(load(tmp_path / "run.parquet"))) == str(audit(trace))
+
+
+def test_a_trace_of_several_loaders_is_refused():
+    first, second = DataLoader(range(3)), DataLoader(range(4))
+    with record(first, second) as rec:
+        list(first), list(second)
+    with pytest.raises(LoaderVizError, match="2 loaders"):
+        audit(rec.trace)
+    with pytest.raises(LoaderVizError, match="no batch"):
+        audit(Trace.from_columns())
+
+
+# What is left as it was
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_training_after_an_audit_is_as_one_without(workers):
+    def draws(audited):
+        torch.manual_seed(3), random.seed(3), np.random.seed(3)
+        own = torch.Generator().manual_seed(5)
+        dataset = Keys(12)
+        loaders = [
+            two_workers(dataset, shuffle=True, num_workers=workers, collate_fn=as_it_is),
+            two_workers(
+                dataset,
+                sampler=RandomSampler(dataset, generator=own),
+                generator=own,
+                num_workers=workers,
+                collate_fn=as_it_is,
+            ),
+        ]
+        if audited:
+            for loader in loaders:
+                audit(loader, epochs=2)
+            audit(two_workers(Augmented(5), num_workers=workers))
+        return [list(loader) for loader in loaders], streams.noisy()
+
+    assert draws(audited=False) == draws(audited=True)
+
+
+def test_the_audited_run_is_the_one_that_the_loop_would_have_had():
+    loader = DataLoader(Keys(30), batch_size=5, shuffle=True, collate_fn=as_it_is)
+    torch.manual_seed(9)
+    keys = list(audit(loader).deliveries["sample"])
+    torch.manual_seed(9)
+    assert keys == [sample["key"] for batch in loader for sample in batch]
+
+
+def test_the_loader_keeps_its_attributes_and_its_workers():
+    loader = two_workers(Shared(range(8)), persistent_workers=True, drop_last=True)
+    list(loader)
+    before, workers = dict(vars(loader)), list(loader._iterator._workers)
+    audit(loader, epochs=2)
+    assert vars(loader) == before
+    assert all(each.is_alive() for each in workers)
+    assert sum(len(batch) for batch in loader) == 8
+    del loader, workers, before
+
+
+def test_worker_init_fn_and_the_dataset_it_sees_are_the_users():
+    loader = two_workers(Items(list(range(11))), worker_init_fn=shard_init("items"))
+    assert audit(loader, epochs=2).exactly_once is True
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"epochs": 0}, "epochs=0"),
+        ({"epochs": None}, "epochs=None"),
+        ({"n_samples": 0}, "n_samples=0"),
+        ({"epochs": 2, "n_samples": 4}, "n_samples=4"),
+        ({"key": "name"}, "key='name'"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_by_value(options, why):
+    with pytest.raises(LoaderVizError, match=why):
+        audit(DataLoader(range(3)), **options)
+    with pytest.raises(LoaderVizError, match="a trace is audited as it is"):
+        audit(recorded(DataLoader(range(3))), **options)
+
+
+@pytest.mark.parametrize("given_", [[1, 2], None, iter([1])])
+def test_what_is_no_loader_is_refused(given_):
+    with pytest.raises(LoaderVizError, match="takes a torch DataLoader or a Trace"):
+        audit(given_)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_sample_that_cannot_be_hashed_is_named(workers):
+    dataset = Shared([*range(9), Opaque("ninth")])
+    with pytest.raises(LoaderVizError, match=r"the Opaque Opaque\('ninth'\).*key=") as caught:
+        audit(two_workers(dataset, num_workers=workers, collate_fn=as_it_is))
+    assert str(caught.value).startswith("the Opaque")
+    partial = caught.value.partial
+    assert partial.exactly_once is None
+    assert len(partial.deliveries) <= 9
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_key_that_raises_is_named_with_its_sample(workers):
+    def first_letter(word):
+        return word[0]
+
+    dataset = Shared(["cat", "dog", "", "cow", "emu"])
+    with pytest.raises(LoaderVizError, match=r"first_letter raised IndexError.*the str ''"):
+        audit(two_workers(dataset, num_workers=workers), key=first_letter)
+
+
+def test_a_key_that_cannot_travel_is_refused_before_anything_runs():
+    loader = two_workers(Shared(range(3)), multiprocessing_context="spawn")
+    with pytest.raises(LoaderVizError, match="started by spawn"):
+        audit(loader, key=lambda sample: sample)
+
+
+def test_a_worker_that_dies_is_named_with_the_sample_it_was_reading():
+    loader = two_workers(Deadly(20, 13), batch_size=2, collate_fn=as_it_is)
+    with pytest.raises(
+        LoaderVizError, match=r"worker 0 was killed while it read sample 13"
+    ) as caught:
+        audit(loader)
+    assert 0 < len(caught.value.partial.deliveries) < 20
+    del caught
+
+
+def test_a_worker_that_dies_in_a_stream_is_named_with_how_far_it_came():
+    loader = two_workers(Lethal(range(40), 9), batch_size=2, collate_fn=as_it_is)
+    with pytest.raises(LoaderVizError, match=r"worker 1 was killed after 8 samples") as caught:
+        audit(loader)
+    assert len(caught.value.partial.deliveries)
+    del caught
+
+
+def test_a_dataset_that_can_be_read_once_only_is_told_so():
+    with pytest.raises(LoaderVizError, match="cannot be iterated twice") as caught:
+        audit(DataLoader(UsedUp(9), batch_size=2))
+    assert len(caught.value.partial.deliveries) == 9
+    with pytest.raises(LoaderVizError, match="none in epoch 1: it cannot be iterated twice"):
+        audit(DataLoader(SleepingDataset(9, 0), sampler=iter(range(9))), epochs=2)
+
+
+@pytest.mark.parametrize("said", [TypeError("no length"), ValueError("negative")])
+def test_a_length_that_raises_is_told_with_what_came(said):
+    loader = DataLoader(Listed("abc", said), sampler=[0, 1, 1])
+    with pytest.raises(LoaderVizError, match=str(said)) as caught:
+        audit(loader)
+    assert caught.value.partial.exactly_once is False
+    assert list(caught.value.partial.duplicates["key"]) == [1]
+
+
+def test_a_length_that_is_too_large_is_told():
+    loader = DataLoader(Listed([0, 1, 2], 5))
+    with pytest.raises(LoaderVizError, match=r"sample 3 raised IndexError.*holds 5 samples"):
+        audit(loader)
+
+
+def test_what_the_dataset_raises_comes_through_as_it_is():
+    loader = two_workers(Refusing(9, 3, LookupError("lost")), num_workers=0)
+    with pytest.raises(LookupError, match="lost") as caught:
+        audit(loader)
+    assert not isinstance(caught.value, LoaderVizError)
+
+
+def test_an_empty_dataset_is_said_to_be_empty():
+    found = audit(DataLoader(Items([]), batch_size=2))
+    assert found.exactly_once is True
+    assert "Nothing" in found.verdict
+    found = audit(two_workers(Cases(range(4), [], [])))
+    assert found.verdict == "Nothing came: all 4 samples are missing"
+    assert len(found.missing) == 4
+
+
+# In words
+
+
+def test_it_reads_as_a_few_plain_sentences():
+    lines = str(audit(two_workers(SleepingStream(20, 0)))).splitlines()
+    assert lines[0] == "Every sample came twice: each of 2 workers delivered all of them."
+    assert lines[1] == "40 samples delivered for 20 in the dataset · 2 workers · 1 epoch"
+    assert lines[2] == "worker 0: 20 (50 %), worker 1: 20 (50 %)"
+    assert lines[3].startswith("Way out: share the samples out")
+
+
+def test_importing_its_room_does_not_hide_the_function():
+    import loaderviz
+    import loaderviz.auditing.audit
+
+    assert callable(loaderviz.audit)

@@ -1,0 +1,155 @@
+"""The figure of an audit, on hand-built traces: what is drawn, where, in which words."""
+
+import itertools
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loaderviz import LoaderVizError, Trace, audit
+from loaderviz.figures import style
+from loaderviz.figures.samples import MOST_SAMPLES
+from traces import made
+
+
+def bars(figure, name):
+    (found,) = [trace for trace in figure.data if trace.name == name]
+    return found
+
+
+def of_keys(keys, *, workers=2, rank=0):
+    """The audit of a trace in which these keys were delivered, two to a batch."""
+    trace = made(workers=workers, batches=len(keys) // 2, rank=rank)
+    trace.samples["key"] = keys
+    return audit(trace)
+
+
+@given(workers=st.integers(0, 9), batches=st.integers(1, 30))
+def test_there_is_a_lane_for_each_worker_with_its_number_of_samples(workers, batches):
+    figure = audit(made(workers=workers, batches=batches)).figure()
+    expected = [f"worker {n}" for n in range(workers)] or ["main process"]
+    assert list(figure.layout.yaxis.ticktext) == expected
+    numbers = [int(each.text) for each in figure.layout.annotations]
+    assert sum(numbers) == 2 * batches
+
+
+@given(st.permutations(range(20)))
+def test_each_sample_is_a_box_where_its_worker_delivered_it(keys):
+    found = of_keys(list(keys))
+    boxes = bars(found.figure(), "delivered")
+    assert sorted(base + 0.5 for base in boxes.base) == list(range(20))
+    at = dict(zip((int(base + 0.5) for base in boxes.base), boxes.y, strict=True))
+    came = found.deliveries
+    assert at == dict(zip(came["sample"], came["worker"], strict=True))
+    assert set(boxes.x) == {1}
+
+
+def test_a_box_has_the_colour_and_the_number_of_its_batch():
+    figure = of_keys(list(range(8))).figure()
+    boxes, numbers = bars(figure, "delivered"), bars(figure, "number")
+    assert [boxes.marker.color[2 * batch] for batch in range(4)] == [
+        style.colour(batch) for batch in range(4)
+    ]
+    assert sorted(numbers.text) == ["0", "1", "2", "3"]
+    assert set(numbers.x) == {2}
+
+
+def test_overlap_and_holes_are_in_the_strip():
+    figure = of_keys([0, 1, 1, 3, 1, 5]).figure()
+    once, twice, never = (bars(figure, name) for name in ("once", "twice", "never"))
+    assert list(once.x) == [0, 1, 3, 5]
+    assert list(twice.x) == [1]
+    assert list(twice.base) == [1]
+    assert list(twice.y) == [2]
+    assert list(never.x) == [2, 4]
+    assert set(never.marker.color) == {style.FAILED}
+    assert "never arrived" in never.hovertext[0]
+    assert "came 3 times" in twice.hovertext[0]
+    assert len(bars(figure, "hole").x) == 2
+
+
+def test_hovering_tells_sample_batch_and_worker():
+    text = bars(of_keys([0, 1, 2, 3]).figure(), "delivered").hovertext[3]
+    assert text == "sample 3<br>batch 1, worker 1"
+
+
+def test_many_samples_are_drawn_as_shares_and_said_to_be():
+    n = 40 * MOST_SAMPLES
+    keys = np.arange(n)
+    keys[100] = 101
+    found = of_keys(keys)
+    figure = found.figure()
+    shares = bars(figure, "delivered")
+    assert len(shares.x) <= 2 * MOST_SAMPLES
+    assert sum(figure.layout.annotations[i].text == f"{n // 2:,}" for i in (0, 1)) == 2
+    assert "a column is 40 samples" in figure.layout.title.subtitle.text
+    never, twice = bars(figure, "never"), bars(figure, "twice")
+    assert len(never.x) == len(twice.x) == 1
+    assert never.y[0] >= 0.1  # of the strip's height: seen, though one in forty
+    assert "1 never arrived" in never.hovertext[0]
+    assert len(json.dumps(figure.to_plotly_json(), default=list)) < 400_000
+
+
+@pytest.mark.parametrize("n", [1, 2, MOST_SAMPLES, MOST_SAMPLES + 1, 1000])
+def test_columns_cover_every_sample_once(n):
+    keys = list(range(n + n % 2))
+    once = bars(of_keys(keys).figure(), "once")
+    ends = [(x - width / 2, x + width / 2) for x, width in zip(once.x, once.width, strict=True)]
+    assert ends[0][0] == -0.5
+    assert ends[-1][1] == len(keys) - 0.5
+    assert all(end == start for (_, end), (start, _) in itertools.pairwise(ends))
+
+
+def test_ranks_have_lanes_of_their_own():
+    first, second = made(batches=2), made(batches=2, rank=1)
+    tables = ("batches", "samples", "workers", "spans")
+    both = Trace(*(pd.concat([getattr(t, name) for t in (first, second)]) for name in tables))
+    assert list(audit(both).figure().layout.yaxis.ticktext) == [
+        "rank 0 · worker 0",
+        "rank 0 · worker 1",
+        "rank 1 · worker 0",
+        "rank 1 · worker 1",
+    ]
+
+
+def test_the_title_is_the_verdict_and_the_epoch_is_the_one_that_is_wrong():
+    trace = made(batches=6)
+    trace.batches["epoch"] = trace.batches["batch"] // 3
+    trace.samples["epoch"] = trace.samples["batch"] // 3
+    trace.samples["key"] = [0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 4]
+    found = audit(trace)
+    figure = found.figure()
+    assert figure.layout.title.text == f"<b>{found.verdict}</b>"
+    assert figure.layout.title.subtitle.text.endswith("this is epoch 1")
+    assert len(bars(figure, "never").x) == 1
+    assert len(bars(found.figure(epoch=0), "never").x) == 0
+
+
+def test_what_cannot_be_drawn_is_refused():
+    found = audit(made())
+    with pytest.raises(LoaderVizError, match="epoch=3: this audit has epochs 0 to 0"):
+        found.figure(epoch=3)
+    with pytest.raises(LoaderVizError, match="theme='blue'"):
+        found.figure(theme="blue")
+    trace = made()
+    trace.meta["loaders"] = [{"kind": "iterable"}]
+    with pytest.raises(LoaderVizError, match="not known which samples"):
+        audit(trace).figure()
+
+
+def test_at_the_end_of_a_cell_it_shows_words_and_figure(capsys, monkeypatch):
+    shown = []
+    monkeypatch.setattr(
+        "loaderviz.figures.display.Figure._ipython_display_", lambda figure: shown.append(figure)
+    )
+    found = audit(made())
+    found._ipython_display_()
+    assert capsys.readouterr().out == f"{found}\n"
+    assert len(shown) == 1
+    trace = made()
+    trace.meta["loaders"] = [{"kind": "iterable"}]
+    audit(trace)._ipython_display_()
+    assert len(shown) == 1
