@@ -397,7 +397,7 @@ class TestCostsFromATrace:
         trace = simulate(costs, num_workers=num_workers, batch_size=8, n_samples=640)
         fitted = Costs.from_trace(trace)
         # What a sample waits for hardly shows where all cores are always busy.
-        slack = 0.1 if cpu_share and num_workers == 8 else 0.05
+        slack = 0.15 if cpu_share and num_workers == 8 else 0.05
         assert np.mean(fitted.sample_s) == pytest.approx(np.mean(sample_s), rel=slack)
         cpu_s = np.mean(fitted.sample_s * fitted.cpu_share)
         assert cpu_s == pytest.approx(cpu_share * np.mean(sample_s), rel=0.05, abs=2e-4)

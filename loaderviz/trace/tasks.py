@@ -148,7 +148,8 @@ def _keys(
     plain: Any = keys.astype(object)
     plain[~asked] = None
     for each in np.unique(task[texts]):
-        own = np.flatnonzero((task == each) & asked)
+        own = np.arange(*np.searchsorted(task, [each, each + 1]))  # tasks come one after another
+        own = own[asked[own]]
         text = unpack_text(words[first_key[each] : ends[each]])
         try:
             decoded = decode_keys(text)
