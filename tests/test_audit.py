@@ -157,7 +157,7 @@ counts = st.lists(st.integers(0, 5), max_size=12)
 
 
 @given(whole=counts, first=counts, second=counts)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_any_two_shares_are_counted_against_the_whole(whole, first, second):
     found = audit(two_workers(Cases(whole, first, second), batch_size=3))
     came = first + second

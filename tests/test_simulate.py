@@ -288,7 +288,7 @@ def story(trace: Trace) -> list[tuple[int, int, list[Any]]]:
 
 
 class TestAgainstTorch:
-    @settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=250, suppress_health_check=list(HealthCheck))
     @given(configurations())
     @example(
         {"num_workers": 3, "batch_size": 1, "epochs": 1, "kind": "iterable", "shards": [3, 1, 2]}
@@ -313,7 +313,7 @@ class TestAgainstTorch:
 
 
 class TestLaws:
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=300)
     @given(COSTS, configurations(), st.booleans(), st.booleans(), st.integers(0, 2))
     def test_times_are_in_order_and_no_more_is_under_way_than_may_be(
         self, costs, given, in_order, pin_memory, seed
@@ -327,7 +327,8 @@ class TestLaws:
             asked = np.sort(epoch["requested_s"].dropna())
             most = n_workers * given.get("prefetch_factor", PREFETCH) or 1
             later = sent[most:]
-            assert (later >= asked[: len(later)]).all()
+            if given["kind"] == "map":  # a stream that ends is replaced without being asked for
+                assert (later >= asked[: len(later)]).all()
         for _, own in trace.batches.groupby("worker"):
             own = own.dropna(subset=["started_s", "ready_s"]).sort_values("started_s")
             assert (own["started_s"].to_numpy()[1:] >= own["ready_s"].to_numpy()[:-1]).all()
@@ -339,14 +340,14 @@ class TestLaws:
             )
         assert delivered(trace)["n_samples"].sum() >= expected
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=100)
     @given(COSTS, configurations(), st.integers(0, 3))
     def test_the_same_seed_is_the_same_run(self, costs, given, seed):
         one, other = (simulate(costs, **given, seed=seed) for _ in range(2))
         assert one.batches.equals(other.batches)
         assert one.samples.equals(other.samples)
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=100)
     @given(COSTS, configurations())
     def test_more_cores_are_never_slower_where_order_is_kept(self, costs, given):
         from dataclasses import replace

@@ -46,7 +46,6 @@ def draw(audit: Audit, epoch: int, theme: style.ThemeName) -> Figure:
         numbers += f" · a column is {columns.size:,} samples, as tall as the share that came"
     layout = style.layout(style.THEMES[theme], title=audit.verdict, numbers=numbers, height=height)
     layout |= _axes(columns, lanes, style.THEMES[theme], came, height)
-    layout["uniformtext"] = {"minsize": 9, "mode": "hide"}
     layout["meta"] = {"loaderviz": {"paths": [], "lanes": lanes.labels}}
     cells = _cells if columns.size == 1 else _shares
     data = [
