@@ -161,5 +161,6 @@ def _html_of(finding: Finding) -> str:
         'padding-left: 0.7em; margin: 0.6em 0">'
         f"<summary><b>{say(finding.code)} {say(finding.title)}</b> "
         f"({finding.severity})</summary>"
-        f"<ul>{seen}</ul><pre>{say(finding.fix)}</pre><small>{links}</small></details>"
+        f'<ul>{seen}</ul><pre style="font-family: monospace">{say(finding.fix)}</pre>'
+        f"<small>{links}</small></details>"
     )
