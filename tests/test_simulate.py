@@ -397,8 +397,8 @@ class TestCostsFromATrace:
         costs = Costs(sample_s=sample_s, cpu_share=cpu_share, **self.TRUE)
         trace = simulate(costs, num_workers=num_workers, batch_size=8, n_samples=640)
         fitted = Costs.from_trace(trace)
-        # What a sample waits for hardly shows where all cores are always busy.
-        slack = 0.15 if cpu_share and num_workers == 8 else 0.05
+        # What a sample waits for hardly shows where the cores are always busy.
+        slack = 0.1 if cpu_share and num_workers > 2 else 0.05
         assert np.mean(fitted.sample_s) == pytest.approx(np.mean(sample_s), rel=slack)
         cpu_s = np.mean(fitted.sample_s * fitted.cpu_share)
         assert cpu_s == pytest.approx(cpu_share * np.mean(sample_s), rel=0.05, abs=2e-4)
@@ -408,6 +408,13 @@ class TestCostsFromATrace:
                 simulate(each, **settings).batches["released_s"].max() for each in (fitted, costs)
             )
             assert end == pytest.approx(expected, rel=slack)
+
+    def test_what_was_pinned_and_left_behind_fits_too(self):
+        costs = Costs(sample_s=0.01, pin_s=0.02, **self.TRUE)
+        settings = {"num_workers": 2, "batch_size": 4, "n_samples": 200, "pin_memory": True}
+        fitted = Costs.from_trace(simulate(costs, **settings, n_batches=20))
+        ends = [simulate(each, **settings).batches["released_s"].max() for each in (costs, fitted)]
+        assert ends[1] == pytest.approx(ends[0], rel=0.1)
 
     def test_slow_regions_stay_where_they_are(self):
         slow = np.where(np.arange(200) // 50 == 2, 0.05, 0.01)

@@ -16,17 +16,18 @@ from loaderviz.trace import Trace
 if TYPE_CHECKING:
     import pandas as pd
 
-# What a batch of next to no bytes takes, where the recording has not shown it; more than that is
-# for its bytes.
-TYPICAL_TRANSPORT_S, TYPICAL_TAKE_S, TYPICAL_DISPATCH_S = 2e-4, 1e-4, 4e-5
+# What a batch of few bytes takes where the recording has not shown it, with torch 2.13 on Linux.
+TYPICAL_TRANSPORT_S, TYPICAL_TAKE_S, TYPICAL_DISPATCH_S = 3e-4, 3e-4, 4e-5
 TYPICAL_SHUTDOWN_S = 2e-3
 TYPICAL_SHARE_S = 2.5e-4
+SHORT_S = 0.003  # more than most batches are on their way
 LONG_S = 0.05  # more than a batch is on its way, also where its sender waits for Python's own lock
 FIXED_COLLATE_S = 2e-5
 MOST_BATCHES = 200  # of the simulations that take out what workers waited for a CPU
 HALVINGS = 8
 AS_SLOW = 0.02  # as far as anybody can tell
-FEW = 3
+UNUSUAL = 4  # times as long: such a batch was not there yet
+FEW = 3  # measurements do not tell what is usual
 CONTENDED = 0.02  # a smaller part of the time spent on a CPU is not worth that
 
 
@@ -148,24 +149,24 @@ def _ways(batches: pd.DataFrame) -> dict[str, Any]:
     requested_s, delivered_s = came["requested_s"].to_numpy(), came["delivered_s"].to_numpy()
     pinned_s, ready_s = came["pinned_s"].to_numpy(), came["ready_s"].to_numpy()
     # A batch that was surely there when it was asked for shows what it takes to take it.
-    there = requested_s - np.fmax(ready_s, pinned_s) > LONG_S
-    handed_s = np.sort((delivered_s - requested_s)[there])
-    take_s = _median(handed_s[: len(handed_s) // 2 + 1], TYPICAL_TAKE_S + dispatch_s) - dispatch_s
-    take_s = max(0.0, take_s)
+    lay_s = requested_s - np.fmax(ready_s, pinned_s)
+    there = lay_s > (LONG_S if (lay_s > LONG_S).sum() >= FEW else SHORT_S)
+    handed_s = np.maximum((delivered_s - requested_s)[there] - dispatch_s, 0.0)
+    usual_s = _median(handed_s, TYPICAL_TAKE_S)
+    take_s = np.minimum(handed_s, UNUSUAL * usual_s) if len(handed_s) >= FEW else TYPICAL_TAKE_S
     # One that was not ready yet shows how long it was on its way.
     waited = requested_s < ready_s
-    if waited.sum() < FEW:
-        waited = delivered_s - requested_s > 5 * (take_s + dispatch_s) + 1e-3
     pins = not np.isnan(pinned_s).all()
-    arrived_s = pinned_s if pins else delivered_s - take_s - dispatch_s
+    arrived_s = pinned_s if pins else delivered_s - usual_s - dispatch_s
     on_way_s = np.maximum((arrived_s - ready_s)[waited | pins], 0.0)
     pin_s = 0.0
     if pins:
         free_s = np.append(-np.inf, np.sort(pinned_s)[:-1])[np.argsort(np.argsort(pinned_s))]
         pin_s = max(0.0, _median(pinned_s - np.fmax(ready_s, free_s), 0.0) / 2)
         on_way_s = np.maximum(on_way_s - pin_s, 0.0)
+    on_way_s = on_way_s[np.isfinite(on_way_s)]
     return {
-        "transport_s": on_way_s if len(on_way_s) else TYPICAL_TRANSPORT_S,
+        "transport_s": on_way_s if len(on_way_s) >= FEW else TYPICAL_TRANSPORT_S,
         "take_s": take_s,
         "pin_s": pin_s,
         "dispatch_s": dispatch_s,
