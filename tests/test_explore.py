@@ -23,7 +23,9 @@ LONG = Settings(num_workers=2, sample_s=0.2, step_s=0.5)
 
 
 def worker_lanes(explorer):
-    return [label for label in explorer._figure.layout.yaxis.ticktext if label.startswith("worker")]
+    return [
+        label for label in explorer._view.figure.layout.yaxis.ticktext if label.startswith("worker")
+    ]
 
 
 def until(condition, seconds=20):
@@ -164,7 +166,7 @@ def test_a_run_whose_process_is_killed_says_so():
 def test_the_picture_is_there_before_anyone_touches_a_control(explorer):
     assert worker_lanes(explorer) == ["worker 0", "worker 1"]
     assert explorer.result().summary().n_batches == Settings().n_batches
-    assert "2 workers" in explorer._figure.layout.title.subtitle.text
+    assert "2 workers" in explorer._view.figure.layout.title.subtitle.text
 
 
 def test_outside_a_notebook_a_run_is_waited_for_however_long(monkeypatch):
@@ -177,7 +179,7 @@ def test_a_slider_runs_the_loader_with_its_value(explorer):
     assert worker_lanes(explorer) == ["worker 0", "worker 1", "worker 2"]
     explorer._sliders["num_workers"].value = 0
     assert worker_lanes(explorer) == []
-    assert "main process" in explorer._figure.layout.yaxis.ticktext
+    assert "main process" in explorer._view.figure.layout.yaxis.ticktext
     assert explorer._sliders["prefetch_factor"].disabled
     explorer._sliders["num_workers"].value = 1
     assert worker_lanes(explorer) == ["worker 0"]
@@ -304,7 +306,7 @@ def test_a_stream_of_ones_own_is_not_predicted():
 
 
 def subtitle(explorer):
-    return explorer._figure.layout.title.subtitle.text
+    return explorer._view.figure.layout.title.subtitle.text
 
 
 def test_the_picture_of_other_settings_is_dimmed_until_the_new_one_comes():
@@ -312,14 +314,14 @@ def test_the_picture_of_other_settings_is_dimmed_until_the_new_one_comes():
 
     async def wait_for_the_first_batch():
         explorer.request(Settings(num_workers=2, step_s=0.5))
-        assert "loaderviz-stale" in explorer._figure_box._dom_classes
+        assert "loaderviz-stale" in explorer._view._dom_classes
         with pytest.raises(LoaderVizError, match="no run has recorded"):
             explorer.result()
         while explorer._progress.value < 1:
             await asyncio.sleep(FOLLOW_S)
 
     asyncio.run(wait_for_the_first_batch())
-    assert "loaderviz-stale" not in explorer._figure_box._dom_classes
+    assert "loaderviz-stale" not in explorer._view._dom_classes
     explorer.cancel()
 
 

@@ -1,5 +1,6 @@
 """Interactive controls: ipywidgets lives here and nowhere else."""
 
 from loaderviz.widgets.explorer import Explorer, explore
+from loaderviz.widgets.vary import Vary, vary
 
-__all__ = ["Explorer", "explore"]
+__all__ = ["Explorer", "Vary", "explore", "vary"]

@@ -7,19 +7,17 @@ import html
 import time
 from typing import Any
 
-import anywidget
 import ipywidgets as widgets
-import plotly.graph_objects as go
 from torch.utils.data import DataLoader
 
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import timeline
-from loaderviz.figures.display import CONFIG, look
 from loaderviz.machine import cpu_allowance
 from loaderviz.trace import Trace
 from loaderviz.widgets.preview import predict
 from loaderviz.widgets.run import Failure, LoaderRun
 from loaderviz.widgets.settings import MOST_WORKERS, Settings, has_batch_size, settings_of
+from loaderviz.widgets.view import FigureView, Look
 
 FOLLOW_S = 0.2  # how often a running recording is looked at
 REST_S = 0.4  # the real loader runs when the sliders have not been moved for so long
@@ -50,12 +48,6 @@ def explore(loader: DataLoader[Any] | None = None) -> Explorer:
     return Explorer(loader)
 
 
-class _Look(anywidget.AnyWidget):
-    """Shows nothing: brings the script that lights up one batch at a time to the page."""
-
-    _esm = f"{look()}\nexport default {{ render() {{}} }};"
-
-
 class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
     """The controls, the figure and the one run at a time that they ask for.
 
@@ -69,8 +61,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._cancel_button = widgets.Button(description="Cancel", icon="stop", disabled=True)
         self._progress = widgets.IntProgress(layout=widgets.Layout(width="auto", height="10px"))
         self._status = widgets.HTML()
-        self._figure: go.FigureWidget | None = None  # from the first trace on
-        self._figure_box = widgets.Box().add_class("loaderviz-figure")
+        self._view = FigureView()
         self._wanted: Settings | None = None
         self._run: LoaderRun | None = None
         self._following: asyncio.Task[None] | None = None
@@ -80,7 +71,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._predicted_for: Settings | None = None
         self._rest: asyncio.TimerHandle | None = None  # until the sliders are taken to rest
         self._error: LoaderVizError | None = None
-        super().__init__([self._page(), widgets.HTML(f"<style>{_CSS}</style>"), _Look()])
+        super().__init__([self._page(), widgets.HTML(f"<style>{_CSS}</style>"), Look()])
         self.add_class("loaderviz-explore")
         for slider in self._sliders.values():
             slider.observe(self._on_slider, names="value")
@@ -172,7 +163,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         _measuring = self
         self._wanted = self._error = self._trace = None
         if self._predicted is None:
-            self._figure_box.add_class("loaderviz-stale")  # until the first batch of this run
+            self._view.add_class("loaderviz-stale")  # until the first batch of this run
         self._stop()
         self._run = LoaderRun(settings, self._own)
         self._cancel_button.disabled = False
@@ -235,17 +226,8 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def show(self, trace: Trace) -> None:
         """Draw a trace in place of the one before."""
-        drawn = timeline(trace)
-        self._figure_box.remove_class("loaderviz-stale")
-        if self._figure is None:
-            self._figure = go.FigureWidget(drawn)
-            self._figure._config = CONFIG
-            self._figure_box.children = (self._figure,)
-            return
-        with self._figure.batch_update():
-            for old, new in zip(self._figure.data, drawn.data, strict=True):
-                old.update(new.to_plotly_json())
-            self._figure.update_layout(drawn.layout.to_plotly_json())
+        self._view.show(timeline(trace))
+        self._view.remove_class("loaderviz-stale")
 
     def _on_slider(self, change: dict[str, Any]) -> None:
         self._show_meaning()
@@ -271,7 +253,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         buttons = widgets.HBox([self._run_button, self._cancel_button])
         state = widgets.VBox([buttons, self._progress, self._status])
         settings = widgets.Box([workers, *others, state]).add_class("loaderviz-settings")
-        return widgets.Box([settings, self._figure_box]).add_class("loaderviz-columns")
+        return widgets.Box([settings, self._view]).add_class("loaderviz-columns")
 
 
 def _seconds(trace: Trace) -> str:

@@ -1,0 +1,84 @@
+"""``vary`` without a browser: what is drawn, when, and what is said of mistakes."""
+
+import plotly.graph_objects as go
+import pytest
+
+from loaderviz import Costs, LoaderVizError, audit, simulate
+from loaderviz.widgets import vary
+from loaderviz.widgets.view import FigureView
+
+
+def what_if(workers):
+    return simulate(
+        Costs(sample_s=0.01, step_s=0.02), num_workers=workers, batch_size=2, n_batches=6
+    )
+
+
+def lanes(place):
+    return list(place.figure.layout.yaxis.ticktext)
+
+
+def test_the_picture_is_there_at_once_and_follows_the_control():
+    shown = vary(what_if, workers=(0, 8, 2))
+    (place,) = shown._shown.children
+    assert isinstance(place, FigureView)
+    assert lanes(place) == ["consumer", "worker 0", "worker 1"]
+    drawn = place.figure
+    shown.set(workers=3)
+    assert lanes(place) == ["consumer", "worker 0", "worker 1", "worker 2"]
+    assert place.figure is drawn  # changed in place: no flicker
+    assert shown.result().summary().n_batches == 6
+
+
+def test_figures_text_and_what_has_a_figure_stand_under_each_other():
+    def draw(n, kind):
+        trace = what_if(n)
+        return {
+            "all": [trace, audit(trace), go.Figure(go.Bar(x=[n])), f"{n} < 3"],
+            "text": "<b>",
+        }[kind]
+
+    shown = vary(draw, n=(1, 3, 2), kind=["all", "text"])
+    assert [type(each).__name__ for each in shown._shown.children] == [
+        *["FigureView"] * 3,
+        "HTML",
+    ]
+    assert "2 &lt; 3" in shown._shown.children[-1].value
+    shown.set(kind="text")
+    (text,) = shown._shown.children
+    assert "&lt;b&gt;" in text.value
+
+
+def test_an_error_is_shown_in_place_raised_by_result_and_gone_with_the_next_value():
+    shown = vary(lambda n: f"{6 / n:g}", n=(0, 3, 2))
+    shown.set(n=0)
+    assert "ZeroDivisionError: division by zero" in shown._problem.value
+    with pytest.raises(ZeroDivisionError):
+        shown.result()
+    shown.set(n=3)
+    assert shown._problem.value == ""
+    assert shown.result() == "2"
+
+
+def test_what_cannot_be_drawn_is_told():
+    with pytest.raises(LoaderVizError, match=r"returned int 3: return a figure"):
+        vary(lambda n: n, n=(0, 4, 3)).result()
+
+
+@pytest.mark.parametrize(
+    "given", [(0, 4), (0, 4, 9), (4, 0, 2), (0, 4, 1, -1), (0, "4", 2), [], 3, None, "a"]
+)
+def test_what_is_no_control_is_named(given):
+    with pytest.raises(LoaderVizError, match=r"n=.* is no control: give"):
+        vary(lambda n: str(n), n=given)
+
+
+def test_each_kind_of_control_gives_its_kind_of_value():
+    shown = vary(
+        lambda **values: repr(values), n=(0, 4, 3), s=(0.0, 1.0, 0.5, 0.1), of=["x", "y"], on=True
+    )
+    assert shown.result() == "{'n': 3, 's': 0.5, 'of': 'x', 'on': True}"
+    labels = [each.description for each in shown._controls.values()]
+    assert labels == ["n", "s", "of", "on"]
+    with pytest.raises(LoaderVizError, match="m=1: the controls are n, s, of, on"):
+        shown.set(m=1)
