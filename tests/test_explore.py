@@ -1,6 +1,7 @@
 """The explorer without a browser: settings, runs in the background, and what the page is told."""
 
 import asyncio
+import json
 import os
 import signal
 import time
@@ -14,18 +15,20 @@ from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, defaul
 from leak_guard import processes
 from loaderviz import LoaderVizError, explore
 from loaderviz.datasets import SleepingDataset, SleepingStream
-from loaderviz.widgets.explorer import FOLLOW_S
+from loaderviz.widgets.measuring import FOLLOW_S
 from loaderviz.widgets.run import LoaderRun
-from loaderviz.widgets.settings import Settings
+from loaderviz.widgets.settings import KINDS, Settings
 
-QUICK = Settings(num_workers=2, sample_s=0.001, step_s=0.001)
-LONG = Settings(num_workers=2, sample_s=0.2, step_s=0.5)
+QUICK = Settings(num_workers=2, sample_s=0.001, step_s=0.001, n_samples=48, sample_bytes=8)
+LONG = Settings(num_workers=2, sample_s=0.2, step_s=0.5, n_samples=48)
 
 
-def worker_lanes(explorer):
-    return [
-        label for label in explorer._view.figure.layout.yaxis.ticktext if label.startswith("worker")
-    ]
+def lanes(view):
+    return json.loads(view.figure)["layout"]["yaxis"]["ticktext"]
+
+
+def subtitle(view):
+    return json.loads(view.figure)["layout"]["title"]["subtitle"]["text"]
 
 
 def until(condition, seconds=20):
@@ -42,6 +45,11 @@ def explorer():
     explorer.cancel()
 
 
+def quick(explorer, **settings):
+    """As quick as can be, with these settings."""
+    explorer.set(sample_s=0.0, step_s=0.0, n_samples=24, sample_kb=0, **settings)
+
+
 # Settings
 
 
@@ -49,17 +57,39 @@ def explorer():
     num_workers=st.integers(0, 16),
     batch_size=st.integers(1, 64),
     prefetch_factor=st.integers(1, 8),
+    kind=st.sampled_from(KINDS),
+    in_order=st.booleans(),
+    persistent=st.booleans(),
 )
-def test_every_position_of_the_sliders_is_a_loader_that_torch_accepts(
-    num_workers, batch_size, prefetch_factor
+def test_every_position_of_the_controls_is_a_loader_that_torch_accepts(
+    num_workers, batch_size, prefetch_factor, kind, in_order, persistent
 ):
-    settings = Settings(num_workers, batch_size, prefetch_factor)
+    settings = Settings(
+        num_workers,
+        batch_size,
+        prefetch_factor,
+        kind,
+        in_order=in_order,
+        persistent_workers=persistent,
+    )
     loader = settings.loader()
     assert loader.num_workers == num_workers
     assert loader.batch_size == batch_size
-    # Torch refuses a prefetch factor without workers.
+    # Torch refuses both without workers.
     assert loader.prefetch_factor == (prefetch_factor if num_workers else None)
-    assert len(loader) == settings.n_batches
+    assert loader.persistent_workers == (persistent and num_workers > 0)
+    assert loader.in_order == in_order
+    if kind == "map":
+        assert len(loader) == settings.n_batches
+
+
+@given(num_workers=st.integers(0, 4), prefetch_factor=st.integers(1, 4), in_order=st.booleans())
+def test_the_code_makes_the_same_loader(num_workers, prefetch_factor, in_order):
+    settings = Settings(num_workers, 3, prefetch_factor, in_order=in_order)
+    made = eval(settings.code(), {"DataLoader": DataLoader, "dataset": range(9)})
+    loader = settings.loader()
+    for name in ("num_workers", "batch_size", "prefetch_factor", "in_order", "pin_memory"):
+        assert getattr(made, name) == getattr(loader, name)
 
 
 @pytest.mark.parametrize(
@@ -69,12 +99,18 @@ def test_every_position_of_the_sliders_is_a_loader_that_torch_accepts(
         ("batch_size", 0),
         ("prefetch_factor", 0),
         ("num_workers", 1.5),
+        ("n_samples", 0),
+        ("epochs", 0),
+        ("cores", 0),
         ("sample_s", -0.1),
+        ("spread", -1),
+        ("cpu_share", 1.5),
         ("step_s", float("inf")),
+        ("kind", "list"),
     ],
 )
 def test_an_impossible_setting_is_named(name, value):
-    with pytest.raises(LoaderVizError, match=f"{name}={value}"):
+    with pytest.raises(LoaderVizError, match=f"{name}={value!r}"):
         Settings(**{name: value})
 
 
@@ -94,7 +130,10 @@ def test_a_loader_whose_batches_torch_does_not_cut_keeps_them():
     batch_sampler = BatchSampler(SequentialSampler(range(8)), 3, drop_last=False)
     own = DataLoader(SleepingDataset(8), batch_sampler=batch_sampler)
     assert Settings().loader(own).batch_sampler is batch_sampler
-    assert Settings().loader(DataLoader(SleepingDataset(8), batch_size=None)).batch_size is None
+    assert "batch_size" not in Settings().code(own)
+    own = DataLoader(SleepingDataset(8), batch_size=None)
+    assert Settings().loader(own).batch_size is None
+    assert Settings().code(own) == "DataLoader(dataset, batch_size=None, num_workers=2)"
     stream = DataLoader(SleepingStream(8), batch_size=2)
     assert Settings(batch_size=4).loader(stream).batch_size == 4
 
@@ -106,7 +145,7 @@ def test_a_run_delivers_a_trace_and_leaves_no_process():
     run = LoaderRun(QUICK)
     until(lambda: not run.running)
     trace = run.snapshot()
-    assert run.failure() is None
+    assert run.outcome().failure is None
     run.close()
     assert trace.summary().n_batches == QUICK.n_batches
     assert len(trace.workers) == 2
@@ -131,7 +170,7 @@ def test_cancel_ends_all_processes_at_once_even_in_the_middle_of_a_sample():
         assert len(process.children(recursive=True)) == 3
         run.cancel()
         assert run.cancelled
-        assert run.failure() is None
+        assert run.outcome().failure is None
         until(lambda: processes() == [])
     finally:
         run.close()
@@ -142,7 +181,7 @@ def test_an_error_of_the_dataset_is_told_with_its_last_line(num_workers):
     own = DataLoader(SleepingDataset(40, 0, fail_at=6))
     run = LoaderRun(Settings(num_workers=num_workers, batch_size=2, step_s=0), own)
     until(lambda: not run.running)
-    failure = run.failure()
+    failure = run.outcome().failure
     trace = run.snapshot()
     run.close()
     assert failure.last_line == "ValueError: sample 6 is broken on purpose (fail_at=6)"
@@ -155,7 +194,7 @@ def test_a_run_whose_process_is_killed_says_so():
     until(lambda: run.snapshot() is not None)
     os.kill(run._process.pid, signal.SIGKILL)
     until(lambda: not run.running)
-    failure = run.failure()
+    failure = run.outcome().failure
     run.close()
     assert "signal 9" in failure.last_line
 
@@ -164,55 +203,179 @@ def test_a_run_whose_process_is_killed_says_so():
 
 
 def test_the_picture_is_there_before_anyone_touches_a_control(explorer):
-    assert worker_lanes(explorer) == ["worker 0", "worker 1"]
-    assert explorer.result().summary().n_batches == Settings().n_batches
-    assert "2 workers" in explorer._view.figure.layout.title.subtitle.text
+    assert lanes(explorer._view) == ["consumer", "worker 0", "worker 1"]
+    assert subtitle(explorer._view).startswith("simulated")
+    assert explorer._measured_view.figure == ""
+    assert processes() == []
+    with pytest.raises(LoaderVizError, match="press Run for real"):
+        explorer.result()
 
 
-def test_outside_a_notebook_a_run_is_waited_for_however_long(monkeypatch):
-    monkeypatch.setattr("loaderviz.widgets.explorer.FIRST_RUN_S", 0)
-    assert explore().result().summary().n_batches == Settings().n_batches
+def test_the_prediction_follows_every_control(explorer):
+    for settings, expected in [
+        ({"num_workers": 3}, 3),
+        ({"num_workers": 0}, 0),
+        ({"num_workers": 1, "in_order": False, "persistent_workers": True, "epochs": 2}, 1),
+        ({"num_workers": 2, "pin_memory": True, "cores": 1, "cpu_share": 1.0, "spread": 0.5}, 2),
+    ]:
+        explorer.set(**settings)
+        workers = [lane for lane in lanes(explorer._view) if lane.startswith("worker")]
+        assert len(workers) == expected
+        assert "main process" in lanes(explorer._view) or expected
+    assert "pin thread" in lanes(explorer._view)
+    assert explorer.predicted.summary().epochs == 2
+    assert "persistent_workers=True, pin_memory=True, in_order=False" in explorer._code.text
 
 
-def test_a_slider_runs_the_loader_with_its_value(explorer):
-    explorer._sliders["num_workers"].value = 3
-    assert worker_lanes(explorer) == ["worker 0", "worker 1", "worker 2"]
-    explorer._sliders["num_workers"].value = 0
-    assert worker_lanes(explorer) == []
-    assert "main process" in explorer._view.figure.layout.yaxis.ticktext
-    assert explorer._sliders["prefetch_factor"].disabled
-    explorer._sliders["num_workers"].value = 1
-    assert worker_lanes(explorer) == ["worker 0"]
-    assert not explorer._sliders["prefetch_factor"].disabled
+def test_controls_that_mean_nothing_without_workers_say_so(explorer):
+    named = [explorer._panel.controls[n] for n in ("prefetch_factor", "persistent_workers")]
+    explorer.set(num_workers=0)
+    assert all(each.disabled for each in named)
+    explorer.set(num_workers=1)
+    assert not any(each.disabled for each in named)
 
 
-def test_in_a_notebook_a_request_returns_at_once_and_the_latest_one_wins(explorer):
-    async def drag():
-        explorer.request(LONG)
-        assert explorer._run is not None
+def test_a_real_run_stands_under_the_predicted_one_with_the_error(explorer):
+    quick(explorer, num_workers=2)
+    trace = explorer.measure()
+    assert trace is explorer.result()
+    assert trace.summary().n_batches == explorer.predicted.summary().n_batches == 6
+    assert lanes(explorer._measured_view) == lanes(explorer._view)
+    assert subtitle(explorer._measured_view).startswith("measured")
+    assert "The prediction is off by" in explorer._status.value
+    assert "<th>measured</th>" in explorer._table.value
+    assert not explorer._measured_view.stale
+    assert processes() == []
+    # Of other settings than the present ones it is told apart.
+    explorer.set(num_workers=3)
+    assert explorer._measured_view.stale
+    assert "<th>measured</th>" not in explorer._table.value
+
+
+@pytest.mark.parametrize(
+    ("kind", "delivered", "twice"),
+    [("map", 24, 0), ("naive iterable", 48, 24), ("shared-out iterable", 24, 0)],
+)
+def test_what_comes_twice_is_counted_in_both(explorer, kind, delivered, twice):
+    quick(explorer, num_workers=2, kind=kind)
+    assert explorer.measure().summary().n_samples == delivered
+    assert explorer.predicted.summary().n_samples == delivered
+    numbers = explorer._numbers
+    assert numbers["predicted"].twice == numbers["measured"].twice == twice
+
+
+def test_a_pinned_run_is_compared_with(explorer):
+    explorer.pin()
+    assert "<th>pinned</th>" in explorer._table.value
+    assert explorer._pin_button.description == "Unpin"
+    slow = explorer._numbers["predicted"].epoch_s
+    explorer.set(step_s=0.0)
+    assert explorer._pinned.epoch_s == slow
+    assert "−" in explorer._table.value  # noqa: RUF001
+    explorer.pin()
+    assert "<th>pinned</th>" not in explorer._table.value
+
+
+def test_the_queues_are_sent_only_while_they_are_seen(explorer):
+    assert explorer._scene.life == ""
+    explorer._playing.selected_index = 0
+    assert json.loads(explorer._scene.life)["workers"] == 2
+    explorer.set(num_workers=3)
+    assert json.loads(explorer._scene.life)["workers"] == 3
+    explorer._playing.selected_index = None
+    assert explorer._scene.life == ""
+
+
+def test_in_a_notebook_a_run_goes_on_in_the_background_and_the_latest_one_wins(explorer):
+    async def ask():
+        explorer.set(num_workers=2, sample_s=0.2, step_s=0.5)
+        explorer.start()
+        assert explorer._measuring.running
         for num_workers in (5, 1, 4):
-            explorer.request(Settings(num_workers=num_workers, sample_s=0.001, step_s=0.001))
-        while explorer._run is not None:
+            quick(explorer, num_workers=num_workers)
+            explorer.start()
+        while explorer._measuring.running:
             await asyncio.sleep(FOLLOW_S)
 
-    asyncio.run(drag())
-    assert len(worker_lanes(explorer)) == 4
+    asyncio.run(ask())
+    assert len(explorer.result().workers) == 4
     assert processes() == []
 
 
 def test_cancel_keeps_what_was_seen_and_leaves_no_process(explorer):
-    async def drag_and_cancel():
-        explorer.request(LONG)
+    async def ask_and_cancel():
+        explorer.set(num_workers=2, sample_s=0.2, step_s=0.5)
+        explorer._run_button.click()
         while explorer._progress.value < 1:
             await asyncio.sleep(FOLLOW_S)
         assert not explorer._cancel_button.disabled
         explorer._cancel_button.click()
 
-    asyncio.run(drag_and_cancel())
+    asyncio.run(ask_and_cancel())
     assert "Cancelled after" in explorer._status.value
     assert explorer._cancel_button.disabled
-    assert 0 < explorer.result().summary().n_batches < LONG.n_batches
+    assert 0 < explorer.result().summary().n_batches < 24
     assert processes() == []
+
+
+def test_one_run_at_a_time_also_of_two_explorers(explorer):
+    async def both():
+        explorer.set(sample_s=0.2, step_s=0.5)
+        explorer.start()
+        other = explore()
+        quick(other)
+        other.start(wait_s=60)
+        assert "Cancelled" in explorer._status.value
+        return other
+
+    assert asyncio.run(both()).result().summary().n_batches == 6
+
+
+# The reader's own loader
+
+
+def test_ones_own_loader_is_recorded_first_and_predicted_from_that():
+    explorer = explore(DataLoader(SleepingDataset(48, 0.002), batch_size=4))
+    assert explorer.result().summary().n_batches == 12
+    assert subtitle(explorer._measured_view).startswith("measured")
+    assert subtitle(explorer._view).startswith("simulated")
+    explorer.set(num_workers=2, batch_size=8)
+    predicted = explorer.predicted
+    assert predicted.batches["n_samples"].iloc[0] == 8
+    assert set(predicted.batches["worker"]) == {0, 1}
+    assert predicted.summary().n_samples == 48
+    read = predicted.samples
+    assert (read["end_s"] - read["start_s"]).median() >= 0.002
+
+
+def test_a_stream_of_ones_own_is_predicted_as_either_kind():
+    explorer = explore(DataLoader(SleepingStream(40, 0.001), batch_size=4))
+    kind = explorer._panel.controls["kind"]
+    assert list(kind.options) == ["naive iterable", "shared-out iterable"]
+    explorer.set(num_workers=2)
+    assert set(explorer.predicted.batches["worker"]) == {0, 1}
+    assert explorer._numbers["predicted"].twice is None  # nobody knows
+    explorer.set(kind="naive iterable")
+    assert explorer.predicted.summary().n_batches > 0
+
+
+def test_batches_that_torch_does_not_cut_keep_their_size_in_the_prediction():
+    sampler = BatchSampler(SequentialSampler(range(30)), 3, drop_last=False)
+    explorer = explore(DataLoader(SleepingDataset(30, 0.001), batch_sampler=sampler))
+    assert explorer._panel.controls["batch_size"].disabled
+    assert set(explorer.predicted.batches["n_samples"]) == {3}
+    assert explorer.predicted.summary().n_batches == 10
+
+
+def test_the_controls_of_ones_own_loader_begin_where_it_stands():
+    own = DataLoader(SleepingDataset(24, 0), batch_size=6, num_workers=1, prefetch_factor=4)
+    explorer = explore(own)
+    settings = explorer.settings
+    assert (settings.num_workers, settings.batch_size, settings.prefetch_factor) == (1, 6, 4)
+    assert lanes(explorer._view) == ["consumer", "worker 0"]
+    for name in ("sample_s", "spread", "cpu_share", "sample_kb", "kind"):
+        assert explorer._panel.controls[name].layout.display == "none"
+    assert not explorer._panel.controls["batch_size"].disabled
 
 
 def test_an_error_is_shown_in_place_and_raised_by_result():
@@ -222,6 +385,8 @@ def test_an_error_is_shown_in_place_and_raised_by_result():
     assert "traceback" in explorer._status.value
     with pytest.raises(LoaderVizError, match="ValueError: sample 2 is broken on purpose"):
         explorer.result()
+    with pytest.raises(LoaderVizError, match="has not been recorded"):
+        _ = explorer.predicted
 
 
 def test_a_worker_that_dies_without_a_word_gets_a_hint():
@@ -254,75 +419,7 @@ def test_a_short_dataset_is_done_when_it_ends():
     explorer = explore(DataLoader(SleepingDataset(6, 0), batch_size=2))
     assert "Done: 3 batches" in explorer._status.value
     assert explorer._progress.value == explorer._progress.max == 3
-
-
-def test_one_run_at_a_time_also_of_two_explorers(explorer):
-    async def both():
-        explorer.request(LONG)
-        other = explore()
-        assert "Cancelled" in explorer._status.value
-        assert explorer._run is None
-        return other
-
-    assert asyncio.run(both()).result().summary().n_batches == Settings().n_batches
-
-
-def test_a_prediction_is_there_at_once_and_the_run_takes_over(explorer):
-    async def drag():
-        for workers in (3, 4, 5):
-            explorer._sliders["num_workers"].value = workers
-            assert subtitle(explorer).startswith("simulated")
-            assert worker_lanes(explorer) == [f"worker {i}" for i in range(workers)]
-            assert "Predicted" in explorer._status.value
-            assert processes() == []
-        while "Done" not in explorer._status.value:
-            await asyncio.sleep(FOLLOW_S)
-
-    asyncio.run(drag())
-    assert subtitle(explorer).startswith("measured")
-    assert len(worker_lanes(explorer)) == 5
-    assert "predicted" in explorer._status.value
-    assert len(explorer.result().workers) == 5
-
-
-def test_ones_own_loader_is_predicted_from_its_first_run():
-    explorer = explore(DataLoader(SleepingDataset(48, 0.002), batch_size=4))
-    assert explorer._predicted is None
-    assert subtitle(explorer).startswith("measured")
-    explorer.preview(Settings(num_workers=2, batch_size=8))
-    assert subtitle(explorer).startswith("simulated")
-    predicted = explorer._predicted.batches
-    assert predicted["n_samples"].iloc[0] == 8
-    assert set(predicted["worker"]) == {0, 1}
-    read = explorer._predicted.samples
-    assert (read["end_s"] - read["start_s"]).median() >= 0.002
-
-
-def test_a_stream_of_ones_own_is_not_predicted():
-    explorer = explore(DataLoader(SleepingStream(12, 0.001), batch_size=4))
-    explorer.preview(Settings(num_workers=2))
-    assert explorer._predicted is None
-    assert subtitle(explorer).startswith("measured")
-
-
-def subtitle(explorer):
-    return explorer._view.figure.layout.title.subtitle.text
-
-
-def test_the_picture_of_other_settings_is_dimmed_until_the_new_one_comes():
-    explorer = explore(DataLoader(SleepingStream(24, 0.02), batch_size=4))
-
-    async def wait_for_the_first_batch():
-        explorer.request(Settings(num_workers=2, step_s=0.5))
-        assert "loaderviz-stale" in explorer._view._dom_classes
-        with pytest.raises(LoaderVizError, match="no run has recorded"):
-            explorer.result()
-        while explorer._progress.value < 1:
-            await asyncio.sleep(FOLLOW_S)
-
-    asyncio.run(wait_for_the_first_batch())
-    assert "loaderviz-stale" not in explorer._view._dom_classes
-    explorer.cancel()
+    assert explorer.predicted.summary().n_batches == 3
 
 
 def test_a_dataset_that_cannot_be_sent_to_its_workers_is_told():
@@ -332,26 +429,16 @@ def test_a_dataset_that_cannot_be_sent_to_its_workers_is_told():
         explorer.result()
 
 
-def test_the_sliders_of_ones_own_loader_begin_where_it_stands():
-    own = DataLoader(SleepingDataset(24, 0), batch_size=6, num_workers=1, prefetch_factor=4)
-    explorer = explore(own)
-    assert explorer.settings == Settings(num_workers=1, batch_size=6, prefetch_factor=4)
-    assert worker_lanes(explorer) == ["worker 0"]
-    assert explorer._sliders["sample_s"].layout.display == "none"
-    assert not explorer._sliders["batch_size"].disabled
-    own = DataLoader(SleepingDataset(4, 0), batch_size=None)
-    assert explore(own)._sliders["batch_size"].disabled
-
-
 def test_what_is_no_loader_is_named():
     with pytest.raises(LoaderVizError, match=r"list \[1, 2\]"):
         explore([1, 2])
 
 
 def test_every_control_has_a_label_and_the_workers_show_the_allowance(explorer):
-    assert all(slider.description for slider in explorer._sliders.values())
-    marks = [w.value for w in _all(explorer) if "CPU" in str(getattr(w, "value", ""))]
+    assert all(each.description for each in explorer._panel.controls.values())
+    marks = [w.value for w in _all(explorer) if "▲" in str(getattr(w, "value", ""))]
     assert len(marks) == 1
+    assert "CPU" in marks[0]
 
 
 def _all(widget):

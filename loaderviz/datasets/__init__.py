@@ -4,6 +4,8 @@
 | ---------------- | ----------------------- | ---------------------------------- |
 | `SleepingDataset`| its own index           | waiting only, exactly as you set it|
 | `SleepingStream` | the next of 0, 1, 2 ... | the same, as an iterable           |
+| `WorkingDataset` | its index, many times   | waiting, computing, as you set it  |
+| `WorkingStream`  | the same, one by one    | the same, as an iterable           |
 | `SourceFiles`    | keyword counts of a file| disk, then pure-Python work (GIL)  |
 | `JpegImages`     | a picture               | disk, then decode and resize (C)   |
 
@@ -15,5 +17,14 @@ only, Pillow.
 from loaderviz.datasets.images import JpegImages, jpeg_folder
 from loaderviz.datasets.sleeping import SleepingDataset, SleepingStream
 from loaderviz.datasets.text import SourceFiles
+from loaderviz.datasets.working import WorkingDataset, WorkingStream
 
-__all__ = ["JpegImages", "SleepingDataset", "SleepingStream", "SourceFiles", "jpeg_folder"]
+__all__ = [
+    "JpegImages",
+    "SleepingDataset",
+    "SleepingStream",
+    "SourceFiles",
+    "WorkingDataset",
+    "WorkingStream",
+    "jpeg_folder",
+]

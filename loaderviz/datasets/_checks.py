@@ -1,6 +1,8 @@
 """Checks of arguments that the datasets of this folder share. Imports nothing but the errors."""
 
+import math
 import operator
+from numbers import Real
 
 from loaderviz.errors import LoaderVizError
 
@@ -17,6 +19,18 @@ def whole_number(name: str, value: int, *, at_least: int = 0) -> int:
     if number is None or number < at_least:
         raise LoaderVizError(f"{name}={value!r}: give a whole number, {at_least} or more")
     return number
+
+
+def number(name: str, value: float, *, at_most: float = math.inf) -> float:
+    """`value` as a float, for any real number from 0 to `at_most`, and finite.
+
+    Raises LoaderVizError, naming the argument, for anything else.
+    """
+    # Real is what int, float and numpy's numbers have in common.
+    if not isinstance(value, Real) or not 0 <= value <= at_most or value == math.inf:
+        limit = "" if at_most == math.inf else f" and at most {at_most:g}"
+        raise LoaderVizError(f"{name}={value!r}: give a finite number, 0 or more{limit}")
+    return float(value)
 
 
 def position(index: int, length: int) -> int:

@@ -8,8 +8,8 @@ import ipywidgets as widgets
 
 from loaderviz.errors import LoaderVizError
 
-LABEL = "112px"
-WIDTH = "380px"
+LABEL = "120px"
+WIDTH = "388px"
 
 
 def slider(label: str, value: float, least: float, most: float, step: float | None = None) -> Any:

@@ -1,10 +1,8 @@
-"""``explore``: sliders for a loader's settings, and the timeline of what they lead to."""
+"""``explore``: controls for a loader's settings, and the timeline of what they lead to."""
 
 from __future__ import annotations
 
-import asyncio
 import html
-import time
 from typing import Any
 
 import ipywidgets as widgets
@@ -14,28 +12,30 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.figures import timeline
 from loaderviz.machine import cpu_allowance
 from loaderviz.trace import Trace
-from loaderviz.widgets.preview import predict
-from loaderviz.widgets.run import Failure, LoaderRun
-from loaderviz.widgets.settings import MOST_WORKERS, Settings, has_batch_size, settings_of
-from loaderviz.widgets.view import FigureView, Look
+from loaderviz.widgets.copying import CodeLine
+from loaderviz.widgets.measuring import Measuring, Progress
+from loaderviz.widgets.numbers import Numbers, table
+from loaderviz.widgets.panel import Panel
+from loaderviz.widgets.play import Scene
+from loaderviz.widgets.preview import Known, Start, known_of, predict, start_of
+from loaderviz.widgets.run import Failure
+from loaderviz.widgets.settings import Settings
+from loaderviz.widgets.view import FigureView, script, scripts
 
-FOLLOW_S = 0.2  # how often a running recording is looked at
-REST_S = 0.4  # the real loader runs when the sliders have not been moved for so long
 FIRST_RUN_S = 30.0  # the picture is there before anyone touches a control, unless it takes longer
-
-_measuring: Explorer | None = None  # the one whose run goes on
 
 
 def explore(loader: DataLoader[Any] | None = None) -> Explorer:
-    """Sliders for the settings of a loader: a simulation at once, then the real loader.
+    """Controls for the settings of a loader: the simulated timeline follows the thumb.
 
-    While a slider is dragged, the timeline shows what a simulation says. When it rests, the real
-    loader runs in the background and its timeline takes over, with the error of the prediction.
+    *Run for real* runs a real loader with the same settings, and shows its timeline under the
+    predicted one, with the error of the prediction. *Pin* keeps the numbers to compare others with.
 
     Args:
-        loader: the ``DataLoader`` to vary. The runs use its dataset and options in a process of
-            their own, so that the loader itself is not touched. Without one, a dataset that sleeps
-            ``seconds per sample`` for each sample shows how the settings play together.
+        loader: the ``DataLoader`` to vary. A short recording of it, in a process of its own, comes
+            first, and the simulation is fitted to that; the loader itself is not touched. Without
+            one, a dataset that waits and computes as the controls say shows how the settings play
+            together.
 
     Raises:
         LoaderVizError: for what is no ``DataLoader``.
@@ -49,84 +49,100 @@ def explore(loader: DataLoader[Any] | None = None) -> Explorer:
 
 
 class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
-    """The controls, the figure and the one run at a time that they ask for.
-
-    The latest request wins: a new position of the sliders ends the run of the one before.
-    """
+    """The controls, what a simulation says of them, and the real runs that are asked for."""
 
     def __init__(self, loader: DataLoader[Any] | None = None) -> None:
         self._own = loader
-        self._sliders = _sliders(loader)
-        self._run_button = widgets.Button(description="Run again", icon="play")
-        self._cancel_button = widgets.Button(description="Cancel", icon="stop", disabled=True)
+        self._known: Known | None = None  # of the reader's own loader, once it was recorded
+        self._start: Start | None = None  # of workers, here, once it was measured
+        self._predicted: Trace | None = None
+        self._measured: Trace | None = None  # by the latest run
+        self._measured_for: Settings | None = None
+        self._numbers: dict[str, Numbers | None] = {}
+        self._pinned: Numbers | None = None
+        self._error: LoaderVizError | None = None
+        self._panel = Panel(loader, self.preview)
+        self._measuring = Measuring(loader, self._on_progress)
+        self._run_button = _button("Run for real", "play", self.start)
+        self._cancel_button = _button("Cancel", "stop", self.cancel, disabled=True)
+        self._pin_button = _button("Pin", "thumb-tack", self.pin)
         self._progress = widgets.IntProgress(layout=widgets.Layout(width="auto", height="10px"))
         self._status = widgets.HTML()
-        self._view = FigureView()
-        self._wanted: Settings | None = None
-        self._run: LoaderRun | None = None
-        self._following: asyncio.Task[None] | None = None
-        self._trace: Trace | None = None
-        self._measured: Trace | None = None  # the latest run that came to its end
-        self._predicted: Trace | None = None
-        self._predicted_for: Settings | None = None
-        self._rest: asyncio.TimerHandle | None = None  # until the sliders are taken to rest
-        self._error: LoaderVizError | None = None
-        super().__init__([self._page(), widgets.HTML(f"<style>{_CSS}</style>"), Look()])
+        self._view, self._measured_view = FigureView(), FigureView()
+        self._table = widgets.HTML()
+        self._code = CodeLine()
+        self._scene = Scene()
+        self._playing = widgets.Accordion([self._scene], titles=("Play: watch the queues",))
+        self._playing.selected_index = None
+        self._playing.observe(lambda _: self._show_scene(), names="selected_index")
+        super().__init__(self._page())
         self.add_class("loaderviz-explore")
-        for slider in self._sliders.values():
-            slider.observe(self._on_slider, names="value")
-        self._run_button.on_click(lambda _: self.request(self.settings))
-        self._cancel_button.on_click(lambda _: self.cancel())
-        self._show_meaning()
-        self.request(self.settings, wait_s=FIRST_RUN_S)
+        self._code.text = self.settings.code(loader)
+        if loader is None:
+            self.preview()
+        else:
+            self.start(wait_s=FIRST_RUN_S)
 
     # What the reader does.
 
     @property
     def settings(self) -> Settings:
-        """Where the sliders stand."""
-        return Settings(**{name: slider.value for name, slider in self._sliders.items()})
+        """Where the controls stand."""
+        return self._panel.settings
 
-    def preview(self, settings: Settings) -> None:
-        """Draw what a simulation says of these settings, in place of a run that goes on."""
-        self._stop()
-        self._predicted = predict(settings, self._own, self._measured)
-        self._predicted_for = settings
-        if self._predicted is not None:
-            self.show(self._predicted)
-            self._progress.value = 0
-            self._status.value = f"Predicted: {_seconds(self._predicted)}"
+    def set(self, **settings: Any) -> None:
+        """Move controls, as by hand: ``set(num_workers=4)``.
 
-    def request(self, settings: Settings, *, wait_s: float = 0.0) -> None:
-        """Run the real loader with these settings, in the background, and follow it.
-
-        In a notebook this returns when the run is over, or after ``wait_s`` seconds at most.
-        Where no event loop runs, outside a notebook, the run is waited for.
+        Raises:
+            LoaderVizError: for a name that no control has, or a value out of its range.
         """
-        if settings != self._predicted_for:
-            self.preview(settings)
-        self._wanted = settings
+        self._panel.set(**settings)
+
+    def preview(self) -> None:
+        """Draw what a simulation says of the present settings."""
+        settings = self.settings
+        self._code.text = settings.code(self._own)
+        if settings != self._measured_for:
+            self._measured_view.stale = True
+            self._numbers.pop("measured", None)
+        if self._own is not None and self._known is None:
+            return  # nothing is known yet that a prediction could start from
         try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            loop = None
-        until = time.monotonic() + (wait_s if loop else float("inf"))
-        while (more := self.step()) and time.monotonic() < until:
-            time.sleep(FOLLOW_S)
-        if more and loop and (self._following is None or self._following.done()):
-            self._following = loop.create_task(self._follow())
+            self._predicted = predict(settings, self._known, self._start)
+            self._draw()
+        except Exception as error:  # shown in place: nobody sees what a callback raises
+            self._tell(html.escape(f"{type(error).__name__}: {error}"), failed=True)
+
+    def start(self, *, wait_s: float = 0.0) -> None:
+        """Run the real loader with the present settings, in the background."""
+        self._error = self._measured = None
+        self._measuring.start(self.settings, wait_s=wait_s)
+
+    def measure(self, **settings: Any) -> Trace:
+        """Move controls, run the real loader, wait for it: for cells that go on from there.
+
+        Returns:
+            The recorded trace, as ``result`` does; raises what that raises.
+        """
+        self.set(**settings)
+        self.start(wait_s=float("inf"))
+        return self.result()
 
     def cancel(self) -> None:
         """End the run that goes on; what it recorded until then stays in the picture."""
-        self._wanted = None
-        if self._rest is not None:
-            self._rest.cancel()
-        if self._run is not None:
-            self._run.cancel()
-            self.step()
+        self._measuring.cancel()
+
+    def pin(self) -> None:
+        """Keep the present numbers, the measured ones if there are any, to compare with."""
+        if self._pinned is None:
+            self._pinned = self._numbers.get("measured") or self._numbers.get("predicted")
+        else:
+            self._pinned = None
+        self._pin_button.description = "Unpin" if self._pinned else "Pin"
+        self._show_numbers()
 
     def result(self) -> Trace:
-        """The trace of the latest run.
+        """The trace of the latest real run.
 
         Raises:
             LoaderVizError: where it failed, with the last line of the traceback, or has not
@@ -134,130 +150,154 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         """
         if self._error is not None:
             raise self._error
-        if self._trace is None:
-            raise LoaderVizError("no run has recorded anything yet: press Run again and wait")
-        return self._trace
+        if self._measured is None:
+            raise LoaderVizError("nothing is measured yet: press Run for real, or call measure()")
+        return self._measured
 
-    # What happens meanwhile.
+    @property
+    def predicted(self) -> Trace:
+        """The trace of the simulation that is shown.
 
-    def step(self) -> bool:
-        """Look at the run once, and begin the one that is wanted; says whether to come again."""
-        try:
-            if self._wanted is not None:
-                self._begin(self._wanted)
-            elif self._run is not None:
-                self._look(self._run)
-        except Exception as error:  # shown in place: nobody sees an exception raised here
-            self._end(html.escape(f"{type(error).__name__}: {error}"), failed=True)
-            self._error = LoaderVizError(str(error))
-        return self._run is not None
-
-    async def _follow(self) -> None:
-        while self.step():
-            await asyncio.sleep(FOLLOW_S)
-
-    def _begin(self, settings: Settings) -> None:
-        global _measuring
-        if _measuring is not None and _measuring is not self:
-            _measuring.cancel()  # runs beside each other would measure each other
-        _measuring = self
-        self._wanted = self._error = self._trace = None
+        Raises:
+            LoaderVizError: before the reader's own loader was recorded.
+        """
         if self._predicted is None:
-            self._view.add_class("loaderviz-stale")  # until the first batch of this run
-        self._stop()
-        self._run = LoaderRun(settings, self._own)
-        self._cancel_button.disabled = False
-        self._progress.value, self._progress.max = 0, settings.n_batches
-        self._progress.bar_style = ""
-        self._status.value = "Starting the workers ..."
+            raise LoaderVizError("nothing is predicted yet: the loader has not been recorded")
+        return self._predicted
 
-    def _look(self, run: LoaderRun) -> None:
-        over = not run.running  # before the look: what is seen then is all there is
-        trace = run.snapshot()
-        delivered = 0 if trace is None else int(trace.batches["delivered_s"].notna().sum())
-        if trace is not None and delivered > 0:
-            self._trace = trace
-            self.show(trace)
-        n_batches = run.settings.n_batches
-        self._progress.value = delivered
-        self._status.value = f"Running: {delivered} of {n_batches} batches"
-        if not over:
-            return
-        failure = run.failure()
-        if failure is not None:
-            self._error = LoaderVizError(failure.last_line)
-            self._end(
-                f"<code>{html.escape(failure.last_line)}</code>{_hint(failure)}<details><summary>traceback"
-                f"</summary><pre>{html.escape(failure.traceback)}</pre></details>",
-                failed=True,
-            )
-        elif run.cancelled:
-            self._end(f"Cancelled after {delivered} of {n_batches} batches")
-        elif delivered == 0:
-            self._error = LoaderVizError("the loader delivered no batch: its dataset is empty")
-            self._end("The loader delivered no batch: its dataset is empty", failed=True)
+    # What is shown.
+
+    def _draw(self) -> None:
+        """Both timelines on one time axis, and the numbers."""
+        predicted, measured = self._predicted, self._measured
+        current = measured if self._measured_for == self.settings else None
+        ends = [_end_s(trace) for trace in (predicted, current) if trace is not None]
+        seconds = max(ends) if len(ends) > 1 else None
+        if predicted is not None:
+            self._view.show(timeline(predicted, seconds=seconds))
+            self._numbers["predicted"] = self._count(predicted, self._twice(predicted))
+            self._show_scene()
+        if current is not None:
+            self._measured_view.show(timeline(current, seconds=seconds))
+        self._show_numbers()
+
+    def _show_scene(self) -> None:
+        """Only where it is seen: it takes longer to send than all else."""
+        if self._playing.selected_index == 0 and self._predicted is not None:
+            self._scene.show(self._predicted)
         else:
-            self._progress.max = max(delivered, 1)  # a small dataset has fewer than asked for
-            self._end(f"Done: {delivered} batches{self._compared(delivered)}")
-            self._measured = self._trace
+            self._scene.clear()
 
-    def _compared(self, delivered: int) -> str:
-        """How long the run took, and how far off the prediction was."""
-        if self._trace is None:
-            return ""
-        took = f" in {_seconds(self._trace)}"
-        predicted = self._predicted
-        if predicted is None or len(predicted.batches) != delivered:
-            return took
-        error = predicted.summary().elapsed_s / self._trace.summary().elapsed_s - 1
-        return f"{took}, predicted {_seconds(predicted)} ({100 * error:+.0f} %)"
+    def _show_numbers(self) -> None:
+        rows = {name: self._numbers.get(name) for name in ("predicted", "measured")}
+        self._table.value = table({**rows, "pinned": self._pinned})
 
-    def _stop(self) -> None:
-        if self._run is not None:
-            self._run.close()
-            self._run = None
+    def _on_progress(self, progress: Progress) -> None:
+        settings, trace, delivered = progress.settings, progress.trace, progress.delivered
+        self._cancel_button.disabled = progress.state != "running"
+        if trace is not None:
+            self._measured, self._measured_for = trace, settings
+            self._measured_view.stale = False
+        self._progress.max = max(1, self._n_expected(settings))
+        self._progress.value = delivered
+        self._progress.bar_style = {"done": "success", "failed": "danger"}.get(progress.state, "")
+        so_far = f"{delivered} of {self._progress.max} batches"
+        if progress.state == "running":
+            self._tell(f"Running: {so_far}" if delivered else "Starting the workers ...")
+        elif progress.state == "cancelled":
+            self._tell(f"Cancelled after {so_far}")
+        elif progress.state == "failed":
+            self._fail(progress.failure or Failure("the run failed", ""))
+        elif trace is not None:
+            self._finish(settings, trace, progress.repeated)
+        if trace is not None and (progress.state != "done"):
+            self._draw()
 
-    def _end(self, status: str, *, failed: bool = False) -> None:
-        self._stop()
+    def _finish(self, settings: Settings, trace: Trace, repeated: int | None) -> None:
+        n_batches = trace.summary().n_batches
+        self._progress.max = self._progress.value = n_batches  # a small dataset has fewer
+        if self._own is None:
+            self._start = start_of(trace) or self._start
+        else:
+            self._known = known_of(trace, self._own)
+            if self._predicted is None and settings == self.settings:
+                self._predicted = predict(settings, self._known)
+        twice = self._twice(trace) if repeated is None else repeated
+        self._numbers["measured"] = self._count(trace, twice)
+        if settings != self.settings:
+            del self._numbers["measured"]
+        self._tell(f"Done: {n_batches} batches{self._compared(settings, trace)}")
+        self._draw()
+
+    def _compared(self, settings: Settings, trace: Trace) -> str:
+        """How far off the prediction was, and what it was not measured with."""
+        words = ""
+        if self._predicted is not None and settings == self.settings:
+            predicted, measured = self._predicted.summary(), trace.summary()
+            if predicted.n_batches == measured.n_batches:
+                error = predicted.elapsed_s / measured.elapsed_s - 1
+                words = f". The prediction is off by {100 * error:+.1f} %"
+        if settings.cores is not None and settings.cores > round(cpu_allowance()):
+            words += f". This machine has {cpu_allowance():g} CPUs only"
+        if settings.pin_memory and not any(each["pinned"] for each in trace.meta["loaders"]):
+            words += ". Without a GPU torch pins nothing"
+        return words
+
+    def _fail(self, failure: Failure) -> None:
+        self._error = LoaderVizError(failure.last_line)
+        self._tell(
+            f"<code>{html.escape(failure.last_line)}</code>{_hint(failure)}<details><summary>"
+            f"traceback</summary><pre>{html.escape(failure.traceback)}</pre></details>",
+            failed=True,
+        )
+
+    def _tell(self, status: str, *, failed: bool = False) -> None:
         look = "loaderviz-error" if failed else "loaderviz-status"
         self._status.value = f"<div class='{look}'>{status}</div>"
-        self._progress.bar_style = "danger" if failed else "success"
-        self._cancel_button.disabled = True
 
-    def show(self, trace: Trace) -> None:
-        """Draw a trace in place of the one before."""
-        self._view.show(timeline(trace))
-        self._view.remove_class("loaderviz-stale")
+    def _n_expected(self, settings: Settings) -> int:
+        """How many batches a run will deliver, as far as anyone knows."""
+        if self._predicted is not None and settings == self.settings:
+            return self._predicted.summary().n_batches
+        return settings.n_batches * settings.epochs
 
-    def _on_slider(self, change: dict[str, Any]) -> None:
-        self._show_meaning()
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            self.request(self.settings)
-            return
-        self._wanted = None
-        self.preview(self.settings)
-        if self._rest is not None:
-            self._rest.cancel()
-        self._rest = loop.call_later(REST_S, lambda: self.request(self.settings))
+    def _twice(self, trace: Trace) -> int | None:
+        """Samples that came more than once in an epoch: by their keys, or by their number."""
+        if self.settings.kind == "map":
+            keys = trace.samples[["epoch", "key"]].astype(str)
+            return int(keys.duplicated().sum())
+        if self._own is not None:
+            return None
+        each = trace.summary().n_samples - self.settings.n_samples * self.settings.epochs
+        return max(0, each)
 
-    def _show_meaning(self) -> None:
-        """Controls that mean nothing at the present position say so."""
-        self._sliders["prefetch_factor"].disabled = self._sliders["num_workers"].value == 0
+    def _count(self, trace: Trace, twice: int | None) -> Numbers:
+        settings = self.settings
+        held = settings.batch_size * settings.sample_bytes if self._own is None else None
+        return Numbers.of(trace, twice=twice, batch_bytes=held)
 
-    def _page(self) -> widgets.Widget:
-        """Beside each other where there is room, else the settings on top (see ``_CSS``)."""
-        workers, *others = self._sliders.values()
-        workers = widgets.VBox([workers, widgets.HTML(_mark(cpu_allowance()))])
-        buttons = widgets.HBox([self._run_button, self._cancel_button])
-        state = widgets.VBox([buttons, self._progress, self._status])
-        settings = widgets.Box([workers, *others, state]).add_class("loaderviz-settings")
-        return widgets.Box([settings, self._view]).add_class("loaderviz-columns")
+    def _page(self) -> list[widgets.Widget]:
+        """Beside each other where there is room, else the settings on top."""
+        buttons = widgets.HBox([self._run_button, self._cancel_button, self._pin_button])
+        side = widgets.Box([self._panel, buttons, self._progress, self._status])
+        main = [self._view, self._measured_view, self._table, self._code]
+        columns = [
+            side.add_class("loaderviz-side"),
+            widgets.VBox([*main, self._playing]).add_class("loaderviz-main"),
+        ]
+        page = widgets.Box(columns).add_class("loaderviz-columns")
+        style = f"<style>{script('explorer.css')}</style>"
+        return [page, widgets.HTML(style, layout=widgets.Layout(display="none")), scripts()]
 
 
-def _seconds(trace: Trace) -> str:
-    return f"{trace.summary().elapsed_s:.2f} s"
+def _button(label: str, icon: str, act: Any, **options: Any) -> widgets.Button:
+    button = widgets.Button(description=label, icon=icon, layout={"width": "122px"}, **options)
+    button.on_click(lambda _: act())
+    return button
+
+
+def _end_s(trace: Trace) -> float:
+    return float(trace.batches[["ready_s", "delivered_s", "released_s"]].max().max())
 
 
 def _hint(failure: Failure) -> str:
@@ -268,62 +308,3 @@ def _hint(failure: Failure) -> str:
         "<p>A worker could not start, or was killed. A class or function of a notebook cell cannot "
         "be sent to workers that spawn or forkserver starts: put it into a module.</p>"
     )
-
-
-def _sliders(own: DataLoader[Any] | None) -> dict[str, Any]:
-    begin = Settings() if own is None else settings_of(own)
-    batch_size, workers = begin.batch_size, begin.num_workers
-    prefetch = begin.prefetch_factor
-    sliders = {
-        "num_workers": _slider("workers", workers, 0, max(MOST_WORKERS, workers)),
-        "batch_size": _slider("batch size", batch_size, 1, max(32, 2 * batch_size)),
-        "prefetch_factor": _slider("prefetch factor", prefetch, 1, max(8, prefetch)),
-        "sample_s": _slider("s per sample", begin.sample_s, 0.0, 0.2, step=0.005),
-        "step_s": _slider("s per model step", begin.step_s, 0.0, 0.5, step=0.01),
-    }
-    if own is not None:
-        sliders["sample_s"].layout.display = "none"  # the reader's own dataset takes what it takes
-        sliders["batch_size"].disabled = not has_batch_size(own)
-    return sliders
-
-
-def _slider(label: str, value: float, least: float, most: float, **options: Any) -> Any:
-    kind = widgets.IntSlider
-    if isinstance(value, float):
-        kind = widgets.FloatSlider
-        options["readout_format"] = ".3f"
-    return kind(
-        value=value,
-        min=least,
-        max=most,
-        description=label,
-        style={"description_width": "112px"},
-        layout=widgets.Layout(width="380px"),
-        **options,
-    )
-
-
-def _mark(allowed: float) -> str:
-    """A mark under the workers' slider: where the CPUs that this process may use end."""
-    share = min(allowed / MOST_WORKERS, 1.0)
-    cpus = f"{allowed:g} CPU{'s' * (allowed != 1)}"
-    return (
-        f"<div class='loaderviz-allowance'><span style='left: {share:.1%}' title='The CPUs that "
-        f"this process may use: workers that compute gain little beyond.'>▲ {cpus}</span></div>"
-    )
-
-
-_CSS = """
-.loaderviz-columns { flex-flow: row wrap; align-items: flex-start; }
-.loaderviz-settings { flex: 1 1 390px; flex-flow: row wrap; column-gap: 24px; }
-.loaderviz-settings > * { flex: 0 0 380px; }
-.loaderviz-figure { flex: 40 1 600px; min-width: 0; overflow: hidden; }
-.loaderviz-figure > * { width: 100%; }
-.loaderviz-stale { opacity: 0.35; transition: opacity 150ms; }
-.loaderviz-allowance { position: relative; height: 16px; margin: -8px 66px 2px 130px; }
-.loaderviz-allowance span { position: absolute; transform: translateX(-5px); font-size: 11px;
-  line-height: 14px; white-space: nowrap; color: var(--jp-ui-font-color2, #59636e); }
-.loaderviz-explore .loaderviz-error { border-left: 3px solid #d55e00; padding-left: 8px;
-  line-height: 1.4; overflow-x: auto; }
-.loaderviz-explore .loaderviz-error code { white-space: pre-wrap; color: inherit; }
-"""

@@ -41,13 +41,21 @@ class Failure:
     traceback: str
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """What the process of a run says at its end."""
+
+    failure: Failure | None = None
+    repeated: int | None = None  # samples of the teaching dataset that came again in an epoch
+
+
 class LoaderRun:
     """Starts at once; ``close()`` it when it is over. Not reusable."""
 
     def __init__(self, settings: Settings, own: DataLoader[Any] | None = None) -> None:
         self.settings = settings
         self._folder = Path(tempfile.mkdtemp(prefix="loaderviz-run-"))
-        self._failure: Failure | None = None
+        self._outcome = Outcome()
         self._cancelled = self._killed = False
         self._recording = self._folder / "recording"
         self._messages, theirs = multiprocessing.Pipe(duplex=False)
@@ -85,18 +93,17 @@ class LoaderRun:
         except LoaderVizError:
             return None
 
-    def failure(self) -> Failure | None:
-        """Why the run ended early, if it did so by itself."""
-        if self._failure is None:
-            with contextlib.suppress(EOFError, OSError):
-                if self._messages.poll():
-                    self._failure = Failure(*self._messages.recv())
+    def outcome(self) -> Outcome:
+        """How it went, once the run is over."""
+        with contextlib.suppress(EOFError, OSError):
+            if self._messages.poll():
+                self._outcome = self._messages.recv()
         code = self._process.exitcode
-        if self._failure is None and code and not self._cancelled:
+        if self._outcome.failure is None and code and not self._cancelled:
             how = f"signal {-code}" if code < 0 else f"exit code {code}"
             line = f"the process of the run ended with {how}"
-            self._failure = Failure(line, line)
-        return self._failure
+            self._outcome = Outcome(Failure(line, line))
+        return self._outcome
 
     def cancel(self) -> None:
         """End it now, whatever it is doing, and wait until none of its processes is left."""
@@ -136,16 +143,36 @@ def _run(
     torch.set_num_threads(1)  # a forked process must not use the threads of the one it came from
     # The sliders mark how many CPUs there are; here nobody would see torch's own warning.
     warnings.filterwarnings("ignore", message="This DataLoader will create")
-    parent = os.getppid()
+    if settings.cores is not None and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: settings.cores])
     try:
         loader = settings.loader(own)
+        repeated = 0
         with Recording((loader,), path=folder):
-            for _ in itertools.islice(loader, settings.n_batches):
-                time.sleep(settings.step_s)
-                if os.getppid() != parent:
-                    break  # nobody is left to look at it
+            for _ in range(settings.epochs):
+                repeated += _epoch(loader, settings, own is None)
+        messages.send(Outcome(repeated=repeated if own is None else None))
     except Exception as error:
         whole = "".join(traceback.format_exception(error))
         last = next(line for line in reversed(whole.splitlines()) if line.strip())
-        messages.send((last, whole))
+        messages.send(Outcome(Failure(last, whole)))
         sys.exit(1)
+
+
+def _epoch(loader: DataLoader[Any], settings: Settings, teaching: bool) -> int:
+    """Of the teaching dataset all, of another as many batches as are asked for.
+
+    Returns how many of the teaching dataset's samples came again.
+    """
+    seen: set[int] = set()
+    parent, repeated = os.getppid(), 0
+    batches = iter(loader)
+    for batch in batches if teaching else itertools.islice(batches, settings.n_batches):
+        time.sleep(settings.step_s)
+        if teaching:
+            indices = batch[:, 0].tolist()
+            repeated += len(indices) - len(set(indices) - seen)
+            seen.update(indices)
+        if os.getppid() != parent:
+            break  # nobody is left to look at it
+    return repeated

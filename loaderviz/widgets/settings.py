@@ -1,22 +1,26 @@
-"""What the sliders choose, and the real DataLoader that it stands for."""
+"""What the controls choose, the real DataLoader that it stands for, and the call that makes it."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 from torch.utils.data import DataLoader, IterableDataset
 
-from loaderviz.datasets import SleepingDataset
+from loaderviz.datasets import WorkingDataset, WorkingStream
 from loaderviz.errors import LoaderVizError
 
 MOST_WORKERS = 16
+PREFETCH_FACTOR = 2  # torch's own
+
+Kind = Literal["map", "naive iterable", "shared-out iterable"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """One position of the sliders. Times are in seconds.
+    """One position of the controls. Times are in seconds.
 
     Raises:
         LoaderVizError: for a value that no loader can have.
@@ -24,47 +28,102 @@ class Settings:
 
     num_workers: int = 2
     batch_size: int = 4
-    prefetch_factor: int = 2  # has no meaning, and is not passed on, without workers
-    sample_s: float = 0.02  # of the teaching dataset; a loader of one's own takes what it takes
+    prefetch_factor: int = PREFETCH_FACTOR  # has no meaning, and is not passed on, without workers
+    kind: Kind = "map"
     step_s: float = 0.05
+    n_samples: int = 96  # of an epoch, and no more than the dataset has
+    epochs: int = 1
+    in_order: bool = True
+    persistent_workers: bool = False  # has no meaning, and is not passed on, without workers
+    pin_memory: bool = False
+    cores: int | None = None  # CPUs that the processes may use; None: as many as this one may
+    # Of the teaching dataset; a loader of one's own takes what it takes.
+    sample_s: float = 0.02
+    spread: float = 0.0  # standard deviation of the samples' times, as a part of their average
+    cpu_share: float = 0.0  # of the samples' times, the part that keeps a CPU busy
+    sample_bytes: int = 150_000
 
     def __post_init__(self) -> None:
-        for name, least in (("num_workers", 0), ("batch_size", 1), ("prefetch_factor", 1)):
+        least = {"num_workers": 0, "batch_size": 1, "prefetch_factor": 1, "n_samples": 1}
+        for name, at_least in {**least, "epochs": 1, "sample_bytes": 0}.items():
+            _check_whole(name, getattr(self, name), at_least)
+        if self.cores is not None:
+            _check_whole("cores", self.cores, 1)
+        for name in ("sample_s", "step_s", "spread", "cpu_share"):
             value = getattr(self, name)
-            if not isinstance(value, int) or value < least:
-                raise LoaderVizError(f"{name}={value!r}: give a whole number, {least} or more")
-        for name in ("sample_s", "step_s"):
-            value = getattr(self, name)
+            what = "seconds" if name.endswith("_s") else "a number"
             if not (isinstance(value, int | float) and 0 <= value < math.inf):
-                raise LoaderVizError(f"{name}={value!r}: give seconds, 0 or more")
+                raise LoaderVizError(f"{name}={value!r}: give {what}, 0 or more")
+        if self.cpu_share > 1:
+            raise LoaderVizError(f"cpu_share={self.cpu_share!r}: give a share, 0 to 1")
+        if self.kind not in KINDS:
+            raise LoaderVizError(f"kind={self.kind!r} is not one of {', '.join(KINDS)}")
 
     @property
     def n_batches(self) -> int:
-        """How many batches a run takes: enough that every worker is seen more than once."""
-        return max(12, 2 * self.num_workers)
+        """Of an epoch, where every sample is delivered once and none is left out."""
+        return math.ceil(self.n_samples / self.batch_size)
+
+    def options(self) -> dict[str, Any]:
+        """The arguments of ``DataLoader`` that differ from torch's defaults, batch size first."""
+        chosen: dict[str, Any] = {"batch_size": self.batch_size}
+        if self.num_workers:
+            chosen["num_workers"] = self.num_workers
+            if self.prefetch_factor != PREFETCH_FACTOR:
+                chosen["prefetch_factor"] = self.prefetch_factor
+            if self.persistent_workers:
+                chosen["persistent_workers"] = True
+        if self.pin_memory:
+            chosen["pin_memory"] = True
+        if not self.in_order:
+            chosen["in_order"] = False
+        return chosen
+
+    def code(self, own: DataLoader[Any] | None = None) -> str:
+        """The call that makes this loader."""
+        options = self.options()
+        if own is not None and not has_batch_size(own):
+            options = _of_batches(own, options)
+        return f"DataLoader(dataset, {', '.join(f'{k}={v!r}' for k, v in options.items())})"
 
     def loader(self, own: DataLoader[Any] | None = None) -> DataLoader[Any]:
         """A loader with these settings: of the teaching dataset, or like the reader's own one."""
-        chosen: dict[str, Any] = {"num_workers": self.num_workers}
-        if self.num_workers:
-            chosen["prefetch_factor"] = self.prefetch_factor
         if own is None:
-            dataset = SleepingDataset(self.n_batches * self.batch_size, self.sample_s)
-            return DataLoader(dataset, batch_size=self.batch_size, **chosen)
+            return DataLoader(self._teaching_dataset(), **self.options())
+        options = _of_batches(own, self.options()) if not has_batch_size(own) else self.options()
         if self.num_workers:
-            chosen["multiprocessing_context"] = own.multiprocessing_context
-            chosen["timeout"] = own.timeout
-        return DataLoader(own.dataset, **chosen, **_kept(own, self.batch_size))
+            options["multiprocessing_context"] = own.multiprocessing_context
+            options["timeout"] = own.timeout
+        return DataLoader(own.dataset, **_kept(own), **options)
+
+    def _teaching_dataset(self) -> WorkingDataset | WorkingStream:
+        dataset = WorkingDataset(
+            self.n_samples,
+            self.sample_s,
+            spread=self.spread,
+            cpu_share=self.cpu_share,
+            sample_bytes=self.sample_bytes,
+        )
+        if self.kind == "map":
+            return dataset
+        return WorkingStream(dataset, shared=self.kind == "shared-out iterable")
 
 
 def settings_of(own: DataLoader[Any]) -> Settings:
-    """Where the reader's own loader stands."""
+    """Where the reader's own loader stands, and enough samples to see every worker twice."""
     begin = Settings()
+    batch_size = own.batch_size or 1
+    stream = isinstance(own.dataset, IterableDataset)
     return replace(
         begin,
         num_workers=own.num_workers,
-        batch_size=own.batch_size or begin.batch_size,
+        batch_size=batch_size,
         prefetch_factor=own.prefetch_factor or begin.prefetch_factor,
+        kind="shared-out iterable" if stream else "map",
+        n_samples=batch_size * max(24, 2 * own.num_workers),
+        in_order=own.in_order,
+        persistent_workers=own.persistent_workers,
+        pin_memory=own.pin_memory,
     )
 
 
@@ -73,21 +132,29 @@ def has_batch_size(loader: DataLoader[Any]) -> bool:
     return loader.batch_size is not None
 
 
-def _kept(own: DataLoader[Any], batch_size: int) -> dict[str, Any]:
+def _check_whole(name: str, value: Any, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise LoaderVizError(f"{name}={value!r}: give a whole number, {least} or more")
+
+
+def _kept(own: DataLoader[Any]) -> dict[str, Any]:
     """What a changed loader keeps of the reader's own."""
     kept: dict[str, Any] = {
         "collate_fn": own.collate_fn,
-        "pin_memory": own.pin_memory,
         "worker_init_fn": own.worker_init_fn,
         "generator": own.generator,
-        "in_order": own.in_order,
     }
     if has_batch_size(own):
-        kept |= {"batch_size": batch_size, "drop_last": own.drop_last}
-    elif own.batch_sampler is not None:
-        return kept | {"batch_sampler": own.batch_sampler}
+        kept["drop_last"] = own.drop_last
+    if own.batch_size is not None or own.batch_sampler is None:
+        if not isinstance(own.dataset, IterableDataset):
+            kept["sampler"] = own.sampler
     else:
-        kept["batch_size"] = None
-    if not isinstance(own.dataset, IterableDataset):
-        kept["sampler"] = own.sampler
+        kept["batch_sampler"] = own.batch_sampler
     return kept
+
+
+def _of_batches(own: DataLoader[Any], options: dict[str, Any]) -> dict[str, Any]:
+    """Of a loader whose batches torch does not cut: its own stay as they are."""
+    del options["batch_size"]
+    return options if own.batch_sampler is not None else {"batch_size": None, **options}

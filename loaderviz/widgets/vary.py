@@ -13,7 +13,7 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.figures import timeline
 from loaderviz.trace import Trace
 from loaderviz.widgets.controls import control
-from loaderviz.widgets.view import FigureView, Look
+from loaderviz.widgets.view import FigureView, scripts
 
 
 def vary(draw: Callable[..., Any], **controls: Any) -> Vary:
@@ -47,7 +47,7 @@ class Vary(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._error: Exception | None = None
         row = widgets.Box(list(self._controls.values())).add_class("loaderviz-controls")
         style = widgets.HTML(f"<style>{_CSS}</style>")
-        super().__init__([row, self._problem, self._shown, style, Look()])
+        super().__init__([row, self._problem, self._shown, style, scripts()])
         self.add_class("loaderviz-vary")
         for each in self._controls.values():
             each.observe(lambda _: self._redraw(), names="value")
@@ -78,18 +78,19 @@ class Vary(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
             self._error = None
             self._show(self._result)
             self._problem.value = ""
-            self._shown.remove_class("loaderviz-stale")
+            self._shown.layout.display = None
         except Exception as error:  # shown in place: nobody sees what a callback raises
             self._error = error
             text = html.escape(f"{type(error).__name__}: {error}")
             self._problem.value = f"<div class='loaderviz-error'><code>{text}</code></div>"
-            self._shown.add_class("loaderviz-stale")
+            self._shown.layout.display = "none"
 
     def _show(self, result: Any) -> None:
         results = result if isinstance(result, list | tuple) else [result]
         drawn = [each if isinstance(each, str) else _figure_of(each) for each in results]
         kinds = [widgets.HTML if isinstance(each, str) else FigureView for each in drawn]
-        if [type(each) for each in self._shown.children] != kinds:
+        places = self._shown.children
+        if len(places) != len(kinds) or not all(map(isinstance, places, kinds)):
             self._shown.children = [kind() for kind in kinds]
         for place, each in zip(self._shown.children, drawn, strict=True):
             if isinstance(place, FigureView):
@@ -113,8 +114,6 @@ def _figure_of(drawn: Any) -> go.Figure:
 
 _CSS = """
 .loaderviz-controls { flex-flow: row wrap; column-gap: 24px; }
-.loaderviz-vary .loaderviz-figure > * { width: 100%; }
-.loaderviz-vary .loaderviz-stale { opacity: 0.35; }
 .loaderviz-vary .loaderviz-text { line-height: 1.45; margin: 4px 0; }
 .loaderviz-vary .loaderviz-error { border-left: 3px solid #d55e00; padding-left: 8px; }
 .loaderviz-vary .loaderviz-error code { white-space: pre-wrap; color: inherit; }

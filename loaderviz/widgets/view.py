@@ -1,42 +1,69 @@
-"""A place on the page for one figure at a time."""
+"""A place on the page for one figure at a time, drawn anew fast enough to follow a thumb.
+
+plotly's own ``FigureWidget`` checks every value of an update and sends it back and forth, which
+takes some 300 ms for 50 batches; here the page gets the whole figure and calls ``Plotly.react``.
+"""
 
 from __future__ import annotations
+
+import functools
+import json
+from importlib.resources import files
 
 import anywidget
 import ipywidgets as widgets
 import plotly.graph_objects as go
+import traitlets
+from plotly.offline import get_plotlyjs
 
 from loaderviz.figures.display import CONFIG, look
 
 
-class Look(anywidget.AnyWidget):
-    """Shows nothing: brings the script that lights up one batch at a time to the page."""
-
-    _esm = f"{look()}\nexport default {{ render() {{}} }};"
+def script(name: str) -> str:
+    return files("loaderviz.widgets").joinpath(name).read_text("utf-8")
 
 
-class FigureView(widgets.Box):  # type: ignore[misc]  # ipywidgets has no types
-    """Shows a figure; the next one takes its place, without a flicker where both are alike."""
+class _Scripts(anywidget.AnyWidget):
+    """Shows nothing: brings plotly's script, and that of our own figures, to the page."""
+
+    _esm = f"""
+const module = {{ exports: {{}} }};
+const exports = module.exports;
+if (!window.loadervizPlotly) {{
+{get_plotlyjs()}
+window.loadervizPlotly = module.exports;
+}}
+{look()}
+export default {{ render() {{}} }};
+"""
+
+
+@functools.cache
+def _scripts_of(_session: object) -> _Scripts:
+    return _Scripts()
+
+
+def scripts() -> widgets.Widget:
+    """To be shown beside figures, once on a page at least; megabytes, so that all share one."""
+    shared = _scripts_of(None)
+    if shared.comm is None:  # closed, with all other widgets
+        _scripts_of.cache_clear()
+        shared = _scripts_of(None)
+    return shared
+
+
+class FigureView(anywidget.AnyWidget):
+    """Shows a figure; the next one takes its place without a flicker."""
+
+    _esm = script("view.js")
+    figure = traitlets.Unicode("").tag(sync=True)  # plotly's JSON, with its configuration
+
+    stale = traitlets.Bool(False).tag(sync=True)  # dimmed: of other settings than the present
 
     def __init__(self) -> None:
-        self.figure: go.FigureWidget | None = None
         super().__init__()
-        self.add_class("loaderviz-figure")
+        self.drawn: go.Figure | None = None
 
     def show(self, drawn: go.Figure) -> None:
-        if self.figure is None or not _alike(self.figure, drawn):
-            self.figure = go.FigureWidget(drawn)
-            self.figure._config = CONFIG
-            self.children = (self.figure,)
-            return
-        with self.figure.batch_update():
-            for old, new in zip(self.figure.data, drawn.data, strict=True):
-                old.update(new.to_plotly_json())
-            self.figure.update_layout(drawn.layout.to_plotly_json())
-
-
-def _alike(old: go.Figure, new: go.Figure) -> bool:
-    """Whether both have the same marks in the same order: then those need not be made anew."""
-    return [(each.type, each.name) for each in old.data] == [
-        (each.type, each.name) for each in new.data
-    ]
+        self.drawn = drawn
+        self.figure = f'{drawn.to_json()[:-1]},"config":{json.dumps(CONFIG)}}}'

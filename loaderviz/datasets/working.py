@@ -1,0 +1,89 @@
+"""Datasets whose samples cost what you choose: waiting, computing, uneven times, bytes.
+
+What a slider stands for is what a sample does: `explore()` runs these for real.
+"""
+
+import hashlib
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch.utils.data import Dataset, IterableDataset, get_worker_info
+
+from loaderviz.datasets._checks import number, position, whole_number
+
+_BLOCK = bytes(20_000)  # hashed in some 10 us, without Python's global lock
+
+
+def sample_times(n: int, sample_s: float, spread: float) -> np.ndarray:
+    """Seconds that each of n samples takes: the same on every call, `sample_s` on average.
+
+    spread: their standard deviation, as a part of the average (a gamma distribution, whose long
+        times are rare and much longer). 0 for all alike.
+    """
+    if spread == 0 or n == 0:
+        return np.full(n, float(sample_s))
+    times = np.random.default_rng(0).gamma(1 / spread**2, size=n)
+    return np.asarray(times * (sample_s / times.mean()))
+
+
+class WorkingDataset(Dataset[torch.Tensor]):
+    """Map-style: `ds[i]` waits and computes, then returns an int64 tensor full of `i`.
+
+    n: number of samples.
+    sample_s: seconds that a sample takes, on average.
+    spread: standard deviation of these times, as a part of their average.
+    cpu_share: the part of the time, 0 to 1, that keeps a CPU busy; the rest is slept.
+    sample_bytes: of a sample, in whole int64 numbers, at least one.
+
+    Raises LoaderVizError for a negative or infinite number, or a share above 1; `ds[i]` raises
+    IndexError out of range, as a list does.
+    """
+
+    def __init__(
+        self,
+        n: int,
+        sample_s: float = 0.01,
+        *,
+        spread: float = 0.0,
+        cpu_share: float = 0.0,
+        sample_bytes: int = 8,
+    ) -> None:
+        self.n = whole_number("n", n)
+        number("sample_s", sample_s)
+        number("spread", spread)
+        self.cpu_share = number("cpu_share", cpu_share, at_most=1)
+        self.values = max(1, whole_number("sample_bytes", sample_bytes) // 8)
+        self.times = sample_times(self.n, sample_s, spread)
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        index = position(index, self.n)
+        seconds = float(self.times[index])
+        if waits := seconds * (1 - self.cpu_share):
+            time.sleep(waits)
+        until = time.thread_time() + seconds * self.cpu_share
+        while time.thread_time() < until:
+            hashlib.sha256(_BLOCK).digest()
+        return torch.full((self.values,), index)
+
+
+class WorkingStream(IterableDataset[torch.Tensor]):
+    """Iterable-style: yields what a `WorkingDataset` with the same arguments holds, in order.
+
+    shared: whether worker w of k yields only samples w, w + k, w + 2k, ... Otherwise every worker
+        yields all of them, as a stream that knows nothing of workers does.
+    """
+
+    def __init__(self, dataset: WorkingDataset, *, shared: bool) -> None:
+        self.dataset = dataset
+        self.shared = shared
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        worker = get_worker_info() if self.shared else None
+        first, step = (0, 1) if worker is None else (worker.id, worker.num_workers)
+        for index in range(first, len(self.dataset), step):
+            yield self.dataset[index]
