@@ -3,6 +3,7 @@
 import json
 
 import pandas as pd
+import plotly.graph_objects as go
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -212,8 +213,13 @@ def test_a_page_made_of_it_needs_no_kernel_and_no_network():
     assert "https://cdn" not in page
 
 
-def test_it_is_plain_json():
-    json.loads(timeline(made()).to_json())
+@given(workers=st.integers(0, 3), seconds=st.sampled_from([None, 2.0]))
+def test_it_is_plain_json_and_valid_for_plotly(workers, seconds):
+    figure = timeline(made(workers=workers), seconds=seconds)
+    content = json.loads(figure.to_json())
+    assert json.loads(go.Figure(content).to_json()) == content
+    with pytest.raises(ValueError, match="Invalid value"):
+        figure.update_traces(marker_color="no colour")
 
 
 def test_its_text_is_its_verdict():

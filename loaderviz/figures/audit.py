@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from loaderviz.auditing import Audit
 
-HOLE = "rgba(193, 18, 31, 0.09)"
 STRIP_PX, AXIS_PX, TITLE_PX = 64, 62, 86
 LANE_PX = {2: 52, 4: 44, 8: 32}
 SAMPLES = "samples, in the order in which one process reads them"
@@ -53,7 +52,7 @@ def draw(audit: Audit, epoch: int, theme: style.ThemeName) -> Figure:
         *cells(columns, lanes, came),
         *strip(columns, came, missing),
     ]
-    return Figure(data=data, layout=layout)
+    return Figure.of(data, layout)
 
 
 class Lanes(NamedTuple):
@@ -89,7 +88,7 @@ def _cells(columns: Columns, lanes: Lanes, came: pd.DataFrame) -> list[dict[str,
     """A box for each sample, in the colour of its batch; and the batch's number over its boxes."""
     lane = lanes.of_rows(came)
     sample = came["sample"].to_numpy()
-    fills = [style.shade(b, p) for b, p in zip(came["batch"], came["position"], strict=True)]
+    fills = style.shades(came["batch"], came["position"])
     hover = [
         f"sample {each:,}<br>batch {batch}, {lanes.labels[at]}"
         for each, batch, at in zip(sample, came["batch"], lane, strict=True)
@@ -109,13 +108,10 @@ def _numbers(sample: Any, lane: Any, batch: Any) -> dict[str, Any]:
     breaks = (np.diff(lane) != 0) | (np.diff(batch) != 0) | (np.diff(sample) > 1)
     first = np.flatnonzero(np.append(True, breaks)) if len(sample) else np.zeros(0, np.int64)
     last = np.append(first[1:], len(sample)) - 1
-    numbers = [int(each) for each in batch[first]]
     return boxes.bars(
         "number", sample[first] - 0.5, sample[last] + 0.5, lane[first], thickness=0.7,
-        fill="rgba(0,0,0,0)", edge_px=0, batch=sample[first],
-        text=[str(each) for each in numbers], textposition="inside", textangle=0,
-        insidetextanchor="middle",
-        insidetextfont={"size": 12, "color": [style.text_on(each) for each in numbers]},
+        fill=style.NONE, edge_px=0, batch=sample[first], insidetextanchor="middle",
+        **boxes.numbered(batch[first], 12),
     )  # fmt: skip
 
 
@@ -148,7 +144,7 @@ def _holes(columns: Columns, lanes: Lanes, missing: pd.DataFrame) -> dict[str, A
     half = np.maximum(columns.width[column], LEAST_WIDTH * columns.n) / 2
     return boxes.bars(
         "hole", middle - half, middle + half, np.full(len(column), (n - 1) / 2),
-        thickness=n, fill=HOLE, edge=HOLE, edge_px=0,
+        thickness=n, fill=style.HOLE, edge=style.HOLE, edge_px=0,
     )  # fmt: skip
 
 

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from loaderviz.figures import boxes, style
+from loaderviz.figures.lanes import Lanes
+from loaderviz.figures.table import Table, arrays, codes, where
 from loaderviz.trace.summary import startup_spans
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from loaderviz.figures.lanes import Lanes
     from loaderviz.trace import Trace
 
 SPANS = 0.48  # just below the consumer's steps
@@ -21,117 +20,121 @@ SPANS = 0.48  # just below the consumer's steps
 
 def start_up(trace: Trace, lanes: Lanes) -> dict[str, Any]:
     """Thin lines: a worker until its first task, and the consumer until it can ask for a batch."""
-    workers = trace.workers
-    begun = workers[workers["started_s"].notna() & workers["first_task_s"].notna()]
-    spans = startup_spans(trace)
-    starts = [*begun["started_s"], *(start for start, _ in spans)]
-    ends = [*begun["first_task_s"], *(end for _, end in spans)]
+    workers = arrays(trace.workers)
+    begun = where(workers, ~np.isnan(workers["first_task_s"] - workers["started_s"]))
+    spans = np.array(startup_spans(trace)).reshape(-1, 2)
+    starts = np.append(begun["started_s"], spans[:, 0])
+    ends = np.append(begun["first_task_s"], spans[:, 1])
+    took = boxes.ms(ends - starts)
     hover = [
-        f"worker {worker} starts up: {boxes.ms(end - start)}"
-        f"<br>pid {pid}, {html.escape(str(method))}"
-        for worker, pid, method, start, end in zip(
-            *(begun[c] for c in ("worker", "pid", "start_method", "started_s", "first_task_s")),
-            strict=True,
+        f"worker {worker} starts up: {each}<br>pid {pid}, {html.escape(str(method))}"
+        for worker, pid, method, each in zip(
+            *(begun[c] for c in ("worker", "pid", "start_method")), took, strict=False
         )
     ]
-    hover += [f"starts the workers: {boxes.ms(end - start)}" for start, end in spans]
-    lane = [*lanes.positions_of(begun), *([boxes.CONSUMER] * len(spans))]
+    hover += [f"starts the workers: {each}" for each in took[len(hover) :]]
+    lane = np.append(lanes.positions_of(begun), np.full(len(spans), boxes.CONSUMER))
     return boxes.bars(
-        "start-up", starts, ends, lane,
-        thickness=0.1, fill=style.QUIET, edge_px=0, hover=hover,
-    )  # fmt: skip
+        "start-up", starts, ends, lane, thickness=0.1, fill=style.QUIET, edge_px=0, hover=hover
+    )
 
 
-def waits(batches: pd.DataFrame, named: list[str], span_s: float) -> dict[str, Any]:
-    waited = batches[batches["delivered_s"].notna()]
-    lengths = waited["delivered_s"] - waited["requested_s"]
-    hover = [
-        f"waits {boxes.ms(wait)} for<br>{named[row]}"
-        for row, wait in zip(waited.index, lengths, strict=True)
-    ]
+def waits(batches: Table, named: Any, span_s: float) -> dict[str, Any]:
+    waited = where(batches, ~np.isnan(batches["delivered_s"]))
+    start, end = waited["requested_s"], waited["delivered_s"]
+    hover = (
+        f"waits {wait} for<br>{name}"
+        for name, wait in zip(named[waited["row"]], boxes.ms(end - start), strict=True)
+    )
     # An opaque fill: plotly.js draws the lines in it, and would thin all by its alpha.
     colours = {"fgcolor": style.WAIT, "bgcolor": style.WAIT_FILL, "fillmode": "replace"}
     return boxes.bars(
-        "wait", waited["requested_s"], waited["delivered_s"], np.zeros(len(waited)),
-        thickness=0.5, fill=style.WAIT, edge=style.WAIT_LINE,
-        edge_px=np.where(lengths > boxes.NARROW * span_s, 1, 0), batch=waited.index, hover=hover,
+        "wait", start, end, np.full(len(start), boxes.CONSUMER), thickness=0.5, fill=style.WAIT,
+        edge=style.WAIT_LINE, edge_px=(end - start > boxes.NARROW * span_s).astype(np.int8),
+        batch=waited["row"], hover=hover,
         marker={"pattern": {"shape": "/", "size": 7, "solidity": 0.22, **colours}},
     )  # fmt: skip
 
 
-def steps(batches: pd.DataFrame, named: list[str], span_s: float) -> dict[str, Any]:
-    taken = batches[batches["delivered_s"].notna()]
-    ends = taken["released_s"].fillna(taken["delivered_s"])
-    rows = zip(
-        taken.index,
-        *(taken[c] for c in ("n_samples", "delivered_s", "requested_s", "ready_s")),
-        ends,
-        strict=True,
+def steps(batches: Table, named: Any, span_s: float) -> dict[str, Any]:
+    taken = where(batches, ~np.isnan(batches["delivered_s"]))
+    start, requested = taken["delivered_s"], taken["requested_s"]
+    end = np.where(np.isnan(taken["released_s"]), start, taken["released_s"])
+    lay = requested - taken["ready_s"]
+    times = (boxes.ms(each) for each in (end - start, start - requested, lay))
+    hover = (
+        f"{name}<br>{n} samples<br>step {step}<br>waited for {wait}"
+        + (f"<br>lay ready {ready}" if lay_ready else "")
+        for name, n, lay_ready, step, wait, ready in zip(
+            named[taken["row"]], taken["n_samples"].tolist(), lay > 0, *times, strict=True
+        )
     )
-    hover = [
-        f"{named[row]}<br>{n} samples<br>step {boxes.ms(end - delivered)}"
-        f"<br>waited for {boxes.ms(delivered - requested)}"
-        + (f"<br>lay ready {boxes.ms(requested - ready)}" if requested > ready else "")
-        for row, n, delivered, requested, ready, end in rows
-    ]
-    numbers = [int(batch) for batch in taken["batch"]]
-    fills = [style.colour(batch) for batch in numbers]
+    fills = style.shades(taken["batch"])
     return boxes.bars(
-        "step", taken["delivered_s"], ends, np.zeros(len(taken)), thickness=0.8,
-        fill=fills, edge=boxes.edges(fills, taken["delivered_s"], ends, span_s),
-        batch=taken.index, hover=hover,
-        text=[str(batch) for batch in numbers], textposition="inside", textangle=0,
-        insidetextanchor="middle",
-        insidetextfont={"size": 13, "color": [style.text_on(batch) for batch in numbers]},
+        "step", start, end, np.full(len(start), boxes.CONSUMER), thickness=0.8,
+        fill=fills, edge=boxes.edges(fills, start, end, span_s), batch=taken["row"], hover=hover,
+        insidetextanchor="middle", **boxes.numbered(taken["batch"], 13),
     )  # fmt: skip
 
 
-def spans(spans: pd.DataFrame) -> dict[str, Any]:
+def spans(spans: Table) -> dict[str, Any]:
     """The consumer's named spans, below its lane; each name has one colour."""
-    names = list(dict.fromkeys(spans["name"]))
-    fills = [style.colour(names.index(name) + 1) for name in spans["name"]]
-    hover = [
-        f"{boxes.key_text(name)}: {boxes.ms(end - start)}"
-        for name, start, end in zip(*(spans[c] for c in ("name", "start_s", "end_s")), strict=True)
-    ]
+    numbers = {name: i + 1 for i, name in enumerate(dict.fromkeys(spans["name"]))}
+    hover = (
+        f"{boxes.key_text(name)}: {took}"
+        for name, took in zip(
+            spans["name"], boxes.ms(spans["end_s"] - spans["start_s"]), strict=True
+        )
+    )
     return boxes.bars(
-        "span", spans["start_s"], spans["end_s"], np.full(len(spans), SPANS),
-        thickness=0.1, fill=fills, edge_px=0, hover=hover,
+        "span", spans["start_s"], spans["end_s"], np.full(len(spans["name"]), SPANS),
+        thickness=0.1, edge_px=0, hover=hover,
+        fill=style.shades(np.array([numbers[name] for name in spans["name"]], np.int64)),
     )  # fmt: skip
 
 
-def device(batches: pd.DataFrame, lanes: Lanes, named: list[str], span_s: float) -> dict[str, Any]:
+def device(batches: Table, lanes: Lanes, named: Any, span_s: float) -> dict[str, Any]:
     """What the device did of each step; in the gaps it had nothing to do."""
-    ran = batches[batches["device_end_s"].notna() & batches["device_start_s"].notna()]
-    ran = ran.sort_values("device_start_s")
+    ran = where(batches, ~np.isnan(batches["device_end_s"] - batches["device_start_s"]))
+    ran, before = _in_turn(ran, ("rank",), "device_start_s", "device_end_s")
     start, end = ran["device_start_s"], ran["device_end_s"]
-    idle = (start - ran.groupby("rank")["device_end_s"].shift()).clip(lower=0)
-    hover = [
-        f"{named[row]}<br>step on the device {boxes.ms(length)}"
-        + (f"<br>nothing to do before it {boxes.ms(gap)}" if gap > 0 else "")
-        for row, length, gap in zip(ran.index, end - start, idle, strict=True)
-    ]
-    fills = [style.colour(int(batch)) for batch in ran["batch"]]
+    idle = start - before
+    hover = (
+        f"{name}<br>step on the device {took}"
+        + (f"<br>nothing to do before it {gap}" if had_none else "")
+        for name, took, gap, had_none in zip(
+            named[ran["row"]], boxes.ms(end - start), boxes.ms(idle), idle > 0, strict=True
+        )
+    )
+    fills = style.shades(ran["batch"])
     return boxes.bars(
-        "device", start, end, [lanes.devices[rank] for rank in ran["rank"]], thickness=0.66,
-        fill=fills, edge=boxes.edges(fills, start, end, span_s), batch=ran.index, hover=hover,
+        "device", start, end, lanes.devices_of(ran), thickness=0.66, fill=fills,
+        edge=boxes.edges(fills, start, end, span_s), batch=ran["row"], hover=hover,
     )  # fmt: skip
 
 
-def pins(batches: pd.DataFrame, lanes: Lanes, named: list[str], span_s: float) -> dict[str, Any]:
+def pins(batches: Table, lanes: Lanes, named: Any, span_s: float) -> dict[str, Any]:
     """The thread that unpickles and pins: at work on a batch since it was free for it, at most."""
-    pinned = batches[batches["pinned_s"].notna()].sort_values("pinned_s")
-    free = pinned.groupby(["rank", "loader"])["pinned_s"].shift()
-    begun = np.fmax(pinned["ready_s"].to_numpy(), free.to_numpy())
-    start = np.fmin(begun, pinned["pinned_s"].to_numpy())  # at its end where no start is known
-    hover = [
-        f"{named[row]}<br>taken over and pinned within {boxes.ms(length)}"
-        for row, length in zip(pinned.index, pinned["pinned_s"] - start, strict=True)
-    ]
-    fills = [style.colour(int(batch)) for batch in pinned["batch"]]
-    lane = [lanes.pins[r, ld] for r, ld in zip(pinned["rank"], pinned["loader"], strict=True)]
+    pinned = where(batches, ~np.isnan(batches["pinned_s"]))
+    pinned, free = _in_turn(pinned, ("rank", "loader"), "pinned_s", "pinned_s")
+    end = pinned["pinned_s"]
+    start = np.fmin(np.fmax(pinned["ready_s"], free), end)  # its end where no start is known
+    hover = (
+        f"{name}<br>taken over and pinned within {took}"
+        for name, took in zip(named[pinned["row"]], boxes.ms(end - start), strict=True)
+    )
+    fills = style.shades(pinned["batch"])
     return boxes.bars(
-        "pin", start, pinned["pinned_s"], lane, thickness=0.4,
-        fill=fills, edge=boxes.edges(fills, start, pinned["pinned_s"], span_s),
-        batch=pinned.index, hover=hover,
+        "pin", start, end, lanes.pins_of(pinned), thickness=0.4, fill=fills,
+        edge=boxes.edges(fills, start, end, span_s), batch=pinned["row"], hover=hover,
     )  # fmt: skip
+
+
+def _in_turn(rows: Table, lane: tuple[str, ...], by: str, ended: str) -> tuple[Table, Any]:
+    """The rows in order of time, and when the one before in the same lane ended (or NaN)."""
+    own = codes(lane, rows)[0]
+    order = np.lexsort((rows[by], own))
+    rows, own = where(rows, order), own[order]
+    before = np.full(len(order), np.nan)
+    before[1:] = np.where(own[1:] == own[:-1], rows[ended][:-1], np.nan)
+    return rows, before

@@ -25,6 +25,17 @@ class Figure(go.Figure):  # type: ignore[misc]  # plotly has no types
     The script that does so needs no kernel: ``to_html`` and ``write_html`` include it too.
     """
 
+    @classmethod
+    def of(cls, data: list[dict[str, Any]], layout: dict[str, Any]) -> Figure:
+        """Without plotly's check of each colour, which takes longer than all else.
+
+        Tests see to it that all is valid; what is changed later is checked again.
+        """
+        figure = cls(data=data, layout=layout, _validate=False)
+        for part in (figure, figure.layout, *figure.data):
+            part._validate = True
+        return figure
+
     def _ipython_display_(self) -> None:
         if "plotly_mimetype" not in str(pio.renderers.default):
             super()._ipython_display_()

@@ -6,62 +6,53 @@ In between, where there are such: what the device did of the steps, and the thre
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from loaderviz.figures.table import Table, arrays, codes
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from loaderviz.trace import Trace
 
-Lane = tuple[int, int, int]  # rank, loader, worker
+Place = tuple[int, ...]  # rank, loader, worker, as far as they make a lane
 MAIN_PROCESS = -1
 WORKER_PX = {1: 52, 2: 52, 3: 48, 4: 44, 6: 38, 8: 34, 12: 30}  # a lane's height, by number
+DEVICE, PIN, WORKER = ("rank",), ("rank", "loader"), ("rank", "loader", "worker")
 
 
 @dataclass(frozen=True)
 class Lanes:
     """Lane numbers from top to bottom; the consumer's is 0, and it is a little taller."""
 
-    positions: dict[Lane, float]  # of the workers
-    devices: dict[int, float]  # by rank
-    pins: dict[tuple[int, int], float]  # by rank and loader
+    devices: list[Place]  # by rank
+    pins: list[Place]  # by rank and loader
+    workers: list[Place]
     labels: list[str]
-    has_workers: bool
 
     @classmethod
     def of(cls, trace: Trace) -> Lanes:
-        columns = ["rank", "loader", "worker"]
-        tables = [trace.batches[columns], trace.workers[columns]]
-        lanes: list[Lane] = sorted(
-            {(int(r), int(ld), int(w)) for table in tables for r, ld, w in table.to_numpy()}
-        )
-        ranks, loaders = {lane[0] for lane in lanes}, {lane[1] for lane in lanes}
-        on_device = trace.batches[trace.batches["device_start_s"].notna()]
-        devices = sorted({int(rank) for rank in on_device["rank"]})
-        pinned = trace.batches[trace.batches["pinned_s"].notna()]
-        pins = sorted({(int(r), int(ld)) for r, ld in pinned[["rank", "loader"]].to_numpy()})
-        named: list[tuple[int, int | None, str]] = [(rank, None, "device") for rank in devices]
-        named += [(rank, loader, "pin thread") for rank, loader in pins]
-        named += [
-            (rank, loader, "main process" if worker == MAIN_PROCESS else f"worker {worker}")
-            for rank, loader, worker in lanes
-        ]
+        batches = arrays(trace.batches)
+        devices = _distinct(DEVICE, batches, ~np.isnan(batches["device_start_s"]))
+        pins = _distinct(PIN, batches, ~np.isnan(batches["pinned_s"]))
+        workers = sorted({*_distinct(WORKER, batches), *_distinct(WORKER, arrays(trace.workers))})
         labels = ["consumer"]
-        for rank, loader, label in named:
-            if len(loaders) > 1 and loader is not None:
-                label = f"loader {loader} · {label}"
-            labels.append(f"rank {rank} · {label}" if len(ranks) > 1 else label)
-        places = iter(range(1, len(labels)))
-        return cls(
-            devices={rank: float(next(places)) for rank in devices},
-            pins={each: float(next(places)) for each in pins},
-            positions={lane: float(next(places)) for lane in lanes},
-            labels=labels,
-            has_workers=any(lane[2] >= 0 for lane in lanes),
-        )
+        several = [len({place[i] for place in workers}) > 1 for i in (0, 1)]
+        for place in (*devices, *pins, *workers):
+            label = ("device", "pin thread", f"worker {place[-1]}")[len(place) - 1]
+            if len(place) == len(WORKER) and place[-1] == MAIN_PROCESS:
+                label = "main process"
+            if several[1] and len(place) > 1:
+                label = f"loader {place[1]} · {label}"
+            labels.append(f"rank {place[0]} · {label}" if several[0] else label)
+        return cls(devices, pins, workers, labels)
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    @property
+    def has_workers(self) -> bool:
+        return any(place[-1] >= 0 for place in self.workers)
 
     @property
     def lane_px(self) -> int:
@@ -72,7 +63,27 @@ class Lanes:
     def label_px(self) -> int:
         return 36 + 7 * max(map(len, self.labels))
 
-    def positions_of(self, rows: pd.DataFrame) -> list[float]:
+    def positions_of(self, rows: Table) -> Any:
         """The lane of each row that has a rank, a loader and a worker."""
-        keys = zip(rows["rank"], rows["loader"], rows["worker"], strict=True)
-        return [self.positions[int(r), int(ld), int(w)] for r, ld, w in keys]
+        return 1 + len(self.devices) + len(self.pins) + _index(WORKER, self.workers, rows)
+
+    def pins_of(self, rows: Table) -> Any:
+        """The lane of the thread that pins for the loader of each row."""
+        return 1 + len(self.devices) + _index(PIN, self.pins, rows)
+
+    def devices_of(self, rows: Table) -> Any:
+        """The lane of the device of each row's rank."""
+        return 1 + _index(DEVICE, self.devices, rows)
+
+
+def _distinct(columns: tuple[str, ...], table: Table, rows: Any = ...) -> list[Place]:
+    picked = {column: table[column][rows] for column in columns}
+    first = np.unique(codes(columns, picked)[0], return_index=True)[1]
+    return list(zip(*(picked[column][first].tolist() for column in columns), strict=True))
+
+
+def _index(columns: tuple[str, ...], places: list[Place], rows: Table) -> Any:
+    """Where each row's place is among the places, which are sorted and hold all of them."""
+    own = {c: np.array([place[i] for place in places], np.int64) for i, c in enumerate(columns)}
+    known, wanted = codes(columns, own, {column: rows[column] for column in columns})
+    return np.searchsorted(known, wanted)

@@ -38,7 +38,7 @@
     for (const group of gd.querySelectorAll(".barlayer .trace.bars")) {
       const bound = group.__data__ && group.__data__[0];
       if (!bound || !bound.trace) continue;
-      const trace = gd.data[bound.trace.index];
+      const trace = gd._fullData[bound.trace.index];  // gd.data may hold arrays as base64
       if (!trace || !trace.customdata) continue;
       for (const bar of group.querySelectorAll(".point")) {
         act(bar, trace.customdata[bar.__data__ ? bar.__data__.i : -1]);

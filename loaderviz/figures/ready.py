@@ -9,23 +9,22 @@ import numpy as np
 from loaderviz.figures import style
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from loaderviz.figures.lanes import Lanes
+    from loaderviz.figures.table import Table
 
 
-def steps(batches: pd.DataFrame) -> tuple[Any, Any]:
+def steps(batches: Table) -> tuple[Any, Any]:
     """When the number of finished batches not yet taken changes, and what it is from then on."""
-    arrive = batches["ready_s"].dropna().to_numpy()
-    leave = batches.loc[batches["ready_s"].notna(), "delivered_s"].dropna().to_numpy()
+    ready, delivered = batches["ready_s"], batches["delivered_s"]
+    arrive = ready[~np.isnan(ready)]
+    leave = delivered[~np.isnan(ready + delivered)]
     times = np.concatenate([arrive, leave])
-    changes = np.concatenate([np.ones(len(arrive)), -np.ones(len(leave))])
+    changes = np.repeat(np.array([1, -1], np.int32), [len(arrive), len(leave)])
     order = np.argsort(times, kind="stable")
-    counts = np.cumsum(changes[order])
-    return times[order], counts if len(counts) else np.zeros(1)
+    return times[order], np.cumsum(changes[order], dtype=np.int32)
 
 
-def strip(batches: pd.DataFrame, lanes: Lanes) -> dict[str, Any]:
+def strip(batches: Table, lanes: Lanes) -> dict[str, Any]:
     times, counts = steps(batches)
     if not lanes.has_workers:
         times, counts = times[:0], counts[:0]
@@ -33,7 +32,7 @@ def strip(batches: pd.DataFrame, lanes: Lanes) -> dict[str, Any]:
         "type": "scatter",
         "name": "ready",
         "x": times,
-        "y": counts[: len(times)],
+        "y": counts,
         "yaxis": "y2",
         "mode": "lines",
         "line": {"shape": "hv", "width": 1.4, "color": style.READY_LINE},

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 ThemeName = Literal["light", "dark"]
 
 # Okabe and Ito's hues, without the yellow that vanishes on white, and one violet. The second
@@ -28,9 +30,11 @@ WAIT = "#d55e00"
 WAIT_LINE = "rgba(213, 94, 0, 0.55)"
 QUIET = "#7d8590"  # start-up, collate: legible on white and on black
 FAILED = "#c1121f"
+HOLE = "rgba(193, 18, 31, 0.09)"
 READY_LINE = "#3a87c2"
 READY_FILL = "rgba(58, 135, 194, 0.18)"
 EDGE = "rgba(255, 255, 255, 0.9)"
+NONE = "rgba(0, 0, 0, 0)"
 FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 
 
@@ -55,18 +59,48 @@ def text_on(batch: int) -> str:
     return PALETTE[batch % len(PALETTE)][1]
 
 
-def shade(batch: int, position: int) -> str:
-    """The batch's colour; lighter for every second sample, so that they can be counted."""
-    base = colour(batch)
-    if position % 2 == 0:
-        return base
-    channels = (int(base[i : i + 2], 16) for i in (1, 3, 5))
+def _lighter(colour: str) -> str:
+    channels = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     return "#" + "".join(f"{round(c + (255 - c) * LIGHTER):02x}" for c in channels)
+
+
+# What a box can look like: each by its position in here, until plotly gets the colours.
+COLOURS = (
+    *(own for own, _ in PALETTE),
+    *(_lighter(own) for own, _ in PALETTE),
+    *(WAIT, WAIT_LINE, QUIET, EDGE, HOLE, NONE),
+)
+_COLOURS = np.array(COLOURS, object)
+
+
+def code(colour: str) -> int:
+    return COLOURS.index(colour)
+
+
+def colours(codes: Any) -> list[str]:
+    found: list[str] = _COLOURS[codes].tolist()
+    return found
+
+
+def shades(batch: Any, position: Any = 0) -> Any:
+    """The codes of batches; lighter for every second sample, so that they can be counted."""
+    lighter = np.asarray(position) % 2 * len(PALETTE)
+    return (np.asarray(batch) % len(PALETTE) + lighter).astype(np.int8)
+
+
+# Of our own: plotly's is long, and whoever has chosen another would change figures without it.
+TEMPLATE = {
+    "layout": {
+        "hoverlabel": {"align": "left"},
+        **{axis: {"automargin": True, "ticks": ""} for axis in ("xaxis", "yaxis")},
+    }
+}
 
 
 def layout(theme: Theme, *, title: str, numbers: str, height: int) -> dict[str, Any]:
     """The verdict as title, the numbers it rests on under it, no box, no legend."""
     return {
+        "template": TEMPLATE,
         "title": {
             "text": f"<b>{title}</b>",
             "subtitle": {"text": numbers, "font": {"size": 12, "color": theme.muted}},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -10,10 +10,8 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.figures import boxes, consumer, ready, style, workers
 from loaderviz.figures.display import Figure
 from loaderviz.figures.lanes import Lanes
+from loaderviz.figures.table import Table, arrays, where
 from loaderviz.trace import Trace
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MOST_SAMPLES = 3000  # more boxes than this make a page slow; batches are drawn whole then
 TIME = "seconds since the recording began"
@@ -47,7 +45,8 @@ def timeline(
     """
     _check(trace, seconds, theme)
     lanes = Lanes.of(trace)
-    batches = trace.batches.reset_index(drop=True)
+    batches = arrays(trace.batches)
+    batches["row"] = np.arange(len(trace.batches), dtype=np.int32)
     whole = len(trace.samples) > MOST_SAMPLES
     summary = trace.summary()
     numbers = f"{_source(trace)} · {summary.numbers}"
@@ -61,32 +60,33 @@ def timeline(
         style.THEMES[theme], title=summary.verdict, numbers=numbers, height=height
     )
     shown = _time_range(trace, seconds)
-    layout.update(_axes(lanes, trace, style.THEMES[theme], height, shown))
+    layout.update(_axes(lanes, batches, style.THEMES[theme], height, shown))
     layout["meta"] = {"loaderviz": {"paths": _paths(batches, lanes), "lanes": lanes.labels}}
     data = _marks(trace, batches, lanes, shown[1] - shown[0], whole=whole)
-    return Figure(data=data, layout=layout)
+    return Figure.of(data, layout)
 
 
 def _marks(
-    trace: Trace, batches: pd.DataFrame, lanes: Lanes, span_s: float, *, whole: bool
+    trace: Trace, batches: Table, lanes: Lanes, span_s: float, *, whole: bool
 ) -> list[dict[str, Any]]:
     """One plotly trace a kind; always the same kinds in the same order.
 
     ``whole``: batches in place of their samples; ``span_s``: of the time axis.
     """
-    made = batches[batches["started_s"].notna()]
+    made = where(batches, ~np.isnan(batches["started_s"]))
+    samples = arrays(trace.samples)
     named = boxes.names_of(batches)
     return [
         consumer.start_up(trace, lanes),
         consumer.waits(batches, named, span_s),
         workers.whole_batches(made, lanes, named)
         if whole
-        else workers.samples(trace.samples, batches, lanes, named, span_s),
+        else workers.samples(samples, batches, lanes, named, span_s),
         workers.collate(made, lanes, named, span_s),
         workers.numbers(made, lanes),
         consumer.steps(batches, named, span_s),
-        consumer.spans(trace.spans),
-        workers.failures(trace.samples, batches, lanes, named),
+        consumer.spans(arrays(trace.spans)),
+        workers.failures(samples, batches, lanes, named),
         consumer.pins(batches, lanes, named, span_s),
         consumer.device(batches, lanes, named, span_s),
         ready.strip(batches, lanes),
@@ -128,17 +128,17 @@ def _height(lanes: Lanes) -> int:
 
 def _time_range(trace: Trace, seconds: float | None) -> list[float]:
     """The span of the time axis, with a little room on both sides."""
-    batches = trace.batches
-    begun = [*batches[["dispatched_s", "requested_s"]].min(), trace.workers["started_s"].min()]
-    started = float(np.nanmin(begun))
+    batches, workers = trace.batches, trace.workers
+    begins = [batches["dispatched_s"], batches["requested_s"], workers["started_s"]]
     ends = ["dispatched_s", "ready_s", "delivered_s", "released_s", "device_end_s"]
-    ended = float(batches[ends].max().max())
+    started = float(min(np.fmin.reduce(each.to_numpy(), initial=np.inf) for each in begins))
+    ended = float(max(np.fmax.reduce(batches[each].to_numpy()) for each in ends))
     span = max(ended - started, 1e-6) if seconds is None else seconds
     return [started - 0.012 * span, started + 1.012 * span]
 
 
 def _axes(
-    lanes: Lanes, trace: Trace, theme: style.Theme, height: int, shown: list[float]
+    lanes: Lanes, batches: Table, theme: style.Theme, height: int, shown: list[float]
 ) -> dict[str, Any]:
     inner = height - TITLE_PX - AXIS_PX
     top = 1 - (READY_PX if lanes.has_workers else 1) / inner
@@ -167,7 +167,7 @@ def _axes(
             "fixedrange": True,
         },
     }
-    most = max(2, int(ready.steps(trace.batches)[1].max()))
+    most = max(2, int(ready.steps(batches)[1].max(initial=0)))
     axes["yaxis2"] = {
         **grid,
         "title": {"text": "ready", "standoff": 4, "font": {"size": 12}},
@@ -181,27 +181,21 @@ def _axes(
     return axes
 
 
-def _paths(batches: pd.DataFrame, lanes: Lanes) -> list[list[list[float]]]:
+def _paths(batches: Table, lanes: Lanes) -> list[list[list[float]]]:
     """For each batch the stops of its life, [seconds, lane]: dispatched, made, delivered."""
-    columns = ("dispatched_s", "started_s", "ready_s", "pinned_s", "delivered_s")
-    loaders = zip(batches["rank"], batches["loader"], strict=True)
-    stops = zip(
-        *(batches[c] for c in columns),
-        lanes.positions_of(batches),
-        [lanes.pins.get(each, boxes.CONSUMER) for each in loaders],
-        strict=True,
-    )
-    return [
-        [
-            [float(at), y]
-            for at, y in (
-                (sent, boxes.CONSUMER),
-                (start, lane),
-                (ready, lane),
-                (pinned, pin_lane),
-                (taken, boxes.CONSUMER),
-            )
-            if not np.isnan(at)
-        ]
-        for sent, start, ready, pinned, taken, lane, pin_lane in stops
-    ]
+    main = np.full(len(batches["row"]), boxes.CONSUMER)
+    made, pinned = lanes.positions_of(batches), lanes.pins_of(batches)
+    stops = {
+        "dispatched_s": main,
+        "started_s": made,
+        "ready_s": made,
+        "pinned_s": pinned,
+        "delivered_s": main,
+    }
+    stops = {c: lane for c, lane in stops.items() if not np.isnan(batches[c]).all()}
+    times = np.stack([batches[column] for column in stops], axis=1)
+    paths: list[list[list[float]]]
+    paths = np.stack([times.round(6), np.stack(list(stops.values()), axis=1)], axis=2).tolist()
+    for row in np.flatnonzero(np.isnan(times).any(axis=1)):
+        paths[row] = [[at, lane] for at, lane in paths[row] if at == at]
+    return paths

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,20 @@ NEVER_WAITS = 0.02  # a smaller share of the time is not worth a change of setti
 KEEPS_WAITING = 0.1  # past the first batch: a longer run waits as much, whatever the start cost
 NO_STEP = 0.05  # a step that is a smaller part of the waiting is no training step
 
+WORKER = ("rank", "loader", "worker")
+COLUMNS = (
+    *WORKER,
+    *(
+        "epoch",
+        "batch",
+        "n_samples",
+        "ready_s",
+        "requested_s",
+        "delivered_s",
+        "released_s",
+        "state",
+    ),
+)
 WORDS = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight"}
 
 
@@ -99,28 +113,31 @@ class Summary:
 
 
 def summarize(trace: Trace) -> Summary:
-    failed = trace.batches.loc[trace.batches["state"] == "failed", "batch"]
-    batches = trace.batches[trace.batches["delivered_s"].notna()]
-    waits = batches["delivered_s"] - batches["requested_s"]
-    epochs = batches.groupby(["rank", "loader", "epoch"], sort=False)
-    first = epochs["delivered_s"].idxmin()
-    lay_ready = (batches["ready_s"] <= batches["requested_s"]) & ~batches.index.isin(first)
-    ends = batches["released_s"].fillna(batches["delivered_s"])
-    workers = batches[batches["worker"] >= 0].groupby(["rank", "loader"])["worker"].nunique()
-    if not trace.workers.empty:
-        workers = trace.workers.groupby(["rank", "loader"])["worker"].nunique()
+    every = {column: trace.batches[column].to_numpy() for column in COLUMNS}
+    failed = every["batch"][np.flatnonzero(every["state"] == "failed")]
+    taken = ~np.isnan(every["delivered_s"])
+    batches = {column: values[taken] for column, values in every.items()}
+    epoch = _groups(*(batches[column] for column in ("rank", "loader", "epoch")))
+    order = np.lexsort((batches["delivered_s"], epoch))
+    firsts = np.flatnonzero(np.diff(epoch[order], prepend=-1))  # of each epoch, in this order
+    first = order[firsts]
+    requested, delivered = batches["requested_s"], batches["delivered_s"]
+    waits = np.nan_to_num(delivered - requested)
+    lay_ready = batches["ready_s"] <= requested
+    lay_ready[first] = False
+    released = np.where(np.isnan(batches["released_s"]), delivered, batches["released_s"])
     return Summary(
-        n_batches=len(batches),
+        n_batches=len(delivered),
         n_samples=int(batches["n_samples"].sum()),
-        n_workers=int(workers.sum()),
-        epochs=epochs.ngroups,
+        n_workers=_n_workers(trace, batches),
+        epochs=len(first),
         startup_s=float(sum(end - start for start, end in startup_spans(trace))),
         wait_s=float(waits.sum()),
         first_wait_s=float(waits[first].sum()),
         handover_s=float(waits[lay_ready].sum()),
-        step_s=float((ends - batches["delivered_s"]).sum()),
-        samples_per_s=_pace(trace),
-        failed_batch=None if failed.empty else int(failed.iloc[0]),
+        step_s=float((released - delivered).sum()),
+        samples_per_s=_pace(batches, released, order, firsts),
+        failed_batch=int(failed[0]) if len(failed) else None,
     )
 
 
@@ -131,29 +148,65 @@ def startup_spans(trace: Trace) -> list[tuple[float, float]]:
     (torch/utils/data/dataloader.py, ``_MultiProcessingDataLoaderIter.__init__``).
     """
     spans = []
-    first = trace.workers[(trace.workers["worker"] == 0) & trace.workers["started_s"].notna()]
-    asked = trace.batches[trace.batches["requested_s"].notna()]
-    for (rank, loader), workers in first.groupby(["rank", "loader"]):
-        own = asked[(asked["rank"] == rank) & (asked["loader"] == loader)]
-        requests = own.groupby("epoch")["requested_s"].min()
+    names = ("rank", "loader", "worker", "started_s")
+    workers = {column: trace.workers[column].to_numpy() for column in names}
+    first = np.flatnonzero((workers["worker"] == 0) & ~np.isnan(workers["started_s"]))
+    if not len(first):
+        return []
+    names = ("rank", "loader", "epoch", "requested_s")
+    asked = {column: trace.batches[column].to_numpy() for column in names}
+    loaders = list(zip(workers["rank"][first], workers["loader"][first], strict=True))
+    for rank, loader in dict.fromkeys(sorted(loaders)):
+        own = (asked["rank"] == rank) & (asked["loader"] == loader)
+        own &= ~np.isnan(asked["requested_s"])
+        epoch = _groups(asked["epoch"][own])
+        requests = np.full(int(epoch.max(initial=-1)) + 1, np.inf)
+        np.minimum.at(requests, epoch, asked["requested_s"][own])
+        starts = [
+            workers["started_s"][i]
+            for i, each in zip(first, loaders, strict=True)
+            if each == (rank, loader)
+        ]
         # New workers for each epoch, or, where they persist, for the first one only.
-        for start, request in zip(workers["started_s"], requests, strict=False):
+        for start, request in zip(starts, requests, strict=False):
             if request > start:
                 spans.append((float(start), float(request)))
     return spans
 
 
-def _pace(trace: Trace) -> float:
-    """Samples a second, the start of each epoch left out where it has more than one batch."""
-    n_samples, seconds = 0, 0.0
-    batches = trace.batches[trace.batches["delivered_s"].notna()]
-    for _, epoch in batches.groupby(["rank", "loader", "epoch"], sort=False):
-        ordered = epoch.sort_values("delivered_s")
-        rest = ordered.iloc[1:] if len(ordered) > 1 else ordered
-        begun = ordered["delivered_s" if len(ordered) > 1 else "requested_s"].iloc[0]
-        n_samples += int(rest["n_samples"].sum())
-        seconds += float(np.nanmax(rest[["delivered_s", "released_s"]].to_numpy()) - begun)
-    return n_samples / seconds if seconds > 0 else 0.0
+def _n_workers(trace: Trace, batches: dict[str, Any]) -> int:
+    if not trace.workers.empty:
+        of_workers = [trace.workers[column].to_numpy() for column in WORKER]
+    else:
+        of_workers = [batches[column][batches["worker"] >= 0] for column in WORKER]
+    return len(np.unique(_groups(*of_workers)))
+
+
+def _pace(batches: dict[str, Any], released: Any, order: Any, firsts: Any) -> float:
+    """Samples a second, the start of each epoch left out where it has more than one batch.
+
+    ``order`` sorts the batches by epoch and delivery; in it each epoch begins at one of ``firsts``.
+    """
+    if not len(order):
+        return 0.0
+    sizes = np.diff(firsts, append=len(order))
+    first = order[firsts]
+    n_samples = batches["n_samples"].sum() - batches["n_samples"][first[sizes > 1]].sum()
+    begun = np.where(sizes > 1, batches["delivered_s"][first], batches["requested_s"][first])
+    ends = np.maximum(batches["delivered_s"], released)
+    ends[first[sizes > 1]] = -np.inf
+    seconds = float((np.maximum.reduceat(ends[order], firsts) - begun).sum())
+    return float(n_samples) / seconds if seconds > 0 else 0.0
+
+
+def _groups(*columns: Any) -> Any:
+    """For each row the number of its group, in the order of the columns' values."""
+    groups = np.zeros(len(columns[0]), np.int64)
+    for values in columns:
+        if len(values) and values.min() != values.max():
+            found = np.unique(values, return_inverse=True)[1]
+            groups = np.unique(groups * (int(found.max()) + 1) + found, return_inverse=True)[1]
+    return groups
 
 
 def _percent(share: float) -> str:
