@@ -81,8 +81,8 @@ def numbered(batch: Any, size: int) -> dict[str, Any]:
     }
 
 
-def names_of(batches: Table) -> Any:
-    """What to call each batch: with its epoch and its loader where there are several."""
+def names_of(batches: Table, rows: Any = ...) -> Any:
+    """What to call these batches: with epoch and loader where there are several."""
     several = {c: len(batches[c]) and np.ptp(batches[c]) > 0 for c in ("epoch", "loader")}
     return texts(
         f"<b>batch {batch}</b>"
@@ -90,7 +90,8 @@ def names_of(batches: Table) -> Any:
         + (f", loader {loader}" if several["loader"] else "")
         + (", main process" if worker < 0 else f", worker {worker}")
         for batch, epoch, loader, worker in zip(
-            *(batches[c].tolist() for c in ("batch", "epoch", "loader", "worker")), strict=True
+            *(batches[c][rows].tolist() for c in ("batch", "epoch", "loader", "worker")),
+            strict=True,
         )
     )
 

@@ -15,6 +15,11 @@ from loaderviz.trace.summary import startup_spans
 if TYPE_CHECKING:
     from loaderviz.trace import Trace
 
+# To be given an opaque fill: plotly.js draws the lines in it, and would thin all by its alpha.
+HATCH = {
+    "shape": "/", "size": 7, "solidity": 0.22, "fillmode": "replace",
+    "fgcolor": style.WAIT, "bgcolor": style.WAIT_FILL,
+}  # fmt: skip
 SPANS = 0.48  # just below the consumer's steps
 
 
@@ -46,13 +51,11 @@ def waits(batches: Table, named: Any, span_s: float) -> dict[str, Any]:
         f"waits {wait} for<br>{name}"
         for name, wait in zip(named[waited["row"]], boxes.ms(end - start), strict=True)
     )
-    # An opaque fill: plotly.js draws the lines in it, and would thin all by its alpha.
-    colours = {"fgcolor": style.WAIT, "bgcolor": style.WAIT_FILL, "fillmode": "replace"}
     return boxes.bars(
         "wait", start, end, np.full(len(start), boxes.CONSUMER), thickness=0.5, fill=style.WAIT,
         edge=style.WAIT_LINE, edge_px=(end - start > boxes.NARROW * span_s).astype(np.int8),
         batch=waited["row"], hover=hover,
-        marker={"pattern": {"shape": "/", "size": 7, "solidity": 0.22, **colours}},
+        marker={"pattern": HATCH},
     )  # fmt: skip
 
 
@@ -114,11 +117,8 @@ def device(batches: Table, lanes: Lanes, named: Any, span_s: float) -> dict[str,
 
 
 def pins(batches: Table, lanes: Lanes, named: Any, span_s: float) -> dict[str, Any]:
-    """The thread that unpickles and pins: at work on a batch since it was free for it, at most."""
-    pinned = where(batches, ~np.isnan(batches["pinned_s"]))
-    pinned, free = _in_turn(pinned, ("rank", "loader"), "pinned_s", "pinned_s")
+    pinned, start = pinning(batches)
     end = pinned["pinned_s"]
-    start = np.fmin(np.fmax(pinned["ready_s"], free), end)  # its end where no start is known
     hover = (
         f"{name}<br>taken over and pinned within {took}"
         for name, took in zip(named[pinned["row"]], boxes.ms(end - start), strict=True)
@@ -128,6 +128,14 @@ def pins(batches: Table, lanes: Lanes, named: Any, span_s: float) -> dict[str, A
         "pin", start, end, lanes.pins_of(pinned), thickness=0.4, fill=fills,
         edge=boxes.edges(fills, start, end, span_s), batch=pinned["row"], hover=hover,
     )  # fmt: skip
+
+
+def pinning(batches: Table) -> tuple[Table, Any]:
+    """What a thread unpickled and pinned: at work on a batch since free for it, at most."""
+    pinned = where(batches, ~np.isnan(batches["pinned_s"]))
+    pinned, free = _in_turn(pinned, ("rank", "loader"), "pinned_s", "pinned_s")
+    # Its end where no start is known.
+    return pinned, np.fmin(np.fmax(pinned["ready_s"], free), pinned["pinned_s"])
 
 
 def _in_turn(rows: Table, lane: tuple[str, ...], by: str, ended: str) -> tuple[Table, Any]:

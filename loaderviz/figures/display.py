@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 from importlib.resources import files
 from typing import Any
 
@@ -12,11 +13,15 @@ import plotly.io as pio
 # plotly's buttons would lie over the title; a double click shows all again after a zoom.
 CONFIG = {"displayModeBar": False, "responsive": True}
 
+SCRIPTS = ("rows", "draw", "words", "large", "look")
+
 
 @functools.cache
 def look() -> str:
     """The script that every shown figure brings along; running it again changes nothing."""
-    return files("loaderviz.figures").joinpath("look.js").read_text("utf-8")
+    parts = [files("loaderviz.figures").joinpath(f"{name}.js") for name in SCRIPTS]
+    once = "window.loadervizLook ? window.loadervizLook.adoptAll() : look();"
+    return "\n".join(["(() => {", *(part.read_text("utf-8") for part in parts), once, "})();"])
 
 
 class Figure(go.Figure):  # type: ignore[misc]  # plotly has no types
@@ -42,8 +47,11 @@ class Figure(go.Figure):  # type: ignore[misc]  # plotly has no types
             return
         from IPython.display import display
 
-        content = {**self.to_plotly_json(), "config": CONFIG}
-        bundle = {"application/vnd.plotly.v1+json": content, "text/plain": repr(self)}
+        content = {**json.loads(self.to_json()), "config": CONFIG}
+        bundle = {
+            "application/vnd.plotly.v1+json": content,
+            "text/plain": repr(self),
+        }
         display(bundle, raw=True)
         display({"text/html": f"<script>{look()}</script>", "text/plain": ""}, raw=True)
 

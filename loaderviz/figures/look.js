@@ -1,8 +1,7 @@
 // Adopts every loaderviz figure on the page: one batch at a time stands out when it is hovered or
 // clicked, and text and grid follow the page's theme. Needs no kernel. Safe to run many times.
-(() => {
-  if (window.loadervizLook) return window.loadervizLook.adoptAll();
-
+// Shares one scope with the other scripts here (display.py puts them together).
+function look() {
   const style = document.createElement("style");
   style.textContent = `
     .loaderviz .g-gtitle text:first-of-type, .loaderviz .ytick text { fill: var(--lv-text) !important; }
@@ -13,6 +12,11 @@
     .loaderviz .gridlayer path, .loaderviz .zerolinelayer path { stroke: var(--lv-grid) !important; }
     .loaderviz-dark .bars path[style*="stroke: rgb(255, 255, 255)"] { stroke: #15181c !important; }
     .loaderviz .bars .point { transition: opacity 90ms; }
+    .loaderviz-drawn .scatterlayer .js-fill, .loaderviz-drawn .scatterlayer .js-line { display: none; }
+    .loaderviz-canvas { position: absolute; left: 0; top: 0; pointer-events: none; }
+    .loaderviz.js-plotly-plot .plotly .loaderviz-tip { position: absolute; display: none; padding: 3px 8px; font-size: 13px;
+      line-height: 1.3; white-space: nowrap; pointer-events: none; color: #1b1f24; z-index: 2;
+      background: #ffffff; border: 1px solid #7d8590; border-left-width: 4px; }
     .loaderviz-path { fill: none; stroke: var(--lv-text); stroke-width: 1.8; stroke-dasharray: 2 3;
       pointer-events: none; }
     .loaderviz-stop { fill: var(--lv-text); pointer-events: none; }
@@ -48,7 +52,7 @@
 
   const drawPath = (gd, batch) => {
     gd.querySelectorAll(".loaderviz-overlay").forEach((old) => old.remove());
-    const path = batch === null ? null : gd.layout.meta.loaderviz.paths[batch];
+    const path = batch === null ? null : (gd.layout.meta.loaderviz.paths || [])[batch];
     const { xaxis, yaxis } = gd._fullLayout || {};
     if (!path || !xaxis || !yaxis) return;
     const svg = (name, attributes) => {
@@ -99,7 +103,9 @@
     gd.on("plotly_afterplot", () => {
       gd.classList.add("loaderviz");
       if (shown !== null) show(gd, shown);
+      tendLarge(gd);
     });
+    tendLarge(gd);
   };
 
   // A widget's figure is laid out before its place in the page has a width.
@@ -114,8 +120,11 @@
   };
 
   const adoptAll = () => document.querySelectorAll(".js-plotly-plot").forEach(adopt);
-  const recolour = () => document.querySelectorAll(".loaderviz").forEach(
-    (gd) => gd.classList.toggle("loaderviz-dark", isDark()));
+  const recolour = () => document.querySelectorAll(".loaderviz").forEach((gd) => {
+    const [was, is] = [gd.classList.contains("loaderviz-dark"), isDark()];
+    gd.classList.toggle("loaderviz-dark", is);
+    if (was !== is && gd.loadervizLarge) gd.loadervizLarge.draw();
+  });
   let waiting = false;
   const soon = () => {
     if (waiting) return;
@@ -128,4 +137,4 @@
   });
   window.loadervizLook = { adoptAll };
   adoptAll();
-})();
+}

@@ -24,8 +24,15 @@ def steps(batches: Table) -> tuple[Any, Any]:
     return times[order], np.cumsum(changes[order], dtype=np.int32)
 
 
-def strip(batches: Table, lanes: Lanes) -> dict[str, Any]:
+def strip(batches: Table, lanes: Lanes, edges: Any = None) -> dict[str, Any]:
+    """``edges``: the most between any two of them, in place of every change."""
     times, counts = steps(batches)
+    if edges is not None:
+        first = np.searchsorted(times, edges[:-1], side="right")  # each bin's first change
+        before = np.append(0, counts)[first]
+        most = np.maximum.reduceat(np.append(counts, 0), first) if len(first) else counts
+        changed = np.diff(first, append=len(times)) > 0
+        times, counts = edges[:-1], np.where(changed, np.maximum(most, before), before)
     if not lanes.has_workers:
         times, counts = times[:0], counts[:0]
     return {

@@ -29,6 +29,7 @@ WAIT_FILL = "rgba(213, 94, 0, 0.16)"
 WAIT = "#d55e00"
 WAIT_LINE = "rgba(213, 94, 0, 0.55)"
 QUIET = "#7d8590"  # start-up, collate: legible on white and on black
+BUSY = "#5b9bc8"  # a lane from afar, where batches have no colour of their own
 FAILED = "#c1121f"
 HOLE = "rgba(193, 18, 31, 0.09)"
 READY_LINE = "#3a87c2"

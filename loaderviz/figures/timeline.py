@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from loaderviz.errors import LoaderVizError
-from loaderviz.figures import boxes, consumer, ready, style, workers
+from loaderviz.figures import bands, boxes, consumer, packed, ready, style, workers
 from loaderviz.figures.display import Figure
 from loaderviz.figures.lanes import Lanes
 from loaderviz.figures.table import Table, arrays, where
@@ -15,6 +15,7 @@ from loaderviz.trace import Trace
 
 MOST_SAMPLES = 3000  # more boxes than this make a page slow; batches are drawn whole then
 TIME = "seconds since the recording began"
+MOST_BATCHES = 1500  # past it the page draws: bands from afar, batches when near
 READY_PX, AXIS_PX, TITLE_PX = 52, 58, 82
 
 
@@ -22,6 +23,9 @@ def timeline(
     trace: Trace, *, seconds: float | None = None, theme: style.ThemeName = "light"
 ) -> Figure:
     """Draw a trace: the consumer's lane on top, below it a lane for each worker.
+
+    Past 1,500 batches the lanes show how busy each was, and batches once they are zoomed in on; the
+    page does that by itself, live or saved. Named spans are left out then.
 
     One batch has one colour and one number, from the worker that made it to the consumer's step.
     Each sample is a box, with the collate step as a grey cap at the end of the batch; a hatched
@@ -47,10 +51,17 @@ def timeline(
     lanes = Lanes.of(trace)
     batches = arrays(trace.batches)
     batches["row"] = np.arange(len(trace.batches), dtype=np.int32)
-    whole = len(trace.samples) > MOST_SAMPLES
+    large = len(trace.batches) > MOST_BATCHES
+    whole = len(trace.samples) > MOST_SAMPLES or large
     summary = trace.summary()
     numbers = f"{_source(trace)} · {summary.numbers}"
-    if whole:
+    shown = _time_range(trace, seconds)
+    table, each = packed.pack(batches, lanes, shown) if large else (None, True)
+    if not each:
+        numbers += " · too many batches to draw each: how busy each lane was"
+    elif large:
+        numbers += " · zoom in for batches"
+    elif whole:
         numbers += " · samples are drawn merged into batches"
     left_out = trace.meta.get("left_out", 0)
     if left_out:
@@ -59,37 +70,39 @@ def timeline(
     layout = style.layout(
         style.THEMES[theme], title=summary.verdict, numbers=numbers, height=height
     )
-    shown = _time_range(trace, seconds)
     layout.update(_axes(lanes, batches, style.THEMES[theme], height, shown))
-    layout["meta"] = {"loaderviz": {"paths": _paths(batches, lanes), "lanes": lanes.labels}}
-    data = _marks(trace, batches, lanes, shown[1] - shown[0], whole=whole)
-    return Figure.of(data, layout)
+    page = {"large": table} if large else {"paths": _paths(batches, lanes)}
+    layout["meta"] = {"loaderviz": {"lanes": lanes.labels, **page}}
+    return Figure.of(_marks(trace, batches, lanes, shown, whole=whole, large=large), layout)
 
 
 def _marks(
-    trace: Trace, batches: Table, lanes: Lanes, span_s: float, *, whole: bool
+    trace: Trace, batches: Table, lanes: Lanes, shown: list[float], *, whole: bool, large: bool
 ) -> list[dict[str, Any]]:
     """One plotly trace a kind; always the same kinds in the same order.
 
-    ``whole``: batches in place of their samples; ``span_s``: of the time axis.
+    ``whole``: batches in place of their samples; ``large``: bands in place of batches.
     """
-    made = where(batches, ~np.isnan(batches["started_s"]))
+    span_s = shown[1] - shown[0]
+    drawn, far = (where(batches, slice(0)), batches) if large else (batches, None)
+    made = where(drawn, ~np.isnan(drawn["started_s"]))
     samples = arrays(trace.samples)
-    named = boxes.names_of(batches)
+    named = boxes.names_of(drawn)
     return [
         consumer.start_up(trace, lanes),
-        consumer.waits(batches, named, span_s),
+        consumer.waits(drawn, named, span_s),
         workers.whole_batches(made, lanes, named)
         if whole
-        else workers.samples(samples, batches, lanes, named, span_s),
+        else workers.samples(samples, drawn, lanes, named, span_s),
         workers.collate(made, lanes, named, span_s),
         workers.numbers(made, lanes),
-        consumer.steps(batches, named, span_s),
-        consumer.spans(arrays(trace.spans)),
-        workers.failures(samples, batches, lanes, named),
-        consumer.pins(batches, lanes, named, span_s),
-        consumer.device(batches, lanes, named, span_s),
-        ready.strip(batches, lanes),
+        consumer.steps(drawn, named, span_s),
+        consumer.spans(arrays(trace.spans.iloc[:0] if large else trace.spans)),
+        workers.failures(samples, batches, lanes),
+        consumer.pins(drawn, lanes, named, span_s),
+        consumer.device(drawn, lanes, named, span_s),
+        *bands.areas(far, lanes, shown),
+        ready.strip(batches, lanes, bands.edges(shown) if large else None),
     ]
 
 

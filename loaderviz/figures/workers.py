@@ -71,7 +71,7 @@ def numbers(made: Table, lanes: Lanes) -> dict[str, Any]:
     )  # fmt: skip
 
 
-def failures(samples: Table, batches: Table, lanes: Lanes, named: Any) -> dict[str, Any]:
+def failures(samples: Table, batches: Table, lanes: Lanes) -> dict[str, Any]:
     """A cross where reading a sample raised an exception."""
     begun = where(samples, np.isnan(samples["end_s"]))
     own = rows_of(begun, batches)
@@ -79,7 +79,7 @@ def failures(samples: Table, batches: Table, lanes: Lanes, named: Any) -> dict[s
     raised, own = where(begun, failed), own[failed]
     hover = (
         f"{name}<br>reading key {boxes.key_text(key)} raised an exception"
-        for name, key in zip(named[own], raised["key"], strict=True)
+        for name, key in zip(boxes.names_of(batches, own), raised["key"], strict=True)
     )
     return {
         "type": "scatter",
