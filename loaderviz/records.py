@@ -60,7 +60,8 @@ class Task:
 
     ITERATOR, ROUND, STARTED, COLLATE, READY, CPU, STATE, N_SAMPLES, N_KEYS, KEY_KIND = range(2, 12)
     RSS = 12  # resident memory of the process in bytes, as last looked at
-    STAMPS = 13
+    BYTES = 13  # of the batch, and one more; 0: not known
+    STAMPS = 14
 
 
 class State:

@@ -26,6 +26,7 @@ BATCHES: Final[Columns] = {
     "released_s": "float64",
     "cpu_s": "float64",  # CPU time of the fetch, to 20 us
     "rss_bytes": "int64",  # resident memory of the process that made it, as last seen; 0: unknown
+    "n_bytes": "float64",  # of its tensors, arrays and texts; NaN: unknown
     "device_start_s": "float64",  # when the device came to the step, and when it was done with it
     "device_end_s": "float64",
     "state": "object",  # delivered; else ready, started or dispatched as far as it came; or failed

@@ -22,6 +22,7 @@ from torch.utils.data import DataLoader
 import loaderviz as lv
 from loaderviz import schema
 from loaderviz.trace import Trace, saved
+from loaderviz.trace.columns import COUNTS
 from loaderviz.trace.saved import FORMAT_KEY, META_KEY
 from loaderviz.trace.seal import DIGEST_BYTES, NAME, seal
 from probes import Keys, as_it_is
@@ -65,7 +66,10 @@ def tables(draw: Callable[..., Any], columns: schema.Columns) -> dict[str, Any]:
     for column, kind in columns.items():
         values = keys if column in ("key", "last_key") else kinds[kind]
         drawn = draw(st.lists(values, min_size=n, max_size=n))
-        found[column] = seconds(drawn) if kind == "float64" else objects(drawn, column)
+        if column in COUNTS:
+            found[column] = np.array([math.nan if each is None else each for each in drawn], float)
+        else:
+            found[column] = seconds(drawn) if kind == "float64" else objects(drawn, column)
     return found
 
 
@@ -209,16 +213,16 @@ class TestTheFile:
     def test_tells_its_format_and_meta_in_plain_json(self, place):
         replace(made(), meta={"rank": 3, "label": "ä"}).save(place)
         about = pq.read_metadata(place).metadata
-        assert about[FORMAT_KEY] == b"1"
+        assert about[FORMAT_KEY] == b"2"
         assert json.loads(about[META_KEY]) == {"rank": 3, "label": "ä"}
 
-    def test_has_the_columns_of_format_1(self, content, place):
+    def test_has_the_columns_of_format_2(self, content, place):
         """Whoever changes these gives the format a new number, and still opens the files of old."""
         place.write_bytes(content)
         names = " ".join(pq.read_schema(place).names)
         assert names == (
             "table rank loader epoch batch worker n_samples dispatched_ns started_ns collate_ns "
-            "ready_ns pinned_ns requested_ns delivered_ns released_ns cpu_ns rss_bytes "
+            "ready_ns pinned_ns requested_ns delivered_ns released_ns cpu_ns rss_bytes n_bytes "
             "device_start_ns device_end_ns state position key "
             "start_ns end_ns pid start_method first_task_ns ended_ns exit last_key "
             "rss_peak_bytes name device_ns until_next"
@@ -318,15 +322,23 @@ class TestDamage:
 
     def test_a_format_of_another_version_asks_for_that(self, content, place):
         place.write_bytes(content)
-        rewrite(place, about={FORMAT_KEY: "2"})
+        rewrite(place, about={FORMAT_KEY: "3"})
         assert "update loaderviz" in refusal(place)
         place.write_bytes(content)
         rewrite(place, about={FORMAT_KEY: None})
         assert "not a trace saved by loaderviz" in refusal(place)
 
+    def test_a_file_of_format_1_is_opened_without_bytes(self, place):
+        trace = made()
+        trace.save(place)
+        rewrite_whole(place, lambda rows: rows.drop_columns(["n_bytes"]), {FORMAT_KEY: "1"})
+        assert_same(lv.load(place), trace)
+        assert lv.load(place).batches["n_bytes"].isna().all()
+
     @pytest.mark.parametrize(
         "change",
         [
+            lambda rows: rows.drop_columns(["n_bytes"]),
             lambda rows: rows.drop_columns(["end_ns"]),
             lambda rows: rows.append_column("more", pa.nulls(len(rows), pa.int64())),
             lambda rows: with_column(rows, "start_ns", pa.nulls(len(rows), pa.float64())),
@@ -340,7 +352,7 @@ class TestDamage:
             lambda rows: with_column(rows, "key", pa.repeat("9" * 5000, len(rows))),
             lambda rows: pa.concat_tables([rows] * 50_000),
         ],
-        ids=range(12),
+        ids=range(13),
     )
     def test_a_file_of_other_columns_or_values_is_refused(self, change, content, place):
         place.write_bytes(content)
@@ -401,12 +413,24 @@ def rewrite(
     about: dict[bytes, Any] | None = None,
 ) -> None:
     """The file with other rows or metadata under a right digest: one row group for the samples."""
+    rewrite_whole(path, change, about, groups=[1])
+
+
+def rewrite_whole(
+    path: Path,
+    change: Callable[[Any], Any],
+    about: dict[bytes, Any] | None = None,
+    groups: list[int] | None = None,
+) -> None:
+    """The same for all row groups, or for some."""
     parquet = pq.ParquetFile(path)
-    rows = change(parquet.read_row_group(1))
-    with pq.ParquetWriter(path, rows.schema, store_schema=False) as writer:
+    kept = range(parquet.num_row_groups) if groups is None else groups
+    tables = [change(parquet.read_row_group(i)) for i in kept]
+    with pq.ParquetWriter(path, tables[0].schema, store_schema=False) as writer:
         metadata = {**parquet.metadata.metadata, **(about or {})}
         writer.add_key_value_metadata({k: v for k, v in metadata.items() if v is not None})
-        writer.write_table(rows)
+        for rows in tables:
+            writer.write_table(rows)
     path.write_bytes(sealed(path.read_bytes()))
 
 
@@ -509,6 +533,7 @@ class TestSaving:
             ("samples", "key", ("a", [b"bytes"])),
             ("samples", "key", 10**5000),
             ("samples", "start_s", math.inf),
+            ("batches", "n_bytes", 0.5),
             ("samples", "end_s", 1e300),
             ("workers", "last_key", {}),
             ("workers", "exit", 3),

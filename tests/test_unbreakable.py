@@ -606,6 +606,7 @@ PARTS = [
     (log.IteratorLog, "release"),
     (fetch.FetchTimer, "_reserve"),
     (fetch, "rss_bytes"),
+    (fetch, "n_bytes_of"),
     (fetch.FetchTimer, "detach"),
     (fetch, "encode_keys"),
     (fetch.Stamped, "__init__"),

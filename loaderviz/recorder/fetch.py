@@ -25,6 +25,7 @@ from loaderviz.machine import rss_bytes, rss_peak_bytes
 from loaderviz.recorder.control import FULL, STOPPED, Control
 from loaderviz.recorder.stamps import Gathered, Stamped
 from loaderviz.recorder.unseen import is_ours, unseen
+from loaderviz.recorder.weigh import n_bytes_of
 from loaderviz.records import KeyKind, State, Tag, Task, encode_keys
 from loaderviz.spool import RSS_PEAK, RollingSpool
 
@@ -144,7 +145,7 @@ class FetchTimer:
         except Exception as error:
             self._fail(error)
 
-    def finish(self, error: BaseException | None) -> None:
+    def finish(self, error: BaseException | None, batch: Any = None) -> None:
         block, at = self._block, self._at
         if block is None:
             return
@@ -165,6 +166,8 @@ class FetchTimer:
             block[at + Task.CPU] = min(max(cpu - self._cpu, 0), took)
             self._cpu, self._ready = cpu, ready
             if error is None:
+                n_bytes = n_bytes_of(batch)
+                block[at + Task.BYTES] = 0 if n_bytes is None else n_bytes + 1
                 block[at + Task.STATE] = State.DONE
             elif self._iterable and isinstance(error, StopIteration):
                 block[at + Task.STATE] = State.EXHAUSTED
@@ -237,7 +240,7 @@ class _Timed:
             unseen(error)
             raise
         for timer in timers:
-            timer.finish(None)
+            timer.finish(None, batch)
         return batch
 
     @property

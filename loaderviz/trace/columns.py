@@ -16,6 +16,7 @@ from loaderviz.keys import from_json, to_json
 
 NS_PER_S: Final = 1e9
 JSON: Final = ("key", "last_key")  # the columns of any values: the JSON of each
+COUNTS: Final = ("n_bytes",)  # of whole numbers, NaN where one is unknown
 _encode = json.JSONEncoder(allow_nan=False).encode
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -32,7 +33,8 @@ def to_arrow(column: str, values: Any, kind: Any) -> Any:
         values = whole_ns(values)
     elif column in JSON and kind == pa.string():
         values = [None if key is None else _encode(to_json(key)) for key in values]
-    return pa.array(values, kind, from_pandas=column.endswith("_s") or kind == pa.string())
+    may_lack = column.endswith("_s") or column in COUNTS or kind == pa.string()
+    return pa.array(values, kind, from_pandas=may_lack)
 
 
 def from_arrow(column: str, values: Any) -> Any:
@@ -44,7 +46,7 @@ def from_arrow(column: str, values: Any) -> Any:
         return np.concatenate(chunks) if chunks else np.empty(0, object)
     if column.endswith("_s"):
         return np.divide(values.to_numpy(), NS_PER_S, dtype=np.float64)
-    if values.null_count:
+    if values.null_count and column not in COUNTS:
         raise ValueError(f"a missing value of {column!r}")
     return values.to_numpy()
 

@@ -224,6 +224,7 @@ class _Reader:
         sent, task, loaders, epochs = sent[order], task[order], loaders[order], epochs[order]
         fetched = made.heads[task]
         ready = np.where(fetched[:, Task.STATE] == State.DONE, fetched[:, Task.READY], 0)
+        n_bytes = fetched[:, Task.BYTES]
         cpu_s = np.where(fetched[:, Task.READY] != 0, fetched[:, Task.CPU] / 1e9, np.nan)
         shared = {
             "rank": self._rank,
@@ -245,6 +246,7 @@ class _Reader:
             "released_s": self._seconds(sent[:, Batch.RELEASED]),
             "cpu_s": cpu_s,
             "rss_bytes": fetched[:, Task.RSS],
+            "n_bytes": np.where((ready != 0) & (n_bytes > 0), n_bytes - 1.0, np.nan),
             "device_start_s": self._seconds(sent[:, Batch.DEVICE_START]),
             "device_end_s": self._seconds(sent[:, Batch.DEVICE_END]),
             "state": states(sent, task, fetched, ready),

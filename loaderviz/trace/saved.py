@@ -10,6 +10,7 @@ The rows of all four tables lie one below the other, in row groups of one table 
 - Most samples end as the next one starts. There ``until_next`` is true and ``end_ns`` is null: the
   end is ``start_ns`` of the next row. With DuckDB, from the rows with ``table = 'samples'``:
   ``CASE WHEN until_next THEN lead(start_ns) OVER () ELSE end_ns END``.
+- ``n_bytes`` is int64, null where it is not known. Format 1 lacks this column.
 - The schema's metadata has ``loaderviz.format``, the version of this layout, and
   ``loaderviz.meta``, the JSON of ``Trace.meta``.
 - A seal covers the whole file: see ``loaderviz.trace.seal``.
@@ -21,9 +22,10 @@ the rows that a file can claim to have by its size.
 from __future__ import annotations
 
 import json
+import math
 import os
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -35,7 +37,8 @@ from loaderviz.trace.columns import JSON, from_arrow, next_starts, stored_name, 
 from loaderviz.trace.seal import check_seal, damaged, not_a_trace, seal
 from loaderviz.trace.trace import Trace
 
-FORMAT: Final = "1"
+FORMAT: Final = "2"
+ADDED: Final = {"1": ("n_bytes",)}  # columns that the files of older formats lack: unknown there
 ROWS_PER_GROUP: Final = 1 << 16
 FORMAT_KEY: Final = b"loaderviz.format"
 META_KEY: Final = b"loaderviz.meta"
@@ -133,13 +136,15 @@ def _write(trace: Trace, file: BinaryIO) -> None:
                 writer.write_table(rows, row_group_size=ROWS_PER_GROUP)
 
 
-def _layout(key: Any) -> Any:
-    """The pyarrow schema of the file, where keys have the type ``key``."""
+def _layout(key: Any, lacking: Collection[str] = ()) -> Any:
+    """The pyarrow schema of a file, where keys have the type ``key``, without those columns."""
     import pyarrow as pa
 
     types = {"table": pa.string()}
     for columns in _TABLES.values():
         for column, kind in columns.items():
+            if column in lacking:
+                continue
             types[stored_name(column)] = pa.string() if kind == "object" else pa.int64()
     return pa.schema({**types, "key": key, "until_next": pa.bool_()})
 
@@ -197,16 +202,12 @@ def _read(file: BinaryIO, path: Path) -> Trace:
     about = parquet.metadata.metadata or {}
     if FORMAT_KEY not in about:
         raise not_a_trace(path)
-    if about[FORMAT_KEY] != FORMAT.encode():
-        raise LoaderVizError(
-            f"the saved trace {str(path)!r} has the format {about[FORMAT_KEY]!r}, and this version "
-            f"of loaderviz reads {FORMAT!r}; update loaderviz"
-        )
+    lacking = _lacking(about[FORMAT_KEY], path)
     meta = json.loads(about[META_KEY].decode())
     if not isinstance(meta, dict):
         raise ValueError("its meta is no dict")
     layout = parquet.metadata.schema.to_arrow_schema()
-    if not any(layout.equals(_layout(key)) for key in (pa.int64(), pa.string())):
+    if not any(layout.equals(_layout(key, lacking)) for key in (pa.int64(), pa.string())):
         raise ValueError("its columns are not those of a trace")
     groups: dict[str, list[int]] = {name: [] for name in _TABLES}
     for i in range(parquet.num_row_groups):
@@ -215,7 +216,19 @@ def _read(file: BinaryIO, path: Path) -> Trace:
             raise ValueError(f"row group {i} is not one of a trace")
         (name,) = _rows(parquet, i, ["table"])["table"].unique().to_pylist()
         groups[name].append(i)
-    return Trace(**{name: _frame(parquet, name, groups[name]) for name in _TABLES}, meta=meta)
+    tables = {name: _frame(parquet, name, groups[name], lacking) for name in _TABLES}
+    return Trace(**tables, meta=meta)
+
+
+def _lacking(found: bytes, path: Path) -> Collection[str]:
+    """The columns of a trace that a file of this format does not have."""
+    for known, lacking in {**ADDED, FORMAT: ()}.items():
+        if found == known.encode():
+            return lacking
+    raise LoaderVizError(
+        f"the saved trace {str(path)!r} has the format {found!r}, and this version "
+        f"of loaderviz reads up to {FORMAT!r}; update loaderviz"
+    )
 
 
 def _rows(parquet: Any, group: int, columns: list[str]) -> Any:
@@ -223,7 +236,7 @@ def _rows(parquet: Any, group: int, columns: list[str]) -> Any:
     return parquet.read_row_group(group, columns=columns, use_threads=False)
 
 
-def _frame(parquet: Any, name: str, groups: list[int]) -> Any:
+def _frame(parquet: Any, name: str, groups: list[int], lacking: Collection[str]) -> Any:
     """One table. Each column is made once, at full length: opening takes little more memory."""
     import pandas as pd
     import pyarrow as pa
@@ -232,15 +245,19 @@ def _frame(parquet: Any, name: str, groups: list[int]) -> Any:
     kinds = dict(_TABLES[name])
     if name == "samples" and parquet.schema_arrow.field("key").type == pa.int64():
         kinds["key"] = "int64"
-    data = {column: np.empty(n, kind) for column, kind in kinds.items()}
+    data = {
+        column: np.full(n, math.nan) if column in lacking else np.empty(n, kind)
+        for column, kind in kinds.items()
+    }
     until_next = np.empty(n if name == "samples" else 0, bool)
-    wanted = [*map(stored_name, kinds), *(["until_next"] if name == "samples" else [])]
+    stored = {column: stored_name(column) for column in kinds if column not in lacking}
+    wanted = [*stored.values(), *(["until_next"] if name == "samples" else [])]
     at = 0
     for i in groups:
         rows = _rows(parquet, i, wanted)
         end = at + parquet.metadata.row_group(i).num_rows
-        for column, values in data.items():
-            values[at:end] = from_arrow(column, rows[stored_name(column)])
+        for column, its_name in stored.items():
+            data[column][at:end] = from_arrow(column, rows[its_name])
         if name == "samples":
             until_next[at:end] = from_arrow("until_next", rows["until_next"])
         at = end
