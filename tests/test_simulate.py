@@ -70,6 +70,21 @@ class TestByHand:
         assert trace.batches["pinned_s"].tolist() == [7, 3, 5, 9]
         assert column(trace, "delivered_s") == [7, 7, 7, 9]
 
+    def test_a_worker_hands_a_batch_on_before_it_begins_the_next(self):
+        costs = Costs(sample_s=1.0, send_s=0.25, cores=8)
+        trace = simulate(costs, num_workers=1, batch_size=1, n_batches=3)
+        assert column(trace, "started_s") == [0, 1.25, 2.5]
+        assert column(trace, "delivered_s") == [1, 2.25, 3.5]
+
+    def test_bytes_are_shared_by_workers_and_given_back_by_the_consumer(self):
+        costs = Costs(sample_bytes=1e6, bytes_per_s=4e6, release_bytes_per_s=8e6, share_s=0.5)
+        settings = {"batch_size": 2, "n_batches": 3}
+        for num_workers, collate_s, step_s in ((0, 0, 0), (1, 1.0, 0.25)):
+            batches = simulate(costs, num_workers=num_workers, **settings).batches
+            assert batches["n_bytes"].tolist() == [2e6] * 3
+            assert (batches["ready_s"] - batches["collate_s"]).tolist() == [collate_s] * 3
+            assert (batches["released_s"] - batches["delivered_s"]).tolist() == [step_s] * 3
+
     def test_behind_a_slow_batch_others_fill_their_queues_and_idle(self):
         slow_first = Costs(sample_s=[5.0, 1.0, 1.0, 1.0, 1.0, 1.0])
         trace = simulate(slow_first, num_workers=2, batch_size=1, n_batches=6)
@@ -165,6 +180,12 @@ class TestCores:
         # Worker 1 has the core for 1 s, then half of it for 2 s.
         assert trace.batches["ready_s"].tolist() == [3, 3]
 
+    def test_where_they_take_turns_a_part_is_lost(self):
+        settings = {"num_workers": 4, "batch_size": 1, "n_batches": 4}
+        for cores, took_s in ((2, 4.0), (4, 1.0)):
+            costs = Costs(sample_s=1.0, cpu_share=1.0, cores=cores, switching=0.5)
+            assert simulate(costs, **settings).batches["ready_s"].tolist() == [took_s] * 4
+
     def test_a_step_that_computes_takes_a_part_too(self):
         settings = {"num_workers": 1, "batch_size": 1, "n_batches": 2, "prefetch_factor": 1}
         costs = {"sample_s": 1.0, "cpu_share": 1.0, "step_s": 1.0, "cores": 1}
@@ -172,6 +193,41 @@ class TestCores:
         assert trace.batches["released_s"].tolist() == [3, 4]
         trace = simulate(Costs(**costs), **settings)
         assert trace.batches["released_s"].tolist() == [2, 3]
+
+    def test_the_main_process_comes_back_late_only_where_all_cores_are_busy(self):
+        given = {"sample_s": 0.002, "cpu_share": 1.0, "step_s": 0.01, "cores": 2}
+        settings = {"batch_size": 1, "n_batches": 40}
+
+        def steps_s(num_workers: int, **more: Any) -> Any:
+            costs = Costs(**{**given, "sample_s": 0.1, "slice_s": 1e-3, **more})
+            batches = simulate(costs, num_workers=num_workers, **settings).batches
+            return (batches["released_s"] - batches["delivered_s"]).to_numpy()
+
+        assert np.allclose(steps_s(1), 0.01)
+        assert np.allclose(steps_s(4, cpu_share=0), 0.01)
+        assert np.allclose(steps_s(4, cores=8), 0.01)
+        assert np.allclose(steps_s(4, slice_s=0), 0.01)
+        # In one quarter of the 4 ms between ticks, 3.5 ms of them are left on average.
+        assert np.allclose(steps_s(4)[:20], 0.01 + 3.5e-3 / 4)
+        # Alone on its core, a worker gives way but in the first 1 of 100 ms.
+        assert np.allclose(steps_s(2)[:10], 0.01 + 3.5e-3 / 100)
+        # Bursts of 2 ms, of which half is in the slice.
+        assert np.allclose(
+            steps_s(8, sample_s=0.004, cpu_share=0.5, step_s=0.001)[5:10].max(),
+            0.001 + 1.5e-3 / 2,
+        )
+
+    def test_how_late_differs_from_seed_to_seed(self):
+        costs = Costs(sample_s=0.02, cpu_share=1.0, step_s=0.01, slice_s=1e-3, cores=2)
+        settings = {"num_workers": 4, "batch_size": 1, "n_batches": 100}
+        spread = band(costs, **settings, seeds=4)
+        assert spread.low_s < spread.high_s
+        steps_s = []
+        for seed in (1, 2):
+            batches = simulate(costs, **settings, seed=seed).batches
+            steps_s.append((batches["released_s"] - batches["delivered_s"])[:80].to_numpy())
+            assert steps_s[-1].std() > 1e-4
+        assert not np.allclose(*steps_s)
 
     @pytest.mark.parametrize("in_order", [False, True])
     @pytest.mark.parametrize("kind", ["map", "iterable"])
@@ -182,6 +238,8 @@ class TestCores:
             cpu_share=random.random(50),
             collate_s=random.random(7),
             sample_bytes=1e8,
+            send_s=0.2,
+            slice_s=0.001,
             transport_s=random.random(11),
             take_s=0.1,
             pin_s=0.2,
@@ -248,6 +306,8 @@ COSTS = st.builds(
     cpu_share=st.sampled_from([0.0, 0.5, 1.0]),
     collate_s=st.sampled_from([0.0, 0.2]),
     sample_bytes=st.sampled_from([0.0, 4e8]),
+    send_s=st.sampled_from([0.0, 0.1]),
+    slice_s=st.sampled_from([0.0, 1e-3]),
     transport_s=st.sampled_from([0.0, 0.3]),
     take_s=st.sampled_from([0.0, 0.1]),
     pin_s=st.sampled_from([0.0, 0.5]),
@@ -378,13 +438,16 @@ class TestCostsFromATrace:
     TRUE: dict[str, Any] = {  # noqa: RUF012
         "collate_s": 2e-5,
         "collate_sample_s": 1e-5,
-        "share_s": 1e-4,
-        "transport_s": 3e-4,
-        "take_s": 1e-4,
-        "dispatch_s": 3e-5,
-        "startup_s": 0.004,
+        "share_s": 1.8e-4,
+        "transport_s": 6e-4,
+        "take_s": 5.5e-4,
+        "send_s": 3.5e-4,
+        "dispatch_s": 6e-5,
+        "startup_s": 0.0075,
         "boot_s": 0.005,
-        "shutdown_s": 0.001,
+        "shutdown_s": 0.0005,
+        "slice_s": 1.4e-3,
+        "switching": 0.03,
         "step_s": 0.01,
         "cores": 2.0,
     }
@@ -415,6 +478,60 @@ class TestCostsFromATrace:
         fitted = Costs.from_trace(simulate(costs, **settings, n_batches=20))
         ends = [simulate(each, **settings).batches["released_s"].max() for each in (costs, fitted)]
         assert ends[1] == pytest.approx(ends[0], rel=0.1)
+
+    @pytest.mark.parametrize("num_workers", [0, 1, 3])
+    def test_the_bytes_of_a_batch_tell_what_sharing_it_takes_elsewhere(self, num_workers):
+        costs = Costs(sample_s=0.001, sample_bytes=2e5, **self.TRUE)
+        settings = {"batch_size": 32, "n_samples": 640}
+        fitted = Costs.from_trace(simulate(costs, num_workers=num_workers, **settings))
+        assert fitted.sample_bytes == 2e5
+        for other in (0, 1, 3):
+            found, true = (
+                simulate(each, num_workers=other, **settings).batches for each in (fitted, costs)
+            )
+            for end, start in (("ready_s", "collate_s"), ("released_s", "delivered_s")):
+                took_s, expected_s = ((each[end] - each[start]).median() for each in (found, true))
+                assert took_s == pytest.approx(expected_s, rel=0.05)
+            collate_s = (true["ready_s"] - true["collate_s"]).median()
+            assert (collate_s > 0.004) == (other > 0)
+
+    def test_a_batch_takes_no_less_than_nothing_to_collate_where_sharing_is_quick(self):
+        costs = Costs(sample_s=0.001, sample_bytes=2e5, bytes_per_s=1e12, collate_s=1e-3)
+        trace = simulate(costs, num_workers=1, batch_size=32, n_batches=20)
+        fitted = Costs.from_trace(trace)
+        again = simulate(fitted, num_workers=1, batch_size=32, n_batches=20).batches
+        assert (again["ready_s"] - again["collate_s"]).median() == pytest.approx(1e-3, rel=0.05)
+        there = simulate(fitted, num_workers=0, batch_size=32, n_batches=20).batches
+        assert 0 < (there["ready_s"] - there["collate_s"]).median() < 1e-3
+
+    @pytest.mark.parametrize("num_workers", [2, 4])
+    @pytest.mark.parametrize("cpu_share", [0.5, 1.0])
+    @pytest.mark.parametrize("busy", [0.0, 1.0])
+    def test_steps_are_freed_of_what_they_waited_for_a_cpu(self, num_workers, cpu_share, busy):
+        costs = Costs(sample_s=0.004, cpu_share=cpu_share, step_cpu_share=busy, **self.TRUE)
+        settings = {"num_workers": num_workers, "batch_size": 8, "n_samples": 1200}
+
+        def step_s(costs: Costs) -> Any:
+            return (
+                (simulate(costs, **settings).batches[["delivered_s", "released_s"]])
+                .diff(axis=1)["released_s"]
+                .mean()
+            )
+
+        fitted = Costs.from_trace(simulate(costs, **settings), step_cpu_share=busy)
+        late_s = step_s(costs) - 0.01
+        assert late_s > 1e-4
+        assert abs(np.mean(fitted.step_s) - 0.01) < late_s / 2
+        assert step_s(fitted) == pytest.approx(step_s(costs), rel=0.02)
+
+    @pytest.mark.parametrize("in_order", [True, False])
+    def test_what_it_takes_to_take_a_batch_shows_whatever_came_before_it(self, in_order):
+        slow = np.where(np.arange(600) % 37 == 0, 0.2, 0.01)
+        costs = Costs(sample_s=slow, **self.TRUE)
+        trace = simulate(costs, num_workers=4, batch_size=2, n_samples=600, in_order=in_order)
+        fitted = Costs.from_trace(trace)
+        assert np.mean(fitted.take_s) == pytest.approx(costs.take_s, rel=0.1)
+        assert fitted.send_s == pytest.approx(costs.send_s, rel=0.05)
 
     def test_slow_regions_stay_where_they_are(self):
         slow = np.where(np.arange(200) // 50 == 2, 0.05, 0.01)
@@ -469,6 +586,7 @@ class TestBadInput:
             ({"startup_s": [1.0]}, r"startup_s=\[1.0\]"),
             ({"cores": 0}, r"cores=0.*above 0"),
             ({"bytes_per_s": 0}, r"bytes_per_s=0"),
+            ({"switching": 1}, r"switching=1.0.*below 1"),
             ({"start_method": "clone"}, r"'clone' is not one of fork"),
         ],
     )

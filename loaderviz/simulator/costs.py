@@ -18,7 +18,7 @@ Seconds = float | Floats  # one for all, or one for each
 
 # Seconds to start one worker, in the main process and then in the worker, where a recording has
 # not shown it: a forked worker begins at once, any other imports torch first.
-TYPICAL_START: Final = {"fork": (0.004, 0.004), "forkserver": (0.01, 2.0), "spawn": (0.02, 2.5)}
+TYPICAL_START: Final = {"fork": (0.0075, 0.004), "forkserver": (0.01, 2.0), "spawn": (0.02, 2.5)}
 
 _RESAMPLED: Final = (
     *("sample_s", "cpu_share", "collate_s", "transport_s", "take_s", "pin_s"),
@@ -44,9 +44,12 @@ class Costs:
         cpu_share: the part of it, 0 to 1, that keeps a CPU busy; the rest is waiting, as for a
             disk. Workers that compute share ``cores``; those that wait do not.
         collate_s: to collate one batch, on the CPU; ``collate_sample_s`` more for each sample.
-        share_s: to put a batch into shared memory, in a worker, on the CPU.
-        sample_bytes: of a sample; a worker copies them on the CPU, at ``bytes_per_s``, on the way
-            to the consumer, and pinning copies them once more.
+        share_s: to put a batch into shared memory while it is collated, in a worker, on the CPU;
+            its bytes take longer, at ``bytes_per_s``.
+        sample_bytes: of a sample. Beside the above, pinning copies them once more at
+            ``bytes_per_s``, and a consumer that is done with a batch out of shared memory gives
+            it back at ``release_bytes_per_s``, on the CPU, within its step.
+        send_s: to hand a batch on and to get the next task, in a worker, on the CPU.
         transport_s: from a worker to the consumer, for one batch of no bytes.
         take_s: to unpickle a batch, in the main process or in its pin thread.
         pin_s: to pin a batch, its bytes aside.
@@ -59,6 +62,9 @@ class Costs:
         start_method: what ``startup_s`` and ``boot_s`` hold for; None: for any.
         jitter_s: by how much, on average, a task is late at random; in simulations whose seed is
             not 0.
+        slice_s: for how long a process that has just got a CPU keeps it though another is woken.
+            Where all CPUs are busy the main process comes back late from its waits. 0: at once.
+        switching: the part of all CPUs, below 1, that is lost where processes take turns on them.
         cores: CPUs allowed, at least a part of one; None: as many as this process may use.
 
     Raises:
@@ -72,7 +78,9 @@ class Costs:
     collate_sample_s: float = 0.0
     share_s: float = 0.0
     sample_bytes: float = 0.0
-    bytes_per_s: float = 4e9
+    bytes_per_s: float = 1.6e9
+    release_bytes_per_s: float = 6e9
+    send_s: float = 0.0
     transport_s: Any = 0.0
     take_s: Any = 0.0
     pin_s: Any = 0.0
@@ -85,6 +93,8 @@ class Costs:
     shutdown_s: float = 0.0
     start_method: str | None = None
     jitter_s: float = 5e-5
+    slice_s: float = 0.0
+    switching: float = 0.0
     cores: float | None = None
 
     def __post_init__(self) -> None:
@@ -98,9 +108,11 @@ class Costs:
                 object.__setattr__(self, "cores", _allowance())
             else:
                 object.__setattr__(self, field.name, _number(field.name, value))
-        for name in ("cores", "bytes_per_s"):
+        for name in ("cores", "bytes_per_s", "release_bytes_per_s"):
             if getattr(self, name) <= 0:
                 raise LoaderVizError(f"{name}={getattr(self, name)!r}: give a number above 0")
+        if self.switching >= 1:
+            raise LoaderVizError(f"switching={self.switching!r}: give a part of all, below 1")
         for name in _SHARES:
             if np.max(getattr(self, name)) > 1:
                 most = float(np.max(getattr(self, name)))

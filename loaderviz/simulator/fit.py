@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from loaderviz.errors import LoaderVizError
-from loaderviz.simulator.costs import TYPICAL_START, Costs, Floats
+from loaderviz.simulator.costs import Costs, Floats
 from loaderviz.simulator.run import run
 from loaderviz.simulator.settings import PREFETCH_FACTOR, Setup
+from loaderviz.simulator.ways import TYPICAL_WAYS, start, ways
 from loaderviz.trace import Trace
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# What a batch of few bytes takes where the recording has not shown it, with torch 2.13 on Linux.
-TYPICAL_TRANSPORT_S, TYPICAL_TAKE_S, TYPICAL_DISPATCH_S = 3e-4, 3e-4, 4e-5
-TYPICAL_SHUTDOWN_S = 2e-3
-TYPICAL_SHARE_S = 2.5e-4
-SHORT_S = 0.003  # more than most batches are on their way
-LONG_S = 0.05  # more than a batch is on its way, also where its sender waits for Python's own lock
+# What a recording does not tell apart, with torch 2.13 on Linux 6.18.
+TYPICAL_SHARE_S = 1.8e-4
+TYPICAL_SLICE_S = 1.4e-3
+TYPICAL_SWITCHING = 0.03  # caches are cold, and while many wait for one CPU another may idle
 FIXED_COLLATE_S = 2e-5
+AT_LEAST = 0.05  # of the time to collate is not for sharing the bytes
+WAYS = ("send_s", "take_s", "transport_s")  # which include waiting for a CPU
 MOST_BATCHES = 200  # of the simulations that take out what workers waited for a CPU
 HALVINGS = 8
-AS_SLOW = 0.02  # as far as anybody can tell
-UNUSUAL = 4  # times as long: such a batch was not there yet
-FEW = 3  # measurements do not tell what is usual
-CONTENDED = 0.02  # a smaller part of the time spent on a CPU is not worth that
+SMALLEST = 0.1  # part of a cost that is no waiting for a CPU
+AS_SLOW = 0.05  # as far as anybody can tell where all CPUs are always busy
+CONTENDED = 0.1  # of the CPUs: with less work, hardly anybody waits for one
 
 
 def fit(trace: Trace, *, loader: int, step_cpu_share: float, cores: float | None) -> Costs:
@@ -36,15 +37,41 @@ def fit(trace: Trace, *, loader: int, step_cpu_share: float, cores: float | None
     tasks = _Tasks.of(trace, batches)
     delivered = batches[batches["delivered_s"].notna()].sort_values("delivered_s")
     steps = (delivered["released_s"] - delivered["delivered_s"]).dropna().to_numpy()
-    ways = _ways(batches)
+    n_workers = int(about.get("num_workers") or 0)
     rest = Costs(
         step_s=steps if len(steps) else 0.0,
         step_cpu_share=step_cpu_share,
         cores=cores if cores is not None else trace.meta.get("cpu_allowance"),
-        **ways,
-        **_start(trace, batches, loader, about, ways["dispatch_s"]),
+        sample_bytes=tasks.sample_bytes,
+        slice_s=TYPICAL_SLICE_S,
+        switching=TYPICAL_SWITCHING,
     )
-    return _without_contention(rest, tasks, batches, about)
+    assert rest.cores is not None
+    load = n_workers * tasks.busy() / rest.cores
+    contended = n_workers + 1 > rest.cores and load > CONTENDED
+    in_order = bool(about.get("in_order", True))
+    rest = replace(
+        rest,
+        **{
+            **TYPICAL_WAYS,
+            **ways(batches, in_order=in_order),
+            **start(trace, batches, loader, about),
+        },
+    )
+    if contended and about.get("batch_size"):
+        return _without_contention(rest, tasks, batches, _as_recorded(batches, about))
+    return tasks.costs(rest, in_worker=n_workers > 0)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """Of what was seen, the parts that are no waiting for a CPU."""
+
+    waiting: float = 1.0  # of the time that was not spent on a CPU
+    of: Mapping[str, float] = field(default_factory=dict)  # of the costs that are named, else all
+
+    def shrunk(self, name: str, values: Any) -> Any:
+        return values * self.of.get(name, 1.0)
 
 
 @dataclass(frozen=True)
@@ -56,34 +83,54 @@ class _Tasks:
     collate_s: Floats
     cpu_s: Floats  # of both
     read_s: Floats  # of each sample
+    sample_bytes: float
 
     @classmethod
     def of(cls, trace: Trace, batches: pd.DataFrame) -> _Tasks:
         made = batches.dropna(subset=["started_s", "collate_s", "ready_s"])
+        n_bytes = (made["n_bytes"] / made["n_samples"].clip(lower=1)).median()
         return cls(
             n=made["n_samples"].to_numpy(),
             reading_s=(made["collate_s"] - made["started_s"]).to_numpy(),
             collate_s=(made["ready_s"] - made["collate_s"]).to_numpy(),
             cpu_s=made["cpu_s"].fillna(0.0).to_numpy(),
             read_s=_read_s(trace, made),
+            sample_bytes=0.0 if np.isnan(n_bytes) else float(n_bytes),
         )
 
-    def costs(self, rest: Costs, in_worker: bool, waiting: float, collating: float) -> Costs:
-        """With that part of what was spent without a CPU, and of the time to collate."""
-        collate_s = collating * float(np.median(self.collate_s))
-        share_s = min(collate_s, TYPICAL_SHARE_S) if in_worker else 0.0
-        fixed_s = min(collate_s - share_s, FIXED_COLLATE_S)
+    def busy(self) -> float:
+        """The part of the time in which they computed."""
+        took_s = np.sum(self.reading_s + self.collate_s)
+        return float(np.sum(self.cpu_s) / max(took_s, 1e-12))
+
+    def costs(self, rest: Costs, *, in_worker: bool, parts: _Parts | None = None) -> Costs:
+        parts = parts or _Parts()
         n = max(1.0, float(np.median(self.n)))
-        cpu_s = np.clip(self.cpu_s - collating * self.collate_s, 0.0, self.reading_s)
+        collate_s = parts.shrunk("collate_s", float(np.median(self.collate_s)))
+        n_bytes = n * self.sample_bytes
+        share_s, bytes_per_s, steps = TYPICAL_SHARE_S, rest.bytes_per_s, rest.step_s
+        if in_worker:
+            share_s = min(collate_s, TYPICAL_SHARE_S)
+            bytes_s = min(n_bytes / bytes_per_s, (1 - AT_LEAST) * (collate_s - share_s))
+            collate_s -= share_s + bytes_s
+            if bytes_s:
+                bytes_per_s = n_bytes / bytes_s
+            release_s = n_bytes / rest.release_bytes_per_s
+            steps = np.maximum(parts.shrunk("step_s", steps) - release_s, 0.0)
+        fixed_s = min(collate_s, FIXED_COLLATE_S)
+        cpu_s = np.clip(self.cpu_s - parts.shrunk("collate_s", self.collate_s), 0.0, self.reading_s)
         share = np.repeat(cpu_s / np.maximum(self.reading_s, 1e-12), self.n)
-        part = share + waiting * (1 - share)
+        part = share + parts.waiting * (1 - share)
         return replace(
             rest,
             sample_s=self.read_s * part if len(part) else 0.0,
             cpu_share=np.minimum(share / np.maximum(part, 1e-12), 1.0) if len(part) else 0.0,
             collate_s=fixed_s,
-            collate_sample_s=(collate_s - share_s - fixed_s) / n,
-            share_s=share_s if in_worker else TYPICAL_SHARE_S,
+            collate_sample_s=(collate_s - fixed_s) / n,
+            share_s=share_s,
+            bytes_per_s=bytes_per_s,
+            step_s=steps,
+            **{name: parts.shrunk(name, getattr(rest, name)) for name in WAYS},
         )
 
 
@@ -135,109 +182,44 @@ def _read_s(trace: Trace, made: pd.DataFrame) -> Floats:
     return np.asarray(each, np.float64)
 
 
-def _ways(batches: pd.DataFrame) -> dict[str, Any]:
-    """What it takes to send a task, and to get a batch."""
-    came = batches[batches["delivered_s"].notna() & (batches["worker"] >= 0)]
-    if came.empty:
-        return {
-            "transport_s": TYPICAL_TRANSPORT_S,
-            "take_s": TYPICAL_TAKE_S,
-            "dispatch_s": TYPICAL_DISPATCH_S,
-            "shutdown_s": TYPICAL_SHUTDOWN_S,
-        }
-    dispatch_s = _dispatch_s(batches, came)
-    requested_s, delivered_s = came["requested_s"].to_numpy(), came["delivered_s"].to_numpy()
-    pinned_s, ready_s = came["pinned_s"].to_numpy(), came["ready_s"].to_numpy()
-    # A batch that was surely there when it was asked for shows what it takes to take it.
-    lay_s = requested_s - np.fmax(ready_s, pinned_s)
-    there = lay_s > (LONG_S if (lay_s > LONG_S).sum() >= FEW else SHORT_S)
-    handed_s = np.maximum((delivered_s - requested_s)[there] - dispatch_s, 0.0)
-    usual_s = _median(handed_s, TYPICAL_TAKE_S)
-    take_s = np.minimum(handed_s, UNUSUAL * usual_s) if len(handed_s) >= FEW else TYPICAL_TAKE_S
-    # One that was not ready yet shows how long it was on its way.
-    waited = requested_s < ready_s
-    pins = not np.isnan(pinned_s).all()
-    arrived_s = pinned_s if pins else delivered_s - usual_s - dispatch_s
-    on_way_s = np.maximum((arrived_s - ready_s)[waited | pins], 0.0)
-    pin_s = 0.0
-    if pins:
-        free_s = np.append(-np.inf, np.sort(pinned_s)[:-1])[np.argsort(np.argsort(pinned_s))]
-        pin_s = max(0.0, _median(pinned_s - np.fmax(ready_s, free_s), 0.0) / 2)
-        on_way_s = np.maximum(on_way_s - pin_s, 0.0)
-    on_way_s = on_way_s[np.isfinite(on_way_s)]
-    return {
-        "transport_s": on_way_s if len(on_way_s) >= FEW else TYPICAL_TRANSPORT_S,
-        "take_s": take_s,
-        "pin_s": pin_s,
-        "dispatch_s": dispatch_s,
-    }
-
-
-def _dispatch_s(batches: pd.DataFrame, came: pd.DataFrame) -> float:
-    """A new task is sent just before a batch is handed over."""
-    sent = np.sort(batches["dispatched_s"].dropna().to_numpy())
-    handed = came["delivered_s"].to_numpy()
-    last = sent[np.maximum(np.searchsorted(sent, handed) - 1, 0)]
-    within = (last >= came["requested_s"].to_numpy()) & (last <= handed)
-    return _median((handed - last)[within], TYPICAL_DISPATCH_S)
-
-
-def _start(
-    trace: Trace, batches: pd.DataFrame, loader: int, about: dict[str, Any], dispatch_s: float
-) -> dict[str, Any]:
-    """Of workers: to start one, until it can take a task, and to end it."""
-    workers = trace.workers[trace.workers["loader"] == loader]
-    method = about.get("start_method") or "fork"
-    startup_s, boot_s = TYPICAL_START.get(method, (0.0, 0.0))
-    seen = workers.dropna(subset=["started_s", "first_task_s"])
-    if seen.empty:
-        return {"startup_s": startup_s, "boot_s": boot_s, "start_method": method}
-    n = int(about.get("num_workers") or seen["worker"].nunique())
-    primed = batches.loc[batches["dispatched_s"] < batches["requested_s"].min(), "dispatched_s"]
-    first = seen["started_s"].min()
-    if len(primed) and primed.max() > first:  # the threads of the queues start with the first tasks
-        startup_s = max(0.0, float(primed.max() - first) - len(primed) * dispatch_s) / n
-    boots = (seen["first_task_s"] - seen["started_s"]).to_numpy()
-    over = workers["ended_s"].max() - batches["released_s"].max()
-    found = {
-        "startup_s": startup_s,
-        "boot_s": max(0.0, float(np.min(boots))),
-        "start_method": method,
-    }
-    return {**found, "shutdown_s": float(over) / n} if over > 0 else found
-
-
-def _without_contention(
-    rest: Costs, tasks: _Tasks, batches: pd.DataFrame, about: dict[str, Any]
-) -> Costs:
+def _without_contention(rest: Costs, tasks: _Tasks, batches: pd.DataFrame, setup: Setup) -> Costs:
     """With less waiting in it, where part of it was for a CPU.
 
     A recording tells how long a batch took and how long it computed. The rest is what it waited
     for, a disk or its turn on a CPU. How much is of the first kind is found by simulating what was
     recorded: the least that makes the simulation as slow. Where all CPUs were always busy more of
-    it would hardly show. Collating only computes, and shrinks too.
+    it would hardly show. What only computes shrinks too, until the same look at the simulation
+    shows as much of it as at the recording.
     """
     assert rest.cores is not None
-    n_workers = int(about.get("num_workers") or 0)
-    busy = float(np.sum(tasks.cpu_s) / max(np.sum(tasks.reading_s + tasks.collate_s), 1e-12))
-    computing = n_workers + (1 if rest.step_cpu_share else 0)
-    if computing <= rest.cores or busy < CONTENDED or not about.get("batch_size"):
-        return tasks.costs(rest, n_workers > 0, 1.0, 1.0)
-    setup = _as_recorded(batches, about)
     n = setup.n_samples // setup.batch_size
-    reading_s = float(np.mean(tasks.reading_s[:n])) * (1 - AS_SLOW)
-    collate_s = float(np.median(tasks.collate_s[:n]))
-    low, high, waiting, collating = 0.0, 1.0, 0.0, rest.cores / computing
+    load = min(1.0, setup.num_workers * tasks.busy() / rest.cores)
+    reading_s = float(np.mean(tasks.reading_s[:n])) * (1 - AS_SLOW * load**4)
+    seen = _shown(batches, setup.in_order)
+    low, high = 0.0, 1.0
+    parts = _Parts(of={"collate_s": min(1.0, rest.cores / (setup.num_workers + 1))})
     for _ in range(HALVINGS):
-        made = run(tasks.costs(rest, True, waiting, collating), setup).batches
+        made = run(tasks.costs(rest, in_worker=True, parts=parts), setup).batches
         if float((made["collate_s"] - made["started_s"]).mean()) > reading_s:
-            high = waiting
+            high = parts.waiting
         else:
-            low = waiting
-        took_s = float((made["ready_s"] - made["collate_s"]).median())
-        collating = min(1.0, collating * collate_s / max(took_s, 1e-12))
-        waiting = (low + high) / 2
-    return tasks.costs(rest, True, waiting, collating)
+            low = parts.waiting
+        shown = _shown(made, setup.in_order)
+        of = {
+            name: min(1.0, max(SMALLEST, part * seen[name] / max(shown[name], 1e-9)))
+            for name, part in ((each, parts.of.get(each, 1.0)) for each in seen.keys() & shown)
+        }
+        parts = _Parts((low + high) / 2, {**parts.of, **of})
+    return tasks.costs(rest, in_worker=True, parts=parts)
+
+
+def _shown(batches: pd.DataFrame, in_order: bool) -> dict[str, float]:
+    """The mean costs at first sight: what they waited for a CPU is in them."""
+    found = {name: float(np.mean(each)) for name, each in ways(batches, in_order=in_order).items()}
+    step_s = float((batches["released_s"] - batches["delivered_s"]).mean())
+    collate_s = float((batches["ready_s"] - batches["collate_s"]).median())
+    shown = {name: found[name] for name in WAYS if name in found}
+    return {**shown, "step_s": step_s, "collate_s": collate_s}
 
 
 def _as_recorded(batches: pd.DataFrame, about: dict[str, Any]) -> Setup:
@@ -261,9 +243,3 @@ def _as_recorded(batches: pd.DataFrame, about: dict[str, Any]) -> Setup:
         epochs=1,
         seed=0,
     )
-
-
-def _median(values: Any, otherwise: float) -> float:
-    values = np.asarray(values, np.float64)
-    values = values[~np.isnan(values)]
-    return float(np.median(values)) if len(values) else otherwise

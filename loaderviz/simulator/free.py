@@ -22,7 +22,6 @@ class FreeCores:
         self._pins = pins
         self._latency_s = latency_s
         self._free = [0.0] * n_workers  # when each worker has done all that it was sent
-        self._sender_free = [0.0] * n_workers  # and its thread that sends batches on
         self._last_arrival = [0.0] * n_workers
         self._pin_free = 0.0
         self._arrivals: list[tuple[float, int]] = []
@@ -38,19 +37,16 @@ class FreeCores:
 
     def boot(self, worker: int, cpu_s: float) -> None:
         """A worker is born, and can take a task after so much work."""
-        self._free[worker] = self._sender_free[worker] = self.now + cpu_s
+        self._free[worker] = self.now + cpu_s
 
     def send(self, worker: int, row: int, fetch: int) -> None:
         log, free = self._log, self._free[worker]
         start = free if free > self.now else self.now
         collate = start + self._read_s[fetch]
         ready = collate + self._plan.collate_s[fetch]
-        self._free[worker] = ready
+        self._free[worker] = ready + self._plan.send_s
         log.started[row], log.collate[row], log.ready[row] = start, collate, ready
-        sender_free = self._sender_free[worker]
-        copied = (ready if ready > sender_free else sender_free) + self._plan.copy_s[fetch]
-        self._sender_free[worker] = copied
-        arrival = copied + self._plan.transport_s[fetch]
+        arrival = ready + self._plan.transport_s[fetch]
         if arrival < self._last_arrival[worker]:  # none overtakes another of the same worker
             arrival = self._last_arrival[worker]
         self._last_arrival[worker] = arrival

@@ -55,7 +55,8 @@ class Loop:
                 return
             log.requested[row] = requested
             log.delivered[row] = cores.now
-            cores.spend(steps[nth] * cpu, steps[nth] * wait + copies[nth])
+            release_s = plan.release_s[log.fetch[row]]
+            cores.spend(steps[nth] * cpu + release_s, steps[nth] * wait + copies[nth])
             log.released[row] = cores.now
         if self._setup.most is None:
             iterator.next_data()

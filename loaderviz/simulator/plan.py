@@ -35,10 +35,11 @@ class Plan:
     fetch_wait_s: Floats
     fetch_cpu_s: Floats
     collate_s: list[float]
-    copy_s: list[float]  # of the bytes
+    send_s: float
     transport_s: list[float]
     take_s: list[float]
     pin_s: list[float]
+    release_s: list[float]
     step_s: list[float]  # in the order of delivery
     copy_to_device_s: list[float]
 
@@ -61,7 +62,7 @@ def plan(costs: Costs, setup: Setup, epoch: int, random: np.random.Generator | N
     fetch = np.arange(len(n)) + epoch * len(n)
     fetch_wait_s = _sums(wait_s, n)
     late_s = np.zeros(len(n)) if random is None else random.exponential(costs.jitter_s, len(n))
-    copy_s = n * (costs.sample_bytes / costs.bytes_per_s)
+    n_bytes = n * costs.sample_bytes
     whole = n > 0  # else the fetch finds the end, and returns nothing to collate
     if setup.shards is not None and setup.drop_last:
         whole &= n == setup.batch_size
@@ -71,7 +72,7 @@ def plan(costs: Costs, setup: Setup, epoch: int, random: np.random.Generator | N
 
     collate_s = per_fetch("collate_s") + n * costs.collate_sample_s
     if setup.num_workers:
-        collate_s += costs.share_s
+        collate_s += costs.share_s + n_bytes / costs.bytes_per_s
 
     return Plan(
         base=base,
@@ -83,17 +84,18 @@ def plan(costs: Costs, setup: Setup, epoch: int, random: np.random.Generator | N
         fetch_wait_s=fetch_wait_s,
         fetch_cpu_s=_sums(cpu_s, n),
         collate_s=(whole * collate_s).tolist(),
-        copy_s=(whole * copy_s).tolist(),
+        send_s=costs.send_s,
         transport_s=(per_fetch("transport_s") + late_s).tolist(),
         take_s=per_fetch("take_s").tolist(),
-        pin_s=(whole * (per_fetch("pin_s") + copy_s)).tolist(),
+        pin_s=(whole * (per_fetch("pin_s") + n_bytes / costs.bytes_per_s)).tolist(),
+        release_s=(n_bytes / costs.release_bytes_per_s * (setup.num_workers > 0)).tolist(),
         step_s=per_fetch("step_s").tolist(),
         copy_to_device_s=per_fetch("copy_s").tolist(),
     )
 
 
 def phases(plan: Plan) -> tuple[list[float], list[int]]:
-    """What a worker does in each fetch, in turn: waits, computes, waits, ... and collates.
+    """What a worker does in each fetch, in turn: waits, computes, waits, ... collates and sends.
 
     Samples next to one another are taken together where a fetch has more than ``MOST_PHASES``.
 
@@ -107,13 +109,14 @@ def phases(plan: Plan) -> tuple[list[float], list[int]]:
     fetch = np.repeat(np.arange(len(n)), parts)
     part = np.arange(len(fetch)) - np.repeat(np.cumsum(parts) - parts, parts)
     begins = plan.first[fetch] + part * n[fetch] // np.maximum(parts[fetch], 1)
-    at = 2 * (np.arange(len(fetch)) + fetch)
-    starts = 2 * np.append(0, np.cumsum(parts + 1))
+    at = 2 * (np.arange(len(fetch)) + 2 * fetch)
+    starts = 2 * np.append(0, np.cumsum(parts + 2))
     seconds = np.zeros(starts[-1])
     if len(begins):
         seconds[at] = np.add.reduceat(plan.wait_s, begins)
         seconds[at + 1] = np.add.reduceat(plan.cpu_s, begins)
-    seconds[starts[1:] - 1] = plan.collate_s
+    seconds[starts[1:] - 3] = plan.collate_s
+    seconds[starts[1:] - 1] = plan.send_s
     return seconds.tolist(), starts.tolist()
 
 

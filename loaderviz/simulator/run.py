@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from random import Random
 
 import numpy as np
 
@@ -99,28 +100,38 @@ def run(costs: Costs, setup: Setup) -> Trace:
         plans.append(plan(costs, setup, epoch, random))
         return plans[-1]
 
-    Loop(costs, setup, _cores(costs, setup, log), log).run(plan_of)
+    Loop(costs, setup, _cores(costs, setup, log, random), log).run(plan_of)
     return trace_of(log, plans, costs, setup)
 
 
-def _cores(costs: Costs, setup: Setup, log: Log) -> Cores:
+def _cores(costs: Costs, setup: Setup, log: Log, random: np.random.Generator | None) -> Cores:
     n = setup.num_workers
     latency_s = float(np.mean(costs.transport_s))
     computing, in_all = _load(costs, setup.batch_size)
     assert costs.cores is not None
-    # At most so many compute at once: all workers, their senders, the pin thread, the main process.
-    most = n * (2 if costs.sample_bytes else 1) + 1 + setup.pin_memory
+    most = (
+        n + 1 + setup.pin_memory
+    )  # compute at once: all workers, the main process, the pin thread
     seldom = in_all <= 0 or n * computing / in_all < NEGLIGIBLE * costs.cores
     if (most <= costs.cores or seldom) and costs.cores >= 1:
         return FreeCores(log, n, pins=setup.pin_memory, latency_s=latency_s)
-    return SharedCores(log, n, pins=setup.pin_memory, latency_s=latency_s, cores=costs.cores)
+    return SharedCores(
+        log,
+        n,
+        pins=setup.pin_memory,
+        latency_s=latency_s,
+        cores=costs.cores,
+        slice_s=costs.slice_s,
+        switching=costs.switching,
+        random=Random(int(random.integers(2**32))).random if random is not None else None,
+    )
 
 
 def _load(costs: Costs, batch_size: int) -> tuple[float, float]:
     """What a worker computes of one batch, and all that it does, in seconds, on average."""
     read_s = batch_size * float(np.mean(costs.sample_s))
     share = float(np.mean(costs.sample_s * costs.cpu_share))
-    collate_s = float(np.mean(costs.collate_s)) + costs.share_s
+    collate_s = float(np.mean(costs.collate_s)) + costs.share_s + costs.send_s
     collate_s += batch_size * costs.collate_sample_s
     collate_s += batch_size * costs.sample_bytes / costs.bytes_per_s
     return batch_size * share + collate_s, read_s + collate_s

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
+from collections.abc import Callable
 
+from loaderviz.simulator.late import Lateness
 from loaderviz.simulator.log import Log
 from loaderviz.simulator.plan import Plan, phases
 
@@ -19,12 +21,21 @@ MAIN, PIN = -1, -2  # in place of a worker
 class SharedCores:
     """What ``FreeCores`` is, event by event.
 
-    Workers are numbered from 0, the threads in which they send batches on from ``n_workers``, the
-    batches that are on their way, by their rows, from twice that.
+    Workers are numbered from 0, the batches that are on their way, by their rows, from
+    ``n_workers``.
     """
 
     def __init__(
-        self, log: Log, n_workers: int, *, pins: bool, latency_s: float, cores: float
+        self,
+        log: Log,
+        n_workers: int,
+        *,
+        pins: bool,
+        latency_s: float,
+        cores: float,
+        slice_s: float = 0.0,
+        switching: float = 0.0,
+        random: Callable[[], float] | None = None,
     ) -> None:
         self.now = 0.0
         self._log = log
@@ -32,6 +43,9 @@ class SharedCores:
         self._pins = pins
         self._latency_s = latency_s
         self._cores = cores
+        self._taking_turns = cores * (1 - switching)
+        self._slice_s = slice_s
+        self._random = random  # 0 to 1
         self._work = 0.0  # that each process that computes has got so far
         self._n_events = 0  # breaks ties: first come, first served
         self._computing: list[tuple[float, int, int]] = []  # until which work, which process
@@ -41,7 +55,6 @@ class SharedCores:
         self._place = [0] * n_workers  # in its phases, and their end
         self._end = [0] * n_workers
         self._busy = [False] * n_workers
-        self._to_send: list[deque[int]] = [deque() for _ in range(n_workers)]
         self._last_arrival = [0.0] * n_workers
         self._n_on_way = 0
         self._to_pin: deque[int] = deque()
@@ -51,14 +64,33 @@ class SharedCores:
     def load(self, plan: Plan) -> None:
         self._plan = plan
         self._seconds, self._starts = phases(plan)
+        self._lateness = Lateness.of(plan, self._slice_s)
 
     def spend(self, cpu_s: float, wait_s: float = 0.0) -> None:
-        for seconds, go in ((cpu_s, self._compute), (wait_s, self._wait)):
-            if seconds > 0:
-                self._main_busy = True
-                go(MAIN, seconds)
-                while self._main_busy:
-                    self._step()
+        if cpu_s > 0:
+            self._compute(MAIN, cpu_s)
+            self._run_main()
+        if wait_s > 0:
+            self._wait(MAIN, wait_s)
+            self._run_main()
+            self._come_back()
+
+    def _run_main(self) -> None:
+        self._main_busy = True
+        while self._main_busy:
+            self._step()
+
+    def _come_back(self) -> None:
+        """The main process is woken."""
+        n = len(self._computing)
+        if n < self._cores or not n:
+            return
+        late_s = self._lateness.in_turns_s if n > self._cores else self._lateness.alone_s
+        if self._random is not None:
+            late_s *= 2 * self._random()
+        if late_s > 0:
+            self._wait(MAIN, late_s)
+            self._run_main()
 
     def boot(self, worker: int, cpu_s: float) -> None:
         self._doing[worker] = -1
@@ -73,10 +105,13 @@ class SharedCores:
             self._next_task(worker)
 
     def receive(self) -> int:
-        while not self._arrived:
-            self._step()
+        if not self._arrived:
+            while not self._arrived:
+                self._step()
+            self._come_back()
         row = self._arrived.popleft()
         if not self._pins:
+            self._come_back()  # it asks the worker for the file of the memory, and waits for that
             self.spend(self._plan.take_s[self._log.fetch[row]])
         return row
 
@@ -94,14 +129,14 @@ class SharedCores:
         while any(self._busy):
             self._step()
         self.spend(0.0, self._latency_s)
-        while self._n_on_way or any(self._to_send) or self._to_pin:
+        while self._n_on_way or self._to_pin:
             self._step()
         self._arrived.clear()
 
     def halt(self) -> None:
         for queue in self._queues:
             queue.clear()
-        while any(self._busy) or self._n_on_way or any(self._to_send) or self._to_pin:
+        while any(self._busy) or self._n_on_way or self._to_pin:
             self._step()
         self._arrived.clear()
 
@@ -118,7 +153,7 @@ class SharedCores:
         computing, waiting = self._computing, self._waiting
         if computing:
             n = len(computing)
-            slow = n / self._cores if n > self._cores else 1.0
+            slow = n / self._taking_turns if n > self._cores else 1.0
             at = self.now + (computing[0][0] - self._work) * slow
             if waiting and waiting[0][0] < at:
                 at, _, who = heapq.heappop(waiting)
@@ -135,10 +170,8 @@ class SharedCores:
             self._main_busy = False
         elif who == PIN:
             self._pinned()
-        elif who < 2 * self._n:
-            self._copied(who - self._n)
         else:
-            self._arrive(who - 2 * self._n)
+            self._arrive(who - self._n)
 
     def _next_task(self, worker: int) -> None:
         if not self._queues[worker]:
@@ -155,39 +188,27 @@ class SharedCores:
         place, end = self._place[worker], self._end[worker]
         row = self._doing[worker]
         while place < end:
-            if place == end - 2:
+            if place == end - 4:
                 self._log.collate[row] = self.now
+            elif place == end - 2:
+                self._log.ready[row] = self.now
+                self._send_on(worker, row)
             seconds = self._seconds[place]
             place += 1
             if seconds > 0:
                 self._place[worker] = place
                 (self._compute if place % 2 == 0 else self._wait)(worker, seconds)
                 return
-        if row >= 0:
-            self._log.ready[row] = self.now
-            self._doing[worker] = -1
-            self._to_send[worker].append(row)
-            if len(self._to_send[worker]) == 1:
-                self._send_on(worker)
+        self._doing[worker] = -1
         self._next_task(worker)
 
-    def _send_on(self, worker: int) -> None:
-        copy_s = self._plan.copy_s[self._log.fetch[self._to_send[worker][0]]]
-        if copy_s > 0:
-            self._compute(self._n + worker, copy_s)
-        else:
-            self._copied(worker)
-
-    def _copied(self, worker: int) -> None:
+    def _send_on(self, worker: int, row: int) -> None:
         """The batch is on its way for a while; none overtakes another of the same worker."""
-        row = self._to_send[worker].popleft()
         at = self.now + self._plan.transport_s[self._log.fetch[row]]
         at = self._last_arrival[worker] = max(at, self._last_arrival[worker])
         self._n_on_way += 1
         self._n_events += 1
-        heapq.heappush(self._waiting, (at, self._n_events, 2 * self._n + row))
-        if self._to_send[worker]:
-            self._send_on(worker)
+        heapq.heappush(self._waiting, (at, self._n_events, self._n + row))
 
     def _arrive(self, row: int) -> None:
         self._n_on_way -= 1

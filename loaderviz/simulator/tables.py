@@ -14,7 +14,7 @@ from loaderviz.trace import Trace
 
 
 def trace_of(log: Log, plans: list[Plan], costs: Costs, setup: Setup) -> Trace:
-    rows = _Rows(log, plans, setup)
+    rows = _Rows(log, plans, setup, costs.sample_bytes)
     return Trace.from_columns(
         batches=rows.batches(),
         samples=rows.samples(),
@@ -36,8 +36,9 @@ def trace_of(log: Log, plans: list[Plan], costs: Costs, setup: Setup) -> Trace:
 class _Rows:
     """The tasks that a recording would show: not those that a stream's end left without data."""
 
-    def __init__(self, log: Log, plans: list[Plan], setup: Setup) -> None:
+    def __init__(self, log: Log, plans: list[Plan], setup: Setup, sample_bytes: float) -> None:
         self._log, self._plans = log, plans
+        self._sample_bytes = sample_bytes
         fetch = np.array(log.fetch, np.int64)
         epoch = _epochs(log)
         # The fetches of all epochs, one after another.
@@ -85,6 +86,7 @@ class _Rows:
             "delivered_s": delivered,
             "released_s": self._column(log.released),
             "cpu_s": np.where(self._done, cpu_s[self._place], np.nan),
+            "n_bytes": np.where(self._whole, np.rint(self._size * self._sample_bytes), np.nan),
             "state": state,
         }
 
