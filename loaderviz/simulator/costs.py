@@ -135,10 +135,12 @@ class Costs:
     ) -> Costs:
         """The costs that one recording shows, whatever its number of workers.
 
-        Of each sample: its time, and its CPU time by its batch's; where more processes computed
-        than there are CPUs, what they waited for one is taken out again. Samples and steps keep
-        their order. What a recording cannot show is what it typically takes: the start of workers
-        and the transport where the main process loads, a start method that was not used.
+        Of each sample: its time, and its CPU time by its batch's; where processes had to take
+        turns on the CPUs, what they waited for one is taken out again, of steps too. Samples and
+        steps keep their order. What a recording cannot show is what it typically takes with Linux:
+        the start of workers and the transport where the main process loads, a start method that
+        was not used, how quickly bytes are shared and given back, and how late the main process
+        comes back where all CPUs are busy.
 
         Args:
             trace: a recording with at least one delivered batch.

@@ -43,14 +43,11 @@ class Log:
         self.worker.append(worker)
         self.fetch.append(fetch)
         self.dispatched.append(at)
-        for times in (
-            self.started,
-            self.collate,
-            self.ready,
-            self.pinned,
-            self.requested,
-            self.delivered,
-            self.released,
-        ):
-            times.append(NEVER)
+        self.started.append(NEVER)
+        self.collate.append(NEVER)
+        self.ready.append(NEVER)
+        self.pinned.append(NEVER)
+        self.requested.append(NEVER)
+        self.delivered.append(NEVER)
+        self.released.append(NEVER)
         return len(self.task) - 1

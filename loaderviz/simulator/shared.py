@@ -7,9 +7,9 @@ change in their number moves no event.
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from collections.abc import Callable
+from heapq import heappop, heappush
 
 from loaderviz.simulator.late import Lateness
 from loaderviz.simulator.log import Log
@@ -142,11 +142,11 @@ class SharedCores:
 
     def _compute(self, who: int, seconds: float) -> None:
         self._n_events += 1
-        heapq.heappush(self._computing, (self._work + seconds, self._n_events, who))
+        heappush(self._computing, (self._work + seconds, self._n_events, who))
 
     def _wait(self, who: int, seconds: float) -> None:
         self._n_events += 1
-        heapq.heappush(self._waiting, (self.now + seconds, self._n_events, who))
+        heappush(self._waiting, (self.now + seconds, self._n_events, who))
 
     def _step(self) -> None:
         """On to the next event, and what follows from it."""
@@ -156,12 +156,12 @@ class SharedCores:
             slow = n / self._taking_turns if n > self._cores else 1.0
             at = self.now + (computing[0][0] - self._work) * slow
             if waiting and waiting[0][0] < at:
-                at, _, who = heapq.heappop(waiting)
+                at, _, who = heappop(waiting)
                 self._work += (at - self.now) / slow
             else:
-                self._work, _, who = heapq.heappop(computing)
+                self._work, _, who = heappop(computing)
         else:
-            at, _, who = heapq.heappop(waiting)
+            at, _, who = heappop(waiting)
         if at > self.now:
             self.now = at
         if 0 <= who < self._n:
@@ -197,7 +197,11 @@ class SharedCores:
             place += 1
             if seconds > 0:
                 self._place[worker] = place
-                (self._compute if place % 2 == 0 else self._wait)(worker, seconds)
+                self._n_events += 1
+                if place % 2 == 0:
+                    heappush(self._computing, (self._work + seconds, self._n_events, worker))
+                else:
+                    heappush(self._waiting, (self.now + seconds, self._n_events, worker))
                 return
         self._doing[worker] = -1
         self._next_task(worker)
@@ -208,7 +212,7 @@ class SharedCores:
         at = self._last_arrival[worker] = max(at, self._last_arrival[worker])
         self._n_on_way += 1
         self._n_events += 1
-        heapq.heappush(self._waiting, (at, self._n_events, self._n + row))
+        heappush(self._waiting, (at, self._n_events, self._n + row))
 
     def _arrive(self, row: int) -> None:
         self._n_on_way -= 1
