@@ -175,7 +175,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         seconds = max(ends) if len(ends) > 1 else None
         if predicted is not None:
             self._view.show(timeline(predicted, seconds=seconds))
-            self._numbers["predicted"] = self._count(predicted, self._twice(predicted))
+            self._numbers["predicted"] = Numbers.of(predicted, twice=self._twice(predicted))
             self._show_scene()
         if current is not None:
             self._measured_view.show(timeline(current, seconds=seconds))
@@ -223,7 +223,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
             if self._predicted is None and settings == self.settings:
                 self._predicted = predict(settings, self._known)
         twice = self._twice(trace) if repeated is None else repeated
-        self._numbers["measured"] = self._count(trace, twice)
+        self._numbers["measured"] = Numbers.of(trace, twice=twice)
         if settings != self.settings:
             del self._numbers["measured"]
         self._tell(f"Done: {n_batches} batches{self._compared(settings, trace)}")
@@ -270,11 +270,6 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
             return None
         each = trace.summary().n_samples - self.settings.n_samples * self.settings.epochs
         return max(0, each)
-
-    def _count(self, trace: Trace, twice: int | None) -> Numbers:
-        settings = self.settings
-        held = settings.batch_size * settings.sample_bytes if self._own is None else None
-        return Numbers.of(trace, twice=twice, batch_bytes=held)
 
     def _page(self) -> list[widgets.Widget]:
         """Beside each other where there is room, else the settings on top."""

@@ -29,13 +29,14 @@ class Numbers:
     wait_share: float
     twice: int | None  # None where nobody knows
     in_flight: int  # batches
-    in_flight_bytes: float | None
+    in_flight_bytes: float | None  # None where they are not known
 
     @classmethod
-    def of(cls, trace: Trace, *, twice: int | None, batch_bytes: float | None) -> Numbers:
+    def of(cls, trace: Trace, *, twice: int | None) -> Numbers:
         summary = trace.summary()
         n_epochs = max(1, summary.epochs)
         in_flight = most_in_flight(trace)
+        batch_bytes = float(trace.batches["n_bytes"].max())
         return cls(
             epoch_s=summary.elapsed_s / n_epochs,
             samples_per_s=summary.samples_per_s,
@@ -43,7 +44,7 @@ class Numbers:
             wait_share=summary.wait_share,
             twice=twice,
             in_flight=in_flight,
-            in_flight_bytes=None if batch_bytes is None else in_flight * batch_bytes,
+            in_flight_bytes=None if np.isnan(batch_bytes) else in_flight * batch_bytes,
         )
 
 

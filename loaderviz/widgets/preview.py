@@ -12,12 +12,8 @@ from torch.utils.data import DataLoader
 from loaderviz.datasets.working import sample_times
 from loaderviz.simulator import Costs, simulate
 from loaderviz.simulator.costs import TYPICAL_START
-from loaderviz.simulator.fit import (
-    TYPICAL_DISPATCH_S,
-    TYPICAL_SHARE_S,
-    TYPICAL_TAKE_S,
-    TYPICAL_TRANSPORT_S,
-)
+from loaderviz.simulator.fit import TYPICAL_SHARE_S
+from loaderviz.simulator.ways import TYPICAL_WAYS
 from loaderviz.trace import Trace
 from loaderviz.widgets.settings import Settings, has_batch_size
 
@@ -107,6 +103,7 @@ def teaching_costs(settings: Settings, start: Start | None = None) -> Costs:
     method = method or multiprocessing.get_all_start_methods()[0]
     startup_s, boot_s = start or TYPICAL_START[method]
     sample_s: Any = settings.sample_s
+    typical: dict[str, Any] = {**TYPICAL_WAYS, "share_s": TYPICAL_SHARE_S}
     if settings.spread:
         sample_s = sample_times(settings.n_samples, settings.sample_s, settings.spread)
     return Costs(
@@ -114,10 +111,7 @@ def teaching_costs(settings: Settings, start: Start | None = None) -> Costs:
         cpu_share=settings.cpu_share,
         collate_sample_s=settings.sample_bytes * COLLATE_S_PER_BYTE,
         sample_bytes=settings.sample_bytes,
-        share_s=TYPICAL_SHARE_S,
-        transport_s=TYPICAL_TRANSPORT_S,
-        take_s=TYPICAL_TAKE_S,
-        dispatch_s=TYPICAL_DISPATCH_S,
+        **typical,
         startup_s=startup_s,
         boot_s=boot_s,
     )
