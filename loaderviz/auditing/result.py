@@ -34,6 +34,7 @@ class Audit:
             in_order, same_order`` (as in the epoch before); NA where it is not known.
         deliveries: a row for each delivered sample, in the order of delivery: ``epoch, rank,
             worker, batch, position, sample`` (-1 where it is extra or not known).
+        simulated: whether it was worked out instead of run.
 
     ``sample`` is the place of a sample in the order in which one process reads them, from 0;
     ``key`` is what it is known by, None where that is a tensor or the like. ``worker`` is -1 where
@@ -50,6 +51,7 @@ class Audit:
     per_worker: pd.DataFrame
     epochs: pd.DataFrame
     deliveries: pd.DataFrame
+    simulated: bool = False
 
     @property
     def numbers(self) -> str:
@@ -60,6 +62,7 @@ class Audit:
         n_ranks = workers["rank"].nunique()
         n_workers = int((workers["worker"] >= 0).sum())
         parts = [
+            "simulated" if self.simulated else "",
             f"{_count(delivered, 'sample')} delivered{held}",
             _count(n_workers, "worker") if n_workers else "no workers",
             _count(n_ranks, "rank") if n_ranks > 1 else "",

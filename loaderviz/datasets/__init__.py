@@ -8,23 +8,41 @@
 | `WorkingStream`  | the same, one by one    | the same, as an iterable           |
 | `SourceFiles`    | keyword counts of a file| disk, then pure-Python work (GIL)  |
 | `JpegImages`     | a picture               | disk, then decode and resize (C)   |
+| `Stream`, ...    | the next of its `data`  | nothing, as an iterable            |
+
+`SplitStream`, `ShardedStream`, `CuttingStream` and `EndlessStream` share what they yield among
+workers, rightly or wrongly; `splits` has the ways.
 
 They live in a package, not in a notebook cell, because workers started with spawn or forkserver
 import the dataset's class by name. This folder depends on torch, numpy and, for the pictures
 only, Pillow.
 """
 
+from loaderviz.datasets import splits
 from loaderviz.datasets.images import JpegImages, jpeg_folder
 from loaderviz.datasets.sleeping import SleepingDataset, SleepingStream
+from loaderviz.datasets.streams import (
+    CuttingStream,
+    EndlessStream,
+    ShardedStream,
+    SplitStream,
+    Stream,
+)
 from loaderviz.datasets.text import SourceFiles
 from loaderviz.datasets.working import WorkingDataset, WorkingStream
 
 __all__ = [
+    "CuttingStream",
+    "EndlessStream",
     "JpegImages",
+    "ShardedStream",
     "SleepingDataset",
     "SleepingStream",
     "SourceFiles",
+    "SplitStream",
+    "Stream",
     "WorkingDataset",
     "WorkingStream",
     "jpeg_folder",
+    "splits",
 ]
