@@ -110,7 +110,8 @@ def _numbers(sample: Any, lane: Any, batch: Any) -> dict[str, Any]:
     last = np.append(first[1:], len(sample)) - 1
     return boxes.bars(
         "number", sample[first] - 0.5, sample[last] + 0.5, lane[first], thickness=0.7,
-        fill=style.NONE, edge_px=0, batch=sample[first], insidetextanchor="start",  # not on the edge between two boxes
+        fill=style.NONE, edge_px=0, batch=sample[first],
+        insidetextanchor="start",  # not on the edge between two boxes
         **boxes.numbered(batch[first], 12),
     )  # fmt: skip
 
