@@ -1,18 +1,22 @@
 """Draws the pictures of the README and the notebooks, each from a recording made here and now.
 
-Run by `make pictures`. Needs a Chromium, as the browser tests do.
+Run by `make pictures`; with the names of some pictures only those are drawn. Needs a Chromium, as
+the browser tests do.
 """
 
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser, sync_playwright
 from torch.utils.data import DataLoader
 
-from loaderviz import record, timeline
-from loaderviz.datasets import SleepingDataset
+from loaderviz import Trace, audit, record, timeline
+from loaderviz.auditing import Audit
+from loaderviz.datasets import SleepingDataset, SplitStream, Stream, splits
 from loaderviz.timings import take
 
 HERE = Path(__file__).parent
@@ -20,29 +24,61 @@ BACKGROUNDS = {"light": "#ffffff", "dark": "#0d1117"}
 WIDTH, SCALE = 1100, 2
 
 
-def main() -> None:
+def two_workers() -> list[Trace]:
     loader = DataLoader(SleepingDataset(48, 0.025), batch_size=4, num_workers=2)
     with record(loader) as rec:
         take(loader, model_time=0.04)
+    return [rec.trace]
+
+
+def twice_and_never() -> list[Audit]:
+    streams = Stream(range(16)), SplitStream(range(17), splits.by_floor)
+    return [audit(DataLoader(each, batch_size=4, num_workers=2)) for each in streams]
+
+
+# What is drawn, one below another, and the themes it is drawn in; a notebook shows the light one.
+PICTURES: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "timeline": (two_workers, ("light", "dark")),
+    "duplicates": (twice_and_never, ("light",)),
+}
+
+
+def main() -> None:
     names = ("chromium", "chromium-browser", "google-chrome")
     chromium = os.environ.get("LOADERVIZ_CHROMIUM") or next(filter(None, map(shutil.which, names)))
-    with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
+    with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        for theme, background in BACKGROUNDS.items():
-            figure = timeline(rec.trace, theme=theme)
-            page = browser.new_page(
-                viewport={"width": WIDTH, "height": int(figure.layout.height)},
-                device_scale_factor=SCALE,
-            )
-            html = Path(folder) / f"{theme}.html"
-            html.write_text(
-                f"<body style='margin:0; background:{background}'>"
-                + figure.to_html(full_html=False, config={"displayModeBar": False})
-            )
-            page.goto(html.as_uri())
-            page.wait_for_selector(".loaderviz .point")
-            page.screenshot(path=HERE / f"timeline_{theme}.png")
+        for name in sys.argv[1:] or PICTURES:
+            made, themes = PICTURES[name]
+            drawn = made()
+            for theme in themes:
+                figures = [figure_of(each, theme) for each in drawn]
+                draw(browser, figures, f"{name}_{theme}.png", theme)
         browser.close()
+
+
+def figure_of(drawn: Any, theme: Any) -> Any:
+    return timeline(drawn, theme=theme) if isinstance(drawn, Trace) else drawn.figure(theme=theme)
+
+
+def draw(browser: Browser, figures: list[Any], name: str, theme: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        page = browser.new_page(
+            viewport={"width": WIDTH, "height": sum(int(each.layout.height) for each in figures)},
+            device_scale_factor=SCALE,
+        )
+        html = Path(folder) / "figure.html"
+        html.write_text(
+            f"<body style='margin:0; background:{BACKGROUNDS[theme]}'>"
+            + "".join(
+                each.to_html(full_html=False, config={"displayModeBar": False}) for each in figures
+            )
+        )
+        page.goto(html.as_uri())
+        for number in range(len(figures)):
+            page.locator(".loaderviz").nth(number).locator(".point").first.wait_for()
+        page.screenshot(path=HERE / name)
+        page.close()
 
 
 if __name__ == "__main__":
