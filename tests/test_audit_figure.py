@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.utils.data import DataLoader
 
 from loaderviz import LoaderVizError, Trace, audit
 from loaderviz.figures import style
@@ -55,6 +56,23 @@ def test_a_box_has_the_colour_and_the_number_of_its_batch():
     ]
     assert sorted(numbers.text) == ["0", "1", "2", "3"]
     assert set(numbers.x) == {2}
+
+
+def test_a_sample_that_one_worker_delivers_twice_bears_one_number():
+    numbers = bars(of_keys([4, 1, 3, 2, 4, 5], workers=1).figure(), "number")
+    ends = [(base, base + length) for base, length in zip(numbers.base, numbers.x, strict=True)]
+    assert list(zip(numbers.text, ends, strict=True)) == [
+        ("0", (0.5, 1.5)),
+        ("1", (1.5, 3.5)),
+        ("2", (3.5, 5.5)),  # batch 0 has brought sample 4 too, below this one
+    ]
+
+
+def test_where_nothing_came_the_holes_are_drawn():
+    loader = DataLoader(range(4), sampler=[])
+    figure = audit(loader).figure()
+    assert list(figure.layout.yaxis.ticktext) == ["nothing came"]
+    assert len(bars(figure, "never").x) == len(bars(figure, "hole").x) == 4
 
 
 def test_overlap_and_holes_are_in_the_strip():

@@ -6,6 +6,11 @@
 | `SleepingStream` | the next of 0, 1, 2 ... | the same, as an iterable           |
 | `WorkingDataset` | its index, many times   | waiting, computing, as you set it  |
 | `WorkingStream`  | the same, one by one    | the same, as an iterable           |
+| `RemoteTable`    | a row's number          | one round trip, waiting only       |
+| `BulkRemoteTable`| the same                | ... for all rows of a batch        |
+| `TsvRows`        | a row, as a dict        | pandas, one chunk of rows at a time|
+| `Tokens`         | a word of a text file   | next to nothing                    |
+| `EndlessLog`     | the next line, for ever | next to nothing                    |
 | `SourceFiles`    | keyword counts of a file| disk, then pure-Python work (GIL)  |
 | `JpegImages`     | a picture               | disk, then decode and resize (C)   |
 | `Stream`, ...    | the next of its `data`  | nothing, as an iterable            |
@@ -14,13 +19,19 @@
 workers, rightly or wrongly; `splits` has the ways.
 
 They live in a package, not in a notebook cell, because workers started with spawn or forkserver
-import the dataset's class by name. This folder depends on torch, numpy and, for the pictures
-only, Pillow.
+import the dataset's class by name. This folder depends on torch, numpy and, where they are used
+only, pandas (tables) and Pillow (pictures).
 """
 
 from loaderviz.datasets import splits
 from loaderviz.datasets.images import JpegImages, jpeg_folder
-from loaderviz.datasets.sleeping import SleepingDataset, SleepingStream
+from loaderviz.datasets.reading import EndlessLog, Tokens, TsvRows
+from loaderviz.datasets.sleeping import (
+    BulkRemoteTable,
+    RemoteTable,
+    SleepingDataset,
+    SleepingStream,
+)
 from loaderviz.datasets.streams import (
     CuttingStream,
     EndlessStream,
@@ -32,15 +43,20 @@ from loaderviz.datasets.text import SourceFiles
 from loaderviz.datasets.working import WorkingDataset, WorkingStream
 
 __all__ = [
+    "BulkRemoteTable",
     "CuttingStream",
+    "EndlessLog",
     "EndlessStream",
     "JpegImages",
+    "RemoteTable",
     "ShardedStream",
     "SleepingDataset",
     "SleepingStream",
     "SourceFiles",
     "SplitStream",
     "Stream",
+    "Tokens",
+    "TsvRows",
     "WorkingDataset",
     "WorkingStream",
     "jpeg_folder",

@@ -81,6 +81,53 @@ class SleepingStream(IterableDataset[int]):
         return f"SleepingStream({self.n}, sample_s={_shown(self.sample_s)})"
 
 
+class RemoteTable(Dataset[int]):
+    """Map-style: `ds[i]` asks a table far away for row i, waits for the answer, returns the int i.
+
+    n: number of rows.
+    trip_s: seconds from request to answer, whatever is asked for.
+
+    `ds.trips` counts the requests made in this process.
+
+    Raises LoaderVizError for a negative n, or a trip_s that is negative or infinite; `ds[i]`
+    raises IndexError out of range, as a list does.
+    """
+
+    def __init__(self, n: int, trip_s: float = 0.01) -> None:
+        self.n = whole_number("n", n)
+        self.trip_s = _checked_time(trip_s, "trip_s")
+        self.trips = 0
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, index: int) -> int:
+        row = position(index, self.n)
+        self._make_a_trip()
+        return row
+
+    def _make_a_trip(self) -> None:
+        self.trips += 1
+        time.sleep(self.trip_s)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.n}, trip_s={self.trip_s})"
+
+
+class BulkRemoteTable(RemoteTable):
+    """`RemoteTable` that can also be asked for many rows in one request.
+
+    A DataLoader does so for each batch: where a dataset has `__getitems__`, that is called with
+    the batch's keys, and `__getitem__` is not (`torch/utils/data/_utils/fetch.py`,
+    `_MapDatasetFetcher.fetch`).
+    """
+
+    def __getitems__(self, indices: Sequence[int]) -> list[int]:
+        rows = [position(index, self.n) for index in indices]
+        self._make_a_trip()
+        return rows
+
+
 def _checked_times(sample_s: float | Sequence[float], n: int) -> float | tuple[float, ...]:
     if not isinstance(sample_s, Iterable):
         return _checked_time(sample_s)
@@ -92,10 +139,10 @@ def _checked_times(sample_s: float | Sequence[float], n: int) -> float | tuple[f
     return times
 
 
-def _checked_time(seconds: float) -> float:
+def _checked_time(seconds: float, name: str = "sample_s") -> float:
     # Real is what int, float and numpy's numbers have in common.
     if not isinstance(seconds, Real) or not 0 <= seconds < math.inf:
-        raise LoaderVizError(f"sample_s={seconds!r}: give a time in seconds, finite, 0 or more")
+        raise LoaderVizError(f"{name}={seconds!r}: give a time in seconds, finite, 0 or more")
     return float(seconds)
 
 

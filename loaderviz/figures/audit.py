@@ -73,6 +73,8 @@ class Lanes(NamedTuple):
             for rank, worker in who
         ]
         totals = [int(n) for n in rows["samples"]]
+        if not who:
+            return cls({}, ["nothing came"], [0])
         return cls({each: i for i, each in enumerate(who)}, labels, totals)
 
     @property
@@ -105,9 +107,12 @@ def _numbers(sample: Any, lane: Any, batch: Any) -> dict[str, Any]:
     """One for each run of neighbours of the same batch; hidden where it is too narrow."""
     order = np.lexsort((sample, lane))
     sample, lane, batch = sample[order], lane[order], batch[order]
+    # What comes twice to one lane is drawn one over the other: only the last is seen.
+    seen = np.append((np.diff(lane) != 0) | (np.diff(sample) != 0), len(sample) > 0)[: len(sample)]
+    sample, lane, batch = sample[seen], lane[seen], batch[seen]
     breaks = (np.diff(lane) != 0) | (np.diff(batch) != 0) | (np.diff(sample) > 1)
     first = np.flatnonzero(np.append(True, breaks)) if len(sample) else np.zeros(0, np.int64)
-    last = np.append(first[1:], len(sample)) - 1
+    last = np.append(first[1:], len(sample))[: len(first)] - 1
     return boxes.bars(
         "number", sample[first] - 0.5, sample[last] + 0.5, lane[first], thickness=0.7,
         fill=style.NONE, edge_px=0, batch=sample[first],

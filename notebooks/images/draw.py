@@ -7,16 +7,24 @@ the browser tests do.
 import os
 import shutil
 import sys
-import tempfile
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import pandas as pd
 from playwright.sync_api import Browser, sync_playwright
 from torch.utils.data import DataLoader
 
 from loaderviz import Trace, audit, record, timeline
 from loaderviz.auditing import Audit
-from loaderviz.datasets import SleepingDataset, SplitStream, Stream, splits
+from loaderviz.datasets import (
+    RemoteTable,
+    SleepingDataset,
+    SplitStream,
+    Stream,
+    TsvRows,
+    splits,
+)
 from loaderviz.timings import take
 
 HERE = Path(__file__).parent
@@ -36,10 +44,27 @@ def twice_and_never() -> list[Audit]:
     return [audit(DataLoader(each, batch_size=4, num_workers=2)) for each in streams]
 
 
+def requests_and_chunks() -> list[Trace]:
+    by_key = DataLoader(RemoteTable(24, 0.01), batch_size=6)
+    with TemporaryDirectory() as folder:
+        table = Path(folder, "table.tsv")
+        names = [f"sensor {n}" for n in range(30)]
+        pd.DataFrame({name: range(2000) for name in names}).to_csv(table, sep="\t", index=False)
+        in_chunks = DataLoader(TsvRows(table, 250), batch_size=100)
+        list(in_chunks)  # pandas takes its time the first time
+        traces = []
+        for loader, step_s in ((by_key, 0.02), (in_chunks, 0.001)):
+            with record(loader) as rec:
+                take(loader, step_s)
+            traces.append(rec.trace)
+    return traces
+
+
 # What is drawn, one below another, and the themes it is drawn in; a notebook shows the light one.
 PICTURES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "timeline": (two_workers, ("light", "dark")),
     "duplicates": (twice_and_never, ("light",)),
+    "map_and_iterable": (requests_and_chunks, ("light",)),
 }
 
 
@@ -62,7 +87,7 @@ def figure_of(drawn: Any, theme: Any) -> Any:
 
 
 def draw(browser: Browser, figures: list[Any], name: str, theme: str) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder:
         page = browser.new_page(
             viewport={"width": WIDTH, "height": sum(int(each.layout.height) for each in figures)},
             device_scale_factor=SCALE,
