@@ -58,8 +58,8 @@ notebooks: $(TEST) ## run every notebook and compare the outputs it keeps
 browser: $(TEST) ## notebooks in a real JupyterLab and Chromium
 	$(PY) -m pytest tests/browser
 
-pictures: $(TEST) ## draw the pictures of the README and the notebooks anew
-	$(PY) notebooks/images/draw.py
+pictures: $(TEST) ## draw the pictures of the README and the notebooks anew; ARGS=timeline just that
+	$(PY) notebooks/images/draw.py $(ARGS)
 
 strip: $(TEST) ## make the notebooks lean again before a commit
 	$(PY) -m nbstripout --keep-count --keep-id --extra-keys metadata.language_info notebooks/*.ipynb

@@ -25,6 +25,8 @@ def plot_timings(
 
     >>> plot_timings(DataLoader(dataset, batch_size=4, num_workers=2), model_time=0.2, n_batches=4)
 
+    The figure's ``trace`` holds what was recorded, to ask it for more than the picture shows.
+
     Args:
         loader: a ``DataLoader``, or an iterable that iterates DataLoaders of its own inside.
         model_time: how long the stand-in step sleeps after each batch, in seconds.

@@ -21,6 +21,11 @@ def test_it_takes_so_many_batches_and_no_more(num_workers):
     assert step_numbers(figure) == ["0", "1", "2", "3"]
 
 
+def test_the_figure_keeps_what_was_recorded():
+    figure = plot_timings(DataLoader(SleepingDataset(8, 0), batch_size=4))
+    assert list(figure.trace.samples["key"]) == list(range(8))
+
+
 def test_without_a_number_it_takes_all():
     figure = plot_timings(DataLoader(SleepingStream(10, 0), batch_size=4))
     assert step_numbers(figure) == ["0", "1", "2"]

@@ -5,10 +5,13 @@ from __future__ import annotations
 import functools
 import json
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import plotly.graph_objects as go
 import plotly.io as pio
+
+if TYPE_CHECKING:
+    from loaderviz.trace import Trace
 
 # plotly's buttons would lie over the title; a double click shows all again after a zoom.
 CONFIG = {"displayModeBar": False, "responsive": True}
@@ -28,7 +31,12 @@ class Figure(go.Figure):  # type: ignore[misc]  # plotly has no types
     """``plotly.graph_objects.Figure``; hovering or clicking a batch makes it stand out.
 
     The script that does so needs no kernel: ``to_html`` and ``write_html`` include it too.
+
+    Attributes:
+        trace: what a timeline was drawn from; None for other figures, and for a copy.
     """
+
+    trace: Trace | None = None
 
     @classmethod
     def of(cls, data: list[dict[str, Any]], layout: dict[str, Any]) -> Figure:

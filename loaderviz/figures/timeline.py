@@ -34,7 +34,7 @@ def timeline(
     consumer; a cross is a sample whose reading raised an exception. Where batches are pinned by a
     thread, and where steps run on a CUDA device, each has a lane of its own: in the gaps of the
     device's it had nothing to do. Hovering a batch shows its way and times (ms); a click keeps it
-    in view.
+    in view. The figure's ``trace`` is what it was drawn from.
 
     Args:
         trace: a recorded or simulated ``Trace``. Past 3,000 samples batches are drawn whole, and
@@ -73,7 +73,9 @@ def timeline(
     layout.update(_axes(lanes, batches, style.THEMES[theme], height, shown))
     page = {"large": table} if large else {"paths": _paths(batches, lanes)}
     layout["meta"] = {"loaderviz": {"lanes": lanes.labels, **page}}
-    return Figure.of(_marks(trace, batches, lanes, shown, whole=whole, large=large), layout)
+    figure = Figure.of(_marks(trace, batches, lanes, shown, whole=whole, large=large), layout)
+    figure.trace = trace
+    return figure
 
 
 def _marks(

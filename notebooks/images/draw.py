@@ -60,11 +60,22 @@ def requests_and_chunks() -> list[Trace]:
     return traces
 
 
+def one_slow_sample() -> list[Trace]:
+    """Of batch 4: its batch holds up the loop, and soon all workers."""
+    times = [0.03] * 64
+    times[16] = 0.75
+    loader = DataLoader(SleepingDataset(64, times), batch_size=4, num_workers=4)
+    with record(loader) as rec:
+        take(loader, model_time=0.05)
+    return [rec.trace]
+
+
 # What is drawn, one below another, and the themes it is drawn in; a notebook shows the light one.
 PICTURES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "timeline": (two_workers, ("light", "dark")),
     "duplicates": (twice_and_never, ("light",)),
     "map_and_iterable": (requests_and_chunks, ("light",)),
+    "workers_on_a_timeline": (one_slow_sample, ("light",)),
 }
 
 
