@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from loaderviz.advising.recommend import recommend as recommend
     from loaderviz.auditing.audit import audit as audit
     from loaderviz.checkup import doctor as doctor
     from loaderviz.errors import LoaderVizError as LoaderVizError
@@ -38,6 +39,7 @@ _HOMES = {
     "explore": "loaderviz.widgets",
     "load": "loaderviz.trace",
     "plot_timings": "loaderviz.timings",
+    "recommend": "loaderviz.advising",
     "record": "loaderviz.recorder",
     "shard": "loaderviz.sharding",
     "shard_init": "loaderviz.sharding",

@@ -1,0 +1,396 @@
+"""``recommend``: what it chooses on costs that are known, what it says, what it leaves alone."""
+
+import math
+import random
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+
+import loaderviz as lv
+from loaderviz import Costs, LoaderVizError, Trace, recommend, simulate
+from loaderviz.advising import memory, rehearsal
+from loaderviz.advising.settings import Setting, grid, reach
+from loaderviz.datasets import SleepingDataset, SleepingStream
+from probes import Keys, as_it_is
+from streams import Shared
+from traces import made
+
+
+def trace_of(costs: Costs, *, batch_size: int = 8, n_batches: int = 120, **given: Any) -> Trace:
+    return simulate(
+        costs, **{"num_workers": 1, "batch_size": batch_size, "n_batches": n_batches, **given}
+    )
+
+
+def costs_of(**given: Any) -> Costs:
+    usual = {"take_s": 2e-4, "transport_s": 3e-4, "dispatch_s": 3e-5, "startup_s": 4e-3}
+    return Costs(**{**usual, "boot_s": 4e-3, "cores": 2.0, **given})
+
+
+def of(found: Any, **settings: Any) -> Any:
+    """The candidate with these settings."""
+    table = found.candidates
+    for name, value in {"in_order": True, "prefetch_factor": 2, **settings}.items():
+        if name != "prefetch_factor" or settings.get("num_workers"):
+            table = table[table[name] == value]
+    (row,) = table.to_dict("records")
+    return row
+
+
+def chosen(found: Any) -> Any:
+    (row,) = found.candidates[found.candidates["recommended"]].to_dict("records")
+    return row
+
+
+class Refused(IterableDataset[Any]):
+    """Raises as soon as it is read."""
+
+    def __iter__(self) -> Any:
+        raise ValueError("this stream is broken")
+
+
+class Slow(IterableDataset[Any]):
+    def __iter__(self) -> Any:
+        time.sleep(2)
+        yield 0
+
+
+class TestWhatItChooses:
+    def test_as_many_workers_as_a_step_needs_and_not_one_more(self):
+        found = recommend(trace_of(costs_of(sample_s=0.005, step_s=0.0125)), n_batches=5000)
+        assert found.settings["num_workers"] == 4  # 40 ms a batch, 12.5 ms a step
+        assert "keep the model busy" in found.verdict
+        assert of(found, num_workers=3)["samples_per_s"] < 0.98 * chosen(found)["samples_per_s"]
+        eight = of(found, num_workers=8)["samples_per_s"]
+        assert chosen(found)["samples_per_s"] > 0.98 * eight
+
+    def test_no_workers_where_bringing_a_batch_costs_more_than_making_it(self):
+        found = recommend(trace_of(costs_of(sample_s=1e-6, cpu_share=1.0, share_s=1e-4)))
+        assert found.settings["num_workers"] == 0
+        assert found.verdict.startswith("No workers")
+        assert found.memory_bytes == found.shm_bytes == 0
+
+    def test_no_more_workers_than_cpus_where_they_only_compute(self):
+        found = recommend(trace_of(costs_of(sample_s=0.005, cpu_share=1.0, cores=4.0)))
+        assert found.settings["num_workers"] in (3, 4)
+        assert found.limits.startswith("sample CPU: ")
+        assert "more than" not in str(found)
+
+    def test_more_workers_than_cpus_where_they_wait_and_says_so(self):
+        found = recommend(trace_of(costs_of(sample_s=0.005, step_s=0.0125)), n_batches=5000)
+        assert any("4 workers are more than the 2 CPUs" in note for note in found.notes)
+        assert any("mostly wait" in note for note in found.notes)
+
+    def test_an_epoch_too_short_for_workers_to_start_is_read_without(self):
+        trace = trace_of(costs_of(sample_s=0.002, startup_s=1.0, boot_s=2.0, start_method="spawn"))
+        short, long = (recommend(trace, n_batches=n) for n in (20, 20_000))
+        assert short.settings["num_workers"] == 0
+        assert long.settings["num_workers"] > 0
+
+    def test_workers_stay_from_epoch_to_epoch_where_that_saves_time(self):
+        slow = trace_of(costs_of(sample_s=0.005, step_s=0.01, startup_s=0.5, boot_s=1.0))
+        once, often = (recommend(slow, n_batches=200, epochs=n) for n in (1, 20))
+        assert not once.settings["persistent_workers"]
+        assert often.settings["persistent_workers"]
+        assert "persistent_workers=True" in often.code
+        assert any("from epoch to epoch" in note for note in often.notes)
+        quick = recommend(trace_of(costs_of(sample_s=0.005, step_s=0.01)), n_batches=9999, epochs=9)
+        assert not quick.settings["persistent_workers"]
+
+    def test_more_prefetch_where_samples_are_spiky(self):
+        spiky = np.where(np.random.default_rng(0).random(960) < 0.1, 0.1, 0.002)
+        found = recommend(trace_of(costs_of(sample_s=spiky, step_s=0.02), batch_size=4))
+        assert found.settings["prefetch_factor"] > 2
+        assert f"prefetch_factor={found.settings['prefetch_factor']}" in found.code
+        assert any("slow ones are waited for less" in note for note in found.notes)
+
+    def test_the_order_is_given_up_for_a_large_gain_only_and_what_it_would_be_is_said(self):
+        spiky = np.where(np.random.default_rng(0).random(960) < 0.02, 1.0, 0.001)
+        much = recommend(trace_of(costs_of(sample_s=spiky), batch_size=1, n_batches=960))
+        assert not much.settings["in_order"]
+        assert any("in_order=False delivers batches as they come" in note for note in much.notes)
+        even = recommend(trace_of(costs_of(sample_s=0.01)))
+        assert even.settings["in_order"]
+
+    @settings(max_examples=25)
+    @given(
+        sample_s=st.sampled_from([1e-5, 1e-3, 0.01]),
+        cpu_share=st.sampled_from([0.0, 0.5, 1.0]),
+        step_s=st.sampled_from([0.0, 0.01, 0.1]),
+        cores=st.sampled_from([1.0, 2.0, 8.0]),
+    )
+    def test_nothing_cheaper_is_as_fast_and_nothing_in_order_much_faster(
+        self, sample_s, cpu_share, step_s, cores
+    ):
+        costs = costs_of(sample_s=sample_s, cpu_share=cpu_share, step_s=step_s, cores=cores)
+        found = recommend(trace_of(costs, n_batches=40), n_batches=1000, max_workers=6)
+        own, table = chosen(found), found.candidates
+        in_order = table[table["in_order"]]
+        assert own["samples_per_s"] >= 0.97 * in_order["samples_per_s"].max()
+        fewer = in_order[in_order["num_workers"] < own["num_workers"]]
+        assert not (fewer["samples_per_s"] > own["samples_per_s"]).any()
+        assert found.settings == {name: own[name] for name in found.settings} or (
+            own["num_workers"] == 0
+        )
+
+    def test_all_that_is_asked_for_is_tried(self):
+        most = {each.num_workers for each in grid(6, 1, Setting(9, 3, in_order=False))}
+        assert most == {0, 1, 2, 3, 4, 5, 6, 9}
+        assert reach(2.0) == 16
+        assert reach(64.0) == 128
+        assert len(grid(128, 1, Setting(0))) < 150
+        plain = sorted(grid(3, 2, Setting(0)), key=lambda each: each.cost)
+        assert plain[:2] == [Setting(0), Setting(1, 2)]
+
+
+class TestWhatLimits:
+    @pytest.mark.parametrize(
+        ("part", "costs"),
+        [
+            ("sample CPU", {"sample_s": 0.01, "cpu_share": 1.0}),
+            ("collate", {"sample_s": 1e-6, "collate_s": 0.02}),
+            ("unpickling", {"sample_s": 0.01, "take_s": 0.05, "step_s": 0.2}),
+            ("step", {"sample_s": 1e-4, "step_s": 0.1}),
+        ],
+    )
+    def test_the_part_is_named(self, part, costs):
+        step_s = 0.0 if part == "unpickling" else None
+        trace = trace_of(costs_of(**costs))
+        found = recommend(trace, step_s=step_s, max_workers=4)
+        assert found.limits.startswith(f"{part}: ")
+
+    def test_reading_from_a_disk_is_waiting(self):
+        found = recommend(trace_of(costs_of(sample_s=0.01)), max_workers=4)
+        assert found.limits.startswith("sample I/O: ")
+        assert found.settings["num_workers"] == 4
+        assert any("max_workers" in note for note in found.notes)
+
+
+class TestATrace:
+    def test_its_steps_are_those_recorded_unless_others_are_given(self):
+        trace = trace_of(costs_of(sample_s=0.005, step_s=0.02))
+        recorded, given = recommend(trace), recommend(trace, step_s=0.04)
+        assert recorded.settings["num_workers"] == 2
+        assert given.settings["num_workers"] == 1
+
+    def test_a_recording_of_a_real_loader(self):
+        loader = DataLoader(SleepingDataset(60, 0.002), batch_size=4, num_workers=2)
+        with lv.record(loader) as rec:
+            for _ in loader:
+                pass
+        found = recommend(rec.trace)
+        present = found.candidates[found.candidates["present"]].iloc[0]
+        assert (present["num_workers"], present["prefetch_factor"]) == (2, 2)
+        assert found.memory_bytes > 0
+        assert found.shm_bytes is None
+        assert any("counted in each" in note for note in found.notes)
+        assert found.trace is rec.trace
+
+    def test_an_epoch_is_as_long_as_the_first_of_several(self):
+        trace = trace_of(costs_of(sample_s=0.001), n_batches=30, epochs=2)
+        assert not math.isnan(chosen(recommend(trace))["run_s"])
+        once = recommend(trace_of(costs_of(sample_s=0.001), n_batches=30))
+        assert math.isnan(chosen(once)["run_s"])
+        assert any("How long an epoch is" in note for note in once.notes)
+
+    def test_without_workers_what_they_would_add_is_assumed_and_that_is_said(self):
+        found = recommend(trace_of(costs_of(sample_s=0.005), num_workers=0))
+        assert any("of the main process alone" in note for note in found.notes)
+
+    def test_a_hand_built_trace_that_says_nothing_of_its_loader(self):
+        found = recommend(made(workers=2, batches=12))
+        assert found.candidates["present"].sum() == 1
+        assert found.code.startswith("DataLoader(dataset, num_workers=")
+
+    def test_few_batches_are_uncertain(self):
+        few, many = (recommend(made(batches=n)) for n in (1, 20))
+        assert any(note.startswith("Uncertain: 1 batch was recorded") for note in few.notes)
+        assert few.uncertainty > many.uncertainty
+        assert not any(note.startswith("Uncertain") for note in many.notes)
+        assert (few.candidates["high_per_s"] > few.candidates["samples_per_s"]).all()
+
+    def test_ranks_of_one_machine_share_its_cpus(self, monkeypatch):
+        trace = trace_of(costs_of(sample_s=0.005, cpu_share=1.0, cores=8.0))
+        alone = recommend(trace)
+        monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+        shared = recommend(trace)
+        assert (alone.cpu_allowance, shared.cpu_allowance) == (8, 2)
+        assert shared.settings["num_workers"] < alone.settings["num_workers"]
+        assert any("4 ranks share this machine" in note for note in shared.notes)
+
+    def test_of_several_loaders_one_is_chosen(self):
+        one, other = (trace_of(costs_of(sample_s=s, step_s=0.01)) for s in (0.001, 0.01))
+        other.batches["loader"] = other.samples["loader"] = other.workers["loader"] = 1
+        import pandas as pd
+
+        tables = ("batches", "samples", "workers", "spans")
+        both = Trace(
+            *(pd.concat([getattr(t, name) for t in (one, other)]) for name in tables),
+            meta={**one.meta, "loaders": [*one.meta["loaders"], *other.meta["loaders"]]},
+        )
+        with pytest.raises(LoaderVizError, match=r"loaders \[0, 1\]: say which one.*loader=0"):
+            recommend(both)
+        few, many = (recommend(both, loader=n).settings["num_workers"] for n in (0, 1))
+        assert few < many
+
+
+def quick(of: Any, **given: Any) -> Any:
+    return recommend(of, **{"seconds": 0.3, "max_workers": 4, **given})
+
+
+class TestALoader:
+    def test_it_says_what_runs_and_recommends_what_sleeping_samples_need(self, capsys):
+        loader = DataLoader(SleepingDataset(400, 0.01), batch_size=4)
+        found = quick(loader, step_s=0.02)
+        said = capsys.readouterr().out
+        assert "recommend: records the DataLoader with 1 worker for 0.3 s" in said
+        assert found.settings["num_workers"] in (2, 3)
+        assert found.memory_bytes > 0
+        assert found.shm_bytes == (2 * found.settings["num_workers"] + 1) * 4 * 8
+        assert "no workers" in found.notes[-1]
+
+    def test_the_loader_and_every_generator_are_as_before(self):
+        generator = torch.Generator()
+        loader = DataLoader(
+            Keys(100), batch_size=4, shuffle=True, generator=generator, collate_fn=as_it_is
+        )
+        before = dict(vars(loader))
+        states = [generator.get_state(), torch.get_rng_state(), random.getstate()]
+        quick(loader, step_s=0.001)
+        assert vars(loader) == before
+        after = [generator.get_state(), torch.get_rng_state(), random.getstate()]
+        for one, other in zip(states, after, strict=True):
+            assert torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other
+
+    def test_what_it_recommends_can_be_passed_on(self):
+        data = TensorDataset(torch.zeros(1000, 3))
+        found = quick(DataLoader(data, batch_size=10, drop_last=True))
+        loader = DataLoader(data, batch_size=10, **found.settings)
+        assert len(list(loader)) == 100
+        assert eval(found.code, {"DataLoader": DataLoader, "dataset": data}).batch_size == 10
+        assert any("No step was given" in note for note in found.notes)
+
+    def test_workers_that_persist_now_do_so_later(self):
+        data = SleepingDataset(400, 0.005)
+        loader = DataLoader(data, batch_size=4, num_workers=1, persistent_workers=True)
+        found = quick(loader, step_s=0.005)
+        assert found.settings["persistent_workers"]
+        assert loader._iterator is None
+
+    @pytest.mark.parametrize("n_workers", [0, 2])
+    def test_a_naive_stream_is_found_and_gets_no_second_worker(self, n_workers):
+        loader = DataLoader(SleepingStream(500, 0.002), batch_size=4, num_workers=n_workers)
+        found = quick(loader)
+        assert found.settings["num_workers"] <= 1
+        assert any("loaderviz.shard(" in note for note in found.notes)
+
+    def test_a_stream_that_shares_itself_out_is_assumed_to_do_so_always(self):
+        found = quick(DataLoader(Shared(range(4000)), batch_size=4))
+        assert any("even shares are assumed" in note for note in found.notes)
+        assert not any("loaderviz.shard(" in note for note in found.notes)
+
+    def test_batches_of_a_sampler_and_samples_that_are_batches(self):
+        sampler = [[3 * i, 3 * i + 1, 3 * i + 2] for i in range(30)]
+        found = quick(DataLoader(Keys(90, as_it_is), batch_sampler=sampler, collate_fn=as_it_is))
+        assert "batch_size" not in found.code
+        assert chosen(found)["run_s"] > 0
+        quick(DataLoader(Keys(20), batch_size=None))
+
+    def test_a_dataset_smaller_than_a_batch_is_one_batch_without_overlap(self):
+        found = quick(DataLoader(SleepingDataset(3, 0.001), batch_size=8), step_s=0.01)
+        assert found.settings["num_workers"] == 0
+        assert any("An epoch is one batch" in note for note in found.notes)
+        assert any(note.startswith("Uncertain: 1 batch") for note in found.notes)
+
+    def test_what_does_not_fit_into_shared_memory_is_not_recommended(self, monkeypatch):
+        room = memory.Room(memory=1 << 40, shm=4 * 80_000)
+        monkeypatch.setattr(memory.Room, "here", classmethod(lambda cls: room))
+        data = TensorDataset(torch.zeros(100, 20_000))
+        found = quick(DataLoader(data, batch_size=1))
+        assert found.settings["num_workers"] == 0
+        assert any("of the main process alone" in note for note in found.notes)
+        fits = found.candidates[found.candidates["fits"]]
+        assert (fits["shm_bytes"].fillna(0) <= room.shm).all()
+        assert len(fits) < len(found.candidates)
+
+    def test_verified_settings_are_measured(self, capsys):
+        loader = DataLoader(SleepingDataset(4000, 0.005), batch_size=4, num_workers=1)
+        found = quick(loader, step_s=0.01, verify=True)
+        assert "recommend: measures" in capsys.readouterr().out
+        table = found.candidates.dropna(subset="measured_per_s")
+        assert 2 <= len(table) <= 4
+        assert table["recommended"].sum() == table["present"].sum() == 1
+        assert (table["error"].abs() < 0.5).all()
+        assert f"{len(table)} settings measured" in found.numbers
+        best = table["measured_per_s"].max()
+        assert chosen(found)["measured_per_s"] >= 0.98 * best
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("given", "said"),
+        [
+            ({"step_s": -0.1}, r"step_s=-0.1: give a number, 0 or more"),
+            ({"step_s": float("nan")}, "step_s=nan"),
+            ({"step_s": "fast"}, "step_s='fast'"),
+            ({"step_cpu_share": 1.5}, "step_cpu_share=1.5: a share is 0 to 1"),
+            ({"seconds": 0}, "seconds=0: give seconds, more than 0"),
+            ({"epochs": 0}, "epochs=0: give a whole number, 1 or more"),
+            ({"epochs": None}, "epochs=None"),
+            ({"n_batches": 0}, "n_batches=0"),
+            ({"max_workers": 0}, "max_workers=0"),
+            ({"max_workers": True}, "max_workers=True"),
+        ],
+    )
+    def test_bad_numbers_are_named(self, given, said):
+        with pytest.raises(LoaderVizError, match=said):
+            recommend(made(), **given)
+
+    def test_a_trace_is_not_run(self):
+        with pytest.raises(LoaderVizError, match=r"verify=True.*pass the loader"):
+            recommend(made(), verify=True)
+        with pytest.raises(LoaderVizError, match="seconds=5"):
+            recommend(made(), seconds=5)
+
+    def test_what_is_no_loader_is_named(self):
+        for wrong in ([1, 2], 3, None, iter(())):
+            with pytest.raises(LoaderVizError, match="takes a"):
+                recommend(wrong)
+        with pytest.raises(LoaderVizError, match="one at a time"):
+            recommend(Several())
+
+    def test_a_trace_without_a_batch(self):
+        with pytest.raises(LoaderVizError, match="holds no batch"):
+            recommend(Trace.from_columns())
+        with pytest.raises(LoaderVizError, match=r"loader=4.*\[0\]"):
+            recommend(made(), loader=4)
+
+    def test_a_loader_that_delivers_nothing(self):
+        with pytest.raises(LoaderVizError, match="smaller than batch_size=8 with drop_last=True"):
+            quick(DataLoader(Keys(3), batch_size=8, drop_last=True))
+        with pytest.raises(LoaderVizError, match="dataset is empty"):
+            quick(DataLoader(Shared([])))
+        with pytest.raises(LoaderVizError, match="loader=1 chooses among those of a trace"):
+            quick(DataLoader(Keys(3)), loader=1)
+
+    def test_a_loader_that_is_too_slow_to_be_recorded(self, monkeypatch):
+        monkeypatch.setattr(rehearsal, "PATIENCE", 1)
+        with pytest.raises(LoaderVizError, match=r"no batch came in 0.3 s.*seconds=1.2"):
+            quick(DataLoader(Slow(), batch_size=1))
+
+    def test_what_the_dataset_raises_passes_unchanged(self):
+        with pytest.raises(ValueError, match="this stream is broken"):
+            quick(DataLoader(Refused()))
+
+
+class Several:
+    """Iterates loaders of its own inside."""
+
+    def __iter__(self) -> Any:
+        yield from DataLoader(Keys(3))
