@@ -31,6 +31,7 @@ class Evidence:
     batch_size: int  # samples of a usual batch
     n_recorded: int  # batches
     error: float  # of what a batch takes on average, as a part of it: two standard errors
+    alone: Costs | None = None  # of the main process without workers, where they were seen
     n_batches: int | None = None  # of an epoch
     steps_known: bool = True
     worker_bytes: int | None = None  # resident memory of a worker
@@ -41,6 +42,10 @@ class Evidence:
     @property
     def iterable(self) -> bool:
         return self.about.get("kind") == "iterable"
+
+    def costs_of(self, setting: Setting) -> Costs:
+        """What the work costs where these settings have it done."""
+        return self.costs if setting.num_workers or self.alone is None else self.alone
 
     def times(self, setting: Setting) -> int:
         """How often each sample is delivered."""

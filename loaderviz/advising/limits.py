@@ -35,8 +35,9 @@ def limit_of(evidence: Evidence, chosen: Prediction, epochs: int) -> Limit:
         (found,) = predict(evidence, [setting], epochs, costs)
         return float(np.mean(found.batch_s))
 
-    base_s = max(batch_s(evidence.costs), 1e-12)
-    parts = _halved(evidence.costs, pins=setting.pin_memory)
+    costs = evidence.costs_of(setting)
+    base_s = max(batch_s(costs), 1e-12)
+    parts = _halved(costs, pins=setting.pin_memory)
     gains = {part: 1 - batch_s(halved) / base_s for part, halved in parts.items()}
     part = max(gains, key=lambda each: gains[each])
     return Limit(part if gains[part] >= LITTLE else "", gains[part])

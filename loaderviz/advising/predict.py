@@ -46,8 +46,10 @@ def predict(
     settings = list(settings)
     # At the end nothing new is under way, which is no pace to go on with: so many are not counted.
     window = FILLING + COUNTED + max((each.in_flight for each in settings), default=0)
-    costs = evidence.costs if costs is None else costs
-    return [_prediction(evidence, costs, setting, epochs, window) for setting in settings]
+    return [
+        _prediction(evidence, costs or evidence.costs_of(each), each, epochs, window)
+        for each in settings
+    ]
 
 
 def _prediction(

@@ -12,6 +12,7 @@ from loaderviz.advising import memory, words
 from loaderviz.advising.choose import choose, choose_measured
 from loaderviz.advising.evidence import Evidence, of_trace
 from loaderviz.advising.limits import limit_of
+from loaderviz.advising.notes import notes
 from loaderviz.advising.predict import predict
 from loaderviz.advising.rehearsal import rehearse
 from loaderviz.advising.result import Recommendation
@@ -139,7 +140,7 @@ def _recommendation(found: words.Outcome) -> Recommendation:
         code=words.code(evidence, setting),
         verdict=words.verdict(found),
         limits=words.limits(found),
-        notes=words.notes(found),
+        notes=notes(found),
         memory_bytes=memory.memory_bytes(evidence, setting),
         shm_bytes=memory.shm_bytes(evidence, setting),
         uncertainty=uncertainty(evidence),

@@ -11,9 +11,11 @@ from typing import Any
 import psutil
 from torch.utils.data import DataLoader
 
+from loaderviz.advising.alone import without_workers
 from loaderviz.advising.evidence import Evidence, of_trace
 from loaderviz.advising.memory import Room
 from loaderviz.advising.settings import Setting
+from loaderviz.advising.twin import twin
 from loaderviz.auditing.content import digest_of
 from loaderviz.checkup.contents import contents_of
 from loaderviz.checkup.examine import undisturbed
@@ -22,6 +24,7 @@ from loaderviz.checkup.setup import Setup
 from loaderviz.errors import LoaderVizError
 from loaderviz.recorder import record
 from loaderviz.recorder.loaders import describe
+from loaderviz.simulator import Costs
 
 MOST_BATCHES = 500
 MOST_SAMPLES = 100_000
@@ -33,19 +36,9 @@ RESTS = frozenset({4, 12, 24, 40, 60, 90, 130, 180})
 LONGEST_REST_S = 0.5
 MARGIN_S = 0.06  # a batch that lay so long was there
 COMPARED = 4  # batches, by content: does each of two workers deliver the same?
+ALONE = 0.25  # of the seconds, for a recording without workers
+NEARLY = 0.1  # an error that is smaller hardly matters
 PLENTY = 1 << 30  # bytes of shared memory that surely hold some batches
-
-
-def twin(loader: DataLoader[Any], setting: Setting, timeout_s: float = 0.0) -> DataLoader[Any]:
-    """A loader like this one, of the same dataset and sampler, with these settings."""
-    twin = copy.copy(loader)
-    own = twin.__dict__
-    own.update(setting.options())
-    own["_iterator"] = None  # of persistent workers
-    own["timeout"] = (own["timeout"] or timeout_s) if setting.num_workers else 0
-    if not setting.num_workers:
-        own["_DataLoader__multiprocessing_context"] = None
-    return twin
 
 
 def rehearse(
@@ -69,8 +62,8 @@ def rehearse(
     length = n_batches if n_batches is not None else _length(loader)
     print(
         f"recommend: records the {name} with {workers} worker{'s' * (workers > 1)} for "
-        f"{seconds:g} s from its first batch, at most {MOST_BATCHES} batches; gives up where none "
-        f"comes in {PATIENCE * seconds:g} s."
+        f"{seconds:g} s from its first batch, and for {ALONE * seconds:g} s without; at most "
+        f"{MOST_BATCHES} batches. Gives up where none comes in {PATIENCE * seconds:g} s."
     )
     with undisturbed(setup):
         if _is_tight(loader):
@@ -86,6 +79,7 @@ def rehearse(
     )
     return replace(
         evidence,
+        alone=_alone_costs(setup, seconds, evidence) if workers else None,
         present=present,
         steps_known=step_s is not None,
         worker_bytes=seen.worker_bytes or evidence.worker_bytes,
@@ -103,6 +97,22 @@ class _Seen:
     batch_bytes: int = 0
     worker_bytes: int | None = None
     digests: list[int | None] = field(default_factory=list)
+
+
+def _alone_costs(setup: Setup, seconds: float, evidence: Evidence) -> Costs | None:
+    """Of the main process alone: it has no shared memory to fill, and memory that it used before.
+
+    None where that was not seen, or too little of it to be better than what a worker showed.
+    """
+    trace = without_workers(setup, seconds * ALONE)
+    try:
+        seen = None if trace is None else of_trace(trace)
+    except LoaderVizError:
+        return None
+    if seen is None or seen.error > max(NEARLY, evidence.error):
+        return None
+    same = ("step_s", "step_cpu_share", "cores")
+    return replace(seen.costs, **{name: getattr(evidence.costs, name) for name in same})
 
 
 def _record(loader: DataLoader[Any], workers: int, seconds: float, *, pins: bool) -> _Seen:

@@ -58,7 +58,7 @@ class Recommendation:
         measured = int(self.candidates["measured_per_s"].notna().sum())
         parts = [
             f"predicted from {came:,} {source} batch{'es' * (came != 1)}",
-            f"± {self.uncertainty:.0%}",
+            f"± {100 * self.uncertainty:.0f} %",
             f"{measured} settings measured" if measured else "",
             f"{self.cpu_allowance:g} CPU{'s' * (self.cpu_allowance != 1)}",
         ]

@@ -10,7 +10,7 @@ import numpy as np
 from loaderviz.advising.evidence import Evidence
 from loaderviz.advising.memory import fits, memory_bytes, shm_bytes
 from loaderviz.advising.predict import Prediction
-from loaderviz.advising.words import Outcome, samples_per_s
+from loaderviz.advising.words import Outcome, measured_per_s, samples_per_s
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,8 +37,7 @@ def _row(found: Outcome, one: Prediction) -> dict[str, Any]:
     batch_s, pace_s = float(np.mean(one.batch_s)), float(np.mean(one.pace_s))
     off = math.hypot(uncertainty(evidence), float(np.ptp(one.batch_s)) / max(batch_s, 1e-12))
     memory, shm = memory_bytes(evidence, setting), shm_bytes(evidence, setting)
-    batches_per_s = found.measured.get(setting, math.nan)
-    measured = batches_per_s * evidence.batch_size / evidence.times(setting)
+    measured = measured_per_s(found, setting)
     return {
         **setting.options(),
         "samples_per_s": rate,

@@ -12,8 +12,9 @@ from torch.utils.data import DataLoader
 from loaderviz.advising.choose import NOISE
 from loaderviz.advising.evidence import Evidence
 from loaderviz.advising.predict import Prediction
-from loaderviz.advising.rehearsal import PATIENCE, twin
+from loaderviz.advising.rehearsal import PATIENCE
 from loaderviz.advising.settings import Setting
+from loaderviz.advising.twin import twin
 from loaderviz.checkup.examine import undisturbed
 from loaderviz.checkup.setup import Setup
 

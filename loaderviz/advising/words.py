@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from loaderviz.advising.choose import NOISE, as_good
-from loaderviz.advising.evidence import FEW, Evidence, local_ranks
+from loaderviz.advising.evidence import Evidence
 from loaderviz.advising.limits import START, STEP, Limit
-from loaderviz.advising.memory import Room, memory_bytes, shm_bytes
+from loaderviz.advising.memory import Room
 from loaderviz.advising.predict import Prediction
 from loaderviz.advising.settings import Setting
 
-UNCERTAIN = 0.1  # of what a batch takes: from here on it is said
 KEPT_BUSY = 0.05  # of its time the consumer waits at most, where one can say so
-BUSY = 0.85  # of the CPUs: hardly any more work gets done
 _TORCH = {"prefetch_factor": 2, "in_order": True, "persistent_workers": False, "pin_memory": False}
 
 
@@ -44,11 +41,20 @@ def samples_per_s(evidence: Evidence, prediction: Prediction) -> float:
     return evidence.batch_size * rate / evidence.times(prediction.setting)
 
 
+def measured_per_s(found: Outcome, setting: Setting) -> float:
+    """The same, as measured; NaN where it was not."""
+    batches_per_s = found.measured.get(setting, math.nan)
+    return batches_per_s * found.evidence.batch_size / found.evidence.times(setting)
+
+
 def verdict(found: Outcome) -> str:
     """One line, without its full stop."""
     evidence, chosen = found.evidence, found.chosen
     n = chosen.setting.num_workers
+    measured = measured_per_s(found, chosen.setting)
     pace = f"{rate(samples_per_s(evidence, chosen))} samples/s"
+    if not math.isnan(measured):
+        pace = f"{rate(measured)} samples/s measured"
     who = "No workers" if n == 0 else f"{n} worker{'s' * (n != 1)}"
     if _mean(evidence.costs.step_s) and chosen.wait_share <= KEPT_BUSY:
         return f"{who} keep{'s' * (n == 1)} the model busy: {pace}"
@@ -64,16 +70,17 @@ def _named(part: str) -> str:
 def limits(found: Outcome) -> str:
     """What limits the chosen setting: the part of the work, then what that means here."""
     evidence, chosen, part = found.evidence, found.chosen, found.limit.part
-    costs, batch_s = evidence.costs, float(np.mean(chosen.pace_s))
+    costs, batch_s = evidence.costs_of(chosen.setting), float(np.mean(chosen.pace_s))
+    waiting_s = _mean(costs.sample_s * (1 - costs.cpu_share))
     where = "workers" if chosen.setting.num_workers else "the main process"
     computes = "computes" if where.startswith("the") else "compute"
     cpus = f"{chosen.cpus:.1f} of {evidence.cores:g} CPUs are busy"
     sentences = {
         "": "no part alone; loading and steps take about as long",
         STEP: f"it takes {ms(_mean(costs.step_s))} of the {ms(batch_s)} a batch; the model waits "
-        f"{chosen.wait_share:.0%} of the time",
+        f"{100 * chosen.wait_share:.0f} % of the time",
         "sample CPU": f"{where} {computes} to read samples; {cpus}",
-        "sample I/O": f"to read a sample is to wait for {ms(_waiting_s(evidence))}, for a disk, a "
+        "sample I/O": f"to read a sample is to wait for {ms(waiting_s)}, for a disk, a "
         f"network or the like; {cpus}",
         "collate": f"{where} put{'s' * (where != 'workers')} samples together into batches; {cpus}",
         "unpickling": f"the main process takes {ms(_mean(costs.take_s))} of the {ms(batch_s)} a "
@@ -82,140 +89,10 @@ def limits(found: Outcome) -> str:
         "pinning": f"to pin a batch takes {ms(_mean(costs.pin_s))}",
         START: "workers have to start and end, which a short run feels",
     }
-    half = f"; half of it, and all would take {found.limit.gain:.0%} less time" if part else ""
-    return f"{part + ': ' if part else ''}{sentences[part]}{half}"
-
-
-def _waiting_s(evidence: Evidence) -> float:
-    costs = evidence.costs
-    return _mean(costs.sample_s * (1 - costs.cpu_share))
-
-
-def notes(found: Outcome) -> tuple[str, ...]:
-    """What else there is to know, the gravest first."""
-    return (
-        *_of_the_recording(found),
-        *_of_the_stream(found),
-        *_of_the_options(found),
-        *_of_the_cpus(found),
-        *_of_memory(found),
-        *_of_now(found),
+    half = (
+        f"; half of it, and all would take {100 * found.limit.gain:.0f} % less time" if part else ""
     )
-
-
-def _of_the_recording(found: Outcome) -> Iterator[str]:
-    evidence = found.evidence
-    n, error = evidence.n_recorded, evidence.error
-    if n < FEW or error > UNCERTAIN:
-        yield (
-            f"Uncertain: {n} batch{'es' * (n != 1)} {'were' if n != 1 else 'was'} recorded, which "
-            f"tell what one takes to ± {min(error, 1):.0%}. Record for longer: seconds=..., or a "
-            "longer loop."
-        )
-    if not evidence.about.get("num_workers"):
-        yield (
-            "The recording is of the main process alone: what it takes to bring a batch from a "
-            "worker was not seen, and is assumed to be small."
-        )
-    if not evidence.steps_known:
-        yield (
-            "No step was given, so this is the fastest loading. With step_s=..., the time that "
-            "your model takes for a batch, fewer workers may do."
-        )
-    if evidence.n_batches is None:
-        yield "How long an epoch is was not known: the start of the workers does not count here."
-    elif evidence.n_batches < 2:
-        yield "An epoch is one batch: there is nothing that workers could do meanwhile."
-
-
-def _of_the_stream(found: Outcome) -> Iterator[str]:
-    evidence = found.evidence
-    if evidence.naive:
-        yield (
-            "Each worker delivers all samples: more than one only repeats them. Share them out "
-            "first, with loaderviz.shard(...) inside __iter__, and ask again."
-        )
-    elif evidence.iterable:
-        yield (
-            "How this iterable-style dataset divides itself among other numbers of workers, no "
-            "recording tells: even shares are assumed. loaderviz.audit(loader) checks them."
-        )
-
-
-def _of_the_options(found: Outcome) -> Iterator[str]:
-    setting = found.chosen.setting
-    if not setting.in_order:
-        kept = [each for each in found.fitting if each.setting.in_order]
-        best = max(kept, key=lambda each: samples_per_s(found.evidence, each))
-        yield (
-            "in_order=False delivers batches as they come, so that their order differs from run to "
-            f"run. In order, {best.setting} would be the best: "
-            f"{rate(samples_per_s(found.evidence, best))} samples/s."
-        )
-    if setting.persistent_workers:
-        yield (
-            "persistent_workers=True keeps the workers, and their memory, from epoch to epoch; a "
-            "dataset that is changed between epochs does not change in them."
-        )
-    if (setting.prefetch_factor or 2) > 2:
-        yield (
-            f"prefetch_factor={setting.prefetch_factor} holds up to {setting.in_flight} batches, "
-            "so that slow ones are waited for less."
-        )
-
-
-def _of_the_cpus(found: Outcome) -> Iterator[str]:
-    evidence, chosen = found.evidence, found.chosen
-    n, cores = chosen.setting.num_workers, evidence.cores
-    cpus = f"{cores:g} CPU{'s' * (cores != 1)}"
-    if n > cores:
-        yield f"{n} workers are more than the {cpus} that this process may use: " + (
-            "they keep all of them busy, which whatever else runs here will feel."
-            if chosen.cpus >= BUSY * cores
-            else f"they mostly wait, and keep {chosen.cpus:.1f} busy."
-        )
-    if n == found.most_workers and evidence.n_batches is None:
-        yield f"{n} workers are the most that were tried; max_workers=... tries more."
-    if local_ranks() > 1:
-        yield f"{local_ranks()} ranks share this machine: each may use {cpus}."
-
-
-def _of_memory(found: Outcome) -> Iterator[str]:
-    evidence, room = found.evidence, found.room
-    setting = found.chosen.setting
-    shm, memory = shm_bytes(evidence, setting), memory_bytes(evidence, setting)
-    if setting.num_workers:
-        at_most = "at most " if evidence.worker_bytes_shared else ""
-        parts = [] if memory is None else [f"{at_most}{mib(memory)} of memory"]
-        if shm is not None:
-            free = "" if room.shm is None else f" ({mib(room.shm)} are free)"
-            parts.append(f"{mib(shm)} of /dev/shm{free}")
-        shared = ", what workers share with the main process counted in each"
-        if parts:
-            yield f"It takes {' and '.join(parts)}{shared if at_most and memory else ''}."
-        else:
-            yield "How much memory it takes, the recording does not tell."
-    if len(found.fitting) < len(found.predictions):
-        best = max(found.predictions, key=lambda each: samples_per_s(evidence, each))
-        if best not in found.fitting and not as_good(found.chosen, best):
-            yield (
-                f"{best.setting} would give {rate(samples_per_s(evidence, best))} samples/s, and "
-                f"take {mib(memory_bytes(evidence, best.setting) or 0)} of memory, "
-                f"{mib(shm_bytes(evidence, best.setting) or 0)} of it in /dev/shm: more than is "
-                "free."
-            )
-
-
-def _of_now(found: Outcome) -> Iterator[str]:
-    present, chosen = found.present, found.chosen
-    if present.setting == chosen.setting:
-        yield "That is how it is set now."
-        return
-    now, then = (samples_per_s(found.evidence, each) for each in (present, chosen))
-    if now < (1 - 2 * NOISE) * then:
-        yield f"As it is now ({present.setting}): {rate(now)} samples/s, {now / then - 1:.0%}."
-    else:
-        yield f"As it is now ({present.setting}): {rate(now)} samples/s, about as much."
+    return f"{part + ': ' if part else ''}{sentences[part]}{half}"
 
 
 def code(evidence: Evidence, setting: Setting) -> str:

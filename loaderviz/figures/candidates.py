@@ -109,8 +109,10 @@ def _told(row: Any) -> str:
         f"({_rate(row['low_per_s'])} to {_rate(row['high_per_s'])})"
     )
     if row["measured_per_s"] == row["measured_per_s"]:
-        lines.append(f"measured {_rate(row['measured_per_s'])} ({row['error']:+.0%} predicted)")
-    lines.append(f"the model waits {row['wait_share']:.0%} of the time")
+        lines.append(
+            f"measured {_rate(row['measured_per_s'])} ({100 * row['error']:+.0f} % predicted)"
+        )
+    lines.append(f"the model waits {100 * row['wait_share']:.0f} % of the time")
     if not row["fits"]:
         lines.append("takes more memory than is free")
     return "<br>".join(lines)
