@@ -2,6 +2,7 @@
 
 import math
 import random
+import sys
 import time
 from typing import Any
 
@@ -53,6 +54,16 @@ class Refused(IterableDataset[Any]):
 
     def __iter__(self) -> Any:
         raise ValueError("this stream is broken")
+
+
+class Counting(Keys):
+    """Knows how often this process has read from it."""
+
+    n_read = 0
+
+    def __getitem__(self, key: Any) -> Any:
+        self.n_read += 1
+        return super().__getitem__(key)
 
 
 class Slow(IterableDataset[Any]):
@@ -268,6 +279,19 @@ class TestALoader:
         after = [generator.get_state(), torch.get_rng_state(), random.getstate()]
         for one, other in zip(states, after, strict=True):
             assert torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="a process can be copied on Linux only")
+    def test_nothing_is_read_in_this_process(self):
+        dataset = Counting(400, as_it_is)
+        found = quick(DataLoader(dataset, batch_size=4))
+        assert dataset.n_read == 0
+        assert found.settings["num_workers"] == 0
+
+    def test_a_device_is_reason_to_try_to_pin(self, monkeypatch):
+        loader = DataLoader(Keys(400, as_it_is), batch_size=4)
+        assert not any("pin_memory" in note for note in quick(loader).notes)
+        monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+        assert any("try pin_memory=True" in note for note in quick(loader).notes)
 
     def test_what_it_recommends_can_be_passed_on(self):
         data = TensorDataset(torch.zeros(1000, 3))

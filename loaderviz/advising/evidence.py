@@ -37,6 +37,7 @@ class Evidence:
     worker_bytes: int | None = None  # resident memory of a worker
     worker_bytes_shared: bool = True  # what it shares with the main process is in it
     batch_bytes: int | None = None  # of its tensors
+    has_device: bool = False  # that batches could be copied to
     naive: bool = False  # an iterable-style dataset that every worker goes through as a whole
 
     @property
@@ -93,6 +94,7 @@ def of_trace(
         n_recorded=len(delivered),
         error=_error(made_s),
         n_batches=n_batches if n_batches is not None else _first_of_many(delivered),
+        has_device=bool(batches["device_start_s"].notna().any()),
         worker_bytes=max(map(int, rss), default=0) or None,
     )
 

@@ -97,6 +97,12 @@ def _of_the_options(found: Outcome) -> Iterator[str]:
             f"prefetch_factor={setting.prefetch_factor} holds up to {setting.in_flight} batches, "
             "so that slow ones are waited for less."
         )
+    if found.evidence.has_device and not setting.pin_memory:
+        yield (
+            "pin_memory stays off, as it is now: a recording without copies to the device does not "
+            "tell what it gains. Where the loop copies batches, try pin_memory=True with "
+            ".to(device, non_blocking=True): they are copied while the model works."
+        )
 
 
 def _of_the_cpus(found: Outcome) -> Iterator[str]:

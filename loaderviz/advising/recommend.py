@@ -45,12 +45,13 @@ def recommend(
     >>> DataLoader(dataset, batch_size=32, **found.settings)
 
     A loader is recorded here, in a copy with one worker (two for an iterable-style dataset) and
-    without steps; what will run is printed first. The loader itself, and the random generators of
-    torch, NumPy, ``random`` and those that the loader holds, are as before afterwards. A trace is
-    taken as it is. Then every number of workers, ``prefetch_factor`` and ``in_order``, and with
-    several epochs ``persistent_workers``, is simulated. Fewest workers come first, then plain
-    options: ``in_order=False`` is recommended only where it gains 5 % or more. ``pin_memory`` and
-    all other options stay as they are.
+    without steps; and on Linux for a short while without workers, in a copy of this process. What
+    will run is printed first. The loader itself, and the random generators of torch, NumPy,
+    ``random`` and those that the loader holds, are as before afterwards. A trace is taken as it is.
+    Then every number of workers, ``prefetch_factor`` and ``in_order``, and with several epochs
+    ``persistent_workers``, is simulated. Fewest workers come first, then plain options:
+    ``in_order=False`` is recommended only where it gains 5 % or more. ``pin_memory`` and all other
+    options stay as they are.
 
     Args:
         loader_or_trace: a ``DataLoader``, or a ``Trace`` of one, as ``record`` makes it.
@@ -61,8 +62,9 @@ def recommend(
         n_batches: batches of an epoch, where neither the loader nor the trace tells, or where the
             loop ends earlier.
         max_workers: the most workers to try. None: twice the CPUs, at least 16.
-        seconds: how long to record a loader from its first batch; and with ``verify`` to run each
-            setting. Where no batch comes in ten times as long, it gives up.
+        seconds: how long to record a loader from its first batch, and a quarter of that without
+            workers; and with ``verify`` to run each setting. Where no batch comes in ten times as
+            long, it gives up.
         verify: whether to run the most promising settings for real, at most four, with steps that
             last as long. The fastest of them, as measured, is recommended then, and the table tells
             by how much the prediction is off.

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import psutil
+import torch
 from torch.utils.data import DataLoader
 
 from loaderviz.advising.alone import without_workers
@@ -85,6 +86,7 @@ def rehearse(
         worker_bytes=seen.worker_bytes or evidence.worker_bytes,
         worker_bytes_shared=seen.worker_bytes is None,
         batch_bytes=seen.batch_bytes,
+        has_device=torch.accelerator.is_available(),
         naive=setup.iterable and _repeats(seen.digests),
     )
 
