@@ -101,7 +101,7 @@ def _dispatches(batches: pd.DataFrame, came: pd.DataFrame) -> Floats:
     """A new task is sent just before a batch is handed over."""
     sent = np.sort(batches["dispatched_s"].dropna().to_numpy())
     handed = came["delivered_s"].to_numpy()
-    last = sent[np.maximum(np.searchsorted(sent, handed) - 1, 0)]
+    last = sent[np.maximum(np.searchsorted(sent, handed, side="right") - 1, 0)]
     within = (last >= came["requested_s"].to_numpy()) & (last <= handed)
     return np.asarray((handed - last)[within], np.float64)
 
