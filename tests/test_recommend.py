@@ -199,7 +199,7 @@ class TestATrace:
         present = found.candidates[found.candidates["present"]].iloc[0]
         assert (present["num_workers"], present["prefetch_factor"]) == (2, 2)
         assert found.memory_bytes > 0
-        assert found.shm_bytes is None
+        assert found.shm_bytes == Setting(**found.settings).in_flight * 4 * 8
         assert any("counted in each" in note for note in found.notes)
         assert found.trace is rec.trace
 

@@ -95,6 +95,7 @@ def of_trace(
         error=_error(made_s),
         n_batches=n_batches if n_batches is not None else _first_of_many(delivered),
         has_device=bool(batches["device_start_s"].notna().any()),
+        batch_bytes=_batch_bytes(batches),
         worker_bytes=max(map(int, rss), default=0) or None,
     )
 
@@ -127,6 +128,12 @@ def _first_of_many(delivered: pd.DataFrame) -> int | None:
     """How long an epoch is: the first one was gone through where there is a second one."""
     epochs = delivered["epoch"]
     return int((epochs == epochs.min()).sum()) if epochs.nunique() > 1 else None
+
+
+def _batch_bytes(batches: pd.DataFrame) -> int | None:
+    """Of the largest; None where they were not seen."""
+    n_bytes = batches["n_bytes"].dropna()
+    return int(n_bytes.max()) if len(n_bytes) else None
 
 
 def _error(made_s: Any) -> float:
