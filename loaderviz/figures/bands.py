@@ -29,7 +29,7 @@ def seconds(start: Any, end: Any, edges: Any) -> Any:
 
 def by_lane(lane: Any, start: Any, end: Any, edges: Any) -> dict[int, Any]:
     """As ``seconds``, for each lane that occurs."""
-    order = np.argsort(lane, kind="stable")
+    order = np.argsort(lane.astype(np.int16), kind="stable")  # small numbers sort in linear time
     found, first = np.unique(lane[order], return_index=True)
     parts = zip(found.tolist(), np.split(order, first[1:]), strict=False)  # one of nothing: 1 part
     return {each: seconds(start[rows], end[rows], edges) for each, rows in parts}

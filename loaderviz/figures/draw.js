@@ -89,8 +89,8 @@ function drawBoxes(ctx, rows, view, found) {
   ctx.textBaseline = "middle";
   for (const i of rows.delivered_s ? found : []) {
     const wait = [i, 0, rows.requested_s[i], rows.delivered_s[i], TALL.wait];
-    box("wait", ...wait, view.theme.waitFill, null);
-    view.boxes.pop();
+    if (!box("wait", ...wait, view.theme.waitFill, null)) continue;
+    view.boxes.pop();  // one box, of two fills
     box("wait", ...wait, hatched, "rgba(213, 94, 0, 0.55)");
   }
   ctx.font = `12px ${view.font}`;

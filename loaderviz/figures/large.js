@@ -14,7 +14,8 @@ async function tendLarge(gd) {
   const packed = gd.layout.meta && gd.layout.meta.loaderviz && gd.layout.meta.loaderviz.large;
   const large = gd.loadervizLarge;
   if (!packed) {
-    if (large) { large.canvas.remove(); large.tip.remove(); gd.classList.remove("loaderviz-drawn"); }
+    if (large) { large.canvas.remove(); large.tip.remove(); }
+    gd.classList.remove("loaderviz-drawn", "loaderviz-strip");
     gd.loadervizLarge = null;
     return;
   }
@@ -104,7 +105,8 @@ function showLarge(gd, packed, rows, before) {
     ctx.restore();
     self.level = gd.dataset.level = found ? "boxes" : "bands";
     gd.dataset.batch = self.batch === null ? "" : self.batch;
-    gd.classList.toggle("loaderviz-drawn", true);
+    gd.classList.add("loaderviz-drawn");
+    gd.classList.toggle("loaderviz-strip", rows.events.strip);
   };
 
   const light = (batch) => { if (batch !== self.batch) { self.batch = batch; self.draw(); } };

@@ -12,7 +12,8 @@ function look() {
     .loaderviz .gridlayer path, .loaderviz .zerolinelayer path { stroke: var(--lv-grid) !important; }
     .loaderviz-dark .bars path[style*="stroke: rgb(255, 255, 255)"] { stroke: #15181c !important; }
     .loaderviz .bars .point { transition: opacity 90ms; }
-    .loaderviz-drawn .scatterlayer .js-fill, .loaderviz-drawn .scatterlayer .js-line { display: none; }
+    .loaderviz-drawn .xy .scatterlayer .js-fill, .loaderviz-strip .xy2 .scatterlayer .js-fill,
+    .loaderviz-strip .xy2 .scatterlayer .js-line { display: none; }
     .loaderviz-canvas { position: absolute; left: 0; top: 0; pointer-events: none; }
     .loaderviz.js-plotly-plot .plotly .loaderviz-tip { position: absolute; display: none; padding: 3px 8px; font-size: 13px;
       line-height: 1.3; white-space: nowrap; pointer-events: none; color: #1b1f24; z-index: 2;

@@ -58,7 +58,7 @@ def timeline(
     shown = _time_range(trace, seconds)
     table, each = packed.pack(batches, lanes, shown) if large else (None, True)
     if not each:
-        numbers += " · too many batches to draw each: how busy each lane was"
+        numbers += " · bands only: too many batches for a page"
     elif large:
         numbers += " · zoom in for batches"
     elif whole:
