@@ -111,6 +111,21 @@ def test_ranks_and_loaders_keep_their_lanes():
     assert table["consumers"] == 2
 
 
+def test_the_device_and_the_pin_thread_have_lanes_and_bands():
+    trace = simulated(pin_memory=True)
+    batches = trace.batches
+    batches["device_start_s"] = batches["delivered_s"] + 0.005
+    batches["device_end_s"] = batches["released_s"]
+    figure = timeline(trace)
+    assert_holds(figure, trace)
+    rows = decoded(figure.layout.meta["loaderviz"]["large"])
+    labels = figure.layout.meta["loaderviz"]["lanes"]
+    assert {labels[lane] for lane in rows["device"]} == {"device"}
+    assert {labels[lane] for lane in rows["pin"]} == {"pin thread"}
+    lanes = np.round(np.array(marks(figure, "busy band").y, float))
+    assert set(lanes[~np.isnan(lanes)]) == {1, 2, 3, 4, 5}
+
+
 def test_a_crashed_recording_keeps_its_cross_and_its_verdict():
     trace = simulated()
     last = len(trace.batches) - 1
