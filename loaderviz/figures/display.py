@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import functools
 import json
+import zlib
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import plotly.graph_objects as go
 import plotly.io as pio
+from plotly.offline import get_plotlyjs_version
 
 if TYPE_CHECKING:
     from loaderviz.trace import Trace
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
 # plotly's buttons would lie over the title; a double click shows all again after a zoom.
 CONFIG = {"displayModeBar": False, "responsive": True}
 
-SCRIPTS = ("rows", "draw", "words", "large", "look")
+SCRIPTS = ("rows", "draw", "words", "large", "saved", "look")
 
 
 @functools.cache
@@ -30,7 +33,9 @@ def look() -> str:
 class Figure(go.Figure):  # type: ignore[misc]  # plotly has no types
     """``plotly.graph_objects.Figure``; hovering or clicking a batch makes it stand out.
 
-    The script that does so needs no kernel: ``to_html`` and ``write_html`` include it too.
+    The script that does so needs no kernel: ``to_html`` and ``write_html`` include it too. A page
+    that nbconvert makes of a notebook draws its figures with the ``plotly.min.js`` beside it, else
+    with the one that plotly offers on the web.
 
     Attributes:
         trace: what a timeline was drawn from; None for other figures, and for a copy.
@@ -58,6 +63,7 @@ class Figure(go.Figure):  # type: ignore[misc]  # plotly has no types
         content = {**json.loads(self.to_json()), "config": CONFIG}
         bundle = {
             "application/vnd.plotly.v1+json": content,
+            "text/html": _for_export(content),
             "text/plain": repr(self),
         }
         display(bundle, raw=True)
@@ -71,6 +77,17 @@ class Figure(go.Figure):  # type: ignore[misc]  # plotly has no types
 
     def __repr__(self) -> str:
         return str(self.layout.title.text or "").replace("<b>", "").replace("</b>", "")
+
+
+def _for_export(content: dict[str, Any]) -> str:
+    """What a page made of the notebook shows (nbconvert knows no plotly); ``saved.js`` draws it."""
+    packed = base64.b64encode(zlib.compress(json.dumps(content).encode())).decode()
+    plotly = f"https://cdn.plot.ly/plotly-{get_plotlyjs_version()}.min.js"
+    height = content["layout"].get("height", 450)
+    return (
+        f"<div class='loaderviz-saved' style='height: {height}px' "
+        f"data-plotly='{plotly}' data-figure='{packed}'></div>"
+    )
 
 
 def _with_look(options: dict[str, Any]) -> dict[str, Any]:

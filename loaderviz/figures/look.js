@@ -120,7 +120,10 @@ function look() {
     }).observe(gd);
   };
 
-  const adoptAll = () => document.querySelectorAll(".js-plotly-plot").forEach(adopt);
+  const adoptAll = () => {
+    document.querySelectorAll(".loaderviz-saved").forEach(drawSaved);
+    document.querySelectorAll(".js-plotly-plot").forEach(adopt);
+  };
   const recolour = () => document.querySelectorAll(".loaderviz").forEach((gd) => {
     const [was, is] = [gd.classList.contains("loaderviz-dark"), isDark()];
     gd.classList.toggle("loaderviz-dark", is);
