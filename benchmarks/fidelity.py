@@ -130,6 +130,8 @@ def workloads() -> list[Work]:
              {"num_workers": 1, "batch_size": 8}, busy_step=True),
         Work("images", blocks(random.gamma(9.0, 0.4, n)), sleep(1.5), 3 * 96 * 96, 0.008,
              {"num_workers": 3, "batch_size": 16}, n_recorded=1500),
+        Work("decoded", blocks(random.gamma(4.0, 0.75, n)), sleep(0), 3 * 64 * 64, 0.012,
+             {"num_workers": 2, "batch_size": 16}, n_recorded=1500),
     ]  # fmt: skip
 
 
@@ -168,8 +170,12 @@ def cases() -> list[Case]:
         Case("large", 32, 6400, {"num_workers": 0}),
         Case("large", 64, 12800, {"num_workers": 2}),
         Case("large", 256, 12800, {"num_workers": 3}),
+        Case("large", 16, 9600, {"num_workers": 1}),
         Case("busy step", 8, 640, {"num_workers": 2}),
         Case("busy step", 8, 800, {"num_workers": 4}),
+        Case("images", 16, 384, {"num_workers": 0}),
+        Case("images", 32, 960, {"num_workers": 2}),
+        Case("images", 8, 960, {"num_workers": 6, "persistent_workers": True}),
     ]
 
 
@@ -180,10 +186,9 @@ def fresh() -> list[Case]:
         Case("mixed", 16, 1280, {"num_workers": 4, "in_order": False}),
         Case("cpu spiky", 8, 1000, {"num_workers": 3}),
         Case("mixed varied", 4, 1000, {"num_workers": 2}),
-        Case("large", 16, 9600, {"num_workers": 1}),
-        Case("images", 16, 384, {"num_workers": 0}),
-        Case("images", 32, 960, {"num_workers": 2}),
-        Case("images", 8, 960, {"num_workers": 6, "persistent_workers": True}),
+        Case("decoded", 8, 640, {"num_workers": 0}),
+        Case("decoded", 32, 800, {"num_workers": 1}),
+        Case("decoded", 16, 1200, {"num_workers": 4, "in_order": False}),
     ]
 
 

@@ -28,7 +28,7 @@ WAYS = ("send_s", "take_s", "transport_s")  # which include waiting for a CPU
 MOST_BATCHES = 200  # of the simulations that take out what workers waited for a CPU
 HALVINGS = 8
 SMALLEST = 0.1  # part of a cost that is no waiting for a CPU
-AS_SLOW = 0.05  # as far as anybody can tell where all CPUs are always busy
+AS_SLOW = 0.08  # as far as anybody can tell where all CPUs are always busy
 CONTENDED = 0.1  # of the CPUs: with less work, hardly anybody waits for one
 
 
