@@ -111,7 +111,8 @@ class SharedCores:
             self._come_back()
         row = self._arrived.popleft()
         if not self._pins:
-            self._come_back()  # it asks the worker for the file of the memory, and waits for that
+            for _ in range(2):  # the worker, asked for the file of the memory, and the main process
+                self._come_back()
             self.spend(self._plan.take_s[self._log.fetch[row]])
         return row
 
