@@ -11,7 +11,7 @@ from numbers import Real
 
 from torch.utils.data import Dataset, IterableDataset
 
-from loaderviz.datasets._checks import position, whole_number
+from loaderviz.datasets._checks import number, position, whole_number
 from loaderviz.errors import LoaderVizError
 
 
@@ -95,7 +95,7 @@ class RemoteTable(Dataset[int]):
 
     def __init__(self, n: int, trip_s: float = 0.01) -> None:
         self.n = whole_number("n", n)
-        self.trip_s = _checked_time(trip_s, "trip_s")
+        self.trip_s = number("trip_s", trip_s)
         self.trips = 0
 
     def __len__(self) -> int:
@@ -139,10 +139,10 @@ def _checked_times(sample_s: float | Sequence[float], n: int) -> float | tuple[f
     return times
 
 
-def _checked_time(seconds: float, name: str = "sample_s") -> float:
+def _checked_time(seconds: float) -> float:
     # Real is what int, float and numpy's numbers have in common.
     if not isinstance(seconds, Real) or not 0 <= seconds < math.inf:
-        raise LoaderVizError(f"{name}={seconds!r}: give a time in seconds, finite, 0 or more")
+        raise LoaderVizError(f"sample_s={seconds!r}: give a time in seconds, finite, 0 or more")
     return float(seconds)
 
 
