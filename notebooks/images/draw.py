@@ -25,6 +25,7 @@ from loaderviz.datasets import (
     TsvRows,
     splits,
 )
+from loaderviz.exercises.inside_the_dataloader import slow_dataset
 from loaderviz.timings import take
 
 HERE = Path(__file__).parent
@@ -60,6 +61,13 @@ def requests_and_chunks() -> list[Trace]:
     return traces
 
 
+def an_overtaken_batch() -> list[Trace]:
+    loader = DataLoader(slow_dataset(), batch_size=4, num_workers=2)
+    with record(loader) as rec:
+        take(loader, model_time=0.02)
+    return [rec.trace]
+
+
 def one_slow_sample() -> list[Trace]:
     """Of batch 4: its batch holds up the loop, and soon all workers."""
     times = [0.03] * 64
@@ -75,6 +83,7 @@ PICTURES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "timeline": (two_workers, ("light", "dark")),
     "duplicates": (twice_and_never, ("light",)),
     "map_and_iterable": (requests_and_chunks, ("light",)),
+    "inside_the_dataloader": (an_overtaken_batch, ("light",)),
     "workers_on_a_timeline": (one_slow_sample, ("light",)),
 }
 
