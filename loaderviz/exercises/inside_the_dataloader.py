@@ -111,7 +111,7 @@ def works_when_spawned(collate_fn: Callable[[list[int]], Any]) -> Check:
         said = next((line for line in reversed(lines) if "Error" in line), "")
     if error:
         worker = f" The worker said: {said}" if said and said not in error else ""
-        return Check(False, f"Not yet. {error}{worker}")
+        return Check(False, f"Not yet. {error.rstrip('.')}.{worker}")
     if batches != [[0, 2, 4, 6], [8, 10, 12, 14]]:
         return Check(False, f"It arrived, but the batches are {batches}, not twice each sample.")
     return Check(True, "It arrived in a spawned worker, and every sample is doubled.")
