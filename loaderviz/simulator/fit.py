@@ -28,6 +28,7 @@ WAYS = ("send_s", "take_s", "transport_s")  # which include waiting for a CPU
 MOST_BATCHES = 200  # of the simulations that take out what workers waited for a CPU
 HALVINGS = 8
 SMALLEST = 0.1  # part of a cost that is no waiting for a CPU
+GROWTH = 1.1  # of such a part from one simulation to the next: what few batches show scatters
 AS_SLOW = 0.08  # as far as anybody can tell where all CPUs are always busy
 CONTENDED = 0.1  # of the CPUs: with less work, hardly anybody waits for one
 
@@ -206,7 +207,7 @@ def _without_contention(rest: Costs, tasks: _Tasks, batches: pd.DataFrame, setup
             low = parts.waiting
         shown = _shown(made, setup.in_order)
         of = {
-            name: min(1.0, max(SMALLEST, part * seen[name] / max(shown[name], 1e-9)))
+            name: min(1.0, max(SMALLEST, part * min(seen[name] / max(shown[name], 1e-9), GROWTH)))
             for name, part in ((each, parts.of.get(each, 1.0)) for each in seen.keys() & shown)
         }
         parts = _Parts((low + high) / 2, {**parts.of, **of})
