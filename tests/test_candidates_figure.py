@@ -11,7 +11,7 @@ from loaderviz.figures import style
 
 @pytest.fixture(scope="module")
 def found():
-    costs = Costs(sample_s=0.005, step_s=0.0125, take_s=2e-4, transport_s=3e-4, cores=2.0)
+    costs = Costs(sample_s=0.005, step_s=0.011, take_s=2e-4, transport_s=3e-4, cores=2.0)
     trace = simulate(costs, num_workers=1, batch_size=8, n_batches=60)
     return recommend(trace, n_batches=1000, max_workers=8)
 
@@ -56,8 +56,8 @@ def test_where_they_are_the_same_one_label_says_so(found):
 
 
 def test_the_end_of_the_cpus_is_marked_where_it_is_in_view(found):
-    (line,) = found.figure().layout.shapes
-    assert (line.x0, line.label.text) == (2, "2 CPUs allowed")
+    (shade,) = found.figure().layout.shapes
+    assert (shade.x0, shade.label.text) == (2, "more than the 2 CPUs allowed")
     assert not replace(found, cpu_allowance=64.0).figure().layout.shapes
 
 

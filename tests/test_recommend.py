@@ -74,10 +74,10 @@ class Slow(IterableDataset[Any]):
 
 class TestWhatItChooses:
     def test_as_many_workers_as_a_step_needs_and_not_one_more(self):
-        found = recommend(trace_of(costs_of(sample_s=0.005, step_s=0.0125)), n_batches=5000)
-        assert found.settings["num_workers"] == 4  # 40 ms a batch, 12.5 ms a step
+        found = recommend(trace_of(costs_of(sample_s=0.005, step_s=0.011)), n_batches=5000)
+        assert found.settings["num_workers"] == 4  # 40 ms a batch, 11 ms a step
         assert "keep the model busy" in found.verdict
-        assert of(found, num_workers=3)["samples_per_s"] < 0.98 * chosen(found)["samples_per_s"]
+        assert of(found, num_workers=3)["samples_per_s"] < 0.95 * chosen(found)["samples_per_s"]
         eight = of(found, num_workers=8)["samples_per_s"]
         assert chosen(found)["samples_per_s"] > 0.98 * eight
 
@@ -94,7 +94,7 @@ class TestWhatItChooses:
         assert "more than" not in str(found)
 
     def test_more_workers_than_cpus_where_they_wait_and_says_so(self):
-        found = recommend(trace_of(costs_of(sample_s=0.005, step_s=0.0125)), n_batches=5000)
+        found = recommend(trace_of(costs_of(sample_s=0.005, step_s=0.011)), n_batches=5000)
         assert any("4 workers are more than the 2 CPUs" in note for note in found.notes)
         assert any("mostly wait" in note for note in found.notes)
 

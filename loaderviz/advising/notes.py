@@ -152,6 +152,8 @@ def _of_now(found: Outcome) -> Iterator[str]:
     if present.setting == chosen.setting:
         yield "That is how it is set now."
         return
-    now, then = (samples_per_s(found.evidence, each) for each in (present, chosen))
+    now, then = (measured_per_s(found, each.setting) for each in (present, chosen))
+    if math.isnan(now + then):
+        now, then = (samples_per_s(found.evidence, each) for each in (present, chosen))
     less = f"{100 * (now / then - 1):.0f} %" if now < (1 - 2 * NOISE) * then else "about as much"
     yield f"As it is now ({present.setting}): {rate(now)} samples/s, {less}."

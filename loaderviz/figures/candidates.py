@@ -22,6 +22,8 @@ WORKERS = (
     "workers · the line: in order, prefetch_factor 2 · hollow points: another order or "
     "prefetch_factor"
 )
+BEYOND = "rgba(125, 133, 144, 0.10)"
+LONG = 4  # letters, from where on a label needs room
 ROOM = 1.16  # above the highest point, for the labels
 
 
@@ -139,21 +141,22 @@ def _labels(found: Recommendation, plain: pd.DataFrame) -> list[dict[str, Any]]:
     ]  # fmt: skip
     if len(now) and not same:
         labels.append(_label(now.iloc[0], "samples_per_s", "now", 32))
-    measured = table[table["measured_per_s"].notna()]
+    measured = table[table["measured_per_s"].notna()].sort_values("measured_per_s")
     if len(measured):
-        least = measured.sort_values("measured_per_s").iloc[0]
-        labels.append(_label(least, "measured_per_s", "measured", 32))
+        highest = _label(measured.iloc[-1], "measured_per_s", "measured", 34)
+        labels.append({**highest, "xanchor": "left", "ax": 22})
     return labels
 
 
 def _label(row: Any, column: str, text: str, down_px: int) -> dict[str, Any]:
-    """``down_px``: from the mark; a label at the left edge goes to the right."""
+    """``down_px``: from the mark; at the left edge the text goes to the right."""
+    at_edge = row["num_workers"] <= 1 and len(text) > LONG
     return {
         "text": text,
         "x": float(row["num_workers"]),
         "y": float(row[column]),
-        "xanchor": "left" if row["num_workers"] == 0 else "center",
-        "ax": 14 if row["num_workers"] == 0 else 0,
+        "xanchor": "left" if at_edge else "center",
+        "ax": 0,
         "ay": down_px,
         "arrowhead": 0,
         "arrowwidth": 1,
@@ -164,24 +167,31 @@ def _label(row: Any, column: str, text: str, down_px: int) -> dict[str, Any]:
 
 
 def _allowance(found: Recommendation) -> list[dict[str, Any]]:
-    cpus = found.cpu_allowance
-    if cpus > found.candidates["num_workers"].max():
+    """A shade over more workers than CPUs."""
+    cpus, most = found.cpu_allowance, _right(found)
+    if cpus >= most:
         return []
     return [
         {
-            "type": "line",
-            "x0": cpus, "x1": cpus, "y0": 0, "y1": 1, "yref": "paper",
-            "line": {"width": 1.4, "dash": "dot", "color": style.QUIET},
+            "type": "rect",
+            "x0": cpus, "x1": most, "y0": 0, "y1": 1, "yref": "paper",
+            "line": {"width": 0},
+            "fillcolor": BEYOND,
             "layer": "below",
             "label": {
-                "text": f"{cpus:g} CPU{'s' * (cpus != 1)} allowed",
-                "textposition": "end",
+                "text": f"more than the {cpus:g} CPU{'s' * (cpus != 1)} allowed",
+                "textposition": "top right",
                 "textangle": 0,
                 "yanchor": "bottom",
                 "font": {"size": 12, "color": style.QUIET},
             },
         }
     ]  # fmt: skip
+
+
+def _right(found: Recommendation) -> float:
+    """Where the axis ends."""
+    return 1.02 * float(found.candidates["num_workers"].max()) + 0.1
 
 
 def _axes(found: Recommendation, theme: style.Theme) -> dict[str, Any]:
@@ -194,7 +204,7 @@ def _axes(found: Recommendation, theme: style.Theme) -> dict[str, Any]:
         "xaxis": {
             **grid,
             "title": {"text": WORKERS, "standoff": 10, "font": {"size": 12}},
-            "range": [-0.03 * most - 0.1, most * 1.02 + 0.1],
+            "range": [-0.03 * most - 0.1, _right(found)],
             "tick0": 0,
             "dtick": max(1, most // 8),
             "showgrid": False,
