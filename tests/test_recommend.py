@@ -76,10 +76,15 @@ class TestWhatItChooses:
     def test_as_many_workers_as_a_step_needs_and_not_one_more(self):
         found = recommend(trace_of(costs_of(sample_s=0.005, step_s=0.011)), n_batches=5000)
         assert found.settings["num_workers"] == 4  # 40 ms a batch, 11 ms a step
-        assert "keep the model busy" in found.verdict
         assert of(found, num_workers=3)["samples_per_s"] < 0.95 * chosen(found)["samples_per_s"]
         eight = of(found, num_workers=8)["samples_per_s"]
         assert chosen(found)["samples_per_s"] > 0.98 * eight
+
+    def test_one_worker_is_enough_for_a_slow_step(self):
+        found = recommend(trace_of(costs_of(sample_s=0.005, step_s=0.1)), n_batches=500)
+        assert found.settings["num_workers"] == 1
+        assert found.verdict.startswith("1 worker keeps the model busy: ")
+        assert found.limits.startswith("step: ")
 
     def test_no_workers_where_bringing_a_batch_costs_more_than_making_it(self):
         found = recommend(trace_of(costs_of(sample_s=1e-6, cpu_share=1.0, share_s=1e-4)))
