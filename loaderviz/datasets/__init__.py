@@ -14,9 +14,11 @@
 | `SourceFiles`    | keyword counts of a file| disk, then pure-Python work (GIL)  |
 | `JpegImages`     | a picture               | disk, then decode and resize (C)   |
 | `Stream`, ...    | the next of its `data`  | nothing, as an iterable            |
+| `Dice`, ...      | a random number         | nothing                            |
 
 `SplitStream`, `ShardedStream`, `CuttingStream` and `EndlessStream` share what they yield among
-workers, rightly or wrongly; `splits` has the ways.
+workers, rightly or wrongly; `splits` has the ways. `BufferedStream` and `ShuffledShards` shuffle.
+`CopiedDice`, `LazyDice`, `EpochDice` and `SeedTeller` differ in what they draw from.
 
 They live in a package, not in a notebook cell, because workers started with spawn or forkserver
 import the dataset's class by name. This folder depends on torch, numpy and, where they are used
@@ -24,8 +26,10 @@ only, pandas (tables) and Pillow (pictures).
 """
 
 from loaderviz.datasets import splits
+from loaderviz.datasets.dice import CopiedDice, Dice, EpochDice, LazyDice, SeedTeller
 from loaderviz.datasets.images import JpegImages, jpeg_folder
 from loaderviz.datasets.reading import EndlessLog, Tokens, TsvRows
+from loaderviz.datasets.shuffling import BufferedStream, ShuffledShards
 from loaderviz.datasets.sleeping import (
     BulkRemoteTable,
     RemoteTable,
@@ -43,13 +47,20 @@ from loaderviz.datasets.text import SourceFiles
 from loaderviz.datasets.working import WorkingDataset, WorkingStream
 
 __all__ = [
+    "BufferedStream",
     "BulkRemoteTable",
+    "CopiedDice",
     "CuttingStream",
+    "Dice",
     "EndlessLog",
     "EndlessStream",
+    "EpochDice",
     "JpegImages",
+    "LazyDice",
     "RemoteTable",
+    "SeedTeller",
     "ShardedStream",
+    "ShuffledShards",
     "SleepingDataset",
     "SleepingStream",
     "SourceFiles",

@@ -1,0 +1,135 @@
+"""Exercises of notebook 05: seeds that never meet, a buffer that is enough, one order for all."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from loaderviz.auditing import Audit, simulate_audit
+from loaderviz.datasets.shuffling import shuffled
+from loaderviz.exercises.check import Check, Hints
+from loaderviz.figures.draws import draws
+from loaderviz.figures.shuffle import shuffle
+
+RANKS, WORKERS, EPOCHS = 8, 16, 10
+apart_hint = Hints(
+    "worker 1 of rank 0 and worker 0 of rank 1 must differ: rank + worker is 1 for both.",
+    "give each its own place, as hours, minutes and seconds have.",
+    "base + worker + 100 * rank leaves room for 100 workers; where does the epoch go?",
+)
+
+
+def apart(seed: Callable[[int, int, int, int], Any]) -> Check:
+    """Whether ``seed(base, rank, worker, epoch)`` differs for each rank, worker and epoch.
+
+    Tried with 8 ranks of 16 workers and 10 epochs. The picture has two of each.
+    """
+    places = list(itertools.product(range(RANKS), range(WORKERS), range(EPOCHS)))
+    try:
+        seeds = [seed(7, *place) for place in places]
+        again = [seed(7, *place) for place in places]
+        figure = _thrown_with(seed)
+    except Exception as error:  # of the reader's code
+        return Check(False, f"seed raised {type(error).__name__}: {error}")
+    if seeds != again:
+        return Check(
+            False, "Called again, seed returns something else: the run cannot be repeated."
+        )
+    known: dict[Any, tuple[int, ...]] = {}
+    for place, value in zip(places, seeds, strict=True):
+        if value in known:
+            both = [
+                f"rank {rank}, worker {worker}, epoch {epoch}"
+                for rank, worker, epoch in (known[value], place)
+            ]
+            return Check(False, f"The same seed {value} for {both[0]} and for {both[1]}.", figure)
+        known[value] = place
+    if seed(8, 0, 0, 0) == seeds[0]:
+        return Check(False, "Another base gives the same seeds: every training is the same one.")
+    return Check(
+        True, f"{len(seeds):,} different seeds, and the same again in the next run.", figure
+    )
+
+
+def _thrown_with(seed: Callable[[int, int, int, int], Any]) -> Any:
+    rows = []
+    for rank, epoch, worker in itertools.product(range(2), repeat=3):
+        rng = np.random.default_rng(seed(7, rank, worker, epoch))
+        for number in rng.integers(100, size=6):
+            rows.append((rank, epoch, worker, int(number)))
+    return draws(pd.DataFrame(rows, columns=["rank", "epoch", "worker", "number"]))
+
+
+N, CLASSES, BATCH_SIZE, WANTED, STEP = 1000, 10, 50, 9.0, 100
+enough_hint = Hints(
+    "each class is a stretch of 100 samples: a buffer of 100 sees little more than one.",
+    "the control above takes 1,000 samples too.",
+    "half of all samples is not enough.",
+)
+
+
+def enough(buffer_size: int) -> Check:
+    """Of how many classes is a batch, if a sorted stream goes through a buffer of this size?"""
+    if type(buffer_size) is not int or buffer_size not in range(STEP, N + 1, STEP):
+        return Check(False, f"buffer_size={buffer_size!r}: give 100, 200, ... or 1000.")
+    figure = shuffle(list(shuffled(range(N), buffer_size, random.Random(0))))
+    says = f"a batch has samples of {_mean_classes(buffer_size):.1f} of 10 classes on average"
+    if _mean_classes(buffer_size) < WANTED:
+        return Check(False, f"Not yet: {says}.", figure)
+    if buffer_size > STEP and _mean_classes(buffer_size - STEP) >= WANTED:
+        return Check(False, f"Enough, but a smaller one would do: {says}.", figure)
+    return Check(True, f"{buffer_size}: {says}.", figure)
+
+
+def _mean_classes(buffer_size: int) -> float:
+    counts = []
+    for seed in range(20):
+        order = list(shuffled(range(N), buffer_size, random.Random(seed)))
+        for at in range(0, N, BATCH_SIZE):
+            counts.append(len({i * CLASSES // N for i in order[at : at + BATCH_SIZE]}))
+    return float(np.mean(counts))
+
+
+agreed_hint = Hints(
+    "print order(6, 0, worker, 2) for worker 0 and 1: do they share out the same list?",
+    "all workers must shuffle alike: the seed may not depend on the worker.",
+    "and yet differ from epoch to epoch: what is the same in all workers, and other in each epoch?",
+)
+
+
+def agreed(order: Callable[[int, int, int, int], Any]) -> Check:
+    """Whether each shard is read once in each epoch, in an order that changes with the epoch.
+
+    ``order(n_shards, epoch, worker, workers)`` returns the shards that this worker reads.
+    """
+    for n, workers in itertools.product((12, 6, 3, 25), (2, 1, 3, 4)):
+        epochs = []
+        for epoch in range(6):
+            case = f"{n} shards, num_workers={workers}, epoch {epoch}"
+            try:
+                parts = [list(order(n, epoch, worker, workers)) for worker in range(workers)]
+                once = sorted(itertools.chain(*parts)) == list(range(n))
+            except Exception as error:  # of the reader's code
+                return Check(False, f"{case}: order raised {type(error).__name__}: {error}")
+            if not once:
+                found = _audit_of(parts, n)
+                says = f"{case}: {found.verdict} (a sample is a shard)."
+                return Check(False, says, found.figure())
+            epochs.append(parts)
+        if n > 6 and all(parts == epochs[0] for parts in epochs):
+            return Check(
+                False, f"{n} shards, num_workers={workers}: the same order in every epoch."
+            )
+    figure = _audit_of(parts, n).figure()
+    return Check(True, "Every shard once, in another order in each epoch.", figure)
+
+
+def _audit_of(parts: list[list[int]], n: int) -> Audit:
+    return simulate_audit(
+        lambda data, worker, workers: parts[worker], n, num_workers=len(parts), batch_size=1
+    )
