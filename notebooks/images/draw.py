@@ -18,14 +18,17 @@ from torch.utils.data import DataLoader
 from loaderviz import Trace, audit, record, timeline
 from loaderviz.auditing import Audit
 from loaderviz.datasets import (
+    Dice,
     RemoteTable,
     SleepingDataset,
     SplitStream,
     Stream,
     TsvRows,
+    dice,
     splits,
 )
 from loaderviz.exercises.inside_the_dataloader import slow_dataset
+from loaderviz.figures.draws import draws
 from loaderviz.timings import take
 
 HERE = Path(__file__).parent
@@ -78,6 +81,16 @@ def one_slow_sample() -> list[Trace]:
     return [rec.trace]
 
 
+def seeded_by_number() -> list[Any]:
+    """Of each worker and epoch the numbers that it draws."""
+    dataset, seed = Dice(16, "numpy"), dice.seed_by_number
+    loader = DataLoader(dataset, batch_size=2, num_workers=2, worker_init_fn=seed)
+    with record(loader) as rec:
+        numbers = [n for _ in range(2) for batch in loader for n in batch.tolist()]
+    samples = rec.trace.samples.sort_values(["epoch", "batch", "position"])
+    return [samples[["epoch", "worker"]].assign(number=numbers)]
+
+
 # What is drawn, one below another, and the themes it is drawn in; a notebook shows the light one.
 PICTURES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "timeline": (two_workers, ("light", "dark")),
@@ -85,6 +98,7 @@ PICTURES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "map_and_iterable": (requests_and_chunks, ("light",)),
     "inside_the_dataloader": (an_overtaken_batch, ("light",)),
     "workers_on_a_timeline": (one_slow_sample, ("light",)),
+    "randomness": (seeded_by_number, ("light",)),
 }
 
 
@@ -103,7 +117,9 @@ def main() -> None:
 
 
 def figure_of(drawn: Any, theme: Any) -> Any:
-    return timeline(drawn, theme=theme) if isinstance(drawn, Trace) else drawn.figure(theme=theme)
+    if isinstance(drawn, Trace):
+        return timeline(drawn, theme=theme)
+    return drawn.figure(theme=theme) if isinstance(drawn, Audit) else draws(drawn, theme=theme)
 
 
 def draw(browser: Browser, figures: list[Any], name: str, theme: str) -> None:
