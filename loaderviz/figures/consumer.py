@@ -10,7 +10,7 @@ import numpy as np
 from loaderviz.figures import boxes, style
 from loaderviz.figures.lanes import Lanes
 from loaderviz.figures.table import Table, arrays, codes, where
-from loaderviz.trace.summary import startup_spans
+from loaderviz.trace.moments import startup_spans, step_ends
 
 if TYPE_CHECKING:
     from loaderviz.trace import Trace
@@ -62,7 +62,7 @@ def waits(batches: Table, named: Any, span_s: float) -> dict[str, Any]:
 def steps(batches: Table, named: Any, span_s: float) -> dict[str, Any]:
     taken = where(batches, ~np.isnan(batches["delivered_s"]))
     start, requested = taken["delivered_s"], taken["requested_s"]
-    end = np.where(np.isnan(taken["released_s"]), start, taken["released_s"])
+    end = step_ends(taken)
     lay = requested - taken["ready_s"]
     times = (boxes.ms(each) for each in (end - start, start - requested, lay))
     hover = (

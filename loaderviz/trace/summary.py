@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from loaderviz.trace.moments import groups, startup_spans, step_ends, united
+
 if TYPE_CHECKING:
     from loaderviz.trace.trace import Trace
 
@@ -117,7 +119,7 @@ def summarize(trace: Trace) -> Summary:
     failed = every["batch"][np.flatnonzero(every["state"] == "failed")]
     taken = ~np.isnan(every["delivered_s"])
     batches = {column: values[taken] for column, values in every.items()}
-    epoch = _groups(*(batches[column] for column in ("rank", "loader", "epoch")))
+    epoch = groups(*(batches[column] for column in ("rank", "loader", "epoch")))
     order = np.lexsort((batches["delivered_s"], epoch))
     firsts = np.flatnonzero(np.diff(epoch[order], prepend=-1))  # of each epoch, in this order
     first = order[firsts]
@@ -125,12 +127,15 @@ def summarize(trace: Trace) -> Summary:
     waits = np.nan_to_num(delivered - requested)
     lay_ready = batches["ready_s"] <= requested
     lay_ready[first] = False
-    released = np.where(np.isnan(batches["released_s"]), delivered, batches["released_s"])
+    released = step_ends(batches)
+    spans = zip(
+        batches["rank"][first], requested[first], _last(delivered, order, firsts), strict=True
+    )
     return Summary(
         n_batches=len(delivered),
         n_samples=int(batches["n_samples"].sum()),
         n_workers=_n_workers(trace, batches),
-        epochs=len(first),
+        epochs=len(united(spans)),
         startup_s=float(sum(end - start for start, end in startup_spans(trace))),
         wait_s=float(waits.sum()),
         first_wait_s=float(waits[first].sum()),
@@ -141,45 +146,12 @@ def summarize(trace: Trace) -> Summary:
     )
 
 
-def startup_spans(trace: Trace) -> list[tuple[float, float]]:
-    """When the consumer was busy starting workers: from the first one's start to a first request.
-
-    The loop is in ``iter(loader)`` then, which starts them one after another
-    (torch/utils/data/dataloader.py, ``_MultiProcessingDataLoaderIter.__init__``).
-    """
-    spans = []
-    names = ("rank", "loader", "worker", "started_s")
-    workers = {column: trace.workers[column].to_numpy() for column in names}
-    first = np.flatnonzero((workers["worker"] == 0) & ~np.isnan(workers["started_s"]))
-    if not len(first):
-        return []
-    names = ("rank", "loader", "epoch", "requested_s")
-    asked = {column: trace.batches[column].to_numpy() for column in names}
-    loaders = list(zip(workers["rank"][first], workers["loader"][first], strict=True))
-    for rank, loader in dict.fromkeys(sorted(loaders)):
-        own = (asked["rank"] == rank) & (asked["loader"] == loader)
-        own &= ~np.isnan(asked["requested_s"])
-        epoch = _groups(asked["epoch"][own])
-        requests = np.full(int(epoch.max(initial=-1)) + 1, np.inf)
-        np.minimum.at(requests, epoch, asked["requested_s"][own])
-        starts = [
-            workers["started_s"][i]
-            for i, each in zip(first, loaders, strict=True)
-            if each == (rank, loader)
-        ]
-        # New workers for each epoch, or, where they persist, for the first one only.
-        for start, request in zip(starts, requests, strict=False):
-            if request > start:
-                spans.append((float(start), float(request)))
-    return spans
-
-
 def _n_workers(trace: Trace, batches: dict[str, Any]) -> int:
     if not trace.workers.empty:
         of_workers = [trace.workers[column].to_numpy() for column in WORKER]
     else:
         of_workers = [batches[column][batches["worker"] >= 0] for column in WORKER]
-    return len(np.unique(_groups(*of_workers)))
+    return len(np.unique(groups(*of_workers)))
 
 
 def _pace(batches: dict[str, Any], released: Any, order: Any, firsts: Any) -> float:
@@ -195,18 +167,14 @@ def _pace(batches: dict[str, Any], released: Any, order: Any, firsts: Any) -> fl
     begun = np.where(sizes > 1, batches["delivered_s"][first], batches["requested_s"][first])
     ends = np.maximum(batches["delivered_s"], released)
     ends[first[sizes > 1]] = -np.inf
-    seconds = float((np.maximum.reduceat(ends[order], firsts) - begun).sum())
+    spans = zip(batches["rank"][first], begun, _last(ends, order, firsts), strict=True)
+    seconds = float(sum(end - start for _, start, end in united(spans)))
     return float(n_samples) / seconds if seconds > 0 else 0.0
 
 
-def _groups(*columns: Any) -> Any:
-    """For each row the number of its group, in the order of the columns' values."""
-    groups = np.zeros(len(columns[0]), np.int64)
-    for values in columns:
-        if len(values) and values.min() != values.max():
-            found = np.unique(values, return_inverse=True)[1]
-            groups = np.unique(groups * (int(found.max()) + 1) + found, return_inverse=True)[1]
-    return groups
+def _last(times: Any, order: Any, firsts: Any) -> Any:
+    """Of each epoch the latest."""
+    return np.maximum.reduceat(times[order], firsts) if len(order) else times
 
 
 def _percent(share: float) -> str:
