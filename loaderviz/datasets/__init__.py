@@ -15,6 +15,11 @@
 | `JpegImages`     | a picture               | disk, then decode and resize (C)   |
 | `Stream`, ...    | the next of its `data`  | nothing, as an iterable            |
 | `Dice`, ...      | a random number         | nothing                            |
+| `SlotStreams`    | a batch along sequences | waiting only                       |
+| `LengthBuckets`  | a batch of like lengths | waiting only                       |
+| `LineChunks`     | lines of text files     | disk                               |
+
+`MultiStreamDataLoader` lets several workers make the batches of `SlotStreams` together.
 
 `SplitStream`, `ShardedStream`, `CuttingStream` and `EndlessStream` share what they yield among
 workers, rightly or wrongly; `splits` has the ways. `BufferedStream` and `ShuffledShards` shuffle.
@@ -36,6 +41,7 @@ from loaderviz.datasets.sleeping import (
     SleepingDataset,
     SleepingStream,
 )
+from loaderviz.datasets.slots import MultiStreamDataLoader, SlotStreams
 from loaderviz.datasets.streams import (
     CuttingStream,
     EndlessStream,
@@ -44,6 +50,7 @@ from loaderviz.datasets.streams import (
     Stream,
 )
 from loaderviz.datasets.text import SourceFiles
+from loaderviz.datasets.uneven import LengthBuckets, LineChunks
 from loaderviz.datasets.working import WorkingDataset, WorkingStream
 
 __all__ = [
@@ -57,12 +64,16 @@ __all__ = [
     "EpochDice",
     "JpegImages",
     "LazyDice",
+    "LengthBuckets",
+    "LineChunks",
+    "MultiStreamDataLoader",
     "RemoteTable",
     "SeedTeller",
     "ShardedStream",
     "ShuffledShards",
     "SleepingDataset",
     "SleepingStream",
+    "SlotStreams",
     "SourceFiles",
     "SplitStream",
     "Stream",

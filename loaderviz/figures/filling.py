@@ -1,0 +1,76 @@
+"""Padded batches: how much of each is data, and how much is filling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from loaderviz.errors import LoaderVizError
+from loaderviz.figures import style
+from loaderviz.figures.display import Figure
+
+HEIGHT = 300
+
+
+def filling(batches: Iterable[Any], *, theme: style.ThemeName = "light") -> Figure:
+    """Draw a bar for each padded batch: its data below, what fills it up above, hatched.
+
+    Args:
+        batches: tensors of shape (sequences, longest); 0 is filling.
+        theme: text and grid for a light or a dark page.
+
+    Raises:
+        LoaderVizError: for no batch.
+    """
+    kept = list(batches)
+    if not kept:
+        raise LoaderVizError("there is no batch to look at: give a list of batches")
+    many, longest = (np.array([batch.shape[axis] for batch in kept]) for axis in (0, 1))
+    data = np.array([int((batch != 0).sum()) for batch in kept])
+    empty = many * longest - data
+    share = empty.sum() / (many * longest).sum()
+    look = style.THEMES[theme]
+    layout = style.layout(
+        look,
+        title=f"{share:.0%} of all that is sent is filling".replace("%", " %"),
+        numbers=f"{len(kept)} batches · {many.sum()} sequences · {many.min()} to {many.max()} in a "
+        f"batch · {many.dot(longest):,} numbers, {empty.sum():,} of them filling",
+        height=HEIGHT,
+    )
+    grid = {"gridcolor": look.grid, "zeroline": False, "showline": False}
+    layout |= {
+        "barmode": "stack",
+        "bargap": 0.15,
+        "margin": {"l": 70, "r": 22, "t": 80, "b": 56},
+        "xaxis": {**grid, "showgrid": False, "title": {"text": "batch", "font": {"size": 12}}},
+        "yaxis": {**grid, "title": {"text": "numbers", "font": {"size": 12}}, "nticks": 5},
+        "meta": {"loaderviz": {"paths": [], "lanes": []}},
+    }
+    hover = [
+        f"batch {i}: {n} sequences, {long} long<br>{none:,} of {n * long:,} numbers are filling"
+        for i, (n, long, none) in enumerate(zip(many, longest, empty, strict=True))
+    ]
+    hatched = {"shape": "/", "size": 7, "solidity": 0.22, "fillmode": "replace"}
+    marks = [
+        ("data", data, {"color": [style.colour(0)] * len(kept)}),
+        (
+            "filling",
+            empty,
+            {
+                "color": [style.WAIT] * len(kept),
+                "pattern": {**hatched, "fgcolor": style.WAIT, "bgcolor": style.WAIT_FILL},
+            },
+        ),
+    ]
+    return Figure(
+        data=[
+            {
+                "type": "bar", "name": name, "x": np.arange(len(kept)), "y": tall, "marker": marker,
+                "hovertext": hover, "hovertemplate": "%{hovertext}<extra></extra>",
+            }
+            for name, tall, marker in marks
+        ],
+        layout=layout,
+    )  # fmt: skip
