@@ -19,8 +19,10 @@ from loaderviz import Trace, audit, record, timeline
 from loaderviz.auditing import Audit
 from loaderviz.datasets import (
     Dice,
+    MultiStreamDataLoader,
     RemoteTable,
     SleepingDataset,
+    SlotStreams,
     SplitStream,
     Stream,
     TsvRows,
@@ -91,12 +93,21 @@ def seeded_by_number() -> list[Any]:
     return [samples[["epoch", "worker"]].assign(number=numbers)]
 
 
+def two_parts_of_each_batch() -> list[Trace]:
+    sequences = [range(10 * k, 10 * k + 8) for k in range(16)]
+    loader = MultiStreamDataLoader(SlotStreams(sequences, 4, sample_s=0.04).split(2))
+    with record(loader) as rec:
+        take(loader, model_time=0.06, n_batches=12)
+    return [rec.trace]
+
+
 # What is drawn, one below another, and the themes it is drawn in; a notebook shows the light one.
 PICTURES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "timeline": (two_workers, ("light", "dark")),
     "duplicates": (twice_and_never, ("light",)),
     "map_and_iterable": (requests_and_chunks, ("light",)),
     "inside_the_dataloader": (an_overtaken_batch, ("light",)),
+    "streaming": (two_parts_of_each_batch, ("light",)),
     "workers_on_a_timeline": (one_slow_sample, ("light",)),
     "randomness": (seeded_by_number, ("light",)),
 }
