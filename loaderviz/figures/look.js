@@ -101,12 +101,26 @@ function look() {
       set(pinned);
     });
     fit(gd);
+    fitText(gd);
     gd.on("plotly_afterplot", () => {
       gd.classList.add("loaderviz");
+      fitText(gd);
       if (shown !== null) show(gd, shown);
       tendLarge(gd);
     });
     tendLarge(gd);
+  };
+
+  // plotly cuts a title that is wider than the figure; a smaller one can still be read.
+  const fitText = (gd) => {
+    const room = gd.clientWidth - 24;
+    for (const text of gd.querySelectorAll(".g-gtitle text")) {
+      const given = parseFloat(text.style.fontSize = text.dataset.size ??= text.style.fontSize);
+      const width = text.getComputedTextLength();
+      if (room > 0 && width > room) {
+        text.style.fontSize = `${Math.max(10, given * room / width)}px`;
+      }
+    }
   };
 
   // A widget's figure is laid out before its place in the page has a width.

@@ -62,6 +62,8 @@ def most_in_flight(trace: Trace) -> int:
 
 def table(rows: dict[str, Numbers | None], pinned: str = "pinned") -> str:
     """One row for each run, in HTML; the others say how far they are from the pinned one."""
+    if not any(rows.values()):
+        return ""
     head = "".join(f"<th title='{html.escape(why)}'>{name}</th>" for name, why in COLUMNS)
     base = rows.get(pinned)
     body = "".join(
