@@ -72,7 +72,10 @@ def table(rows: dict[str, Numbers | None], pinned: str = "pinned") -> str:
         for name, numbers in rows.items()
         if numbers is not None
     )
-    return f"<table class='loaderviz-numbers'><tr><td></td>{head}</tr>{body}</table>"
+    rows_text = f"<tr><td></td>{head}</tr>{body}"
+    return (
+        f"<div style='overflow-x: auto'><table class='loaderviz-numbers'>{rows_text}</table></div>"
+    )
 
 
 def _cells(numbers: Numbers, base: Numbers | None) -> str:

@@ -24,6 +24,8 @@ export default {
         gd.style.display = text ? "" : "none";
         if (!text) continue;
         const figure = JSON.parse(text);
+        // Plotly's own resizing takes both sides from here, whatever the layout says.
+        gd.style.height = `${figure.layout.height}px`;
         await Plotly.react(gd, figure.data, figure.layout, figure.config);
         if (window.loadervizLook) window.loadervizLook.adoptAll();
       }

@@ -129,6 +129,25 @@ def test_a_real_run_stands_under_the_prediction(first_look: Page):
     expect(numbers).not_to_contain_text("measured")
 
 
+def test_a_narrow_window_has_the_settings_on_top_and_the_whole_figure_below(first_look: Page):
+    def boxes():
+        parts = (".loaderviz-settings", ".loaderviz-figure .main-svg", ".loaderviz-numbers")
+        return [explorer(first_look).locator(part).first.bounding_box() for part in parts]
+
+    first_look.set_viewport_size({"width": 1600, "height": 900})
+    settings, figure, _ = boxes()
+    assert settings["x"] + settings["width"] <= figure["x"]  # beside each other
+    first_look.set_viewport_size({"width": 900, "height": 900})
+    plot = explorer(first_look).locator(".js-plotly-plot").first
+    until_narrow = "(gd) => new Promise((r) => { const look = () => gd._fullLayout.width <= "
+    until_narrow += "gd.clientWidth + 2 ? r() : setTimeout(look, 50); look(); })"
+    plot.evaluate(until_narrow)
+    settings, narrow, numbers = boxes()
+    assert settings["y"] + settings["height"] <= narrow["y"]
+    assert narrow["y"] + narrow["height"] <= numbers["y"]
+    assert narrow["height"] == figure["height"]
+
+
 def test_the_code_can_be_copied(first_look: Page):
     first_look.context.grant_permissions(["clipboard-read", "clipboard-write"])
     button = explorer(first_look).get_by_role("button", name="Copy code")
