@@ -19,6 +19,7 @@ ENOUGH = 20  # batches to compare paces
 SLOWER = 1.5  # times as long as without workers
 WORTH_S = 0.02  # a batch that takes less needs no worker
 STALLED = 0.3  # share of the time that finished batches lie behind an unfinished one
+STALLED_S = 0.05  # of an epoch in all: less may be a busy machine
 UNEVEN = 3.0  # the dearest batch, in medians
 AT_THE_START = 0.5  # share of an epoch that passes before its first batch
 LONG_START_S = 0.5  # a shorter start is not worth a change, and may be a busy machine
@@ -114,15 +115,18 @@ def head_of_line(case: Case) -> Seen | None:
     if trace is None:
         raise Undecided("the recording was lost")
     shares = []
+    least_s = math.inf
     for number in (0, 1):
         batches = trace.batches[(trace.batches["epoch"] == number)]
         batches = batches[batches["delivered_s"].notna()].sort_values("delivered_s")
         made_s = (batches["ready_s"] - batches["started_s"]).to_numpy()
         if len(made_s) < 2 * setup.num_workers:
             raise Undecided("too few batches to tell")
-        shares.append((_stalled(batches), float(np.max(made_s) / max(np.median(made_s), 1e-9))))
+        stalled_s, whole_s = _stalled(batches)
+        least_s = min(least_s, stalled_s)
+        shares.append((stalled_s / whole_s, float(np.max(made_s) / max(np.median(made_s), 1e-9))))
     stalled, uneven = min(shares)
-    if stalled < STALLED or uneven < UNEVEN:
+    if stalled < STALLED or uneven < UNEVEN or least_s < STALLED_S:
         return None
     return seen(
         f"for {stalled:.0%} of the time the loop waits for a batch while later ones lie ready",
@@ -134,15 +138,14 @@ DataLoader(dataset, in_order=False)  # where the order of batches need not be re
     )
 
 
-def _stalled(batches: Any) -> float:
-    """Share of the time that the consumer waits while a later batch is ready."""
+def _stalled(batches: Any) -> tuple[float, float]:
+    """Seconds that the consumer waits while a later batch is ready, and all that it takes."""
     ready, asked = batches["ready_s"].to_numpy(), batches["requested_s"].to_numpy()
     lost = 0.0
     for i in range(1, len(ready) - 1):
         idle_from = max(asked[i], float(np.min(ready[i + 1 :])))
         lost += max(0.0, ready[i] - idle_from)
-    whole = float(batches["delivered_s"].max() - asked[1])
-    return lost / whole if whole > 0 else 0.0
+    return lost, max(float(batches["delivered_s"].max() - asked[1]), 1e-9)
 
 
 @check(
