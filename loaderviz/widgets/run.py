@@ -32,6 +32,8 @@ from loaderviz.recorder import Recording
 from loaderviz.trace import Trace, read_folder
 from loaderviz.widgets.settings import Settings
 
+ASK_S = 0.5  # for a run to end itself; one that is stuck in its dataset is killed then
+
 
 @dataclass(frozen=True)
 class Failure:
@@ -126,6 +128,9 @@ class LoaderRun:
         self._killed = True
         if hasattr(os, "killpg"):
             with contextlib.suppress(ProcessLookupError, PermissionError):
+                if self.running:
+                    os.kill(pid, signal.SIGTERM)
+                    self._process.join(ASK_S)
                 os.killpg(pid, signal.SIGKILL)
         elif self.running:
             for process in [*psutil.Process(pid).children(recursive=True), psutil.Process(pid)]:
@@ -140,6 +145,7 @@ def _run(
     """What happens in the process of the run."""
     if hasattr(os, "setpgid"):
         os.setpgid(0, 0)
+        _end_when_asked()
     torch.set_num_threads(1)  # a forked process must not use the threads of the one it came from
     # The sliders mark how many CPUs there are; here nobody would see torch's own warning.
     warnings.filterwarnings("ignore", message="This DataLoader will create")
@@ -157,6 +163,21 @@ def _run(
         last = next(line for line in reversed(whole.splitlines()) if line.strip())
         messages.send(Outcome(Failure(last, whole)))
         sys.exit(1)
+
+
+def _end_when_asked() -> None:
+    """Between two steps of Python: a kill from outside may come while a queue is being made.
+
+    glibc's ``sem_open`` makes a file of another name first, which such a kill would leave behind.
+    """
+    own = os.getpid()
+
+    def end(number: int, frame: Any) -> None:
+        if os.getpid() == own:
+            os.killpg(own, signal.SIGKILL)
+        os._exit(1)  # a worker that torch ends
+
+    signal.signal(signal.SIGTERM, end)
 
 
 def _epoch(loader: DataLoader[Any], settings: Settings, teaching: bool) -> int:
