@@ -55,10 +55,14 @@ def _halved(costs: Costs, *, pins: bool) -> dict[str, Costs]:
             collate_s=costs.collate_s / 2,
             collate_sample_s=costs.collate_sample_s / 2,
             share_s=costs.share_s / 2,
+            bytes_per_s=costs.bytes_per_s * 2,
         ),
         "unpickling": replace(costs, take_s=costs.take_s / 2),
         "transport": replace(
-            costs, transport_s=costs.transport_s / 2, dispatch_s=costs.dispatch_s / 2
+            costs,
+            transport_s=costs.transport_s / 2,
+            dispatch_s=costs.dispatch_s / 2,
+            send_s=costs.send_s / 2,
         ),
         START: replace(
             costs,
