@@ -12,14 +12,14 @@ def open_notebook(page: Page, name: str) -> None:
     """Open the notebook in JupyterLab and wait until its kernel can run cells."""
     page.goto(f"/lab/tree/{name}?reset")
     page.wait_for_function(f"{CURRENT}?.sessionContext?.isReady", timeout=OPEN_MS)
-    _wait_until_idle(page)
+    wait_until_idle(page)
 
 
 def run_all(page: Page) -> list[str]:
     """Run all cells up to the first error; return every error output, as `name: value`."""
     # Settles when the last cell has run.
     page.evaluate("window.jupyterapp.commands.execute('notebook:run-all-cells')")
-    _wait_until_idle(page)
+    wait_until_idle(page)
     # From the notebook's model: in the page an error looks like any text on stderr.
     return page.evaluate(
         f"""{CURRENT}.content.model.toJSON().cells
@@ -29,7 +29,7 @@ def run_all(page: Page) -> list[str]:
     )
 
 
-def _wait_until_idle(page: Page) -> None:
+def wait_until_idle(page: Page) -> None:
     page.wait_for_function(
         f"{CURRENT}.sessionContext.session?.kernel?.status === 'idle'", timeout=RUN_MS
     )
