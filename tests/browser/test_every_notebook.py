@@ -34,4 +34,6 @@ def test_runs_and_responds(page: Page, name: str):
             page.keyboard.press("ArrowLeft")
         expect(shown).not_to_have_text(before)
         wait_until_idle(page)
-        assert widget.locator(".loaderviz-error").all_inner_texts() == []
+        # Told in place, and on purpose, or not at all.
+        errors = widget.locator(".loaderviz-error").all_inner_texts()
+        assert [each for each in errors if not each.startswith("LoaderVizError")] == []

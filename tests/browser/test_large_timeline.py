@@ -67,7 +67,7 @@ def saved(browser: Browser, tmp_path):
     context = browser.new_context(viewport={"width": 1100, "height": 600})
     page = context.new_page()
     errors = []
-    page.on("pageerror", errors.append)
+    page.on("pageerror", lambda each: errors.append(each))
     page.goto(path.as_uri())
     yield page
     context.close()
