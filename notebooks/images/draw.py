@@ -30,6 +30,7 @@ from loaderviz.datasets import (
     splits,
 )
 from loaderviz.exercises.inside_the_dataloader import slow_dataset
+from loaderviz.exercises.ranks import torchrun
 from loaderviz.figures.draws import draws
 from loaderviz.timings import take
 
@@ -101,6 +102,11 @@ def two_parts_of_each_batch() -> list[Trace]:
     return [rec.trace]
 
 
+def two_ranks() -> list[Audit]:
+    """Real ones: neither knows of the other, and with a ``DistributedSampler``."""
+    return [audit(run.trace) for run in torchrun("whole", "dealt").values()]
+
+
 # What is drawn, one below another, and the themes it is drawn in; a notebook shows the light one.
 PICTURES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "timeline": (two_workers, ("light", "dark")),
@@ -110,6 +116,7 @@ PICTURES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "streaming": (two_parts_of_each_batch, ("light",)),
     "workers_on_a_timeline": (one_slow_sample, ("light",)),
     "randomness": (seeded_by_number, ("light",)),
+    "many_ranks": (two_ranks, ("light",)),
 }
 
 

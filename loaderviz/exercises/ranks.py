@@ -1,0 +1,193 @@
+"""Several ranks from a notebook: real ones under torchrun, or one after another in this process."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pandas as pd
+import psutil
+from torch.utils.data import DataLoader
+
+from loaderviz.auditing import Audit
+from loaderviz.auditing.listed import Listed, audit_listed
+from loaderviz.errors import LoaderVizError
+from loaderviz.trace import Trace, load
+
+SCRIPT = "loaderviz.exercises.rank_script"
+TIMEOUT_S = 120.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the ranks of a run have left.
+
+    Attributes:
+        trace: the recordings of all ranks, as one trace.
+        results: by rank, what its loop returned.
+    """
+
+    trace: Trace
+    results: list[Any]
+
+
+def torchrun(*names: str, n_ranks: int = 2, timeout_s: float = TIMEOUT_S) -> dict[str, Run]:
+    """Start the script in ``n_ranks`` processes, let it run the named cases, collect what is left.
+
+    Raises:
+        LoaderVizError: where a rank failed, with the end of what it said; where the ranks take
+            longer than ``timeout_s`` in seconds. No process is left then.
+    """
+    with TemporaryDirectory(prefix="loaderviz-ranks-") as folder:
+        launch = ["--standalone", f"--nproc-per-node={n_ranks}", f"--log-dir={folder}"]
+        script = ["-m", SCRIPT, folder, *names]
+        command = [sys.executable, "-m", "torch.distributed.run", *launch, *script]
+        _run(command, Path(folder), timeout_s)
+        return {name: _collected(Path(folder, name), n_ranks) for name in names}
+
+
+def _run(command: list[str], folder: Path, timeout_s: float) -> None:
+    home = str(Path(__file__).parents[2])
+    path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
+    said = folder / "said.txt"
+    with said.open("wb") as output:
+        launcher = subprocess.Popen(
+            command,
+            env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            code = launcher.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            problem = f"the ranks were ended after {timeout_s:g} s"
+        else:
+            problem = f"torchrun ended with exit code {code}" if code else ""
+        finally:
+            _end(launcher)
+    if problem:
+        raise LoaderVizError(f"{problem}; they said:\n{said.read_text(errors='replace')[-3000:]}")
+
+
+def _end(launcher: subprocess.Popen[bytes]) -> None:
+    """The launcher, its ranks and their workers, as far as they still run."""
+    if launcher.poll() is not None:
+        return
+    own = psutil.Process(launcher.pid)
+    processes = own.children(recursive=True)
+    for each in (own, *processes):
+        try:
+            each.kill()
+        except psutil.NoSuchProcess:
+            continue
+    launcher.wait()
+    psutil.wait_procs(processes, timeout=10)
+
+
+def _collected(folder: Path, n_ranks: int) -> Run:
+    traces = [load(folder / f"rank {rank}") for rank in range(n_ranks)]
+    results = [json.loads((folder / f"rank {rank}.json").read_text()) for rank in range(n_ranks)]
+    return Run(together(traces), results)
+
+
+def together(traces: Sequence[Trace]) -> Trace:
+    """The recordings of several ranks of one machine, as one trace on the first one's clock."""
+    first = traces[0].meta["started"][0]
+    shifts = [(trace.meta["started"][0] - first) / 1e9 for trace in traces]
+    tables = {
+        name: pd.concat(
+            [_later(getattr(t, name), s) for t, s in zip(traces, shifts, strict=True)],
+            ignore_index=True,
+        )
+        for name in ("batches", "samples", "workers", "spans")
+    }
+    return Trace(**tables, meta=traces[0].meta)
+
+
+def _later(table: pd.DataFrame, shift_s: float) -> pd.DataFrame:
+    times = {
+        name: table[name] + shift_s
+        for name in table.columns
+        if name.endswith("_s") and name != "cpu_s"
+    }
+    return table.assign(**times)
+
+
+def audit_run(run: Run, n_samples: int) -> Audit:
+    """Whether each of the numbers 0 to ``n_samples - 1`` came once, all ranks together.
+
+    For streams: a trace counts their samples, and the loop has written down what they were.
+    """
+    made_by = run.trace.batches.set_index(["rank", "epoch", "batch"])["worker"]
+    listed = [
+        Listed(rank, int(made_by[rank, epoch, batch]), batch, numbers, epoch)
+        for rank, epochs in enumerate(run.results)
+        for epoch, batches in enumerate(epochs)
+        for batch, numbers in enumerate(batches)
+    ]
+    workers = run.trace.workers
+    idle = zip(workers["rank"].tolist(), workers["worker"].tolist(), strict=True)
+    return audit_listed(listed, n_samples, kind="iterable", idle=idle)
+
+
+def audit_in_turn(loaders: Iterable[DataLoader[Any]], n_samples: int) -> Audit:
+    """Run the loaders of all ranks in this process, one after another, and audit them as one.
+
+    For loaders of numbers without workers. What a rank is, they have to know already:
+    ``DistributedSampler(dataset, num_replicas=..., rank=...)``.
+    """
+    listed = [
+        Listed(rank, -1, number, batch.tolist())
+        for rank, loader in enumerate(loaders)
+        for number, batch in enumerate(loader)
+    ]
+    return audit_listed(listed, n_samples)
+
+
+Share = Callable[[range, int, int, int, int], Iterable[int]]
+
+
+def simulate_ranks(
+    share: Share, n_samples: int, *, ranks: int, workers: int, batch_size: int
+) -> Audit:
+    """What an audit would find of a stream that is shared out over ranks and workers.
+
+    Args:
+        share: called with ``range(n_samples)``, a rank, how many there are, one of its workers and
+            how many it has; returns what this worker yields.
+        n_samples: how many samples the dataset holds.
+        ranks: how many there are.
+        workers: of each rank, 1 or more.
+        batch_size: of each worker.
+
+    Raises:
+        Exception: whatever ``share`` raises, unchanged.
+    """
+    listed = []
+    for rank in range(ranks):
+        parts = [
+            list(share(range(n_samples), rank, ranks, worker, workers)) for worker in range(workers)
+        ]
+        cut = [
+            [part[at : at + batch_size] for at in range(0, len(part), batch_size)] for part in parts
+        ]
+        in_turn = (
+            (worker, numbers)
+            for turn in itertools.zip_longest(*cut)
+            for worker, numbers in enumerate(turn)
+            if numbers is not None
+        )
+        listed += [
+            Listed(rank, worker, batch, numbers) for batch, (worker, numbers) in enumerate(in_turn)
+        ]
+    lanes = itertools.product(range(ranks), range(workers))
+    return audit_listed(listed, n_samples, kind="iterable", idle=lanes, simulated=True)

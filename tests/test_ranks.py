@@ -1,0 +1,120 @@
+"""Several ranks: real ones under torchrun, in turn in one process, and worked out."""
+
+import os
+import time
+
+import psutil
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils.data import DataLoader, DistributedSampler
+
+from loaderviz import LoaderVizError, audit
+from loaderviz.auditing.listed import Listed, audit_listed
+from loaderviz.exercises import rank_script, ranks
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return ranks.torchrun("whole", "dealt", "told", "by_worker", "by_rank_and_worker", "uneven")
+
+
+def test_two_ranks_leave_one_trace(runs):
+    trace = runs["whole"].trace
+    assert sorted(trace.batches["rank"].unique()) == [0, 1]
+    assert audit(trace).verdict == "Every sample in the trace came twice"
+    assert audit(runs["dealt"].trace).duplicates["ranks"].tolist() == [(0, 1)]
+
+
+def test_the_results_are_what_the_loops_returned(runs):
+    first, second = ([set().union(*each) for each in epochs] for epochs in runs["told"].results)
+    assert len(first) == 3
+    assert first[0] != first[1]
+    assert all(a | b == set(range(rank_script.N)) for a, b in zip(first, second, strict=True))
+
+
+def test_an_audit_of_numbers_is_that_of_the_keys(runs):
+    found = ranks.audit_run(runs["dealt"], rank_script.N)
+    assert found.exactly_once is False
+    assert (
+        list(found.duplicates["key"]) == list(audit(runs["dealt"].trace).duplicates["key"]) == [0]
+    )
+
+
+def test_a_real_run_of_streams_is_what_is_worked_out(runs):
+    def by_worker(data, rank, ranks, worker, workers):
+        return data[worker::workers]
+
+    def by_both(data, rank, ranks, worker, workers):
+        return data[rank + worker * ranks :: ranks * workers]
+
+    for name, share in (("by_worker", by_worker), ("by_rank_and_worker", by_both)):
+        real = ranks.audit_run(runs[name], rank_script.N)
+        simulated = ranks.simulate_ranks(share, rank_script.N, ranks=2, workers=2, batch_size=3)
+        assert real.verdict == simulated.verdict
+        assert real.deliveries.equals(simulated.deliveries)
+        assert (real.simulated, simulated.simulated) == (False, True)
+
+
+def test_a_rank_with_more_batches_waits_in_vain(runs):
+    ahead, done = runs["uneven"].results
+    assert ahead == ["step 0", "step 1", "step 2: nobody answers"]
+    assert done == ["step 0", "step 1", "done"]
+
+
+def test_a_rank_that_fails_is_quoted():
+    with pytest.raises(LoaderVizError, match="KeyError: 'no such case'"):
+        ranks.torchrun("no such case")
+
+
+def test_ranks_that_take_too_long_are_ended():
+    before = time.monotonic()
+    with pytest.raises(LoaderVizError, match=r"ended after 0\.5 s"):
+        ranks.torchrun("whole", timeout_s=0.5)
+    assert time.monotonic() - before < 60
+    assert not any(
+        rank_script.__name__ in each.cmdline()
+        for each in psutil.Process(os.getpid()).children(True)
+    )
+
+
+@given(
+    n=st.integers(0, 40),
+    n_ranks=st.integers(1, 4),
+    workers=st.integers(1, 4),
+    size=st.integers(1, 5),
+)
+def test_what_nobody_shares_comes_from_every_worker(n, n_ranks, workers, size):
+    found = ranks.simulate_ranks(
+        lambda data, *place: data, n, ranks=n_ranks, workers=workers, batch_size=size
+    )
+    assert len(found.deliveries) == n * n_ranks * workers
+    assert found.exactly_once is (n_ranks * workers == 1 or n == 0)
+    assert len(found.per_worker) == n_ranks * workers
+
+
+@given(n=st.integers(1, 40), n_ranks=st.integers(1, 6), drop_last=st.booleans())
+def test_a_distributed_sampler_pads_or_loses(n, n_ranks, drop_last):
+    numbers = range(n)
+    loaders = [
+        DataLoader(
+            numbers,
+            sampler=DistributedSampler(
+                numbers, num_replicas=n_ranks, rank=rank, shuffle=False, drop_last=drop_last
+            ),
+        )
+        for rank in range(n_ranks)
+    ]
+    found = ranks.audit_in_turn(loaders, n)
+    left_over = n % n_ranks
+    lost = left_over if drop_last else 0
+    padded = 0 if drop_last else -n % n_ranks
+    assert int(found.epochs["missing"].item()) == lost
+    assert int(found.epochs["duplicates"].item()) == padded
+
+
+def test_an_audit_of_what_was_written_down_counts_every_epoch():
+    batches = [Listed(0, -1, 0, [0, 1]), Listed(0, -1, 0, [1, 1], epoch=1)]
+    found = audit_listed(batches, 2)
+    assert list(found.epochs["duplicates"]) == [0, 1]
+    assert list(found.missing["epoch"]) == [1]
