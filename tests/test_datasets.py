@@ -24,6 +24,7 @@ from loaderviz.datasets import (
     SleepingDataset,
     SleepingStream,
     SourceFiles,
+    _cache,
     _drawing,
     images,
     jpeg_folder,
@@ -405,7 +406,7 @@ def test_the_cache_folder_follows_the_environment(
         monkeypatch.delenv(name, raising=False)
     for name, value in {"HOME": "/home/ada", **environment}.items():
         monkeypatch.setenv(name, value)
-    assert images._cache_folder() == Path(expected)
+    assert _cache.cache_folder() == Path(expected)
 
 
 def test_without_pillow_the_message_says_what_to_install(

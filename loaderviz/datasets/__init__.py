@@ -13,6 +13,9 @@
 | `EndlessLog`     | the next line, for ever | next to nothing                    |
 | `SourceFiles`    | keyword counts of a file| disk, then pure-Python work (GIL)  |
 | `JpegImages`     | a picture               | disk, then decode and resize (C)   |
+| `FaceLandmarks`  | a picture and its points| the same, with transforms          |
+| `WordList`       | an item of a list of str| next to nothing, and memory        |
+| `WordArray`      | the same, of an array   | next to nothing                    |
 | `Stream`, ...    | the next of its `data`  | nothing, as an iterable            |
 | `Dice`, ...      | a random number         | nothing                            |
 | `SlotStreams`    | a batch along sequences | waiting only                       |
@@ -32,6 +35,7 @@ only, pandas (tables) and Pillow (pictures).
 
 from loaderviz.datasets import splits
 from loaderviz.datasets.dice import CopiedDice, Dice, EpochDice, LazyDice, SeedTeller
+from loaderviz.datasets.faces import FaceLandmarks, RandomCrop, Rescale, pad_faces
 from loaderviz.datasets.images import JpegImages, jpeg_folder
 from loaderviz.datasets.reading import EndlessLog, Tokens, TsvRows
 from loaderviz.datasets.shuffling import BufferedStream, ShuffledShards
@@ -51,6 +55,7 @@ from loaderviz.datasets.streams import (
 )
 from loaderviz.datasets.text import SourceFiles
 from loaderviz.datasets.uneven import LengthBuckets, LineChunks
+from loaderviz.datasets.words import WordArray, WordList
 from loaderviz.datasets.working import WorkingDataset, WorkingStream
 
 __all__ = [
@@ -62,12 +67,15 @@ __all__ = [
     "EndlessLog",
     "EndlessStream",
     "EpochDice",
+    "FaceLandmarks",
     "JpegImages",
     "LazyDice",
     "LengthBuckets",
     "LineChunks",
     "MultiStreamDataLoader",
+    "RandomCrop",
     "RemoteTable",
+    "Rescale",
     "SeedTeller",
     "ShardedStream",
     "ShuffledShards",
@@ -79,8 +87,11 @@ __all__ = [
     "Stream",
     "Tokens",
     "TsvRows",
+    "WordArray",
+    "WordList",
     "WorkingDataset",
     "WorkingStream",
     "jpeg_folder",
+    "pad_faces",
     "splits",
 ]

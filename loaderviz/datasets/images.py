@@ -4,16 +4,13 @@
 one of them is called and not before.
 """
 
-import os
-import shutil
-import uuid
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch.utils.data import Dataset
 
+from loaderviz.datasets._cache import kept, pillow
 from loaderviz.datasets._checks import position, whole_number
 from loaderviz.datasets._drawing import VERSION, draw
 from loaderviz.errors import LoaderVizError
@@ -49,7 +46,7 @@ class JpegImages(Dataset[torch.Tensor]):
         return len(self.paths)
 
     def __getitem__(self, index: int) -> torch.Tensor:
-        image = _pillow()
+        image = pillow()
         height, width = self.size
         with image.open(self.paths[position(index, len(self.paths))]) as file:
             picture = file.convert("RGB").resize((width, height), image.Resampling.BILINEAR)
@@ -73,70 +70,14 @@ def jpeg_folder(n: int = 300) -> Path:
     and where files are missing from it.
     """
     n = whole_number("n", n, at_least=1)
-    _pillow()  # here, in the main process, rather than first in a worker
-    cache = _cache_folder()
-    folder = cache / f"jpeg-v{VERSION}-{n}"
-    try:
-        if not folder.is_dir():
-            _make(folder, n)
-        found = sum(path.suffix == ".jpg" for path in folder.iterdir())
-    except OSError as error:
-        raise LoaderVizError(
-            f"cannot keep {n} pictures in {cache} ({error}): "
-            "set the environment variable LOADERVIZ_CACHE to a folder that can be written"
-        ) from error
-    if found != n:
-        raise LoaderVizError(
-            f"{folder} holds {found} pictures instead of {n}: delete that folder and try again"
-        )
-    return folder
+    return kept(f"jpeg-v{VERSION}-{n}", n, lambda folder: _make(folder, n))
 
 
 def _make(folder: Path, n: int) -> None:
-    image = _pillow()
-    # The name is unique, for two threads or hosts too, and beside the final one: a rename within
-    # one folder never copies. Not tempfile.mkdtemp, whose folders only their owner can read.
-    unfinished = folder.with_name(f".{folder.name}-{uuid.uuid4().hex}")
-    unfinished.mkdir(parents=True)
-    try:
-        for i in range(n):
-            image.fromarray(draw(i)).save(unfinished / _file_name(i), quality=90)
-        try:
-            unfinished.rename(folder)
-        except OSError:
-            # Another process was first; its pictures are as good as ours.
-            if not folder.is_dir():
-                raise
-    finally:
-        # Also on KeyboardInterrupt. After the rename there is nothing left here to remove.
-        shutil.rmtree(unfinished, ignore_errors=True)
+    image = pillow()
+    for i in range(n):
+        image.fromarray(draw(i)).save(folder / _file_name(i), quality=90)
 
 
 def _file_name(index: int) -> str:
     return f"{index:05d}.jpg"
-
-
-def _cache_folder() -> Path:
-    own = os.environ.get("LOADERVIZ_CACHE")
-    if own:
-        return Path(own).expanduser().absolute()
-    shared = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    if shared.is_absolute():  # the XDG base directory specification has others ignored
-        return shared / "loaderviz"
-    try:
-        return Path.home() / ".cache" / "loaderviz"
-    except RuntimeError:
-        raise LoaderVizError(
-            "no home folder to keep the pictures in: set the environment variable LOADERVIZ_CACHE "
-            "to a folder that can be written"
-        ) from None
-
-
-def _pillow() -> Any:
-    try:
-        from PIL import Image
-    except ImportError:
-        raise LoaderVizError(
-            "the pictures need Pillow, which is not installed: pip install loaderviz[notebook]"
-        ) from None
-    return Image

@@ -15,7 +15,8 @@ import pandas as pd
 from playwright.sync_api import Browser, sync_playwright
 from torch.utils.data import DataLoader
 
-from loaderviz import Trace, audit, record, timeline
+from loaderviz import Trace, audit, recommend, record, timeline
+from loaderviz.advising import Recommendation
 from loaderviz.auditing import Audit
 from loaderviz.datasets import (
     Dice,
@@ -107,6 +108,12 @@ def two_ranks() -> list[Audit]:
     return [audit(run.trace) for run in torchrun("whole", "dealt").values()]
 
 
+def a_rule_and_what_is_recommended() -> list[Recommendation]:
+    """Four workers, as for a GPU, where samples wait for a far-away disk."""
+    loader = DataLoader(SleepingDataset(8000, 0.02), batch_size=8, num_workers=4)
+    return [recommend(loader, step_s=0.02, max_workers=16, verify=True)]
+
+
 # What is drawn, one below another, and the themes it is drawn in; a notebook shows the light one.
 PICTURES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "timeline": (two_workers, ("light", "dark")),
@@ -117,6 +124,7 @@ PICTURES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "workers_on_a_timeline": (one_slow_sample, ("light",)),
     "randomness": (seeded_by_number, ("light",)),
     "many_ranks": (two_ranks, ("light",)),
+    "how_many_workers": (a_rule_and_what_is_recommended, ("light",)),
 }
 
 
@@ -137,7 +145,9 @@ def main() -> None:
 def figure_of(drawn: Any, theme: Any) -> Any:
     if isinstance(drawn, Trace):
         return timeline(drawn, theme=theme)
-    return drawn.figure(theme=theme) if isinstance(drawn, Audit) else draws(drawn, theme=theme)
+    if isinstance(drawn, Audit | Recommendation):
+        return drawn.figure(theme=theme)
+    return draws(drawn, theme=theme)
 
 
 def draw(browser: Browser, figures: list[Any], name: str, theme: str) -> None:

@@ -1,0 +1,155 @@
+"""Exercises of notebook 07: what limits a loader, how many workers, memory that stays shared."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torch.utils.data import DataLoader
+
+from loaderviz.datasets import WordList, WorkingDataset
+from loaderviz.datasets.words import Words
+from loaderviz.exercises.check import Check, Hints
+from loaderviz.exercises.in_a_worker import own_mib
+from loaderviz.figures import timeline
+from loaderviz.figures.chart import chart
+from loaderviz.recorder import record
+from loaderviz.simulator import Costs, simulate
+from loaderviz.timings import take
+from loaderviz.trace import Trace
+
+LIMITS = ("the CPU", "waiting", "the model")
+_LIMITED_BY = {"A": "waiting", "B": "the model", "C": "the CPU"}
+
+CPUS, SAMPLE_S, CPU_SHARE, STEP_S, BATCH_SIZE = 4, 0.01, 0.1, 0.0125, 8
+MOST_WORKERS = 16
+AS_GOOD = 0.95  # of the best
+
+N_WORDS = 200_000
+LITTLE = 0.3  # of what a list grows by
+
+limits_hint = Hints(
+    "look at the consumer first: is it busy, or does it wait? Where it is busy, the model limits.",
+    "for the other two: cpu_s is the time that the CPU worked on a batch, ready_s - started_s the "
+    "time that it took.",
+)
+
+fewest_hint = Hints(
+    "a worker needs 8 x 0.01 s for a batch. The model takes one every 0.0125 s.",
+    "0.08 s / 0.0125 s, rounded up.",
+    "is there CPU enough? 8 x 0.001 s of it for a batch every 0.0125 s keep 0.6 of 4 CPUs busy.",
+)
+
+pack_hint = Hints(
+    "a list, a tuple or an array of objects holds one Python object for each word, and each has a "
+    "reference count.",
+    "all words are 16 letters of ASCII: numpy has a dtype of 16 bytes, 'S16'.",
+)
+
+
+def recording(name: str) -> Trace:
+    """Loader A, B or C, recorded: two workers, batches of 4."""
+    step_s = 0.06 if name == "B" else 0.002
+    dataset = {
+        "A": WorkingDataset(64, 0.02, cpu_share=0.05),
+        "B": WorkingDataset(64, 0.002, cpu_share=0.5),
+        "C": WorkingDataset(64, 0.01, cpu_share=1.0),
+    }[name]
+    loader = DataLoader(dataset, batch_size=4, num_workers=2)
+    with record(loader) as rec:
+        take(loader, step_s)
+    return rec.trace
+
+
+def limits(answers: Mapping[str, str]) -> Check:
+    """Is what the reader says of each loader right? The first that is not is drawn."""
+    for name, limit in _LIMITED_BY.items():
+        answer = answers.get(name)
+        if answer not in LIMITS:
+            return Check(False, f"{name}: {answer!r} is none of {', '.join(LIMITS)}.")
+        if answer != limit:
+            return Check(False, f"{name} is not limited by {answer}.", timeline(recording(name)))
+    return Check(True, "A waits, B's model is slow, and C computes: one needs more workers.")
+
+
+def fewest(num_workers: int) -> Check:
+    """Simulate the exercise's loader on four CPUs with 0 to 16 workers, and place the answer."""
+    if type(num_workers) is not int or not 0 <= num_workers <= MOST_WORKERS:
+        return Check(
+            False, f"num_workers={num_workers!r}: give a whole number, 0 to {MOST_WORKERS}."
+        )
+    rates = _rates()
+    best = max(rates)
+    needed = next(n for n, rate in enumerate(rates) if rate >= AS_GOOD * best)
+    figure = chart(
+        {"simulated": (range(len(rates)), rates)},
+        title=f"{num_workers} workers: {rates[num_workers]:.0f} samples/s",
+        numbers=f"simulated on {CPUS} CPUs · the best is {best:.0f}",
+        x="workers",
+        y="samples/s, simulated",
+        points={"your answer": (num_workers, rates[num_workers])},
+    )
+    if num_workers < needed:
+        part = f"{100 * rates[num_workers] / best:.0f} %"
+        return Check(False, f"Not yet: that is {part} of what the model takes.", figure)
+    if num_workers > needed:
+        return Check(False, "As fast as can be, but fewer workers are as fast.", figure)
+    return Check(True, f"{num_workers} workers keep the model busy, on {CPUS} CPUs.", figure)
+
+
+@functools.cache
+def _rates() -> tuple[float, ...]:
+    costs = Costs(sample_s=SAMPLE_S, cpu_share=CPU_SHARE, step_s=STEP_S, cores=CPUS)
+    return tuple(
+        simulate(costs, num_workers=workers, batch_size=BATCH_SIZE, n_batches=160)
+        .summary()
+        .samples_per_s
+        for workers in range(MOST_WORKERS + 1)
+    )
+
+
+def stays_shared(pack: Callable[[list[str]], Any]) -> Check:
+    """Read the reader's words in a forked worker: how much memory of its own does it get?"""
+    words = WordList(N_WORDS).words
+    packed = pack(list(words))
+    for index in (0, 1, N_WORDS - 1):
+        if _text(packed[index]) != words[index]:
+            return Check(False, f"Word {index} should be {words[index]!r}: {packed[index]!r}.")
+    if len(packed) != N_WORDS:
+        return Check(False, f"{N_WORDS:,} words went in, {len(packed):,} came out.")
+    if sys.platform != "linux":
+        return Check(False, "The words are right; what a fork copies, this checks on Linux only.")
+    grown = {"a list": growth(Words(words)), "yours": growth(Words(packed))}
+    figure = chart(
+        {name: (_read(mib), mib) for name, mib in grown.items()},
+        title=f"Your words cost the worker {grown['yours'][-1]:.0f} MiB",
+        numbers=f"one forked worker, measured · a list costs {grown['a list'][-1]:.0f} MiB",
+        x="words read",
+        y="MiB more of its own",
+    )
+    if grown["yours"][-1] > LITTLE * grown["a list"][-1]:
+        return Check(False, "Not yet: the worker copies the words while it reads them.", figure)
+    return Check(True, "The worker reads all words, and their memory stays shared.", figure)
+
+
+def growth(dataset: Words, reads: int = 20) -> list[float]:
+    """MiB that a forked worker has more for its own after each part of the words, from 0."""
+    loader = DataLoader(
+        dataset,
+        batch_size=len(dataset) // reads,
+        num_workers=1,
+        collate_fn=own_mib,
+        multiprocessing_context="fork",
+    )
+    mib = list(loader)
+    return [max(0.0, each - mib[0]) for each in mib]
+
+
+def _read(mib: list[float]) -> list[int]:
+    return [N_WORDS * (at + 1) // len(mib) for at in range(len(mib))]
+
+
+def _text(word: Any) -> Any:
+    return word.decode() if isinstance(word, bytes) else word

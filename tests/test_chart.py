@@ -1,0 +1,38 @@
+"""Lines with names and points: what is drawn, and what is refused."""
+
+import plotly.graph_objects as go
+import pytest
+
+from loaderviz.errors import LoaderVizError
+from loaderviz.figures.chart import chart
+
+WORDS = {"title": "Rates", "x": "workers", "y": "samples/s"}
+
+
+def test_lines_and_points_are_named_where_they_are():
+    figure = chart(
+        {"one": ([0, 1], [5, 9]), "two": ([0, 1], [4, 2])}, points={"rule": (1, 9)}, **WORDS
+    )
+    assert [list(each.y) for each in figure.data] == [[5, 9], [4, 2], [9]]
+    places = {each.text: (each.x, each.y) for each in figure.layout.annotations}
+    assert places["one"] == (1, 9)
+    assert places["two"] == (1, 2)
+    assert places["rule"] == (1, 9)
+    assert figure.layout.yaxis.range[0] == 0
+    assert figure.layout.yaxis.range[1] > 9
+
+
+def test_all_of_it_is_valid_plotly():
+    figure = chart({"one": (range(3), [0, 0, 0])}, points={"": (0, 0)}, theme="dark", **WORDS)
+    go.Figure(figure.to_dict())  # checks each name and colour
+
+
+@pytest.mark.parametrize("lines", [{}, {"one": ([], [])}, {"one": ([0, 1], [1])}])
+def test_lines_without_values_are_refused(lines):
+    with pytest.raises(LoaderVizError, match="at least one"):
+        chart(lines, **WORDS)
+
+
+def test_an_unknown_theme_is_refused():
+    with pytest.raises(LoaderVizError, match="'blue'"):
+        chart({"one": ([0], [1])}, theme="blue", **WORDS)
