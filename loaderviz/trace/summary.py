@@ -81,7 +81,7 @@ class Summary:
         later_share = later_wait_s / ((later_wait_s + self.step_s) or 1.0)
         first = "the first batch" if self.epochs == 1 else "the first batch of each epoch"
         if self.step_s < NO_STEP * self.wait_s:
-            pace = f": {_rate(self.samples_per_s)} samples/s" if self.n_samples else ""
+            pace = f": {rate(self.samples_per_s)} samples/s" if self.n_samples else ""
             return f"Loading alone sets the pace{pace}"
         if self.n_workers == 0:
             return f"The model waits {share} of the time: one process loads and steps in turn"
@@ -191,5 +191,5 @@ def _s(seconds: float) -> str:
     return f"{round(seconds, 3):.3g} s" if seconds < 1000 else f"{seconds:,.0f} s"
 
 
-def _rate(per_s: float) -> str:
+def rate(per_s: float) -> str:
     return f"{per_s:,.0f}" if per_s >= 10 else f"{per_s:.2g}"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from loaderviz.trace import Trace
+from loaderviz.trace.summary import rate
 
 COLUMNS = (
     ("epoch", "from iter() to the end of the last step, of one epoch"),
@@ -117,10 +118,6 @@ def seconds(value: float) -> str:
     if value < 1:
         return f"{1000 * value:.0f} ms"
     return f"{value:.2f} s" if value < 100 else f"{value:,.0f} s"
-
-
-def rate(value: float) -> str:
-    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
 def size(n_bytes: float) -> str:
