@@ -119,6 +119,7 @@ def main(folder: Path, names: list[str]) -> None:
     for name in names:
         make_loader, loop = CASES[name]
         loader = make_loader()
+        dist.barrier()  # they begin together, so that nobody is waited for who is only late
         with record(loader, path=folder / name / f"rank {rank}"):
             result = loop(loader)
         (folder / name / f"rank {rank}.json").write_text(json.dumps(result))
