@@ -71,6 +71,15 @@ def test_what_was_measured_is_drawn_and_labelled_as_that(found):
     assert "measured 123 (+50 % predicted)" in drawn.hovertext[0]
 
 
+def test_the_labels_of_what_is_measured_and_of_now_are_apart(found):
+    table = found.candidates.assign(present=False)
+    table.loc[[3, 4], "measured_per_s"] = 123.0, 99.0
+    table.loc[4, "present"] = True
+    figure = replace(found, candidates=table).figure()
+    (label,) = [each for each in figure.layout.annotations if each.text == "measured"]
+    assert (label.x, label.y) == (table.loc[3, "num_workers"], 123.0)
+
+
 def test_what_does_not_fit_is_crossed_out(found):
     table = found.candidates.copy()
     table.loc[5, "fits"] = False

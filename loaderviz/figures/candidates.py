@@ -143,8 +143,9 @@ def _labels(found: Recommendation, plain: pd.DataFrame) -> list[dict[str, Any]]:
         labels.append(_label(now.iloc[0], "samples_per_s", "now", 32))
     measured = table[table["measured_per_s"].notna()].sort_values("measured_per_s")
     if len(measured):
-        highest = _label(measured.iloc[-1], "measured_per_s", "measured", 34)
-        labels.append({**highest, "xanchor": "left", "ax": 22})
+        free = measured[~measured["present"]] if (~measured["present"]).any() else measured
+        least = free.sort_values("measured_per_s").iloc[0]  # "now" has a label of its own
+        labels.append(_label(least, "measured_per_s", "measured", 32))
     return labels
 
 

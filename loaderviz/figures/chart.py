@@ -10,7 +10,7 @@ from loaderviz.figures import style
 from loaderviz.figures.display import Figure
 
 Line = tuple[Sequence[float], Sequence[float]]
-HEIGHT_PX, TITLE_PX, NAME_PX = 340, 78, 150
+HEIGHT_PX, TITLE_PX, NAME_PX = 360, 100, 110
 ROOM = 1.18  # above the highest point, for the names of points
 
 
@@ -32,7 +32,7 @@ def chart(
         x: what the x axis counts, with its unit.
         y: the same of the y axis.
         numbers: what the title rests on, under it.
-        points: by name, single places to point out.
+        points: by name, single places to point out; one without a name has just its mark.
         theme: text and grid for a ``light`` or a ``dark`` page.
 
     Raises:
@@ -59,7 +59,7 @@ def chart(
                 "showarrow": False,
             },
             *(_named(name, line, at) for at, (name, line) in enumerate(lines.items())),
-            *(_pointed_out(name, point) for name, point in marks.items()),
+            *(_pointed_out(name, point) for name, point in marks.items() if name),
         ],
         "meta": {"loaderviz": {"paths": [], "lanes": []}},
     }  # fmt: skip
