@@ -26,6 +26,14 @@ def test_every_batch_goes_from_station_to_station():
         assert at == sorted(at)
 
 
+def test_at_its_end_all_is_delivered():
+    trace = simulate(
+        Costs(sample_s=1 / 3000, step_s=1 / 7), num_workers=2, batch_size=3, n_batches=9
+    )
+    told = life(trace)
+    assert told["end_s"] == max(batch["released"] for batch in told["batches"])
+
+
 def test_what_arrives_before_its_turn_lies_in_the_reorder_buffer():
     batches = life(slow_first())["batches"]
     first, early = batches[0], batches[1]

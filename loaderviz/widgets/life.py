@@ -62,7 +62,7 @@ def life(trace: Trace) -> dict[str, Any]:
     return {
         "workers": int(shown["worker"].max()) + 1,
         "pins": bool(np.isfinite(times["pinned"]).any()),
-        "end_s": float(np.nanmax(np.concatenate(list(times.values())))),
+        "end_s": _number(np.nanmax(np.concatenate(list(times.values())))),
         "left_out": len(table) - len(shown),
         "batches": batches,
     }

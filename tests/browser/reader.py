@@ -1,6 +1,6 @@
-"""What a reader does: opens a notebook in JupyterLab and runs all of it."""
+"""What a reader does: opens a notebook in JupyterLab, runs all of it, looks at a figure."""
 
-from playwright.sync_api import Page
+from playwright.sync_api import Locator, Page
 
 OPEN_MS = 60_000
 RUN_MS = 180_000
@@ -33,3 +33,9 @@ def wait_until_idle(page: Page) -> None:
     page.wait_for_function(
         f"{CURRENT}.sessionContext.session?.kernel?.status === 'idle'", timeout=RUN_MS
     )
+
+
+def bars(plot: Locator, kind: str) -> Locator:
+    """The boxes of one kind, as drawn."""
+    number = plot.evaluate("(gd, kind) => gd.data.findIndex((t) => t.name === kind)", kind)
+    return plot.locator(".bars").nth(number).locator(".point path")

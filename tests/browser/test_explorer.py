@@ -1,0 +1,202 @@
+"""The explorer in a real JupyterLab: drag, run for real, compare, copy, play, cancel."""
+
+import re
+
+import nbformat
+import psutil
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+from playwright.sync_api import Locator, Page, expect
+
+from browser.conftest import Lab
+from browser.reader import bars, open_notebook, run_all
+from browser.test_lab import METADATA
+
+SLIDERS = ("workers", "batch size", "prefetch factor", "s per sample", "s per model step")
+
+
+@pytest.fixture
+def explored(page: Page, lab: Lab) -> Page:
+    """A notebook with nothing but an explorer of three workers."""
+    cell = "import loaderviz\nexplorer = loaderviz.explore()\nexplorer.set(num_workers=3)\nexplorer"
+    notebook = new_notebook(cells=[new_code_cell(cell)], metadata=METADATA)
+    nbformat.write(notebook, lab.folder / "explorer.ipynb")
+    open_notebook(page, "explorer.ipynb")
+    assert run_all(page) == []
+    return page
+
+
+def explorer(page: Page) -> Locator:
+    return page.locator(".loaderviz-explore")
+
+
+def handle(page: Page, label: str) -> Locator:
+    rows = explorer(page).locator(".widget-slider")
+    return rows.filter(has=page.get_by_text(label, exact=True)).locator(".noUi-handle")
+
+
+def expect_lanes(page: Page, expected: list[str], nth: int = 0) -> None:
+    """Of the predicted timeline, or of the measured one under it."""
+    plot = explorer(page).locator(".js-plotly-plot").nth(nth)
+    expect(plot.locator(".ytick text")).to_have_text(expected, timeout=30_000)
+
+
+def kernels_children() -> list[psutil.Process]:
+    kernels = [
+        process
+        for process in psutil.Process().children(recursive=True)
+        if any("ipykernel" in word for word in process.cmdline())
+    ]
+    return [child for kernel in kernels for child in kernel.children(recursive=True)]
+
+
+def test_the_prediction_follows_the_slider(explored: Page):
+    for label in SLIDERS:
+        expect(handle(explored, label)).to_have_count(1)
+    workers = ["worker 0", "worker 1", "worker 2"]
+    expect_lanes(explored, ["consumer", *workers])
+    # The picture has its colours.
+    plot = explorer(explored).locator(".js-plotly-plot").first
+    fill = "(bar) => getComputedStyle(bar).fill"
+    assert bars(plot, "step").first.evaluate(fill) == "rgb(0, 114, 178)"
+    assert bars(plot, "collate").first.evaluate(fill) == "rgb(125, 133, 144)"
+    assert "url(" in bars(plot, "wait").first.evaluate(fill)  # a pattern
+    assert len(set(bars(plot, "sample").evaluate_all(f"(all) => all.map({fill})"))) > 5
+
+    handle(explored, "workers").focus()
+    for _ in range(2):
+        explored.keyboard.press("ArrowRight")
+    expect_lanes(explored, ["consumer", *workers, "worker 3", "worker 4"])
+    expect(explorer(explored)).to_contain_text("batch_size=4, num_workers=5")
+    explored.keyboard.press("Home")
+    expect_lanes(explored, ["consumer", "main process"])
+    assert kernels_children() == []  # nothing but a simulation
+
+
+def test_a_real_run_stands_under_the_prediction(explored: Page):
+    handle(explored, "s per sample").focus()
+    explored.keyboard.press("Home")
+    explored.get_by_role("button", name="Run for real").click()
+    expect(explorer(explored)).to_contain_text("The prediction is off by", timeout=60_000)
+    expect_lanes(explored, ["consumer", "worker 0", "worker 1", "worker 2"], nth=1)
+    numbers = explorer(explored).locator(".loaderviz-numbers")
+    expect(numbers).to_contain_text("measured")
+    assert kernels_children() == []
+
+    explorer(explored).get_by_role("button", name="Pin").click()
+    expect(numbers).to_contain_text("pinned")
+    handle(explored, "s per model step").focus()
+    explored.keyboard.press("Home")
+    expect(numbers).to_contain_text("−")  # noqa: RUF001
+    expect(numbers).not_to_contain_text("measured")
+
+
+def test_a_narrow_window_has_the_settings_on_top_and_the_whole_figure_below(explored: Page):
+    def boxes():
+        parts = (".loaderviz-settings", ".loaderviz-figure .main-svg", ".loaderviz-numbers")
+        return [explorer(explored).locator(part).first.bounding_box() for part in parts]
+
+    explored.set_viewport_size({"width": 1600, "height": 900})
+    settings, figure, _ = boxes()
+    assert settings["x"] + settings["width"] <= figure["x"]  # beside each other
+    explored.set_viewport_size({"width": 900, "height": 900})
+    plot = explorer(explored).locator(".js-plotly-plot").first
+    until_narrow = "(gd) => new Promise((r) => { const look = () => gd._fullLayout.width <= "
+    until_narrow += "gd.clientWidth + 2 ? r() : setTimeout(look, 50); look(); })"
+    plot.evaluate(until_narrow)
+    settings, narrow, numbers = boxes()
+    assert settings["y"] + settings["height"] <= narrow["y"]
+    assert narrow["y"] + narrow["height"] <= numbers["y"]
+    assert narrow["height"] == figure["height"]
+
+
+def test_the_code_can_be_copied(explored: Page):
+    explored.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    button = explorer(explored).get_by_role("button", name="Copy code")
+    button.click()
+    expect(explorer(explored).get_by_role("button", name="Copied")).to_be_visible()
+    copied = explored.evaluate("navigator.clipboard.readText()")
+    assert copied == "DataLoader(dataset, batch_size=4, num_workers=3)"
+
+
+def test_play_moves_batches_through_the_queues(explored: Page):
+    explored.get_by_text("Play: watch the queues").click()
+    scene = explorer(explored).locator(".loaderviz-scene")
+    expect(scene.locator(".token")).to_have_count(24)
+    words = scene.get_by_role("status")
+    expect(words).to_contain_text("the consumer has batch 0")
+    cursor = explorer(explored).locator(".loaderviz-cursor")
+    expect(cursor).to_be_visible()
+    before = cursor.bounding_box()["x"]
+
+    for _ in range(60):
+        if "batch 1." in words.inner_text():
+            break
+        scene.get_by_role("button", name="One step on").click()
+    expect(words).to_contain_text("the consumer has batch 1")
+    assert cursor.bounding_box()["x"] > before
+
+    scene.get_by_role("button", name="Play").click()
+    expect(words).to_contain_text("the consumer has batch 3", timeout=30_000)
+    scene.get_by_role("button", name="Play").click()
+    time = scene.get_by_role("slider", name="time")
+    time.focus()
+    explored.keyboard.press("End")
+    expect(words).to_contain_text("all is delivered", ignore_case=True)
+    # Closed again, it leaves the timeline alone.
+    explored.get_by_text("Play: watch the queues").click()
+    expect(cursor).to_have_count(0)
+
+
+def test_cancel_ends_a_long_run_and_leaves_no_process(explored: Page):
+    for label in ("s per sample", "s per model step"):
+        handle(explored, label).focus()
+        explored.keyboard.press("End")
+    explored.get_by_role("button", name="Run for real").click()
+    # Followed batch by batch, while the page stays alive.
+    running = re.compile(r"Running: ([2-9]|1\d) of 24 batches")
+    expect(explorer(explored)).to_contain_text(running, timeout=60_000)
+    assert kernels_children() != []
+
+    explorer(explored).get_by_role("button", name="Cancel").click()
+    expect(explorer(explored)).to_contain_text("Cancelled after", timeout=10_000)
+    expect(explorer(explored).get_by_role("button", name="Cancel")).to_be_disabled()
+    assert kernels_children() == []
+
+
+def test_how_long_the_picture_takes_to_follow_is_told(explored: Page, capsys):
+    """50 batches and 8 workers, from the key press to the figure on the page. Reported only."""
+    more = explored.get_by_text("more settings")
+    more.click()
+    for label, presses in (("workers", 5), ("samples", 104)):
+        handle(explored, label).focus()
+        for _ in range(presses):
+            explored.keyboard.press("ArrowRight")
+    expect(explorer(explored).locator(".gtitle").first).to_contain_text("eight workers")
+    expect(explorer(explored)).to_contain_text("50 batches", timeout=60_000)
+    handle(explored, "s per model step").focus()
+    took_ms = explorer(explored).evaluate(FOLLOWS)
+    assert len(took_ms) == 40
+    with capsys.disabled():
+        middle, most = (sorted(took_ms)[len(took_ms) * part // 100] for part in (50, 95))
+        print(f"\nfrom key to picture: {middle:.0f} ms (median), {most:.0f} ms (95th percentile)")
+
+
+FOLLOWS = """async (root) => {
+  const gd = root.querySelector(".js-plotly-plot");
+  const handle = document.activeElement;
+  let drawn = () => {};
+  gd.on("plotly_afterplot", () => drawn());
+  const took = [];
+  for (let i = 0; i < 40; i++) {
+    const follows = new Promise((resolve) => { drawn = resolve; });
+    const begun = performance.now();
+    const key = i % 20 < 10 ? "ArrowRight" : "ArrowLeft";
+    handle.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+    await follows;
+    await new Promise(requestAnimationFrame);
+    took.push(performance.now() - begun);
+    await new Promise((resolve) => setTimeout(resolve, 150));
+  }
+  return took;
+}"""
