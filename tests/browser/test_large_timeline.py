@@ -97,7 +97,11 @@ def test_bands_from_afar_boxes_when_near_and_back(saved: Page):
     assert len(shown) < 100
 
     box = saved.locator(".nsewdrag").first.bounding_box()
-    saved.mouse.dblclick(box["x"] + box["width"] / 2, box["y"] + 5)
+    for _ in range(5):  # on a busy machine two clicks may be too far apart to be a double one
+        saved.mouse.dblclick(box["x"] + box["width"] / 2, box["y"] + 5)
+        saved.wait_for_timeout(1000)
+        if plot.get_attribute("data-level") == "bands":
+            break
     expect(plot).to_have_attribute("data-level", "bands")
 
 
