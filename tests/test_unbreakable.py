@@ -553,6 +553,8 @@ class TestInterrupts:
         """The whole group gets it, workers too."""
         process = script(
             """
+            # Whoever runs the tests in the background of a shell ignores it, and so would this.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             loader = DataLoader(Stuck(20, 5, Path(sys.argv[1])), batch_size=1, num_workers=2)
             with lv.record(loader, path=sys.argv[2]) as rec:
                 list(loader)
