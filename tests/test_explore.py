@@ -286,6 +286,32 @@ def test_the_queues_are_sent_only_while_they_are_seen(explorer):
     assert explorer._scene.life == ""
 
 
+def test_a_run_goes_on_dimmed_when_a_control_is_moved_meanwhile(explorer):
+    async def ask_and_move():
+        quick(explorer, num_workers=2)
+        explorer.start()
+        explorer.set(num_workers=3)
+        while explorer._measuring.running:
+            await asyncio.sleep(FOLLOW_S)
+
+    asyncio.run(ask_and_move())
+    assert lanes(explorer._measured_view) == ["consumer", "worker 0", "worker 1"]
+    assert lanes(explorer._view) == ["consumer", "worker 0", "worker 1", "worker 2"]
+    assert explorer._measured_view.stale
+    assert "<th>measured</th>" not in explorer._table.value
+
+
+def test_a_recording_that_tells_no_costs_is_told_in_place(monkeypatch):
+    def refuse(trace, own):
+        raise LoaderVizError("<nothing> to go on")
+
+    monkeypatch.setattr("loaderviz.widgets.explorer.known_of", refuse)
+    explorer = explore(DataLoader(SleepingDataset(8, 0), batch_size=4))
+    assert "&lt;nothing&gt; to go on" in explorer._status.value
+    with pytest.raises(LoaderVizError, match="to go on"):
+        explorer.result()
+
+
 def test_in_a_notebook_a_run_goes_on_in_the_background_and_the_latest_one_wins(explorer):
     async def ask():
         explorer.set(num_workers=2, sample_s=0.2, step_s=0.5)

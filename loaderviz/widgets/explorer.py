@@ -193,11 +193,18 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._table.value = table({**rows, "pinned": self._pinned})
 
     def _on_progress(self, progress: Progress) -> None:
+        try:
+            self._follow(progress)
+        except Exception as error:  # shown in place: it would be lost in the event loop
+            text = f"{type(error).__name__}: {error}"
+            self._fail(Failure(text, text))
+
+    def _follow(self, progress: Progress) -> None:
         settings, trace, delivered = progress.settings, progress.trace, progress.delivered
         self._cancel_button.disabled = progress.state != "running"
         if trace is not None:
             self._measured, self._measured_for = trace, settings
-            self._measured_view.stale = False
+            self._measured_view.stale = settings != self.settings  # moved while it goes on
         self._progress.max = max(1, self._n_expected(settings))
         self._progress.value = delivered
         self._progress.bar_style = {"done": "success", "failed": "danger"}.get(progress.state, "")
@@ -210,7 +217,9 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
             self._fail(progress.failure or Failure("the run failed", ""))
         elif trace is not None:
             self._finish(settings, trace, progress.repeated)
-        if trace is not None and (progress.state != "done"):
+        if trace is not None and settings != self.settings:
+            self._measured_view.show(timeline(trace))
+        elif trace is not None and progress.state != "done":
             self._draw()
 
     def _finish(self, settings: Settings, trace: Trace, repeated: int | None) -> None:
