@@ -82,9 +82,31 @@ def rank() -> int:
     return int(text) if text.isdecimal() else 0
 
 
+def world_size() -> int:
+    """How many ranks train: torch.distributed's when initialised, else ``WORLD_SIZE``, else 1."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_world_size()
+    text = os.environ.get("WORLD_SIZE", "1")
+    return int(text) if text.isdecimal() else 1
+
+
+def clock_domain() -> str:
+    """Processes for which this is the same read one ``loaderviz.clock``; others may not.
+
+    The boot of a Linux kernel, which containers share with their host; elsewhere the host's name.
+    """
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return platform.node()
+
+
 def facts() -> dict[str, object]:
     """What a reader of a trace needs to know about where it was recorded."""
     return {
+        "host": platform.node(),
+        "clock_domain": clock_domain(),
+        "world_size": world_size(),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "platform": sys.platform,

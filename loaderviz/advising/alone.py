@@ -22,7 +22,7 @@ from loaderviz.advising.settings import Setting
 from loaderviz.advising.twin import twin
 from loaderviz.checkup.examine import may_copy
 from loaderviz.checkup.setup import Setup
-from loaderviz.recorder import record
+from loaderviz.recorder import Recording
 from loaderviz.trace import Trace, load
 
 MOST_BATCHES = 500
@@ -62,7 +62,7 @@ def _record(loader: DataLoader[Any], seconds: float, folder: Path) -> None:
     n, begun = 0, time.monotonic()
     with contextlib.suppress(Exception):  # it was raised in a worker before, or is not our concern
         copied = twin(loader, Setting(0))
-        with record(copied, path=folder):
+        with Recording((copied,), path=folder):
             for _ in copied:
                 n += 1
                 over = n >= MOST_BATCHES or n * (loader.batch_size or 1) >= MOST_SAMPLES

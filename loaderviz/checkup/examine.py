@@ -26,6 +26,7 @@ import numpy as np
 import psutil
 import torch
 
+from loaderviz import machine
 from loaderviz.checkup import ranks
 from loaderviz.checkup.checks import Undecided
 from loaderviz.checkup.contents import Contents
@@ -81,7 +82,7 @@ class Case:
 
     def told(self) -> tuple[dict[str, Any], ...] | None:
         """What each rank has seen; None where there is but one."""
-        if not self.ran and ranks.world_size() > 1:
+        if not self.ran and machine.world_size() > 1:
             raise Undecided(self.why_not)
         return self.ranks.all()
 

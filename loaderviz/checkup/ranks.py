@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import torch.distributed as dist
 
+from loaderviz import machine
 from loaderviz.checkup.checks import Undecided
 
 if TYPE_CHECKING:
@@ -41,14 +41,6 @@ class Ranks:
         if self.missing:
             raise Undecided(self.missing)
         return self.told if len(self.told) > 1 else None
-
-
-def world_size() -> int:
-    """Of the process group; before there is one, as torchrun announces it."""
-    if dist.is_available() and dist.is_initialized():
-        return dist.get_world_size()
-    announced = os.environ.get("WORLD_SIZE", "1")
-    return int(announced) if announced.isdecimal() else 1
 
 
 def join(case: Case) -> Case:
@@ -88,7 +80,7 @@ def _message(case: Case) -> dict[str, Any]:
 
 def _gather(message: dict[str, Any]) -> Ranks:
     if not (dist.is_available() and dist.is_initialized()):
-        if world_size() > 1:
+        if machine.world_size() > 1:
             return Ranks(missing="call it after torch.distributed.init_process_group()")
         return Ranks(told=(message,))
     rank, n, visit = dist.get_rank(), dist.get_world_size(), next(_visits)

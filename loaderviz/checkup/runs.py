@@ -32,7 +32,7 @@ from loaderviz.checkup.outcome import (
 from loaderviz.checkup.resume import resumable, resume, two_copies
 from loaderviz.checkup.setup import Setup, attributes, is_a
 from loaderviz.checkup.states import epoch_of
-from loaderviz.recorder import record
+from loaderviz.recorder import Recording
 
 MOST_BATCHES = 500  # of an epoch
 MOST_SAMPLES = 100_000
@@ -169,7 +169,7 @@ def _epochs(
     """Iterate ``twin`` n times; returns whether all went well."""
     before = children()
     send(Fact("run", run))
-    with record(twin, path=folder / run):
+    with Recording((twin,), path=folder / run):
         seen = _Seen(run, 0)
         for number in range(n):
             if number and time.monotonic() + seen.first_s > until:

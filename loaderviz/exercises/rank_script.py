@@ -120,9 +120,9 @@ def main(folder: Path, names: list[str]) -> None:
         make_loader, loop = CASES[name]
         loader = make_loader()
         dist.barrier()  # they begin together, so that nobody is waited for who is only late
-        with record(loader, path=folder / name / f"rank {rank}"):
+        with record(loader, path=folder / name):
             result = loop(loader)
-        (folder / name / f"rank {rank}.json").write_text(json.dumps(result))
+        (folder / f"{name} {rank}.json").write_text(json.dumps(result))
     # Nobody leaves before the others have finished. No collective: one may be waited for in vain.
     store: Any = dist.distributed_c10d._get_default_store()
     store.set(f"finished {rank}", "")

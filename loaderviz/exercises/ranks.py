@@ -51,7 +51,7 @@ def torchrun(*names: str, n_ranks: int = 2, timeout_s: float = TIMEOUT_S) -> dic
         script = ["-m", SCRIPT, folder, *names]
         command = [sys.executable, "-m", "torch.distributed.run", *launch, *script]
         _run(command, Path(folder), timeout_s)
-        return {name: _collected(Path(folder, name), n_ranks) for name in names}
+        return {name: _collected(Path(folder), name, n_ranks) for name in names}
 
 
 def _run(command: list[str], folder: Path, timeout_s: float) -> None:
@@ -93,9 +93,9 @@ def _end(launcher: subprocess.Popen[bytes]) -> None:
     psutil.wait_procs(processes, timeout=10)
 
 
-def _collected(folder: Path, n_ranks: int) -> Run:
-    traces = [load(folder / f"rank {rank}") for rank in range(n_ranks)]
-    results = [json.loads((folder / f"rank {rank}.json").read_text()) for rank in range(n_ranks)]
+def _collected(folder: Path, name: str, n_ranks: int) -> Run:
+    traces = [load(folder / name / f"rank-{rank:05d}.parquet") for rank in range(n_ranks)]
+    results = [json.loads((folder / f"{name} {rank}.json").read_text()) for rank in range(n_ranks)]
     return Run(together(traces), results)
 
 

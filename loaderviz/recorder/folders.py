@@ -1,5 +1,8 @@
 """Where a recording's files lie; a temporary folder that a killed process left goes with the next.
 
+The ranks of a run share one folder. In it ``rank-00003`` is the folder of a recording that runs, or
+was killed; ``rank-00003.parquet`` is one that has ended.
+
 Nothing runs in a process that is killed, so its temporary folder stays. It is known by its lock,
 which the system takes from a process that ends and which no child inherits (fcntl(2), "Record
 locks"). Where a system has no such locks, leftovers stay.
@@ -7,9 +10,11 @@ locks"). Where a system has no such locks, leftovers stay.
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from loaderviz.errors import LoaderVizError
@@ -39,6 +44,38 @@ def make(path: Path | None) -> Path:
         where = "a temporary folder" if path is None else f"the folder {path}"
         raise LoaderVizError(f"cannot make {where} for the recording: {error}") from error
     raise LoaderVizError(f"path={str(path)!r} is taken: a recording needs a new or empty folder")
+
+
+def make_in_run(run: Path, rank: int, *, again: bool = False) -> Path:
+    """The folder of one rank's recording in the folder of a run that several processes share.
+
+    ``again``: where this rank has one already, as after a restart, it gets a further one.
+
+    Raises:
+        LoaderVizError: where the rank has one already, and where the folder cannot be made.
+    """
+    name = f"rank-{rank:05d}"
+    try:
+        run.mkdir(parents=True, exist_ok=True)
+        for number in itertools.count():
+            folder = run / (f"{name}-{number}" if number else name)
+            if number and not again:
+                break
+            if sealed(folder).exists():
+                continue
+            with suppress(FileExistsError):
+                folder.mkdir()
+                return folder.absolute()
+    except OSError as error:
+        raise LoaderVizError(f"cannot make a folder in {run} for rank {rank}: {error}") from error
+    raise LoaderVizError(
+        f"{str(run)!r} holds a recording of rank {rank} already: each run needs a folder of its own"
+    )
+
+
+def sealed(folder: Path) -> Path:
+    """The one file that takes the place of a rank's folder when its recording has ended."""
+    return folder.with_name(f"{folder.name}.parquet")
 
 
 def remove(folder: Path) -> None:

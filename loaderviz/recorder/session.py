@@ -44,7 +44,8 @@ def record(
             then every DataLoader that is iterated in the block is recorded.
         more: further loaders, such as one for validation.
         path: a folder to keep the recording in; ``loaderviz.load`` opens it, also while it is
-            written and after a crash. Without one it lives in the trace alone.
+            written and after a crash. Without one it lives in the trace alone. The ranks of a
+            distributed run give the same folder: each keeps its own recording in it.
         label: a name for the recording, shown where several are compared.
         max_spans: how many samples and named spans are written down at most. Past it batches are
             recorded as before, and ``trace.meta["left_out"]`` counts what is not.
@@ -57,7 +58,10 @@ def record(
     found = [behind(given) for given in (loader, *more)]
     loaders = [each for each in found if each is not None]
     every = len(loaders) < len(found)
-    return Recording(loaders, every=every, path=path, label=label, max_spans=max_spans)
+    of_run = path is not None and machine.world_size() > 1
+    return Recording(
+        loaders, every=every, path=path, of_run=of_run, label=label, max_spans=max_spans
+    )
 
 
 class Recording:
@@ -69,6 +73,7 @@ class Recording:
         *,
         every: bool = False,
         path: str | Path | None = None,
+        of_run: bool = False,  # path is the folder that all processes of a run share
         label: str | None = None,
         max_spans: int = MAX_SPANS,
     ) -> None:
@@ -81,6 +86,7 @@ class Recording:
             self._path = None if path is None else Path(path)
         except TypeError as error:
             raise LoaderVizError(f"path={path!r}: give the path of a folder") from error
+        self._of_run = of_run
         self._label = label
         self._max_spans = max_spans
         self._folder: Path | None = None
@@ -123,7 +129,10 @@ class Recording:
     def __enter__(self) -> Self:
         if self._folder is not None:
             raise LoaderVizError("a recording runs once; call record(loader) again for another")
-        self._folder = folders.make(self._path)
+        if self._of_run and self._path is not None:
+            self._folder = folders.make_in_run(self._path, machine.rank())
+        else:
+            self._folder = folders.make(self._path)
         try:
             self._watcher = Watcher(
                 Files(self._folder, self._describe()), self._loaders, every=self._every
@@ -155,12 +164,23 @@ class Recording:
             self._trace = read_folder(folder)
             for problem in self._trace.meta["problems"]:
                 watcher.files.tell(problem)
+            if self._of_run:
+                self._seal(folder, watcher)
         except Exception as lost:  # never in place of what the user's block raised
             self._lost = str(lost) or type(lost).__name__
             watcher.files.tell(lost)
         finally:
             if self._path is None:
                 folders.remove(folder)
+
+    def _seal(self, folder: Path, watcher: Watcher) -> None:
+        """One file in place of the folder; where it cannot be written, the folder stays."""
+        try:
+            self.trace.save(folders.sealed(folder))
+        except LoaderVizError as error:
+            watcher.files.tell(error)
+        else:
+            folders.remove(folder)
 
     def _describe(self) -> dict[str, Any]:
         return {

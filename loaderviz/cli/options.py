@@ -1,0 +1,35 @@
+"""What several commands ask for, and how they print."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+TracePath = Annotated[
+    Path,
+    typer.Argument(
+        metavar="TRACE",
+        help="A saved trace, the folder of a recording, or that of a run of many ranks.",
+        show_default=False,
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+
+def print_json(value: Any) -> None:
+    """One JSON document to stdout; what is no finite number is null."""
+    typer.echo(json.dumps(_plain(value), indent=2, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if hasattr(value, "item"):  # numpy's
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
