@@ -3,54 +3,197 @@
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, SubsetRandomSampler
 
 import loaderviz as lv
+from loaderviz import cli
+from loaderviz.datasets import Stream
 
+USERS = """
+from torch.utils.data import DataLoader
+from loaderviz.datasets import SleepingDataset, Stream
 
-def loaderviz(*args):
-    return subprocess.run(
-        [sys.executable, "-m", "loaderviz", *map(str, args)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+def make_loader():
+    print("making it")
+    return DataLoader(SleepingDataset(60, 0.001), batch_size=4)
+
+def twice():
+    return DataLoader(Stream(range(20)), batch_size=4, num_workers=2)
+
+ready = DataLoader(range(8), batch_size=4)
+
+def broken():
+    raise RuntimeError("the data is not there")
+
+number = 42
+"""
 
 
 @pytest.fixture
-def saved(tmp_path):
-    loader = DataLoader(range(12), batch_size=4)
+def loaderviz(monkeypatch, capsys):
+    """Runs a command in this process."""
+
+    def run(*args):
+        monkeypatch.setattr(sys, "argv", ["loaderviz", *map(str, args)])
+        monkeypatch.setattr(sys, "path", list(sys.path))
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        said = capsys.readouterr()
+        return SimpleNamespace(code=ended.value.code or 0, out=said.out, err=said.err)
+
+    return run
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A folder with the user's module in it, to run commands in."""
+    (tmp_path / "users_training.py").write_text(USERS)
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    sys.modules.pop("users_training", None)
+
+
+def saved(path, loader, epochs=1):
     with lv.record(loader) as rec:
-        list(loader)
-    path = tmp_path / "run.parquet"
+        for _ in range(epochs):
+            list(loader)
     rec.trace.save(path)
     return path
 
 
-def test_without_a_command_it_names_them():
-    done = loaderviz("--help")
-    assert done.returncode == 0
+@pytest.fixture
+def trace(tmp_path):
+    return saved(tmp_path / "run.parquet", DataLoader(range(12), batch_size=4))
+
+
+def one_line(text):
+    return text.startswith("loaderviz: ") and len(text.splitlines()) == 1
+
+
+def test_as_a_program_it_names_its_commands():
+    done = subprocess.run(
+        [sys.executable, "-m", "loaderviz", "--help"], capture_output=True, text=True, check=True
+    )
     assert "summary" in done.stdout
 
 
-def test_a_summary_is_that_of_the_trace(saved):
-    done = loaderviz("summary", saved)
-    assert done.returncode == 0
-    assert done.stdout.strip() == str(lv.load(saved).summary())
+class TestSummary:
+    def test_is_that_of_the_trace(self, loaderviz, trace):
+        done = loaderviz("summary", trace)
+        assert done.code == 0
+        assert done.out.strip() == str(lv.load(trace).summary())
+
+    def test_as_json(self, loaderviz, trace):
+        found = json.loads(loaderviz("summary", trace, "--json").out)
+        assert found["n_batches"] == 3
+        assert found["verdict"] == lv.load(trace).summary().verdict
+
+    def test_of_what_is_no_trace_is_one_line(self, loaderviz, tmp_path):
+        done = loaderviz("summary", tmp_path / "nothing")
+        assert done.code == 2
+        assert done.out == ""
+        assert one_line(done.err)
 
 
-def test_a_summary_as_json(saved):
-    found = json.loads(loaderviz("summary", saved, "--json").stdout)
-    assert found["n_batches"] == 3
-    assert found["verdict"] == lv.load(saved).summary().verdict
+class TestDoctor:
+    def test_what_is_wrong_is_printed_and_is_the_exit_code(self, loaderviz, project):
+        done = loaderviz("doctor", "users_training:twice")
+        assert done.code == 1
+        assert "LV101" in done.out
+
+    def test_as_json_nothing_else_is_on_stdout(self, loaderviz, project):
+        done = loaderviz("doctor", "users_training.py:make_loader", "--look", "--json")
+        assert done.code == 0
+        assert "findings" in json.loads(done.out)
+        assert "making it" in done.err
+
+    @pytest.mark.parametrize(
+        ("target", "says"),
+        [
+            ("users_training:make_loadr", "did you mean 'make_loader'?"),
+            ("users_training:number", "is a int: give a DataLoader"),
+            ("users_training", "does not name a loader"),
+            ("nowhere.at_all:loader", "there is no module 'nowhere'"),
+            ("nowhere.py:loader", "is no file"),
+        ],
+    )
+    def test_what_names_no_loader_is_one_line(self, loaderviz, project, target, says):
+        done = loaderviz("doctor", target)
+        assert done.code == 2
+        assert says in done.err
+        assert one_line(done.err)
+
+    def test_an_error_of_the_users_code_is_the_users(self, project, monkeypatch):
+        monkeypatch.setattr(sys, "argv", ["loaderviz", "doctor", "users_training:broken"])
+        with pytest.raises(RuntimeError, match="the data is not there"):
+            cli.main()
 
 
-def test_what_is_no_trace_is_one_line_and_bad_input(tmp_path):
-    done = loaderviz("summary", tmp_path / "nothing")
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr.startswith("loaderviz: ")
-    assert len(done.stderr.splitlines()) == 1
+class TestRecommend:
+    def test_from_a_loader(self, loaderviz, project):
+        done = loaderviz("recommend", "users_training:ready", "--step", "0.01", "--json")
+        found = json.loads(done.out)
+        assert done.code == 0
+        assert "num_workers" in found["settings"]
+        assert found["candidates"]
+
+    def test_from_a_recording(self, loaderviz, trace):
+        done = loaderviz("recommend", trace, "--max-workers", "2")
+        assert done.code == 0
+        assert str(lv.recommend(lv.load(trace), max_workers=2).verdict) in done.out
+        assert "→ use" in done.out
+
+    def test_a_number_that_is_none_is_one_line(self, loaderviz, trace):
+        done = loaderviz("recommend", trace, "--epochs", "0")
+        assert done.code == 2
+        assert one_line(done.err)
+
+
+class TestCheck:
+    def test_what_is_kept(self, loaderviz, trace):
+        done = loaderviz("check", trace, "--max-wait", "1", "--exactly-once")
+        assert done.code == 0
+        assert [line.split()[0] for line in done.out.splitlines()] == ["ok", "ok"]
+
+    def test_what_waits_too_long(self, loaderviz, trace):
+        done = loaderviz("check", trace, "--max-wait", "0")
+        assert done.code == 1
+        assert "failed max-wait: the loop waits" in done.out
+
+    def test_what_comes_twice(self, loaderviz, tmp_path):
+        sampler = [0, 1, 2, 3, 3, 2, 1, 0]
+        path = saved(tmp_path / "twice.parquet", DataLoader(range(4), sampler=sampler))
+        done = loaderviz("check", path, "--exactly-once")
+        assert done.code == 1
+        assert "twice" in done.out
+
+    def test_what_comes_twice_in_one_of_two_loaders(self, loaderviz, tmp_path):
+        train, val = DataLoader(range(4)), DataLoader(range(2), sampler=[1, 1])
+        with lv.record(train, val) as rec:
+            list(train), list(val)
+        rec.trace.save(tmp_path / "both.parquet")
+        assert loaderviz("check", tmp_path / "both.parquet", "--exactly-once").code == 1
+
+    def test_what_never_comes(self, loaderviz, tmp_path):
+        sampler = SubsetRandomSampler([0, 1, 2, 4, 5, 6, 7])
+        path = saved(tmp_path / "lost.parquet", DataLoader(range(8), sampler=sampler))
+        assert loaderviz("check", path, "--exactly-once").code == 1
+
+    def test_what_a_recording_cannot_tell_is_neither(self, loaderviz, tmp_path):
+        path = saved(tmp_path / "stream.parquet", DataLoader(Stream(range(6))))
+        done = loaderviz("check", path, "--exactly-once")
+        assert done.code == 2
+        assert "audit(loader) knows those of streams" in done.err
+
+    @pytest.mark.parametrize("options", [(), ("--max-wait", "5")])
+    def test_nothing_to_check_or_no_share_is_one_line(self, loaderviz, trace, options):
+        done = loaderviz("check", trace, *options)
+        assert done.code == 2
+        assert one_line(done.err)
+
+    def test_as_json(self, loaderviz, trace):
+        found = json.loads(loaderviz("check", trace, "--max-wait", "0", "--json").out)
+        assert [(each["check"], each["kept"]) for each in found] == [("max-wait", False)]

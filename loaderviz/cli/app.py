@@ -9,6 +9,9 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from loaderviz.cli.check import check
+from loaderviz.cli.doctor import doctor
+from loaderviz.cli.recommend import recommend
 from loaderviz.cli.summary import summary
 from loaderviz.errors import LoaderVizError
 
@@ -22,7 +25,7 @@ app = typer.Typer(
     epilog="Exit code: 0 all is well · 1 something was found · 2 bad input. "
     "Each command has a --help of its own.",
 )
-for command in (summary,):
+for command in (summary, doctor, recommend, check):
     app.command()(command)
 
 

@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+FOUND = 1  # exit code: the command did its work, and what it looked for is there
+
 TracePath = Annotated[
     Path,
     typer.Argument(

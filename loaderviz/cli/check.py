@@ -1,0 +1,91 @@
+"""``loaderviz check``: what a recorded run promised to keep, for the CI of training code."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from loaderviz.auditing import audit
+from loaderviz.cli.options import FOUND, AsJson, TracePath, print_json
+from loaderviz.errors import LoaderVizError
+from loaderviz.trace import Trace, load
+
+
+def check(
+    trace: TracePath,
+    max_wait: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="The largest share of its time, 0 to 1, that the loop may wait for batches and "
+            "for workers to start.",
+        ),
+    ] = None,
+    exactly_once: Annotated[
+        bool,
+        typer.Option(
+            "--exactly-once",
+            help="In each epoch no sample may come twice and, as far as the recording tells, "
+            "none be lost.",
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Fail where a recorded run waits too long, or delivers samples twice.
+
+    Exit code: 0 all is kept, 1 something is not, 2 the recording cannot tell.
+    """
+    if max_wait is None and not exactly_once:
+        raise LoaderVizError("nothing to check: give --max-wait 0.05, --exactly-once or both")
+    if max_wait is not None and not 0 <= max_wait <= 1:
+        raise LoaderVizError(f"--max-wait {max_wait}: give a share of the time, 0 to 1")
+    found = load(trace)
+    results = []
+    if max_wait is not None:
+        results.append(("max-wait", *_waits_at_most(found, max_wait)))
+    if exactly_once:
+        results.append(("exactly-once", *_comes_once(found)))
+    if as_json:
+        print_json([{"check": name, "kept": kept, "why": why} for name, kept, why in results])
+    else:
+        for name, kept, why in results:
+            typer.echo(f"{'ok    ' if kept else 'failed'} {name}: {why}")
+    if not all(kept for _, kept, _ in results):
+        raise typer.Exit(FOUND)
+
+
+def _waits_at_most(trace: Trace, share: float) -> tuple[bool, str]:
+    summary = trace.summary()
+    if summary.n_batches == 0:
+        raise LoaderVizError("no batch was delivered in this recording: there is no wait to check")
+    waits = f"the loop waits {100 * summary.wait_share:.1f} % of the time"
+    return summary.wait_share <= share, f"{waits}, at most {100 * share:g} % is allowed"
+
+
+def _comes_once(trace: Trace) -> tuple[bool, str]:
+    audits = [audit(_of_loader(trace, number)) for number in trace.batches["loader"].unique()]
+    if not audits:
+        raise LoaderVizError("no batch is in this recording: there is nothing to audit")
+    wrong = [each for each in audits if (each.epochs[["duplicates", "missing"]] > 0).any(axis=None)]
+    if wrong:
+        return False, wrong[0].verdict
+    unknown = [each for each in audits if each.epochs["duplicates"].isna().any()]
+    if unknown:
+        raise LoaderVizError(
+            f"--exactly-once: {unknown[0].verdict}. A recording knows the samples of map-style "
+            "datasets, by their keys; loaderviz.audit(loader) knows those of streams too."
+        )
+    left_out = trace.meta.get("left_out", 0)
+    if left_out:
+        raise LoaderVizError(
+            f"--exactly-once: {left_out:,} samples are not in this recording; "
+            "record with a larger max_spans"
+        )
+    return True, "; ".join(each.verdict for each in audits)
+
+
+def _of_loader(trace: Trace, number: int) -> Trace:
+    tables = {name: getattr(trace, name) for name in ("batches", "samples", "workers")}
+    own = {name: table[table["loader"] == number] for name, table in tables.items()}
+    return Trace(**own, spans=trace.spans, meta=trace.meta)

@@ -1,0 +1,82 @@
+"""``loaderviz recommend``: the settings that a loader should have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from loaderviz.advising import Recommendation
+from loaderviz.advising import recommend as advise
+from loaderviz.cli.options import AsJson, print_json
+from loaderviz.cli.target import chatter_to_stderr, loader_of
+from loaderviz.trace import load
+
+
+def recommend(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODULE:NAME|TRACE",
+            help="A loader, as pkg.module:make_loader or train.py:make_loader, which is then run "
+            "for a few seconds; or a recording, from which all is predicted.",
+            show_default=False,
+        ),
+    ],
+    step_s: Annotated[
+        float | None,
+        typer.Option("--step", metavar="SECONDS", help="What the model takes for a batch."),
+    ] = None,
+    epochs: Annotated[int, typer.Option(help="How often the loop goes through the loader.")] = 1,
+    max_workers: Annotated[
+        int | None, typer.Option(help="The most workers to try; without it, twice the CPUs.")
+    ] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Run the best settings for real. Needs a loader.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Name the DataLoader settings to use, with what each would bring."""
+    options: dict[str, Any] = {"step_s": step_s, "epochs": epochs, "max_workers": max_workers}
+    with chatter_to_stderr():
+        if Path(target).exists():
+            found = advise(load(target), verify=verify, **options)
+        else:
+            found = advise(loader_of(target), verify=verify, **options)
+    if as_json:
+        print_json(_as_data(found))
+    else:
+        typer.echo(str(found))
+        Console().print(_table(found))
+
+
+def _as_data(found: Recommendation) -> dict[str, Any]:
+    names = ("verdict", "settings", "code", "limits", "notes", "memory_bytes", "shm_bytes")
+    return {
+        **{name: getattr(found, name) for name in names},
+        "uncertainty": found.uncertainty,
+        "candidates": found.candidates.to_dict("records"),
+    }
+
+
+def _table(found: Recommendation) -> Table:
+    """The best of each number of workers, the recommended and the present setting."""
+    tried = found.candidates
+    marked = tried["recommended"] | tried["present"]
+    best = tried[marked | ~tried["num_workers"].isin(tried["num_workers"][marked])]
+    best = best[marked | ~best["num_workers"].duplicated()]
+    table = Table("", "workers", "prefetch", "in order", "samples/s", "waits", title="Predicted")
+    for row in best.sort_values("num_workers", kind="stable").to_dict("records"):
+        prefetch = row["prefetch_factor"]
+        table.add_row(
+            "→ use" if row["recommended"] else "is now" if row["present"] else "",
+            f"{row['num_workers']}",
+            f"{prefetch:g}" if row["num_workers"] else "",
+            "yes" if row["in_order"] else "no",
+            f"{row['samples_per_s']:,.0f}",
+            f"{100 * row['wait_share']:.0f} %",
+        )
+    return table
