@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, SubsetRandomSampler
 
 import loaderviz as lv
 from loaderviz import cli
-from loaderviz.datasets import Stream
+from loaderviz.datasets import SleepingDataset, Stream
 
 USERS = """
 from torch.utils.data import DataLoader
@@ -197,3 +197,25 @@ class TestCheck:
     def test_as_json(self, loaderviz, trace):
         found = json.loads(loaderviz("check", trace, "--max-wait", "0", "--json").out)
         assert [(each["check"], each["kept"]) for each in found] == [("max-wait", False)]
+
+
+class TestCompare:
+    def test_two_runs(self, loaderviz, tmp_path, trace):
+        other = saved(tmp_path / "other.parquet", DataLoader(range(12), batch_size=2))
+        done = loaderviz("compare", trace, other)
+        assert done.code == 0
+        assert "batch_size" in done.out
+        assert "samples a second" in done.out
+
+    def test_as_json(self, loaderviz, trace):
+        found = json.loads(loaderviz("compare", trace, trace, "--json").out)
+        assert found["settings"] == {}
+        assert {each["ratio"] for each in found["measures"]} <= {1, None}
+
+    def test_slower_for_sure_can_be_the_exit_code(self, loaderviz, tmp_path):
+        quick = SleepingDataset(120, 0.0)
+        saved(tmp_path / "a.parquet", DataLoader(quick))
+        saved(tmp_path / "b.parquet", DataLoader(SleepingDataset(120, 0.002)))
+        paths = tmp_path / "a.parquet", tmp_path / "b.parquet"
+        assert loaderviz("compare", *paths, "--fail-if-slower").code == 1
+        assert loaderviz("compare", *reversed(paths), "--fail-if-slower").code == 0

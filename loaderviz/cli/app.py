@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from loaderviz.cli.check import check
+from loaderviz.cli.compare import compare
 from loaderviz.cli.doctor import doctor
 from loaderviz.cli.recommend import recommend
 from loaderviz.cli.summary import summary
@@ -25,7 +26,7 @@ app = typer.Typer(
     epilog="Exit code: 0 all is well · 1 something was found · 2 bad input. "
     "Each command has a --help of its own.",
 )
-for command in (summary, doctor, recommend, check):
+for command in (summary, doctor, recommend, compare, check):
     app.command()(command)
 
 

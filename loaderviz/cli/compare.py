@@ -1,0 +1,53 @@
+"""``loaderviz compare``: what changed between two recorded runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from loaderviz.cli.options import FOUND, AsJson, TracePath, print_json
+from loaderviz.comparing import Comparison
+from loaderviz.comparing import compare as side_by_side
+from loaderviz.comparing.compare import CAVEAT
+from loaderviz.trace import load
+
+_STYLES = {"better": "green", "worse": "bold red"}
+
+
+def compare(
+    a: TracePath,
+    b: TracePath,
+    fail_if_slower: Annotated[
+        bool, typer.Option("--fail-if-slower", help="Exit with 1 where B is slower for sure.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say what changed from run A to run B, and whether it is more than noise."""
+    found = side_by_side(load(a), load(b))
+    if as_json:
+        measures = found.measures.to_dict("records")
+        print_json({"verdict": found.verdict, "settings": found.settings, "measures": measures})
+    else:
+        _print(found)
+    if fail_if_slower and found.measures["change"].iloc[0] == "worse":
+        raise typer.Exit(FOUND)
+
+
+def _print(found: Comparison) -> None:
+    console = Console()
+    console.print(Text(f"{found.verdict}."))
+    if found.settings:
+        table = Table("set otherwise", "A", "B")
+        for name, (a, b) in found.settings.items():
+            table.add_row(*(Text(str(each)) for each in (name, a, b)))
+        console.print(table)
+    table = Table("measured", "A", "B", "B to A (95 %)")
+    for row in found.rows():
+        said = Text(row["said"], _STYLES.get(row["change"], ""))
+        table.add_row(row["measure"], row["shown_a"], row["shown_b"], said)
+    console.print(table)
+    console.print(Text(CAVEAT, "dim"))
