@@ -202,12 +202,12 @@ def _allocate(fd: int, offset: int, n_bytes: int) -> None:
         os.write(fd, bytes(n_bytes))
 
 
-class SpoolFile:
-    """The reading end: what the file held at the moment of opening."""
+class SpoolHead:
+    """The reading end: what the header said at the moment of opening."""
 
     def __init__(self, path: Path) -> None:
         try:
-            data = np.fromfile(path, dtype=np.int64)
+            data = np.fromfile(path, dtype=np.int64, count=HEADER_BYTES // WORD)
         except OSError as error:
             raise LoaderVizError(f"cannot read the recording file {path}: {error}") from error
         if len(data) * WORD < HEADER_BYTES or data[0] != MAGIC:
@@ -221,7 +221,17 @@ class SpoolFile:
         self.rss_peak_bytes = int(data[RSS_PEAK])
         end = data[PROBLEM_AT // WORD : HEADER_BYTES // WORD].tobytes()
         self.problem = end.split(b"\0", 1)[0].decode("utf-8", "replace")
-        self.words = data[HEADER_BYTES // WORD :]
+
+
+class SpoolFile(SpoolHead):
+    """... and what the file held."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        try:
+            self.words: Words = np.fromfile(path, dtype=np.int64, offset=HEADER_BYTES)
+        except OSError as error:
+            raise LoaderVizError(f"cannot read the recording file {path}: {error}") from error
 
     def records(self) -> dict[int, Words]:
         """Where in ``words`` each record begins, in the order of writing, by tag.
@@ -230,7 +240,7 @@ class SpoolFile:
         """
         words = self.words.data
         places: list[int] = []
-        for start, end in self._blocks():
+        for _, start, end in blocks(words):
             at = start + BLOCK_HEAD
             while at + 2 <= end and 2 <= words[at] <= end - at:
                 places.append(at)
@@ -241,16 +251,17 @@ class SpoolFile:
         tags = self.words[found + 1]
         return {int(tag): found[tags == tag] for tag in np.unique(tags)}
 
-    def _blocks(self) -> list[tuple[int, int]]:
-        """Where each block begins and where its records end, in the order of writing."""
-        words, start = self.words.data, 0
-        blocks: dict[int, tuple[int, int]] = {}
-        while start + BLOCK_HEAD <= len(words):
-            n_words, used, number = words[start : start + BLOCK_HEAD]
-            if not BLOCK_HEAD <= used <= n_words:
-                break
-            end = start + used
-            if end <= len(words) or number not in blocks:  # else a copy that was cut off
-                blocks[number] = start, min(end, len(words))
-            start += n_words
-        return [blocks[number] for number in sorted(blocks)]
+
+def blocks(words: memoryview[int]) -> list[tuple[int, int, int]]:
+    """The number of each block, where it begins, where its records end; in the order of writing."""
+    found: dict[int, tuple[int, int, int]] = {}
+    start = 0
+    while start + BLOCK_HEAD <= len(words):
+        n_words, used, number = words[start : start + BLOCK_HEAD]
+        if not BLOCK_HEAD <= used <= n_words:
+            break
+        end = start + used
+        if end <= len(words) or number not in found:  # else a copy that was cut off
+            found[number] = number, start, min(end, len(words))
+        start += n_words
+    return [found[number] for number in sorted(found)]

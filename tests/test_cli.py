@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
 from torch.utils.data import DataLoader, SubsetRandomSampler
@@ -30,21 +29,6 @@ def broken():
 
 number = 42
 """
-
-
-@pytest.fixture
-def loaderviz(monkeypatch, capsys):
-    """Runs a command in this process."""
-
-    def run(*args):
-        monkeypatch.setattr(sys, "argv", ["loaderviz", *map(str, args)])
-        monkeypatch.setattr(sys, "path", list(sys.path))
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        said = capsys.readouterr()
-        return SimpleNamespace(code=ended.value.code or 0, out=said.out, err=said.err)
-
-    return run
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from loaderviz.cli.compare import compare
 from loaderviz.cli.doctor import doctor
 from loaderviz.cli.recommend import recommend
 from loaderviz.cli.summary import summary
+from loaderviz.cli.top import top
 from loaderviz.errors import LoaderVizError
 
 BAD_INPUT = 2  # as the shell's own tools, and typer for a wrong option
@@ -26,7 +27,7 @@ app = typer.Typer(
     epilog="Exit code: 0 all is well · 1 something was found · 2 bad input. "
     "Each command has a --help of its own.",
 )
-for command in (summary, doctor, recommend, compare, check):
+for command in (summary, doctor, recommend, compare, check, top):
     app.command()(command)
 
 

@@ -22,9 +22,9 @@ TracePath = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
-def print_json(value: Any) -> None:
-    """One JSON document to stdout; what is no finite number is null."""
-    typer.echo(json.dumps(_plain(value), indent=2, allow_nan=False))
+def print_json(value: Any, indent: int | None = 2) -> None:
+    """One JSON document to stdout, in one line without ``indent``; no finite number is null."""
+    typer.echo(json.dumps(_plain(value), indent=indent, allow_nan=False))
 
 
 def _plain(value: Any) -> Any:

@@ -1,0 +1,97 @@
+"""A run in progress, looked at from outside: what it costs to look, and what is seen."""
+
+import json
+import math
+
+import pytest
+from torch.utils.data import DataLoader
+
+import loaderviz as lv
+from loaderviz.datasets import SleepingDataset
+from loaderviz.trace import live
+from loaderviz.trace.live import Live
+
+
+def quick(n=40, **options):
+    return DataLoader(SleepingDataset(n, 0.001), batch_size=4, **options)
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_each_look_counts_what_has_come_until_then(num_workers, tmp_path):
+    loader = quick(num_workers=num_workers)
+    with lv.record(loader, path=tmp_path / "run"):
+        looked = Live(tmp_path / "run")
+        assert looked.look().n_batches == 0
+        for n, _ in enumerate(loader, 1):
+            found = looked.look()
+            assert found.n_batches == n
+            assert found.running
+        assert [each.worker for each in found.workers] == ([0, 1] if num_workers else [-1])
+        assert found.rank == 0
+        assert 0 <= found.wait_share <= 1
+
+
+def test_what_is_counted_in_many_looks_is_what_is_there_in_the_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(live, "WINDOW_S", 1e6)
+    loader = quick(400, num_workers=2, persistent_workers=True)
+    with lv.record(loader, path=tmp_path / "run"):
+        looked = Live(tmp_path / "run")
+        for _ in range(3):
+            for number, _ in enumerate(loader):
+                if number % 7 == 0:
+                    seen = looked.look()
+    found = looked.look()
+    trace = lv.load(tmp_path / "run")
+    assert found.n_batches == len(trace.batches) == 300
+    assert not found.running
+    assert found.epoch == 2
+    assert found.elapsed_s * found.samples_per_s == pytest.approx(1200)
+    assert seen.n_batches < 300
+
+
+def test_batches_that_lie_ready_are_counted_with_their_worker(tmp_path):
+    loader = quick(num_workers=1, prefetch_factor=3)
+    with lv.record(loader, path=tmp_path / "run"):
+        batches = iter(loader)
+        next(batches)
+        looked = Live(tmp_path / "run")
+        while looked.look().workers[0].ready < 3:  # all that it may fetch ahead
+            pass
+        found = looked.look()
+        assert math.isnan(found.workers[0].reading_s)
+        assert found.workers[0].rss_bytes > 0
+        del batches
+
+
+def test_what_is_no_recording_is_named(tmp_path):
+    with pytest.raises(lv.LoaderVizError, match="holds no recording that runs"):
+        Live(tmp_path)
+
+
+def test_top_shows_every_rank_and_says_when_they_have_ended(loaderviz, tmp_path, monkeypatch):
+    for rank in range(2):
+        loader = quick()
+        monkeypatch.setenv("RANK", str(rank))
+        monkeypatch.setenv("WORLD_SIZE", "1")  # so that the folder stays one
+        with lv.record(loader, path=tmp_path / f"rank-{rank:05d}", label="trial"):
+            list(loader)
+    done = loaderviz("top", tmp_path)
+    assert done.code == 0
+    assert "trial · ended" in done.out
+    assert [line.split()[1] for line in done.out.splitlines() if "%" in line][:2] == ["0", "1"]
+
+
+def test_top_as_json_is_a_line_for_each_look(loaderviz, tmp_path):
+    loader = quick()
+    with lv.record(loader, path=tmp_path / "run"):
+        list(loader)
+    (line,) = loaderviz("top", tmp_path / "run", "--json").out.splitlines()
+    (found,) = json.loads(line)
+    assert found["n_batches"] == 10
+    assert not found["running"]
+
+
+def test_top_of_a_folder_without_a_run_is_bad_input(loaderviz, tmp_path):
+    done = loaderviz("top", tmp_path)
+    assert done.code == 2
+    assert "holds no recording that runs" in done.err
