@@ -58,6 +58,25 @@ def _cgroup_folders() -> list[Path]:
     return [own, *(up for up in own.parents if up == _CGROUP or _CGROUP in up.parents)]
 
 
+def memory_available_bytes() -> int:
+    """What may be allocated before something has to give: of the machine, or of the container.
+
+    A container's limit is that of cgroup v2 (``memory.max``); of what it holds, file pages that
+    have not been used lately are given up first (``inactive_file``), and count as free.
+    """
+    available = int(psutil.virtual_memory().available)
+    for folder in _cgroup_folders():
+        try:
+            most = int((folder / "memory.max").read_text())
+            held = int((folder / "memory.current").read_text())
+            stat = (folder / "memory.stat").read_text()
+            held -= int(stat.partition("\ninactive_file ")[2].split()[0])
+        except (OSError, ValueError, IndexError):  # no limit: "max"
+            continue
+        available = min(available, max(most - held, 0))
+    return available
+
+
 def rss_bytes() -> int:
     """The resident memory of this process now, what it shares with others included."""
     return int(psutil.Process().memory_info().rss)

@@ -65,3 +65,5 @@ SPANS: Final[Columns] = {
     "end_s": "float64",
     "device_s": "float64",
 }
+
+DURATIONS: Final = ("cpu_s", "device_s")  # every other time is a moment

@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader
 
 import loaderviz as lv
 from loaderviz import schema
-from loaderviz.trace import Trace, saved
+from loaderviz.trace import Trace, opened, saved
 from loaderviz.trace.columns import COUNTS
 from loaderviz.trace.saved import FORMAT_KEY, META_KEY
 from loaderviz.trace.seal import DIGEST_BYTES, NAME, seal
@@ -366,7 +366,7 @@ class TestDamage:
             raise MemoryError
 
         place.write_bytes(content)
-        monkeypatch.setattr(saved, "_frame", fail)
+        monkeypatch.setattr(opened, "from_arrow", fail)
         assert "needs more memory" in refusal(place)
 
     def test_what_is_no_trace_is_refused_in_clear_words(self, place, tmp_path):

@@ -12,6 +12,7 @@ from loaderviz.advising.settings import Setting
 from loaderviz.errors import LoaderVizError
 from loaderviz.simulator import Costs
 from loaderviz.trace import Trace
+from loaderviz.trace.ranks import ranks_beside
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,6 +39,7 @@ class Evidence:
     worker_bytes_shared: bool = True  # what it shares with the main process is in it
     batch_bytes: int | None = None  # of its tensors
     has_device: bool = False  # that batches could be copied to
+    n_ranks: int = 1  # that share the machine
     naive: bool = False  # an iterable-style dataset that every worker goes through as a whole
 
     @property
@@ -69,7 +71,10 @@ def of_trace(
     """Raises LoaderVizError for a trace that shows nothing to predict from."""
     which = _which(trace, loader)
     allowed = trace.meta.get("cpu_allowance")
-    ranks = local_ranks()
+    first = int(trace.batches.loc[trace.batches["loader"] == which, "rank"].min())
+    ranks = max(local_ranks(), ranks_beside(trace, first))
+    if trace.batches["rank"].nunique() > 1:  # the others' settings are the same
+        trace = trace.of_ranks([first])
     costs = Costs.from_trace(
         trace,
         loader=which,
@@ -97,6 +102,7 @@ def of_trace(
         has_device=bool(batches["device_start_s"].notna().any()),
         batch_bytes=_batch_bytes(batches),
         worker_bytes=max(map(int, rss), default=0) or None,
+        n_ranks=ranks,
     )
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from loaderviz.advising.choose import NOISE, as_good
-from loaderviz.advising.evidence import FEW, local_ranks
+from loaderviz.advising.evidence import FEW
 from loaderviz.advising.memory import memory_bytes, shm_bytes
 from loaderviz.advising.words import Outcome, measured_per_s, mib, rate, samples_per_s
 
@@ -117,8 +117,8 @@ def _of_the_cpus(found: Outcome) -> Iterator[str]:
         )
     if n == found.most_workers and evidence.n_batches is None:
         yield f"{n} workers are the most that were tried; max_workers=... tries more."
-    if local_ranks() > 1:
-        yield f"{local_ranks()} ranks share this machine: each may use {cpus}."
+    if evidence.n_ranks > 1:
+        yield f"{evidence.n_ranks} ranks share this machine: each may use {cpus}."
 
 
 def _of_memory(found: Outcome) -> Iterator[str]:

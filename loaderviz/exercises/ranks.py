@@ -7,13 +7,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import pandas as pd
 import psutil
 from torch.utils.data import DataLoader
 
@@ -94,32 +93,10 @@ def _end(launcher: subprocess.Popen[bytes]) -> None:
 
 
 def _collected(folder: Path, name: str, n_ranks: int) -> Run:
-    traces = [load(folder / name / f"rank-{rank:05d}.parquet") for rank in range(n_ranks)]
     results = [json.loads((folder / f"{name} {rank}.json").read_text()) for rank in range(n_ranks)]
-    return Run(together(traces), results)
-
-
-def together(traces: Sequence[Trace]) -> Trace:
-    """The recordings of several ranks of one machine, as one trace on the first one's clock."""
-    first = traces[0].meta["started"][0]
-    shifts = [(trace.meta["started"][0] - first) / 1e9 for trace in traces]
-    tables = {
-        name: pd.concat(
-            [_later(getattr(t, name), s) for t, s in zip(traces, shifts, strict=True)],
-            ignore_index=True,
-        )
-        for name in ("batches", "samples", "workers", "spans")
-    }
-    return Trace(**tables, meta=traces[0].meta)
-
-
-def _later(table: pd.DataFrame, shift_s: float) -> pd.DataFrame:
-    times = {
-        name: table[name] + shift_s
-        for name in table.columns
-        if name.endswith("_s") and name != "cpu_s"
-    }
-    return table.assign(**times)
+    trace = load(folder / name)
+    trace.samples  # noqa: B018  # read while the folder is there
+    return Run(trace, results)
 
 
 def audit_run(run: Run, n_samples: int) -> Audit:

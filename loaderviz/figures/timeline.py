@@ -52,7 +52,7 @@ def timeline(
     batches = arrays(trace.batches)
     batches["row"] = np.arange(len(trace.batches), dtype=np.int32)
     large = len(trace.batches) > MOST_BATCHES
-    whole = len(trace.samples) > MOST_SAMPLES or large
+    whole = large or trace.n_sample_rows > MOST_SAMPLES
     summary = trace.summary()
     numbers = f"{_source(trace)} · {summary.numbers}"
     shown = _time_range(trace, seconds)
@@ -88,7 +88,7 @@ def _marks(
     span_s = shown[1] - shown[0]
     drawn, far = (where(batches, slice(0)), batches) if large else (batches, None)
     made = where(drawn, ~np.isnan(drawn["started_s"]))
-    samples = arrays(trace.samples)
+    samples = arrays(_failed_ranks(trace).samples if whole else trace.samples)
     named = boxes.names_of(drawn)
     return [
         consumer.start_up(trace, lanes),
@@ -106,6 +106,12 @@ def _marks(
         *bands.areas(far, lanes, shown),
         ready.strip(batches, lanes, bands.edges(shown) if large else None),
     ]
+
+
+def _failed_ranks(trace: Trace) -> Trace:
+    """Those with a batch that failed: where samples are not drawn, only theirs are looked at."""
+    batches = trace.batches
+    return trace.of_ranks(batches.loc[batches["state"] == "failed", "rank"].unique().tolist())
 
 
 def _source(trace: Trace) -> str:

@@ -14,6 +14,7 @@ from loaderviz.simulator.run import run
 from loaderviz.simulator.settings import PREFETCH_FACTOR, Setup
 from loaderviz.simulator.ways import TYPICAL_WAYS, start, ways
 from loaderviz.trace import Trace
+from loaderviz.trace.ranks import ranks_beside
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,6 +35,7 @@ CONTENDED = 0.1  # of the CPUs: with less work, hardly anybody waits for one
 
 
 def fit(trace: Trace, *, loader: int, step_cpu_share: float, cores: float | None) -> Costs:
+    trace, beside = _of_one_rank(trace, loader)
     batches, about = _seen(trace, loader)
     tasks = _Tasks.of(trace, batches)
     delivered = batches[batches["delivered_s"].notna()].sort_values("delivered_s")
@@ -42,7 +44,7 @@ def fit(trace: Trace, *, loader: int, step_cpu_share: float, cores: float | None
     rest = Costs(
         step_s=steps if len(steps) else 0.0,
         step_cpu_share=step_cpu_share,
-        cores=cores if cores is not None else trace.meta.get("cpu_allowance"),
+        cores=cores if cores is not None else _share(trace.meta.get("cpu_allowance"), beside),
         sample_bytes=tasks.sample_bytes,
         slice_s=TYPICAL_SLICE_S,
         switching=TYPICAL_SWITCHING,
@@ -135,23 +137,33 @@ class _Tasks:
         )
 
 
-def _seen(trace: Any, loader: int) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """The batches of one loader, and how it was configured."""
+def _of_one_rank(trace: Any, loader: int) -> tuple[Trace, int]:
+    """The first rank that took batches of this loader, and how many ranks shared its machine."""
     if not isinstance(trace, Trace):
         raise LoaderVizError(
             f"Costs.from_trace() takes a Trace, but got {type(trace).__name__}. Take it from a "
             "recording: `with record(loader) as rec: ...`, then Costs.from_trace(rec.trace)."
         )
-    batches = trace.batches[trace.batches["loader"] == loader]
-    delivered = batches[batches["delivered_s"].notna()]
-    if delivered.empty:
+    ranks = trace.batches["rank"]
+    taken = ranks[(trace.batches["loader"] == loader) & trace.batches["delivered_s"].notna()]
+    if taken.empty:
         loaders = sorted({int(each) for each in trace.batches["loader"]})
         raise LoaderVizError(
             f"the trace has no delivered batch of loader={loader!r}; those it has are {loaders}. "
             "Record a loop that takes some batches."
         )
-    rank = delivered["rank"].min()
-    batches = batches[batches["rank"] == rank]
+    rank = int(taken.min())
+    several = ranks.min() != ranks.max()
+    return trace.of_ranks([rank]) if several else trace, ranks_beside(trace, rank)
+
+
+def _share(cpus: float | None, ranks: int) -> float | None:
+    return None if cpus is None else cpus / ranks
+
+
+def _seen(trace: Trace, loader: int) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """The batches of one loader, and how it was configured."""
+    batches = trace.batches[trace.batches["loader"] == loader]
     if batches["ready_s"].isna().all():
         raise LoaderVizError(
             "the trace does not show its batches where they were made: the workers were started "

@@ -1,6 +1,7 @@
 """Traces: immutable tables of what happened, however they came about."""
 
-from loaderviz.trace.read import META_NAME, load, read_folder
+from loaderviz.trace.loading import load
+from loaderviz.trace.read import META_NAME, read_folder
 from loaderviz.trace.summary import Summary
 from loaderviz.trace.trace import Trace
 

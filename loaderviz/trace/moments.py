@@ -35,7 +35,11 @@ def startup_spans(trace: Trace) -> list[tuple[float, float]]:
     The loop is in ``iter(loader)`` then, which starts them one after another
     (torch/utils/data/dataloader.py, ``_MultiProcessingDataLoaderIter.__init__``).
     """
-    spans = []
+    return [(start, end) for _, start, end in startups(trace)]
+
+
+def startups(trace: Trace) -> list[tuple[int, float, float]]:
+    """As ``startup_spans``, with the rank of each."""
     names = ("rank", "loader", "worker", "started_s")
     workers = {column: trace.workers[column].to_numpy() for column in names}
     first = np.flatnonzero((workers["worker"] == 0) & ~np.isnan(workers["started_s"]))
@@ -43,24 +47,38 @@ def startup_spans(trace: Trace) -> list[tuple[float, float]]:
         return []
     names = ("rank", "loader", "epoch", "requested_s")
     asked = {column: trace.batches[column].to_numpy() for column in names}
-    loaders = list(zip(workers["rank"][first], workers["loader"][first], strict=True))
-    for rank, loader in dict.fromkeys(sorted(loaders)):
-        own = (asked["rank"] == rank) & (asked["loader"] == loader)
-        own &= ~np.isnan(asked["requested_s"])
-        epoch = groups(asked["epoch"][own])
-        requests = np.full(int(epoch.max(initial=-1)) + 1, np.inf)
-        np.minimum.at(requests, epoch, asked["requested_s"][own])
-        starts = [
-            workers["started_s"][i]
-            for i, each in zip(first, loaders, strict=True)
-            if each == (rank, loader)
-        ]
+    known = ~np.isnan(asked["requested_s"])
+    asked = {column: values[known] for column, values in asked.items()}
+    epochs = _first_requests(asked)
+    order = np.lexsort((asked["requested_s"], asked["rank"]))
+    ranks, requests = asked["rank"][order], asked["requested_s"][order]
+    starts: dict[tuple[int, int], list[float]] = {}
+    for i in first:
+        whose = int(workers["rank"][i]), int(workers["loader"][i])
+        starts.setdefault(whose, []).append(float(workers["started_s"][i]))
+    spans = []
+    for (rank, loader), of_loader in starts.items():
+        own = slice(*np.searchsorted(ranks, [rank, rank + 1]))
         # New workers for each epoch, or, where they persist, for the first one only.
-        for start, request in zip(starts, requests, strict=False):
+        for start, request in zip(of_loader, epochs.get((rank, loader), []), strict=False):
             if request > start:
-                of_rank = asked["requested_s"][asked["rank"] == rank]
-                spans.append((rank, start, np.min(of_rank[of_rank > start])))
-    return [(float(start), float(end)) for _, start, end in united(spans)]
+                later = requests[own][np.searchsorted(requests[own], start, "right")]
+                spans.append((rank, start, float(later)))
+    return united(spans)
+
+
+def _first_requests(asked: Mapping[str, Any]) -> dict[tuple[int, int], list[float]]:
+    """By rank and loader: of each epoch in turn, when its first batch was asked for."""
+    keys = [asked[column] for column in ("epoch", "loader", "rank")]
+    order = np.lexsort((asked["requested_s"], *keys))
+    epoch, loader, rank = (each[order] for each in keys)
+    begins = np.ones(len(order), bool)
+    begins[1:] = (np.diff(epoch) != 0) | (np.diff(loader) != 0) | (np.diff(rank) != 0)
+    found: dict[tuple[int, int], list[float]] = {}
+    first = zip(rank[begins], loader[begins], asked["requested_s"][order][begins], strict=True)
+    for its_rank, its_loader, request in first:
+        found.setdefault((int(its_rank), int(its_loader)), []).append(float(request))
+    return found
 
 
 def united(spans: Iterable[tuple[Any, float, float]]) -> list[tuple[Any, float, float]]:

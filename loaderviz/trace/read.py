@@ -13,7 +13,6 @@ import psutil
 from loaderviz.errors import LoaderVizError
 from loaderviz.records import MAIN_PROCESS, Batch, Span, State, Tag, Task, unpack_text
 from loaderviz.spool import SpoolFile, Words
-from loaderviz.trace import saved
 from loaderviz.trace.match import Made, match, states
 from loaderviz.trace.tasks import Tasks, ragged, read_tasks
 from loaderviz.trace.trace import Trace
@@ -25,34 +24,6 @@ _STREAM = [Batch.ITERATOR, Batch.ROUND, Batch.WORKER]
 
 # What reading damaged records can raise; see tasks.py for what it checks before that.
 _DAMAGE = (IndexError, KeyError, TypeError, ValueError, OverflowError)
-
-
-def load(path: str | Path) -> Trace:
-    """Open a trace: a file of ``Trace.save``, or the folder of a recording.
-
-    The folder is that of ``record(..., path=folder)``. It can be opened while the recording runs
-    and after its process has crashed. A file of unknown origin is safe to open.
-
-    Raises:
-        LoaderVizError: where there is nothing at ``path``, what is there is no trace, or the file
-            is damaged.
-    """
-    try:
-        place = Path(path)
-    except TypeError as error:
-        raise LoaderVizError(f"load() takes the path of a trace, not {path!r}") from error
-    try:
-        if place.is_dir():
-            return read_folder(place)
-        if place.is_file():
-            return saved.read(place)
-        what = "is neither a file nor a folder" if place.exists() else "does not exist"
-    except OSError as error:
-        raise LoaderVizError(f"cannot open {str(path)!r}: {error}") from error
-    raise LoaderVizError(
-        f"{str(path)!r} {what}; load() opens the file that Trace.save(path) wrote, "
-        "or the folder that record(..., path=folder) wrote"
-    )
 
 
 def read_folder(folder: Path) -> Trace:

@@ -21,8 +21,8 @@ the rows that a file can claim to have by its size.
 
 from __future__ import annotations
 
+import itertools
 import json
-import math
 import os
 import uuid
 from collections.abc import Collection, Iterator, Mapping
@@ -33,8 +33,8 @@ import numpy as np
 
 from loaderviz import schema
 from loaderviz.errors import LoaderVizError
-from loaderviz.trace.columns import JSON, from_arrow, next_starts, stored_name, to_arrow, whole_ns
-from loaderviz.trace.seal import check_seal, damaged, not_a_trace, seal
+from loaderviz.trace.columns import next_starts, stored_name, to_arrow, whole_ns
+from loaderviz.trace.seal import seal
 from loaderviz.trace.trace import Trace
 
 FORMAT: Final = "2"
@@ -43,16 +43,13 @@ ROWS_PER_GROUP: Final = 1 << 16
 FORMAT_KEY: Final = b"loaderviz.format"
 META_KEY: Final = b"loaderviz.meta"
 
-_TABLES: Final = {
+TABLES: Final = {
     "batches": schema.BATCHES,
     "samples": schema.SAMPLES,
     "workers": schema.WORKERS,
     "spans": schema.SPANS,
 }
-_WORDS: Final = ("table", "state", "start_method", "exit", "name")  # few different texts
-
-# What reading a sealed file can raise that save() did not write, beside pyarrow's own errors.
-_NONSENSE = (ArithmeticError, LookupError, OSError, RecursionError, TypeError, ValueError)
+WORDS: Final = ("table", "state", "start_method", "exit", "name")  # few different texts
 
 
 def save(trace: Trace, path: str | os.PathLike[str]) -> None:
@@ -84,45 +81,28 @@ def save(trace: Trace, path: str | os.PathLike[str]) -> None:
         ) from error
 
 
-def read(path: Path) -> Trace:
-    """The trace that ``save`` wrote.
-
-    Raises:
-        LoaderVizError: where the file cannot be read, is none that ``save`` wrote, or is damaged.
-    """
-    import pyarrow as pa
-
-    try:
-        with path.open("rb") as file:
-            check_seal(file, path)
-            try:
-                return _read(file, path)
-            except MemoryError as error:
-                raise LoaderVizError(f"{str(path)!r} needs more memory than there is") from error
-            except (*_NONSENSE, pa.ArrowException) as error:
-                raise damaged(path, error) from error
-    except OSError as error:
-        raise LoaderVizError(f"cannot read {str(path)!r}: {error}") from error
-
-
 def _write(trace: Trace, file: BinaryIO) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    for name, columns in _TABLES.items():
-        found = list(map(str, getattr(trace, name).columns))
+    parts = trace.sample_parts()
+    samples = next(parts)  # all parts have the same columns, and keys of one kind
+    tables = {name: iter([getattr(trace, name)]) for name in TABLES if name != "samples"}
+    tables["samples"] = itertools.chain([samples], parts)
+    for name, columns in TABLES.items():
+        found = list(map(str, samples if name == "samples" else getattr(trace, name)))
         if sorted(found) != sorted(columns):
             raise LoaderVizError(
                 f"cannot save {name} with the columns {', '.join(found)}; "
                 f"those of a trace are {', '.join(columns)}"
             )
-    layout = _layout(pa.int64() if trace.samples["key"].dtype == np.int64 else pa.string())
+    layout = layout_of(pa.int64() if samples["key"].dtype == np.int64 else pa.string())
     about = {FORMAT_KEY: FORMAT, META_KEY: _meta_json(trace.meta)}
     with pq.ParquetWriter(
         file,
         layout,
         compression="zstd",
-        use_dictionary=list(_WORDS),
+        use_dictionary=list(WORDS),
         column_encoding={
             field.name: "DELTA_BINARY_PACKED" for field in layout if field.type == pa.int64()
         },
@@ -131,17 +111,18 @@ def _write(trace: Trace, file: BinaryIO) -> None:
         store_schema=False,
     ) as writer:
         writer.add_key_value_metadata(about)
-        for name in _TABLES:
-            for rows in _groups(name, getattr(trace, name), layout):
-                writer.write_table(rows, row_group_size=ROWS_PER_GROUP)
+        for name in TABLES:
+            for frame in tables[name]:
+                for rows in _groups(name, frame, layout):
+                    writer.write_table(rows, row_group_size=ROWS_PER_GROUP)
 
 
-def _layout(key: Any, lacking: Collection[str] = ()) -> Any:
+def layout_of(key: Any, lacking: Collection[str] = ()) -> Any:
     """The pyarrow schema of a file, where keys have the type ``key``, without those columns."""
     import pyarrow as pa
 
     types = {"table": pa.string()}
-    for columns in _TABLES.values():
+    for columns in TABLES.values():
         for column, kind in columns.items():
             if column in lacking:
                 continue
@@ -167,7 +148,7 @@ def _groups(name: str, frame: Any, layout: Any) -> Iterator[Any]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    data = {column: frame[column].to_numpy() for column in _TABLES[name]}
+    data = {column: frame[column].to_numpy() for column in TABLES[name]}
     for at in range(0, len(frame), ROWS_PER_GROUP):
         size = min(ROWS_PER_GROUP, len(frame) - at)
         stored = {"table": pa.repeat(name, size)}
@@ -187,81 +168,3 @@ def _groups(name: str, frame: Any, layout: Any) -> Iterator[Any]:
             stored["end_ns"] = pc.if_else(stored["until_next"], None, stored["end_ns"])
         columns = [stored.get(field.name, pa.nulls(size, field.type)) for field in layout]
         yield pa.Table.from_arrays(columns, schema=layout)
-
-
-def _read(file: BinaryIO, path: Path) -> Trace:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    parquet = pq.ParquetFile(
-        file,
-        read_dictionary=[*_WORDS, *JSON],  # so that no text takes more memory than in the file
-        pre_buffer=False,
-        page_checksum_verification=True,
-    )
-    about = parquet.metadata.metadata or {}
-    if FORMAT_KEY not in about:
-        raise not_a_trace(path)
-    lacking = _lacking(about[FORMAT_KEY], path)
-    meta = json.loads(about[META_KEY].decode())
-    if not isinstance(meta, dict):
-        raise ValueError("its meta is no dict")
-    layout = parquet.metadata.schema.to_arrow_schema()
-    if not any(layout.equals(_layout(key, lacking)) for key in (pa.int64(), pa.string())):
-        raise ValueError("its columns are not those of a trace")
-    groups: dict[str, list[int]] = {name: [] for name in _TABLES}
-    for i in range(parquet.num_row_groups):
-        group = parquet.metadata.row_group(i)
-        if not 0 < group.num_rows <= ROWS_PER_GROUP or group.num_columns != len(layout):
-            raise ValueError(f"row group {i} is not one of a trace")
-        (name,) = _rows(parquet, i, ["table"])["table"].unique().to_pylist()
-        groups[name].append(i)
-    tables = {name: _frame(parquet, name, groups[name], lacking) for name in _TABLES}
-    return Trace(**tables, meta=meta)
-
-
-def _lacking(found: bytes, path: Path) -> Collection[str]:
-    """The columns of a trace that a file of this format does not have."""
-    for known, lacking in {**ADDED, FORMAT: ()}.items():
-        if found == known.encode():
-            return lacking
-    raise LoaderVizError(
-        f"the saved trace {str(path)!r} has the format {found!r}, and this version "
-        f"of loaderviz reads up to {FORMAT!r}; update loaderviz"
-    )
-
-
-def _rows(parquet: Any, group: int, columns: list[str]) -> Any:
-    # Threads would stay, and loaders fork: with pyarrow's threads there, that is not safe.
-    return parquet.read_row_group(group, columns=columns, use_threads=False)
-
-
-def _frame(parquet: Any, name: str, groups: list[int], lacking: Collection[str]) -> Any:
-    """One table. Each column is made once, at full length: opening takes little more memory."""
-    import pandas as pd
-    import pyarrow as pa
-
-    n = sum(parquet.metadata.row_group(i).num_rows for i in groups)
-    kinds = dict(_TABLES[name])
-    if name == "samples" and parquet.schema_arrow.field("key").type == pa.int64():
-        kinds["key"] = "int64"
-    data = {
-        column: np.full(n, math.nan) if column in lacking else np.empty(n, kind)
-        for column, kind in kinds.items()
-    }
-    until_next = np.empty(n if name == "samples" else 0, bool)
-    stored = {column: stored_name(column) for column in kinds if column not in lacking}
-    wanted = [*stored.values(), *(["until_next"] if name == "samples" else [])]
-    at = 0
-    for i in groups:
-        rows = _rows(parquet, i, wanted)
-        end = at + parquet.metadata.row_group(i).num_rows
-        for column, its_name in stored.items():
-            data[column][at:end] = from_arrow(column, rows[its_name])
-        if name == "samples":
-            until_next[at:end] = from_arrow("until_next", rows["until_next"])
-        at = end
-    if name == "samples":
-        np.copyto(data["end_s"][:-1], data["start_s"][1:], where=until_next[:-1])
-    series = {name: pd.Series(each, dtype=kinds[name], copy=False) for name, each in data.items()}
-    return pd.DataFrame(series, copy=False)

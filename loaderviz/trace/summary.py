@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from loaderviz.trace.moments import groups, startup_spans, step_ends, united
+from loaderviz.trace.ranks import by_rank
+from loaderviz.trace.slowest import Slowest, slowest
+from loaderviz.trace.unequal import Unequal, unequal
 
 if TYPE_CHECKING:
     from loaderviz.trace.trace import Trace
@@ -16,20 +18,7 @@ NEVER_WAITS = 0.02  # a smaller share of the time is not worth a change of setti
 KEEPS_WAITING = 0.1  # past the first batch: a longer run waits as much, whatever the start cost
 NO_STEP = 0.05  # a step that is a smaller part of the waiting is no training step
 
-WORKER = ("rank", "loader", "worker")
-COLUMNS = (
-    *WORKER,
-    *(
-        "epoch",
-        "batch",
-        "n_samples",
-        "ready_s",
-        "requested_s",
-        "delivered_s",
-        "released_s",
-        "state",
-    ),
-)
+MOST_NOTES = 3
 WORDS = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight"}
 
 
@@ -38,20 +27,26 @@ class Summary:
     """The run of a trace in numbers. Times are seconds of the consumer; shares are 0 to 1.
 
     The consumer's time is ``startup_s + wait_s + step_s``; what it did between two epochs is not
-    in it.
+    in it. Several ranks have a consumer each: batches, samples, workers and times are added up,
+    so that a share is that of the time of all of them.
     """
 
     n_batches: int  # delivered
     n_samples: int  # delivered
     n_workers: int  # of all loaders together; 0 where the main process loads
-    epochs: int
+    epochs: int  # of the rank that has most
     startup_s: float  # in iter(), starting workers
     wait_s: float  # in next()
     first_wait_s: float  # the part of it that went into each epoch's first batch
     handover_s: float  # the part, first batches aside, that went into batches that lay ready
     step_s: float  # between delivery and the next request
-    samples_per_s: float  # from each epoch's first batch to its last
+    samples_per_s: float  # from each epoch's first batch to its last; of all ranks, side by side
     failed_batch: int | None = None  # the first one whose making raised an exception
+    failed_rank: int | None = None  # and the rank that it is of
+    n_ranks: int = 1
+    slowest: Slowest | None = None  # where ranks differ
+    unequal: tuple[Unequal, ...] = ()  # epochs whose number of batches differs between ranks
+    complete: bool = True  # every recording has ended
 
     @property
     def elapsed_s(self) -> float:
@@ -66,14 +61,38 @@ class Summary:
     def verdict(self) -> str:
         """The main thing, in one line."""
         if self.failed_batch is not None:
-            return f"Batch {self.failed_batch} failed: making it raised an exception"
+            of = f" of rank {self.failed_rank}" if self.n_ranks > 1 else ""
+            return f"Batch {self.failed_batch}{of} failed: making it raised an exception"
         if self.n_batches == 0:
             return "No batch was delivered"
-        if self.n_batches > self.epochs:
+        if self.unequal and not self.complete:
+            return str(self.unequal[0])
+        if self.slowest is not None:
+            return self._verdict_of_unlike(self.slowest)
+        if self.n_batches > self.epochs * self.n_ranks:
             return self._verdict_of_many()
         if self.step_s < NO_STEP * self.wait_s:
-            return "One batch in all: it shows what the start costs, not the pace"
-        return f"The model waits {_percent(self.wait_share)} of the time: one batch, no overlap"
+            one = "One batch in all" if self.n_ranks == 1 else "One batch a rank"
+            return f"{one}: it shows what the start costs, not the pace"
+        return f"{self._waits} {_percent(self.wait_share)} of the time: one batch, no overlap"
+
+    def _verdict_of_unlike(self, slow: Slowest) -> str:
+        several = slow.n_like_it > 1
+        if slow.cause == "step":
+            theirs = "their steps take longer" if several else "its steps take longer"
+        elif slow.holds_up:
+            whole = "both" if slow.n_ranks == 2 else "all of them"
+            theirs = f"their loaders hold {whole} up" if several else f"its loader holds {whole} up"
+        else:
+            theirs = "their loaders are slower" if several else "its loader is slower"
+        if slow.wait_share - slow.others_wait_share > NEVER_WAITS and slow.cause == "loader":
+            wait = "wait up to" if several else "waits"
+            how = f"{wait} {_percent(slow.wait_share)} of the time"
+            usual = _percent(slow.others_wait_share)
+        else:
+            take = "take up to" if several else "takes"
+            how, usual = f"{take} {_s(slow.batch_s)} a batch", _s(slow.others_batch_s)
+        return f"{slow.who} {how}, {slow.others} {usual}: {theirs}"
 
     def _verdict_of_many(self) -> str:
         share = _percent(self.wait_share)
@@ -84,97 +103,85 @@ class Summary:
             pace = f": {rate(self.samples_per_s)} samples/s" if self.n_samples else ""
             return f"Loading alone sets the pace{pace}"
         if self.n_workers == 0:
-            return f"The model waits {share} of the time: one process loads and steps in turn"
+            one = "one process loads and steps" if self.n_ranks == 1 else "each loads and steps"
+            return f"{self._waits} {share} of the time: {one} in turn"
         if later_share <= NEVER_WAITS:
             keep = "keeps" if self.n_workers == 1 else "keep"
-            return f"After {first} the model never waits: {self._workers} {keep} up"
+            never = "the model never waits" if self.n_ranks == 1 else "the ranks never wait"
+            return f"After {first} {never}: {self._workers} {keep} up"
         if later_share < KEEPS_WAITING and later_wait_s < self.startup_s + self.first_wait_s:
-            return f"The model waits {share} of the time, mostly for {first}"
+            return f"{self._waits} {share} of the time, mostly for {first}"
         if self.handover_s > later_wait_s / 2:
-            return f"The model waits {share} of the time, mostly while batches are handed over"
-        return f"The model waits {share} of the time: {self._workers} cannot keep up"
+            return f"{self._waits} {share} of the time, mostly while batches are handed over"
+        return f"{self._waits} {share} of the time: {self._workers} cannot keep up"
 
     @property
     def numbers(self) -> str:
-        """The numbers that the verdict rests on, in one line."""
-        starting = f" + {_s(self.startup_s)} starting" if self.startup_s >= 0.0005 else ""
+        """The numbers that the verdict rests on, in one line; times are those of a rank's mean."""
+        each = 1 / max(self.n_ranks, 1)
+        startup_s = each * self.startup_s
+        starting = f" + {_s(startup_s)} starting" if startup_s >= 0.0005 else ""
+        ranks = f"{self.n_ranks:,} ranks · " if self.n_ranks > 1 else ""
         return (
-            f"{_count(self.n_batches, 'batch', 'batches')} · "
+            f"{ranks}{_count(self.n_batches, 'batch', 'batches')} · "
             f"{_count(self.n_samples, 'sample', 'samples')} · "
-            f"{_count(self.n_workers, 'worker', 'workers')} · {_s(self.elapsed_s)} in all: "
-            f"{_s(self.step_s)} in steps + {_s(self.wait_s)} waiting{starting}"
+            f"{_count(self.n_workers, 'worker', 'workers')} · {_s(each * self.elapsed_s)} "
+            f"{'a rank' if ranks else 'in all'}: "
+            f"{_s(each * self.step_s)} in steps + {_s(each * self.wait_s)} waiting{starting}"
         )
 
     @property
+    def notes(self) -> list[str]:
+        """What else a reader has to know, a sentence each: epochs with unequal batches."""
+        told = [f"{each}." for each in self.unequal[:MOST_NOTES]]
+        more = len(self.unequal) - len(told)
+        return [*told, f"So they do in {more:,} more."] if more else told
+
+    @property
+    def _waits(self) -> str:
+        return "The model waits" if self.n_ranks == 1 else "The ranks wait"
+
+    @property
     def _workers(self) -> str:
-        number = WORDS.get(self.n_workers, str(self.n_workers))
-        return f"{number} worker{'s' * (self.n_workers != 1)}"
+        n, rest = divmod(self.n_workers, self.n_ranks)
+        if rest:
+            return f"{self.n_workers:,} workers of {self.n_ranks:,} ranks"
+        each = " a rank" if self.n_ranks > 1 else ""
+        return f"{WORDS.get(n, str(n))} worker{'s' * (n != 1)}{each}"
 
     def __str__(self) -> str:
-        return f"{self.verdict}\n{self.numbers}"
+        notes = [each for each in self.notes if each != f"{self.verdict}."]
+        return "\n".join([self.verdict, self.numbers, *notes])
 
 
 def summarize(trace: Trace) -> Summary:
-    every = {column: trace.batches[column].to_numpy() for column in COLUMNS}
-    failed = every["batch"][np.flatnonzero(every["state"] == "failed")]
-    taken = ~np.isnan(every["delivered_s"])
-    batches = {column: values[taken] for column, values in every.items()}
-    epoch = groups(*(batches[column] for column in ("rank", "loader", "epoch")))
-    order = np.lexsort((batches["delivered_s"], epoch))
-    firsts = np.flatnonzero(np.diff(epoch[order], prepend=-1))  # of each epoch, in this order
-    first = order[firsts]
-    requested, delivered = batches["requested_s"], batches["delivered_s"]
-    waits = np.nan_to_num(delivered - requested)
-    lay_ready = batches["ready_s"] <= requested
-    lay_ready[first] = False
-    released = step_ends(batches)
-    spans = zip(
-        batches["rank"][first], requested[first], _last(delivered, order, firsts), strict=True
-    )
+    ranks = by_rank(trace)
+    failed = np.flatnonzero(trace.batches["state"].to_numpy() == "failed")[:1]
+
+    def first_failed(column: str) -> int | None:
+        return int(trace.batches[column].iloc[failed[0]]) if len(failed) else None
+
+    def total(column: str) -> float:
+        return float(ranks[column].sum())
+
     return Summary(
-        n_batches=len(delivered),
-        n_samples=int(batches["n_samples"].sum()),
-        n_workers=_n_workers(trace, batches),
-        epochs=len(united(spans)),
-        startup_s=float(sum(end - start for start, end in startup_spans(trace))),
-        wait_s=float(waits.sum()),
-        first_wait_s=float(waits[first].sum()),
-        handover_s=float(waits[lay_ready].sum()),
-        step_s=float((released - delivered).sum()),
-        samples_per_s=_pace(batches, released, order, firsts),
-        failed_batch=int(failed[0]) if len(failed) else None,
+        n_batches=int(ranks["n_batches"].sum()),
+        n_samples=int(ranks["n_samples"].sum()),
+        n_workers=int(ranks["n_workers"].sum()),
+        epochs=int(ranks["epochs"].max()) if len(ranks) else 0,
+        startup_s=total("startup_s"),
+        wait_s=total("wait_s"),
+        first_wait_s=total("first_wait_s"),
+        handover_s=total("handover_s"),
+        step_s=total("step_s"),
+        samples_per_s=total("samples_per_s"),
+        failed_batch=first_failed("batch"),
+        failed_rank=first_failed("rank"),
+        n_ranks=max(1, len(ranks)),
+        slowest=slowest(ranks),
+        unequal=tuple(unequal(trace)),
+        complete=bool(trace.meta.get("complete", True)),
     )
-
-
-def _n_workers(trace: Trace, batches: dict[str, Any]) -> int:
-    if not trace.workers.empty:
-        of_workers = [trace.workers[column].to_numpy() for column in WORKER]
-    else:
-        of_workers = [batches[column][batches["worker"] >= 0] for column in WORKER]
-    return len(np.unique(groups(*of_workers)))
-
-
-def _pace(batches: dict[str, Any], released: Any, order: Any, firsts: Any) -> float:
-    """Samples a second, the start of each epoch left out where it has more than one batch.
-
-    ``order`` sorts the batches by epoch and delivery; in it each epoch begins at one of ``firsts``.
-    """
-    if not len(order):
-        return 0.0
-    sizes = np.diff(firsts, append=len(order))
-    first = order[firsts]
-    n_samples = batches["n_samples"].sum() - batches["n_samples"][first[sizes > 1]].sum()
-    begun = np.where(sizes > 1, batches["delivered_s"][first], batches["requested_s"][first])
-    ends = np.maximum(batches["delivered_s"], released)
-    ends[first[sizes > 1]] = -np.inf
-    spans = zip(batches["rank"][first], begun, _last(ends, order, firsts), strict=True)
-    seconds = float(sum(end - start for _, start, end in united(spans)))
-    return float(n_samples) / seconds if seconds > 0 else 0.0
-
-
-def _last(times: Any, order: Any, firsts: Any) -> Any:
-    """Of each epoch the latest."""
-    return np.maximum.reduceat(times[order], firsts) if len(order) else times
 
 
 def _percent(share: float) -> str:

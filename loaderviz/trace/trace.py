@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +63,21 @@ class Trace:
             dict(meta or {}),
         )
 
+    @property
+    def n_sample_rows(self) -> int:
+        """How many rows ``samples`` has, known without reading them."""
+        return len(self.samples)
+
+    def sample_parts(self) -> Iterator[pd.DataFrame]:
+        """``samples`` in parts, at least one: of a run of many ranks, a recording at a time."""
+        yield self.samples
+
+    def of_ranks(self, ranks: Collection[int]) -> Trace:
+        """The rows of these ranks alone; ``meta`` stays that of the whole."""
+        names = ("batches", "samples", "workers", "spans")
+        tables = {name: rows_of_ranks(getattr(self, name), ranks) for name in names}
+        return Trace(**tables, meta=self.meta)
+
     def summary(self) -> Summary:
         """What limits this run, in numbers and in words."""
         return summarize(self)
@@ -100,6 +115,10 @@ class Trace:
         from loaderviz.figures.timeline import timeline
 
         timeline(self)._ipython_display_()
+
+
+def rows_of_ranks(table: pd.DataFrame, ranks: Collection[int]) -> pd.DataFrame:
+    return table[table["rank"].isin(list(ranks))].reset_index(drop=True)
 
 
 def _table(name: str, columns: schema.Columns, given: Mapping[str, Any]) -> pd.DataFrame:
