@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderviz.figures import boxes, consumer, style
+from loaderviz.figures import consumer, style
 from loaderviz.figures.lanes import Lanes
 from loaderviz.figures.table import Table, where
 
@@ -36,11 +36,8 @@ def by_lane(lane: Any, start: Any, end: Any, edges: Any) -> dict[int, Any]:
 
 
 def times_of(batches: Table, lanes: Lanes, edges: Any) -> dict[str, dict[int, Any]]:
-    """By kind and lane, the seconds of each bin: ``busy``, ``step`` and ``wait``.
-
-    The ranks' consumers share a lane: it shows their mean.
-    """
-    main = np.full(len(batches["row"]), boxes.CONSUMER)
+    """By kind and lane, the seconds of each bin: ``busy``, ``step`` and ``wait``."""
+    main = lanes.consumers_of(batches)
     taken, released = batches["delivered_s"], batches["released_s"]
     made, end = batches["started_s"], batches["ready_s"]
     busy = by_lane(lanes.positions_of(batches), made, end, edges)
@@ -50,13 +47,7 @@ def times_of(batches: Table, lanes: Lanes, edges: Any) -> dict[str, dict[int, An
     busy |= by_lane(lanes.devices_of(ran), ran["device_start_s"], ran["device_end_s"], edges)
     step = by_lane(main, taken, released, edges)
     wait = by_lane(main, batches["requested_s"], taken, edges)
-    n = consumers(batches)
-    means = ({lane: bins / n for lane, bins in each.items()} for each in (step, wait))
-    return dict(zip(("busy", "step", "wait"), (busy, *means), strict=True))
-
-
-def consumers(batches: Table) -> int:
-    return len(np.unique(batches["rank"]))
+    return {"busy": busy, "step": step, "wait": wait}
 
 
 def edges(shown: list[float]) -> Any:

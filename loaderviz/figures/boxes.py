@@ -14,7 +14,6 @@ import numpy as np
 from loaderviz.figures import style
 from loaderviz.figures.table import Table
 
-CONSUMER = 0  # its lane
 NARROW = 0.004  # of the axis: an edge in another colour would hide all of such a box
 
 

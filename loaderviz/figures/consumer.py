@@ -10,7 +10,7 @@ import numpy as np
 from loaderviz.figures import boxes, style
 from loaderviz.figures.lanes import Lanes
 from loaderviz.figures.table import Table, arrays, codes, where
-from loaderviz.trace.moments import startup_spans, step_ends
+from loaderviz.trace.moments import startups, step_ends
 
 if TYPE_CHECKING:
     from loaderviz.trace import Trace
@@ -20,16 +20,16 @@ HATCH = {
     "shape": "/", "size": 7, "solidity": 0.22, "fillmode": "replace",
     "fgcolor": style.WAIT, "bgcolor": style.WAIT_FILL,
 }  # fmt: skip
-SPANS = 0.48  # just below the consumer's steps
+BELOW = 0.48  # the consumer's steps, and just so
 
 
 def start_up(trace: Trace, lanes: Lanes) -> dict[str, Any]:
     """Thin lines: a worker until its first task, and the consumer until it can ask for a batch."""
     workers = arrays(trace.workers)
     begun = where(workers, ~np.isnan(workers["first_task_s"] - workers["started_s"]))
-    spans = np.array(startup_spans(trace)).reshape(-1, 2)
-    starts = np.append(begun["started_s"], spans[:, 0])
-    ends = np.append(begun["first_task_s"], spans[:, 1])
+    rank, busy_from, busy_to = np.array(startups(trace)).reshape(-1, 3).T
+    starts = np.append(begun["started_s"], busy_from)
+    ends = np.append(begun["first_task_s"], busy_to)
     took = boxes.ms(ends - starts)
     hover = [
         f"worker {worker} starts up: {each}<br>pid {pid}, {html.escape(str(method))}"
@@ -38,13 +38,14 @@ def start_up(trace: Trace, lanes: Lanes) -> dict[str, Any]:
         )
     ]
     hover += [f"starts the workers: {each}" for each in took[len(hover) :]]
-    lane = np.append(lanes.positions_of(begun), np.full(len(spans), boxes.CONSUMER))
+    starting = lanes.consumers_of({"rank": rank.astype(np.int64)})
+    lane = np.append(lanes.positions_of(begun), starting)
     return boxes.bars(
         "start-up", starts, ends, lane, thickness=0.1, fill=style.QUIET, edge_px=0, hover=hover
     )
 
 
-def waits(batches: Table, named: Any, span_s: float) -> dict[str, Any]:
+def waits(batches: Table, lanes: Lanes, named: Any, span_s: float) -> dict[str, Any]:
     waited = where(batches, ~np.isnan(batches["delivered_s"]))
     start, end = waited["requested_s"], waited["delivered_s"]
     hover = (
@@ -52,14 +53,14 @@ def waits(batches: Table, named: Any, span_s: float) -> dict[str, Any]:
         for name, wait in zip(named[waited["row"]], boxes.ms(end - start), strict=True)
     )
     return boxes.bars(
-        "wait", start, end, np.full(len(start), boxes.CONSUMER), thickness=0.5, fill=style.WAIT,
+        "wait", start, end, lanes.consumers_of(waited), thickness=0.5, fill=style.WAIT,
         edge=style.WAIT_LINE, edge_px=(end - start > boxes.NARROW * span_s).astype(np.int8),
         batch=waited["row"], hover=hover,
         marker={"pattern": HATCH},
     )  # fmt: skip
 
 
-def steps(batches: Table, named: Any, span_s: float) -> dict[str, Any]:
+def steps(batches: Table, lanes: Lanes, named: Any, span_s: float) -> dict[str, Any]:
     taken = where(batches, ~np.isnan(batches["delivered_s"]))
     start, requested = taken["delivered_s"], taken["requested_s"]
     end = step_ends(taken)
@@ -74,13 +75,13 @@ def steps(batches: Table, named: Any, span_s: float) -> dict[str, Any]:
     )
     fills = style.shades(taken["batch"])
     return boxes.bars(
-        "step", start, end, np.full(len(start), boxes.CONSUMER), thickness=0.8,
+        "step", start, end, lanes.consumers_of(taken), thickness=0.8,
         fill=fills, edge=boxes.edges(fills, start, end, span_s), batch=taken["row"], hover=hover,
         insidetextanchor="middle", **boxes.numbered(taken["batch"], 13),
     )  # fmt: skip
 
 
-def spans(spans: Table) -> dict[str, Any]:
+def spans(spans: Table, lanes: Lanes) -> dict[str, Any]:
     """The consumer's named spans, below its lane; each name has one colour."""
     numbers = {name: i + 1 for i, name in enumerate(dict.fromkeys(spans["name"]))}
     hover = (
@@ -90,8 +91,8 @@ def spans(spans: Table) -> dict[str, Any]:
         )
     )
     return boxes.bars(
-        "span", spans["start_s"], spans["end_s"], np.full(len(spans["name"]), SPANS),
-        thickness=0.1, edge_px=0, hover=hover,
+        "span", spans["start_s"], spans["end_s"], BELOW + lanes.consumers_of(spans), thickness=0.1,
+         edge_px=0, hover=hover,
         fill=style.shades(np.array([numbers[name] for name in spans["name"]], np.int64)),
     )  # fmt: skip
 

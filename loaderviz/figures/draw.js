@@ -15,7 +15,7 @@ function addTo(bins, offset, view, start, end) {
   bins[offset + last] += b - (view.from + last * view.binS);
 }
 
-// The ranks' consumers share a lane: it shows their mean.
+// Of one rank: the figure of several is drawn elsewhere, and its consumer's lane is the first.
 function bandsOf(rows, view) {
   const { nBins } = view;
   const busy = new Float64Array(view.labels.length * nBins);
@@ -28,10 +28,6 @@ function bandsOf(rows, view) {
     if (rows.device) {
       addTo(busy, rows.device[i] * nBins, view, rows.device_start_s[i], rows.device_end_s[i]);
     }
-  }
-  for (let i = 0; i < nBins; i++) {
-    busy[i] /= view.consumers;
-    wait[i] /= view.consumers;
   }
   return { busy, wait };
 }

@@ -18,34 +18,35 @@ if TYPE_CHECKING:
 Place = tuple[int, ...]  # rank, loader, worker, as far as they make a lane
 MAIN_PROCESS = -1
 WORKER_PX = {1: 52, 2: 52, 3: 48, 4: 44, 6: 38, 8: 34, 12: 30}  # a lane's height, by number
-DEVICE, PIN, WORKER = ("rank",), ("rank", "loader"), ("rank", "loader", "worker")
+RANK, LOADER, WORKER = ("rank",), ("rank", "loader"), ("rank", "loader", "worker")
 
 
 @dataclass(frozen=True)
 class Lanes:
-    """Lane numbers from top to bottom; the consumer's is 0, and it is a little taller."""
+    """Lane numbers from top to bottom, rank by rank; each rank's consumer is its first."""
 
+    consumers: list[Place]  # by rank
     devices: list[Place]  # by rank
     pins: list[Place]  # by rank and loader
     workers: list[Place]
     labels: list[str]
+    numbers: tuple[Any, ...]  # of the lanes of each kind, as they are listed here
 
     @classmethod
     def of(cls, trace: Trace) -> Lanes:
-        batches = arrays(trace.batches)
-        devices = _distinct(DEVICE, batches, ~np.isnan(batches["device_start_s"]))
-        pins = _distinct(PIN, batches, ~np.isnan(batches["pinned_s"]))
-        workers = sorted({*_distinct(WORKER, batches), *_distinct(WORKER, arrays(trace.workers))})
-        labels = ["consumer"]
-        several = [len({place[i] for place in workers}) > 1 for i in (0, 1)]
-        for place in (*devices, *pins, *workers):
-            label = ("device", "pin thread", f"worker {place[-1]}")[len(place) - 1]
-            if len(place) == len(WORKER) and place[-1] == MAIN_PROCESS:
-                label = "main process"
-            if several[1] and len(place) > 1:
-                label = f"loader {place[1]} · {label}"
-            labels.append(f"rank {place[0]} · {label}" if several[0] else label)
-        return cls(devices, pins, workers, labels)
+        batches, processes = arrays(trace.batches), arrays(trace.workers)
+        places = [
+            sorted({*_distinct(RANK, batches), *_distinct(RANK, processes)}),
+            _distinct(RANK, batches, ~np.isnan(batches["device_start_s"])),
+            _distinct(LOADER, batches, ~np.isnan(batches["pinned_s"])),
+            sorted({*_distinct(WORKER, batches), *_distinct(WORKER, processes)}),
+        ]
+        every = [(place[0], kind, place) for kind, own in enumerate(places) for place in own]
+        every.sort()
+        several = [len({place[i] for place in places[3]}) > 1 for i in (0, 1)]
+        labels = [_label(kind, place, *several) for _, kind, place in every]
+        lanes = [[at for at, each in enumerate(every) if each[1] == kind] for kind in range(4)]
+        return cls(*places, labels, tuple(np.array(each, np.int64) for each in lanes))
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -56,24 +57,44 @@ class Lanes:
 
     @property
     def lane_px(self) -> int:
-        n = len(self) - 1
+        n = len(self) - len(self.consumers)
         return next((px for most, px in WORKER_PX.items() if n <= most), 25)
 
     @property
     def label_px(self) -> int:
         return 36 + 7 * max(map(len, self.labels))
 
-    def positions_of(self, rows: Table) -> Any:
-        """The lane of each row that has a rank, a loader and a worker."""
-        return 1 + len(self.devices) + len(self.pins) + _index(WORKER, self.workers, rows)
-
-    def pins_of(self, rows: Table) -> Any:
-        """The lane of the thread that pins for the loader of each row."""
-        return 1 + len(self.devices) + _index(PIN, self.pins, rows)
+    def consumers_of(self, rows: Table) -> Any:
+        """The lane of the consumer of each row's rank."""
+        return self._lane(0, RANK, self.consumers, rows)
 
     def devices_of(self, rows: Table) -> Any:
         """The lane of the device of each row's rank."""
-        return 1 + _index(DEVICE, self.devices, rows)
+        return self._lane(1, RANK, self.devices, rows)
+
+    def pins_of(self, rows: Table) -> Any:
+        """The lane of the thread that pins for the loader of each row."""
+        return self._lane(2, LOADER, self.pins, rows)
+
+    def positions_of(self, rows: Table) -> Any:
+        """The lane of each row that has a rank, a loader and a worker."""
+        return self._lane(3, WORKER, self.workers, rows)
+
+    def _lane(self, kind: int, columns: tuple[str, ...], places: list[Place], rows: Table) -> Any:
+        """Of a row whose place has no lane of that kind, any: it has no time to be drawn at."""
+        if not places:
+            return np.zeros(len(rows[columns[0]]), np.int64)
+        return self.numbers[kind][np.minimum(_index(columns, places, rows), len(places) - 1)]
+
+
+def _label(kind: int, place: Place, ranks: bool, loaders: bool) -> str:
+    """``ranks`` and ``loaders``: whether there are several."""
+    label = ("consumer", "device", "pin thread", f"worker {place[-1]}")[kind]
+    if len(place) == len(WORKER) and place[-1] == MAIN_PROCESS:
+        label = "main process"
+    if loaders and len(place) > 1:
+        label = f"loader {place[1]} · {label}"
+    return f"rank {place[0]} · {label}" if ranks else label
 
 
 def _distinct(columns: tuple[str, ...], table: Table, rows: Any = ...) -> list[Place]:

@@ -82,7 +82,7 @@ function showLarge(gd, packed, rows, before) {
     const nBins = Math.max(Math.ceil(xaxis._length / BIN_PX), 1);
     const secondsPerPx = (to - from) / xaxis._length;
     const view = self.view = {
-      from, to, nBins, binS: BIN_PX * secondsPerPx, batch: self.batch, consumers: packed.consumers,
+      from, to, nBins, binS: BIN_PX * secondsPerPx, batch: self.batch,
       left: xaxis._offset, width: xaxis._length,
       xOf: (at) => xaxis._offset + (at - from) / secondsPerPx,
       yOf: (lane) => yaxis._offset + yaxis.l2p(lane),

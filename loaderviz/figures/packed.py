@@ -47,10 +47,10 @@ def pack(batches: Table, lanes: Lanes, shown: list[float]) -> tuple[dict[str, An
         numbers["device"] = lanes.devices_of(batches)
     times = {c: batches[c] for c in TIMES}
     if len(batches["row"]) <= MOST_ROWS:
-        packed = {**_packed(numbers, times), "consumers": bands.consumers(batches)}
+        packed = _packed(numbers, times)
         if len(packed["data"]) <= MOST_CHARS:
             return packed, True
-    return {**_packed(*_coarse(batches, lanes, shown)), "consumers": 1, "merged": True}, False
+    return {**_packed(*_coarse(batches, lanes, shown)), "merged": True}, False
 
 
 def _packed(numbers: dict[str, Any], times: dict[str, Any]) -> dict[str, Any]:

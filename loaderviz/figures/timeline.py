@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from loaderviz.errors import LoaderVizError
-from loaderviz.figures import bands, boxes, consumer, packed, ready, style, workers
+from loaderviz.figures import bands, boxes, consumer, packed, ranks, ready, style, workers
 from loaderviz.figures.display import Figure
 from loaderviz.figures.lanes import Lanes
 from loaderviz.figures.table import Table, arrays, where
@@ -15,14 +15,23 @@ from loaderviz.trace import Trace
 
 MOST_SAMPLES = 3000  # more boxes than this make a page slow; batches are drawn whole then
 TIME = "seconds since the recording began"
+MOST_LANES = 24  # of several ranks; past it a row for each rank
 MOST_BATCHES = 1500  # past it the page draws: bands from afar, batches when near
 READY_PX, AXIS_PX, TITLE_PX = 52, 58, 82
 
 
 def timeline(
-    trace: Trace, *, seconds: float | None = None, theme: style.ThemeName = "light"
+    trace: Trace,
+    *,
+    seconds: float | None = None,
+    rank: int | None = None,
+    theme: style.ThemeName = "light",
 ) -> Figure:
     """Draw a trace: the consumer's lane on top, below it a lane for each worker.
+
+    Several ranks lie one below the other. Where they have more than 24 lanes or 1,500 batches,
+    there is one row for each rank, coloured by how much of the time it waits; ``rank`` draws one of
+    them as if it were alone.
 
     Past 1,500 batches the lanes show how busy each was, and batches once they are zoomed in on; the
     page does that by itself, live or saved. Named spans are left out then.
@@ -39,16 +48,21 @@ def timeline(
     Args:
         trace: a recorded or simulated ``Trace``. Past 3,000 samples batches are drawn whole, and
             the figure says so.
+        rank: of a trace of several, which one; None for all.
         seconds: how much time the axis spans, so that two timelines can be compared; None for all
             that the trace holds.
         theme: text and grid for a light or a dark page. In JupyterLab the page's theme decides.
 
     Raises:
         LoaderVizError: for what is no trace, a trace without any batch, ``seconds`` that are not
-            above 0, or an unknown theme.
+            above 0, a ``rank`` that is not there, or an unknown theme.
     """
-    _check(trace, seconds, theme)
+    _check(trace, seconds, rank, theme)
+    if rank is not None:
+        trace = trace.of_ranks([rank])
     lanes = Lanes.of(trace)
+    if len(lanes.consumers) > 1 and (len(lanes) > MOST_LANES or len(trace.batches) > MOST_BATCHES):
+        return _of_ranks(trace, seconds, theme)
     batches = arrays(trace.batches)
     batches["row"] = np.arange(len(trace.batches), dtype=np.int32)
     large = len(trace.batches) > MOST_BATCHES
@@ -71,11 +85,30 @@ def timeline(
         style.THEMES[theme], title=summary.verdict, numbers=numbers, height=height
     )
     layout.update(_axes(lanes, batches, style.THEMES[theme], height, shown))
+    layout["shapes"] = _between_ranks(lanes, style.THEMES[theme])
     page = {"large": table} if large else {"paths": _paths(batches, lanes)}
     layout["meta"] = {"loaderviz": {"lanes": lanes.labels, **page}}
     figure = Figure.of(_marks(trace, batches, lanes, shown, whole=whole, large=large), layout)
     figure.trace = trace
     return figure
+
+
+def _of_ranks(trace: Trace, seconds: float | None, theme: style.ThemeName) -> Figure:
+    summary = trace.summary()
+    numbers = f"{_source(trace)} · {summary.numbers} · timeline(trace, rank=...) shows one rank"
+    colours = style.THEMES[theme]
+    figure = ranks.draw(trace, summary.verdict, numbers, _time_range(trace, seconds), colours)
+    figure.trace = trace
+    return figure
+
+
+def _between_ranks(lanes: Lanes, theme: style.Theme) -> list[dict[str, Any]]:
+    """A line above each rank's consumer but the first."""
+    line = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "yref": "y"}
+    return [
+        {**line, "y0": at - 0.55, "y1": at - 0.55, "line": {"width": 1, "color": theme.grid}}
+        for at in lanes.numbers[0][1:].tolist()
+    ]
 
 
 def _marks(
@@ -92,14 +125,14 @@ def _marks(
     named = boxes.names_of(drawn)
     return [
         consumer.start_up(trace, lanes),
-        consumer.waits(drawn, named, span_s),
+        consumer.waits(drawn, lanes, named, span_s),
         workers.whole_batches(made, lanes, named)
         if whole
         else workers.samples(samples, drawn, lanes, named, span_s),
         workers.collate(made, lanes, named, span_s),
         workers.numbers(made, lanes),
-        consumer.steps(drawn, named, span_s),
-        consumer.spans(arrays(trace.spans.iloc[:0] if large else trace.spans)),
+        consumer.steps(drawn, lanes, named, span_s),
+        consumer.spans(arrays(trace.spans.iloc[:0] if large else trace.spans), lanes),
         workers.failures(samples, batches, lanes),
         consumer.pins(drawn, lanes, named, span_s),
         consumer.device(drawn, lanes, named, span_s),
@@ -124,7 +157,7 @@ def _source(trace: Trace) -> str:
     return f"{source}, {unseen} batches not seen in their worker" if unseen else source
 
 
-def _check(trace: Any, seconds: float | None, theme: str) -> None:
+def _check(trace: Any, seconds: float | None, rank: int | None, theme: str) -> None:
     if not isinstance(trace, Trace):
         raise LoaderVizError(
             f"timeline() draws a Trace, but got {type(trace).__name__}. "
@@ -138,6 +171,12 @@ def _check(trace: Any, seconds: float | None, theme: str) -> None:
         raise LoaderVizError(
             "this trace holds no batch: the loader was not iterated inside the block, "
             "or its dataset is empty"
+        )
+    if rank is not None and rank not in set(trace.batches["rank"]):
+        there = trace.batches["rank"].unique()
+        raise LoaderVizError(
+            f"rank={rank!r} has no batch in this trace; it holds {len(there):,} ranks, "
+            f"{there.min()} to {there.max()}"
         )
 
 
@@ -204,7 +243,7 @@ def _axes(
 
 def _paths(batches: Table, lanes: Lanes) -> list[list[list[float]]]:
     """For each batch the stops of its life, [seconds, lane]: dispatched, made, delivered."""
-    main = np.full(len(batches["row"]), boxes.CONSUMER)
+    main = lanes.consumers_of(batches)
     made, pinned = lanes.positions_of(batches), lanes.pins_of(batches)
     stops = {
         "dispatched_s": main,
