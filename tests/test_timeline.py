@@ -135,8 +135,10 @@ def test_loaders_and_ranks_are_told_apart():
         "loader 1 · worker 0",
     ]
     trace = both(made(workers=1, rank=0), made(workers=1, rank=1))
-    assert list(timeline(trace).layout.yaxis.ticktext)[1:] == [
+    assert list(timeline(trace).layout.yaxis.ticktext) == [
+        "rank 0 · consumer",
         "rank 0 · worker 0",
+        "rank 1 · consumer",
         "rank 1 · worker 0",
     ]
 

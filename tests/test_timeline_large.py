@@ -97,18 +97,16 @@ def test_times_that_did_not_happen_stay_unknown(data):
     assert_holds(timeline(trace), trace)
 
 
-def test_ranks_and_loaders_keep_their_lanes():
+def test_loaders_keep_their_lanes():
     one = simulated(n_batches=800)
-    other = Trace(*(t.assign(rank=1, loader=1) for t in (one.batches, one.samples, one.workers)),
-                  one.spans)  # fmt: skip
+    other = Trace(*(t.assign(loader=1) for t in (one.batches, one.samples, one.workers)), one.spans)
     trace = both(one, other)
     figure = timeline(trace)
     assert_holds(figure, trace)
     table = figure.layout.meta["loaderviz"]["large"]
     labels = np.array(figure.layout.meta["loaderviz"]["lanes"])[decoded(table)["lane"]]
-    assert labels[0] == "rank 0 · loader 0 · worker 0"
-    assert labels[-1].startswith("rank 1 · loader 1 · worker")
-    assert table["consumers"] == 2
+    assert labels[0] == "loader 0 · worker 0"
+    assert labels[-1].startswith("loader 1 · worker")
 
 
 def test_the_device_and_the_pin_thread_have_lanes_and_bands():

@@ -46,7 +46,9 @@ class Lanes:
         several = [len({place[i] for place in places[3]}) > 1 for i in (0, 1)]
         labels = [_label(kind, place, *several) for _, kind, place in every]
         lanes = [[at for at, each in enumerate(every) if each[1] == kind] for kind in range(4)]
-        return cls(*places, labels, tuple(np.array(each, np.int64) for each in lanes))
+        numbers = tuple(np.array(each, np.int64) for each in lanes)
+        consumers, devices, pins, workers = places
+        return cls(consumers, devices, pins, workers, labels, numbers)
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from loaderviz.figures import bands, style
+from loaderviz.figures import bands, boxes, style
 from loaderviz.figures.display import Figure
 from loaderviz.figures.table import Table, arrays, where
 from loaderviz.trace.moments import step_ends
@@ -42,6 +43,18 @@ def draw(trace: Trace, title: str, numbers: str, shown: list[float], theme: styl
     layout |= _axes(ranks, shown, theme)
     layout["meta"] = {"loaderviz": {"paths": [], "lanes": []}}
     return Figure.of([_when(wait, step, ranks, edges), _in_all(share, ranks)], layout)
+
+
+def clocks(meta: Mapping[str, Any]) -> str:
+    """How sure the common time axis is, where the ranks ran on several machines."""
+    ranks = [each for each in meta.get("ranks") or () if each["uncertainty_s"] != 0.0]
+    if not ranks:
+        return ""
+    machines = f"clocks of {len({each['host'] for each in meta['ranks']}):,} machines"
+    known = [each["uncertainty_s"] for each in ranks]
+    if None in known:
+        return f"{machines} compared by their wall clocks alone"
+    return f"{machines} aligned to ± {boxes.ms([max(known)])[0]}"
 
 
 def _spent(taken: Table, ranks: Any, edges: Any) -> tuple[Any, Any]:

@@ -85,7 +85,8 @@ def timeline(
         style.THEMES[theme], title=summary.verdict, numbers=numbers, height=height
     )
     layout.update(_axes(lanes, batches, style.THEMES[theme], height, shown))
-    layout["shapes"] = _between_ranks(lanes, style.THEMES[theme])
+    if len(lanes.consumers) > 1:
+        layout["shapes"] = _between_ranks(lanes, style.THEMES[theme])
     page = {"large": table} if large else {"paths": _paths(batches, lanes)}
     layout["meta"] = {"loaderviz": {"lanes": lanes.labels, **page}}
     figure = Figure.of(_marks(trace, batches, lanes, shown, whole=whole, large=large), layout)
@@ -154,7 +155,9 @@ def _source(trace: Trace) -> str:
     batches = trace.batches
     unseen = int((batches["delivered_s"].notna() & batches["started_s"].isna()).sum())
     source = "measured" if trace.meta.get("complete", True) else "measured, incomplete"
-    return f"{source}, {unseen} batches not seen in their worker" if unseen else source
+    source = f"{source}, {unseen} batches not seen in their worker" if unseen else source
+    aligned = ranks.clocks(trace.meta)
+    return f"{source} · {aligned}" if aligned else source
 
 
 def _check(trace: Any, seconds: float | None, rank: int | None, theme: str) -> None:
