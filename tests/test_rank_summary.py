@@ -1,0 +1,224 @@
+"""What the summary of many ranks says: which is slow and why, and whose batches differ."""
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loaderviz import Trace
+from loaderviz.trace.ranks import by_rank
+from loaderviz.trace.unequal import unequal
+from traces import made
+
+
+def paced(rank, waits_s, steps_s, *, at=0.0, loader=0, epoch=0, n=20, num_workers=2):
+    """``n`` batches of 4 samples in turn; the first is waited for as long again."""
+    wait = np.full(n, waits_s)
+    wait[0] *= 2
+    requested = at + np.cumsum(wait + steps_s) - wait - steps_s
+    delivered = requested + wait
+    return {
+        "rank": np.full(n, rank),
+        "loader": np.full(n, loader),
+        "epoch": np.full(n, epoch),
+        "batch": np.arange(n),
+        "worker": np.arange(n) % num_workers if num_workers else np.full(n, -1),
+        "n_samples": np.full(n, 4),
+        "dispatched_s": np.full(n, at),
+        "started_s": requested,
+        "collate_s": delivered - 1e-6,
+        "ready_s": delivered,
+        "requested_s": requested,
+        "delivered_s": delivered,
+        "released_s": delivered + steps_s,
+        "state": np.full(n, "delivered", object),
+    }
+
+
+def trace_of(*parts, **meta):
+    frames = pd.concat([pd.DataFrame(each) for each in parts], ignore_index=True)
+    return Trace.from_columns(batches=dict(frames), meta=meta)
+
+
+def cut(rows, taken, dispatched):
+    """What is left of a rank that was killed: batches taken, and batches on their way."""
+    rows = {column: values[:dispatched].copy() for column, values in rows.items()}
+    for column in ("requested_s", "delivered_s", "released_s", "ready_s"):
+        rows[column][taken:] = np.nan
+    rows["state"][taken:] = "dispatched"
+    return rows
+
+
+class TestSlowest:
+    def test_the_rank_whose_loader_holds_all_up_is_named(self):
+        # All take 100 ms a batch: rank 3 waits for its loader, the others for rank 3.
+        ranks = [paced(rank, 0.002, 0.098) for rank in (0, 1, 2)]
+        found = trace_of(*ranks, paced(3, 0.041, 0.059)).summary()
+        assert found.slowest.rank == 3
+        assert found.verdict == (
+            "Rank 3 waits 41 % of the time, the others 2 %: its loader holds all of them up"
+        )
+
+    def test_of_two_ranks_it_is_both(self):
+        found = trace_of(paced(0, 0.041, 0.059), paced(1, 0.002, 0.098)).summary()
+        assert found.verdict == (
+            "Rank 0 waits 41 % of the time, the other 2 %: its loader holds both up"
+        )
+
+    def test_where_nobody_waits_for_it_it_is_only_slower(self):
+        ranks = [paced(rank, 0.002, 0.098) for rank in (0, 1, 2)]
+        found = trace_of(*ranks, paced(3, 0.098, 0.098)).summary()
+        assert found.verdict == (
+            "Rank 3 waits 50 % of the time, the others 2 %: its loader is slower"
+        )
+
+    def test_several_that_are_slow_are_counted(self):
+        ranks = [paced(rank, 0.002, 0.098) for rank in range(5)]
+        slow = [paced(rank, 0.04 + rank / 1000, 0.06 - rank / 1000) for rank in (5, 6)]
+        found = trace_of(*ranks, *slow).summary()
+        assert found.verdict == (
+            "Rank 6 and 1 more wait up to 46 % of the time, the others 2 %: "
+            "their loaders hold all of them up"
+        )
+
+    def test_steps_that_take_longer_are_named(self):
+        found = trace_of(paced(0, 0.001, 0.1), paced(1, 0.001, 0.1), paced(2, 0.001, 0.2))
+        assert found.summary().verdict == (
+            "Rank 2 takes 0.201 s a batch, the others 0.101 s: its steps take longer"
+        )
+
+    def test_ranks_that_only_load_are_compared_by_their_pace(self):
+        found = trace_of(paced(0, 0.02, 0.0), paced(1, 0.01, 0.0)).summary()
+        assert found.verdict == (
+            "Rank 0 takes 20 ms a batch, the other 10 ms: its loader is slower"
+        )
+
+    def test_a_late_start_alone_is_not_slow(self):
+        late = paced(1, 0.002, 0.098)
+        late["requested_s"][0] -= 60.0
+        found = trace_of(paced(0, 0.002, 0.098), late).summary()
+        assert found.slowest is None
+
+    @given(wait_s=st.floats(0.001, 0.1), n_ranks=st.integers(2, 6))
+    def test_ranks_that_are_alike_have_no_slowest(self, wait_s, n_ranks):
+        found = trace_of(*(paced(rank, wait_s, 0.05) for rank in range(n_ranks))).summary()
+        assert found.slowest is None
+        assert found.verdict.startswith(("The ranks wait", "After the first batch the ranks"))
+
+    def test_one_rank_is_never_the_slowest(self):
+        assert trace_of(paced(0, 0.05, 0.05)).summary().slowest is None
+
+
+class TestByRank:
+    def test_a_row_for_each_rank_adds_up_to_the_summary(self):
+        trace = trace_of(paced(0, 0.01, 0.02), paced(7, 0.02, 0.02, n=10))
+        ranks, whole = by_rank(trace), trace.summary()
+        assert ranks["rank"].tolist() == [0, 7]
+        assert ranks["n_batches"].tolist() == [20, 10]
+        for column in ("n_batches", "n_samples", "n_workers", "wait_s", "step_s", "samples_per_s"):
+            assert ranks[column].sum() == pytest.approx(getattr(whole, column))
+        assert whole.n_ranks == 2
+        assert whole.epochs == 1
+
+    @pytest.mark.parametrize("workers", [0, 2])
+    def test_a_rank_has_the_row_that_it_has_alone(self, workers):
+        both = [made(rank=rank, workers=workers, batches=5 + rank) for rank in (0, 1)]
+        together = Trace(
+            **{
+                name: pd.concat([getattr(each, name) for each in both], ignore_index=True)
+                for name in ("batches", "samples", "workers", "spans")
+            }
+        )
+        rows = [by_rank(each) for each in both]
+        pd.testing.assert_frame_equal(by_rank(together), pd.concat(rows, ignore_index=True))
+
+    def test_ranks_side_by_side_are_as_fast_as_their_sum(self):
+        one, two = trace_of(paced(0, 0.01, 0.01)), trace_of(*(paced(r, 0.01, 0.01) for r in (0, 1)))
+        assert two.summary().samples_per_s == pytest.approx(2 * one.summary().samples_per_s)
+        assert two.summary().wait_share == pytest.approx(one.summary().wait_share)
+        assert "2 ranks · 40 batches" in two.summary().numbers
+
+    def test_a_rank_without_a_batch_counts(self):
+        about = [{"rank": rank, "host": "a", "complete": True} for rank in (0, 1)]
+        trace = trace_of(paced(0, 0.01, 0.01), ranks=about)
+        assert by_rank(trace)["n_batches"].tolist() == [20, 0]
+        assert trace.summary().n_ranks == 2
+
+    def test_the_rank_of_a_failed_batch_is_named(self):
+        failing = cut(paced(2, 0.01, 0.01), 3, 4)
+        failing["state"][3] = "failed"
+        found = trace_of(paced(0, 0.01, 0.01), failing).summary()
+        assert found.verdict == "Batch 3 of rank 2 failed: making it raised an exception"
+
+
+class TestUnequal:
+    def about(self, *complete):
+        return [{"rank": rank, "host": "a", "complete": each} for rank, each in enumerate(complete)]
+
+    def test_equal_ranks_are_not_mentioned(self):
+        assert unequal(trace_of(paced(0, 0.01, 0.01), paced(1, 0.01, 0.01))) == []
+
+    def test_a_rank_with_fewer_batches_is_named(self):
+        trace = trace_of(*(paced(rank, 0.01, 0.01, n=20 - (rank == 2)) for rank in range(4)))
+        (found,) = unequal(trace)
+        assert (found.fewest, found.fewest_ranks) == (19, (2,))
+        assert (found.most, found.most_ranks) == (20, (0, 1, 3))
+        said = str(trace.summary()).splitlines()[-1]
+        assert said == (
+            "Batches differ in epoch 0: rank 2 has 19, ranks 0, 1 and 3 have 20. "
+            "Where each step waits for all ranks, the last one hangs."
+        )
+
+    def test_a_run_that_hangs_is_told_in_the_verdict(self):
+        # Rank 0 has nothing more to make; rank 1 steps, and waits there for ever.
+        rows = paced(0, 0.01, 0.01, n=8), paced(1, 0.01, 0.01, n=9)
+        trace = trace_of(*rows, ranks=self.about(False, False), complete=False)
+        assert trace.summary().verdict.startswith("Batches differ in epoch 0: rank 0 has 8, rank 1")
+
+    def test_it_is_seen_before_it_happens(self):
+        # Both have taken 8; rank 1 has two more on their way.
+        ended, goes_on = paced(0, 0.01, 0.01, n=8), cut(paced(1, 0.01, 0.01), 8, 10)
+        trace = trace_of(ended, goes_on, ranks=self.about(False, False), complete=False)
+        (found,) = unequal(trace)
+        assert (found.fewest, found.most) == (8, 10)
+
+    def test_ranks_that_are_on_their_way_may_be_apart(self):
+        ahead, behind = cut(paced(0, 0.01, 0.01), 9, 12), cut(paced(1, 0.01, 0.01), 8, 11)
+        trace = trace_of(ahead, behind, ranks=self.about(False, False), complete=False)
+        assert unequal(trace) == []
+
+    def test_loops_that_were_left_early_at_the_same_batch_are_equal(self):
+        left = [cut(paced(rank, 0.01, 0.01), 8, 12 - rank) for rank in (0, 1)]
+        assert unequal(trace_of(*left, ranks=self.about(True, True))) == []
+
+    def test_an_epoch_ends_where_the_next_one_begins(self):
+        first = [paced(rank, 0.01, 0.01, n=5 + rank, num_workers=0) for rank in (0, 1)]
+        later = [paced(rank, 0.01, 0.01, n=3, at=9.0, epoch=1, num_workers=0) for rank in (0, 1)]
+        meta = {"ranks": self.about(False, False), "complete": False}
+        assert unequal(trace_of(*first, **meta)) == []
+        (found,) = unequal(trace_of(*first, *later, **meta))
+        assert (found.epoch, found.fewest, found.most) == (0, 5, 6)
+
+    def test_a_loader_that_one_rank_alone_uses_is_fine(self):
+        parts = [paced(rank, 0.01, 0.01) for rank in (0, 1)]
+        assert unequal(trace_of(*parts, paced(0, 0.01, 0.01, loader=1, at=9.0, n=3))) == []
+
+    def test_a_loader_of_many_epochs_is_told_in_few_lines(self):
+        parts = [
+            paced(rank, 0.01, 0.01, n=3 + rank, epoch=epoch, at=10.0 * epoch)
+            for rank in (0, 1)
+            for epoch in range(9)
+        ]
+        found = trace_of(*parts).summary()
+        assert len(found.unequal) == 9
+        assert found.notes[-1] == "So they do in 6 more."
+
+
+def test_what_a_summary_says_fits_json():
+    found = trace_of(paced(0, 0.041, 0.059), paced(1, 0.002, 0.098, n=9)).summary()
+    numbers = dataclasses.asdict(found)
+    assert numbers["slowest"]["rank"] == 0
+    assert numbers["unequal"][0]["fewest_ranks"] == (1,)
