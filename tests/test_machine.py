@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -104,6 +105,35 @@ def test_the_rank_is_that_of_the_environment(monkeypatch):
     for text, rank in [("3", 3), ("", 0), ("first", 0), ("-1", 0), ("²", 0)]:
         monkeypatch.setenv("RANK", text)
         assert machine.rank() == rank
+
+
+class TestMemoryThatIsFree:
+    @pytest.fixture(autouse=True)
+    def roomy(self, monkeypatch):
+        free = SimpleNamespace(available=10_000)
+        monkeypatch.setattr(machine.psutil, "virtual_memory", lambda: free)
+
+    def test_without_a_limit_it_is_that_of_the_machine(self, cgroup):
+        assert machine.memory_available_bytes() == 10_000
+        (cgroup / "memory.max").write_text("max\n")
+        (cgroup / "memory.current").write_text("9000\n")
+        (cgroup / "memory.stat").write_text("anon 1\ninactive_file 0\n")
+        assert machine.memory_available_bytes() == 10_000
+
+    @pytest.mark.parametrize(
+        ("most", "held", "given_up", "free"),
+        [
+            (5000, 2000, 0, 3000),
+            (5000, 4900, 1500, 1600),
+            (5000, 6000, 0, 0),
+            (50_000, 1, 0, 10_000),
+        ],
+    )
+    def test_a_container_has_less(self, cgroup, most, held, given_up, free):
+        (cgroup / "memory.max").write_text(f"{most}\n")
+        (cgroup / "memory.current").write_text(f"{held}\n")
+        (cgroup / "memory.stat").write_text(f"anon 1\ninactive_file {given_up}\nslab 3\n")
+        assert machine.memory_available_bytes() == free
 
 
 def test_the_resident_memory_has_a_peak():

@@ -76,6 +76,7 @@ class TestTables:
         (run / "rank-00000.parquet").unlink()
         picked = merged.of_ranks([1])
         assert set(picked.batches["rank"]) == set(picked.samples["rank"]) == {1}
+        assert picked.summary() == of_rank(1).summary()
         with pytest.raises(lv.LoaderVizError, match="rank-00000"):
             merged.samples  # noqa: B018
 
@@ -164,6 +165,9 @@ class TestWhatIsLacking:
         assert set(merged.batches["rank"]) == set(merged.samples["rank"]) == {0}
         assert "rank-00001.parquet" in merged.meta["problems"][0]
         assert "no recording of rank 1, of 2" in merged.meta["problems"]
+        said = str(merged.summary())
+        assert "Not in it: " in said
+        assert "rank-00001.parquet" in said
         assert not merged.meta["complete"]
 
     def test_where_all_are_corrupt_the_first_is_named(self, tmp_path):
@@ -184,6 +188,11 @@ class TestWhatIsLacking:
         merged = lv.load(run)
         assert len(merged.batches) == 8
         assert merged.meta["ranks"][1]["uncertainty_s"] is None
+
+    def test_nonsense_about_ranks_does_no_harm(self, tmp_path):
+        nonsense = {"ranks": [{"rank": "first"}, 3, {"rank": 0}], "problems": 1}
+        of_rank(0, **nonsense).save(tmp_path / "one.parquet")
+        assert lv.load(tmp_path / "one.parquet").summary().n_ranks == 1
 
     def test_a_merged_run_beside_its_recordings_does_not_count_twice(self, folder):
         run = folder(of_rank(0), of_rank(1))

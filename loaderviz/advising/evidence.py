@@ -71,7 +71,9 @@ def of_trace(
     """Raises LoaderVizError for a trace that shows nothing to predict from."""
     which = _which(trace, loader)
     allowed = trace.meta.get("cpu_allowance")
-    first = int(trace.batches.loc[trace.batches["loader"] == which, "rank"].min())
+    own = trace.batches[trace.batches["loader"] == which]
+    taken = own[own["delivered_s"].notna()]
+    first = int((own if taken.empty else taken)["rank"].min())
     ranks = max(local_ranks(), ranks_beside(trace, first))
     if trace.batches["rank"].nunique() > 1:  # the others' settings are the same
         trace = trace.of_ranks([first])

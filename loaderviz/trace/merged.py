@@ -17,6 +17,7 @@ import numpy as np
 from loaderviz import machine, schema
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace import opened
+from loaderviz.trace.about import meta_of_ranks
 from loaderviz.trace.columns import NS_PER_S, whole_ns
 from loaderviz.trace.moments import groups
 from loaderviz.trace.opened import Columns, frame
@@ -111,7 +112,7 @@ class RunTrace(Trace):
         names = ("batches", "workers", "spans")
         tables = {name: rows_of_ranks(getattr(self, name), picked) for name in names}
         sources = [source for source in self._sources if source.rank in picked]
-        return RunTrace.of(tables, self.meta, sources)
+        return RunTrace.of(tables, meta_of_ranks(self.meta, picked), sources)
 
     def _parts(self) -> Iterator[Columns]:
         int_keys = all(source.int_keys for source in self._sources)

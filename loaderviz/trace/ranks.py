@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from loaderviz.trace.about import recordings
 from loaderviz.trace.moments import groups, startups, step_ends, united
 
 if TYPE_CHECKING:
@@ -75,12 +76,12 @@ def by_rank(trace: Trace) -> pd.DataFrame:
 
 def ranks_beside(trace: Trace, rank: int) -> int:
     """How many ranks of this run shared the machine of one of them, itself included."""
-    hosts = {each["rank"]: each["host"] for each in trace.meta.get("ranks") or ()}
+    hosts = {each["rank"]: each.get("host") for each in recordings(trace.meta)}
     return sum(host == hosts[rank] for host in hosts.values()) if rank in hosts else 1
 
 
 def _ranks(trace: Trace, of_batches: Any) -> Any:
-    recorded = [each["rank"] for each in trace.meta.get("ranks") or ()]
+    recorded = [each["rank"] for each in recordings(trace.meta)]
     of_workers = trace.workers["rank"].to_numpy()
     return np.unique(np.concatenate([of_batches, of_workers, np.array(recorded, np.int64)]))
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from loaderviz.errors import LoaderVizError
+from loaderviz.trace.about import is_rank
 from loaderviz.trace.align import Begun, Clock, align
 from loaderviz.trace.merged import RunTrace, Source, columns_of, joined
 from loaderviz.trace.opened import Columns, Opened, read_but_samples
@@ -107,9 +108,9 @@ def _read_one(path: Path) -> _Recording:
 
 
 def _rank(found: Opened) -> int:
-    rank = found.meta.get("rank")
-    if isinstance(rank, int) and 0 <= rank < 2**31:
-        return rank
+    rank: Any = found.meta.get("rank")
+    if is_rank(rank):
+        return int(rank)
     return int(found.tables["batches"]["rank"].max(initial=0))
 
 
@@ -155,6 +156,7 @@ def _meta(
         for each, meta in zip(recordings, metas, strict=True)
         for problem in _texts(meta.get("problems"))
     ]
+    unread = [*problems, *_missing(recordings)]
     complete = all(meta.get("complete", True) for meta in metas) and not problems
     return {
         **{name: value for name, value in metas[0].items() if name not in _OF_ONE},
@@ -164,7 +166,8 @@ def _meta(
             for each, source, start in zip(recordings, sources, begun, strict=True)
         ],
         "complete": complete,
-        "problems": [*problems, *own, *_missing(recordings)],
+        "problems": [*unread, *own],
+        "unread": unread,
         "left_out": sum(_whole(meta.get("left_out")) for meta in metas),
     }
 

@@ -47,6 +47,7 @@ class Summary:
     slowest: Slowest | None = None  # where ranks differ
     unequal: tuple[Unequal, ...] = ()  # epochs whose number of batches differs between ranks
     complete: bool = True  # every recording has ended
+    unread: tuple[str, ...] = ()  # recordings of the run that are not in the trace, and why
 
     @property
     def elapsed_s(self) -> float:
@@ -132,10 +133,14 @@ class Summary:
 
     @property
     def notes(self) -> list[str]:
-        """What else a reader has to know, a sentence each: epochs with unequal batches."""
+        """What else a reader has to know, a sentence each."""
         told = [f"{each}." for each in self.unequal[:MOST_NOTES]]
-        more = len(self.unequal) - len(told)
-        return [*told, f"So they do in {more:,} more."] if more else told
+        if more := len(self.unequal) - len(told):
+            told.append(f"So they do in {more:,} more.")
+        lacking = [f"Not in it: {each}." for each in self.unread[:MOST_NOTES]]
+        if more := len(self.unread) - len(lacking):
+            lacking.append(f"Nor are {more:,} more.")
+        return told + lacking
 
     @property
     def _waits(self) -> str:
@@ -181,6 +186,7 @@ def summarize(trace: Trace) -> Summary:
         slowest=slowest(ranks),
         unequal=tuple(unequal(trace)),
         complete=bool(trace.meta.get("complete", True)),
+        unread=tuple(map(str, trace.meta.get("unread") or ())),
     )
 
 

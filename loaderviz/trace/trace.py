@@ -12,6 +12,7 @@ import numpy as np
 
 from loaderviz import schema
 from loaderviz.errors import LoaderVizError
+from loaderviz.trace.about import meta_of_ranks
 from loaderviz.trace.summary import Summary, summarize
 
 if TYPE_CHECKING:
@@ -73,10 +74,10 @@ class Trace:
         yield self.samples
 
     def of_ranks(self, ranks: Collection[int]) -> Trace:
-        """The rows of these ranks alone; ``meta`` stays that of the whole."""
+        """The rows of these ranks alone, and what ``meta["ranks"]`` says of them."""
         names = ("batches", "samples", "workers", "spans")
         tables = {name: rows_of_ranks(getattr(self, name), ranks) for name in names}
-        return Trace(**tables, meta=self.meta)
+        return Trace(**tables, meta=meta_of_ranks(self.meta, ranks))
 
     def summary(self) -> Summary:
         """What limits this run, in numbers and in words."""

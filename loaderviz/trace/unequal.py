@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from loaderviz.trace.about import recordings
+
 if TYPE_CHECKING:
     from loaderviz.trace.trace import Trace
 
@@ -82,9 +84,8 @@ def unequal(trace: Trace) -> list[Unequal]:
 
 def _running(trace: Trace) -> list[int]:
     """Ranks whose recording has not ended."""
-    ranks = trace.meta.get("ranks")
-    if ranks:
-        return [each["rank"] for each in ranks if not each["complete"]]
+    if ranks := recordings(trace.meta):
+        return [each["rank"] for each in ranks if not each.get("complete")]
     if trace.meta.get("complete", True):
         return []
     return [int(each) for each in trace.batches["rank"].unique()]
