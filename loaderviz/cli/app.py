@@ -4,34 +4,44 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from loaderviz.cli.check import check
-from loaderviz.cli.compare import compare
-from loaderviz.cli.doctor import doctor
-from loaderviz.cli.recommend import recommend
-from loaderviz.cli.summary import summary
-from loaderviz.cli.top import top
 from loaderviz.errors import LoaderVizError
 
 BAD_INPUT = 2  # as the shell's own tools, and typer for a wrong option
 
-app = typer.Typer(
-    name="loaderviz",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    epilog="Exit code: 0 all is well · 1 something was found · 2 bad input. "
-    "Each command has a --help of its own.",
-)
-for command in (summary, doctor, recommend, compare, check, top):
-    app.command()(command)
+# Each is the function of this name in the module of this name.
+COMMANDS = ("run", "summary", "doctor", "recommend", "compare", "check", "top")
+# What follows the name of a script is the script's, options too.
+OF_A_SCRIPT = {"allow_interspersed_args": False}
 
 
-@app.callback()
+def _app() -> typer.Typer:
+    app = typer.Typer(
+        name="loaderviz",
+        callback=_about,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+        epilog="Exit code: 0 all is well · 1 something was found · 2 bad input. "
+        "Each command has a --help of its own.",
+    )
+    for name in _asked_for():
+        command = getattr(import_module(f"loaderviz.cli.{name}"), name)
+        app.command(context_settings=OF_A_SCRIPT if name == "run" else None)(command)
+    return app
+
+
+def _asked_for() -> tuple[str, ...]:
+    """The one command that is called, if it is one: others may need torch, which takes seconds."""
+    called = tuple(sys.argv[1:2])
+    return called if called and called[0] in COMMANDS else COMMANDS
+
+
 def _about() -> None:
     """See what the PyTorch DataLoaders of a training run do."""
 
@@ -39,7 +49,7 @@ def _about() -> None:
 def main() -> None:
     """Run the command that ``sys.argv`` names, and exit with its code."""
     try:
-        app()
+        _app()()
     except LoaderVizError as error:
         Console(stderr=True, soft_wrap=True).print(Text(f"loaderviz: {error}"))
         raise SystemExit(BAD_INPUT) from None

@@ -96,7 +96,10 @@ def running() -> list[Observer]:
 
 
 def attach(observer: Observer, classes: set[type]) -> None:
-    """Tell ``observer`` of each iterator that loaders of these classes build from now on."""
+    """Tell ``observer`` of each iterator that loaders of these classes build from now on.
+
+    Further classes may be added later.
+    """
     with _lock:
         for owner in {_owner(cls) for cls in classes}:
             original, users = _shadowed.get(owner, (owner.__dict__["_get_iterator"], 0))
@@ -106,7 +109,8 @@ def attach(observer: Observer, classes: set[type]) -> None:
         if not _observers:
             for name, act in _ACTS.items():
                 setattr(_Iterator, name, _OnSet(name, act))
-        _observers.append(observer)
+        if observer not in _observers:
+            _observers.append(observer)
 
 
 def detach(observer: Observer, classes: set[type]) -> None:
@@ -122,6 +126,18 @@ def detach(observer: Observer, classes: set[type]) -> None:
                 owner._get_iterator = original  # type: ignore[attr-defined]
             else:
                 _shadowed[owner] = original, users - 1
+
+
+def every_class() -> set[type]:
+    """``DataLoader``, and each subclass so far that builds its iterators without it."""
+    found: set[type] = {DataLoader}
+    to_see: list[Any] = [DataLoader]
+    while to_see:
+        for cls in to_see.pop().__subclasses__():
+            to_see.append(cls)
+            if "_get_iterator" in vars(cls):
+                found.add(cls)
+    return found
 
 
 def _owner(cls: type) -> type:

@@ -74,6 +74,7 @@ class Recording:
         every: bool = False,
         path: str | Path | None = None,
         of_run: bool = False,  # path is the folder that all processes of a run share
+        again: bool = False,  # ... and a rank may have several, as after a restart
         label: str | None = None,
         max_spans: int = MAX_SPANS,
     ) -> None:
@@ -87,6 +88,7 @@ class Recording:
         except TypeError as error:
             raise LoaderVizError(f"path={path!r}: give the path of a folder") from error
         self._of_run = of_run
+        self._again = again
         self._label = label
         self._max_spans = max_spans
         self._folder: Path | None = None
@@ -126,11 +128,16 @@ class Recording:
             raise LoaderVizError("nothing is recorded yet: enter the `with record(...)` block")
         return read_folder(self._folder)
 
+    def add_class(self, cls: type) -> None:
+        """Record the iterators of a class of loaders that is made while every one is recorded."""
+        if self._watcher is not None:
+            self._watcher.add_class(cls)
+
     def __enter__(self) -> Self:
         if self._folder is not None:
             raise LoaderVizError("a recording runs once; call record(loader) again for another")
         if self._of_run and self._path is not None:
-            self._folder = folders.make_in_run(self._path, machine.rank())
+            self._folder = folders.make_in_run(self._path, machine.rank(), again=self._again)
         else:
             self._folder = folders.make(self._path)
         try:

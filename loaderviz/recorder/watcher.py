@@ -33,7 +33,9 @@ class Watcher:
         self.forgotten = False  # in a forked process: the files are another's
         self._loaders = loaders
         self._every = every
-        self._classes = {type(loader) for loader in loaders} | ({DataLoader} if every else set())
+        self._classes = {type(loader) for loader in loaders}
+        if every:
+            self._classes |= attach.every_class()
         self._device = Device.find()
         self._iterator_numbers = itertools.count()
         self._epochs: defaultdict[int, itertools.count[int]] = defaultdict(itertools.count)
@@ -45,6 +47,10 @@ class Watcher:
         attach.attach(self, self._classes)
         for loader in list(self._loaders):
             self._adopt_running(loader)
+
+    def add_class(self, cls: type) -> None:
+        self._classes.add(cls)
+        attach.attach(self, {cls})
 
     def stop(self, at: int) -> None:
         """Let go of everything, and write what is known at the end."""

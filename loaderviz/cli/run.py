@@ -1,0 +1,75 @@
+"""``loaderviz run``: a script as it is, with every DataLoader recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from loaderviz.running.command import start
+
+
+def run(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="SCRIPT", help="The script, or with -m the module.", show_default=False
+        ),
+    ],
+    args: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="ARGS", help="What the script is given.", show_default=False),
+    ] = None,
+    module: Annotated[
+        bool, typer.Option("-m", "--module", help="SCRIPT is a module, as for python -m.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Where to record: a new or empty folder. By default loaderviz-run-DATE-TIME.",
+            show_default=False,
+        ),
+    ] = None,
+    join: Annotated[
+        bool,
+        typer.Option(
+            "--join", help="DIR holds recordings of this same run, as of its other machines."
+        ),
+    ] = False,
+    max_spans: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="Samples to write down at most, in each process; batches all. "
+            "By default 10 million.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Run a script as it is, and record every DataLoader that it iterates.
+
+    Recorded are the script's own process and each Python process it starts
+    that iterates a DataLoader: ranks of torchrun and mp.spawn, subprocesses.
+    Options of this command come before SCRIPT, the script's after it:
+
+      loaderviz run train.py --epochs 3
+      loaderviz run -m torch.distributed.run --nproc-per-node 4 train.py
+      torchrun --nproc-per-node 4 -m loaderviz run --out DIR train.py
+
+    Output, signals and exit code are the script's own; at its end one line on
+    stderr says what was recorded. Ctrl-C keeps it, and so does a kill.
+
+    Exit code: the script's; 2 for bad input, before the script has started.
+    """
+    limits = {"max_spans": max_spans}
+    start(
+        target,
+        args or [],
+        module=module,
+        folder=out,
+        join=join,
+        limits={name: limit for name, limit in limits.items() if limit is not None},
+    )

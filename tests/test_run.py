@@ -1,0 +1,284 @@
+"""``loaderviz run``: scripts that know nothing of it, as real processes."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import loaderviz as lv
+from loaderviz.running import command
+
+SCRIPTS = Path(__file__).with_name("scripts")
+HOME = str(Path(lv.__file__).parents[1])
+
+
+def environment(**more):
+    path = os.pathsep.join(filter(None, [HOME, os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", **more}
+
+
+def python(*args, cwd, **env):
+    return subprocess.run(
+        [sys.executable, *map(str, args)],
+        cwd=cwd,
+        env=environment(**env),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def run(*args, cwd, **env):
+    return python("-m", "loaderviz", "run", *args, cwd=cwd, **env)
+
+
+def recordings(folder):
+    return {each.stem: lv.load(each) for each in sorted(folder.iterdir())}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    home = tmp_path_factory.mktemp("trained")
+    (home / "elsewhere").mkdir()
+    script = os.path.relpath(SCRIPTS / "train.py", home)
+    alone = python(script, "elsewhere", "--out", "x", cwd=home)
+    recorded = run("--out", "run", script, "elsewhere", "--out", "x", cwd=home)
+    return alone, recorded, home / "run"
+
+
+def test_a_script_gets_and_says_what_it_would_alone(trained):
+    alone, recorded, folder = trained
+    assert recorded.stdout == alone.stdout != ""
+    said, closing = recorded.stderr.rsplit("loaderviz: ", 1)
+    assert said == alone.stderr
+    assert "KeyError: 100" in said
+    assert closing == f"recorded 23 batches; to see more: loaderviz summary {folder}\n"
+    assert recorded.returncode == alone.returncode == 1
+
+
+def test_each_of_its_loaders_is_in_one_recording(trained):
+    ((name, trace),) = recordings(trained[2]).items()
+    assert name == "rank-00000"
+    assert trace.meta["complete"]
+    loaders = trace.meta["loaders"]
+    assert [each["start_method"] for each in loaders] == [None, "fork", "spawn", "fork"]
+    delivered = trace.batches[trace.batches["delivered_s"].notna()]
+    assert delivered.groupby(["loader", "epoch"]).size().tolist() == [3, 3, 3, 12, 1]
+    assert set(trace.samples["worker"]) == {-1, 0, 1}
+
+
+def test_a_module_ends_with_its_own_code_and_has_a_folder_of_its_own(tmp_path):
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package/train.py").write_text(
+        "import sys\n"
+        "from torch.utils.data import DataLoader\n"
+        "for batch in DataLoader(range(4)):\n"
+        "    print(batch, flush=True)\n"
+        "sys.exit(int(sys.argv[1]))\n"
+    )
+    done = run("--max-spans", 1, "-m", "package.train", 3, cwd=tmp_path)
+    assert done.returncode == 3
+    assert len(done.stdout.splitlines()) == 4
+    (folder,) = tmp_path.glob("loaderviz-run-*")
+    (trace,) = recordings(folder).values()
+    assert len(trace.batches) == 4
+    assert trace.meta["left_out"]
+
+
+@contextmanager
+def endless(folder):
+    program = [sys.executable, "-m", "loaderviz", "run", "--out", folder, SCRIPTS / "endless.py"]
+    with subprocess.Popen(
+        program,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            assert process.stdout.readline() == "under way\n"
+            yield process
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_ctrl_c_keeps_what_was_recorded(tmp_path):
+    with endless(tmp_path / "run") as process:
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of them
+        said = process.communicate(timeout=60)[1]
+        assert process.returncode == -signal.SIGINT
+    assert "KeyboardInterrupt" in said
+    assert said.rstrip().splitlines()[-1].startswith("loaderviz: recorded ")
+    (trace,) = recordings(tmp_path / "run").values()
+    assert trace.meta["complete"]
+    assert len(trace.batches) > 3
+
+
+def test_a_script_that_is_killed_leaves_what_it_had(tmp_path):
+    with endless(tmp_path / "run") as process:
+        process.terminate()
+        said = process.communicate(timeout=60)[1]
+        assert process.returncode == -signal.SIGTERM
+    assert said == ""
+    (trace,) = recordings(tmp_path / "run").values()
+    assert not trace.meta["complete"]
+    assert len(trace.batches) > 3
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+RUN = ("-m", "loaderviz", "run", "--out", "run")
+
+
+@pytest.mark.parametrize(
+    "how",
+    [(*RUN,), (*RUN, *TORCHRUN), (*TORCHRUN, *RUN)],
+    ids=["mp.spawn", "run of torchrun", "torchrun of run"],
+)
+def test_each_rank_of_a_run_is_recorded(how, tmp_path):
+    done = python(*how, SCRIPTS / "ranks.py", free_port(), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["0: [[0, 2], [4, 6]]", "1: [[1, 3], [5, 7]]"]
+    assert done.stderr.count("loaderviz: recorded 2 processes; ") == 1
+    traces = recordings(tmp_path / "run")
+    assert [*traces] == ["rank-00000", "rank-00001"]
+    for rank, trace in enumerate(traces.values()):
+        assert (trace.meta["rank"], trace.meta["world_size"]) == (rank, 2)
+        assert trace.samples["key"].tolist() == [*range(rank, 8, 2)]
+
+
+def test_every_process_and_every_kind_of_loader_is_recorded(tmp_path):
+    done = run("--out", "run", SCRIPTS / "family.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    traces = recordings(tmp_path / "run")
+    counts = sorted(tuple(t.batches.groupby("loader").size()) for t in traces.values())
+    # Not those that a worker iterates: they are a part of its samples.
+    assert counts == [(2, 3, 2), (4,), (5,), (6,)]
+    assert all(trace.meta["complete"] for trace in traces.values())
+    main = traces["rank-00000"]
+    assert [each["class"] for each in main.meta["loaders"]][:2] == ["StatefulDataLoader", "Late"]
+
+
+def test_a_fit_of_lightning_is_recorded(tmp_path):
+    done = run("--out", "run", SCRIPTS / "lightning_fit.py", cwd=tmp_path)
+    assert done.stdout.splitlines()[-1] == "fitted 6", done.stderr
+    (trace,) = recordings(tmp_path / "run").values()
+    assert [each["num_workers"] for each in trace.meta["loaders"]] == [2, 0]
+    assert trace.batches.groupby(["loader", "epoch"]).size().tolist() == [3, 3, 2, 2]
+    assert trace.batches["delivered_s"].notna().all()
+
+
+def test_a_script_that_loads_nothing_pays_next_to_nothing_and_is_told(tmp_path):
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site/sitecustomize.py").write_text("import sys\nsys.own_sitecustomize = True\n")
+    script = tmp_path / "plain.py"
+    script.write_text(
+        "import os, sys\n"
+        "print(sys.own_sitecustomize, sys.path, sys.modules['sitecustomize'].__file__)\n"
+        "print('loaderviz' in sys.modules, 'torch' in sys.modules)\n"
+    )
+    path = os.pathsep.join([str(tmp_path / "site"), HOME])
+    alone = python(script, cwd=tmp_path, PYTHONPATH=path)
+    done = run("--out", "run", script, cwd=tmp_path, PYTHONPATH=path)
+    assert done.stdout == alone.stdout
+    assert done.stdout.endswith("False False\n")
+    assert done.returncode == 0
+    folder = tmp_path / "run"
+    assert done.stderr == f"loaderviz: no DataLoader was iterated, so {folder} is empty\n"
+    assert [*folder.iterdir()] == []
+
+
+def test_where_nothing_can_be_written_the_script_goes_on(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(
+        "from pathlib import Path\n"
+        "from torch.utils.data import DataLoader\n"
+        "Path('run').rmdir()\n"
+        "Path('run').write_text('in the way')\n"
+        "for _ in range(2):\n"
+        "    print(len(list(DataLoader(range(4)))))\n"
+    )
+    done = run("--out", "run", script, cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stdout == "4\n4\n"
+    assert done.stderr.count("loaderviz: this process is not recorded: cannot make a folder") == 1
+
+
+def test_a_script_that_does_not_exist_is_one_line_and_makes_no_folder(tmp_path):
+    done = run("--out", "run", "nothing.py", "--lr", "1", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("loaderviz: the script 'nothing.py' does not exist")
+    assert len(done.stderr.splitlines()) == 1
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.fixture
+def start(tmp_path, monkeypatch):
+    """Starts a script, as far as to the point where it would take this process's place."""
+    (tmp_path / "train.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    for name in ("RANK", "WORLD_SIZE", "TORCHELASTIC_RESTART_COUNT"):
+        monkeypatch.delenv(name, raising=False)
+
+    def started(program, args, environment):
+        raise SystemExit(args)
+
+    monkeypatch.setattr(os, "execve", started)
+
+    def begin(target="train.py", *, folder=Path("run"), **more):
+        with pytest.raises(SystemExit):
+            command.start(target, [], folder=folder, limits={}, **more)
+
+    return begin
+
+
+def test_a_folder_that_holds_something_is_refused(start, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/notes.txt").write_text("")
+    with pytest.raises(lv.LoaderVizError, match=r"run holds 'notes.txt' already"):
+        start()
+    start(join=True)
+
+
+def test_what_is_no_folder_is_refused(start, tmp_path):
+    (tmp_path / "run").write_text("")
+    with pytest.raises(lv.LoaderVizError, match="cannot make the folder run"):
+        start()
+
+
+def test_ranks_share_a_folder_but_not_with_an_earlier_run(start, tmp_path, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    with pytest.raises(lv.LoaderVizError, match="give all of them the same --out DIR"):
+        start(folder=None)
+    (tmp_path / "run/rank-00000").mkdir(parents=True)
+    start()
+    (tmp_path / "run/rank-00001.parquet").write_text("")
+    with pytest.raises(lv.LoaderVizError, match=r"holds 'rank-00001.parquet' already"):
+        start()
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    start()
+
+
+def test_runs_that_begin_in_one_second_have_folders_of_their_own(start, tmp_path):
+    start(folder=None)
+    start(folder=None)
+    assert len([*tmp_path.glob("loaderviz-run-*")]) == 2
+
+
+def test_a_command_that_is_no_script_is_pointed_to_its_module(start):
+    with pytest.raises(lv.LoaderVizError, match=r"loaderviz run -m torch\.distributed\.run"):
+        start("torchrun")
