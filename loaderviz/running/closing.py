@@ -29,6 +29,18 @@ def tell() -> None:
         settings = Settings.of_run()
         if os.environ.get("RANK", "0") == "0":  # of several commands that share a run, one tells
             print(f"loaderviz: {_words(Path(settings.folder))}", file=sys.stderr, flush=True)
+    remember_interrupt()
+
+
+def remember_interrupt() -> None:
+    """Call after work at exit, so that a script which Ctrl-C ended still ends by that signal.
+
+    CPython remembers an interrupt that nobody caught until it runs source text again, as making a
+    dataclass does (Python/pythonrun.c, ``run_eval_code_obj``). So it is told again, in such text.
+    """
+    if getattr(sys, "last_type", None) is KeyboardInterrupt:
+        with suppress(KeyboardInterrupt):
+            exec("raise KeyboardInterrupt")
 
 
 def _words(folder: Path) -> str:

@@ -52,6 +52,7 @@ def _end() -> None:
     if recording is not None:
         recording.__exit__(None, None, None)
         closing.count(recording)
+        closing.remember_interrupt()
 
 
 def _begin_anew() -> None:
