@@ -154,12 +154,18 @@ class Index:
         """
         if not len(self._numbers):
             return np.full(len(numbers), -1, np.int64)
-        which = np.minimum(np.searchsorted(self._numbers, numbers), len(self._numbers) - 1)
+        which = self._nearest(numbers)
         held = self._numbers[which] == numbers
         nth = np.zeros(len(numbers), np.int64)
         if (self._counts[which] > 1).any():
             nth = _nth_of_its_kind(np.where(held, which, -1)) % self._counts[which]
         return np.where(held, self._order[self._first[which] + nth], -1)
+
+    def _nearest(self, numbers: Words) -> Words:
+        first, n = int(self._numbers[0]), len(self._numbers)
+        if int(self._numbers[-1]) - first == n - 1:  # all in between: nothing to search for
+            return (numbers - first).clip(0, n - 1)
+        return np.minimum(np.searchsorted(self._numbers, numbers), n - 1)
 
 
 def _nth_of_its_kind(kinds: Words) -> Words:

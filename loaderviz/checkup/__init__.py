@@ -2,6 +2,8 @@
 
 The checks are small functions in files by family: ``delivery`` and ``order`` (LV1xx),
 ``randomness`` (LV2xx), ``speed`` (LV3xx), ``memory`` (LV4xx), ``processes`` (LV5xx, LV6xx).
+``findings_of(trace)`` asks those that a recording alone can answer, and ``ended``, which only a
+recording of the reader's own run can.
 """
 
 from __future__ import annotations
@@ -10,16 +12,32 @@ import math
 import sys
 from typing import Any
 
-from loaderviz.checkup import delivery, memory, order, processes, randomness, speed  # noqa: F401
+from loaderviz.checkup import (  # noqa: F401
+    delivery,
+    ended,
+    memory,
+    order,
+    processes,
+    randomness,
+    speed,
+)
 from loaderviz.checkup.checks import CHECKS
 from loaderviz.checkup.examine import Case, case_of, may_copy
 from loaderviz.checkup.findings import SEVERITIES, Diagnosis, DoctorError, Finding
+from loaderviz.checkup.recorded import findings_of, need_the_loader
 from loaderviz.checkup.runs import EPOCHS, MOST_BATCHES
 from loaderviz.checkup.setup import Setup, callers_of, names_of
 from loaderviz.errors import LoaderVizError
 from loaderviz.recorder.loaders import behind
 
-__all__ = ["Diagnosis", "DoctorError", "Finding", "doctor"]
+__all__ = [
+    "Diagnosis",
+    "DoctorError",
+    "Finding",
+    "doctor",
+    "findings_of",
+    "need_the_loader",
+]
 
 BUDGET_S = 30.0
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from loaderviz.checkup.examine import Case
 
 CHECKS: dict[str, Check] = {}
+OF_RECORDINGS: dict[str, Check] = {}  # what only the reader's own run shows
 
 _NOTEBOOKS = {
     1: "01 Map and iterable",
@@ -47,6 +48,7 @@ class Check:
     notebook: str
     links: tuple[str, ...]
     look: Callable[[Case], Seen | None]
+    recorded: bool = False
 
     def judge(self, case: Case) -> Finding | None:
         """None where all is well. A check that fails is reported as such; it stops no other."""
@@ -72,7 +74,14 @@ class Check:
 
 
 def check(
-    code: str, title: str, severity: Severity, *, notebook: int, threads: str = ""
+    code: str,
+    title: str,
+    severity: Severity,
+    *,
+    notebook: int,
+    threads: str = "",
+    recorded: bool = False,
+    into: dict[str, Check] = CHECKS,
 ) -> Callable[[Callable[[Case], Seen | None]], Callable[[Case], Seen | None]]:
     """Add a check: ``look(case)`` returns what it saw, None if all is well, or raises Undecided.
 
@@ -82,11 +91,14 @@ def check(
         severity: see ``Finding``.
         notebook: the number of the one that shows it.
         threads: numbers of issues, ``owner/name#number`` or a number of pytorch/pytorch, spaced.
+        recorded: whether the recording of a run can tell it, without the loader.
+        into: the list that it joins.
     """
 
     def add(look: Callable[[Case], Seen | None]) -> Callable[[Case], Seen | None]:
         links = tuple(map(_link, threads.split()))
-        CHECKS[code] = Check(code, title, severity, _NOTEBOOKS[notebook], links, look)
+        named = _NOTEBOOKS[notebook]
+        into[code] = Check(code, title, severity, named, links, look, recorded)
         return look
 
     return add

@@ -56,6 +56,7 @@ class Case:
     traces: dict[str, Trace] = field(default_factory=dict)
     stacks: tuple[str, ...] = ()  # where workers that were stuck stood
     ranks: ranks.Ranks = field(default_factory=ranks.Ranks)
+    recorded: bool = False  # all is taken from a recording of the user's own loop
 
     def epoch(self, number: int = 0, run: str = "plain") -> Epoch:
         """An epoch of which at least one batch was delivered."""
@@ -67,11 +68,15 @@ class Case:
         for trouble in self.troubles:
             if trouble.run in ("plain", run):
                 raise Undecided(f"the run{_WHICH[trouble.run]} ended early: {trouble.text}")
+        if self.recorded:
+            raise Undecided("the recording holds too few batches")
         raise Undecided("no batch was delivered in the time that was given")
 
     def whole(self, number: int = 0, run: str = "plain") -> Epoch:
         """An epoch that was delivered to its end."""
         found = self.epoch(number, run)
+        if not found.complete and self.recorded:
+            raise Undecided("the recording holds one epoch only")
         if not found.complete:
             raise Undecided(f"the epoch is longer than what was run: {len(found.notes)} batches")
         return found
@@ -85,6 +90,15 @@ class Case:
         if not self.ran and machine.world_size() > 1:
             raise Undecided(self.why_not)
         return self.ranks.all()
+
+    @property
+    def cpus_allowed(self) -> float:
+        """Where the loader ran."""
+        if not self.recorded:
+            return machine.cpu_allowance()
+        if not self.facts.get("cpu_allowance"):
+            raise Undecided("the recording does not tell how many CPUs it was allowed")
+        return float(self.facts["cpu_allowance"])
 
     def trouble(self, *kinds: str) -> Trouble | None:
         return next((each for each in self.troubles if each.kind in kinds), None)

@@ -194,7 +194,14 @@ for batch in loader:  # pin_memory=True, and the main process moves the batch
     return None
 
 
-@check("LV505", "Ranks have unequal numbers of batches", "error", notebook=9, threads="33148")
+@check(
+    "LV505",
+    "Ranks have unequal numbers of batches",
+    "error",
+    notebook=9,
+    threads="33148",
+    recorded=True,
+)
 def unequal_ranks(case: Case) -> Seen | None:
     told = case.told()
     if told is None:

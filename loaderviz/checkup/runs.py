@@ -53,6 +53,7 @@ class Epoch:
     complete: bool
     first_s: float  # from iter() to the first batch
     delivered_s: tuple[float, ...]  # since iter()
+    steps_s: float = 0.0  # what a recorded loop did with all batches but the last
 
     @property
     def n_samples(self) -> int:
@@ -66,7 +67,7 @@ class Epoch:
             return float("nan")
         n_processes = len({note.pid for note in self.notes})
         own = sum(note.digest_s for note in self.notes[1:]) / n_processes
-        return max(at[-1] - at[0] - own, 1e-9) / (len(at) - 1)
+        return max(at[-1] - at[0] - own - self.steps_s, 1e-9) / (len(at) - 1)
 
 
 def run_all(setup: Setup, folder: Path, budget_s: float, send: Send, *, copied: bool) -> None:

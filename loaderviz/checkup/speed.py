@@ -24,6 +24,7 @@ UNEVEN = 3.0  # the dearest batch, in medians
 AT_THE_START = 0.5  # share of an epoch that passes before its first batch
 LONG_START_S = 0.5  # a shorter start is not worth a change, and may be a busy machine
 CROWDED = 1.25  # CPUs wanted for each that is allowed
+CROWDED_OUT = 0.85  # of the CPUs that are allowed: the rest goes to the main process
 UNPICKLING = 0.2  # share of the time between two batches
 MANY = 1000  # Python objects in a batch
 BETWEEN_S = 0.05  # of a measure of CPU time: less is too short
@@ -41,6 +42,7 @@ def _enough(epoch: Epoch, least: int = ENOUGH) -> Epoch:
     "advice",
     notebook=7,
     threads="23048",
+    recorded=True,
 )
 def no_workers(case: Case) -> Seen | None:
     if case.setup.num_workers:
@@ -54,7 +56,7 @@ def no_workers(case: Case) -> Seen | None:
         return None  # a worker would only move the cost
     last, first = epoch.notes[-1], epoch.notes[0]
     busy = (last.cpu_s - first.cpu_s) / max(last.at_s - first.at_s, 1e-9)
-    allowed = machine.cpu_allowance()
+    allowed = case.cpus_allowed
     useful = math.floor(allowed / busy) if busy > 0.1 else 8
     workers = max(1, min(useful, 8))
     return seen(
@@ -75,6 +77,7 @@ DataLoader(dataset, num_workers={workers}, persistent_workers=True)
     "advice",
     notebook=3,
     threads="Lightning-AI/pytorch-lightning#17410",
+    recorded=True,
 )
 def slower_than_none(case: Case) -> Seen | None:
     setup = case.setup
@@ -89,8 +92,11 @@ def slower_than_none(case: Case) -> Seen | None:
     if with_s < SLOWER * max(without_s, made_s / setup.num_workers):
         return None  # not slower, or because making a batch takes longer in a worker
     return seen(
-        f"{setup.num_workers} workers deliver a batch every {_ms(with_s)}, the main process alone "
-        f"every {_ms(without_s)}, once they run",
+        f"the loop waits {_ms(with_s)} a batch for {setup.num_workers} workers, and making one "
+        f"takes a worker {_ms(without_s)}: without workers the loop would wait no longer"
+        if case.recorded
+        else f"{setup.num_workers} workers deliver a batch every {_ms(with_s)}, the main process "
+        f"alone every {_ms(without_s)}, once they run",
         "making a batch costs less than bringing it from one process to another",
         fix="""
 DataLoader(dataset, num_workers=0)
@@ -105,6 +111,7 @@ DataLoader(dataset, num_workers=0)
     "advice",
     notebook=3,
     threads="105203 135409",
+    recorded=True,
 )
 def head_of_line(case: Case) -> Seen | None:
     setup = case.setup
@@ -141,10 +148,9 @@ DataLoader(dataset, in_order=False)  # where the order of batches need not be re
 def _stalled(batches: Any) -> tuple[float, float]:
     """Seconds that the consumer waits while a later batch is ready, and all that it takes."""
     ready, asked = batches["ready_s"].to_numpy(), batches["requested_s"].to_numpy()
-    lost = 0.0
-    for i in range(1, len(ready) - 1):
-        idle_from = max(asked[i], float(np.min(ready[i + 1 :])))
-        lost += max(0.0, ready[i] - idle_from)
+    later = np.fmin.accumulate(ready[::-1])[::-1]  # the first to be ready of it and those after it
+    idle_s = ready[1:-1] - np.fmax(asked[1:-1], later[2:])
+    lost = float(np.nansum(idle_s.clip(0)))
     return lost, max(float(batches["delivered_s"].max() - asked[1]), 1e-9)
 
 
@@ -154,12 +160,14 @@ def _stalled(batches: Any) -> tuple[float, float]:
     "advice",
     notebook=3,
     threads="15849",
+    recorded=True,
 )
 def slow_start(case: Case) -> Seen | None:
     setup = case.setup
     if not setup.num_workers or setup.persistent:
         return None
-    epochs = [_enough(case.whole(number), 8) for number in (0, 1)]
+    least = 1 if case.recorded else 8  # how short it is, is the reader's own choice there
+    epochs = [_enough(case.whole(number), least) for number in (0, 1)]
     shares = [each.first_s / each.delivered_s[-1] for each in epochs]
     if min(shares) < AT_THE_START or min(each.first_s for each in epochs) < LONG_START_S:
         return None
@@ -181,11 +189,14 @@ DataLoader(dataset, persistent_workers=True)  # workers stay from epoch to epoch
     "advice",
     notebook=7,
     threads="101850 python/cpython#80235",
+    recorded=True,
 )
 def too_many_workers(case: Case) -> Seen | None:
     setup = case.setup
     if not setup.num_workers:
         return None
+    if case.recorded:
+        return _crowded(case)
     local = os.environ.get("LOCAL_WORLD_SIZE", "1")
     n_ranks = max(1, int(local)) if local.isdecimal() else 1
     allowed = machine.cpu_allowance()
@@ -208,6 +219,31 @@ def too_many_workers(case: Case) -> Seen | None:
         f"they had a CPU for {used / wanted:.0%} of the time that they were ready to compute",
         fix=f"DataLoader(dataset, num_workers={max(1, int(allowed / n_ranks))})",
     )
+
+
+def _crowded(case: Case) -> Seen | None:
+    """By the CPU time that was used; how long workers had to wait for it, no recording tells."""
+    workers, allowed, used = case.setup.num_workers, case.cpus_allowed, _used(case)
+    if workers <= allowed or used < CROWDED_OUT * allowed:
+        return None
+    return seen(
+        f"{workers} workers keep {used:.1f} CPUs busy, and {allowed:g} are allowed (affinity and "
+        "container quota)",
+        fix=f"DataLoader(dataset, num_workers={max(1, int(allowed))})",
+    )
+
+
+def _used(case: Case) -> float:
+    """CPUs that the workers kept busy while batches came: of the epoch in which it was least."""
+    found = []
+    for number in (0, 1):
+        epoch = _enough(case.epoch(number))
+        span_s = epoch.delivered_s[-1] - epoch.delivered_s[0]
+        by_pid = {note.pid: note.cpu_s for note in epoch.notes}
+        found.append(sum(by_pid.values()) / max(span_s, 1e-9))
+    if math.isnan(sum(found)):
+        raise Undecided("the recording does not tell what CPU time the workers took")
+    return min(found)
 
 
 def _collapsed(case: Case) -> Seen | None:
