@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # plotly's buttons would lie over the title; a double click shows all again after a zoom.
 CONFIG = {"displayModeBar": False, "responsive": True}
 
-SCRIPTS = ("rows", "draw", "words", "large", "saved", "look")
+SCRIPTS = ("rows", "draw", "words", "large", "waits", "saved", "look")
 
 
 @functools.cache

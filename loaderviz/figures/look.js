@@ -109,6 +109,7 @@ function look() {
       tendLarge(gd);
     });
     tendLarge(gd);
+    tendWaits(gd);
   };
 
   // plotly cuts a title that is wider than the figure; a smaller one can still be read.
