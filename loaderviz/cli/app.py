@@ -15,7 +15,7 @@ from loaderviz.errors import LoaderVizError
 BAD_INPUT = 2  # as the shell's own tools, and typer for a wrong option
 
 # Each is the function of this name in the module of this name.
-COMMANDS = ("run", "summary", "report", "doctor", "recommend", "compare", "check", "top")
+COMMANDS = ("run", "summary", "report", "doctor", "recommend", "compare", "check", "export", "top")
 # What follows the name of a script is the script's, options too.
 OF_A_SCRIPT = {"allow_interspersed_args": False}
 

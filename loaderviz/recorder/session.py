@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
@@ -194,6 +195,7 @@ class Recording:
             "label": self._label,
             "max_spans": self._max_spans,
             "rank": machine.rank(),
+            "pid": os.getpid(),
             "started": clock.pair(),
             "loaders": [describe(loader) for loader in self._loaders],
             **machine.facts(),

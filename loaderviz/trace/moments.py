@@ -30,16 +30,16 @@ def step_ends(batches: Mapping[str, Any]) -> Any:
 
 
 def startup_spans(trace: Trace) -> list[tuple[float, float]]:
-    """When the consumer was busy starting workers: from the first one's start to a first request.
-
-    The loop is in ``iter(loader)`` then, which starts them one after another
-    (torch/utils/data/dataloader.py, ``_MultiProcessingDataLoaderIter.__init__``).
-    """
+    """When a consumer was busy starting workers; see ``startups``."""
     return [(start, end) for _, start, end in startups(trace)]
 
 
 def startups(trace: Trace) -> list[tuple[int, float, float]]:
-    """As ``startup_spans``, with the rank of each."""
+    """By rank, when the consumer started workers: from the first one's start to a first request.
+
+    The loop is in ``iter(loader)`` then, which starts them one after another
+    (torch/utils/data/dataloader.py, ``_MultiProcessingDataLoaderIter.__init__``).
+    """
     names = ("rank", "loader", "worker", "started_s")
     workers = {column: trace.workers[column].to_numpy() for column in names}
     first = np.flatnonzero((workers["worker"] == 0) & ~np.isnan(workers["started_s"]))

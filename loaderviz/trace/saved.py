@@ -24,9 +24,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import uuid
 from collections.abc import Collection, Iterator, Mapping
-from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import numpy as np
@@ -36,6 +34,7 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.trace.columns import next_starts, stored_name, to_arrow, whole_ns
 from loaderviz.trace.seal import seal
 from loaderviz.trace.trace import Trace
+from loaderviz.trace.written import replacing
 
 FORMAT: Final = "2"
 ADDED: Final = {"1": ("n_bytes",)}  # columns that the files of older formats lack: unknown there
@@ -54,31 +53,9 @@ WORDS: Final = ("table", "state", "start_method", "exit", "name")  # few differe
 
 def save(trace: Trace, path: str | os.PathLike[str]) -> None:
     """What ``Trace.save`` does."""
-    import pyarrow as pa
-
-    try:
-        target = Path(path)
-    except TypeError as error:
-        raise LoaderVizError(f"save() takes the path of a file, not {path!r}") from error
-    try:
-        target = target.resolve()  # a link stays a link
-        if target.exists() and not target.is_file():
-            raise LoaderVizError(f"{str(path)!r} is not a file; save() writes or replaces a file")
-        beside = target.with_name(f".loaderviz-{uuid.uuid4().hex}.tmp")
-        try:
-            with beside.open("x+b") as file:
-                _write(trace, file)
-                seal(file)
-                file.flush()
-                os.fsync(file.fileno())
-            beside.replace(target)
-        finally:
-            beside.unlink(missing_ok=True)
-    except (MemoryError, OSError, RuntimeError, ValueError, pa.ArrowException) as error:
-        raise LoaderVizError(
-            f"cannot save a trace as {str(path)!r} ({error}); "
-            "save() takes the path of a file, in a folder that exists and has room"
-        ) from error
+    with replacing(path, "save()") as file:
+        _write(trace, file)
+        seal(file)
 
 
 def _write(trace: Trace, file: BinaryIO) -> None:

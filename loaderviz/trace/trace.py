@@ -104,6 +104,31 @@ class Trace:
 
         saved.save(self, path)
 
+    def to_perfetto(
+        self, path: str | os.PathLike[str], *, profile: str | os.PathLike[str] | None = None
+    ) -> None:
+        """Write the trace as a file that Perfetto (ui.perfetto.dev) and chrome://tracing open.
+
+        Each rank's consumer and each worker is a process with its lanes; a flow leads from each
+        batch in its worker to the step on it, and counters show the batches that lie ready and the
+        memory of the workers. Times are those of the trace, to the nanosecond. A file that is there
+        already is replaced, at once and only when all is written.
+
+        Args:
+            path: where to; packed by gzip where it ends in ``.gz``, which both viewers open.
+            profile: a file of torch.profiler's ``export_chrome_trace`` of the same run. All that it
+                holds goes into the new file, beside the trace, on one time axis. The profiler
+                uses the wall clock, which a recording reads as it starts: the axes agree as long
+                as that clock is not set meanwhile.
+
+        Raises:
+            LoaderVizError: where the file cannot be written, the trace is empty, or the profile
+                cannot be read or is of another time.
+        """
+        from loaderviz.trace.perfetto import export
+
+        export(self, path, profile)
+
     def __repr__(self) -> str:
         return str(self.summary())
 

@@ -1,0 +1,67 @@
+"""The tables of a trace as CSV: times in seconds as in the tables, what is not known left empty."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from loaderviz.errors import LoaderVizError
+from loaderviz.trace.written import replacing
+
+if TYPE_CHECKING:
+    from loaderviz.trace.trace import Trace
+
+TABLES: Final = ("batches", "samples", "workers", "spans")
+ROWS: Final = 1 << 16
+
+
+def write(trace: Trace, folder: str | os.PathLike[str]) -> list[Path]:
+    """Write ``batches.csv``, ``samples.csv``, ``workers.csv`` and ``spans.csv`` into a folder.
+
+    The folder is made where it is missing. Each file replaces the one that is there, once it is
+    complete. Keys and names are written as text. Returns the files.
+
+    Raises:
+        LoaderVizError: where the folder cannot be made or a file cannot be written.
+    """
+    place = Path(folder)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LoaderVizError(
+            f"cannot make the folder {str(folder)!r} ({error}); name one for the CSV files"
+        ) from error
+    paths = [place / f"{name}.csv" for name in TABLES]
+    for name, path in zip(TABLES, paths, strict=True):
+        _write(getattr(trace, name), path)
+    return paths
+
+
+def _write(table: Any, path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.csv
+
+    columns = {column: table[column].to_numpy() for column in table.columns}
+    kinds = {"i": pa.int64(), "f": pa.float64()}
+    layout = pa.schema({c: kinds.get(v.dtype.kind, pa.string()) for c, v in columns.items()})
+    with replacing(path, "export") as file, pyarrow.csv.CSVWriter(file, layout) as writer:
+        for at in range(0, len(table), ROWS):
+            writer.write_table(
+                pa.table(
+                    [_column(values[at : at + ROWS]) for values in columns.values()], schema=layout
+                )
+            )
+
+
+def _column(values: Any) -> Any:
+    import pyarrow as pa
+
+    if values.dtype == object:
+        texts = [None if v is None else _text(str(v)) for v in values.tolist()]
+        return pa.array(texts, pa.string())
+    return pa.array(values, from_pandas=True)
+
+
+def _text(words: str) -> str:
+    return words.encode("utf-8", "replace").decode()

@@ -1,0 +1,357 @@
+"""An exported trace is what the trace says, and Perfetto's own trace processor reads all of it."""
+
+import errno
+import gzip
+import json
+import os
+import time
+from collections import Counter, defaultdict
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch.profiler import ProfilerActivity, profile, record_function
+from torch.utils.data import DataLoader
+
+import loaderviz as lv
+from loaderviz import Costs, LoaderVizError, Trace, simulate
+from loaderviz.trace.perfetto.events import microseconds
+from test_simulate import COSTS, configurations
+from trace_processor import query
+from traces import made, recorded
+
+NASTY = ['"]}', "\\", "</script>", "a\nb", "nul \0 x", "half \ud800 pair", "☃ 🏔", "", "x" * 3000]
+LOST = "select name, value from stats where value > 0 and severity in ('error', 'data_loss')"
+
+
+def exported(trace, path, **options):
+    trace.to_perfetto(path, **options)
+    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    return json.loads(data)
+
+
+def slices(document, name):
+    """Of the slices whose name begins so; in ns."""
+    return [
+        (each, round(each["ts"] * 1000), round((each["ts"] + each["dur"]) * 1000))
+        for each in document["traceEvents"]
+        if each["ph"] == "X" and each["name"].split(" ")[0] == name
+    ]
+
+
+def assert_sound(trace, document):
+    """What holds for every trace: flows, nesting, counters, and times that are the trace's."""
+    flows = Counter()
+    lanes = defaultdict(list)
+    counters = []
+    for each in document["traceEvents"]:
+        if each["ph"] == "X":
+            start, took = round(each["ts"] * 1000), round(each["dur"] * 1000)
+            lanes[each["pid"], each["tid"]].append((start, -took))
+            assert took >= 0
+            flows.update((each["bind_id"], way) for way in ("flow_in", "flow_out") if way in each)
+        elif each["ph"] == "C":
+            counters += each["args"].values()
+    assert min(counters, default=0) >= 0
+    for lane in lanes.values():
+        opened = []
+        for start, minus_took in sorted(lane):
+            while opened and opened[-1] <= start:
+                opened.pop()
+            assert not opened or start - minus_took <= opened[-1], "Perfetto would leave it out"
+            opened.append(start - minus_took)
+    table = trace.batches
+    seen = table.dropna(subset=["started_s", "requested_s", "delivered_s"])
+    pinned = int(seen["pinned_s"].notna().sum())
+    assert len(flows) == 2 * len(seen)
+    assert flows.total() == 2 * (len(seen) + pinned)
+    for name, start, end in (
+        ("wait", "requested_s", "delivered_s"),
+        ("collate", "collate_s", "ready_s"),
+    ):
+        whole = table.dropna(subset=[start, end])
+        expected = np.rint(whole[[start, end]].to_numpy() * 1e9).astype(int).tolist()
+        assert sorted(map(list, expected)) == sorted([s, e] for _, s, e in slices(document, name))
+    steps = sorted(start for _, start, _ in slices(document, "step"))
+    assert steps == sorted(np.rint(table["delivered_s"].dropna() * 1e9).astype(int))
+    n_samples = len(slices(document, "sample"))
+    n_samples += sum(each["args"]["n_samples"] for each, *_ in slices(document, "samples"))
+    assert n_samples == int(trace.samples["start_s"].notna().sum())
+
+
+class TestContent:
+    @pytest.mark.parametrize("workers", [0, 1, 3])
+    def test_a_trace_built_by_hand_is_sound(self, tmp_path, workers):
+        trace = made(workers=workers, batches=7)
+        assert_sound(trace, exported(trace, tmp_path / "t.json"))
+
+    @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(COSTS, configurations(), st.booleans())
+    def test_every_simulated_trace_is_sound(self, tmp_path, costs, configuration, pin_memory):
+        trace = simulate(costs, **{**configuration, "pin_memory": pin_memory})
+        if len(trace.batches):
+            assert_sound(trace, exported(trace, tmp_path / "t.json"))
+
+    def test_a_worker_is_a_process_under_its_own_number_and_time(self, tmp_path):
+        document = exported(made(workers=2, batches=4), tmp_path / "t.json")
+        names = {e["pid"]: e["args"]["name"] for e in document["traceEvents"] if e["ph"] == "M"
+                 and e["name"] == "process_name"}  # fmt: skip
+        assert (names[100], names[101]) == ("worker 0", "worker 1")
+        batch, start, end = slices(document, "batch")[3]
+        assert (batch["name"], batch["pid"]) == ("batch 3", 101)
+        assert (start, end) == (1_250_000_000, 2_250_000_000)
+        assert [each["args"]["key"] for each, *_ in slices(document, "sample")] == list(range(8))
+
+    def test_workers_of_each_epoch_are_processes_of_their_own(self, tmp_path):
+        first, second = made(workers=1, batches=2), made(workers=1, batches=2)
+        later = {c: second.batches[c] + 100 for c in second.batches if c.endswith("_s")}
+        trace = Trace.from_columns(
+            batches={
+                c: np.concatenate(
+                    [first.batches[c], {**second.batches, **later, "epoch": [1, 1]}[c]]
+                )
+                for c in first.batches
+            },
+            workers={"worker": [0, 0], "pid": [7, 8], "started_s": [0.0, 100.0]},
+        )
+        document = exported(trace, tmp_path / "t.json")
+        assert [each["pid"] for each, *_ in slices(document, "batch")] == [7, 7, 8, 8]
+
+    def test_the_number_of_a_process_that_comes_twice_is_made_up(self, tmp_path):
+        trace = made(workers=2)
+        trace.workers["pid"] = 100  # of two machines
+        document = exported(trace, tmp_path / "t.json")
+        assert len({each["pid"] for each, *_ in slices(document, "batch")}) == 2
+
+    def test_batches_of_an_epoch_that_was_left_early_do_not_stay_ready(self, tmp_path):
+        nan = np.nan
+        trace = Trace.from_columns(
+            batches={
+                "epoch": [0, 0, 1],
+                "batch": [0, 1, 0],
+                "dispatched_s": [0.0, 0.0, 5.0],
+                "started_s": [0.0, 1.0, 5.0],
+                "ready_s": [1.0, 2.0, 6.0],
+                "requested_s": [0.0, nan, 5.0],
+                "delivered_s": [1.5, nan, 6.5],
+            }
+        )
+        document = exported(trace, tmp_path / "t.json")
+        counts = [
+            (each["ts"] / 1e6, each["args"]["ready"])
+            for each in document["traceEvents"]
+            if each["ph"] == "C"
+        ]
+        assert counts == [(1, 1), (1.5, 0), (2, 1), (5, 0), (6, 1), (6.5, 0)]
+
+    def test_samples_of_one_call_are_one_slice(self, tmp_path):
+        trace = made(workers=1, batches=2, batch_size=3)
+        for column in ("start_s", "end_s"):
+            trace.samples[column] = trace.batches["started_s"].repeat(3).to_numpy()
+        trace.samples["end_s"] += 0.5
+        document = exported(trace, tmp_path / "t.json")
+        assert_sound(trace, document)
+        assert [e["args"] for e, *_ in slices(document, "samples")] == [
+            {"n_samples": 3, "keys": "0, 1, 2"},
+            {"n_samples": 3, "keys": "3, 4, 5"},
+        ]
+
+    def test_spans_nest_in_the_consumers_lane_or_have_one_of_their_own(self, tmp_path):
+        trace = made(workers=2, batches=4)  # steps from 1.25 on, half a second each
+        spans = {
+            "name": ["all", "in step 0", "from step 1 to 2", "in it"],
+            "start_s": [0.1, 1.3, 1.9, 2.3],
+            "end_s": [9.0, 1.4, 2.4, 2.35],
+        }
+        trace = Trace.from_columns(batches=trace.batches, spans=spans)
+        document = exported(trace, tmp_path / "t.json")
+        assert_sound(trace, document)
+        lane = {e["name"]: e["tid"] for e in document["traceEvents"] if e["ph"] == "X"}
+        assert lane["all"] == lane["in step 0"] == lane["in it"] == lane["step 0"]
+        assert lane["from step 1 to 2"] != lane["step 0"]
+
+    def test_what_is_simulated_says_so(self, tmp_path):
+        trace = simulate(Costs(sample_s=0.01), num_workers=2, batch_size=2, n_batches=4)
+        document = exported(trace, tmp_path / "t.json")
+        assert document["otherData"]["simulated"] is True
+        names = [
+            e["args"]["name"] for e in document["traceEvents"] if e.get("name") == "process_name"
+        ]
+        assert len(names) == 3
+        assert all(name.endswith("(simulated)") for name in names)
+
+    @given(st.lists(st.integers(-(2**62), 2**62), min_size=1))
+    def test_times_are_written_to_the_nanosecond(self, times):
+        for ns, text in zip(times, microseconds(np.array(times)).to_pylist(), strict=True):
+            whole, part = text.lstrip("-").split(".")
+            assert len(part) == 3
+            assert (-1 if text.startswith("-") else 1) * int(whole + part) == ns
+
+
+class TestPerfettoReadsIt:
+    """Asked of Perfetto's own trace processor."""
+
+    def test_a_recording_with_names_of_every_kind(self, tmp_path):
+        class Named(torch.utils.data.Dataset):
+            def __getitem__(self, key):
+                return 0
+
+        keys = [*NASTY, 2**70, -1, 1.5, float("nan"), None, ("a", 1), ["b"], True, 7]
+        loader = DataLoader(Named(), sampler=keys, batch_size=3, num_workers=2)
+        with lv.record(loader, label='la"bel\ud800') as rec:
+            for i, _ in enumerate(loader):
+                with lv.span(NASTY[i % len(NASTY)]):
+                    pass
+        trace = rec.trace
+        path = tmp_path / "t.json.gz"
+        assert_sound(trace, exported(trace, path))
+        lost, found, flows, processes, memory = query(
+            path,
+            LOST,
+            "select ts, dur, name from slice",
+            "select o.name, o.ts + o.dur, i.name, i.ts from flow join slice o on o.id = slice_out "
+            "join slice i on i.id = slice_in order by i.ts",
+            "select distinct p.pid, p.name from process p join thread t using (upid) "
+            "join thread_track k using (utid)",
+            "select distinct t.name from process_counter_track t join counter c "
+            "on c.track_id = t.id order by 1",
+        )
+        assert lost == []
+        names = Counter(name.split(" ")[0] for _, _, name in found)
+        assert names["sample"] == len(keys)
+        assert names["batch"] == names["step"] == names["wait"] == 6
+        told = trace.batches.sort_values("delivered_s")
+        assert flows == [
+            (f"batch {batch}", ready, f"step {batch}", delivered)
+            for batch, ready, delivered in zip(
+                told["batch"],
+                np.rint(told["ready_s"] * 1e9).astype(int),
+                np.rint(told["delivered_s"] * 1e9).astype(int),
+                strict=True,
+            )
+        ]
+        assert dict(processes) == {
+            os.getpid(): "training process",
+            **{pid: f"worker {i}" for i, pid in enumerate(trace.workers["pid"])},
+        }
+        assert memory == [("batches ready",), ("memory rss_bytes",)]
+
+    def test_nothing_of_a_large_trace_is_lost(self, tmp_path):
+        trace = recorded(50_000)
+        trace.batches["pinned_s"] = (trace.batches["ready_s"] + trace.batches["delivered_s"]) / 2
+        path = tmp_path / "t.json"
+        assert_sound(trace, exported(trace, path))
+        lost, [(n_samples,)], [(n_flows,)], depths = query(
+            path,
+            LOST,
+            "select count(*) from slice where name = 'sample'",
+            "select count(*) from flow",
+            "select distinct name, depth from slice where name in ('sample', 'collate')",
+        )
+        assert lost == []
+        assert n_samples == 50_000
+        assert n_flows == 2 * len(trace.batches)  # by way of the thread that pins
+        assert sorted(depths) == [("collate", 1), ("sample", 1)]
+
+
+class TestBesideAProfile:
+    def test_both_clocks_agree_to_a_millisecond(self, tmp_path):
+        trace, path = profiled(tmp_path)
+        both = exported(trace, tmp_path / "both.json.gz", profile=path)
+        assert_agree(both)
+        theirs = json.loads(path.read_text())
+        assert both["traceEvents"][: len(theirs["traceEvents"])] == theirs.pop("traceEvents")
+        assert {key: both[key] for key in theirs} == theirs
+        lost, lanes = query(
+            tmp_path / "both.json.gz",
+            LOST,
+            "select distinct p.pid from process p join thread t using (upid) "
+            "join thread_track k using (utid) join slice s on s.track_id = k.id "
+            "where s.name = 'marker' or s.name = 'wait'",
+        )
+        assert lost == []
+        assert lanes == [(os.getpid(),)]  # one process: the profiler's threads, and our lanes
+
+    def test_the_clocks_agree_at_the_end_of_a_longer_run_too(self, tmp_path):
+        trace, path = profiled(tmp_path, pause_s=0.3)
+        assert_agree(exported(trace, tmp_path / "both.json", profile=path))
+
+    def test_a_profile_of_another_run_is_refused(self, tmp_path):
+        trace, path = profiled(tmp_path)
+        trace.meta["started"][1] += 3_600_000_000_000
+        with pytest.raises(LoaderVizError, match=r"of another time than the trace, 3,.* s apart"):
+            trace.to_perfetto(tmp_path / "both.json", profile=path)
+
+    def test_a_simulated_trace_has_no_place_beside_a_profile(self, tmp_path):
+        trace, path = profiled(tmp_path)
+        trace = simulate(Costs(sample_s=0.01), num_workers=2, batch_size=2, n_batches=4)
+        with pytest.raises(LoaderVizError, match="simulated"):
+            trace.to_perfetto(tmp_path / "both.json", profile=path)
+
+    @pytest.mark.parametrize("text", ["", "[]", "{", '{"a": 1}', '{"traceEvents": [{"ph": "X"}]}',
+                                      '{"traceEvents": {}}', '{"traceEvents": [1]}'])  # fmt: skip
+    def test_what_is_no_profile_is_refused(self, tmp_path, text):
+        path = tmp_path / "profile.json"
+        path.write_text(text)
+        trace = made()
+        trace.meta["started"] = [1, 1]
+        with pytest.raises(LoaderVizError, match="profile"):
+            trace.to_perfetto(tmp_path / "both.json", profile=path)
+        assert not (tmp_path / "both.json").exists()
+
+
+def profiled(folder, pause_s=0.01):
+    """A loop that was recorded and profiled, with the same moments marked in both."""
+    loader = DataLoader(range(12), batch_size=4)
+    with (
+        profile(activities=[ProfilerActivity.CPU]) as profiler,
+        lv.record(loader) as rec,
+    ):
+        for _ in loader:
+            with lv.span("marked"), record_function("marker"):
+                torch.ones(10).sum()
+            time.sleep(pause_s)
+    path = folder / "profile.json"
+    profiler.export_chrome_trace(str(path))
+    return rec.trace, path
+
+
+def assert_agree(both):
+    at = {name: [e["ts"] for e in both["traceEvents"] if e.get("name") == name and e["ph"] == "X"]
+          for name in ("marked", "marker")}  # fmt: skip
+    assert len(at["marked"]) == len(at["marker"]) == 3
+    apart_us = np.subtract(at["marker"], at["marked"])
+    assert np.median(np.abs(apart_us)) < 1000, apart_us
+
+
+class TestFiles:
+    def test_an_empty_trace_is_refused(self, tmp_path):
+        with pytest.raises(LoaderVizError, match="empty"):
+            Trace.from_columns().to_perfetto(tmp_path / "t.json")
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_path_in_no_folder_is_named(self, tmp_path):
+        with pytest.raises(LoaderVizError, match=r"no such folder.*to_perfetto\(\) takes the path"):
+            made().to_perfetto(tmp_path / "no such folder" / "t.json")
+
+    def test_a_folder_and_nonsense_are_no_paths(self, tmp_path):
+        with pytest.raises(LoaderVizError, match="not a file"):
+            made().to_perfetto(tmp_path)
+        with pytest.raises(LoaderVizError, match="takes the path of a file, not 3"):
+            made().to_perfetto(3)
+
+    @pytest.mark.parametrize("name", ["t.json", "t.json.gz"])
+    def test_a_full_disk_leaves_what_was_there(self, tmp_path, monkeypatch, name):
+        path = tmp_path / name
+        path.write_text("old")
+
+        def full(_):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(LoaderVizError, match="No space left"):
+            made().to_perfetto(path)
+        assert path.read_text() == "old"
+        assert [each.name for each in tmp_path.iterdir()] == [name]
