@@ -165,7 +165,7 @@ class TestContent:
             "start_s": [0.1, 1.3, 1.9, 2.3],
             "end_s": [9.0, 1.4, 2.4, 2.35],
         }
-        trace = Trace.from_columns(batches=trace.batches, spans=spans)
+        trace = Trace.from_columns(batches=dict(trace.batches), spans=spans)
         document = exported(trace, tmp_path / "t.json")
         assert_sound(trace, document)
         lane = {e["name"]: e["tid"] for e in document["traceEvents"] if e["ph"] == "X"}
@@ -257,6 +257,11 @@ class TestPerfettoReadsIt:
 
 
 class TestBesideAProfile:
+    @pytest.fixture(autouse=True)
+    def cache_of_torch(self, tmp_path, monkeypatch):
+        """The profiler makes torch create that folder, by default one that stays."""
+        monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
+
     def test_both_clocks_agree_to_a_millisecond(self, tmp_path):
         trace, path = profiled(tmp_path)
         both = exported(trace, tmp_path / "both.json.gz", profile=path)

@@ -117,9 +117,9 @@ class Trace:
         Args:
             path: where to; packed by gzip where it ends in ``.gz``, which both viewers open.
             profile: a file of torch.profiler's ``export_chrome_trace`` of the same run. All that it
-                holds goes into the new file, beside the trace, on one time axis. The profiler
-                uses the wall clock, which a recording reads as it starts: the axes agree as long
-                as that clock is not set meanwhile.
+                holds goes into the new file, beside the trace, on one time axis, with times of the
+                trace rounded to 125 ns. The profiler uses the wall clock, which a recording
+                reads as it starts: the axes agree as long as that clock is not set meanwhile.
 
         Raises:
             LoaderVizError: where the file cannot be written, the trace is empty, or the profile

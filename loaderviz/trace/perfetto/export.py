@@ -23,7 +23,7 @@ import numpy as np
 
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace.perfetto import consumer, counters, events, making
-from loaderviz.trace.perfetto.profile import Profile
+from loaderviz.trace.perfetto.profile import GRID_NS, Profile
 from loaderviz.trace.perfetto.source import Source
 from loaderviz.trace.written import replacing
 
@@ -45,17 +45,18 @@ def export(trace: Trace, path: str | os.PathLike[str], profile: Any = None) -> N
     """What ``Trace.to_perfetto`` does."""
     wall_ns = started_wall_ns(trace)
     if profile is None:
-        before, after, shift_ns = _head(trace, wall_ns), b"\n]}\n", 0
+        before, after, shift_ns, grid_ns = _head(trace, wall_ns), b"\n]}\n", 0, 1
     else:
         found = Profile.read(profile)
-        before, after, shift_ns = *found.around(), found.shift_of(trace, wall_ns)
+        (before, after), grid_ns = found.around(), GRID_NS
+        shift_ns = found.shift_of(trace, wall_ns)
     packs = str(path).endswith(".gz")
     with (
         replacing(path, "to_perfetto()") as file,
         gzip.GzipFile("", "wb", FAST, file, 0) if packs else nullcontext(file) as out,
     ):
         out.write(before)
-        for piece in _events(trace, shift_ns):
+        for piece in _events(trace, shift_ns, grid_ns):
             out.write(piece)
         out.write(after)
 
@@ -86,14 +87,14 @@ def _head(trace: Trace, wall_ns: int) -> bytes:
     ).encode()
 
 
-def _events(trace: Trace, shift_ns: int) -> Iterator[Any]:
+def _events(trace: Trace, shift_ns: int, grid_ns: int) -> Iterator[Any]:
     """All events as bytes, a comma after each but the last."""
     if not len(trace.batches) and not len(trace.workers) and not len(trace.spans):
         raise LoaderVizError(
             "the trace is empty: no batch was asked for while it was recorded, so there is nothing "
             "to export"
         )
-    source = Source.of(trace, shift_ns)
+    source = Source.of(trace, shift_ns, grid_ns)
     for layer in LAYERS:
         yield from layer(source)
     *most, last = source.places.about()

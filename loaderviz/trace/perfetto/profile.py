@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from loaderviz.trace.trace import Trace
 
 EVENTS: Final = "traceEvents"
+# Perfetto and browsers read a time as a double of microseconds, which has no room for nanoseconds
+# weeks after the profile's base. Multiples of 125 it holds exactly, for 104 days: the base is at
+# most three months back (libkineto's ChromeTraceBaseTime).
+GRID_NS: Final = 125
 GZIP: Final = b"\x1f\x8b"
 _blank = re.compile(r"[ \t\r\n]*")
 _decode = json.JSONDecoder().raw_decode
@@ -103,8 +107,8 @@ def _scan(text: str) -> tuple[int, bool, int, float, float]:
         at = _skip(text, at)
         if text[at : at + 1] != "}":
             at = _expect(text, at, ",")
-    if found is None:
-        raise ValueError(f"it has no {EVENTS}")
+    if found is None or found[2] > found[3]:
+        raise ValueError(f"it has no {EVENTS} with a time")
     return found[0], found[1], base_ns, found[2], found[3]
 
 
@@ -113,7 +117,9 @@ def _events(text: str, at: int) -> tuple[tuple[int, bool, float, float], int]:
     while text[at : at + 1] != "]":
         event, at = _decode(text, at)
         empty = False
-        if event.get("ph") == "X":
+        if not isinstance(event, dict):
+            raise ValueError(f"the event {event!r} is no object")
+        if event.get("ph") == "X" and "ts" in event:
             first = min(first, float(event["ts"]))
             last = max(last, float(event["ts"]) + float(event.get("dur", 0)))
         at = _skip(text, at)

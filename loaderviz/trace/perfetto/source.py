@@ -16,20 +16,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Source:
-    """Times in the file are whole nanoseconds: those of the trace, and ``shift_ns`` more."""
+    """Times in the file are whole nanoseconds: those of the trace, and ``shift_ns`` more.
+
+    They are rounded to a multiple of ``grid_ns``: starts and ends, so that what nests still does.
+    """
 
     trace: Trace
     places: Places
     batches: dict[str, Any]
     shift_ns: int
+    grid_ns: int
 
     @classmethod
-    def of(cls, trace: Trace, shift_ns: int) -> Source:
+    def of(cls, trace: Trace, shift_ns: int, grid_ns: int) -> Source:
         batches = {column: trace.batches[column].to_numpy() for column in trace.batches.columns}
-        return cls(trace, Places.of(trace), batches, shift_ns)
+        return cls(trace, Places.of(trace), batches, shift_ns, grid_ns)
 
     def ns(self, seconds: Any) -> Any:
-        return whole_ns(seconds).astype(np.int64) + self.shift_ns
+        ns = whole_ns(seconds).astype(np.int64) + self.shift_ns
+        return (ns + self.grid_ns // 2) // self.grid_ns * self.grid_ns
 
     @property
     def seen(self) -> Any:

@@ -1,0 +1,92 @@
+"""A trace for other programs: the CSV tables, and `loaderviz export`."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from torch.utils.data import DataLoader
+
+import loaderviz as lv
+from loaderviz import LoaderVizError, Trace
+from loaderviz.trace import tables_csv
+from test_cli import loaderviz
+from traces import made, recorded
+
+
+def test_csv_tables_hold_what_the_trace_does(tmp_path):
+    trace = recorded(70_000)
+    trace.batches.loc[3, "delivered_s"] = np.nan
+    tables_csv.write(trace, tmp_path / "out")
+    for name in tables_csv.TABLES:
+        expected = getattr(trace, name)
+        if len(expected):
+            found = pd.read_csv(tmp_path / "out" / f"{name}.csv")
+            known = [c for c in expected if not expected[c].isna().all()]
+            pd.testing.assert_frame_equal(found[known], expected[known], check_dtype=False)
+
+
+def test_an_empty_table_has_its_header(tmp_path):
+    tables_csv.write(Trace.from_columns(), tmp_path)
+    assert list(pd.read_csv(tmp_path / "spans.csv")) == list(Trace.from_columns().spans)
+
+
+def test_keys_and_names_of_every_kind_are_text(tmp_path):
+    keys = ['a,"b"', "two\nlines", "half \ud800", ("a", 1), 2**70, None, ""]
+    trace = Trace.from_columns(samples={"key": keys}, spans={"name": ["=1+1", ";'"]})
+    tables_csv.write(trace, tmp_path)
+    found = pd.read_csv(tmp_path / "samples.csv", keep_default_na=False)["key"].tolist()
+    assert found == ['a,"b"', "two\nlines", "half ?", "('a', 1)", str(2**70), "", ""]
+    assert pd.read_csv(tmp_path / "spans.csv")["name"].tolist() == ["=1+1", ";'"]
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(LoaderVizError, match="cannot make the folder"):
+        tables_csv.write(made(), tmp_path / "file")
+
+
+class TestCommand:
+    @pytest.fixture
+    def saved(self, tmp_path):
+        loader = DataLoader(range(12), batch_size=4)
+        with lv.record(loader) as rec:
+            list(loader)
+        path = tmp_path / "run.parquet"
+        rec.trace.save(path)
+        return path
+
+    def test_to_perfetto_beside_the_trace(self, saved):
+        done = loaderviz("export", saved, "--to", "perfetto")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.strip() == str(saved.with_name("run.json.gz"))
+
+    def test_to_perfetto_with_a_profile(self, saved, tmp_path):
+        base_ns, clock_ns = 10**18, lv.load(saved).meta["started"][1]
+        event = {"ph": "X", "name": "op", "pid": 1, "tid": 1, "ts": (clock_ns - base_ns) / 1000}
+        profile = {"baseTimeNanoseconds": base_ns, "traceEvents": [{**event, "dur": 10**7}]}
+        (tmp_path / "profile.json").write_text(json.dumps(profile))
+        out = tmp_path / "both.json"
+        done = loaderviz(
+            "export", saved, "--to", "perfetto", "--with", tmp_path / "profile.json", "--out", out
+        )
+        assert done.returncode == 0, done.stderr
+        assert json.loads(out.read_text())["traceEvents"][0] == profile["traceEvents"][0]
+
+    def test_to_csv(self, saved, tmp_path):
+        done = loaderviz("export", saved, "--to", "csv", "--out", tmp_path / "tables")
+        assert done.returncode == 0, done.stderr
+        names = [f"{name}.csv" for name in tables_csv.TABLES]
+        assert done.stdout.split() == [str(tmp_path / "tables" / name) for name in names]
+        assert len(pd.read_csv(tmp_path / "tables" / "samples.csv")) == 12
+
+    def test_what_cannot_be_is_one_line_and_bad_input(self, saved, tmp_path):
+        for options in (
+            ["--to", "csv", "--with", tmp_path / "profile.json"],
+            ["--to", "perfetto", "--with", tmp_path / "nothing.json"],
+            ["--to", "perfetto", "--out", tmp_path / "nowhere" / "t.json"],
+        ):
+            done = loaderviz("export", saved, *options)
+            assert done.returncode == 2
+            assert len(done.stderr.splitlines()) == 1
+        assert loaderviz("export", saved, "--to", "nonsense").returncode == 2
