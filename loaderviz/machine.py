@@ -109,15 +109,31 @@ def world_size() -> int:
     return int(text) if text.isdecimal() else 1
 
 
+def spans_machines() -> bool:
+    """Whether the launcher says that ranks train elsewhere too: ``LOCAL_WORLD_SIZE`` is torchrun's.
+
+    Of launchers that do not set it nothing is known.
+    """
+    text = os.environ.get("LOCAL_WORLD_SIZE", "")
+    return text.isdecimal() and world_size() > int(text)
+
+
 def clock_domain() -> str:
     """Processes for which this is the same read one ``loaderviz.clock``; others may not.
 
-    The boot of a Linux kernel, which containers share with their host; elsewhere the host's name.
+    The boot of a Linux kernel, which containers share with their host, and how far a time namespace
+    shifts its clock (time_namespaces(7)); elsewhere the host's name.
     """
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return platform.node()
+    try:
+        line = Path("/proc/self/timens_offsets").read_text().splitlines()[0]
+        shift = [int(each) for each in line.split()[1:]]  # seconds and nanoseconds
+    except (OSError, IndexError, ValueError):  # a kernel without time namespaces
+        return boot
+    return f"{boot} {shift}" if any(shift) else boot
 
 
 def facts() -> dict[str, object]:

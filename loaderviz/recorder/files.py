@@ -86,6 +86,12 @@ class Files:
         self._meta["loaders"].append(description)
         self._save_meta()
 
+    def note(self, **facts: Any) -> None:
+        """Add to the description of the recording; raises OSError where it cannot be written."""
+        with self.lock:
+            self._meta.update(facts)
+            self._save_meta()
+
     def borrow(self, iterator: int) -> RollingSpool | None:
         """A spool for an iterator that loads in this process; None where there can be none.
 

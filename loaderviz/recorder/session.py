@@ -14,6 +14,7 @@ from loaderviz import clock, machine
 from loaderviz.clock import now
 from loaderviz.errors import LoaderVizError
 from loaderviz.recorder import attach, folders
+from loaderviz.recorder.alignment import NOT_MEASURED, Alignment, align
 from loaderviz.recorder.files import Files
 from loaderviz.recorder.loaders import behind, describe
 from loaderviz.recorder.watcher import Watcher
@@ -94,6 +95,7 @@ class Recording:
         self._max_spans = max_spans
         self._folder: Path | None = None
         self._watcher: Watcher | None = None  # while the block runs
+        self._alignment: Alignment | None = None
         self._lost = ""  # why there is no trace; not the error, whose frames hold the user's loop
         self._trace: Trace | None = None
 
@@ -142,10 +144,11 @@ class Recording:
         else:
             self._folder = folders.make(self._path)
         try:
-            self._watcher = Watcher(
-                Files(self._folder, self._describe()), self._loaders, every=self._every
-            )
+            about = self._describe()
+            self._watcher = Watcher(Files(self._folder, about), self._loaders, every=self._every)
             self._watcher.start()
+            if "clock" in about:
+                self._alignment = align(self._folder.parent, about, self._watcher.files.note)
         except BaseException as error:
             if self._watcher is not None:
                 self._watcher.stop(now())
@@ -161,11 +164,15 @@ class Recording:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        watcher, folder = self._watcher, self._folder
+        watcher, folder, alignment = self._watcher, self._folder, self._alignment
         assert watcher is not None
         assert folder is not None
-        self._watcher = None
-        watcher.stop(now())
+        self._watcher = self._alignment = None
+        try:
+            watcher.stop(now())
+        finally:
+            if alignment is not None and not watcher.forgotten:
+                alignment.stop()
         if watcher.forgotten:
             return
         try:
@@ -199,4 +206,5 @@ class Recording:
             "started": clock.pair(),
             "loaders": [describe(loader) for loader in self._loaders],
             **machine.facts(),
+            **(NOT_MEASURED if self._of_run and machine.spans_machines() else {}),
         }
