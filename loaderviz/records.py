@@ -29,7 +29,7 @@ class Tag:
     TASK = 7  # see Task
     SPAN = 8  # see Span
     LATEST = 9  # a Task that the next one overwrites: past the limit on sample rows
-    LEFT_OUT = 10  # how many of the user's spans were left out
+    LEFT_OUT = 10  # how many of the user's spans, and samples of batches, and how many batches
 
 
 class Batch:

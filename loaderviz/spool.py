@@ -22,7 +22,7 @@ import struct
 from array import array
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -38,18 +38,40 @@ PROBLEM_AT = HEADER_BYTES - PROBLEM_BYTES
 FIRST_BLOCK_BYTES = 1 << 18
 LARGEST_BLOCK_BYTES = 1 << 24
 WINDOW_BYTES = 1 << 16
+SMALL_WINDOW_BYTES = max(1 << 14, mmap.ALLOCATIONGRANULARITY)  # where there is a limit
 BLOCK_HEAD = 3  # words
 
 Words = np.ndarray[Any, np.dtype[np.int64]]
 
 
-class Spool:
-    """The writing end, used by one thread of one process at a time. Records stay where they are."""
+class NoRoomError(Exception):
+    """The recording may not take more bytes: see ``Limit``."""
 
-    def __init__(self, path: Path, meta: dict[str, Any]) -> None:
+
+class Limit(Protocol):
+    """What a spool asks before its file grows."""
+
+    largest_block_bytes: int
+
+    def take(self, n_bytes: int) -> bool: ...
+
+
+class Spool:
+    """The writing end, used by one thread of one process at a time. Records stay where they are.
+
+    With a ``limit`` it pays for each part of its file one part ahead, so that what is under way
+    when the last is taken has room; then ``reserve`` and ``write`` raise NoRoomError.
+    ``paid_bytes`` are those that were taken for it before.
+    """
+
+    def __init__(
+        self, path: Path, meta: dict[str, Any], limit: Limit | None = None, paid_bytes: int = 0
+    ) -> None:
         text = json.dumps(meta).encode()
         if len(text) > PROBLEM_AT - META_AT:
             raise LoaderVizError(f"spool meta of {len(text)} bytes does not fit its header")
+        self._limit, self._paid = limit, paid_bytes
+        self._pay(HEADER_BYTES)
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0))
         self._identity = _identity(self._fd)
         try:
@@ -64,7 +86,7 @@ class Spool:
         self.header[1] = len(text)
         self.header[0] = MAGIC
         self._size = HEADER_BYTES
-        self._next_block_bytes = FIRST_BLOCK_BYTES
+        self._next_block_bytes = self._largest(FIRST_BLOCK_BYTES)
         self._block = self.header[:0]
         self._number = 0
         self._used = 0
@@ -131,8 +153,24 @@ class Spool:
         n_bytes = self._next_block_bytes
         while n_bytes < (n_words + BLOCK_HEAD) * WORD:
             n_bytes *= 2
+        self._pay(n_bytes, ahead=True)
         self._add_block(n_bytes)
-        self._next_block_bytes = min(2 * self._next_block_bytes, LARGEST_BLOCK_BYTES)
+        self._next_block_bytes = self._largest(min(2 * self._next_block_bytes, LARGEST_BLOCK_BYTES))
+
+    def _largest(self, n_bytes: int) -> int:
+        return n_bytes if self._limit is None else min(n_bytes, self._limit.largest_block_bytes)
+
+    def _pay(self, n_bytes: int, *, ahead: bool = False) -> None:
+        if self._limit is None:
+            return
+        lacking = n_bytes - self._paid
+        if lacking > 0 and self._limit.take(lacking):
+            self._paid = n_bytes
+        if self._paid < n_bytes:
+            raise NoRoomError
+        self._paid -= n_bytes
+        if ahead and self._paid < n_bytes and self._limit.take(n_bytes - self._paid):
+            self._paid = n_bytes
 
     def _add_block(self, n_bytes: int) -> None:
         _allocate(self._fd, self._size, n_bytes)
@@ -154,13 +192,15 @@ class RollingSpool(Spool):
     def _make_room(self, n_words: int) -> None:
         self._check()
         block, used = self._block, self._used
+        n_bytes = WINDOW_BYTES if self._limit is None else SMALL_WINDOW_BYTES
+        while n_bytes < 8 * n_words * WORD:  # what stays unused at its end is an eighth at most
+            n_bytes *= 2
+        grows = n_bytes > len(block) * WORD
+        self._pay(len(block) * WORD + (n_bytes if grows else 0), ahead=True)
         if len(block):
             _write_at(self._fd, self._size, block.cast("B"))
             self._size += len(block) * WORD
-        n_bytes = WINDOW_BYTES
-        while n_bytes < 8 * n_words * WORD:  # what stays unused at its end is an eighth at most
-            n_bytes *= 2
-        if n_bytes > len(block) * WORD:
+        if grows:
             self._add_block(n_bytes)
         else:
             self._number += 1

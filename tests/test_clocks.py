@@ -98,7 +98,7 @@ def test_a_server_tells_its_clock(server):
 
 
 def test_who_does_not_know_the_token_is_not_answered(server):
-    with pytest.raises(OSError, match="closed|reset"):
+    with pytest.raises(OSError, match=r"closed|reset"):
         ask(("127.0.0.1", server.port), bytes(16), timeout_s=10)
 
 
@@ -121,7 +121,7 @@ def test_nonsense_is_not_taken_for_a_clock(answer):
 
         thread = threading.Thread(target=reply)
         thread.start()
-        with pytest.raises(OSError, match="closed|reset|no clock of this run"):
+        with pytest.raises(OSError, match=r"closed|reset|no clock of this run"):
             ask(listener.getsockname(), bytes(range(16)), timeout_s=10)
         thread.join()
 

@@ -56,6 +56,89 @@ class TestALimitOnSpans:
             lv.record(DataLoader(Keys(1)), max_spans=max_spans)
 
 
+MIB = 1 << 20
+
+
+def size_of(folder):
+    return sum(each.stat().st_size for each in folder.iterdir())
+
+
+class TestABudgetOfBytes:
+    """``max_bytes``: the files stay within it, however long the run; what is missing is counted."""
+
+    def recorded(self, folder, loader, n_epochs, max_bytes=MIB):
+        n_batches, sizes = 0, []
+        with lv.record(loader, path=folder, max_bytes=max_bytes) as rec:
+            for _ in range(n_epochs):
+                n_batches += len(list(loader))
+                sizes.append(size_of(folder))
+        assert max(*sizes, size_of(folder)) <= max_bytes
+        trace = rec.trace
+        assert trace.meta["complete"]
+        assert len(delivered(trace)) + trace.meta["left_out_batches"] == n_batches
+        return trace, n_batches
+
+    @pytest.mark.parametrize(("num_workers", "persistent"), [(0, False), (2, False), (2, True)])
+    def test_half_is_for_samples_and_all_of_it_for_batches(self, num_workers, persistent, tmp_path):
+        loader = DataLoader(
+            Keys(40_000, make=as_it_is),
+            batch_size=20,
+            num_workers=num_workers,
+            persistent_workers=persistent,
+            collate_fn=len,
+        )
+        trace, n_batches = self.recorded(tmp_path, loader, 4)
+        assert 0 < trace.meta["left_out_batches"] < n_batches
+        assert 100_000 > len(trace.samples) > 10_000
+        assert len(trace.samples) + trace.meta["left_out"] == 160_000
+        batches = trace.batches
+        assert batches["n_samples"].eq(20).all()
+        assert batches["started_s"].notna().all()
+        assert len(batches) * 20 > len(trace.samples)  # they go on past the last sample
+        first = trace.samples[trace.samples["epoch"] == 0]
+        assert first["key"].tolist() == [*range(len(first))]
+
+    def test_a_run_within_it_leaves_nothing_out(self, tmp_path):
+        loader = DataLoader(Keys(100, make=as_it_is), batch_size=5, num_workers=2)
+        trace, _ = self.recorded(tmp_path, loader, 2)
+        assert len(trace.samples) == 200
+        assert trace.meta["left_out"] == trace.meta["left_out_batches"] == 0
+
+    @pytest.mark.parametrize("num_workers", [0, 2])
+    def test_many_short_epochs_stay_within_it(self, num_workers, tmp_path):
+        loader = DataLoader(Keys(4, make=as_it_is), batch_size=2, num_workers=num_workers)
+        trace, _ = self.recorded(tmp_path, loader, 3000 if not num_workers else 20)
+        if num_workers:
+            assert trace.meta["left_out_batches"] > 0
+        assert trace.samples["key"].isin(range(4)).all()
+
+    def test_streams_and_named_spans_stay_within_it(self, tmp_path):
+        loader = DataLoader(Stream(30_000), batch_size=10, num_workers=1, collate_fn=len)
+        with lv.record(loader, path=tmp_path, max_bytes=MIB) as rec:
+            for _ in range(3):
+                for _batch in loader:
+                    with lv.span("step"):
+                        pass
+            assert size_of(tmp_path) <= MIB
+        trace = rec.trace
+        assert trace.meta["complete"]
+        assert 0 < len(trace.spans) < 9000
+        assert trace.meta["left_out"] > 0
+        assert trace.meta["left_out_batches"] > 0
+
+    def test_batches_with_keys_that_do_not_fit_are_counted(self, tmp_path):
+        loader = DataLoader(
+            Keys(400_000, make=as_it_is), batch_size=100_000, num_workers=1, collate_fn=len
+        )
+        trace, _ = self.recorded(tmp_path, loader, 2)
+        assert trace.meta["left_out_batches"] == 8
+
+    @pytest.mark.parametrize("max_bytes", [0, -1, MIB - 1, 2.5e9, "1 GB", True, 1 << 63])
+    def test_one_that_is_none_is_named(self, max_bytes):
+        with pytest.raises(lv.LoaderVizError, match=f"max_bytes={max_bytes!r}: give 1,048,576"):
+            lv.record(DataLoader(Keys(1)), max_bytes=max_bytes)
+
+
 class TestWhatAProcessTakes:
     @pytest.mark.parametrize("num_workers", [0, 2])
     def test_its_memory_is_looked_at_with_its_batches(self, num_workers):

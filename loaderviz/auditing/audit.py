@@ -103,7 +103,7 @@ def _limits(trace: Trace, kind: str) -> tuple[str, ...]:
     if unseen:
         facts.append(f"{unseen:,} batches were not seen in their worker.")
     if left_out:
-        facts.append(f"Past max_spans, {left_out:,} samples are not in the trace.")
+        facts.append(f"Past the limit on them, {left_out:,} samples are not in the trace.")
     return tuple(facts)
 
 

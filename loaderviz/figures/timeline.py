@@ -79,7 +79,10 @@ def timeline(
         numbers += " · samples are drawn merged into batches"
     left_out = trace.meta.get("left_out", 0)
     if left_out:
-        numbers += f" · past max_spans, {left_out:,} samples and spans are left out"
+        numbers += f" · past the limit, {left_out:,} samples and spans are left out"
+    left_out_batches = trace.meta.get("left_out_batches", 0)
+    if left_out_batches:
+        numbers += f", and {left_out_batches:,} batches"
     height = _height(lanes)
     layout = style.layout(
         style.THEMES[theme], title=summary.verdict, numbers=numbers, height=height

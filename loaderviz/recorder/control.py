@@ -6,7 +6,8 @@ import mmap
 from pathlib import Path
 
 _NAME = "control"
-STOPPED, FULL = 0, 1  # bytes of the page
+STOPPED, FULL, SPENT = 0, 1, 2  # bytes of the page
+MAX_BYTES = slice(8, 16)  # an int64; 0: no limit
 PROBLEM = slice(64, 512)  # text
 
 
@@ -40,6 +41,20 @@ class Control:
 
     def is_full(self) -> bool:
         return self.page[FULL] != 0
+
+    def spend(self) -> None:
+        """From now on no file of the recording grows: what was allowed is taken."""
+        self.page[FULL] = 1
+        self.page[SPENT] = 1
+
+    def is_spent(self) -> bool:
+        return self.page[SPENT] != 0
+
+    def limit(self, max_bytes: int) -> None:
+        self.page[MAX_BYTES] = max_bytes.to_bytes(8, "little")
+
+    def max_bytes(self) -> int:
+        return int.from_bytes(self.page[MAX_BYTES], "little")
 
     def note_problem(self, problem: str) -> None:
         """Why a worker sees nothing that it could write to a file of its own."""

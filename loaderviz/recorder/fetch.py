@@ -27,7 +27,7 @@ from loaderviz.recorder.stamps import Gathered, Stamped
 from loaderviz.recorder.unseen import is_ours, unseen
 from loaderviz.recorder.weigh import n_bytes_of
 from loaderviz.records import KeyKind, State, Tag, Task, encode_keys
-from loaderviz.spool import RSS_PEAK, RollingSpool
+from loaderviz.spool import RSS_PEAK, NoRoomError, RollingSpool
 
 RSS_EVERY_NS = 50_000_000  # a look at the memory takes longer than a small batch
 # To ask for the CPU time is a system call. Right after a fetch it is as good as it was at its end.
@@ -57,12 +57,12 @@ class FetchTimer:
         iterator: int,
         round_: int,
         control: Control,
-        begun: Callable[[int, int], None] | None = None,
+        begun: Callable[[int, int], bool] | None = None,
     ) -> None:
         self._spool = spool
         self._iterator, self._round = iterator, round_
         self._page = control.page
-        self._begun = begun  # told of each fetch: when, and of how many samples
+        self._begun = begun  # told of each fetch: when, and of how many samples; is it wanted?
         self._off = False
         self._auto_collation = fetcher.auto_collation
         self._iterable = isinstance(fetcher, _IterableDatasetFetcher)
@@ -99,8 +99,9 @@ class FetchTimer:
                 index = keys if self._per_sample else index
             elif self._per_sample:
                 self._gathered = Gathered(index)
-            if self._begun is not None:
-                self._begun(started, len(keys))
+            if self._begun is not None and not self._begun(started, len(keys)):
+                self._gathered = None
+                return index
             block, at = self._reserve(keys)
             block[at + Task.STARTED] = started
             self._block, self._at = block, at
@@ -220,8 +221,11 @@ class FetchTimer:
     def _fail(self, error: Exception) -> None:
         if not is_ours(error):
             raise error
-        self._off, self._block = True, None
-        self._spool.note_problem(f"{type(error).__name__}: {error}")
+        self._off, self._block, self._gathered = True, None, None
+        if not isinstance(error, NoRoomError):
+            self._spool.note_problem(f"{type(error).__name__}: {error}")
+        elif self._begun is not None:  # who is told counts what is left out, and ends it
+            self._off = False
 
 
 class _Timed:

@@ -14,12 +14,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from loaderviz.recorder.budget import WORKER_BYTES, Budget
 from loaderviz.recorder.control import Control
 from loaderviz.records import MAIN_PROCESS, Tag
-from loaderviz.spool import RollingSpool, Spool
+from loaderviz.spool import HEADER_BYTES, NoRoomError, RollingSpool, Spool
 from loaderviz.trace import META_NAME
 
 Place = tuple["memoryview[int]", int]  # of a record: its block, and where in it it begins
+
+_AT_THE_END = (Tag.EXIT, Tag.FINISH, Tag.LEFT_OUT)  # for these there is room past the budget
 
 
 class Files:
@@ -37,7 +40,9 @@ class Files:
         self._free: list[RollingSpool] = []
         self._save_meta()
         self.control = Control.create(folder)
-        self._main: Spool | None = Spool(folder / "main.spool", {})
+        max_bytes = meta["max_bytes"]
+        self._budget = Budget.create(folder, self.control, max_bytes) if max_bytes else None
+        self._main: Spool | None = Spool(folder / "main.spool", {}, self._budget)
         self._open = True
 
     def stopped(self) -> bool:
@@ -46,16 +51,21 @@ class Files:
     def write(self, tag: int, *fields: int) -> Place | None:
         """Write down one event of the main process; returns where, None where it could not."""
         with self.lock:
-            if self._main is None:
+            if self._main is None or (self._is_spent() and tag not in _AT_THE_END):
                 return None
             try:
                 return self._main.write(tag, *fields)
+            except NoRoomError:
+                return None
             except (OSError, ValueError) as error:  # and not what torch raises on a worker's death
                 self.fail(error)
                 return None
 
     def write_batch(self, n_samples: int, *fields: int) -> Place | None:
-        """Write down a batch that is dispatched: past the limit its samples are not."""
+        """Write down a batch that is dispatched: past the limit its samples are not.
+
+        Past the budget it is not either: it counts among what is left out.
+        """
         with self.lock:
             if self._main is None:
                 return None
@@ -63,24 +73,43 @@ class Files:
             if self._n_spans > self._max_spans:
                 self.control.fill()
             try:
-                return self._main.write(Tag.BATCH, *fields)
+                if self._budget is None or not self.control.is_spent():
+                    return self._main.write(Tag.BATCH, *fields)
+            except NoRoomError:
+                pass
             except (OSError, ValueError) as error:
                 self.fail(error)
                 return None
+            self._leave_out(n_samples, n_batches=1)
+            return None
 
     def write_span(self, *fields: int) -> Place | None:
         """Write down a span of the user's, or count it among those left out."""
         with self.lock:
             self._n_spans += 1
-            if self._n_spans <= self._max_spans:
+            if self._n_spans > self._max_spans:
+                self.control.fill()
+            elif self._budget is None or not self.control.is_full():
                 return self.write(Tag.SPAN, *fields)
-            self.control.fill()
-            if self._left_out is None:
-                self._left_out = self.write(Tag.LEFT_OUT, 0)
-            if self._left_out is not None:
-                block, at = self._left_out
-                block[at + 2] += 1
+            self._leave_out(1)
             return None
+
+    def _leave_out(self, n_spans: int, n_batches: int = 0) -> None:
+        if self._left_out is None:
+            self._left_out = self.write(Tag.LEFT_OUT, 0, 0)
+        if self._left_out is not None:
+            block, at = self._left_out
+            block[at + 2] += n_spans
+            block[at + 3] += n_batches
+
+    def _is_spent(self) -> bool:
+        return self._budget is not None and self.control.is_spent()
+
+    def pay_for_workers(self, n_workers: int) -> int:
+        """The bytes that each of them may begin with; 0 where there are none, or is no limit."""
+        if self._budget is None or not n_workers:
+            return 0
+        return WORKER_BYTES if self._budget.take(n_workers * WORKER_BYTES) else 0
 
     def add_loader(self, description: dict[str, Any]) -> None:
         self._meta["loaders"].append(description)
@@ -99,8 +128,14 @@ class Files:
         """
         if self._free:
             return self._free.pop()
+        path, meta = self.folder / f"here-{iterator}.spool", {"worker": MAIN_PROCESS}
         try:
-            spool = RollingSpool(self.folder / f"here-{iterator}.spool", {"worker": MAIN_PROCESS})
+            try:
+                spool = RollingSpool(path, meta, self._budget)
+            except NoRoomError:  # nothing will be written to it: any does
+                if self._here:
+                    return self._here[0]
+                spool = RollingSpool(path, meta, self._budget, HEADER_BYTES)
         except OSError as error:
             self.fail(error)
             return None

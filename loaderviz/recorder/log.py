@@ -33,6 +33,7 @@ class IteratorLog:
     ) -> None:
         self.number = number  # of the iterator
         self.in_hands_of_torch = False
+        self.paid_bytes = 0  # for each of its workers' files
         self._files = files
         self._next_epoch = next_epoch
         self._device = device
@@ -72,12 +73,16 @@ class IteratorLog:
         if place is not None and self._unpinned is not None:
             self._unpinned[task] = place
 
-    def begin_here(self, at: int, n_samples: int) -> None:
-        """num_workers=0: a task is dispatched, fetched and delivered in one call."""
+    def begin_here(self, at: int, n_samples: int) -> bool:
+        """num_workers=0: a task is dispatched, fetched and delivered in one call.
+
+        Returns whether it is written down.
+        """
         task, self._n_here = self._n_here, self._n_here + 1
         self._held = self._files.write_batch(
             n_samples, self.number, self._round, task, MAIN_PROCESS, at, *LATER
         )
+        return self._held is not None
 
     def request(self, at: int) -> None:
         if self._held is not None:

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 from loaderviz import clock, machine
 from loaderviz.clock import now
 from loaderviz.errors import LoaderVizError
-from loaderviz.recorder import attach, folders
+from loaderviz.recorder import attach, budget, folders
 from loaderviz.recorder.alignment import NOT_MEASURED, Alignment, align
 from loaderviz.recorder.files import Files
 from loaderviz.recorder.loaders import behind, describe
@@ -29,6 +29,7 @@ def record(
     path: str | Path | None = None,
     label: str | None = None,
     max_spans: int = MAX_SPANS,
+    max_bytes: int | None = None,
 ) -> Recording:
     """Record what a ``DataLoader`` does while a block of code iterates it.
 
@@ -51,18 +52,29 @@ def record(
         label: a name for the recording, shown where several are compared.
         max_spans: how many samples and named spans are written down at most. Past it batches are
             recorded as before, and ``trace.meta["left_out"]`` counts what is not.
+        max_bytes: how many bytes the files may take that this process and its workers write
+            meanwhile; 1 MiB or more, None for no limit. Samples and spans are written to half of
+            them, batches to all; ``trace.meta`` counts what is not, in ``left_out`` and
+            ``left_out_batches``. The one file that a rank leaves is smaller; while it is made, both
+            are there.
 
     Raises:
         LoaderVizError: for what is no ``DataLoader`` and can use none, a ``path`` that is none or
-            holds something already, a negative ``max_spans``, or a release of torch whose private
-            parts have moved. Nothing was changed then.
+            holds something already, a negative ``max_spans``, too small a ``max_bytes``, or a
+            release of torch whose private parts have moved. Nothing was changed then.
     """
     found = [behind(given) for given in (loader, *more)]
     loaders = [each for each in found if each is not None]
     every = len(loaders) < len(found)
     of_run = path is not None and machine.world_size() > 1
     return Recording(
-        loaders, every=every, path=path, of_run=of_run, label=label, max_spans=max_spans
+        loaders,
+        every=every,
+        path=path,
+        of_run=of_run,
+        label=label,
+        max_spans=max_spans,
+        max_bytes=max_bytes,
     )
 
 
@@ -79,10 +91,12 @@ class Recording:
         again: bool = False,  # ... and a rank may have several, as after a restart
         label: str | None = None,
         max_spans: int = MAX_SPANS,
+        max_bytes: int | None = None,
     ) -> None:
         attach.check_torch()
         if not isinstance(max_spans, int) or max_spans < 0:
             raise LoaderVizError(f"max_spans={max_spans!r}: give 0 or more")
+        budget.check(max_bytes)
         self._loaders = list({id(loader): loader for loader in loaders}.values())
         self._every = every
         try:
@@ -92,7 +106,7 @@ class Recording:
         self._of_run = of_run
         self._again = again
         self._label = label
-        self._max_spans = max_spans
+        self._max_spans, self._max_bytes = max_spans, max_bytes
         self._folder: Path | None = None
         self._watcher: Watcher | None = None  # while the block runs
         self._alignment: Alignment | None = None
@@ -201,6 +215,7 @@ class Recording:
         return {
             "label": self._label,
             "max_spans": self._max_spans,
+            "max_bytes": self._max_bytes,
             "rank": machine.rank(),
             "pid": os.getpid(),
             "started": clock.pair(),

@@ -96,12 +96,14 @@ class Watcher:
         with self.files.lock:
             if self.files.stopped():
                 return None
+            paid_bytes = self.files.pay_for_workers(loader.num_workers)
             log = self._watch(loader, iterator)
             log.in_hands_of_torch = True
+            log.paid_bytes = paid_bytes
             return log
 
     def worker_hook(self, log: IteratorLog, user_init: Any) -> WorkerHook:
-        return WorkerHook(user_init, self.files.folder, log.number)
+        return WorkerHook(user_init, self.files.folder, log.number, log.paid_bytes)
 
     def fetcher_made(self, log: IteratorLog, iterator: Any, fetcher: Any) -> None:
         """Time the fetches of an iterator that loads in this process."""
@@ -169,8 +171,8 @@ class Watcher:
         if workers:  # starting them has looked at all others too (multiprocessing/process.py)
             self._note_exits()
         for worker, process in enumerate(workers):
-            self.files.write(Tag.WORKER, log.number, worker, process.pid)
-            self._processes.append((log.number, worker, process))
+            if self.files.write(Tag.WORKER, log.number, worker, process.pid) is not None:
+                self._processes.append((log.number, worker, process))
 
     def _adopt_running(self, loader: DataLoader[Any]) -> None:
         """Persistent workers that were started before the recording: seen from outside only."""

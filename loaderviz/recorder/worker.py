@@ -13,6 +13,7 @@ from torch.utils.data import _DatasetKind, get_worker_info
 
 from loaderviz.clock import now
 from loaderviz.machine import rss_peak_bytes
+from loaderviz.recorder.budget import Budget
 from loaderviz.recorder.control import Control
 from loaderviz.recorder.fetch import FetchTimer
 from loaderviz.recorder.unseen import unseen
@@ -35,11 +36,16 @@ class WorkerHook:
     """A picklable ``worker_init_fn`` that runs the user's own one first, then starts to record."""
 
     def __init__(
-        self, user_init: Callable[[int], None] | None, folder: Path, iterator: int
+        self,
+        user_init: Callable[[int], None] | None,
+        folder: Path,
+        iterator: int,
+        paid_bytes: int = 0,
     ) -> None:
         self._user_init = user_init
         self._folder = folder
         self.iterator = iterator
+        self._paid_bytes = paid_bytes  # of the recording's budget, where it has one
         self._spawned_ns = 0
 
     def __getstate__(self) -> dict[str, Any]:
@@ -63,6 +69,9 @@ class WorkerHook:
                 control.note_problem(f"worker {worker_id}: {type(error).__name__}: {error}")
 
     def _record(self, worker_id: int, control: Control) -> None:
+        budget = Budget.attach(self._folder, control)
+        if budget is not None and not self._paid_bytes:
+            return
         spool = RollingSpool(
             self._folder / f"worker-{self.iterator}-{worker_id}-{os.getpid()}.spool",
             {
@@ -71,6 +80,8 @@ class WorkerHook:
                 "pid": os.getpid(),
                 "started_ns": self._spawned_ns or _forked_ns,
             },
+            budget,
+            self._paid_bytes,
         )
         kinds: Any = _DatasetKind
         create = kinds.create_fetcher

@@ -28,6 +28,7 @@ def trace_of(log: Log, plans: list[Plan], costs: Costs, setup: Setup) -> Trace:
             "complete": True,
             "problems": [],
             "left_out": 0,
+            "left_out_batches": 0,
             "seed": setup.seed,
         },
     )

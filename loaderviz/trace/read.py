@@ -94,7 +94,7 @@ class _Reader:
         self._tasks: list[tuple[int, Tasks]] = []  # with the worker
         self._spans: list[tuple[int, ...]] = []
         self._names: list[str] = []
-        self._left_out = 0
+        self._left_out = self._left_out_batches = 0
 
     def read_main(self, file: SpoolFile) -> None:
         words, records = file.words, file.records()
@@ -137,6 +137,7 @@ class _Reader:
             self._names.append(unpack_text(words[at:]))
         elif tag == Tag.LEFT_OUT:
             self._left_out += max(fields[0], 0)
+            self._left_out_batches += max(sum(fields[1:]), 0)
 
     def read_process(self, file: SpoolFile) -> None:
         """What a worker wrote, or this process about its own fetches."""
@@ -169,12 +170,12 @@ class _Reader:
                 "complete": not self.problems,
                 "problems": self.problems,
                 "left_out": self._left_out,
+                "left_out_batches": self._left_out_batches,
             },
         )
 
     def _batches_and_samples(self) -> tuple[dict[str, Any], dict[str, Any]]:
         made = Made.of(self._tasks)
-        self._left_out += int(made.n_samples[made.left_out].sum())
         sent = self._batches
         task = match(sent[:, _STREAM], made.streams)
         # A stream that has ended is sent tasks in vain until the main process hears of it.
@@ -186,13 +187,17 @@ class _Reader:
         sent, task = sent[real], task[real]
         unseen = (task < 0) & (sent[:, Batch.DELIVERED] != 0)
         unseen &= ~np.isin(sent[:, Batch.ITERATOR], list(self._adopted))
-        if unseen.any():
+        if unseen.any() and self._left_out_batches:  # there was no more room for what they held
+            self._left_out_batches += int(unseen.sum())
+            sent, task = sent[~unseen], task[~unseen]
+        elif unseen.any():
             self.problems.append(f"{int(unseen.sum())} batches were not seen where they were made")
         rounds = sent[:, [Batch.ITERATOR, Batch.ROUND]].tolist()
         loaders = np.array([self._loaders.get(each, 0) for each, _ in rounds], np.int64)
         epochs = np.array([self._epochs.get((each, n), 0) for each, n in rounds], np.int64)
         order = np.lexsort([sent[:, Batch.TASK], epochs, loaders])
         sent, task, loaders, epochs = sent[order], task[order], loaders[order], epochs[order]
+        self._left_out += int(made.n_samples[task][made.left_out[task]].sum())
         fetched = made.heads[task]
         ready = np.where(fetched[:, Task.STATE] == State.DONE, fetched[:, Task.READY], 0)
         n_bytes = fetched[:, Task.BYTES]
