@@ -60,10 +60,9 @@ class Figure(go.Figure):  # type: ignore[misc]  # plotly has no types
             return
         from IPython.display import display
 
-        content = {**json.loads(self.to_json()), "config": CONFIG}
         bundle = {
-            "application/vnd.plotly.v1+json": content,
-            "text/html": _for_export(content),
+            "application/vnd.plotly.v1+json": _content(self),
+            "text/html": for_export(self),
             "text/plain": repr(self),
         }
         display(bundle, raw=True)
@@ -79,8 +78,9 @@ class Figure(go.Figure):  # type: ignore[misc]  # plotly has no types
         return str(self.layout.title.text or "").replace("<b>", "").replace("</b>", "")
 
 
-def _for_export(content: dict[str, Any]) -> str:
-    """What a page made of the notebook shows (nbconvert knows no plotly); ``saved.js`` draws it."""
+def for_export(figure: go.Figure) -> str:
+    """What a page made of the notebook shows (nbconvert knows no plotly); ``look`` draws it."""
+    content = _content(figure)
     packed = base64.b64encode(zlib.compress(json.dumps(content).encode())).decode()
     plotly = f"https://cdn.plot.ly/plotly-{get_plotlyjs_version()}.min.js"
     height = content["layout"].get("height", 450)
@@ -88,6 +88,10 @@ def _for_export(content: dict[str, Any]) -> str:
         f"<div class='loaderviz-saved' style='height: {height}px' "
         f"data-plotly='{plotly}' data-figure='{packed}'></div>"
     )
+
+
+def _content(figure: go.Figure) -> dict[str, Any]:
+    return {**json.loads(figure.to_json()), "config": CONFIG}
 
 
 def _with_look(options: dict[str, Any]) -> dict[str, Any]:

@@ -15,11 +15,12 @@ from loaderviz.trace import Trace
 from loaderviz.widgets.copying import CodeLine
 from loaderviz.widgets.measuring import Measuring, Progress
 from loaderviz.widgets.numbers import Numbers, table
-from loaderviz.widgets.panel import Panel
+from loaderviz.widgets.panel import MAIN, Panel
 from loaderviz.widgets.play import Scene
 from loaderviz.widgets.preview import Known, Start, known_of, predict, start_of
 from loaderviz.widgets.run import Failure
 from loaderviz.widgets.settings import Settings
+from loaderviz.widgets.still import Still, needs_lab, still
 from loaderviz.widgets.view import FigureView, script, scripts
 
 FIRST_RUN_S = 30.0  # the picture is there before anyone touches a control, unless it takes longer
@@ -48,7 +49,7 @@ def explore(loader: DataLoader[Any] | None = None) -> Explorer:
     return Explorer(loader)
 
 
-class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
+class Explorer(Still):
     """The controls, what a simulation says of them, and the real runs that are asked for."""
 
     def __init__(self, loader: DataLoader[Any] | None = None) -> None:
@@ -279,6 +280,13 @@ class Explorer(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
             return None
         each = trace.summary().n_samples - self.settings.n_samples * self.settings.epochs
         return max(0, each)
+
+    def _still(self) -> str:
+        parts = map(still, (self._view, self._measured_view, self._table))
+        code = f"<p><code>{html.escape(self._code.text)}</code></p>"
+        main = [self._panel.controls[name] for name in MAIN]
+        style = f"<style>{script('explorer.css')}</style>"
+        return "".join([needs_lab(main), *parts, code, style])
 
     def _page(self) -> list[widgets.Widget]:
         """Beside each other where there is room, else the settings on top."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import anywidget
-import ipywidgets as widgets
 import traitlets
 
 from loaderviz.figures import timeline
 from loaderviz.trace import Trace
 from loaderviz.widgets.life import life
+from loaderviz.widgets.still import Still, still, still_scene
 from loaderviz.widgets.view import FigureView, script, scripts
 
 
@@ -31,15 +31,19 @@ class Scene(anywidget.AnyWidget):
         self.life = ""
 
 
-class Player(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
+class Player(Still):
     """A timeline, and under it what is where at the cursor's time."""
 
     def __init__(self, trace: Trace) -> None:
-        scene, view = Scene(), FigureView()
-        scene.show(trace)
-        view.show(timeline(trace))
-        super().__init__([view, scene, scripts()])
+        self._scene, self._view = Scene(), FigureView()
+        self._scene.show(trace)
+        self._view.show(timeline(trace))
+        super().__init__([self._view, self._scene, scripts()])
         self.add_class("loaderviz-player")
+
+    def _still(self) -> str:
+        scene = still_scene(self._scene.life)
+        return f"<div class='loaderviz-player'>{still(self._view)}{scene}</div>"
 
 
 def play(trace: Trace) -> Player:

@@ -13,6 +13,7 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.figures import timeline
 from loaderviz.trace import Trace
 from loaderviz.widgets.controls import control
+from loaderviz.widgets.still import Still, needs_lab, still
 from loaderviz.widgets.view import FigureView, scripts
 
 
@@ -35,7 +36,7 @@ def vary(draw: Callable[..., Any], **controls: Any) -> Vary:
     return Vary(draw, controls)
 
 
-class Vary(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
+class Vary(Still):
     """The controls and what is drawn with them. Nothing of it runs in the background."""
 
     def __init__(self, draw: Callable[..., Any], controls: dict[str, Any]) -> None:
@@ -70,6 +71,10 @@ class Vary(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         if self._error is not None:
             raise self._error
         return self._result
+
+    def _still(self) -> str:
+        places = (self._problem, *self._shown.children)
+        return needs_lab(self._controls.values()) + "".join(map(still, places))
 
     def _redraw(self) -> None:
         values = {name: each.value for name, each in self._controls.items()}
