@@ -1,12 +1,14 @@
 # What a reader or a contributor runs. Needs Python 3.11+ and make; `make` alone lists the targets.
 PYTHON ?= python3
 ARGS   ?=
+START  :=
 
 VENV     := .venv
 PY       := $(VENV)/bin/python
 NOTEBOOK := $(VENV)/.installed-notebook
 TEST     := $(VENV)/.installed-test
 PINS     := pyproject.toml constraints.txt
+STARTED  := $(if $(START),PYTHONPATH="$(CURDIR)/tests/start_method" LOADERVIZ_START_METHOD=$(START))
 CHECKS   := lint format types layers unit notebooks browser
 
 # JupyterLab refuses to start as root (a container, say) unless told.
@@ -17,7 +19,7 @@ or_stop = || { printf '\nmake: %s failed.\n%s\n' '$(1)' '$(2)' >&2; exit 1; }
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup lab test pictures strip clean $(CHECKS)
+.PHONY: help setup lab site test pictures strip clean $(CHECKS)
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  \1\t/p' Makefile | expand -t 14
@@ -26,6 +28,9 @@ setup: $(NOTEBOOK) ## create .venv with the package and JupyterLab
 
 lab: $(NOTEBOOK) ## open the first notebook; ARGS="--no-browser --port 8899" reach JupyterLab
 	$(PY) -m jupyterlab $(AS_ROOT) notebooks/00_first_look.ipynb $(ARGS)
+
+site: $(NOTEBOOK) ## make a page of each notebook, in site/; ARGS=notebooks/00_first_look.ipynb just that
+	$(PY) pages/build.py $(ARGS)
 
 test: $(TEST) ## run every check, all of them even when one fails
 	@failed=; for check in $(CHECKS); do \
@@ -52,8 +57,8 @@ layers: $(TEST) ## who may import whom
 unit: $(TEST) ## unit and property tests
 	$(PY) -m pytest --ignore=tests/browser
 
-notebooks: $(TEST) ## run every notebook and compare the outputs it keeps
-	$(PY) -m pytest --nbval-lax --nbval-current-env --nbval-cell-timeout=120 notebooks
+notebooks: $(TEST) ## run every notebook and compare the outputs it keeps; START=spawn as on macOS
+	$(STARTED) $(PY) -m pytest --nbval-lax --nbval-current-env --nbval-cell-timeout=120 notebooks
 
 browser: $(TEST) ## notebooks in a real JupyterLab and Chromium
 	$(PY) -m pytest tests/browser
@@ -65,7 +70,7 @@ strip: $(TEST) ## make the notebooks lean again before a commit
 	$(PY) -m nbstripout --keep-count --keep-id --extra-keys metadata.language_info notebooks/*.ipynb
 
 clean: ## remove .venv and everything generated
-	rm -rf $(VENV) build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist site *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find loaderviz notebooks tests \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +
 
 $(VENV)/pyvenv.cfg:

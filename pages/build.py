@@ -24,9 +24,6 @@ HERE = ROOT / "pages"
 NOTEBOOKS = ROOT / "notebooks"
 CELL_S = 180
 
-# What JupyterLab would take first, and a page cannot show.
-LIVE = {"application/vnd.jupyter.widget-view+json", "application/vnd.plotly.v1+json"}
-
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
 
 
@@ -48,19 +45,18 @@ def main() -> None:
 def furnish(into: Path) -> None:
     """All but the notebooks: the index, the style, the images, plotly's script."""
     into.mkdir(parents=True, exist_ok=True)
-    index = new_notebook(cells=[new_markdown_cell(index_text())])
-    (into / "index.html").write_text(page_of(index), encoding="utf-8")
+    (into / "index.html").write_text(index_page(), encoding="utf-8")
     (into / "plotly.min.js").write_text(get_plotlyjs(), encoding="utf-8")
     shutil.copy(HERE / "page.css", into)
     images = shutil.ignore_patterns("*.py", "__pycache__")
     shutil.copytree(NOTEBOOKS / "images", into / "images", ignore=images, dirs_exist_ok=True)
 
 
-def index_text() -> str:
+def index_page() -> str:
     """Of the README what it opens with, and its map of the notebooks."""
     title, *sections = (ROOT / "README.md").read_text("utf-8").split("\n## ")
     (the_map,) = [text for text in sections if text.startswith("The notebooks\n")]
-    return f"{title}\n## {the_map}"
+    return page_of(new_notebook(cells=[new_markdown_cell(f"{title}\n## {the_map}")]))
 
 
 def executed(path: Path) -> nbformat.NotebookNode:
@@ -70,8 +66,13 @@ def executed(path: Path) -> nbformat.NotebookNode:
         CellExecutionError: where a cell fails.
     """
     notebook = nbformat.read(path, as_version=4)
-    place = {"metadata": {"path": str(path.parent)}}
-    client = NotebookClient(notebook, timeout=CELL_S, resources=place, store_widget_state=False)
+    client = NotebookClient(
+        notebook,
+        timeout=CELL_S,
+        resources={"metadata": {"path": str(path.parent)}},
+        store_widget_state=False,  # without it a widget's still picture is shown
+        extra_arguments=["--log-level=ERROR"],
+    )
     return client.execute()
 
 
@@ -80,15 +81,10 @@ def page_of(notebook: nbformat.NotebookNode) -> str:
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = linked(cell.source)
-        for output in cell.get("outputs", []):
-            for live in LIVE & output.get("data", {}).keys():
-                if "text/html" in output.data:
-                    del output.data[live]
     notebook.metadata.title = re.sub("^# ", "", notebook.cells[0].source.partition("\n")[0])
     exporter = HTMLExporter(
         config=Config(TemplateExporter={"extra_template_basedirs": [str(HERE)]}),
         template_file=str(HERE / "page.html.j2"),
-        exclude_anchor_links=True,
         exclude_input_prompt=True,
         exclude_output_prompt=True,
     )
