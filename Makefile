@@ -8,7 +8,8 @@ PY       := $(VENV)/bin/python
 NOTEBOOK := $(VENV)/.installed-notebook
 TEST     := $(VENV)/.installed-test
 PINS     := pyproject.toml constraints.txt
-STARTED  := $(if $(START),PYTHONPATH="$(CURDIR)/tests/start_method" LOADERVIZ_START_METHOD=$(START))
+# Without progress bars, which come when something takes longer than a second: not everywhere.
+KERNELS  := TQDM_DISABLE=1 $(if $(START),PYTHONPATH="$(CURDIR)/tests/start_method" LOADERVIZ_START_METHOD=$(START))
 CHECKS   := lint format types layers unit notebooks browser
 
 # JupyterLab refuses to start as root (a container, say) unless told.
@@ -58,7 +59,7 @@ unit: $(TEST) ## unit and property tests
 	$(PY) -m pytest --ignore=tests/browser
 
 notebooks: $(TEST) ## run every notebook and compare the outputs it keeps; START=spawn as on macOS
-	$(STARTED) $(PY) -m pytest --nbval-lax --nbval-current-env --nbval-cell-timeout=120 notebooks
+	$(KERNELS) $(PY) -m pytest --nbval-lax --nbval-current-env --nbval-cell-timeout=120 notebooks
 
 browser: $(TEST) ## notebooks in a real JupyterLab and Chromium
 	$(PY) -m pytest tests/browser

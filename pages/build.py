@@ -7,6 +7,7 @@ was at first, and says that its controls need JupyterLab.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shutil
 import time
@@ -34,6 +35,7 @@ def main() -> None:
     given = parser.parse_args()
     paths = given.notebooks or sorted(NOTEBOOKS.glob("*.ipynb"))
     furnish(given.into)
+    os.environ["TQDM_DISABLE"] = "1"  # a progress bar is no part of a page
     for path in paths:
         began = time.monotonic()
         page = given.into / f"{path.stem}.html"
@@ -70,6 +72,7 @@ def executed(path: Path) -> nbformat.NotebookNode:
         notebook,
         timeout=CELL_S,
         resources={"metadata": {"path": str(path.parent)}},
+        coalesce_streams=True,
         store_widget_state=False,  # without it a widget's still picture is shown
         extra_arguments=["--log-level=ERROR"],
     )

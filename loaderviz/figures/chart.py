@@ -11,6 +11,7 @@ from loaderviz.figures.display import Figure
 
 Line = tuple[Sequence[float], Sequence[float]]
 HEIGHT_PX, TITLE_PX, NAME_PX = 360, 100, 110
+FEW = 16
 ROOM = 1.18  # above the highest point, for the names of points
 
 
@@ -49,7 +50,7 @@ def chart(
     grid = {"gridcolor": colours.grid, "zeroline": False, "showline": False}
     layout |= {
         "margin": {"l": 74, "r": NAME_PX, "t": TITLE_PX, "b": 54},
-        "xaxis": {**grid, "title": {"text": x, "standoff": 8}, "showgrid": False},
+        "xaxis": {**grid, **_across(lines), "title": _small(x), "showgrid": False},
         "yaxis": {**grid, "range": [0, ROOM * max(top, 1e-9)], "nticks": 6, "ticklabelstandoff": 6},
         "annotations": [
             {
@@ -68,6 +69,17 @@ def chart(
     places |= {"x": [at for at, _ in marks.values()], "y": [value for _, value in marks.values()]}
     places["marker"] = {"size": 14, "color": style.colour(2)}
     return Figure(data=[*drawn, places], layout=layout)
+
+
+def _small(text: str) -> dict[str, Any]:
+    return {"text": text, "standoff": 8, "font": {"size": 12}}
+
+
+def _across(lines: Mapping[str, Line]) -> dict[str, Any]:
+    """A tick for each of a few whole numbers: there are no 1.5 workers."""
+    xs = [x for line in lines.values() for x in line[0]]
+    few = all(isinstance(x, int) for x in xs) and max(xs) - min(xs) <= FEW
+    return {"dtick": 1} if few else {}
 
 
 def _drawn(name: str, line: Line, x: str, at: int) -> dict[str, Any]:

@@ -49,8 +49,8 @@ def timeline(
         trace: a recorded or simulated ``Trace``. Past 3,000 samples batches are drawn whole, and
             the figure says so.
         rank: of a trace of several, which one; None for all.
-        seconds: how much time the axis spans, so that two timelines can be compared; None for all
-            that the trace holds.
+        seconds: how much time the axis spans at least, so that two timelines can be compared; None
+            for as much as the trace holds.
         theme: text and grid for a light or a dark page. In JupyterLab the page's theme decides.
 
     Raises:
@@ -199,7 +199,7 @@ def _time_range(trace: Trace, seconds: float | None) -> list[float]:
     ends = ["dispatched_s", "ready_s", "delivered_s", "released_s", "device_end_s"]
     started = float(min(np.fmin.reduce(each.to_numpy(), initial=np.inf) for each in begins))
     ended = float(max(np.fmax.reduce(batches[each].to_numpy()) for each in ends))
-    span = max(ended - started, 1e-6) if seconds is None else seconds
+    span = max(ended - started, seconds or 1e-6)
     return [started - 0.012 * span, started + 1.012 * span]
 
 
