@@ -29,6 +29,20 @@ def step_ends(batches: Mapping[str, Any]) -> Any:
     return ends
 
 
+def device_times(batches: Mapping[str, Any]) -> tuple[float, float]:
+    """Seconds that devices were busy with steps, and that they had nothing to do before them.
+
+    Of each rank and epoch from the end of the first step on: what starting cost is not in it.
+    """
+    lane = groups(batches["rank"], batches["epoch"])
+    ran = np.flatnonzero(~np.isnan(batches["device_end_s"] - batches["device_start_s"]))
+    ran = ran[np.lexsort((batches["device_start_s"][ran], lane[ran]))]
+    start, end = batches["device_start_s"][ran], batches["device_end_s"][ran]
+    follows = np.diff(lane[ran]) == 0
+    gaps = np.maximum(start[1:] - end[:-1], 0)[follows]
+    return float((end - start)[1:][follows].sum()), float(gaps.sum())
+
+
 def startup_spans(trace: Trace) -> list[tuple[float, float]]:
     """When a consumer was busy starting workers; see ``startups``."""
     return [(start, end) for _, start, end in startups(trace)]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from loaderviz.trace.moments import device_times
 from loaderviz.trace.ranks import by_rank
 from loaderviz.trace.slowest import Slowest, slowest
 from loaderviz.trace.unequal import Unequal, unequal
@@ -48,6 +49,8 @@ class Summary:
     unequal: tuple[Unequal, ...] = ()  # epochs whose number of batches differs between ranks
     complete: bool = True  # every recording has ended
     unread: tuple[str, ...] = ()  # recordings of the run that are not in the trace, and why
+    device_busy_s: float = 0.0  # with the steps after each epoch's first; 0 without a device
+    device_idle_s: float = 0.0  # before them: what was queued was done
 
     @property
     def elapsed_s(self) -> float:
@@ -57,6 +60,12 @@ class Summary:
     def wait_share(self) -> float:
         """Of the consumer's time, the part that is not its own work: waiting and starting."""
         return 1 - self.step_s / self.elapsed_s if self.elapsed_s > 0 else 0.0
+
+    @property
+    def device_idle_share(self) -> float:
+        """Of the device's time, the part in which it had nothing to do; 0 without a device."""
+        time_s = self.device_busy_s + self.device_idle_s
+        return self.device_idle_s / time_s if time_s > 0 else 0.0
 
     @property
     def verdict(self) -> str:
@@ -96,6 +105,8 @@ class Summary:
         return f"{slow.who} {how}, {slow.others} {usual}: {theirs}"
 
     def _verdict_of_many(self) -> str:
+        if self.device_busy_s > NO_STEP * self.device_idle_s:
+            return self._verdict_of_device()
         share = _percent(self.wait_share)
         later_wait_s = self.wait_s - self.first_wait_s
         later_share = later_wait_s / ((later_wait_s + self.step_s) or 1.0)
@@ -115,6 +126,12 @@ class Summary:
         if self.handover_s > later_wait_s / 2:
             return f"{self._waits} {share} of the time, mostly while batches are handed over"
         return f"{self._waits} {share} of the time: {self._workers} cannot keep up"
+
+    def _verdict_of_device(self) -> str:
+        """A loop that queues work may wait all the time, and the device be busy all the time."""
+        if self.device_idle_share <= NEVER_WAITS:
+            return "After its first step the device always has work: loading keeps up"
+        return f"The device has nothing to do {_percent(self.device_idle_share)} of the time"
 
     @property
     def numbers(self) -> str:
@@ -169,6 +186,8 @@ def summarize(trace: Trace) -> Summary:
     def total(column: str) -> float:
         return float(ranks[column].sum())
 
+    columns = ("rank", "epoch", "device_start_s", "device_end_s")
+    busy_s, idle_s = device_times({each: trace.batches[each].to_numpy() for each in columns})
     return Summary(
         n_batches=int(ranks["n_batches"].sum()),
         n_samples=int(ranks["n_samples"].sum()),
@@ -187,6 +206,8 @@ def summarize(trace: Trace) -> Summary:
         unequal=tuple(unequal(trace)),
         complete=bool(trace.meta.get("complete", True)),
         unread=tuple(map(str, trace.meta.get("unread") or ())),
+        device_busy_s=busy_s,
+        device_idle_s=idle_s,
     )
 
 

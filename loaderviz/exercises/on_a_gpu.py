@@ -1,0 +1,166 @@
+"""Four ways to bring batches to a GPU, recorded there; and pictures of them where there is none.
+
+Nothing here needs CUDA until it is used. Where there is none, `traces` opens recordings that
+``notebooks/recordings/record.py`` made on a GPU; where those are not there either, it simulates.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from loaderviz.exercises.simulated_device import WAYS, feed
+from loaderviz.recorder import record, span
+from loaderviz.trace import Trace, load
+
+WARM_UP = 3  # steps and batches: the first use of a device loads libraries and gets memory
+
+
+def to_device(loader: Iterable[Any], device: str = "cuda", **options: Any) -> Iterator[Any]:
+    """Each batch on the device; copies and steps are in one stream."""
+    for batch in loader:
+        with span("copy"):
+            copied = batch.to(device, **options)
+        yield copied
+
+
+def copied_ahead(loader: Iterable[Any], device: str = "cuda") -> Iterator[Any]:
+    """Each batch on the device; the next one is copied in a stream of its own meanwhile."""
+    side, ahead = torch.cuda.Stream(), None
+    for batch in loader:
+        main = torch.cuda.current_stream()
+        main.wait_stream(side)  # what comes now in main needs the copy before this one
+        with torch.cuda.stream(side), span("copy"):
+            copied = batch.to(device, non_blocking=True)
+        copied.record_stream(main)  # its memory is in use until main is done with it
+        if ahead is not None:
+            yield ahead
+        ahead = copied
+    if ahead is not None:
+        torch.cuda.current_stream().wait_stream(side)
+        yield ahead
+
+
+class Blocks(Dataset[torch.Tensor]):
+    """Map-style: sample i is a float32 tensor of shape (numbers,) filled with i."""
+
+    def __init__(self, n: int, numbers: int) -> None:
+        self.n, self.numbers = n, numbers
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.full((self.numbers,), float(index))
+
+
+class OnTheDevice(Dataset[torch.Tensor]):
+    """Map-style, and wrong in a forked worker: sample i is a tensor on the GPU."""
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.tensor(index).cuda()
+
+
+class Steps:
+    """A stand-in for a model: matrix products that keep the device busy for ``step_s``."""
+
+    def __init__(self, step_s: float, size: int = 2048) -> None:
+        self.weight = torch.randn(size, size, device="cuda") / size**0.5
+        self._multiply(WARM_UP)
+        self.times = max(1, round(step_s / (on_device_s(lambda: self._multiply(20)) / 20)))
+
+    def __call__(self, batch: torch.Tensor) -> Any:
+        return batch.mean() + self._multiply(self.times)
+
+    def _multiply(self, times: int) -> Any:
+        x = self.weight
+        for _ in range(times):
+            x = self.weight @ x
+        return x.mean()
+
+
+def on_device_s(work: Callable[[], Any]) -> float:
+    """Seconds that the device takes over what ``work`` queues, by its own clock."""
+    begun, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begun.record()
+    work()
+    ended.record()
+    ended.synchronize()
+    return float(begun.elapsed_time(ended)) / 1000
+
+
+def copy_gb_s(mb: int = 64) -> dict[str, float]:
+    """GB a second of a copy to the device from either kind of memory, the best of five."""
+    pageable = torch.ones(mb * 250_000)
+    return {
+        name: mb / 1000 / min(on_device_s(functools.partial(source.to, "cuda")) for _ in range(5))
+        for name, source in (("pageable", pageable), ("pinned", pageable.pin_memory()))
+    }
+
+
+def batches_of(way: str) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """How a loop gets its batches in one of the four ``WAYS``."""
+    if way == "copied ahead":
+        return copied_ahead
+    if way == "pinned, non_blocking":
+        return lambda loader: to_device(loader, non_blocking=True)
+    return to_device
+
+
+def record_way(
+    way: str, *, batch_mb: float = 16, step_s: float = 0.02, n_batches: int = 24
+) -> Trace:
+    """Record a loop that feeds the GPU in one of the four ``WAYS``."""
+    numbers = round(batch_mb * 250_000 / 8)  # float32, eight samples a batch
+    loader = DataLoader(
+        Blocks(8 * n_batches, numbers),
+        batch_size=8,
+        num_workers=2,
+        pin_memory=way != "pageable",
+    )
+    step = Steps(step_s)
+    for batch in batches_of(way)(DataLoader(Blocks(8 * WARM_UP, numbers), batch_size=8)):
+        step(batch)
+    torch.cuda.synchronize()
+    with record(loader, label=torch.cuda.get_device_name()) as rec:
+        for batch in batches_of(way)(loader):
+            with span("step"):
+                step(batch)
+    return rec.trace
+
+
+@dataclass(frozen=True)
+class Traces:
+    """The four ways, by name, and in one line where they come from."""
+
+    ways: dict[str, Trace]
+    source: str
+
+
+def traces(folder: str | Path) -> Traces:
+    """Recorded here with CUDA; else what ``folder`` keeps; else simulated."""
+    if torch.cuda.is_available():
+        name = torch.cuda.get_device_name()
+        return Traces({way: record_way(way) for way in WAYS}, f"measured here, on your {name}")
+    kept = {way: Path(folder, f"{file_name(way)}.parquet") for way in WAYS}
+    if all(path.is_file() for path in kept.values()):
+        found = {way: load(path) for way, path in kept.items()}
+        label = next(iter(found.values())).meta["label"]
+        return Traces(found, f"no CUDA here: recordings made on a GPU ({label})")
+    return Traces(
+        {way: feed(way).trace for way in WAYS},
+        "no CUDA here, and no recordings of a GPU are kept: simulated, from stated speeds",
+    )
+
+
+def file_name(way: str) -> str:
+    return way.replace(", ", "_").replace(" ", "_")

@@ -1,0 +1,35 @@
+"""Makes the recordings that notebook 08 shows where there is no GPU. Run it where there is one.
+
+    python notebooks/recordings/record.py
+
+It needs loaderviz, a torch that finds the GPU (2.6 or later), and about 1 GB of shared memory
+(`docker run --shm-size=1g`). It takes a minute and writes one small Parquet file for each way of
+feeding the GPU beside itself; the notebook shows them as soon as all four are there.
+"""
+
+import sys
+from pathlib import Path
+
+import torch
+
+from loaderviz.exercises.on_a_gpu import copy_gb_s, file_name, record_way
+from loaderviz.exercises.simulated_device import WAYS
+
+HERE = Path(__file__).parent
+
+
+def main() -> int:
+    if not torch.cuda.is_available():
+        print(f"{Path(__file__).name} needs a GPU: torch finds none here.", file=sys.stderr)
+        return 1
+    print(torch.cuda.get_device_name(), f"torch {torch.__version__}")
+    print("GB/s of copies to it:", {name: round(speed, 1) for name, speed in copy_gb_s().items()})
+    for way in WAYS:
+        trace = record_way(way, batch_mb=64, step_s=0.02)
+        trace.save(HERE / f"{file_name(way)}.parquet")
+        print(f"{way}: {trace.summary().verdict}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
