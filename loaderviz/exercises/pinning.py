@@ -117,3 +117,8 @@ def to_pinning(samples: list[int]) -> Pinning:
     """A ``collate_fn``: a batch that pins itself."""
     plain = to_plain(samples)
     return Pinning(plain.images, plain.labels)
+
+
+def plain_tensors(samples: list[int]) -> Plain:
+    """A ``collate_fn``: real tensors in a batch that does not pin itself."""
+    return Plain(torch.tensor(samples), -torch.tensor(samples))

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
     from loaderviz.trace.trace import Trace
 
+NO_WORK = 0.05  # of a usual step: the device was passed by
+
 
 def step_ends(batches: Mapping[str, Any]) -> Any:
     """When the consumer's work on each delivered batch ended: at its next request, of any loader.
@@ -32,10 +34,13 @@ def step_ends(batches: Mapping[str, Any]) -> Any:
 def device_times(batches: Mapping[str, Any]) -> tuple[float, float]:
     """Seconds that devices were busy with steps, and that they had nothing to do before them.
 
-    Of each rank and epoch from the end of the first step on: what starting cost is not in it.
+    Of each rank and epoch from the end of the first step on: what starting cost is not in it. A
+    loop that copies ahead takes its first batch and does nothing yet: that is no step.
     """
     lane = groups(batches["rank"], batches["epoch"])
-    ran = np.flatnonzero(~np.isnan(batches["device_end_s"] - batches["device_start_s"]))
+    took = batches["device_end_s"] - batches["device_start_s"]
+    ran = np.flatnonzero(~np.isnan(took))
+    ran = ran[took[ran] > NO_WORK * np.median(took[ran])] if len(ran) else ran
     ran = ran[np.lexsort((batches["device_start_s"][ran], lane[ran]))]
     start, end = batches["device_start_s"][ran], batches["device_end_s"][ran]
     follows = np.diff(lane[ran]) == 0

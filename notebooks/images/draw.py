@@ -1,4 +1,6 @@
-"""Draws the pictures of the README and the notebooks, each from a recording made here and now.
+"""Draws the pictures of the README and the notebooks, from recordings made here and now.
+
+What a GPU does is simulated, so that any machine can draw it.
 
 Run by `make pictures`; with the names of some pictures only those are drawn. Needs a Chromium, as
 the browser tests do.
@@ -32,6 +34,7 @@ from loaderviz.datasets import (
 )
 from loaderviz.exercises.inside_the_dataloader import slow_dataset
 from loaderviz.exercises.ranks import torchrun
+from loaderviz.exercises.simulated_device import Fed, feed
 from loaderviz.figures.draws import draws
 from loaderviz.timings import take
 
@@ -114,6 +117,11 @@ def a_rule_and_what_is_recommended() -> list[Recommendation]:
     return [recommend(loader, step_s=0.02, max_workers=16, verify=True)]
 
 
+def waiting_for_copies_and_ahead_of_them() -> list[Fed]:
+    """Simulated: a picture that needs no GPU."""
+    return [feed("pageable"), feed("copied ahead")]
+
+
 # What is drawn, one below another, and the themes it is drawn in; a notebook shows the light one.
 PICTURES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "timeline": (two_workers, ("light", "dark")),
@@ -125,6 +133,7 @@ PICTURES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "randomness": (seeded_by_number, ("light",)),
     "many_ranks": (two_ranks, ("light",)),
     "how_many_workers": (a_rule_and_what_is_recommended, ("light",)),
+    "feeding_the_gpu": (waiting_for_copies_and_ahead_of_them, ("light",)),
 }
 
 
@@ -145,6 +154,8 @@ def main() -> None:
 def figure_of(drawn: Any, theme: Any) -> Any:
     if isinstance(drawn, Trace):
         return timeline(drawn, theme=theme)
+    if isinstance(drawn, Fed):
+        return drawn.figure(seconds=0.66, theme=theme)
     if isinstance(drawn, Audit | Recommendation):
         return drawn.figure(theme=theme)
     return draws(drawn, theme=theme)
