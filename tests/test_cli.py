@@ -4,16 +4,19 @@ import json
 import subprocess
 import sys
 
+import pandas as pd
 import pytest
 from torch.utils.data import DataLoader, SubsetRandomSampler
 
 import loaderviz as lv
 from loaderviz import cli
 from loaderviz.datasets import SleepingDataset, Stream
+from traces import made
 
 USERS = """
 from torch.utils.data import DataLoader
 from loaderviz.datasets import SleepingDataset, Stream
+from traces import made
 
 def make_loader():
     print("making it")
@@ -146,6 +149,16 @@ class TestCheck:
         done = loaderviz("check", trace, "--max-wait", "0")
         assert done.code == 1
         assert "failed max-wait: the loop waits" in done.out
+
+    def test_of_several_ranks_the_one_that_waits_the_most_counts(self, loaderviz, tmp_path):
+        patient, late = (made(rank=rank) for rank in range(2))
+        late.batches["requested_s"] -= 3.0
+        tables = ("batches", "samples", "workers", "spans")
+        both = [pd.concat([getattr(each, name) for each in (patient, late)]) for name in tables]
+        lv.Trace(*both).save(tmp_path / "ranks.parquet")
+        done = loaderviz("check", tmp_path / "ranks.parquet", "--max-wait", "0.7")
+        assert done.code == 1
+        assert "rank 1 waits" in done.out
 
     def test_what_comes_twice(self, loaderviz, tmp_path):
         sampler = [0, 1, 2, 3, 3, 2, 1, 0]

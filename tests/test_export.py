@@ -10,7 +10,6 @@ from torch.utils.data import DataLoader
 import loaderviz as lv
 from loaderviz import LoaderVizError, Trace
 from loaderviz.trace import tables_csv
-from test_cli import loaderviz
 from traces import made, recorded
 
 
@@ -56,12 +55,12 @@ class TestCommand:
         rec.trace.save(path)
         return path
 
-    def test_to_perfetto_beside_the_trace(self, saved):
+    def test_to_perfetto_beside_the_trace(self, loaderviz, saved):
         done = loaderviz("export", saved, "--to", "perfetto")
-        assert (done.returncode, done.stderr) == (0, "")
-        assert done.stdout.strip() == str(saved.with_name("run.json.gz"))
+        assert (done.code, done.err) == (0, "")
+        assert done.out.strip() == str(saved.with_name("run.json.gz"))
 
-    def test_to_perfetto_with_a_profile(self, saved, tmp_path):
+    def test_to_perfetto_with_a_profile(self, loaderviz, saved, tmp_path):
         base_ns, clock_ns = 10**18, lv.load(saved).meta["started"][1]
         event = {"ph": "X", "name": "op", "pid": 1, "tid": 1, "ts": (clock_ns - base_ns) / 1000}
         profile = {"baseTimeNanoseconds": base_ns, "traceEvents": [{**event, "dur": 10**7}]}
@@ -70,23 +69,23 @@ class TestCommand:
         done = loaderviz(
             "export", saved, "--to", "perfetto", "--with", tmp_path / "profile.json", "--out", out
         )
-        assert done.returncode == 0, done.stderr
+        assert done.code == 0, done.err
         assert json.loads(out.read_text())["traceEvents"][0] == profile["traceEvents"][0]
 
-    def test_to_csv(self, saved, tmp_path):
+    def test_to_csv(self, loaderviz, saved, tmp_path):
         done = loaderviz("export", saved, "--to", "csv", "--out", tmp_path / "tables")
-        assert done.returncode == 0, done.stderr
+        assert done.code == 0, done.err
         names = [f"{name}.csv" for name in tables_csv.TABLES]
-        assert done.stdout.split() == [str(tmp_path / "tables" / name) for name in names]
+        assert done.out.split() == [str(tmp_path / "tables" / name) for name in names]
         assert len(pd.read_csv(tmp_path / "tables" / "samples.csv")) == 12
 
-    def test_what_cannot_be_is_one_line_and_bad_input(self, saved, tmp_path):
+    def test_what_cannot_be_is_one_line_and_bad_input(self, loaderviz, saved, tmp_path):
         for options in (
             ["--to", "csv", "--with", tmp_path / "profile.json"],
             ["--to", "perfetto", "--with", tmp_path / "nothing.json"],
             ["--to", "perfetto", "--out", tmp_path / "nowhere" / "t.json"],
         ):
             done = loaderviz("export", saved, *options)
-            assert done.returncode == 2
-            assert len(done.stderr.splitlines()) == 1
-        assert loaderviz("export", saved, "--to", "nonsense").returncode == 2
+            assert done.code == 2
+            assert len(done.err.splitlines()) == 1
+        assert loaderviz("export", saved, "--to", "nonsense").code == 2
