@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from importlib import import_module
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,7 @@ import pytest
 from torch.utils.data import DataLoader
 
 import loaderviz as lv
-from loaderviz import machine
+from loaderviz import machine, schema
 from loaderviz.exercises import ranks
 from traces import made
 
@@ -79,6 +80,24 @@ class TestTables:
         assert picked.summary() == of_rank(1).summary()
         with pytest.raises(lv.LoaderVizError, match="rank-00000"):
             merged.samples  # noqa: B018
+
+    def test_of_no_rank_there_is_nothing(self, folder):
+        nothing = lv.load(folder(of_rank(0), of_rank(1))).of_ranks([])
+        assert len(nothing.batches) == len(nothing.samples) == nothing.n_sample_rows == 0
+        assert list(nothing.samples) == [*schema.SAMPLES]
+
+    def test_a_large_timeline_reads_no_samples_but_those_of_ranks_that_failed(
+        self, folder, monkeypatch
+    ):
+        monkeypatch.setattr(import_module("loaderviz.figures.timeline"), "MOST_SAMPLES", 10)
+        failing = of_rank(1)
+        failing.batches.loc[3, ["state", "delivered_s"]] = ["failed", np.nan]
+        failing.samples.loc[7, "end_s"] = np.nan
+        run = folder(of_rank(0), failing)
+        merged = lv.load(run)
+        (run / "rank-00000.parquet").unlink()
+        crosses = [each for each in lv.timeline(merged).data if each["name"] == "failed"]
+        assert len(crosses[0]["x"]) == 1
 
     def test_where_the_keys_of_one_rank_are_texts_they_stay_what_they_are(self, folder):
         named = of_rank(1)

@@ -115,6 +115,8 @@ class RunTrace(Trace):
         return RunTrace.of(tables, meta_of_ranks(self.meta, picked), sources)
 
     def _parts(self) -> Iterator[Columns]:
+        if not self._sources:
+            yield columns_of(Trace.from_columns().samples)
         int_keys = all(source.int_keys for source in self._sources)
         for source in self._sources:
             part = source.joining(source.samples())
