@@ -153,6 +153,7 @@ def test_each_rank_of_a_run_is_recorded(how, tmp_path):
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == ["0: [[0, 2], [4, 6]]", "1: [[1, 3], [5, 7]]"]
     assert done.stderr.count("loaderviz: recorded 2 processes; ") == 1
+    assert sorted(lv.load(tmp_path / "run").batches["rank"]) == [0, 0, 1, 1]
     traces = recordings(tmp_path / "run")
     assert [*traces] == ["rank-00000", "rank-00001"]
     for rank, trace in enumerate(traces.values()):

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import functools
 import threading
+from contextlib import suppress
 from typing import Any
+
+from loaderviz.running import closing
 
 _NAME = "_get_iterator"
 _lock = threading.RLock()
@@ -56,17 +59,25 @@ def _below(error: BaseException) -> Any:
 
 
 def _go_off() -> None:
-    global _gone_off
     with _lock:  # a loader of another thread waits until it is recorded too
         if _gone_off:
             return
-        from loaderviz.running import process
+        try:
+            from loaderviz.running import process
 
-        _gone_off = True
-        while _armed:
-            cls, original = _armed.popitem()
-            setattr(cls, _NAME, original)
-        process.begin()
+            _disarm()
+            process.begin()
+        except Exception as error:  # the script goes on
+            _disarm()
+            closing.say(f"this process is not recorded: {error}")
+
+
+def _disarm() -> None:
+    global _gone_off
+    _gone_off = True
+    while _armed:
+        cls, original = _armed.popitem()
+        setattr(cls, _NAME, original)
 
 
 def _subclass_made(base: Any, cls: type, **given: Any) -> None:
@@ -75,7 +86,8 @@ def _subclass_made(base: Any, cls: type, **given: Any) -> None:
         return
     if not _gone_off:
         _lay(cls)
-    else:
+        return
+    with suppress(Exception):  # where this process is not recorded, that has been said
         from loaderviz.running import process
 
         process.add_class(cls)

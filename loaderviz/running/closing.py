@@ -1,4 +1,4 @@
-"""The one line that ``loaderviz run`` adds to what the script says, when it has ended."""
+"""What ``loaderviz run`` adds to what the script says: on stderr, one line when it has ended."""
 
 from __future__ import annotations
 
@@ -23,12 +23,18 @@ def count(recording: Recording) -> None:
         _n_batches = len(recording.trace.batches)
 
 
+def say(text: str) -> None:
+    """A line on stderr, where that is open."""
+    with suppress(Exception):
+        sys.stderr.write(f"loaderviz: {text}\n")
+        sys.stderr.flush()
+
+
 def tell() -> None:
-    """Print to stderr what was recorded, and how to go on."""
-    with suppress(Exception):  # stderr may be closed
-        settings = Settings.of_run()
-        if os.environ.get("RANK", "0") == "0":  # of several commands that share a run, one tells
-            print(f"loaderviz: {_words(Path(settings.folder))}", file=sys.stderr, flush=True)
+    """Say what was recorded, and how to go on."""
+    if os.environ.get("RANK", "0") == "0":  # of several commands that share a run, one tells
+        with suppress(Exception):  # such as a folder that is gone
+            say(_words(Path(Settings.of_run().folder)))
     remember_interrupt()
 
 

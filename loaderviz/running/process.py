@@ -7,7 +7,6 @@ forked process that iterates a loader has one.
 from __future__ import annotations
 
 import os
-import sys
 from multiprocessing import util
 
 from torch.utils.data import get_worker_info
@@ -22,20 +21,14 @@ _recording: Recording | None = None
 
 
 def begin() -> None:
-    """Record every DataLoader of this process from now on; where that fails, say so and go on."""
+    """Record every DataLoader of this process from now on; raises where it cannot."""
     global _recording
     if get_worker_info() is not None:
         return
-    try:
-        settings = Settings.of_run()
-        recording = Recording(
-            [], every=True, path=settings.folder, of_run=True, again=True, **settings.limits
-        )
-        recording.__enter__()
-    except Exception as error:
-        print(f"loaderviz: this process is not recorded: {error}", file=sys.stderr)
-        return
-    _recording = recording
+    settings = Settings.of_run()
+    _recording = Recording(
+        [], every=True, path=settings.folder, of_run=True, again=True, **settings.limits
+    ).__enter__()
     # atexit does not run in multiprocessing's children; its finalizers do, and at exit too.
     util.Finalize(None, _end, exitpriority=FIRST_OF_ALL)
 
