@@ -16,7 +16,7 @@ from loaderviz.figures.table import Table, arrays, codes, where
 from loaderviz.trace import Trace
 from loaderviz.trace.moments import step_ends
 
-HEIGHT_PX, TITLE_PX, AXIS_PX = 300, 82, 58
+HEIGHT_PX, TITLE_PX, AXIS_PX, LABEL_PX = 300, 82, 58, 96
 MOST_DOTS = 1500  # as of the timeline's batches; waits.js draws as many when zoomed in
 BINS = 300
 MOST_ROWS = 1_000_000  # that travel with the page
@@ -130,9 +130,9 @@ def _usual_step(step_ms: float) -> tuple[list[Any], list[Any]]:
         "line": {"color": style.QUIET, "width": 1.2, "dash": "dot"},
     }  # fmt: skip
     label = {
-        "text": f"a usual step: {_ms(step_ms)}",
-        "x": 1, "xref": "paper", "xanchor": "right",
-        "y": np.log10(step_ms), "yanchor": "bottom", "yshift": 1,
+        "text": f"a usual step:<br>{_ms(step_ms)}",
+        "x": 1, "xref": "paper", "xanchor": "left", "xshift": 6, "align": "left",
+        "y": np.log10(step_ms), "yanchor": "middle",
         "showarrow": False, "font": {"size": 12},
     }  # fmt: skip
     return [line], [label]
@@ -148,7 +148,7 @@ def _axes(x: Any, y: Any, theme: style.Theme) -> dict[str, Any]:
     high = np.log10(max(float(y.max()), 10 * LEAST_MS)) + 0.25
     most = int(x.max())
     return {
-        "margin": {"l": 74, "r": 22, "t": TITLE_PX, "b": AXIS_PX},
+        "margin": {"l": 74, "r": LABEL_PX, "t": TITLE_PX, "b": AXIS_PX},
         "xaxis": {
             **grid,
             "title": {"text": "step: batches in order of delivery", "standoff": 10,

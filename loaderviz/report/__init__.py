@@ -30,7 +30,7 @@ def write(trace: Trace, path: str | os.PathLike[str]) -> Content:
     place = Path(path)
     part = place.with_name(f".{place.name}.{secrets.token_hex(4)}.part")
     try:
-        part.write_text(page_of(content), encoding="utf-8")
+        part.write_bytes(page_of(content).encode("utf-8", "replace"))  # a name may be no Unicode
         part.replace(place)
     except OSError as error:
         raise LoaderVizError(f"cannot write the report to {str(place)!r}: {error}") from error

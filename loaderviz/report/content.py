@@ -129,12 +129,17 @@ class Content:
                 f"{100 * made.gain:.0f} % more" if made.gain < 1 else f"{1 + made.gain:.1f} times"
             )
             what = f"Change the settings: {times} samples/s predicted"
-            why = f"predicted {then} samples/s; as it is now {now} ({off})"
+            waits = [words.share(row["wait_share"]) for row in (made.present, made.chosen)]
+            why = (
+                f"{_changes(made)}: predicted {then} samples/s, now {now} ({off}); the model would "
+                f"wait {waits[1]} of the time once it runs, now {waits[0]}"
+            )
             return [Action(what, why, made.found.code)]
         if not made.chosen["present"] and not same:
             fewer = made.chosen["num_workers"] < made.present["num_workers"]
             what = f"{'Fewer' if fewer else 'Other'} workers would do as well"
-            return [Action(what, f"predicted {then} samples/s; now {now} ({off})", made.found.code)]
+            why = f"{_changes(made)}: predicted {then} samples/s, now {now} ({off})"
+            return [Action(what, why, made.found.code)]
         if self.summary.wait_share <= NEVER_WAITS or made.found.limits.startswith("step"):
             why = "the model's own steps set the pace: faster loading would gain nothing"
             return [Action("Keep the loader's settings", why, kind="fine")]
@@ -222,6 +227,16 @@ def _worst(trace: Trace) -> tuple[int, int]:
     by_loader = waited.groupby([batches["rank"], batches["loader"]]).sum()
     rank, loader = by_loader.index[int(by_loader.to_numpy().argmax())]
     return int(rank), int(loader)
+
+
+def _changes(made: Prediction) -> str:
+    """What the recommended settings change, from what to what."""
+    names = ("num_workers", "prefetch_factor", "in_order", "persistent_workers")
+    pairs = [(name, made.present[name], made.chosen[name]) for name in names]
+    if 0 in (made.present["num_workers"], made.chosen["num_workers"]):
+        pairs = pairs[:1]  # the others mean nothing without workers
+    told = [f"{name} {was} → {will}" for name, was, will in pairs if was != will]
+    return ", ".join(told)
 
 
 def described(trace: Trace) -> list[dict[str, Any]]:

@@ -90,18 +90,21 @@ def _figures(content: Content) -> Iterator[Drawn]:
             figure = make()
         except LoaderVizError:  # nothing to draw: the words beside it say so
             continue
-        yield _bare(name, figure, top_px)
+        yield _bare(name, figure, top_px, content.summary.numbers)
 
 
-def _bare(name: str, figure: Any, top_px: int) -> Drawn:
+def _bare(name: str, figure: Any, top_px: int, said: str) -> Drawn:
+    """``said``: numbers that the page has told before."""
     made = json.loads(figure.to_json())
     layout = made["layout"]
     title = layout.pop("title")
     layout["height"] -= layout["margin"]["t"] - top_px
     layout["margin"]["t"] = top_px
     plain = str(title["text"]).replace("<b>", "").replace("</b>", "")
+    numbers = str(title["subtitle"]["text"]).split(" · ")
+    new = " · ".join(each for each in numbers if each not in said.split(" · "))
     content = {"data": made["data"], "layout": layout, "config": CONFIG}
-    return Drawn(name, plain, title["subtitle"]["text"], layout["height"], content)
+    return Drawn(name, plain, new, layout["height"], content)
 
 
 def _time_of(content: Content) -> list[dict[str, Any]]:

@@ -1,0 +1,84 @@
+"""What a report of 10 million samples costs: `python benchmarks/report.py`.
+
+How long each part of it takes, how large the page is, and how long until its first picture and
+all pictures are seen. Needs a Chromium, as the browser tests do. One run for what takes seconds,
+medians of several for the page.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from figures import N_SAMPLES, REPEATS, large
+from playwright.sync_api import Browser, sync_playwright
+
+from loaderviz import Trace, load
+from loaderviz.checkup import findings_of
+from loaderviz.report import asked, content_of, tables
+from loaderviz.report.content import _worst
+from loaderviz.report.page import page_of
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        saved = Path(folder) / "run.parquet"
+        as_recorded(large(N_SAMPLES)).save(saved)
+        trace = timed("opened", lambda: load(saved))
+        print(f"{len(trace.samples):,} samples in {len(trace.batches):,} batches")
+        timed("waits and tables", lambda: (tables.waits_of(trace), tables.workers_of(trace)))
+        timed("findings", lambda: findings_of(trace))
+        timed("predictions", lambda: asked.prediction(trace, *_worst(trace)))
+        timed("audit", lambda: asked.audits(trace))
+        content = timed("all that it says", lambda: content_of(trace))
+        page = timed("page", lambda: page_of(content))
+        path = Path(folder) / "report.html"
+        path.write_text(page)
+        print(f"page, plotly.js in it: {path.stat().st_size / 1e6:.2f} MB")
+        names = ("chromium", "chromium-browser", "google-chrome")
+        found = os.environ.get("LOADERVIZ_CHROMIUM") or next(filter(None, map(shutil.which, names)))
+        flags = ["--no-sandbox", "--disable-gpu"]
+        browser = playwright.chromium.launch(executable_path=found, args=flags)
+        took = [opening(browser, path) for _ in range(REPEATS)]
+        words, first, all_ = (statistics.median(each) for each in zip(*took, strict=True))
+        print(f"words after {words:.2f} s, timeline after {first:.2f} s, all after {all_:.2f} s")
+        browser.close()
+
+
+def as_recorded(trace: Trace) -> Trace:
+    """With keys in random order."""
+    keys = np.random.default_rng(0).permutation(len(trace.samples))
+    return replace(trace, samples=trace.samples.assign(key=keys))
+
+
+def opening(browser: Browser, path: Path) -> tuple[float, float, float]:
+    """From an empty page to its words, its timeline and its last figure."""
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    start = time.perf_counter()
+    took = []
+    page.goto(path.as_uri(), wait_until="commit")
+    for what in ("h1", "#figure-timeline.loaderviz-drawn", "html[data-drawn=all]"):
+        page.wait_for_selector(what)
+        took.append(time.perf_counter() - start)
+    page.close()
+    words, first, all_ = took
+    return words, first, all_
+
+
+def timed(name: str, act: Callable[[], Any]) -> Any:
+    start = time.perf_counter()
+    done = act()
+    print(f"{name}: {time.perf_counter() - start:.2f} s")
+    return done
+
+
+if __name__ == "__main__":
+    main()
