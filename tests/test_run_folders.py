@@ -1,9 +1,14 @@
 """The folder that the ranks of a run share: one recording each, one file once it has ended."""
 
+import shutil
+import sys
+
 import pytest
 from torch.utils.data import DataLoader
 
 import loaderviz as lv
+from loaderviz.recorder import session
+from loaderviz.trace import saved
 
 
 @pytest.fixture
@@ -65,3 +70,74 @@ def test_where_the_file_cannot_be_written_the_folder_stays(as_rank, tmp_path, mo
         recorded(tmp_path)
 
     assert lv.load(tmp_path / "rank-00000").samples["key"].tolist() == [*range(6)]
+
+
+def test_a_second_ctrl_c_while_the_trace_is_made_leaves_the_folder(as_rank, tmp_path, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    as_rank(0)
+    loader = DataLoader(range(6), batch_size=2)
+    with monkeypatch.context() as patch:
+        patch.setattr(session, "read_folder", interrupt)
+        with pytest.raises(KeyboardInterrupt), lv.record(loader, path=tmp_path) as rec:
+            list(loader)
+    with pytest.raises(
+        lv.LoaderVizError, match=r"interrupted .* loaderviz\.load\('.*rank-00000'\)"
+    ):
+        _ = rec.trace
+    assert lv.load(tmp_path / "rank-00000").samples["key"].tolist() == [*range(6)]
+
+
+def test_one_while_the_file_is_written_leaves_the_folder_and_the_trace(
+    as_rank, tmp_path, monkeypatch
+):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    as_rank(0)
+    loader = DataLoader(range(6), batch_size=2)
+    monkeypatch.setattr(saved, "seal", interrupt)
+    with pytest.raises(KeyboardInterrupt), lv.record(loader, path=tmp_path) as rec:
+        list(loader)
+    assert [each.name for each in tmp_path.iterdir()] == ["rank-00000"]
+    assert lv.load(tmp_path / "rank-00000").meta["complete"]
+    assert len(rec.trace.samples) == 6
+
+
+def test_one_while_the_folder_goes_leaves_the_file(as_rank, tmp_path, monkeypatch):
+    def interrupt(folder, **_):
+        (folder / "meta.json").unlink()
+        raise KeyboardInterrupt
+
+    as_rank(0)
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            recorded(tmp_path)
+    assert len(lv.load(tmp_path / "rank-00000.parquet").samples) == 6
+
+
+def test_a_script_that_exits_in_the_block_leaves_the_file(as_rank, tmp_path):
+    as_rank(0)
+    loader = DataLoader(range(6), batch_size=2)
+    with pytest.raises(SystemExit), lv.record(loader, path=tmp_path):
+        sys.exit(next(iter(loader)))
+    trace = lv.load(tmp_path / "rank-00000.parquet")
+    assert trace.meta["complete"]
+    assert len(trace.batches) == 1
+
+
+@pytest.mark.parametrize("max_bytes", [None, 1 << 20])
+def test_workers_outlive_the_folder_that_they_wrote_to(as_rank, tmp_path, max_bytes):
+    as_rank(0)
+    loader = DataLoader(range(60), batch_size=2, num_workers=2, persistent_workers=True)
+    with lv.record(loader, path=tmp_path, max_bytes=max_bytes) as rec:
+        for at, _ in enumerate(loader):
+            if at == 3:
+                break
+    assert [each.name for each in tmp_path.iterdir()] == ["rank-00000.parquet"]
+    assert rec.trace.workers["exit"].tolist() == ["running", "running"]
+    for _ in range(2):
+        assert len(list(loader)) == 30
+    assert [each.name for each in tmp_path.iterdir()] == ["rank-00000.parquet"]

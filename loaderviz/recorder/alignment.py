@@ -47,7 +47,8 @@ def align(run: Path, about: Mapping[str, Any], note: Note) -> Alignment | None:
     try:
         return Reference(run, about, note) if about["rank"] == 0 else Follower(run, about, note)
     except (OSError, RuntimeError) as error:  # no port or no thread can be had
-        note(clock_note=f"the clocks could not be aligned: {error}")
+        with suppress(OSError):
+            note(clock_note=f"the clocks could not be aligned: {error}")
         return None
 
 

@@ -57,12 +57,12 @@ class FetchTimer:
         iterator: int,
         round_: int,
         control: Control,
-        begun: Callable[[int, int], bool] | None = None,
+        begun: Callable[[int, int], object] | None = None,
     ) -> None:
         self._spool = spool
         self._iterator, self._round = iterator, round_
         self._page = control.page
-        self._begun = begun  # told of each fetch: when, and of how many samples; is it wanted?
+        self._begun = begun  # told of each fetch: when, and of how many samples; None: not this one
         self._off = False
         self._auto_collation = fetcher.auto_collation
         self._iterable = isinstance(fetcher, _IterableDatasetFetcher)
@@ -99,7 +99,7 @@ class FetchTimer:
                 index = keys if self._per_sample else index
             elif self._per_sample:
                 self._gathered = Gathered(index)
-            if self._begun is not None and not self._begun(started, len(keys)):
+            if self._begun is not None and self._begun(started, len(keys)) is None:
                 self._gathered = None
                 return index
             block, at = self._reserve(keys)

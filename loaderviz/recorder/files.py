@@ -42,6 +42,7 @@ class Files:
         self.control = Control.create(folder)
         max_bytes = meta["max_bytes"]
         self._budget = Budget.create(folder, self.control, max_bytes) if max_bytes else None
+        self._unlimited_spans = -1 if max_bytes else self._max_spans  # one look for each batch
         self._main: Spool | None = Spool(folder / "main.spool", {}, self._budget)
         self._open = True
 
@@ -70,17 +71,18 @@ class Files:
             if self._main is None:
                 return None
             self._n_spans += n_samples
-            if self._n_spans > self._max_spans:
-                self.control.fill()
+            if self._n_spans > self._unlimited_spans:
+                if self._n_spans > self._max_spans:
+                    self.control.fill()
+                if self._is_spent():
+                    self._leave_out(n_samples, n_batches=1)
+                    return None
             try:
-                if self._budget is None or not self.control.is_spent():
-                    return self._main.write(Tag.BATCH, *fields)
+                return self._main.write(Tag.BATCH, *fields)
             except NoRoomError:
-                pass
+                self._leave_out(n_samples, n_batches=1)
             except (OSError, ValueError) as error:
                 self.fail(error)
-                return None
-            self._leave_out(n_samples, n_batches=1)
             return None
 
     def write_span(self, *fields: int) -> Place | None:

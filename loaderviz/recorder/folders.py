@@ -1,7 +1,8 @@
 """Where a recording's files lie; a temporary folder that a killed process left goes with the next.
 
 The ranks of a run share one folder. In it ``rank-00003`` is the folder of a recording that runs, or
-was killed; ``rank-00003.parquet`` is one that has ended.
+was killed; ``rank-00003.parquet`` is one that has ended. Where both are there, its end was
+interrupted after the file was whole: the file counts.
 
 Nothing runs in a process that is killed, so its temporary folder stays. It is known by its lock,
 which the system takes from a process that ends and which no child inherits (fcntl(2), "Record

@@ -73,16 +73,16 @@ class IteratorLog:
         if place is not None and self._unpinned is not None:
             self._unpinned[task] = place
 
-    def begin_here(self, at: int, n_samples: int) -> bool:
+    def begin_here(self, at: int, n_samples: int) -> Place | None:
         """num_workers=0: a task is dispatched, fetched and delivered in one call.
 
-        Returns whether it is written down.
+        Returns where it is written down, None where it is not.
         """
         task, self._n_here = self._n_here, self._n_here + 1
-        self._held = self._files.write_batch(
+        self._held = place = self._files.write_batch(
             n_samples, self.number, self._round, task, MAIN_PROCESS, at, *LATER
         )
-        return self._held is not None
+        return place
 
     def request(self, at: int) -> None:
         if self._held is not None:

@@ -198,6 +198,12 @@ class Recording:
         except Exception as lost:  # never in place of what the user's block raised
             self._lost = str(lost) or type(lost).__name__
             watcher.files.tell(lost)
+        except BaseException:  # a second Ctrl-C: while the trace is made, or its file
+            if self._trace is None:
+                self._lost = "it was interrupted while it was made"
+                if self._path is not None:
+                    self._lost += f"; loaderviz.load({str(folder)!r}) makes it"
+            raise
         finally:
             if self._path is None:
                 folders.remove(folder)
