@@ -9,6 +9,7 @@ the browser tests do.
 import os
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -32,6 +33,7 @@ from loaderviz.datasets import (
     dice,
     splits,
 )
+from loaderviz.exercises import train_script
 from loaderviz.exercises.inside_the_dataloader import slow_dataset
 from loaderviz.exercises.ranks import torchrun
 from loaderviz.exercises.simulated_device import Fed, feed
@@ -122,6 +124,17 @@ def waiting_for_copies_and_ahead_of_them() -> list[Fed]:
     return [feed("pageable"), feed("copied ahead")]
 
 
+def before_and_after() -> list[Any]:
+    """The stand-in of notebook 10 and its cure, on one axis of time."""
+    traces = []
+    for loader in (train_script.make_loader(), train_script.make_cured()):
+        with record(loader) as rec:
+            take(loader, model_time=0.008, n_batches=40)
+        traces.append(rec.trace)
+    seconds = 1.05 * traces[0].summary().elapsed_s
+    return [partial(timeline, trace, seconds=seconds) for trace in traces]
+
+
 # What is drawn, one below another, and the themes it is drawn in; a notebook shows the light one.
 PICTURES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "timeline": (two_workers, ("light", "dark")),
@@ -132,6 +145,7 @@ PICTURES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "workers_on_a_timeline": (one_slow_sample, ("light",)),
     "randomness": (seeded_by_number, ("light",)),
     "many_ranks": (two_ranks, ("light",)),
+    "your_own_loader": (before_and_after, ("light",)),
     "how_many_workers": (a_rule_and_what_is_recommended, ("light",)),
     "feeding_the_gpu": (waiting_for_copies_and_ahead_of_them, ("light",)),
 }
@@ -156,6 +170,8 @@ def figure_of(drawn: Any, theme: Any) -> Any:
         return timeline(drawn, theme=theme)
     if isinstance(drawn, Fed):
         return drawn.figure(seconds=0.66, theme=theme)
+    if isinstance(drawn, partial):
+        return drawn(theme=theme)
     if isinstance(drawn, Audit | Recommendation):
         return drawn.figure(theme=theme)
     return draws(drawn, theme=theme)
