@@ -17,11 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
-from trace_processor import query
-from traces import recorded
-
 import loaderviz as lv
 from loaderviz.trace import tables_csv
+from trace_processor import query
+from traces import recorded
 
 
 def seconds(work: Callable[[], object], rounds: int) -> float:
