@@ -146,6 +146,17 @@ class TestContent:
         ]
         assert counts == [(1, 1), (1.5, 0), (2, 1), (5, 0), (6, 1), (6.5, 0)]
 
+    def test_a_sample_whose_read_raised_is_drawn_as_far_as_its_batch_came(self, tmp_path):
+        trace = made(workers=1, batches=3)
+        unknown = ["collate_s", "ready_s", "requested_s", "delivered_s", "released_s"]
+        trace.batches.loc[1, unknown] = np.nan
+        trace.batches.loc[1, "state"] = "failed"
+        trace.samples.loc[3, "end_s"] = np.nan
+        document = exported(trace, tmp_path / "t.json")
+        assert_sound(trace, document)
+        assert slices(document, "batch")[1][0]["args"]["state"] == "failed"
+        assert slices(document, "sample")[3][1:] == (1_700_000_000, 1_700_000_000)
+
     def test_samples_of_one_call_are_one_slice(self, tmp_path):
         trace = made(workers=1, batches=2, batch_size=3)
         for column in ("start_s", "end_s"):
