@@ -205,6 +205,17 @@ class TestInARun:
         new.stop()
         assert not (tmp_path / NAME).exists()
 
+    def test_what_rank_0_starts_leaves_the_serving_to_it(self, tmp_path):
+        reference = Reference(tmp_path, ABOUT, Noted())
+        noted = Noted()
+        child = alignment.align(tmp_path, ABOUT, noted)
+        child.stop()
+        assert isinstance(child, Follower)
+        assert noted["clock"]["offset_ns"] == 0
+        assert (tmp_path / NAME).exists()
+        reference.stop()
+        assert not (tmp_path / NAME).exists()
+
     def test_where_no_port_can_be_had_the_recording_goes_on(self, tmp_path, monkeypatch):
         def refuse(*_, **__):
             raise OSError("no ports today")

@@ -82,13 +82,15 @@ def test_a_module_ends_with_its_own_code_and_has_a_folder_of_its_own(tmp_path):
         "    print(batch, flush=True)\n"
         "sys.exit(int(sys.argv[1]))\n"
     )
-    done = run("--max-spans", 1, "-m", "package.train", 3, cwd=tmp_path)
+    limits = ("--max-spans", 1, "--max-bytes", 1 << 20)
+    done = run(*limits, "-m", "package.train", 3, cwd=tmp_path)
     assert done.returncode == 3
     assert len(done.stdout.splitlines()) == 4
     (folder,) = tmp_path.glob("loaderviz-run-*")
     (trace,) = recordings(folder).values()
     assert len(trace.batches) == 4
     assert trace.meta["left_out"]
+    assert trace.meta["max_bytes"] == 1 << 20
 
 
 @contextmanager

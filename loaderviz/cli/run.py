@@ -48,6 +48,16 @@ def run(
             show_default=False,
         ),
     ] = None,
+    max_bytes: Annotated[
+        int | None,
+        typer.Option(
+            min=1 << 20,  # as record() has it, which takes torch to import
+            metavar="N",
+            help="Bytes that the files of each process and its workers may take, 1 MiB or more: "
+            "samples to half of them, batches to all. By default there is no limit.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Run a script as it is, and record every DataLoader that it iterates.
 
@@ -64,7 +74,7 @@ def run(
 
     Exit code: the script's; 2 for bad input, before the script has started.
     """
-    limits = {"max_spans": max_spans}
+    limits = {"max_spans": max_spans, "max_bytes": max_bytes}
     start(
         target,
         args or [],

@@ -45,7 +45,8 @@ class Alignment(Protocol):
 def align(run: Path, about: Mapping[str, Any], note: Note) -> Alignment | None:
     """Serve this machine's clock in the run, or measure it; ``about`` is the recording's meta."""
     try:
-        return Reference(run, about, note) if about["rank"] == 0 else Follower(run, about, note)
+        serves = about["rank"] == 0 and not _is_served(run / NAME, about["clock_domain"])
+        return Reference(run, about, note) if serves else Follower(run, about, note)
     except (OSError, RuntimeError) as error:  # no port or no thread can be had
         with suppress(OSError):
             note(clock_note=f"the clocks could not be aligned: {error}")
@@ -149,22 +150,11 @@ class Follower:
 
     def _look(self) -> None:
         """Where rank 0's clock is to be had; as before, where its recording has ended."""
-        try:
-            place = json.loads(self._path.read_text())
-            hosts = [str(each) for each in place["addresses"]]
-            token = bytes.fromhex(place["token"])
-            if len(token) != TOKEN_BYTES or not 0 < place["port"] < 1 << 16:
-                raise ValueError(place)
-            found = {
-                "host": str(place["host"]),
-                "clock_domain": place["clock_domain"],
-                "addresses": [(host, int(place["port"])) for host in hosts],
-                "token": token,
-            }
-        except (OSError, RecursionError, LookupError, TypeError, ValueError):
-            return
-        if self._place is None or found["token"] != self._place["token"]:
-            self._place, self._first = found, None  # another clock than the one before
+        found = _read(self._path)
+        if found and (self._place is None or found["token"] != self._place["token"]):
+            if self._place is None or found["clock_domain"] != self._place["clock_domain"]:
+                self._first = None  # another clock than the one before
+            self._place = found
 
     def _ask(self, place: dict[str, Any]) -> Offset | None:
         """The address that answers comes first the next time; those that do not, last."""
@@ -186,6 +176,36 @@ class Follower:
 
     def _fail(self, why: str) -> None:
         self._note(clock_note=f"{why}; the offset was measured before" if self._first else why)
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """Where the file says that a clock is to be had."""
+    try:
+        place = json.loads(path.read_text())
+        hosts = [str(each) for each in place["addresses"]]
+        token = bytes.fromhex(place["token"])
+        if len(token) != TOKEN_BYTES or not 0 < place["port"] < 1 << 16:
+            return None
+        return {
+            "host": str(place["host"]),
+            "clock_domain": place["clock_domain"],
+            "addresses": [(host, int(place["port"])) for host in hosts],
+            "token": token,
+        }
+    except (OSError, RecursionError, LookupError, TypeError, ValueError):
+        return None
+
+
+def _is_served(path: Path, domain: object) -> bool:
+    """Whether this clock is served already: this process is one that rank 0 has started."""
+    place = _read(path)
+    if place is None or place["clock_domain"] != domain or not place["addresses"]:
+        return False
+    try:
+        ask(("127.0.0.1", place["addresses"][0][1]), place["token"], timeout_s=ANSWER_S)
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def _same(host: str) -> dict[str, Any]:

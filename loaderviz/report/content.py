@@ -96,7 +96,10 @@ class Content:
         said = [text_of(each) for each in (listed if isinstance(listed, list | tuple) else ())]
         left_out = meta.get("left_out") or 0
         if left_out:
-            said.append(f"past max_spans, {left_out:,} samples and spans were not written down")
+            said.append(f"past the limit, {left_out:,} samples and spans were not written down")
+        left_out_batches = meta.get("left_out_batches") or 0
+        if left_out_batches:
+            said.append(f"past max_bytes, {left_out_batches:,} batches were not written down")
         if not meta.get("complete", True) and not said:
             said.append("the recording is not complete")
         return said

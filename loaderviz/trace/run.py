@@ -24,7 +24,8 @@ from loaderviz.trace.trace import Trace
 
 SEALED = ".parquet"
 MOST_NAMED = 5  # of the ranks that are missing
-_OF_ONE = ("rank", "clock", "clock_domain", "ranks")  # of meta: what tells of one recording only
+# Of meta: what tells of one recording only.
+_OF_ONE = ("rank", "clock", "clock_note", "clock_domain", "ranks")
 
 
 def recordings_in(folder: Path) -> list[str]:
@@ -169,6 +170,7 @@ def _meta(
         "problems": [*unread, *own],
         "unread": unread,
         "left_out": sum(_whole(meta.get("left_out")) for meta in metas),
+        "left_out_batches": sum(_whole(meta.get("left_out_batches")) for meta in metas),
     }
 
 
@@ -187,6 +189,7 @@ def _about(recording: _Recording, source: Source, begun: Begun) -> dict[str, Any
         "n_samples": int(batches["n_samples"][delivered].sum()),
         "complete": bool(meta.get("complete", True)),
         "left_out": _whole(meta.get("left_out")),
+        "left_out_batches": _whole(meta.get("left_out_batches")),
     }
 
 
