@@ -221,10 +221,11 @@ class TestWhatIsLacking:
         assert "whole.parquet' is left aside" in merged.meta["problems"][0]
 
     def test_what_was_left_out_is_added_up(self, folder):
-        some, more = {"left_out": 3}, {"left_out": 4, "left_out_batches": 2}
-        merged = lv.load(folder(of_rank(0, **some), of_rank(1, **more)))
+        first, second = of_rank(0, left_out=3), of_rank(1, left_out=4, left_out_batches=2)
+        merged = lv.load(folder(first, second))
         assert merged.meta["left_out"] == 7
         assert merged.meta["left_out_batches"] == 2
+        assert [each["left_out_batches"] for each in merged.meta["ranks"]] == [0, 2]
 
 
 class TestRecordings:

@@ -202,6 +202,13 @@ class TestUnequal:
         (found,) = unequal(trace_of(*first, *later, **meta))
         assert (found.epoch, found.fewest, found.most) == (0, 5, 6)
 
+    def test_batches_that_were_left_out_are_not_missed(self):
+        parts = paced(0, 0.01, 0.01), paced(1, 0.01, 0.01, n=5)
+        about = self.about(True, True)
+        assert len(unequal(trace_of(*parts, ranks=about))) == 1
+        about[1]["left_out_batches"] = 15
+        assert unequal(trace_of(*parts, ranks=about)) == []
+
     def test_a_loader_that_one_rank_alone_uses_is_fine(self):
         parts = [paced(rank, 0.01, 0.01) for rank in (0, 1)]
         assert unequal(trace_of(*parts, paced(0, 0.01, 0.01, loader=1, at=9.0, n=3))) == []

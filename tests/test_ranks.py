@@ -60,6 +60,9 @@ def test_a_rank_with_more_batches_waits_in_vain(runs):
     ahead, done = runs["uneven"].results
     assert ahead == ["step 0", "step 1", "step 2: nobody answers"]
     assert done == ["step 0", "step 1", "done"]
+    (told,) = runs["uneven"].trace.summary().notes
+    assert told.startswith("Batches differ in epoch 0: rank 1 has 2, rank 0 has 3.")
+    assert runs["dealt"].trace.summary().notes == []
 
 
 def test_a_rank_that_fails_is_quoted():

@@ -24,8 +24,14 @@ from loaderviz.trace.trace import Trace
 
 SEALED = ".parquet"
 MOST_NAMED = 5  # of the ranks that are missing
-# Of meta: what tells of one recording only.
-_OF_ONE = ("rank", "clock", "clock_note", "clock_domain", "ranks")
+_OF_ONE = (
+    "rank",
+    "clock",
+    "clock_note",
+    "clock_domain",
+    "ranks",
+)  # of meta: what tells of one recording only
+_COUNTED = ("left_out", "left_out_batches")
 
 
 def recordings_in(folder: Path) -> list[str]:
@@ -169,8 +175,7 @@ def _meta(
         "complete": complete,
         "problems": [*unread, *own],
         "unread": unread,
-        "left_out": sum(_whole(meta.get("left_out")) for meta in metas),
-        "left_out_batches": sum(_whole(meta.get("left_out_batches")) for meta in metas),
+        **{name: sum(_whole(meta.get(name)) for meta in metas) for name in _COUNTED},
     }
 
 
@@ -188,8 +193,7 @@ def _about(recording: _Recording, source: Source, begun: Begun) -> dict[str, Any
         "n_batches": int(delivered.sum()),
         "n_samples": int(batches["n_samples"][delivered].sum()),
         "complete": bool(meta.get("complete", True)),
-        "left_out": _whole(meta.get("left_out")),
-        "left_out_batches": _whole(meta.get("left_out_batches")),
+        **{name: _whole(meta.get(name)) for name in _COUNTED},
     }
 
 

@@ -40,14 +40,20 @@ def unequal(trace: Trace) -> list[Unequal]:
 
     Also of a run that hangs or was killed: a rank whose epoch has ended with fewer batches than
     another one has been given, or has on the way. An epoch has ended where a later one has begun,
-    where the recording has ended, and where workers have nothing more to make.
+    where the recording has ended, and where workers have nothing more to make. A rank whose
+    recording left batches out tells nothing.
     """
     columns = ("loader", "epoch", "rank")
-    batches = {column: trace.batches[column].to_numpy() for column in (*columns, "worker")}
+    cut = [each["rank"] for each in recordings(trace.meta) if each.get("left_out_batches")]
+    whole = ~np.isin(trace.batches["rank"].to_numpy(), cut)
+    batches = {
+        column: trace.batches[column].to_numpy()[whole]
+        for column in (*columns, "worker", "delivered_s", "state")
+    }
     if len(batches["rank"]) == 0:
         return []
-    delivered = ~trace.batches["delivered_s"].isna().to_numpy()
-    failed = trace.batches["state"].to_numpy() == "failed"
+    delivered = ~np.isnan(batches["delivered_s"])
+    failed = batches["state"] == "failed"
     order = np.lexsort(tuple(batches[column] for column in reversed(columns)))
     keys = np.stack([batches[column][order] for column in columns])
     begins = np.flatnonzero(np.append(True, (np.diff(keys) != 0).any(axis=0)))
