@@ -145,10 +145,10 @@ def test_copies_ahead(answer, passed, says):
     ("way", "workers", "passed", "says"),
     [
         ("pageable", 2, False, "Not yet"),
-        ("pinned, non_blocking", 3, False, "steps take 80%"),
-        ("copied ahead", 2, False, "steps take 73%"),
+        ("pinned, non_blocking", 3, False, "steps take 80 %"),
+        ("copied ahead", 2, False, "steps take 73 %"),
         ("copied ahead", 4, False, "fewer workers would do"),
-        ("copied ahead", 3, True, "Steps take 100%"),
+        ("copied ahead", 3, True, "steps take 100 %"),
         ("by post", 3, False, "none of pageable"),
         ("pinned", 0, False, "1 to 8"),
         ("pinned", "many", False, "1 to 8"),

@@ -15,9 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import loaderviz as lv
+from fake_cuda import FakeCuda
 from loaderviz.exercises import on_a_gpu, pinning
 from loaderviz.exercises.simulated_device import WAYS, Speeds, feed
 from loaderviz.figures.streams import streams
+from loaderviz.recorder import device
 from test_trace import assert_lawful
 
 RECORD = Path(__file__).parents[1] / "notebooks" / "recordings" / "record.py"
@@ -79,7 +81,7 @@ class TestTheSimulatedLoop:
         assert fed.step_share == pytest.approx(1)
 
     def test_a_blocking_copy_adds_up_with_the_step(self):
-        fed = feed("pageable", batch_mb=40, pageable_gb_s=4, step_ms=20, load_ms=1, python_ms=0)
+        fed = feed("pageable", batch_mb=40, pageable_gb_per_s=4, step_ms=20, load_ms=1, python_ms=0)
         assert fed.batch_s == pytest.approx(0.030)
         assert fed.step_share + fed.copy_share == pytest.approx(1)
 
@@ -111,7 +113,10 @@ class TestTheSimulatedLoop:
             feed(**{"way": "pinned", **given})
 
     def test_is_drawn_with_a_lane_for_each_who_works_and_says_that_it_is_simulated(self):
-        figure = feed("pageable").figure()
+        fed = feed("pageable")
+        figure = fed.figure()
+        assert fed.verdict in repr(fed)
+        assert fed.numbers == figure.layout.title.subtitle.text
         assert list(figure.layout.yaxis.ticktext) == ["the loop", "copies", "steps"]
         assert "simulated" in figure.layout.title.subtitle.text
         held, work = (len(each.x) for each in figure.data[1:])
@@ -167,7 +172,7 @@ class TestTheRealLoop:
     def run(self, monkeypatch, way, n):
         recorder = Recorder(monkeypatch)
         came = []
-        for batch in on_a_gpu.batches_of(way)(Batch(recorder, k) for k in range(n)):
+        for batch in on_a_gpu.batches_of(way, (Batch(recorder, k) for k in range(n))):
             came.append(batch)
             recorder.log.append(("step", batch.number, recorder.current))
         return recorder.log, came
@@ -197,6 +202,47 @@ class TestTheRealLoop:
         log, _ = self.run(monkeypatch, "pinned, non_blocking", 3)
         assert [each[2] for each in log] == ["main"] * 6
         assert "wait" not in {each[0] for each in log}
+
+
+class TestTheRecordingOfAWay:
+    """On the CPU, with CUDA's functions replaced: that all of it fits together."""
+
+    @pytest.fixture
+    def no_gpu_needed(self, monkeypatch):
+        fake = FakeCuda()
+        main = Stream(Recorder(monkeypatch), "main")
+        for name, replacement in {
+            "is_available": lambda: True,
+            "is_initialized": lambda: True,
+            "is_current_stream_capturing": lambda: False,
+            "Event": fake.event,
+            "Stream": lambda: main,
+            "current_stream": lambda: main,
+            "stream": lambda stream: contextlib.nullcontext(),
+            "synchronize": lambda: None,
+            "get_device_name": lambda: "a fake",
+        }.items():
+            monkeypatch.setattr(torch.cuda, name, replacement)
+        monkeypatch.setattr(torch.Tensor, "record_stream", lambda *_: None)
+        monkeypatch.setattr(device, "now", fake.now)
+        monkeypatch.setattr(on_a_gpu, "Steps", lambda *_, **__: lambda batch: fake.run(0.002))
+        return fake
+
+    @pytest.mark.filterwarnings("ignore:'pin_memory' argument")
+    @pytest.mark.parametrize("way", WAYS)
+    def test_holds_each_batch_its_copy_and_its_step(self, no_gpu_needed, way):
+        trace = on_a_gpu.record_way(way, batch_mb=0.01, n_batches=5, device="cpu")
+        assert_lawful(trace)
+        assert trace.meta["label"] == "a fake"
+        assert trace.batches["device_end_s"].notna().all()
+        assert trace.spans["name"].value_counts().to_dict() == {"copy": 5, "step": 5}
+        assert (trace.spans.query("name == 'step'")["device_s"] > 0.0019).all()
+
+    def test_steps_take_as_long_as_asked_for(self, monkeypatch):
+        monkeypatch.setattr(on_a_gpu, "on_device_s", lambda work: 0.004)  # for 20 products
+        step = on_a_gpu.Steps(0.02, size=8, device="cpu")
+        assert step.times == 100
+        assert step(torch.ones(4)).ndim == 0
 
 
 class TestWhereThePicturesComeFrom:

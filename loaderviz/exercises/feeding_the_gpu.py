@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader
 from loaderviz.datasets import SleepingDataset
 from loaderviz.exercises.check import Check, Hints
 from loaderviz.exercises.pinning import Part, Plain, as_with_a_gpu, to_plain
-from loaderviz.exercises.simulated_device import WAYS, Fed, Speeds, feed
+from loaderviz.exercises.simulated_device import WAYS, Fed, Speeds, feed, percent
 from loaderviz.figures import timeline
 from loaderviz.figures.streams import Box, streams
 from loaderviz.recorder import record
@@ -22,7 +22,7 @@ from loaderviz.recorder import record
 N_BATCHES = 8
 COPY_S, STEP_S = 0.02, 0.03
 
-SPEEDS = Speeds(batch_mb=80, pageable_gb_s=4, pinned_gb_s=16, step_ms=20, load_ms=55)
+SPEEDS = Speeds(batch_mb=80, pageable_gb_per_s=4, pinned_gb_per_s=16, step_ms=20, load_ms=55)
 BUSY = 0.95
 MOST_WORKERS = 8
 
@@ -179,10 +179,12 @@ def cheapest(way: str, workers: int) -> Check:
     figure = feed(way, speeds=SPEEDS, workers=workers).figure()
     needed = next(n for n in range(1, MOST_WORKERS + 1) if _is_busy(n))
     if share < BUSY:
-        return Check(False, f"Not yet: steps take {share:.0%} of the device's time.", figure)
+        return Check(
+            False, f"Not yet: in the long run steps take {percent(share)} of its time.", figure
+        )
     if workers > needed:
         return Check(False, "The device is busy, but fewer workers would do.", figure)
-    return Check(True, f"Steps take {share:.0%} of the device's time.", figure)
+    return Check(True, f"In the long run steps take {percent(share)} of the device's time.", figure)
 
 
 def _is_busy(workers: int) -> bool:

@@ -1,4 +1,4 @@
-"""What notebook 07 asks of a worker: functions that every kind of worker process can import."""
+"""What notebooks 07 and 08 ask of a worker: functions that any kind of it can import."""
 
 from __future__ import annotations
 
@@ -24,3 +24,12 @@ def threads(_samples: Any) -> int:
 def two_threads(_worker_id: int) -> None:
     """A ``worker_init_fn``: torch may compute with two threads in this worker."""
     torch.set_num_threads(2)
+
+
+def cuda_in_here(_samples: Any) -> str:
+    """A ``collate_fn`` that gives the samples up: what comes of ``.cuda()`` in this worker."""
+    try:
+        torch.zeros(1).cuda()
+    except (RuntimeError, AssertionError) as error:
+        return str(error)
+    return "it works"

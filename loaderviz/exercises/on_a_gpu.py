@@ -60,21 +60,11 @@ class Blocks(Dataset[torch.Tensor]):
         return torch.full((self.numbers,), float(index))
 
 
-class OnTheDevice(Dataset[torch.Tensor]):
-    """Map-style, and wrong in a forked worker: sample i is a tensor on the GPU."""
-
-    def __len__(self) -> int:
-        return 8
-
-    def __getitem__(self, index: int) -> torch.Tensor:
-        return torch.tensor(index).cuda()
-
-
 class Steps:
     """A stand-in for a model: matrix products that keep the device busy for ``step_s``."""
 
-    def __init__(self, step_s: float, size: int = 2048) -> None:
-        self.weight = torch.randn(size, size, device="cuda") / size**0.5
+    def __init__(self, step_s: float, *, size: int = 2048, device: str = "cuda") -> None:
+        self.weight = torch.randn(size, size, device=device) / size**0.5
         self._multiply(WARM_UP)
         self.times = max(1, round(step_s / (on_device_s(lambda: self._multiply(20)) / 20)))
 
@@ -107,17 +97,20 @@ def copy_gb_s(mb: int = 64) -> dict[str, float]:
     }
 
 
-def batches_of(way: str) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """How a loop gets its batches in one of the four ``WAYS``."""
+def batches_of(way: str, loader: Iterable[Any], device: str = "cuda") -> Iterator[Any]:
+    """The loader's batches on the device, brought there in one of the four ``WAYS``."""
     if way == "copied ahead":
-        return copied_ahead
-    if way == "pinned, non_blocking":
-        return lambda loader: to_device(loader, non_blocking=True)
-    return to_device
+        return copied_ahead(loader, device)
+    return to_device(loader, device, non_blocking=way == "pinned, non_blocking")
 
 
 def record_way(
-    way: str, *, batch_mb: float = 16, step_s: float = 0.02, n_batches: int = 24
+    way: str,
+    *,
+    batch_mb: float = 16,
+    step_s: float = 0.02,
+    n_batches: int = 24,
+    device: str = "cuda",
 ) -> Trace:
     """Record a loop that feeds the GPU in one of the four ``WAYS``."""
     numbers = round(batch_mb * 250_000 / 8)  # float32, eight samples a batch
@@ -127,12 +120,13 @@ def record_way(
         num_workers=2,
         pin_memory=way != "pageable",
     )
-    step = Steps(step_s)
-    for batch in batches_of(way)(DataLoader(Blocks(8 * WARM_UP, numbers), batch_size=8)):
+    step = Steps(step_s, device=device)
+    warm_up = DataLoader(Blocks(8 * WARM_UP, numbers), batch_size=8)
+    for batch in batches_of(way, warm_up, device):
         step(batch)
     torch.cuda.synchronize()
     with record(loader, label=torch.cuda.get_device_name()) as rec:
-        for batch in batches_of(way)(loader):
+        for batch in batches_of(way, loader, device):
             with span("step"):
                 step(batch)
     return rec.trace

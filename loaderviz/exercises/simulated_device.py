@@ -34,9 +34,9 @@ class Speeds:
     """What the work takes. Times are ms for a batch, speeds GB (1e9 bytes) a second."""
 
     batch_mb: float = 64
-    pageable_gb_s: float = 4
-    pinned_gb_s: float = 16
-    pinning_gb_s: float = 8  # of the pin thread, from memory to memory
+    pageable_gb_per_s: float = 4
+    pinned_gb_per_s: float = 16
+    pinning_gb_per_s: float = 8  # of the pin thread, from memory to memory
     step_ms: float = 20
     load_ms: float = 30  # of one worker
     python_ms: float = 3  # of the loop's own, before it queues a step
@@ -51,7 +51,7 @@ class Speeds:
             raise LoaderVizError(f"workers={self.workers!r}: give a whole number, 1 or more")
 
     def copy_s(self, *, pinned: bool) -> float:
-        return self.batch_mb / 1000 / (self.pinned_gb_s if pinned else self.pageable_gb_s)
+        return self.batch_mb / 1000 / (self.pinned_gb_per_s if pinned else self.pageable_gb_per_s)
 
 
 @dataclass(frozen=True, repr=False)
@@ -97,27 +97,38 @@ class Fed:
     def _span_s(self) -> float:
         return self.steps[-1][2] - self.steps[0][1]
 
-    def __repr__(self) -> str:
+    @property
+    def numbers(self) -> str:
+        """The pace, and what the device does between steps, in one line."""
         idle = max(0.0, 1 - self.step_share - self.copy_share)
         return (
-            f"{self.way}, simulated: a step every {1000 * self.batch_s:.0f} ms. "
-            f"Steps take {self.step_share:.0%} of the device's time, copying alone "
-            f"{self.copy_share:.0%}, nothing to do {idle:.0%}."
+            f"simulated · a step every {1000 * self.batch_s:.0f} ms · copying alone "
+            f"{percent(self.copy_share)} · nothing to do {percent(idle)}"
         )
+
+    @property
+    def verdict(self) -> str:
+        """The main thing, in one line."""
+        return f"{self.way}: the device steps {percent(self.step_share)} of the time"
+
+    def __repr__(self) -> str:
+        return f"{self.verdict}\n  {self.numbers}"
 
     def figure(self, *, seconds: float | None = None, theme: style.ThemeName = "light") -> Figure:
         """A lane each for the loop, the copies and the steps."""
-        idle = max(0.0, 1 - self.step_share - self.copy_share)
         return streams(
             {"the loop": [], "copies": self.copies, "steps": self.steps},
             waits=self.waits,
             held=self.held,
-            title=f"{self.way}: the device steps {100 * self.step_share:.0f} % of the time",
-            numbers=f"simulated · a step every {1000 * self.batch_s:.0f} ms · copying alone "
-            f"{100 * self.copy_share:.0f} % · nothing to do {100 * idle:.0f} %",
+            title=self.verdict,
+            numbers=self.numbers,
             seconds=seconds,
             theme=theme,
         )
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
 
 
 def feed(
@@ -195,7 +206,7 @@ class _Run:
         ready = self._free[worker] = started + speeds.load_ms / 1000
         pinned = float("nan")
         if self.way != "pageable":
-            pinning_s = speeds.batch_mb / 1000 / speeds.pinning_gb_s
+            pinning_s = speeds.batch_mb / 1000 / speeds.pinning_gb_per_s
             pinned = self._pin_free = max(ready, self._pin_free) + pinning_s
         for name, at in zip(
             ("dispatched_s", "started_s", "ready_s", "pinned_s"),

@@ -114,6 +114,7 @@ def device(batches: Table, lanes: Lanes, named: Any, span_s: float) -> dict[str,
     return boxes.bars(
         "device", start, end, lanes.devices_of(ran), thickness=0.66, fill=fills,
         edge=boxes.edges(fills, start, end, span_s), batch=ran["row"], hover=hover,
+        insidetextanchor="middle", **boxes.numbered(ran["batch"], 12),
     )  # fmt: skip
 
 

@@ -102,7 +102,7 @@ def _axes(labels: list[str], shown: list[float], look: style.Theme) -> dict[str,
     grid = {"gridcolor": look.grid, "zeroline": False, "showline": False}
     return {
         "margin": {"l": 36 + 7 * max(map(len, labels)), "r": 22, "t": TITLE_PX, "b": AXIS_PX},
-        "uniformtext": {"minsize": 8, "mode": "hide"},
+        "uniformtext": {"minsize": 10, "mode": "hide"},
         "xaxis": {
             **grid,
             "title": {"text": "seconds", "standoff": 10, "font": {"size": 12}},
