@@ -91,6 +91,8 @@ function look() {
     gd.loadervizAdopted = true;
     gd.classList.add("loaderviz");
     gd.classList.toggle("loaderviz-dark", isDark());
+    // When the window changes, plotly takes both sides from here, whatever the layout says.
+    if (gd.layout.height) gd.style.height = `${gd.layout.height}px`;
     let pinned = null;
     let shown = null;
     const set = (batch) => { shown = batch; show(gd, batch); };
@@ -155,6 +157,7 @@ function look() {
   new MutationObserver(recolour).observe(document.body, {
     attributes: true, attributeFilter: ["data-jp-theme-light", "class", "style"],
   });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", recolour);
   window.loadervizLook = { adoptAll };
   adoptAll();
 }

@@ -41,7 +41,7 @@ def test_the_page_has_its_pictures_and_one_batch_stands_out_when_hovered(first_l
     expect(plot).to_have_attribute("data-batch", "5")
 
 
-def test_text_follows_the_theme(first_look: Page):
+def test_text_follows_the_theme_and_figures_keep_their_height_in_another_window(first_look: Page):
     title = first_look.locator(".js-plotly-plot.loaderviz .gtitle").first
     colour = "(title) => getComputedStyle(title).fill"
     light = title.evaluate(colour)
@@ -51,3 +51,15 @@ def test_text_follows_the_theme(first_look: Page):
     first_look.wait_for_function("document.body.dataset.jpThemeLight === 'false'")
     expect(first_look.locator(".loaderviz-dark").first).to_be_attached()
     assert title.evaluate(colour) != light
+
+    plots = first_look.locator(".jp-RenderedPlotly.loaderviz")
+    heights = "(all) => all.map((plot) => plot.clientHeight)"
+    before = plots.evaluate_all(heights)
+    width = plots.first.bounding_box()["width"]
+    first_look.set_viewport_size({"width": 1600, "height": 1000})
+    first_look.wait_for_function(
+        "(was) => document.querySelector('.jp-RenderedPlotly .main-svg').clientWidth > was + 100",
+        arg=width,
+    )
+    assert plots.evaluate_all(heights) == before
+    assert min(before) > 200
