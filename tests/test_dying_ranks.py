@@ -70,3 +70,24 @@ def test_a_rank_whose_worker_was_killed_names_the_sample(folder):
     assert trace.workers["exit"].tolist() == ["killed"]
     assert trace.workers["last_key"].tolist() == [4 * 4 + ITS_WORKER_DIES]
     assert trace.batches["delivered_s"].notna().sum() <= 2
+
+
+def test_all_ranks_are_one_trace_also_where_one_was_killed(folder):
+    trace = lv.load(folder / "deadly")
+    about = {each["rank"]: each for each in trace.meta["ranks"]}
+    assert sorted(about) == sorted(trace.batches["rank"].unique()) == [0, 1, 2, 3]
+    assert [rank for rank in about if not about[rank]["complete"]] == [DIES]
+    assert about[DIES]["file"] == f"rank-0000{DIES}"
+    assert about[DIES]["n_batches"] == 2
+    assert trace.meta["unread"] == []
+    assert {each["uncertainty_s"] for each in about.values()} == {0}
+    assert trace.summary().verdict.startswith(
+        f"Batches differ in epoch 0: rank {ITS_WORKER_DIES} has {about[1]['n_batches']}, ranks 0"
+    )
+
+
+def test_every_sample_of_four_ranks_came_once(folder):
+    trace = lv.load(folder / "whole")
+    assert sorted(trace.samples["key"]) == [*range(dying_ranks.N)]
+    assert lv.audit(trace).duplicates.empty
+    assert trace.summary().unequal == ()
