@@ -52,7 +52,7 @@ def remember_interrupt() -> None:
 def _words(folder: Path) -> str:
     recordings = {each.stem for each in folder.glob("rank-*")}
     if not recordings:
-        return f"no DataLoader was iterated, so {folder} is empty"
+        return f"no DataLoader was recorded in {folder}"
     what = f"{len(recordings)} processes"
     if len(recordings) == 1:
         what = "1 process" if _n_batches is None else f"{_n_batches:,} batches"

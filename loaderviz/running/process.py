@@ -7,6 +7,7 @@ forked process that iterates a loader has one.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from multiprocessing import util
 
 from torch.utils.data import get_worker_info
@@ -43,8 +44,9 @@ def _end() -> None:
     global _recording
     recording, _recording = _recording, None
     if recording is not None:
-        recording.__exit__(None, None, None)
-        closing.count(recording)
+        with suppress(KeyboardInterrupt):  # a second one: what is written stays as it is, and loads
+            recording.__exit__(None, None, None)
+            closing.count(recording)
         closing.remember_interrupt()
 
 
