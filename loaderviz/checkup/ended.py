@@ -83,7 +83,7 @@ def raised(case: Case) -> Seen | None:
     if failed.empty:
         return None
     first = failed.iloc[0]
-    own = trace.samples
+    own = case.facts["samples of"]()
     for column in ("rank", "loader", "epoch", "batch", "worker"):
         own = own[own[column] == first[column]]
     keys = own.loc[own["end_s"].isna(), "key"].tolist()

@@ -203,6 +203,13 @@ for batch in loader:  # pin_memory=True, and the main process moves the batch
     recorded=True,
 )
 def unequal_ranks(case: Case) -> Seen | None:
+    fix = """
+with torch.distributed.algorithms.Join([model]):  # a DistributedDataParallel model
+    for batch in loader: ...
+# or as many batches for each: itertools.islice(loader, least_of_all_ranks)
+"""
+    if case.recorded and case.facts["unequal"]:
+        return seen(*(f"{each}" for each in case.facts["unequal"][:3]), fix=fix)
     told = case.told()
     if told is None:
         return None
@@ -214,11 +221,7 @@ def unequal_ranks(case: Case) -> Seen | None:
     return seen(
         f"batches in an epoch, by rank: {counts}",
         f"from batch {min(counts)} on, a rank waits for ever for a gradient of one that has ended",
-        fix="""
-with torch.distributed.algorithms.Join([model]):  # a DistributedDataParallel model
-    for batch in loader: ...
-# or as many batches for each: itertools.islice(loader, least_of_all_ranks)
-""",
+        fix=fix,
     )
 
 

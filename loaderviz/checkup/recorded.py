@@ -21,7 +21,8 @@ from loaderviz.checkup.ranks import Ranks
 from loaderviz.checkup.runs import Epoch
 from loaderviz.checkup.setup import Setup
 from loaderviz.trace import Trace
-from loaderviz.trace.moments import startup_spans, step_ends
+from loaderviz.trace.moments import startups, step_ends
+from loaderviz.trace.unequal import unequal
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,12 +37,13 @@ def findings_of(trace: Trace) -> Diagnosis:
     """The pitfalls that this recording shows.
 
     ``.undecided`` are the checks that could not tell from it; those that need the loader itself
-    are in none of its lists: ``NEED_THE_LOADER`` names them.
+    are in none of its lists: ``need_the_loader()`` names them.
     """
-    cases = cases_of(trace)
+    lanes = _most_telling_first(trace)
+    cases = _cases_of(trace, lanes)
     checks = {code: each for code, each in CHECKS.items() if each.recorded} | OF_RECORDINGS
     found: dict[str, list[tuple[str, Finding]]] = {code: [] for code in checks}
-    for name, case in cases[:MOST_CASES]:
+    for name, case in cases:
         for code, each in checks.items():
             judged = each.judge(case)
             if judged is not None:
@@ -51,7 +53,7 @@ def findings_of(trace: Trace) -> Diagnosis:
         state: tuple(each for each in said if each.state == state)
         for state in ("found", "undecided", "broken")
     }
-    more = len(cases) - MOST_CASES
+    more = len(lanes) - len(cases)
     gravest_first = sorted(by_state["found"], key=lambda each: SEVERITIES.index(each.severity))
     return Diagnosis(
         loader="",
@@ -74,24 +76,38 @@ def _together(judged: list[tuple[str, Finding]]) -> Finding:
     judged = sorted(judged, key=lambda each: order.index(each[1].state))
     name, first = judged[0]
     same = [each for each, finding in judged if finding.state == first.state]
-    if not name or first.code == "LV505":
+    if not name or first.code == "LV505":  # which is of all ranks
         return first
     others = f", and in {len(same) - 1} more" if len(same) > 1 else ""
     return replace(first, evidence=(f"seen in {name}{others}", *first.evidence))
 
 
-def cases_of(trace: Trace) -> list[tuple[str, Case]]:
-    """A case for each loader of each rank, with its name where there are several."""
+def _most_telling_first(trace: Trace) -> list[tuple[int, int]]:
+    """Rank and loader: those in which something died first, then those that waited longest."""
     batches, workers = trace.batches, trace.workers
-    lanes = sorted({*_lanes(batches), *_lanes(workers)})
+    lanes = {*_lanes(batches), *_lanes(workers)}
+    ended = {
+        *_lanes(workers[workers["exit"].isin(("killed", "failed"))]),
+        *_lanes(batches[batches["state"] == "failed"]),
+    }
+    waited = (batches["delivered_s"] - batches["requested_s"]).fillna(0)
+    waits: dict[Any, float] = waited.groupby([batches["rank"], batches["loader"]]).sum().to_dict()
+    return sorted(lanes, key=lambda lane: (lane not in ended, -waits.get(lane, 0.0), lane))
+
+
+def _cases_of(trace: Trace, lanes: list[tuple[int, int]]) -> list[tuple[str, Case]]:
+    """A case for each loader of each rank, as far as they are looked at, and what to call it."""
     several_ranks = len({rank for rank, _ in lanes}) > 1
     several_loaders = len({loader for _, loader in lanes}) > 1
-    told = {loader: _told(trace, loader) for _, loader in lanes}
+    differing, ranks = unequal(trace), _ranks(trace)
     cases = []
-    for rank, loader in lanes:
+    for rank, loader in lanes[:MOST_CASES]:
         name = [f"rank {rank}"] if several_ranks else []
         name += [f"loader {loader}"] if several_loaders else []
-        cases.append((", ".join(name), _case(trace, rank, loader, told[loader])))
+        case = _case(trace, rank, loader)
+        of_it = [each for each in differing if each.loader == loader]
+        facts = {**case.facts, "unequal": of_it}
+        cases.append((", ".join(name), replace(case, facts=facts, ranks=ranks)))
     return cases
 
 
@@ -123,7 +139,7 @@ def _lanes(table: pd.DataFrame) -> list[tuple[int, int]]:
     return [(int(rank), int(loader)) for rank, loader in rows]
 
 
-def _case(trace: Trace, rank: int, loader: int, told: Ranks) -> Case:
+def _case(trace: Trace, rank: int, loader: int) -> Case:
     def own(table: pd.DataFrame) -> pd.DataFrame:
         return table[(table["rank"] == rank) & (table["loader"] == loader)]
 
@@ -132,8 +148,9 @@ def _case(trace: Trace, rank: int, loader: int, told: Ranks) -> Case:
     about.setdefault("num_workers", int(workers["worker"].nunique()))
     looks, whole = _looks(batches[batches["delivered_s"].notna()].sort_values("delivered_s"))
     renumbered = [each.assign(epoch=number) for number, each in enumerate(looks)]
-    all_of = replace(trace, batches=batches, workers=workers)
-    starts = startup_spans(all_of)
+    none = Trace.from_columns()  # samples may be more than fit into memory: LV507 asks for its own
+    all_of = Trace(batches, none.samples, workers, none.spans, trace.meta)
+    starts = [(start, end) for _, start, end in startups(all_of)]
     epochs = [
         epoch
         for number, each in enumerate(looks)
@@ -147,9 +164,9 @@ def _case(trace: Trace, rank: int, loader: int, told: Ranks) -> Case:
         facts={
             "cpu_allowance": trace.meta.get("cpu_allowance"),
             "complete": trace.meta.get("complete", True),
+            "samples of": lambda: trace.of_ranks([rank]).samples,
         },
         traces={"plain": replace(all_of, batches=looked_at), "recorded": all_of},
-        ranks=told,
         recorded=True,
     )
 
@@ -225,21 +242,8 @@ def _notes(batches: pd.DataFrame) -> list[Note]:
     ]
 
 
-def _told(trace: Trace, loader: int) -> Ranks:
-    """How many batches each rank got in the first epoch in which they differ, if they do.
-
-    The last epoch of a recording that did not come to its end may have been cut anywhere.
-    """
-    batches = trace.batches
-    own = batches[(batches["loader"] == loader) & batches["delivered_s"].notna()]
-    counts = own.groupby(["epoch", "rank"]).size().unstack(fill_value=0)
-    ended = bool(trace.meta.get("complete", True))
-    whole = counts if ended else counts.iloc[:-1]
-    if whole.empty:
-        whole, ended = counts.iloc[:1], False
-    differ = whole[whole.nunique(axis=1) > 1]
-    shown = (differ if len(differ) else whole).head(1).to_numpy().tolist()
-    if len(counts.columns) < 2 and int(trace.meta.get("world_size") or 1) > 1:
+def _ranks(trace: Trace) -> Ranks:
+    """What the checks of ranks ask for: whether there are others that are not in this trace."""
+    if trace.batches["rank"].nunique() < 2 and int(trace.meta.get("world_size") or 1) > 1:
         return Ranks(missing="the other ranks' recordings are not here: open their folder")
-    sure = ended or len(counts) > 1
-    return Ranks(told=tuple({"complete": sure, "n_batches": n} for row in shown for n in row))
+    return Ranks()

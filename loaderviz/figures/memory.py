@@ -13,11 +13,11 @@ from loaderviz.figures.table import Table, arrays, codes, where
 from loaderviz.figures.timeline import TIME
 from loaderviz.trace import Trace
 
-HEIGHT_PX, TITLE_PX, AXIS_PX, NAME_PX = 280, 82, 58, 104
-MOST_NAMED = 8  # lines that have a colour and a name; more are drawn alike
+HEIGHT_PX, TITLE_PX, AXIS_PX = 280, 82, 58
+MOST_NAMED = 6  # lines that have a colour and a name; more are drawn alike
 MOST_LINES = 64
 POINTS = 400  # of a line: of each stretch the highest
-APART = 0.075  # of the height, between two names
+APART = 0.11  # of the height, between two names
 WHO = ("rank", "loader", "worker")
 _MiB = 1 << 20
 
@@ -40,9 +40,10 @@ def memory(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
     title = f"Up to {top:,.0f} MiB in a worker"
     layout = style.layout(colours, title=title, numbers="", height=HEIGHT_PX)
     named = len(lines) <= MOST_NAMED
+    name_px = 18 + 7 * max(len(line["name"]) for line in lines)
     grid = {"gridcolor": colours.grid, "zeroline": False, "showline": False}
     layout |= {
-        "margin": {"l": 74, "r": NAME_PX if named else 22, "t": TITLE_PX, "b": AXIS_PX},
+        "margin": {"l": 74, "r": name_px if named else 22, "t": TITLE_PX, "b": AXIS_PX},
         "xaxis": {**grid, "title": {"text": TIME, "standoff": 10, "font": {"size": 12}},
                   "showgrid": False, "nticks": 10},
         "yaxis": {**grid, "range": [0, 1.08 * top], "nticks": 6, "ticklabelstandoff": 6,

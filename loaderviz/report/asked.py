@@ -92,17 +92,17 @@ class Counted:
 
 
 def audits(trace: Trace) -> list[Counted]:
+    n = trace.n_sample_rows  # which a run of many ranks knows without reading them
     loaders = sorted({int(each) for each in trace.batches["loader"].unique()})
+    if n > MOST_SAMPLES:
+        why = f"{n:,} samples would take minutes: loaderviz.audit(loaderviz.load(...)) counts them"
+        return [Counted(loader, why_not=why) for loader in loaders]
     return [_audit(trace, loader) for loader in loaders]
 
 
 def _audit(trace: Trace, loader: int) -> Counted:
     own = of(trace, None, loader)
-    n = len(own.samples)
-    if n > MOST_SAMPLES:
-        why = f"{n:,} samples would take minutes: loaderviz.audit(loaderviz.load(...)) counts them"
-        return Counted(loader, why_not=why)
-    if not n:
+    if own.samples.empty:
         return Counted(loader, why_not="the recording lists no samples")
     try:
         return Counted(loader, audit(own))
@@ -117,16 +117,10 @@ def of(trace: Trace, rank: int | None, loader: int) -> Trace:
 
     def own(table: pd.DataFrame) -> pd.DataFrame:
         rows = table["loader"] == loader
-        if rank is not None:
-            rows &= table["rank"] == rank
         return table if rows.all() else table[rows]
 
-    return replace(
-        trace,
-        batches=own(trace.batches),
-        samples=own(trace.samples),
-        workers=own(trace.workers),
-    )
+    part = trace if rank is None else trace.of_ranks([rank])
+    return Trace(own(part.batches), own(part.samples), own(part.workers), part.spans, part.meta)
 
 
 def _first(trace: Trace, most: int) -> Trace:

@@ -17,6 +17,7 @@ from loaderviz.trace.summary import Summary
 
 WORTH = 0.03  # a smaller predicted gain is no reason to change settings
 NEVER_WAITS = 0.02  # of the time: nothing to gain
+SHARED = "DataLoader(dataset, sampler=DistributedSampler(dataset))  # each rank its own share"
 LONG = 300  # characters of a text of the user's
 
 
@@ -64,10 +65,8 @@ class Content:
 
     @property
     def slowest_rank(self) -> int | None:
-        """The one whose own loader keeps it waiting longest, where there are several."""
-        if len(self.ranks) < 2:
-            return None
-        return int(max(self.ranks, key=lambda row: row["wait_s"])["rank"])
+        """Where one waits or takes clearly longer than the others."""
+        return None if self.summary.slowest is None else self.summary.slowest.rank
 
     @property
     def about(self) -> list[tuple[str, str]]:
@@ -94,6 +93,7 @@ class Content:
         meta = self.trace.meta
         listed = meta.get("problems") or ()
         said = [text_of(each) for each in (listed if isinstance(listed, list | tuple) else ())]
+        said += [f"not read: {text_of(each)}" for each in self.summary.unread]
         left_out = meta.get("left_out") or 0
         if left_out:
             said.append(f"past the limit, {left_out:,} samples and spans were not written down")
@@ -112,8 +112,14 @@ class Content:
             for each in self.findings.findings
         ]
         wrong = [each for each in found if each.kind == "error"]
+        several, about = len(self.ranks) > 1, described(self.trace)
+
+        def _shared(each: Counted) -> str:
+            kind = about[each.loader].get("kind") if each.loader < len(about) else None
+            return SHARED if several and kind == "map" else ""
+
         wrong += [
-            Action("Samples come more than once", f"{each.found.verdict}.", kind="error")
+            Action("Samples come more than once", f"{each.found.verdict}.", _shared(each), "error")
             for each in self.audits
             if each.found is not None and each.found.exactly_once is False
         ]
@@ -209,7 +215,7 @@ def content_of(trace: Trace) -> Content:
     if trace.batches.empty:
         made, counted = Prediction(why_not="no batch was recorded"), []
     else:
-        made, counted = prediction(trace, *_worst(trace)), audits(trace)
+        made, counted = prediction(trace, *worst_of(trace)), audits(trace)
     return Content(
         trace=trace,
         summary=trace.summary(),
@@ -223,9 +229,11 @@ def content_of(trace: Trace) -> Content:
     )
 
 
-def _worst(trace: Trace) -> tuple[int, int]:
+def worst_of(trace: Trace) -> tuple[int, int]:
     """Rank and loader for which the consumer waited longest."""
-    batches = trace.batches
+    batches, slowest = trace.batches, trace.summary().slowest
+    if slowest is not None and slowest.cause == "loader":
+        batches = batches[batches["rank"] == slowest.rank]
     waited = (batches["delivered_s"] - batches["requested_s"]).fillna(0)
     by_loader = waited.groupby([batches["rank"], batches["loader"]]).sum()
     rank, loader = by_loader.index[int(by_loader.to_numpy().argmax())]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import dataclasses
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from loaderviz.figures.table import Table, arrays, codes, where
 from loaderviz.figures.waits import by_step
 from loaderviz.trace import Trace
+from loaderviz.trace.ranks import by_rank
 
 WHO = ("rank", "loader", "worker")
 LIMITS_S = (0.001, 0.01, 0.1, 1.0, 10.0)
@@ -131,34 +133,37 @@ def _median(values: Any) -> float:
 
 
 def ranks_of(trace: Trace) -> list[dict[str, Any]]:
-    """A row for each rank. In the slowest one the loop waits longest for its own loader."""
-    return _parts(trace, "rank")
+    """A row for each rank."""
+    table = by_rank(trace)
+    rows: list[dict[str, Any]] = [
+        {str(name): value for name, value in row.items()} for row in table.to_dict("records")
+    ]
+    return [_with_shares(row) for row in rows]
 
 
 def loaders_of(trace: Trace) -> list[dict[str, Any]]:
-    return _parts(trace, "loader")
-
-
-def _parts(trace: Trace, column: str) -> list[dict[str, Any]]:
-    batches, workers = (_groups(each[column].to_numpy()) for each in (trace.batches, trace.workers))
+    """A row for each loader, of all ranks together."""
+    batches, workers = (
+        _groups(each["loader"].to_numpy()) for each in (trace.batches, trace.workers)
+    )
+    none = Trace.from_columns()
     rows = []
-    for number, own in sorted(batches.items()):
-        of_it = trace.workers.iloc[workers.get(number, slice(0))]
-        summary = replace(
-            trace,
-            batches=trace.batches.iloc[own],
-            workers=of_it,
-            samples=trace.samples.iloc[:0],
-            spans=trace.spans.iloc[:0],
-        ).summary()
-        rows.append({
-            column: number,
-            "batches": summary.n_batches,
-            "samples": summary.n_samples,
-            "workers": summary.n_workers,
-            "wait_s": summary.wait_s + summary.startup_s,
-            "wait_share": summary.wait_share,
-            "step_s": summary.step_s,
-            "samples_per_s": summary.samples_per_s,
-        })  # fmt: skip
+    for loader, own in sorted(batches.items()):
+        of_it = trace.workers.iloc[workers.get(loader, slice(0))]
+        alone = Trace(trace.batches.iloc[own], none.samples, of_it, none.spans, trace.meta)
+        summary = dataclasses.asdict(dataclasses.replace(alone.summary(), slowest=None, unequal=()))
+        rows.append(_with_shares({"loader": loader, **summary}))
     return rows
+
+
+def _with_shares(row: dict[str, Any]) -> dict[str, Any]:
+    """Waiting and starting together, in seconds and as a part of the loop's time."""
+    names = ("n_batches", "n_samples", "n_workers", "step_s", "samples_per_s")
+    waited = row["wait_s"] + row["startup_s"]
+    whole = waited + row["step_s"]
+    return {
+        **{name: row[name] for name in ("rank", "loader") if name in row},
+        **{name: row[name] for name in names},
+        "wait_s": waited,
+        "wait_share": waited / whole if whole > 0 else 0.0,
+    }

@@ -1,0 +1,197 @@
+"""What a recording alone shows of the known pitfalls, on hand-built traces."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from loaderviz import Costs, Trace, simulate
+from loaderviz.checkup import findings_of, need_the_loader
+from loaderviz.checkup.checks import CHECKS, OF_RECORDINGS
+
+from traces import made  # isort: skip
+
+
+def with_meta(trace, **meta):
+    return dataclasses.replace(trace, meta={**trace.meta, **meta})
+
+
+def simulated(costs, **options):
+    settings = {"num_workers": 2, "batch_size": 4, "n_batches": 100, "epochs": 2, **options}
+    return simulate(Costs(startup_s=0.01, cores=8, **costs), **settings)
+
+
+def test_a_loop_that_never_waits_has_nothing():
+    diagnosis = findings_of(simulated({"sample_s": 0.001, "step_s": 0.02}))
+    assert diagnosis.codes == ()
+    assert diagnosis.broken == ()
+    assert "LV303" in diagnosis.clear
+
+
+def test_an_empty_trace_has_nothing_and_nothing_is_clear():
+    diagnosis = findings_of(Trace.from_columns())
+    assert (diagnosis.codes, diagnosis.clear, diagnosis.broken) == ((), (), ())
+
+
+def test_dear_batches_without_workers_are_found():
+    trace = simulated({"sample_s": 0.01, "step_s": 0.02}, num_workers=0)
+    assert "LV301" in findings_of(trace).codes
+    cheap = simulated({"sample_s": 0.0001, "step_s": 0.02}, num_workers=0)
+    assert findings_of(cheap).codes == ()
+
+
+def test_a_wait_that_is_longer_than_the_making_is_workers_slower_than_none():
+    costs = {"sample_s": 1e-5, "step_s": 0.0, "transport_s": 0.01, "take_s": 0.01}
+    assert "LV302" in findings_of(simulated(costs)).codes
+
+
+@pytest.mark.parametrize(("n_slow", "codes"), [(1, ("LV303",)), (0, ())])
+def test_a_slow_batch_that_others_lie_ready_behind(n_slow, codes):
+    took = np.full(4000, 0.001)
+    took[::160] = 0.4 if n_slow else 0.001
+    trace = simulated({"sample_s": took, "step_s": 0.0, "cpu_share": 0.0}, num_workers=4)
+    found = findings_of(trace)
+    assert tuple(code for code in found.codes if code == "LV303") == codes
+
+
+def test_the_start_of_workers_in_each_epoch_is_found_only_with_two_epochs():
+    slow = Costs(sample_s=0.001, step_s=0.001, startup_s=0.8, cores=8)
+    trace = simulate(slow, num_workers=2, batch_size=2, n_batches=8, epochs=2)
+    assert "LV304" in findings_of(trace).codes
+    once = simulate(slow, num_workers=2, batch_size=2, n_batches=8)
+    diagnosis = findings_of(once)
+    assert "LV304" not in diagnosis.codes
+    assert "one epoch" in {each.code: each.evidence[0] for each in diagnosis.undecided}["LV304"]
+    kept = simulate(
+        slow, num_workers=2, batch_size=2, n_batches=8, epochs=2, persistent_workers=True
+    )
+    assert "LV304" not in findings_of(kept).codes
+
+
+@pytest.mark.parametrize(("share", "found"), [(1.0, True), (0.0, False)])
+def test_more_workers_than_cpus_matter_where_they_compute(share, found):
+    costs = Costs(sample_s=0.01, cpu_share=share, step_s=0.0, startup_s=0.01, cores=2)
+    trace = simulate(costs, num_workers=6, batch_size=4, n_batches=120)
+    assert ("LV305" in findings_of(trace).codes) == found
+
+
+def of_ranks(*batches):
+    parts = [made(batches=n, rank=rank) for rank, n in enumerate(batches)]
+    names = ("batches", "samples", "workers", "spans")
+    tables = [pd.concat([getattr(each, name) for each in parts]) for name in names]
+    return Trace(*tables, {"complete": True, "world_size": len(batches)})
+
+
+def test_ranks_with_unequal_numbers_of_batches_are_found():
+    (finding,) = [each for each in findings_of(of_ranks(20, 17)).findings if each.code == "LV505"]
+    assert "rank 1 has 17" in finding.evidence[0]
+    assert "LV505" in findings_of(of_ranks(20, 20)).clear
+
+
+def test_one_rank_of_several_cannot_tell_of_the_others():
+    diagnosis = findings_of(with_meta(made(batches=30), world_size=4))
+    assert "LV505" in [each.code for each in diagnosis.undecided]
+
+
+def changed(trace, table, **columns):
+    return dataclasses.replace(trace, **{table: getattr(trace, table).assign(**columns)})
+
+
+def test_a_worker_that_was_killed_is_named_with_the_sample_that_it_read():
+    trace = changed(
+        made(batches=12),
+        "workers",
+        exit=["done", "killed"],
+        last_key=[None, "cat.jpg"],
+        rss_peak_bytes=[0, 3 << 30],
+    )
+    (finding,) = findings_of(trace).findings
+    assert (finding.code, finding.severity) == ("LV506", "error")
+    assert "worker 1" in finding.evidence[0]
+    assert "'cat.jpg'" in finding.evidence[0]
+    assert "3,072 MiB" in finding.evidence[0]
+    assert "dataset['cat.jpg']" in finding.fix
+
+
+def test_a_batch_that_failed_is_named_with_its_sample():
+    trace = made(batches=4)
+    states = ["delivered"] * 3 + ["failed"]
+    end_s = trace.samples["end_s"].where(trace.samples["key"] != 7)
+    trace = changed(changed(trace, "batches", state=states), "samples", end_s=end_s)
+    (finding,) = findings_of(trace).findings
+    assert finding.code == "LV507"
+    assert "batch 3" in finding.evidence[0]
+    assert "sample 7" in finding.evidence[0]
+
+
+@pytest.mark.parametrize(
+    ("curve", "found"),
+    [
+        (lambda x: x, True),
+        (lambda x: np.minimum(3 * x, 1), False),  # a cache that has been filled
+        (lambda x: 0 * x, False),
+    ],
+)
+def test_memory_that_goes_on_growing_is_told_from_a_cache_that_fills(curve, found):
+    rss = (100 + 800 * curve(np.linspace(0, 1, 200))) * (1 << 20)
+    trace = changed(made(batches=200), "batches", rss_bytes=rss.astype(np.int64))
+    assert ("LV404" in findings_of(trace).codes) == found
+
+
+@pytest.mark.parametrize(("lag", "found"), [(2.0, True), (1.0, False)])
+def test_a_worker_that_is_slower_than_the_others_is_found(lag, found):
+    n, workers = 90, 3
+    batch = np.arange(n)
+    worker = batch % workers
+    took = np.where(worker == 1, lag, 1.0)
+    ready = np.zeros(n)
+    for each in range(workers):
+        ready[worker == each] = np.cumsum(took[worker == each])
+    delivered = np.maximum.accumulate(ready)
+    requested = np.concatenate([[0.0], delivered[:-1]])
+    trace = Trace.from_columns(
+        batches={
+            "batch": batch, "worker": worker, "n_samples": 1, "dispatched_s": 0.0,
+            "started_s": ready - took, "ready_s": ready, "requested_s": requested,
+            "delivered_s": delivered, "released_s": delivered,
+        },
+        workers={"worker": range(workers), "exit": "done"},
+    )  # fmt: skip
+    finding = [each for each in findings_of(trace).findings if each.code == "LV307"]
+    assert bool(finding) == found
+    if found:
+        assert "worker 1" in finding[0].evidence[0]
+
+
+def test_workers_without_a_share_of_the_stream_are_found():
+    about = {"kind": "iterable", "num_workers": 4, "batch_size": 2}
+    trace = with_meta(made(workers=2, batches=30), loaders=[about])
+    (finding,) = [each for each in findings_of(trace).findings if each.code == "LV106"]
+    assert "[2, 3]" in finding.evidence[0]
+
+
+def test_several_loaders_are_looked_at_one_by_one():
+    parts = [made(batches=12), changed(made(batches=12, loader=1), "workers", exit="killed")]
+    names = ("batches", "samples", "workers", "spans")
+    both = Trace(*(pd.concat([getattr(each, name) for each in parts]) for name in names), {})
+    (finding,) = [each for each in findings_of(both).findings if each.code == "LV506"]
+    assert finding.evidence[0] == "seen in loader 1"
+
+
+def test_what_needs_the_loader_is_named_and_never_decided():
+    named = {code for code, _ in need_the_loader()}
+    diagnosis = findings_of(made(batches=40))
+    said = {*diagnosis.clear, *diagnosis.codes, *(each.code for each in diagnosis.undecided)}
+    assert named | said == {*CHECKS, *OF_RECORDINGS}
+    assert not named & said
+
+
+def test_no_check_breaks_on_a_trace_that_lacks_almost_everything():
+    trace = Trace.from_columns(
+        batches={"batch": [0, 1, 2], "delivered_s": [1.0, math.nan, 3.0], "worker": [0, 1, 7]},
+        workers={"worker": [0], "exit": [None]},
+        meta={"loaders": [{"num_workers": 2}], "cpu_allowance": None},
+    )
+    assert findings_of(trace).broken == ()
