@@ -20,6 +20,7 @@ from torch.utils.data import (
 
 import streams
 from loaderviz import LoaderVizError, Trace, audit, load, record, shard_init
+from loaderviz.auditing import progress
 from loaderviz.auditing.content import Identify
 from loaderviz.datasets import SleepingDataset, SleepingStream
 from probes import Deadly, Keys, Refusing, as_it_is
@@ -607,3 +608,12 @@ def test_importing_its_room_does_not_hide_the_function():
     import loaderviz.auditing.audit
 
     assert callable(loaderviz.audit)
+
+
+@pytest.mark.parametrize("switched_off", ["", "1"])
+def test_what_takes_long_shows_a_bar_unless_tqdm_is_switched_off(monkeypatch, capsys, switched_off):
+    monkeypatch.setattr(progress, "AFTER_NS", 0)
+    monkeypatch.setenv("TQDM_DISABLE", switched_off)
+    with progress.Progress("audit", "batch") as shown:
+        shown.advance()
+    assert ("audit" in capsys.readouterr().err) is not bool(switched_off)

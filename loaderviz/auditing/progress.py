@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from types import TracebackType
 from typing import Any, Self
@@ -44,6 +45,7 @@ class Progress:
                 desc=self._what,
                 unit=f" {self._unit}",
                 leave=False,
+                disable=bool(os.environ.get("TQDM_DISABLE")),  # tqdm's notebook bar forgets it
             )
 
 

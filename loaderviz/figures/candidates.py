@@ -24,6 +24,7 @@ WORKERS = (
 )
 BEYOND = "rgba(125, 133, 144, 0.10)"
 LONG = 4  # letters, from where on a label needs room
+LOW = 0.25  # of the height: no room for a label between the mark and the axis
 ROOM = 1.16  # above the highest point, for the labels
 
 
@@ -140,7 +141,8 @@ def _labels(found: Recommendation, plain: pd.DataFrame) -> list[dict[str, Any]]:
         },
     ]  # fmt: skip
     if len(now) and not same:
-        labels.append(_label(now.iloc[0], "samples_per_s", "now", 32))
+        low = now.iloc[0]["samples_per_s"] < LOW * table["samples_per_s"].max()
+        labels.append(_label(now.iloc[0], "samples_per_s", "now", -32 if low else 32))
     measured = table[table["measured_per_s"].notna()].sort_values("measured_per_s")
     if len(measured):
         free = measured[~measured["present"]] if (~measured["present"]).any() else measured
