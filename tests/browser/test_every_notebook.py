@@ -3,6 +3,7 @@
 import pytest
 from playwright.sync_api import Page, expect
 
+from browser.closer_looks import LOOKS
 from browser.conftest import NOTEBOOKS
 from browser.reader import open_notebook, run_all, wait_until_idle
 
@@ -19,6 +20,8 @@ def test_runs_and_responds(page: Page, name: str):
     assert figures.evaluate_all(UNDRAWN) == 0
     pictures = page.locator(".jp-RenderedMarkdown img")
     assert pictures.evaluate_all("(all) => all.filter((each) => !each.naturalWidth).length") == 0
+    if name in LOOKS:
+        LOOKS[name](page)
 
     widgets = page.locator(".loaderviz-vary, .loaderviz-explore")
     for number in range(widgets.count()):

@@ -1,0 +1,94 @@
+"""What a reader does with single notebooks once they have run, beside what holds for every one."""
+
+from playwright.sync_api import Locator, Page, expect
+
+from browser.reader import bars
+
+
+def slider(widget: Locator, page: Page, label: str) -> Locator:
+    named = widget.locator(".widget-slider").filter(has=page.get_by_text(label, exact=True))
+    return named.locator(".noUi-handle")
+
+
+def first_look(page: Page) -> None:
+    """Hovers a batch, so that it stands out; clicks it; changes the theme; widens the window."""
+    # Five timelines, and the explorer's two.
+    plots = page.locator(".jp-Notebook .js-plotly-plot.loaderviz")
+    expect(plots).to_have_count(7, timeout=30_000)
+    plot = plots.nth(1)
+    all_bars = plot.locator(".bars .point")
+    faint = "(bars) => bars.filter((bar) => +(bar.style.opacity || 1) < 0.5).length"
+    assert all_bars.evaluate_all(faint) == 0
+    box = bars(plot, "sample").nth(20)  # the sixth batch's first
+    box.hover(force=True)
+    expect(plot).to_have_attribute("data-batch", "5")
+    n_bars = all_bars.count()
+    assert n_bars / 2 < all_bars.evaluate_all(faint) < n_bars
+    expect(plot.locator(".loaderviz-path")).to_have_count(1)
+    hover = plot.locator(".hoverlayer .hovertext")
+    expect(hover).to_contain_text("batch 5")
+    expect(hover).to_contain_text("key 20")
+    expect(hover).to_contain_text("ms")
+
+    # A click keeps it, also when the mouse is elsewhere.
+    box.click(force=True)
+    page.mouse.move(5, 5)
+    expect(plot).to_have_attribute("data-batch", "5")
+
+    _text_follows_the_theme(page)
+    _figures_keep_their_height(page)
+
+
+def _text_follows_the_theme(page: Page) -> None:
+    title = page.locator(".js-plotly-plot.loaderviz .gtitle").first
+    colour = "(title) => getComputedStyle(title).fill"
+    light = title.evaluate(colour)
+    page.evaluate(
+        "window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})"
+    )
+    page.wait_for_function("document.body.dataset.jpThemeLight === 'false'")
+    expect(page.locator(".loaderviz-dark").first).to_be_attached()
+    assert title.evaluate(colour) != light
+
+
+def _figures_keep_their_height(page: Page) -> None:
+    plots = page.locator(".jp-RenderedPlotly.loaderviz")
+    heights = "(all) => all.map((plot) => plot.clientHeight)"
+    before = plots.evaluate_all(heights)
+    width = plots.first.bounding_box()["width"]
+    page.set_viewport_size({"width": 1600, "height": 1000})
+    page.wait_for_function(
+        "(was) => document.querySelector('.jp-RenderedPlotly .main-svg').clientWidth > was + 100",
+        arg=width,
+    )
+    assert plots.evaluate_all(heights) == before
+    assert min(before) > 200
+
+
+def duplicates(page: Page) -> None:
+    """Adds a worker: another lane, and another copy of every sample."""
+    copies = page.locator(".loaderviz-vary").first
+    expect(copies.locator(".gtitle")).to_contain_text("Every sample came 3 times")
+    expect(copies.locator(".ytick text")).to_have_count(3)
+    slider(copies, page, "workers").focus()
+    page.keyboard.press("ArrowRight")
+    expect(copies.locator(".gtitle")).to_contain_text("Every sample came 4 times")
+    expect(copies.locator(".ytick text")).to_have_text([f"worker {n}" for n in range(4)])
+    expect(copies.locator(".gtitle-subtitle")).to_contain_text("simulated · 64 samples")
+
+
+def randomness(page: Page) -> None:
+    """Enlarges the buffer: it shuffles better."""
+    mix = page.locator(".loaderviz-vary")
+    expect(mix.locator(".loaderviz-text")).to_contain_text("4.5 of 10 classes")
+    slider(mix, page, "buffer size").focus()
+    page.keyboard.press("End")
+    expect(mix.locator(".loaderviz-text")).to_contain_text("10.0 of 10 classes")
+    expect(mix.locator(".gtitle")).to_contain_text("of a full shuffle")
+
+
+LOOKS = {
+    "00_first_look.ipynb": first_look,
+    "04_duplicates_and_losses.ipynb": duplicates,
+    "05_randomness.ipynb": randomness,
+}
