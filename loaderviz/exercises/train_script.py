@@ -57,7 +57,7 @@ def make_loader() -> DataLoader[Sample]:
 
 
 def make_cured(num_workers: int = 5) -> DataLoader[Sample]:
-    return DataLoader(CuredShots(), batch_size=4, num_workers=num_workers, persistent_workers=True)
+    return DataLoader(CuredShots(), batch_size=4, num_workers=num_workers)
 
 
 def number_of(sample: Sample) -> int:

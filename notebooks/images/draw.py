@@ -38,11 +38,13 @@ from loaderviz.exercises.inside_the_dataloader import slow_dataset
 from loaderviz.exercises.ranks import torchrun
 from loaderviz.exercises.simulated_device import Fed, feed
 from loaderviz.figures.draws import draws
+from loaderviz.report import write
 from loaderviz.timings import take
 
 HERE = Path(__file__).parent
 BACKGROUNDS = {"light": "#ffffff", "dark": "#0d1117"}
 WIDTH, SCALE = 1100, 2
+REPORT_HEIGHT = 500
 
 
 def two_workers() -> list[Trace]:
@@ -135,6 +137,14 @@ def before_and_after() -> list[Any]:
     return [partial(timeline, trace, seconds=seconds) for trace in traces]
 
 
+def the_stand_in() -> Trace:
+    """An epoch of the script of notebook 10."""
+    loader = train_script.make_loader()
+    with record(loader) as rec:
+        take(loader, model_time=0.008)
+    return rec.trace
+
+
 # What is drawn, one below another, and the themes it is drawn in; a notebook shows the light one.
 PICTURES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "timeline": (two_workers, ("light", "dark")),
@@ -156,13 +166,29 @@ def main() -> None:
     chromium = os.environ.get("LOADERVIZ_CHROMIUM") or next(filter(None, map(shutil.which, names)))
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        for name in sys.argv[1:] or PICTURES:
+        for name in sys.argv[1:] or [*PICTURES, "report"]:
+            if name == "report":
+                draw_report(browser, the_stand_in(), "report_light.png")
+                continue
             made, themes = PICTURES[name]
             drawn = made()
             for theme in themes:
                 figures = [figure_of(each, theme) for each in drawn]
                 draw(browser, figures, f"{name}_{theme}.png", theme)
         browser.close()
+
+
+def draw_report(browser: Browser, trace: Trace, name: str) -> None:
+    """The top of the page that ``loaderviz report`` writes."""
+    with TemporaryDirectory() as folder:
+        html = Path(folder) / "report.html"
+        write(trace, html)
+        size = {"width": WIDTH, "height": REPORT_HEIGHT}
+        page = browser.new_page(viewport=size, device_scale_factor=SCALE)
+        page.goto(html.as_uri())
+        page.locator(".point").first.wait_for()
+        page.screenshot(path=HERE / name)
+        page.close()
 
 
 def figure_of(drawn: Any, theme: Any) -> Any:
