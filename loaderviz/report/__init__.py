@@ -7,13 +7,11 @@ page, which needs no network and no kernel. What the trace holds of the user's i
 from __future__ import annotations
 
 import os
-import secrets
-from pathlib import Path
 
-from loaderviz.errors import LoaderVizError
 from loaderviz.report.content import Content, content_of
 from loaderviz.report.page import page_of
 from loaderviz.trace import Trace
+from loaderviz.trace.written import replacing
 
 __all__ = ["Content", "content_of", "write"]
 
@@ -27,13 +25,7 @@ def write(trace: Trace, path: str | os.PathLike[str]) -> Content:
         LoaderVizError: where the file cannot be written.
     """
     content = content_of(trace)
-    place = Path(path)
-    part = place.with_name(f".{place.name}.{secrets.token_hex(4)}.part")
-    try:
-        part.write_bytes(page_of(content).encode("utf-8", "replace"))  # a name may be no Unicode
-        part.replace(place)
-    except OSError as error:
-        raise LoaderVizError(f"cannot write the report to {str(place)!r}: {error}") from error
-    finally:
-        part.unlink(missing_ok=True)
+    page = page_of(content).encode("utf-8", "replace")  # a name may be no Unicode
+    with replacing(path, "loaderviz report", "write the report") as file:
+        file.write(page)
     return content

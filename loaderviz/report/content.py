@@ -17,6 +17,7 @@ from loaderviz.trace.summary import Summary
 
 WORTH = 0.03  # a smaller predicted gain is no reason to change settings
 NEVER_WAITS = 0.02  # of the time: nothing to gain
+TWICE = "Samples come more than once, or not at all"
 SHARED = "DataLoader(dataset, sampler=DistributedSampler(dataset))  # each rank its own share"
 LONG = 300  # characters of a text of the user's
 
@@ -112,19 +113,23 @@ class Content:
             for each in self.findings.findings
         ]
         wrong = [each for each in found if each.kind == "error"]
-        several, about = len(self.ranks) > 1, described(self.trace)
-
-        def _shared(each: Counted) -> str:
-            kind = about[each.loader].get("kind") if each.loader < len(about) else None
-            return SHARED if several and kind == "map" else ""
-
         wrong += [
-            Action("Samples come more than once", f"{each.found.verdict}.", _shared(each), "error")
+            Action(
+                "Samples come more than once",
+                f"{each.found.verdict}.",
+                self._shared(each.loader),
+                "error",
+            )
             for each in self.audits
             if each.found is not None and each.found.exactly_once is False
         ]
         rest = [each for each in found if each.kind != "error"]
         return [*wrong, *self._settings_action(), *rest]
+
+    def _shared(self, loader: int) -> str:
+        """The way out where several ranks go through one map-style dataset."""
+        about = dict(enumerate(described(self.trace))).get(loader, {})
+        return SHARED if len(self.ranks) > 1 and about.get("kind") == "map" else ""
 
     def _settings_action(self) -> list[Action]:
         made = self.prediction

@@ -13,10 +13,12 @@ from loaderviz.errors import LoaderVizError
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str], call: str) -> Iterator[BinaryIO]:
+def replacing(
+    path: str | os.PathLike[str], call: str, what: str = "save a trace"
+) -> Iterator[BinaryIO]:
     """A file, open for reading and writing, that is at ``path`` once the block has ended well.
 
-    ``call``: what the user called, as the message of an error names it.
+    ``call``: what the user called, and ``what`` it was to do, as the message of an error names it.
 
     Raises:
         LoaderVizError: where the path is none, or the file cannot be written.
@@ -42,6 +44,6 @@ def replacing(path: str | os.PathLike[str], call: str) -> Iterator[BinaryIO]:
             beside.unlink(missing_ok=True)
     except (MemoryError, OSError, RuntimeError, ValueError, pa.ArrowException) as error:
         raise LoaderVizError(
-            f"cannot save a trace as {str(path)!r} ({error}); "
+            f"cannot {what} as {str(path)!r} ({error}); "
             f"{call} takes the path of a file, in a folder that exists and has room"
         ) from error

@@ -1,0 +1,203 @@
+"""A report: what it says of a trace, and the file that it writes."""
+
+import dataclasses
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from plotly.offline import get_plotlyjs
+
+from loaderviz import Costs, LoaderVizError, Trace, simulate
+from loaderviz.report import content_of, write
+from loaderviz.report.page import page_of
+
+from traces import made  # isort: skip
+
+MARKUP = "</script><script>alert(1)</script><img src=x onerror=alert(2)><!--\u2028{{7*7}}\"'"
+
+
+@pytest.fixture(scope="module")
+def waiting():
+    """Two workers that are too few."""
+    costs = Costs(sample_s=0.01, step_s=0.012, startup_s=0.02, cores=8)
+    return simulate(costs, num_workers=2, batch_size=4, n_batches=120)
+
+
+def loaderviz(*args):
+    command = [sys.executable, "-m", "loaderviz", *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+def recorded(trace, **meta):
+    return dataclasses.replace(trace, meta={"complete": True, "cpu_allowance": 8.0, **meta})
+
+
+def plain_text(page):
+    """What a reader sees, scripts and styles aside."""
+    kept = re.sub(r"(?s)<(script|style)\b.*?</\1>", " ", page)
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", kept))
+
+
+class TestItsContent:
+    def test_the_verdict_is_that_of_the_trace_and_the_first_action_changes_the_settings(
+        self, waiting
+    ):
+        content = content_of(waiting)
+        assert content.summary.verdict == waiting.summary().verdict
+        (action, *_) = content.actions
+        assert "num_workers 2 → " in action.why
+        assert action.code.startswith("DataLoader(")
+        assert content.prediction.gain > 0.5
+
+    def test_what_died_comes_before_what_is_slow(self, waiting):
+        workers = waiting.workers.assign(exit="killed", last_key=["a.jpg", None])
+        content = content_of(dataclasses.replace(waiting, workers=workers))
+        assert content.actions[0].kind == "error"
+        assert "'a.jpg'" in content.actions[0].why
+
+    def test_a_model_that_never_waits_is_left_alone(self):
+        costs = Costs(sample_s=0.001, step_s=0.05, startup_s=0.02, cores=8)
+        content = content_of(simulate(costs, num_workers=1, batch_size=2, n_batches=100))
+        assert [each.kind for each in content.actions] == ["fine"]
+
+    def test_waits_are_counted_and_the_longest_has_its_cause(self):
+        waits = content_of(made(batches=12)).waits
+        assert (waits.n, waits.first_s) == (12, waits.worst[0]["wait_s"])
+        assert waits.worst[0]["why"] == "first batch of its epoch"
+        assert [row["limit_s"] for row in waits.longer] == sorted(
+            row["limit_s"] for row in waits.longer
+        )
+
+    def test_a_worker_has_a_row_also_where_it_delivered_nothing(self):
+        trace = made(workers=2, batches=8)
+        idle = trace.workers.iloc[[0]].assign(worker=5, exit="running")
+        workers = pd.concat([trace.workers, idle])
+        rows = content_of(dataclasses.replace(trace, workers=workers)).workers
+        assert [row["worker"] for row in rows] == [0, 1, 5]
+        assert [row["batches"] for row in rows] == [4, 4, 0]
+        assert rows[0]["read_s"] == pytest.approx(0.9)
+        assert rows[0]["slowest_s"] == pytest.approx(1.0)
+
+    def test_workers_that_were_started_anew_are_one_row(self):
+        trace = made(workers=2, batches=8)
+        workers = pd.concat([trace.workers, trace.workers.assign(exit="killed")])
+        rows = content_of(dataclasses.replace(trace, workers=workers)).workers
+        assert [(row["processes"], row["exit"]) for row in rows] == [(2, "killed")] * 2
+
+    def test_ranks_that_deliver_the_same_samples_are_told_apart_and_told_off(self):
+        parts = [made(batches=30, rank=rank) for rank in (0, 1)]
+        names = ("batches", "samples", "workers", "spans")
+        tables = (pd.concat([getattr(each, name) for each in parts]) for name in names)
+        trace = Trace(*tables, {"world_size": 2, "loaders": [{"kind": "map", "num_workers": 2}]})
+        content = content_of(trace)
+        assert [row["rank"] for row in content.ranks] == [0, 1]
+        assert "DistributedSampler" in content.actions[0].code
+
+    def test_problems_and_what_was_left_out_are_listed(self):
+        trace = recorded(made(), complete=False, problems=["worker 1: its file is torn"])
+        trace.meta["left_out"] = 1234
+        assert content_of(trace).limits[0] == "worker 1: its file is torn"
+        assert "1,234" in content_of(trace).limits[1]
+
+    @pytest.mark.parametrize(
+        "meta",
+        [
+            {"loaders": 3, "problems": 7, "started": "x", "label": 5, "world_size": "many"},
+            {"loaders": [None, 4], "cpu_allowance": None, "started": [1, 10**30]},
+        ],
+    )
+    def test_the_meta_of_a_stranger_breaks_nothing(self, meta):
+        trace = dataclasses.replace(made(batches=12), meta=meta)
+        assert plain_text(page_of(content_of(trace)))
+
+
+class TestItsPage:
+    def test_holds_plotly_once_and_nothing_from_elsewhere(self, waiting):
+        page = page_of(content_of(waiting))
+        assert page.count(get_plotlyjs()[:2000]) == 1
+        assert not re.search(r"<(script|link|img|iframe)[^>]*\b(src|href)=", page)
+        assert "default-src 'none'" in page
+
+    def test_says_what_is_simulated_and_what_is_predicted(self, waiting):
+        text = plain_text(page_of(content_of(waiting)))
+        assert text.strip().startswith("simulated") or " simulated " in text
+        assert "predicted" in text
+        assert "loaderviz doctor pkg.module:make_loader" in text
+
+    def test_no_name_of_the_users_is_markup(self):
+        trace = made(batches=12, batch_size=2)
+        n = len(trace.samples)
+        keys = np.array([f"{MARKUP}{i // 2}" for i in range(n)], object)
+        trace = dataclasses.replace(
+            trace,
+            samples=trace.samples.assign(key=keys),
+            workers=trace.workers.assign(exit="killed", last_key=MARKUP, start_method=MARKUP),
+            meta={
+                **dict.fromkeys(("label", "host", "torch", "platform"), MARKUP),
+                "problems": [MARKUP],
+                "loaders": [{"class": MARKUP, "dataset": MARKUP, "num_workers": 2}],
+            },
+        )
+        content = content_of(trace)
+        assert any(each.found and len(each.found.duplicates) for each in content.audits)
+        page = page_of(content)
+        assert "<img" not in page
+        assert "<script>alert" not in page
+        assert page.count("<script") == 3
+        assert "&lt;img" in page
+
+    def test_a_name_that_is_no_unicode_can_be_written(self, tmp_path):
+        write(recorded(made(), label="\ud800 \x00"), tmp_path / "report.html")
+        assert (tmp_path / "report.html").read_text(encoding="utf-8")
+
+    def test_an_empty_recording_says_so(self, tmp_path):
+        write(Trace.from_columns(meta={"label": "nothing"}), tmp_path / "report.html")
+        text = plain_text((tmp_path / "report.html").read_text())
+        assert "No batch was delivered" in text
+        assert "holds no batch" in text
+        assert list(tmp_path.iterdir()) == [tmp_path / "report.html"]
+
+    def test_a_recording_of_which_no_batch_was_taken_has_a_page(self):
+        blank = dict.fromkeys(("requested_s", "delivered_s", "released_s"), np.nan)
+        trace = made(batches=6)
+        trace = dataclasses.replace(trace, batches=trace.batches.assign(**blank, state="ready"))
+        assert "No batch was delivered" in plain_text(page_of(content_of(trace)))
+
+    def test_where_it_cannot_be_written_is_said_and_nothing_is_left(self, tmp_path):
+        (tmp_path / "taken").mkdir()
+        with pytest.raises(LoaderVizError, match="is not a file"):
+            write(made(), tmp_path / "taken")
+        with pytest.raises(LoaderVizError, match="cannot write the report"):
+            write(made(), tmp_path / "nowhere" / "report.html")
+        assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+
+
+class TestTheCommand:
+    @pytest.fixture(scope="class")
+    def saved(self, waiting, tmp_path_factory):
+        path = tmp_path_factory.mktemp("report") / "run.parquet"
+        waiting.save(path)
+        return path
+
+    def test_writes_the_page_and_names_it(self, saved, tmp_path):
+        done = loaderviz("report", saved, "--out", tmp_path / "page.html")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines()[-1] == str(tmp_path / "page.html")
+        assert (tmp_path / "page.html").stat().st_size > 1_000_000
+
+    def test_as_json_it_is_the_same_and_writes_no_page(self, saved, waiting):
+        found = json.loads(loaderviz("report", saved, "--json").stdout)
+        assert found["verdict"] == waiting.summary().verdict
+        assert found["simulated"] is True
+        assert len(found["workers"]) == 2
+        assert found["predicted"]["settings"]["num_workers"] > 2
+        assert not list(saved.parent.glob("*.html"))
+
+    def test_what_is_no_file_is_left_alone(self, saved, tmp_path):
+        done = loaderviz("report", saved, "--out", tmp_path)
+        assert done.returncode == 2
+        assert "is not a file" in done.stderr
