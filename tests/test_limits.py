@@ -95,8 +95,10 @@ class TestABudgetOfBytes:
         assert batches["n_samples"].eq(20).all()
         assert batches["started_s"].notna().all()
         assert len(batches) * 20 > len(trace.samples)  # they go on past the last sample
+        # Whole batches: each worker goes on until it hears that there is no more room.
         first = trace.samples[trace.samples["epoch"] == 0]
-        assert first["key"].tolist() == [*range(len(first))]
+        starts = 20 * first["batch"].unique()
+        assert first["key"].tolist() == [start + n for start in starts for n in range(20)]
 
     def test_a_run_within_it_leaves_nothing_out(self, tmp_path):
         loader = DataLoader(Keys(100, make=as_it_is), batch_size=5, num_workers=2)
