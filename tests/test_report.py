@@ -13,6 +13,7 @@ from plotly.offline import get_plotlyjs
 
 from loaderviz import Costs, LoaderVizError, Trace, simulate
 from loaderviz.report import content_of, write
+from loaderviz.report.asked import Prediction
 from loaderviz.report.page import page_of
 
 from traces import made  # isort: skip
@@ -25,6 +26,19 @@ def waiting():
     """Two workers that are too few."""
     costs = Costs(sample_s=0.01, step_s=0.012, startup_s=0.02, cores=8)
     return simulate(costs, num_workers=2, batch_size=4, n_batches=120)
+
+
+@pytest.fixture(scope="module")
+def content(waiting):
+    """All that there is to say of it, the prediction too, which takes seconds."""
+    return content_of(waiting)
+
+
+@pytest.fixture(autouse=True)
+def unpredicted(content, monkeypatch):
+    """... and which no other test waits for."""
+    told = Prediction(why_not="not asked for")
+    monkeypatch.setattr("loaderviz.report.content.prediction", lambda *_: told)
 
 
 def loaderviz(*args):
@@ -44,9 +58,8 @@ def plain_text(page):
 
 class TestItsContent:
     def test_the_verdict_is_that_of_the_trace_and_the_first_action_changes_the_settings(
-        self, waiting
+        self, content, waiting
     ):
-        content = content_of(waiting)
         assert content.summary.verdict == waiting.summary().verdict
         (action, *_) = content.actions
         assert "num_workers 2 → " in action.why
@@ -59,10 +72,14 @@ class TestItsContent:
         assert content.actions[0].kind == "error"
         assert "'a.jpg'" in content.actions[0].why
 
-    def test_a_model_that_never_waits_is_left_alone(self):
-        costs = Costs(sample_s=0.001, step_s=0.05, startup_s=0.02, cores=8)
-        content = content_of(simulate(costs, num_workers=1, batch_size=2, n_batches=100))
-        assert [each.kind for each in content.actions] == ["fine"]
+    def test_a_model_that_never_waits_is_left_alone(self, content):
+        idle = dataclasses.replace(content.summary, wait_s=0.0, startup_s=0.0)
+        rows = content.prediction.found.candidates
+        same = rows.assign(present=rows["recommended"])
+        found = dataclasses.replace(content.prediction.found, candidates=same)
+        made_of_it = dataclasses.replace(content.prediction, found=found)
+        kept = dataclasses.replace(content, summary=idle, prediction=made_of_it)
+        assert [each.kind for each in kept.actions] == ["fine"]
 
     def test_waits_are_counted_and_the_longest_has_its_cause(self):
         waits = content_of(made(batches=12)).waits
@@ -116,15 +133,15 @@ class TestItsContent:
 
 
 class TestItsPage:
-    def test_holds_plotly_once_and_nothing_from_elsewhere(self, waiting):
-        page = page_of(content_of(waiting))
+    def test_holds_plotly_once_and_nothing_from_elsewhere(self, content):
+        page = page_of(content)
         assert page.count(get_plotlyjs()[:2000]) == 1
         assert not re.search(r"<(script|link|img|iframe)[^>]*\b(src|href)=", page)
-        assert "default-src 'none'" in page
+        assert "default-src &#39;none&#39;" in page
 
-    def test_says_what_is_simulated_and_what_is_predicted(self, waiting):
-        text = plain_text(page_of(content_of(waiting)))
-        assert text.strip().startswith("simulated") or " simulated " in text
+    def test_says_what_is_simulated_and_what_is_predicted(self, content):
+        text = plain_text(page_of(content))
+        assert " simulated " in text
         assert "predicted" in text
         assert "loaderviz doctor pkg.module:make_loader" in text
 
@@ -177,27 +194,29 @@ class TestItsPage:
 
 
 class TestTheCommand:
-    @pytest.fixture(scope="class")
-    def saved(self, waiting, tmp_path_factory):
-        path = tmp_path_factory.mktemp("report") / "run.parquet"
-        waiting.save(path)
-        return path
-
-    def test_writes_the_page_and_names_it(self, saved, tmp_path):
-        done = loaderviz("report", saved, "--out", tmp_path / "page.html")
+    def test_writes_the_page_and_names_it(self, tmp_path):
+        made(batches=1).save(tmp_path / "run.parquet")
+        done = loaderviz("report", tmp_path / "run.parquet", "--out", tmp_path / "page.html")
         assert done.returncode == 0, done.stderr
         assert done.stdout.splitlines()[-1] == str(tmp_path / "page.html")
         assert (tmp_path / "page.html").stat().st_size > 1_000_000
 
-    def test_as_json_it_is_the_same_and_writes_no_page(self, saved, waiting):
-        found = json.loads(loaderviz("report", saved, "--json").stdout)
-        assert found["verdict"] == waiting.summary().verdict
-        assert found["simulated"] is True
+    def test_as_json_it_is_the_same_and_writes_no_page(self, tmp_path):
+        made(batches=1).save(tmp_path / "run.parquet")
+        found = json.loads(loaderviz("report", tmp_path / "run.parquet", "--json").stdout)
+        assert found["verdict"] == made(batches=1).summary().verdict
         assert len(found["workers"]) == 2
-        assert found["predicted"]["settings"]["num_workers"] > 2
-        assert not list(saved.parent.glob("*.html"))
+        assert found["predicted"] is None
+        assert not list(tmp_path.glob("*.html"))
 
-    def test_what_is_no_file_is_left_alone(self, saved, tmp_path):
-        done = loaderviz("report", saved, "--out", tmp_path)
+    def test_all_that_is_said_can_be_json(self, content):
+        found = json.loads(json.dumps(content.data(), default=str))
+        assert found["simulated"] is True
+        assert found["predicted"]["settings"]["num_workers"] > 2
+        assert found["actions"][0]["code"] == content.prediction.found.code
+
+    def test_what_is_no_file_is_left_alone(self, tmp_path):
+        made(batches=1).save(tmp_path / "run.parquet")
+        done = loaderviz("report", tmp_path / "run.parquet", "--out", tmp_path)
         assert done.returncode == 2
         assert "is not a file" in done.stderr

@@ -96,9 +96,10 @@ class Case:
         """Where the loader ran."""
         if not self.recorded:
             return machine.cpu_allowance()
-        if not self.facts.get("cpu_allowance"):
+        allowed = self.facts.get("cpu_allowance")
+        if not isinstance(allowed, int | float) or not allowed > 0:
             raise Undecided("the recording does not tell how many CPUs it was allowed")
-        return float(self.facts["cpu_allowance"])
+        return float(allowed)
 
     def trouble(self, *kinds: str) -> Trouble | None:
         return next((each for each in self.troubles if each.kind in kinds), None)

@@ -134,6 +134,14 @@ class Recorded(Setup):
         return bool(self.about.get("persistent_workers"))
 
 
+def _described(trace: Trace, loader: int) -> dict[str, Any]:
+    """What the recorder says of it; nothing where a stranger's file holds nonsense there."""
+    listed = trace.meta.get("loaders")
+    listed = listed if isinstance(listed, list) else []
+    found = listed[loader] if 0 <= loader < len(listed) else None
+    return dict(found) if isinstance(found, dict) else {}
+
+
 def _lanes(table: pd.DataFrame) -> list[tuple[int, int]]:
     rows = table[["rank", "loader"]].drop_duplicates().to_numpy().tolist()
     return [(int(rank), int(loader)) for rank, loader in rows]
@@ -144,8 +152,9 @@ def _case(trace: Trace, rank: int, loader: int) -> Case:
         return table[(table["rank"] == rank) & (table["loader"] == loader)]
 
     batches, workers = own(trace.batches), own(trace.workers)
-    about = dict(dict(enumerate(trace.meta.get("loaders") or ())).get(loader, {}))
-    about.setdefault("num_workers", int(workers["worker"].nunique()))
+    about = _described(trace, loader)
+    if not isinstance(about.get("num_workers"), int):
+        about["num_workers"] = int(workers["worker"].nunique())
     looks, whole = _looks(batches[batches["delivered_s"].notna()].sort_values("delivered_s"))
     renumbered = [each.assign(epoch=number) for number, each in enumerate(looks)]
     none = Trace.from_columns()  # samples may be more than fit into memory: LV507 asks for its own
@@ -244,6 +253,7 @@ def _notes(batches: pd.DataFrame) -> list[Note]:
 
 def _ranks(trace: Trace) -> Ranks:
     """What the checks of ranks ask for: whether there are others that are not in this trace."""
-    if trace.batches["rank"].nunique() < 2 and int(trace.meta.get("world_size") or 1) > 1:
+    world = trace.meta.get("world_size")
+    if trace.batches["rank"].nunique() < 2 and isinstance(world, int) and world > 1:
         return Ranks(missing="the other ranks' recordings are not here: open their folder")
     return Ranks()

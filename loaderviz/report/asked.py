@@ -67,7 +67,7 @@ def prediction(trace: Trace, rank: int, loader: int) -> Prediction:
     used = _first(own, MOST_BATCHES)
     known["n_used"] = int(used.batches["delivered_s"].notna().sum())
     allowed = trace.meta.get("cpu_allowance")
-    most = reach(float(allowed)) if allowed else MOST_WORKERS
+    most = reach(float(allowed)) if isinstance(allowed, int | float) else MOST_WORKERS
     try:
         found = recommend(
             used,
