@@ -63,6 +63,16 @@ def test_batches_that_lie_ready_are_counted_with_their_worker(tmp_path):
         del batches
 
 
+def test_a_worker_is_busy_for_a_share_of_its_own_life(tmp_path):
+    slow = DataLoader(SleepingDataset(40, 0.02), batch_size=2, num_workers=1)
+    with lv.record(slow, path=tmp_path / "run"):
+        list(DataLoader(SleepingDataset(40, 0.02)))  # time in which it was not there yet
+        looked = Live(tmp_path / "run")
+        for number, _ in enumerate(slow):
+            if number == 15:
+                assert looked.look().workers[0].busy_share > 0.5
+
+
 def test_what_is_no_recording_is_named(tmp_path):
     with pytest.raises(lv.LoaderVizError, match="holds no recording that runs"):
         Live(tmp_path)

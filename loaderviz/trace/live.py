@@ -155,6 +155,7 @@ class _Maker:
     def __init__(self, path: Path) -> None:
         self._tail = _Tail(path)
         self.worker = int(self._tail.head.meta.get("worker", MAIN_PROCESS))
+        self._started_ns = int(self._tail.head.meta.get("started_ns", 0))
         self.ended = False
         self.latest = 0
         self._stream = (0, 0)  # iterator and round
@@ -194,6 +195,7 @@ class _Maker:
         return sum(n for _, _, n in self._recent)
 
     def at(self, moment: int, since: int, n_taken: Counter[tuple[int, int, int]]) -> WorkerNow:
+        since = max(since, self._started_ns)  # each epoch may have workers of its own
         busy = sum(ready - max(begun, since) for begun, ready, _ in self._recent)
         busy += moment - max(self._begun, since) if self._begun else 0
         return WorkerNow(
