@@ -19,8 +19,8 @@
     root.dataset.drawn = "all";
   };
 
-  // look.js looks again at the page's colours when the body's attributes change.
-  const recolour = () => { document.body.dataset.theme = `${Math.random()}`; };
+  // look.js looks again at the page's colours when the body's class changes.
+  const recolour = () => document.body.classList.toggle("recoloured");
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", recolour);
 
   const closed = [];
