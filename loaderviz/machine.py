@@ -4,9 +4,9 @@ import os
 import platform
 import sys
 from pathlib import Path
+from typing import Any
 
 import psutil
-import torch
 
 if sys.platform != "win32":
     import resource
@@ -95,16 +95,18 @@ def rss_peak_bytes() -> int:
 
 def rank() -> int:
     """This process's rank: torch.distributed's when initialised, else ``RANK``, else 0."""
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_rank()
+    group = _process_group()
+    if group is not None:
+        return int(group.get_rank())
     text = os.environ.get("RANK", "0")
     return int(text) if text.isdecimal() else 0
 
 
 def world_size() -> int:
     """How many ranks train: torch.distributed's when initialised, else ``WORLD_SIZE``, else 1."""
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_world_size()
+    group = _process_group()
+    if group is not None:
+        return int(group.get_world_size())
     text = os.environ.get("WORLD_SIZE", "1")
     return int(text) if text.isdecimal() else 1
 
@@ -116,6 +118,13 @@ def spans_machines() -> bool:
     """
     text = os.environ.get("LOCAL_WORLD_SIZE", "")
     return text.isdecimal() and world_size() > int(text)
+
+
+def _process_group() -> Any:
+    """torch.distributed where it is initialised: not where it was never imported."""
+    distributed: Any = sys.modules.get("torch.distributed")
+    ready = distributed and distributed.is_available() and distributed.is_initialized()
+    return distributed if ready else None
 
 
 def clock_domain() -> str:
@@ -138,6 +147,8 @@ def clock_domain() -> str:
 
 def facts() -> dict[str, object]:
     """What a reader of a trace needs to know about where it was recorded."""
+    import torch  # not needed to read a trace, and slow to import
+
     return {
         "host": platform.node(),
         "clock_domain": clock_domain(),

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from loaderviz.auditing import audit
 from loaderviz.cli.options import FOUND, AsJson, TracePath, print_json
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace import Trace, load
@@ -71,6 +70,8 @@ def _waits_at_most(trace: Trace, share: float) -> tuple[bool, str]:
 
 
 def _comes_once(trace: Trace) -> tuple[bool, str]:
+    from loaderviz.auditing import audit  # which takes torch to import
+
     audits = [audit(_of_loader(trace, number)) for number in trace.batches["loader"].unique()]
     if not audits:
         raise LoaderVizError("no batch is in this recording: there is nothing to audit")
