@@ -68,6 +68,13 @@ class TestSlowest:
             "Rank 0 waits 41 % of the time, the other 2 %: its loader holds both up"
         )
 
+    def test_a_late_start_of_one_rank_does_not_make_another_slow(self):
+        waiting = paced(0, 0.002, 0.03, n=8)  # in its first step, for rank 1 to begin
+        for column in ("requested_s", "delivered_s"):
+            waiting[column][1:] += 0.2
+        waiting["released_s"] += 0.2
+        assert trace_of(waiting, paced(1, 0.002, 0.03, n=8)).summary().slowest is None
+
     def test_where_nobody_waits_for_it_it_is_only_slower(self):
         ranks = [paced(rank, 0.002, 0.098) for rank in (0, 1, 2)]
         found = trace_of(*ranks, paced(3, 0.098, 0.098)).summary()

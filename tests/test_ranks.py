@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader, DistributedSampler
 
-from loaderviz import LoaderVizError, audit
+from loaderviz import Costs, LoaderVizError, audit, simulate
 from loaderviz.auditing.listed import Listed, audit_listed
 from loaderviz.exercises import rank_script, ranks
+from loaderviz.exercises.in_step import simulate_in_step
 
 
 @pytest.fixture(scope="module")
@@ -121,3 +122,41 @@ def test_an_audit_of_what_was_written_down_counts_every_epoch():
     found = audit_listed(batches, 2)
     assert list(found.epochs["duplicates"]) == [0, 1]
     assert list(found.missing["epoch"]) == [1]
+
+
+FAST, SLOW = Costs(sample_s=0.005, step_s=0.03), Costs(sample_s=0.03, step_s=0.03)
+
+
+@given(
+    samples_s=st.lists(st.floats(0.001, 0.05), min_size=1, max_size=4),
+    workers=st.integers(0, 3),
+    n_batches=st.integers(1, 8),
+)
+def test_ranks_in_step_leave_each_step_together(samples_s, workers, n_batches):
+    costs = [Costs(sample_s=each, step_s=0.03) for each in samples_s]
+    trace = simulate_in_step(costs, num_workers=workers, batch_size=3, n_batches=n_batches)
+    ends = trace.batches.pivot(index="batch", columns="rank", values="released_s")
+    assert list(ends.columns) == list(range(len(costs)))
+    assert (ends.max(axis=1) - ends.min(axis=1)).max() < 1e-8
+    steps = trace.batches.groupby("batch")[["released_s", "delivered_s"]]
+    own_s = [rows["released_s"].max() - rows["delivered_s"].max() for _, rows in steps]
+    assert own_s == pytest.approx([0.03] * n_batches)  # of the last: it waits for nobody
+    assert trace.meta["simulated"]
+
+
+def test_ranks_in_step_that_are_alike_are_as_one_alone():
+    settings = {"num_workers": 2, "batch_size": 3, "n_batches": 6}
+    alone = simulate(FAST, **settings)
+    trace = simulate_in_step([FAST] * 3, **settings)
+    for _, own in trace.batches.groupby("rank"):
+        assert list(own["released_s"]) == pytest.approx(list(alone.batches["released_s"]))
+    assert trace.summary().slowest is None
+
+
+def test_of_ranks_in_step_the_slow_one_is_named_until_its_workers_keep_up():
+    found = [
+        simulate_in_step([FAST, SLOW], num_workers=n, batch_size=3, n_batches=8).summary().slowest
+        for n in (0, 4)
+    ]
+    assert (found[0].rank, found[0].cause, found[0].holds_up) == (1, "loader", True)
+    assert found[1] is None

@@ -28,11 +28,12 @@ def shell(command: str, folder: str | Path = ".", *, timeout_s: float = TIMEOUT_
     home = str(Path(__file__).parents[2])
     path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
     print(f"$ {command}", flush=True)
+    quiet = {"PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}  # torchrun warns without it
     try:
         done = subprocess.run(
             [sys.executable, *start, *arguments],
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": path, "COLUMNS": "100", "PYTHONWARNINGS": "ignore"},
+            env={**os.environ, "PYTHONPATH": path, "COLUMNS": "100", **quiet},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

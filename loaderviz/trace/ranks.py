@@ -26,8 +26,8 @@ def by_rank(trace: Trace) -> pd.DataFrame:
 
     Columns: ``rank``; ``n_batches`` and ``n_samples``, delivered; ``n_workers``, 0 where the main
     process loads; ``epochs``; ``startup_s``, ``wait_s`` (of it ``first_wait_s`` and
-    ``handover_s``), ``step_s`` and ``samples_per_s`` as in ``Summary``; ``n_first``, of batches
-    that were the first of an epoch.
+    ``handover_s``), ``step_s`` and ``samples_per_s`` as in ``Summary``; of batches that were the
+    first of an epoch ``n_first``, how many, and ``first_step_s``.
     """
     import pandas as pd
 
@@ -68,6 +68,7 @@ def by_rank(trace: Trace) -> pd.DataFrame:
             "first_wait_s": total(waits, first),
             "handover_s": total(waits, lay_ready),
             "step_s": total(released - delivered),
+            "first_step_s": total(released - delivered, first),
             "samples_per_s": _paces(batches, released, order, firsts, ranks),
             "n_first": np.bincount(row[first], minlength=len(ranks)),
         }

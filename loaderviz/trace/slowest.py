@@ -51,7 +51,8 @@ def slowest(ranks: pd.DataFrame) -> Slowest | None:
         return None
     n = (known["n_batches"] - known["n_first"]).to_numpy()
     wait_s = (known["wait_s"] - known["first_wait_s"]).to_numpy() / n
-    step_s = (known["step_s"] / known["n_batches"]).to_numpy()
+    # In the step on the first batch ranks wait for one whose epoch began late.
+    step_s = (known["step_s"] - known["first_step_s"]).to_numpy() / n
     batch_s = wait_s + step_s
     share = np.divide(wait_s, batch_s, out=np.zeros(len(n)), where=batch_s > 0)
     more, longer = share > _usual(share) + MORE, batch_s > LONGER * _usual(batch_s)

@@ -1,15 +1,15 @@
-"""Notebook 09 as its reader uses it: run from the top, then add a rank and share in another way."""
+"""Notebook 09 as its reader uses it: run from the top, then every control of it."""
 
 from playwright.sync_api import Page, expect
 
 from browser.reader import open_notebook, run_all
 
 
-def test_another_rank_is_more_padding_and_another_way_to_share_more_lanes(page: Page):
+def test_its_figures_follow_ranks_ways_to_share_and_workers(page: Page):
     open_notebook(page, "09_many_ranks.ipynb")
     assert run_all(page) == []
 
-    dealing, _, sharing = page.locator(".loaderviz-vary").all()
+    dealing, _, sharing, in_step = page.locator(".loaderviz-vary").all()
     expect(dealing.locator(".gtitle")).to_contain_text("3 of 17 samples came more than once")
     ranks = dealing.locator(".widget-slider").filter(has=page.get_by_text("ranks", exact=True))
     ranks.locator(".noUi-handle").focus()
@@ -20,3 +20,12 @@ def test_another_rank_is_more_padding_and_another_way_to_share_more_lanes(page: 
     sharing.locator("select").select_option("by both")
     expect(sharing.locator(".gtitle")).to_contain_text("Every sample came exactly once")
     expect(sharing.locator(".gtitle-subtitle")).to_contain_text("simulated")
+
+    expect(in_step.locator(".gtitle")).to_contain_text("Rank 1 waits")
+    expect(in_step.locator(".gtitle-subtitle")).to_contain_text("simulated")
+    workers = in_step.locator(".widget-slider").filter(has=page.get_by_text("workers", exact=True))
+    workers.locator(".noUi-handle").focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    expect(in_step.locator(".gtitle")).to_contain_text("the ranks never wait")
+    expect(in_step.locator(".ytick text").filter(has_text="worker")).to_have_count(6)
