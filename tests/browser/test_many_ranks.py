@@ -9,7 +9,7 @@ def test_its_figures_follow_ranks_ways_to_share_and_workers(page: Page):
     open_notebook(page, "09_many_ranks.ipynb")
     assert run_all(page) == []
 
-    dealing, _, sharing, in_step = page.locator(".loaderviz-vary").all()
+    dealing, _, sharing, ending, in_step = page.locator(".loaderviz-vary").all()
     expect(dealing.locator(".gtitle")).to_contain_text("3 of 17 samples came more than once")
     ranks = dealing.locator(".widget-slider").filter(has=page.get_by_text("ranks", exact=True))
     ranks.locator(".noUi-handle").focus()
@@ -20,6 +20,12 @@ def test_its_figures_follow_ranks_ways_to_share_and_workers(page: Page):
     sharing.locator("select").select_option("by both")
     expect(sharing.locator(".gtitle")).to_contain_text("Every sample came exactly once")
     expect(sharing.locator(".gtitle-subtitle")).to_contain_text("simulated")
+
+    expect(ending).to_contain_text("hangs in the last batch")
+    size = ending.locator(".widget-slider").filter(has=page.get_by_text("batch size", exact=True))
+    size.locator(".noUi-handle").focus()
+    page.keyboard.press("ArrowLeft")
+    expect(ending).not_to_contain_text("hangs")
 
     expect(in_step.locator(".gtitle")).to_contain_text("Rank 1 waits")
     expect(in_step.locator(".gtitle-subtitle")).to_contain_text("simulated")
