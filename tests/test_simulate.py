@@ -14,6 +14,7 @@ from loaderviz import Costs, LoaderVizError, Trace, simulate
 from loaderviz.simulator import band
 from probes import Keys, Stream, as_it_is
 from test_trace import assert_lawful, delivered, keys_of
+from traces import recorded
 
 PREFETCH = 2
 
@@ -471,6 +472,9 @@ class TestCostsFromATrace:
                 simulate(each, **settings).batches["released_s"].max() for each in (fitted, costs)
             )
             assert end == pytest.approx(expected, rel=slack)
+
+    def test_a_worker_that_seems_to_begin_a_batch_before_it_ended_the_last_fits_too(self):
+        assert Costs.from_trace(recorded(20_000)).send_s >= 0
 
     def test_what_was_pinned_and_left_behind_fits_too(self):
         costs = Costs(sample_s=0.01, pin_s=0.02, **self.TRUE)

@@ -94,7 +94,7 @@ def _gaps(came: pd.DataFrame) -> Floats:
         own = own.sort_values("started_s")
         ready_s, next_s = own["ready_s"].to_numpy()[:-1], own["started_s"].to_numpy()[1:]
         queued = own["dispatched_s"].to_numpy()[1:] < ready_s - SHORT_S / 3
-        gaps.append((next_s - ready_s)[queued])
+        gaps.append(np.maximum((next_s - ready_s)[queued], 0.0))  # clocks are read in turn
     return np.concatenate(gaps)
 
 

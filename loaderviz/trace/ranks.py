@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from loaderviz.trace.trace import Trace
 
+LEAST_S = 1e-12  # times are whole ns: what is shorter is rounding
+
 _WORKER = ("rank", "loader", "worker")
 _COLUMNS = (
     *_WORKER,
@@ -122,7 +124,7 @@ def _paces(batches: dict[str, Any], released: Any, order: Any, firsts: Any, rank
         len(ranks),
     )
     counted = np.bincount(np.searchsorted(ranks, batches["rank"]), n_samples, len(ranks))
-    return np.divide(counted, seconds, out=np.zeros(len(ranks)), where=seconds > 0)
+    return np.divide(counted, seconds, out=np.zeros(len(ranks)), where=seconds > LEAST_S)
 
 
 def _last(times: Any, order: Any, firsts: Any) -> Any:
