@@ -65,7 +65,7 @@ class Task:
 
 
 class State:
-    """How a fetch stands; RUNNING for ever where its process was killed."""
+    """How a fetch stands; RUNNING for ever where it was killed or interrupted."""
 
     RUNNING = 0
     DONE = 1

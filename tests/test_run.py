@@ -122,6 +122,7 @@ def test_ctrl_c_keeps_what_was_recorded(tmp_path):
     (trace,) = recordings(tmp_path / "run").values()
     assert trace.meta["complete"]
     assert len(trace.batches) > 3
+    assert trace.summary().failed_batch is None  # it was interrupted, in the workers too
 
 
 def test_a_script_that_is_killed_leaves_what_it_had(tmp_path):

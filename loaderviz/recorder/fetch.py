@@ -151,6 +151,9 @@ class FetchTimer:
         if block is None:
             return
         self._block = None
+        if isinstance(error, KeyboardInterrupt):  # Ctrl-C reaches workers too: no batch failed
+            self._gathered = None
+            return
         try:
             ready = now()
             if ready >= self._rss_until:
