@@ -1,6 +1,7 @@
 """A trace for other programs: the CSV tables, and `loaderviz export`."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -23,6 +24,17 @@ def test_csv_tables_hold_what_the_trace_does(tmp_path):
             found = pd.read_csv(tmp_path / "out" / f"{name}.csv")
             known = [c for c in expected if not expected[c].isna().all()]
             pd.testing.assert_frame_equal(found[known], expected[known], check_dtype=False)
+
+
+def test_the_samples_of_many_ranks_are_written_rank_by_rank(tmp_path):
+    for rank in range(2):
+        replace(made(rank=rank), meta={"rank": rank, "started": [rank, rank]}).save(
+            tmp_path / f"rank-{rank:05d}.parquet"
+        )
+    trace = lv.load(tmp_path)
+    paths = tables_csv.write(trace, tmp_path / "csv")
+    assert "samples" not in vars(trace)  # never all in memory
+    assert len(pd.read_csv(paths[1])) == len(trace.samples) == 16
 
 
 def test_an_empty_table_has_its_header(tmp_path):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,24 +36,25 @@ def write(trace: Trace, folder: str | os.PathLike[str]) -> list[Path]:
         ) from error
     paths = [place / f"{name}.csv" for name in TABLES]
     for name, path in zip(TABLES, paths, strict=True):
-        _write(getattr(trace, name), path)
+        _write(trace.sample_parts() if name == "samples" else [getattr(trace, name)], path)
     return paths
 
 
-def _write(table: Any, path: Path) -> None:
+def _write(parts: Iterable[Any], path: Path) -> None:
+    """One table, whose parts have the same columns."""
     import pyarrow as pa
     import pyarrow.csv
 
-    columns = {column: table[column].to_numpy() for column in table.columns}
+    rest = iter(parts)
+    first = next(rest)
     kinds = {"i": pa.int64(), "f": pa.float64()}
-    layout = pa.schema({c: kinds.get(v.dtype.kind, pa.string()) for c, v in columns.items()})
+    layout = pa.schema({c: kinds.get(first[c].dtype.kind, pa.string()) for c in first.columns})
     with replacing(path, "export") as file, pyarrow.csv.CSVWriter(file, layout) as writer:
-        for at in range(0, len(table), ROWS):
-            writer.write_table(
-                pa.table(
-                    [_column(values[at : at + ROWS]) for values in columns.values()], schema=layout
-                )
-            )
+        for part in itertools.chain([first], rest):
+            columns = [part[column].to_numpy() for column in first.columns]
+            for at in range(0, len(part), ROWS):
+                rows = [_column(values[at : at + ROWS]) for values in columns]
+                writer.write_table(pa.table(rows, schema=layout))
 
 
 def _column(values: Any) -> Any:
