@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 
 import pytest
 from torch.utils.data import DataLoader
@@ -105,3 +106,15 @@ def test_top_of_a_folder_without_a_run_is_bad_input(loaderviz, tmp_path):
     done = loaderviz("top", tmp_path)
     assert done.code == 2
     assert "holds no recording that runs" in done.err
+
+
+def test_a_run_that_was_killed_has_ended(tmp_path, loaderviz, monkeypatch):
+    folder = tmp_path / "run"
+    with lv.record(loader := quick(), path=folder):
+        list(loader)
+        killed = shutil.copytree(folder, tmp_path / "killed")
+    about = json.loads((killed / "meta.json").read_text())
+    monkeypatch.setattr(live.psutil, "pid_exists", lambda pid: pid != about["pid"])
+    monkeypatch.setattr(live, "WINDOW_S", 0.0)
+    (line,) = loaderviz("top", killed, "--json").out.splitlines()
+    assert not json.loads(line)[0]["running"]

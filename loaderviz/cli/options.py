@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
 FOUND = 1  # exit code: the command did its work, and what it looked for is there
 
@@ -22,9 +23,27 @@ TracePath = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
+def printable(text: object) -> str:
+    """What is shown of a text: names come from the recorded program, and command no terminal."""
+    shown = str(text).encode("utf-8", "backslashreplace").decode()
+    return "".join(
+        each if each.isprintable() or each == "\n" else ascii(each)[1:-1] for each in shown
+    )
+
+
 def print_json(value: Any, indent: int | None = 2) -> None:
     """One JSON document to stdout, in one line without ``indent``; no finite number is null."""
     typer.echo(json.dumps(_plain(value), indent=indent, allow_nan=False))
+
+
+class _Terminal(Console):
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError  # rich would exit with 1, which says that something was found
+
+
+def terminal(*, stderr: bool = False) -> Console:
+    """For tables; text on it is to go through ``printable``."""
+    return _Terminal(stderr=stderr, soft_wrap=stderr)
 
 
 def _plain(value: Any) -> Any:

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live as Screen
 from rich.table import Table
 from rich.text import Text
 
-from loaderviz.cli.options import AsJson, print_json
+from loaderviz.cli.options import AsJson, print_json, printable, terminal
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace.live import WINDOW_S, Live, Now, WorkerNow
 
@@ -46,7 +46,7 @@ def top(
     """
     watched = _Folder(folder)
     watched.look()
-    console = Console()
+    console = terminal()
     if once:
         time.sleep(WINDOW_S)
     with Screen(console=console, auto_refresh=False) if not as_json else nullcontext() as screen:
@@ -102,7 +102,8 @@ def _picture(found: list[Now]) -> Group:
     slowest = max(found, key=lambda each: each.wait_share)
     if slowest.workers:
         parts.append(_workers(slowest, several=len(found) > 1))
-    parts += [Text(f"{each.name}: {each.problem}", "red") for each in found if each.problem]
+    problems = (f"{each.name}: {each.problem}" for each in found if each.problem)
+    parts += [Text(printable(each), "red") for each in problems]
     return Group(*parts)
 
 
@@ -112,7 +113,7 @@ def _heading(found: list[Now]) -> Text:
     if 0 < running < len(found):
         state = f"{running} of {len(found)} ranks running"
     pace = sum(each.samples_per_s for each in found)
-    label = f" {found[0].label}" if found[0].label else ""
+    label = f" {printable(found[0].label)}" if found[0].label else ""
     return Text(
         f"loaderviz top{label} · {state} · {_clock(max(each.elapsed_s for each in found))} · "
         f"{pace:,.0f} samples/s in the last {WINDOW_S:g} s"

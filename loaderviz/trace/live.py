@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+import psutil
 
 from loaderviz import machine
 from loaderviz.clock import now
@@ -67,6 +68,7 @@ class Live:
             meta = json.loads((folder / META_NAME).read_text())
             self._rank, self._label = int(meta["rank"]), meta.get("label")
             self._started_ns = int(meta["started"][0])
+            self._pid = int(meta.get("pid") or 0)
             self._here = meta.get("clock_domain") == machine.clock_domain()
         except (OSError, ValueError, TypeError, LookupError) as error:
             raise LoaderVizError(f"{folder} holds no recording that runs ({error})") from error
@@ -88,18 +90,21 @@ class Live:
         words = self._read_main()
         self._read_makers()
         moment = self._ended or (now() if self._here else self._latest)
+        ended = bool(self._ended) or self._is_dead(moment)
+        if ended:
+            moment = self._ended or max(self._latest, self._started_ns)
         since = max(moment - int(WINDOW_S * 1e9), self._started_ns)
         span_s = max((moment - since) / 1e9, 1e-9)
         while self._taken and self._taken[0][1] < since:
             self._taken.popleft()
-        asked = 0 if self._ended or not self._held else int(words[self._held + Batch.RELEASED])
+        asked = 0 if ended or not self._held else int(words[self._held + Batch.RELEASED])
         waited = sum(came - max(asked, since) for asked, came in self._taken)
         waited += moment - max(asked, since) if asked else 0
         return Now(
             name=self._folder.name,
             rank=self._rank,
             label=self._label,
-            running=not self._ended,
+            running=not ended,
             elapsed_s=(moment - self._started_ns) / 1e9,
             epoch=self._epoch,
             n_batches=self._n_batches,
@@ -114,6 +119,11 @@ class Live:
             ),
             problem=self._main.head.problem,
         )
+
+    def _is_dead(self, moment: int) -> bool:
+        """Whether its process was killed. In another container it is only not to be seen."""
+        silent = moment - max(self._latest, self._started_ns) > WINDOW_S * 1e9
+        return self._here and self._pid > 0 and silent and not psutil.pid_exists(self._pid)
 
     def _read_main(self) -> Words:
         words, news = self._main.read()
