@@ -1,8 +1,11 @@
 """The command line as a user runs it: what it prints, how it ends."""
 
+import errno
 import json
+import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -138,6 +141,20 @@ class TestRecommend:
         assert done.code == 2
         assert one_line(done.err)
 
+    def test_of_several_loaders_one_is_named(self, loaderviz, tmp_path):
+        train, test = DataLoader(range(12), batch_size=4), DataLoader(range(12), batch_size=2)
+        with lv.record(train, test) as rec:
+            for each in (train, test):
+                list(each)
+        rec.trace.save(tmp_path / "two.parquet")
+        done = loaderviz("recommend", tmp_path / "two.parquet")
+        assert done.code == 2
+        assert "--loader 0" in done.err
+        done = loaderviz("recommend", tmp_path / "two.parquet", "--loader", "1")
+        assert done.code == 0
+        assert "batch_size=2" in done.out
+        assert done.err == ""
+
 
 class TestCheck:
     def test_what_is_kept(self, loaderviz, trace):
@@ -185,6 +202,14 @@ class TestCheck:
         assert done.code == 2
         assert "audit(loader) knows those of streams" in done.err
 
+    def test_a_rank_that_cannot_be_read_is_not_passed_over(self, loaderviz, tmp_path):
+        made().save(tmp_path / "rank-00000.parquet")
+        (tmp_path / "rank-00001.parquet").write_bytes(b"PAR1")
+        done = loaderviz("check", tmp_path, "--max-wait", "1")
+        assert done.code == 2
+        assert "rank-00001.parquet" in done.err
+        assert loaderviz("check", tmp_path, "--max-wait", "0").code == 1
+
     @pytest.mark.parametrize("options", [(), ("--max-wait", "5")])
     def test_nothing_to_check_or_no_share_is_one_line(self, loaderviz, trace, options):
         done = loaderviz("check", trace, *options)
@@ -216,3 +241,43 @@ class TestCompare:
         paths = tmp_path / "a.parquet", tmp_path / "b.parquet"
         assert loaderviz("compare", *paths, "--fail-if-slower").code == 1
         assert loaderviz("compare", *reversed(paths), "--fail-if-slower").code == 0
+
+    def test_of_one_loader_and_several_the_common_one_is_compared(self, loaderviz, tmp_path):
+        for name, n in (("one", 1), ("two", 2)):
+            about = [{"kind": "map", "num_workers": 2}] * n
+            replace(made(), meta={"loaders": about}).save(tmp_path / name)
+        done = loaderviz("compare", tmp_path / "one", tmp_path / "two", "--json")
+        assert json.loads(done.out)["settings"] == {
+            "loaders": [1, 2],
+            "kind of loader 1": [None, "map"],
+            "num_workers of loader 1": [None, 2],
+        }
+
+    def test_names_of_the_program_do_not_command_the_terminal(self, loaderviz, tmp_path):
+        for name, dataset in (("a", "\x1b[2J[red]\udc80"), ("b", "plain")):
+            replace(made(), meta={"loaders": [{"dataset": dataset}]}).save(tmp_path / name)
+        done = loaderviz("compare", tmp_path / "a", tmp_path / "b")
+        assert done.code == 0
+        assert "\x1b[2J" not in done.out
+        assert "[red]" in done.out
+
+    def test_a_closed_pipe_is_no_finding(self, trace):
+        reads, writes = os.pipe()
+        os.close(reads)
+        try:
+            command = [sys.executable, "-m", "loaderviz", "compare", trace, trace]
+            done = subprocess.run(command, stdout=writes, stderr=subprocess.PIPE, check=False)
+        finally:
+            os.close(writes)
+        assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_full_disk_under_what_is_printed_is_one_line(loaderviz, trace, monkeypatch):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("loaderviz.cli.summary.typer.echo", full)
+    done = loaderviz("summary", trace)
+    assert done.code == 2
+    assert one_line(done.err)
+    assert "No space left" in done.err

@@ -124,7 +124,7 @@ def _which(trace: Trace, loader: int | None) -> int:
         if len(there) > 1:
             raise LoaderVizError(
                 f"this trace holds the loaders {there}: say which one, as in "
-                f"recommend(trace, loader={there[0]})"
+                f"recommend(trace, loader={there[0]}) or loaderviz recommend --loader {there[0]}"
             )
         return there[0]
     if loader not in there:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from importlib import import_module
+from typing import NoReturn
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
+from loaderviz.cli.options import printable, terminal
 from loaderviz.errors import LoaderVizError
 
 BAD_INPUT = 2  # as the shell's own tools, and typer for a wrong option
@@ -51,8 +53,16 @@ def main() -> None:
     try:
         _app()()
     except LoaderVizError as error:
-        Console(stderr=True, soft_wrap=True).print(Text(f"loaderviz: {error}"))
-        raise SystemExit(BAD_INPUT) from None
+        _say(error)
     except BrokenPipeError:  # `| head` has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(0) from None
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        _say(error)
+
+
+def _say(error: Exception) -> NoReturn:
+    terminal(stderr=True).print(Text(printable(f"loaderviz: {error}")))
+    raise SystemExit(BAD_INPUT) from None

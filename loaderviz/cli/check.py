@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from loaderviz.cli.options import FOUND, AsJson, TracePath, print_json
+from loaderviz.cli.options import FOUND, AsJson, TracePath, print_json, printable
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace import Trace, load
 from loaderviz.trace.ranks import by_rank
@@ -50,9 +50,12 @@ def check(
         print_json([{"check": name, "kept": kept, "why": why} for name, kept, why in results])
     else:
         for name, kept, why in results:
-            typer.echo(f"{'ok    ' if kept else 'failed'} {name}: {why}")
+            typer.echo(printable(f"{'ok    ' if kept else 'failed'} {name}: {why}"))
     if not all(kept for _, kept, _ in results):
         raise typer.Exit(FOUND)
+    unread = found.meta.get("unread") or ()
+    if unread and not found.meta["complete"]:  # ranks that load nothing have no recording
+        raise LoaderVizError(f"what is not in this recording was not checked: {'; '.join(unread)}")
 
 
 def _waits_at_most(trace: Trace, share: float) -> tuple[bool, str]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from loaderviz.cli.options import FOUND, AsJson, TracePath, print_json
+from loaderviz.cli.options import FOUND, AsJson, TracePath, print_json, printable, terminal
 from loaderviz.comparing import Comparison
 from loaderviz.comparing import compare as side_by_side
 from loaderviz.comparing.compare import CAVEAT
@@ -38,12 +37,13 @@ def compare(
 
 
 def _print(found: Comparison) -> None:
-    console = Console()
-    console.print(Text(f"{found.verdict}."))
+    console = terminal()
+    console.print(Text(printable(f"{found.verdict}.")))
     if found.settings:
         table = Table("set otherwise", "A", "B")
         for name, (a, b) in found.settings.items():
-            table.add_row(*(Text(str(each)) for each in (name, a, b)))
+            shown = (name, *("" if each is None else each for each in (a, b)))
+            table.add_row(*(Text(printable(each)) for each in shown))
         console.print(table)
     table = Table("measured", "A", "B", "B to A (95 %)")
     for row in found.rows():

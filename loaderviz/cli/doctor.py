@@ -9,7 +9,7 @@ import typer
 
 from loaderviz.checkup import doctor as examine
 from loaderviz.checkup.findings import DoctorError
-from loaderviz.cli.options import FOUND, AsJson, print_json
+from loaderviz.cli.options import FOUND, AsJson, print_json, printable
 from loaderviz.cli.target import Target, chatter_to_stderr, loader_of
 
 
@@ -38,7 +38,7 @@ def doctor(
     if as_json:
         print_json({"verdict": diagnosis.verdict, **dataclasses.asdict(diagnosis)})
     elif trouble is None:
-        typer.echo(str(diagnosis))
+        typer.echo(printable(diagnosis))
     if trouble is not None:
         raise trouble
     if any(each.severity != "advice" for each in diagnosis):

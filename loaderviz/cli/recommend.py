@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from loaderviz.advising import Recommendation
 from loaderviz.advising import recommend as advise
-from loaderviz.cli.options import AsJson, print_json
+from loaderviz.cli.options import AsJson, print_json, printable, terminal
 from loaderviz.cli.target import chatter_to_stderr, loader_of
 from loaderviz.trace import load
 
@@ -37,10 +36,21 @@ def recommend(
     verify: Annotated[
         bool, typer.Option("--verify", help="Run the best settings for real. Needs a loader.")
     ] = False,
+    loader: Annotated[
+        int | None,
+        typer.Option(
+            metavar="NUMBER", help="Of a recording of several loaders, which one: 0 is the first."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Name the DataLoader settings to use, with what each would bring."""
-    options: dict[str, Any] = {"step_s": step_s, "epochs": epochs, "max_workers": max_workers}
+    options: dict[str, Any] = {
+        "step_s": step_s,
+        "epochs": epochs,
+        "max_workers": max_workers,
+        "loader": loader,
+    }
     with chatter_to_stderr():
         if Path(target).exists():
             found = advise(load(target), verify=verify, **options)
@@ -49,8 +59,8 @@ def recommend(
     if as_json:
         print_json(_as_data(found))
     else:
-        typer.echo(str(found))
-        Console().print(_table(found))
+        typer.echo(printable(found))
+        terminal().print(_table(found))
 
 
 def _as_data(found: Recommendation) -> dict[str, Any]:
@@ -67,7 +77,7 @@ def _table(found: Recommendation) -> Table:
     tried = found.candidates
     marked = tried["recommended"] | tried["present"]
     best = tried[marked | ~tried["num_workers"].isin(tried["num_workers"][marked])]
-    best = best[marked | ~best["num_workers"].duplicated()]
+    best = best[best["recommended"] | best["present"] | ~best["num_workers"].duplicated()]
     table = Table("", "workers", "prefetch", "in order", "samples/s", "waits", title="Predicted")
     for row in best.sort_values("num_workers", kind="stable").to_dict("records"):
         prefetch = row["prefetch_factor"]

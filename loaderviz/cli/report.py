@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from loaderviz.cli.options import AsJson, TracePath, print_json
+from loaderviz.cli.options import AsJson, TracePath, print_json, printable
 from loaderviz.trace import load
 
 
@@ -30,5 +30,5 @@ def report(
         print_json(content_of(found).data())
         return
     said = write(found, out)
-    typer.echo(said.summary.verdict)
+    typer.echo(printable(said.summary.verdict))
     typer.echo(str(out))

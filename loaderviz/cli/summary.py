@@ -6,7 +6,7 @@ import dataclasses
 
 import typer
 
-from loaderviz.cli.options import AsJson, TracePath, print_json
+from loaderviz.cli.options import AsJson, TracePath, print_json, printable
 from loaderviz.trace import load
 
 
@@ -17,4 +17,4 @@ def summary(trace: TracePath, as_json: AsJson = False) -> None:
         numbers = dataclasses.asdict(found)
         print_json({"verdict": found.verdict, **numbers, "wait_share": found.wait_share})
     else:
-        typer.echo(str(found))
+        typer.echo(printable(found))

@@ -12,18 +12,19 @@ _FACTS = ("torch", "python", "platform", "host", "cpu_count", "cpu_allowance", "
 
 def differences(a: Trace, b: Trace) -> dict[str, tuple[Any, Any]]:
     """By name, what it was in each; None where it is not known."""
-    settings = _settings(a), _settings(b)
+    several = any(len(each.meta.get("loaders") or ()) > 1 for each in (a, b))
+    settings = _settings(a, several=several), _settings(b, several=several)
     names = dict.fromkeys([*settings[0], *settings[1]])
     pairs = {name: (settings[0].get(name), settings[1].get(name)) for name in names}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
-def _settings(trace: Trace) -> dict[str, Any]:
+def _settings(trace: Trace, *, several: bool) -> dict[str, Any]:
     meta = trace.meta
     loaders = list(meta.get("loaders") or ())
     found: dict[str, Any] = {"loaders": len(loaders)}
     for number, loader in enumerate(loaders):
-        where = f" of loader {number}" if len(loaders) > 1 else ""
+        where = f" of loader {number}" if several else ""
         found |= {f"{name}{where}": value for name, value in loader.items()}
     ranks = trace.batches["rank"].nunique()
     found["simulated"] = bool(meta.get("simulated"))

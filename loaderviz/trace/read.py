@@ -28,6 +28,11 @@ _DAMAGE = (IndexError, KeyError, TypeError, ValueError, OverflowError)
 
 def read_folder(folder: Path) -> Trace:
     """The trace of the recording in ``folder``."""
+    if not (folder / META_NAME).exists():
+        raise LoaderVizError(
+            f"{str(folder)!r} holds no recording: nothing was recorded into it, or it is not the "
+            "folder that record(..., path=folder) or loaderviz run wrote"
+        )
     try:
         meta = json.loads((folder / META_NAME).read_text())
         origin, wall_ns = (int(np.int64(each)) for each in meta["started"])
