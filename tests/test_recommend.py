@@ -134,7 +134,7 @@ class TestWhatItChooses:
         even = recommend(trace_of(costs_of(sample_s=0.01)))
         assert even.settings["in_order"]
 
-    @settings(max_examples=12)
+    @settings(max_examples=8)
     @given(
         sample_s=st.sampled_from([1e-5, 1e-3, 0.01]),
         cpu_share=st.sampled_from([0.0, 0.5, 1.0]),

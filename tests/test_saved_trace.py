@@ -121,7 +121,7 @@ def content(place: Path) -> bytes:
 
 
 class TestRoundTrips:
-    @settings(max_examples=300)
+    @settings(max_examples=150)
     @given(trace=traces())
     @example(trace=Trace.from_columns())
     def test_any_trace_comes_back_as_it_was(self, trace, place):
@@ -254,13 +254,13 @@ def refusal(path: object) -> str:
 
 
 class TestDamage:
-    @settings(max_examples=1000)
+    @settings(max_examples=400)
     @given(data=st.data())
     def test_a_truncated_file_is_refused(self, data, content, place):
         place.write_bytes(content[: data.draw(st.integers(0, len(content) - 1))])
         assert str(place) in refusal(place)
 
-    @settings(max_examples=3000)
+    @settings(max_examples=1000)
     @given(data=st.data())
     def test_a_file_with_a_flipped_bit_is_refused(self, data, content, place):
         changed = bytearray(content)
@@ -268,7 +268,7 @@ class TestDamage:
         place.write_bytes(changed)
         assert str(place) in refusal(place)
 
-    @settings(max_examples=200)
+    @settings(max_examples=100)
     @given(more=st.binary(min_size=1), front=st.booleans())
     def test_a_file_with_more_in_it_is_refused(self, more, front, content, place):
         place.write_bytes(more + content if front else content + more)
@@ -282,7 +282,7 @@ class TestDamage:
         assert "does not match its digest" in refusal(place)
         assert "copy it again" in refusal(place)
 
-    @settings(max_examples=500)
+    @settings(max_examples=200)
     @given(data=st.data())
     def test_nonsense_under_a_right_digest_gives_a_trace_or_a_refusal(self, data, content, place):
         changed = bytearray(unsealed(content))

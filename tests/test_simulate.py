@@ -349,7 +349,7 @@ def story(trace: Trace) -> list[tuple[int, int, list[Any]]]:
 
 
 class TestAgainstTorch:
-    @settings(max_examples=250, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=120, suppress_health_check=list(HealthCheck))
     @given(configurations())
     @example(
         {"num_workers": 3, "batch_size": 1, "epochs": 1, "kind": "iterable", "shards": [3, 1, 2]}
@@ -374,7 +374,7 @@ class TestAgainstTorch:
 
 
 class TestLaws:
-    @settings(max_examples=300)
+    @settings(max_examples=150)
     @given(COSTS, configurations(), st.booleans(), st.booleans(), st.integers(0, 2))
     def test_times_are_in_order_and_no_more_is_under_way_than_may_be(
         self, costs, given, in_order, pin_memory, seed
@@ -401,14 +401,14 @@ class TestLaws:
             )
         assert delivered(trace)["n_samples"].sum() >= expected
 
-    @settings(max_examples=100)
+    @settings(max_examples=60)
     @given(COSTS, configurations(), st.integers(0, 3))
     def test_the_same_seed_is_the_same_run(self, costs, given, seed):
         one, other = (simulate(costs, **given, seed=seed) for _ in range(2))
         assert one.batches.equals(other.batches)
         assert one.samples.equals(other.samples)
 
-    @settings(max_examples=100)
+    @settings(max_examples=60)
     @given(COSTS, configurations())
     def test_more_cores_are_never_slower_where_order_is_kept(self, costs, given):
         from dataclasses import replace
