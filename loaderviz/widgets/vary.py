@@ -96,12 +96,20 @@ class Vary(Still):
         kinds = [widgets.HTML if isinstance(each, str) else FigureView for each in drawn]
         places = self._shown.children
         if len(places) != len(kinds) or not all(map(isinstance, places, kinds)):
-            self._shown.children = [kind() for kind in kinds]
-        for place, each in zip(self._shown.children, drawn, strict=True):
+            self._shown.children = [
+                widgets.HTML(_text(each)) if isinstance(each, str) else FigureView(each)
+                for each in drawn
+            ]
+            return
+        for place, each in zip(places, drawn, strict=True):
             if isinstance(place, FigureView):
                 place.show(each)
             else:
-                place.value = f"<pre class='loaderviz-text'>{html.escape(each)}</pre>"
+                place.value = _text(each)
+
+
+def _text(shown: str) -> str:
+    return f"<pre class='loaderviz-text'>{html.escape(shown)}</pre>"
 
 
 def _figure_of(drawn: Any) -> go.Figure:

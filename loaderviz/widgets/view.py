@@ -60,10 +60,16 @@ class FigureView(anywidget.AnyWidget):
 
     stale = traitlets.Bool(False).tag(sync=True)  # dimmed: of other settings than the present
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.drawn: go.Figure | None = None
+    def __init__(self, drawn: go.Figure | None = None) -> None:
+        # A first figure comes with the widget. Where a page takes more than 2 s to load a widget's
+        # script, anywidget 0.11 (Runtime.ready in its front end) loses every later message.
+        super().__init__(figure="" if drawn is None else _text(drawn))
+        self.drawn = drawn
 
     def show(self, drawn: go.Figure) -> None:
         self.drawn = drawn
-        self.figure = f'{drawn.to_json()[:-1]},"config":{json.dumps(CONFIG)}}}'
+        self.figure = _text(drawn)
+
+
+def _text(drawn: go.Figure) -> str:
+    return f'{drawn.to_json()[:-1]},"config":{json.dumps(CONFIG)}}}'
