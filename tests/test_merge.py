@@ -300,3 +300,15 @@ def test_what_a_single_trace_is_for_a_run_is_too(tmp_path):
     assert lv.recommend(trace).settings
     trace.save(tmp_path / "run.parquet")
     assert lv.load(tmp_path / "run.parquet").summary() == trace.summary()
+
+
+def test_work_that_takes_more_memory_than_is_free_is_refused_before(folder, loaderviz, monkeypatch):
+    run = folder(of_rank(0), of_rank(1))
+    monkeypatch.setattr(machine, "memory_available_bytes", lambda: 4000)
+    assert lv.load(run).n_sample_rows == 16
+    for command in (("check", run, "--exactly-once"), ("export", run, "--to", "perfetto")):
+        done = loaderviz(*command)
+        assert done.code == 2
+        assert "16 samples takes 0.0 GB of memory, more than is free" in done.err
+    assert loaderviz("summary", run).code == 0
+    assert loaderviz("check", run, "--max-wait", "1").code == 0

@@ -10,6 +10,7 @@ from loaderviz.cli.options import FOUND, AsJson, TracePath, print_json, printabl
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace import Trace, load
 from loaderviz.trace.ranks import by_rank
+from loaderviz.trace.room import need_room
 
 
 def check(
@@ -75,6 +76,7 @@ def _waits_at_most(trace: Trace, share: float) -> tuple[bool, str]:
 def _comes_once(trace: Trace) -> tuple[bool, str]:
     from loaderviz.auditing import audit  # which takes torch to import
 
+    need_room(trace, "an audit")
     audits = [audit(_of_loader(trace, number)) for number in trace.batches["loader"].unique()]
     if not audits:
         raise LoaderVizError("no batch is in this recording: there is nothing to audit")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
+WIDE = 120  # columns of a file or a pipe: no number of a table is cut
 FOUND = 1  # exit code: the command did its work, and what it looked for is there
 
 TracePath = Annotated[
@@ -43,7 +45,10 @@ class _Terminal(Console):
 
 def terminal(*, stderr: bool = False) -> Console:
     """For tables; text on it is to go through ``printable``."""
-    return _Terminal(stderr=stderr, soft_wrap=stderr)
+    console = _Terminal(stderr=stderr, soft_wrap=stderr)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = WIDE
+    return console
 
 
 def _plain(value: Any) -> Any:

@@ -25,6 +25,7 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.trace.perfetto import consumer, counters, events, making
 from loaderviz.trace.perfetto.profile import GRID_NS, Profile
 from loaderviz.trace.perfetto.source import Source
+from loaderviz.trace.room import need_room
 from loaderviz.trace.written import replacing
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ FAST: Final = 1  # gzip's level: the text is so regular that more effort gains l
 
 def export(trace: Trace, path: str | os.PathLike[str], profile: Any = None) -> None:
     """What ``Trace.to_perfetto`` does."""
+    need_room(trace, "an export")
     wall_ns = started_wall_ns(trace)
     if profile is None:
         before, after, shift_ns, grid_ns = _head(trace, wall_ns), b"\n]}\n", 0, 1
