@@ -87,8 +87,36 @@ def randomness(page: Page) -> None:
     expect(mix.locator(".gtitle")).to_contain_text("of a full shuffle")
 
 
+def many_ranks(page: Page) -> None:
+    """Adds a rank, shares in another way, moves an end and adds workers: the figures follow."""
+    dealing, _, sharing, ending, in_step = page.locator(".loaderviz-vary").all()
+    expect(dealing.locator(".gtitle")).to_contain_text("3 of 17 samples came more than once")
+    slider(dealing, page, "ranks").focus()
+    page.keyboard.press("ArrowRight")
+    expect(dealing.locator(".ytick text")).to_have_count(5)
+
+    expect(sharing.locator(".gtitle")).to_contain_text("Every sample came twice")
+    sharing.locator("select").select_option("by both")
+    expect(sharing.locator(".gtitle")).to_contain_text("Every sample came exactly once")
+    expect(sharing.locator(".gtitle-subtitle")).to_contain_text("simulated")
+
+    expect(ending).to_contain_text("hangs in the last batch")
+    slider(ending, page, "batch size").focus()
+    page.keyboard.press("ArrowLeft")
+    expect(ending).not_to_contain_text("hangs")
+
+    expect(in_step.locator(".gtitle")).to_contain_text("Rank 1 waits")
+    expect(in_step.locator(".gtitle-subtitle")).to_contain_text("simulated")
+    slider(in_step, page, "workers").focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    expect(in_step.locator(".gtitle")).to_contain_text("the ranks never wait")
+    expect(in_step.locator(".ytick text").filter(has_text="worker")).to_have_count(6)
+
+
 LOOKS = {
     "00_first_look.ipynb": first_look,
     "04_duplicates_and_losses.ipynb": duplicates,
     "05_randomness.ipynb": randomness,
+    "09_many_ranks.ipynb": many_ranks,
 }
