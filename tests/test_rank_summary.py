@@ -236,3 +236,12 @@ def test_what_a_summary_says_fits_json():
     numbers = dataclasses.asdict(found)
     assert numbers["slowest"]["rank"] == 0
     assert numbers["unequal"][0]["fewest_ranks"] == (1,)
+
+
+def test_what_a_recording_lacks_is_told_with_its_summary():
+    trace = made()
+    problems = ["the disk is full", "worker 1: what it wrote is damaged", "3", "4", "5"]
+    whole = Trace(trace.batches, trace.samples, trace.workers, trace.spans, {"problems": problems})
+    told = str(whole.summary()).splitlines()[2:]
+    assert told == [*(f"Incomplete: {each}." for each in problems[:3]), "And 2 more problems."]
+    assert len(str(trace.summary()).splitlines()) == 2

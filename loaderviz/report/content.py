@@ -137,15 +137,16 @@ class Content:
             return []
         now, then = (words.rate(row["samples_per_s"]) for row in (made.present, made.chosen))
         off = f"± {words.share(made.found.uncertainty)}"
+        whose = f"the model of rank {made.rank}" if len(self.ranks) > 1 else "the model"
         same = made.chosen["num_workers"] == made.present["num_workers"]
-        if made.gain >= WORTH:
+        if made.gain >= max(WORTH, made.found.uncertainty):
             times = (
                 f"{100 * made.gain:.0f} % more" if made.gain < 1 else f"{1 + made.gain:.1f} times"
             )
             what = f"Change the settings: {times} samples/s predicted"
             waits = [words.share(row["wait_share"]) for row in (made.present, made.chosen)]
             why = (
-                f"{_changes(made)}: predicted {then} samples/s, now {now} ({off}); the model would "
+                f"{_changes(made)}: predicted {then} samples/s, now {now} ({off}); {whose} would "
                 f"wait {waits[1]} of the time once it runs, now {waits[0]}"
             )
             return [Action(what, why, made.found.code)]

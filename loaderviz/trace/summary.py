@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -49,6 +49,7 @@ class Summary:
     unequal: tuple[Unequal, ...] = ()  # epochs whose number of batches differs between ranks
     complete: bool = True  # every recording has ended
     unread: tuple[str, ...] = ()  # recordings of the run that are not in the trace, and why
+    problems: tuple[str, ...] = ()  # what else the recordings lack, in their own words
     device_busy_s: float = 0.0  # with the steps after each epoch's first; 0 without a device
     device_idle_s: float = 0.0  # before them: what was queued was done
 
@@ -157,7 +158,10 @@ class Summary:
         lacking = [f"Not in it: {each}." for each in self.unread[:MOST_NOTES]]
         if more := len(self.unread) - len(lacking):
             lacking.append(f"Nor are {more:,} more.")
-        return told + lacking
+        told += [*lacking, *(f"Incomplete: {each}." for each in self.problems[:MOST_NOTES])]
+        if more := len(self.problems[MOST_NOTES:]):
+            told.append(f"And {more:,} more problems.")
+        return told
 
     @property
     def _waits(self) -> str:
@@ -186,6 +190,7 @@ def summarize(trace: Trace) -> Summary:
     def total(column: str) -> float:
         return float(ranks[column].sum())
 
+    unread = tuple(_texts(trace.meta.get("unread")))
     columns = ("rank", "epoch", "device_start_s", "device_end_s")
     busy_s, idle_s = device_times({each: trace.batches[each].to_numpy() for each in columns})
     return Summary(
@@ -205,10 +210,16 @@ def summarize(trace: Trace) -> Summary:
         slowest=slowest(ranks),
         unequal=tuple(unequal(trace)),
         complete=bool(trace.meta.get("complete", True)),
-        unread=tuple(map(str, trace.meta.get("unread") or ())),
+        unread=unread,
+        problems=tuple(each for each in _texts(trace.meta.get("problems")) if each not in unread),
         device_busy_s=busy_s,
         device_idle_s=idle_s,
     )
+
+
+def _texts(found: Any) -> list[str]:
+    """Of a stranger's meta too, which may hold anything there."""
+    return [str(each) for each in found] if isinstance(found, list | tuple) else []
 
 
 def _percent(share: float) -> str:
