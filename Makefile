@@ -59,7 +59,7 @@ unit: $(TEST) ## unit and property tests
 	$(PY) -m pytest --ignore=tests/browser
 
 notebooks: $(TEST) ## run every notebook and compare the outputs it keeps; START=spawn as on macOS
-	$(KERNELS) $(PY) -m pytest --nbval-lax --nbval-current-env --nbval-cell-timeout=120 notebooks
+	$(KERNELS) $(PY) -m pytest -n 2 --dist loadfile --nbval-lax --nbval-current-env --nbval-cell-timeout=120 notebooks
 
 browser: $(TEST) ## notebooks in a real JupyterLab and Chromium
 	$(PY) -m pytest tests/browser
