@@ -3,7 +3,10 @@
 import pytest
 from torch.utils.data import DataLoader
 
+import loaderviz
+from loaderviz.datasets import SleepingDataset
 from loaderviz.exercises import workers_on_a_timeline
+from loaderviz.timings import take
 
 
 @pytest.mark.parametrize(
@@ -20,6 +23,20 @@ def test_enough_prefetch(answer, passed, says):
     assert check.passed is passed
     assert says in check.message
     assert check.figure is not None
+
+
+@pytest.mark.parametrize("prefetch_factor", [1, 3, 4])
+def test_the_slow_batch_is_sent_out_when_one_is_handed_over_as_the_hint_says(prefetch_factor):
+    slow, ahead = workers_on_a_timeline.SLOW_BATCH, workers_on_a_timeline.WORKERS * prefetch_factor
+    loader = DataLoader(
+        SleepingDataset(80, 0.001), batch_size=4, num_workers=2, prefetch_factor=prefetch_factor
+    )
+    with loaderviz.record(loader) as rec:
+        take(loader, 0.01)
+    batches = rec.trace.batches.set_index("batch")
+    before, sent_s = batches.loc[slow - ahead], batches["dispatched_s"][slow]
+    assert before["ready_s"] < sent_s <= before["delivered_s"]
+    assert (batches["delivered_s"][:slow] >= sent_s).sum() == ahead  # steps until it is needed
 
 
 @pytest.mark.parametrize("answer", [0, 17, 2.5, "many", None, True])

@@ -28,7 +28,8 @@ EPOCHS = 3
 prefetch_hint = Hints(
     "while the slow batch is read, the model lives on the batches before it. How many steps of "
     "0.06 s does the slow batch take?",
-    "when a worker is told to make batch 14, the model still has prefetch_factor x 2 steps to go.",
+    "batch 14 is sent out when the batch prefetch_factor x 2 before it is handed over. From then "
+    "on the model has that many steps to take.",
     "0.42 s are 7 steps, so prefetch_factor x 2 must be at least 7.",
 )
 
