@@ -2,9 +2,11 @@
 
 import time
 
+import pytest
 import torch
 
 from loaderviz.clock import now
+from loaderviz.recorder import device
 
 
 class FakeCuda:
@@ -16,6 +18,17 @@ class FakeCuda:
         self.events: list[FakeEvent] = []
         self.synchronized = 0
         self.broken = False
+
+    def stand_in(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """From now on it is the device that the recorder finds, whichever torch has been built."""
+        for name, replacement in {
+            "is_available": lambda: True,
+            "is_initialized": lambda: True,
+            "is_current_stream_capturing": lambda: False,
+            "Event": self.event,
+        }.items():
+            monkeypatch.setattr(torch.cuda, name, replacement)
+        monkeypatch.setattr(device, "now", self.now)
 
     def now(self) -> int:
         """The recorder's clock: what it queues right after a look at it is queued at that time."""

@@ -1,6 +1,7 @@
 """Steps and spans on a device, told by its events; and the thread that pins batches."""
 
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from torch.utils.data import DataLoader
 
 import loaderviz as lv
 from fake_cuda import FakeCuda
-from loaderviz.recorder import device
+from loaderviz.exercises.pinning import as_with_a_gpu
 from probes import Keys, Pinnable, as_it_is
 from test_trace import assert_lawful
 
@@ -18,11 +19,7 @@ from test_trace import assert_lawful
 @pytest.fixture
 def cuda(monkeypatch: pytest.MonkeyPatch) -> FakeCuda:
     fake = FakeCuda()
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
-    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
-    monkeypatch.setattr(torch.cuda, "Event", fake.event)
-    monkeypatch.setattr(device, "now", fake.now)
+    fake.stand_in(monkeypatch)
     return fake
 
 
@@ -129,12 +126,10 @@ class TestStepsOnADevice:
 
 
 @pytest.fixture
-def pinning(monkeypatch: pytest.MonkeyPatch) -> None:
+def pinning() -> Iterator[None]:
     """As on a machine with a GPU; what is pinned there must pin itself."""
-    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
-    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
-    monkeypatch.setattr(torch.accelerator, "current_device_index", lambda: 0)
-    monkeypatch.setattr(torch.accelerator, "set_device_index", lambda index: None)
+    with as_with_a_gpu():
+        yield
 
 
 def pinnable(**settings: Any) -> DataLoader:

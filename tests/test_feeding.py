@@ -19,7 +19,6 @@ from fake_cuda import FakeCuda
 from loaderviz.exercises import on_a_gpu, pinning
 from loaderviz.exercises.simulated_device import WAYS, Speeds, feed
 from loaderviz.figures.streams import streams
-from loaderviz.recorder import device
 from test_trace import assert_lawful
 
 RECORD = Path(__file__).parents[1] / "notebooks" / "recordings" / "record.py"
@@ -211,11 +210,8 @@ class TestTheRecordingOfAWay:
     def no_gpu_needed(self, monkeypatch):
         fake = FakeCuda()
         main = Stream(Recorder(monkeypatch), "main")
+        fake.stand_in(monkeypatch)
         for name, replacement in {
-            "is_available": lambda: True,
-            "is_initialized": lambda: True,
-            "is_current_stream_capturing": lambda: False,
-            "Event": fake.event,
             "Stream": lambda: main,
             "current_stream": lambda: main,
             "stream": lambda stream: contextlib.nullcontext(),
@@ -224,17 +220,20 @@ class TestTheRecordingOfAWay:
         }.items():
             monkeypatch.setattr(torch.cuda, name, replacement)
         monkeypatch.setattr(torch.Tensor, "record_stream", lambda *_: None)
-        monkeypatch.setattr(device, "now", fake.now)
+        # As the real one, a copy: but of pages that nothing has locked.
+        monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor, *_: tensor.clone())
         monkeypatch.setattr(on_a_gpu, "Steps", lambda *_, **__: lambda batch: fake.run(0.002))
-        return fake
+        with pinning.as_with_a_gpu():
+            yield
 
-    @pytest.mark.filterwarnings("ignore:'pin_memory' argument")
+    @pytest.mark.usefixtures("no_gpu_needed")
     @pytest.mark.parametrize("way", WAYS)
-    def test_holds_each_batch_its_copy_and_its_step(self, no_gpu_needed, way):
+    def test_holds_each_batch_its_copy_and_its_step(self, way):
         trace = on_a_gpu.record_way(way, batch_mb=0.01, n_batches=5, device="cpu")
         assert_lawful(trace)
         assert trace.meta["label"] == "a fake"
         assert trace.batches["device_end_s"].notna().all()
+        assert (trace.batches["pinned_s"].notna() == (way != "pageable")).all()
         assert trace.spans["name"].value_counts().to_dict() == {"copy": 5, "step": 5}
         assert (trace.spans.query("name == 'step'")["device_s"] > 0.0019).all()
 
