@@ -21,6 +21,7 @@ class FakeCuda:
 
     def stand_in(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """From now on it is the device that the recorder finds, whichever torch has been built."""
+        monkeypatch.setattr(torch.backends.cuda, "is_built", lambda: True)
         for name, replacement in {
             "is_available": lambda: True,
             "is_initialized": lambda: True,

@@ -99,6 +99,20 @@ class TestStepsOnADevice:
             list(loader)
         assert np.isnan(steps(rec.trace)).all()
 
+    def test_no_device_is_looked_for_before_the_loop_uses_one(self, cuda, monkeypatch):
+        looks = []
+        for look in ("is_available", "device_count", "current_device", "init"):
+            monkeypatch.setattr(torch.cuda, look, lambda look=look: looks.append(look))
+        monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
+        with lv.record(loader := DataLoader(Keys(2), num_workers=1)) as rec:
+            for _ in loader:
+                monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+                cuda.run(0.001)
+        assert not looks
+        start, end = steps(rec.trace)
+        assert np.isnan(start).tolist() == [True, False]
+        assert np.isfinite(end).all()
+
     def test_a_device_that_breaks_ends_the_recording_not_the_training(self, cuda):
         loader = DataLoader(Keys(4))
         rec, received = lv.record(loader), []

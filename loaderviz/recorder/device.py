@@ -33,7 +33,12 @@ class Device:
 
     @classmethod
     def find(cls) -> Device | None:
-        return cls() if torch.cuda.is_available() else None
+        """None where torch has no CUDA. A device is not looked for before the loop uses one.
+
+        To look would be to start the driver, and workers forked after that cannot use the device:
+        with a recording they would fail, without it they would not (torch.cuda.is_available).
+        """
+        return cls() if torch.backends.cuda.is_built() else None
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
