@@ -2,14 +2,15 @@
 
 Processes, threads, shared-memory segments and temporary files count. What a fixture of a wider
 scope holds does not: it was there before the test, and so was the parent of what it starts.
-What was left is reported once, and the next test is not blamed for it.
+What was left is reported once, and the next test is not blamed for it; nor is one that runs at the
+same time in another process. Processes are looked for below this one, temporary files in a folder
+that only this one has, and whose the segments are, `segments.py` works out.
 """
 
 import gc
 import multiprocessing
 import multiprocessing.util
 import os
-import re
 import shutil
 import tempfile
 import threading
@@ -23,9 +24,12 @@ from typing import Any
 import psutil
 import pytest
 
+from segments import Hearsay, Segment, is_ours, listeners, segments
+
+pytest_plugins = ["unclaimed"]
+
 # Workers and queue feeders may still be on their way out when the last line of a test has run.
 GRACE_S = 2.0
-SHARED_MEMORY = Path("/dev/shm")  # on Linux; other systems do not list their segments
 
 
 @pytest.fixture(scope="session")
@@ -43,15 +47,23 @@ def temporary_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield Path(folder)
 
 
+@pytest.fixture(scope="session")
+def hearsay() -> Iterator[Hearsay]:
+    overheard = Hearsay()
+    yield overheard
+    overheard.forget()
+
+
 @pytest.fixture(autouse=True)
-def leak_guard(temporary_home: Path) -> Iterator[None]:
+def leak_guard(temporary_home: Path, hearsay: Hearsay) -> Iterator[None]:
+    hearsay.listen()
     before = _things(temporary_home)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", str(temporary_home))
         patch.setenv("TMPDIR", str(temporary_home))
         yield
     deadline = time.monotonic() + GRACE_S
-    while (left := _left(before, temporary_home)) and time.monotonic() < deadline:
+    while (left := _left(before, temporary_home, hearsay)) and time.monotonic() < deadline:
         gc.collect()  # an exception of a test may hold an iterator, and that its workers
         time.sleep(0.02)
     if left:
@@ -62,19 +74,23 @@ def leak_guard(temporary_home: Path) -> Iterator[None]:
 
 
 def _things(home: Path) -> set[Any]:
-    return {*processes(), *threading.enumerate(), *_segments(), *_temporary_files(home)}
+    return {*processes(), *threading.enumerate(), *segments(), *_temporary_files(home)}
 
 
-def _left(before: set[Any], home: Path) -> list[Any]:
-    return [thing for thing in _things(home) - before if not _is_of_others(thing)]
+def _left(before: set[Any], home: Path, hearsay: Hearsay) -> list[Any]:
+    return [
+        thing
+        for thing in _things(home) - before
+        if not isinstance(thing, Segment) or is_ours(thing, hearsay)
+    ]
 
 
 def processes() -> list[psutil.Process]:
     """The running children of this process and of the fork server, which forks on its behalf."""
     multiprocessing.active_children()  # reaps those that have ended
-    # Both helpers serve every later test and end with this process.
+    # These helpers serve every later test and end with this process.
     fork_server = forkserver._forkserver._forkserver_pid
-    helpers = {fork_server, resource_tracker._resource_tracker._pid}
+    helpers = {fork_server, resource_tracker._resource_tracker._pid, *listeners}
     parents = {os.getpid(), fork_server}
     running = []
     for child in psutil.Process().children(recursive=True):
@@ -88,37 +104,9 @@ def processes() -> list[psutil.Process]:
     return running
 
 
-def _segments() -> list[Path]:
-    return list(SHARED_MEMORY.iterdir()) if SHARED_MEMORY.is_dir() else []
-
-
 def _temporary_files(home: Path) -> list[Path]:
     # multiprocessing's folder of a worker, which a worker that is killed cannot remove.
     return [path for path in home.iterdir() if not path.name.startswith("pymp-")]
-
-
-def _is_of_others(thing: Any) -> bool:
-    """Whether a new segment belongs to another program on this machine.
-
-    Its name does not tell, so: another user's, or mapped by a process that is not our descendant.
-    """
-    if not isinstance(thing, Path) or thing.parent != SHARED_MEMORY:
-        return False
-    try:
-        stat = thing.stat()
-    except FileNotFoundError:
-        return True
-    if stat.st_uid != os.getuid():
-        return True
-    # By inode: a semaphore is mapped under a first name, which it has lost since.
-    device = f"{os.major(stat.st_dev):02x}:{os.minor(stat.st_dev):02x}"
-    mapped = re.compile(rf" {device} {stat.st_ino} ")
-    ours = {os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))}
-    for pid in set(psutil.pids()) - ours:
-        with suppress(OSError):
-            if mapped.search(Path(f"/proc/{pid}/maps").read_text(errors="replace")):
-                return True
-    return False
 
 
 def _describe(thing: Any) -> str:
@@ -128,7 +116,7 @@ def _describe(thing: Any) -> str:
         return f"process {thing.pid}"
     if isinstance(thing, threading.Thread):
         return f"thread {thing.name!r}"
-    kind = "shared-memory segment" if thing.parent == SHARED_MEMORY else "temporary file"
+    kind = "shared-memory segment" if isinstance(thing, Segment) else "temporary file"
     return f"{kind} {thing.name}"
 
 
@@ -147,7 +135,7 @@ def _remove(thing: Any) -> None:
                 process.terminate()
             for process in psutil.wait_procs(tree, timeout=GRACE_S)[1]:
                 process.kill()
-    elif isinstance(thing, Path) and thing.parent != SHARED_MEMORY:
+    elif isinstance(thing, Path):
         if thing.is_dir() and not thing.is_symlink():
             shutil.rmtree(thing, ignore_errors=True)
         else:

@@ -2,9 +2,12 @@
 
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 
 import pytest
+
+from segments import SHARED_MEMORY
 
 LEAKY = """
     import multiprocessing, subprocess, sys, tempfile, threading, time
@@ -29,7 +32,7 @@ LEAKY = """
     def test_after_thread(): pass
 
     def test_segment():
-        SharedMemory(name="lv-leak", create=True, size=16).close()
+        SharedMemory(create=True, size=16).close()
 
     def test_after_segment(): pass
 
@@ -106,21 +109,104 @@ raise SystemExit(child.exitcode)
 """
 
 
+# A child registers its segment with the resource tracker of its parent, and is killed.
+KILLED = """
+    import multiprocessing, os, signal
+    from multiprocessing.shared_memory import SharedMemory
+    import pytest
+
+    def make_one_and_die():
+        SharedMemory(create=True, size=16)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+    def test_child(method):
+        child = multiprocessing.get_context(method).Process(target=make_one_and_die)
+        child.start()
+        child.join()
+        assert child.exitcode == -signal.SIGKILL
+
+    def test_after_child(): pass
+"""
+
+# No tracker ever heard of this one, and nobody has it in memory.
+UNTRACKED = """
+    import subprocess, sys
+
+    def test_with_a_program_that_is_killed():
+        make = "import os; open('/dev/shm/NAME', 'w').close(); os.kill(os.getpid(), 9)"
+        subprocess.run([sys.executable, "-c", make])
+"""
+SOON_OVER = """
+    def test_that_leaves_nothing(): pass
+"""
+
+# Two files, hence two test processes: the one makes things while the other runs a test and judges.
+MAKER = """
+    import pathlib, subprocess, tempfile, time
+    from multiprocessing.shared_memory import SharedMemory
+
+    def test_maker():
+        while not pathlib.Path("witness runs").exists():
+            time.sleep(0.01)
+        segment = SharedMemory(create=True, size=16)
+        segment.close()  # it is in nobody's memory any more
+        process = subprocess.Popen(["sleep", "60"])
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="lv-leak"))
+        pathlib.Path("made").touch()
+        while not pathlib.Path("witness has been judged").exists():
+            time.sleep(0.01)
+        assert process.poll() is None
+        assert folder.exists()
+        assert pathlib.Path("/dev/shm", segment.name).exists()
+        if {puts_away}:
+            process.kill()
+            process.wait()
+            folder.rmdir()
+            segment.unlink()
+"""
+SIBLING = """
+    import pathlib, time
+
+    def test_witness():
+        pathlib.Path("witness runs").touch()
+        while not pathlib.Path("made").exists():
+            time.sleep(0.01)
+
+    def test_after_witness():
+        pathlib.Path("witness has been judged").touch()
+"""
+
+
 @pytest.fixture
 def run_under_guard(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
-    """Run a test module in a pytest of its own, since a leak could not be undone in this one."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    """Run test modules in a pytest of its own, since a leak could not be undone in this one.
 
-    def run(source: str, grace_s: float) -> pytest.RunResult:
-        pytester.makeconftest(f"import leak_guard; leak_guard.GRACE_S = {grace_s}")
-        pytester.makepyfile(source)
-        return pytester.runpytest_subprocess("-p", "leak_guard", "-p", "no:cacheprovider")
+    Unless it is `alone`, it takes what it cannot attribute for the work of other test processes.
+    """
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # nbval takes seconds to import
+
+    def run(
+        *sources: str, grace_s: float = 0.2, alone: bool = False, processes: int = 0
+    ) -> pytest.RunResult:
+        if alone:
+            monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+        else:
+            monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw0")
+        pytester.makeconftest(
+            f"import leak_guard, unclaimed\nleak_guard.GRACE_S = unclaimed.GRACE_S = {grace_s}"
+        )
+        for number, source in enumerate(sources):
+            pytester.makepyfile(**{f"test_module_{number}": source})
+        plugins = ["-p", "xdist", "-p", "leak_guard", "-p", "no:cacheprovider"]
+        return pytester.runpytest_subprocess(*plugins, "-n", str(processes), "--dist=loadfile")
 
     return run
 
 
 def test_each_kind_of_leak_fails_its_test_and_no_other(run_under_guard):
-    result = run_under_guard(LEAKY, grace_s=0.2)
+    result = run_under_guard(LEAKY)
 
     result.assert_outcomes(passed=13, errors=8)
     for test, leak in [
@@ -129,7 +215,7 @@ def test_each_kind_of_leak_fails_its_test_and_no_other(run_under_guard):
         ("test_worker[[]spawn[]]", "process *"),
         ("test_worker[[]forkserver[]]", "process *"),
         ("test_thread", "thread 'idler'"),
-        ("test_segment", "shared-memory segment lv-leak"),
+        ("test_segment", "shared-memory segment psm_*"),
         ("test_file", "temporary file lv-leak*"),
         ("test_folder", "temporary file lv-leak*"),
     ]:
@@ -148,8 +234,70 @@ def test_a_segment_of_another_program_is_neither_blamed_nor_touched(run_under_gu
     # A child of this process is no relative of the pytest that is run under the guard.
     command = [sys.executable, "-c", OTHER_PROGRAM]
     with subprocess.Popen(command, cwd=pytester.path, stdin=subprocess.PIPE) as other:
-        result = run_under_guard(WITNESS, grace_s=0.2)
-        other.communicate(b"\n")
+        try:
+            result = run_under_guard(WITNESS, alone=True)
+            other.communicate(b"\n")
+        finally:
+            other.kill()
 
-    result.assert_outcomes(passed=1)
     assert other.returncode == 0, "its semaphore is gone"
+    result.assert_outcomes(passed=1)
+
+
+class TestBesideOtherTests:
+    def test_what_a_sibling_makes_is_neither_blamed_nor_touched(self, run_under_guard):
+        result = run_under_guard(MAKER.format(puts_away=True), SIBLING, processes=2)
+
+        result.assert_outcomes(passed=3)
+
+    def test_what_a_sibling_leaves_behind_is_blamed_on_the_sibling_alone(self, run_under_guard):
+        result = run_under_guard(MAKER.format(puts_away=False), SIBLING, processes=2)
+
+        result.assert_outcomes(passed=3, errors=1)
+        result.stdout.fnmatch_lines(["*ERROR at teardown of test_maker *"])
+        for leak in ("process *", "shared-memory segment psm_*", "temporary file lv-leak*"):
+            result.stdout.fnmatch_lines([f"the test left behind: *{leak}"])
+
+
+class TestAKilledMaker:
+    @pytest.fixture
+    def name(self):
+        name = f"lv-untracked-{uuid.uuid4()}"
+        yield name
+        (SHARED_MEMORY / name).unlink(missing_ok=True)
+
+    def test_that_the_test_has_started_is_found_by_what_it_told_the_tracker(self, run_under_guard):
+        result = run_under_guard(KILLED)
+
+        result.assert_outcomes(passed=4, errors=3)
+        for method in ("fork", "spawn", "forkserver"):
+            result.stdout.fnmatch_lines(
+                [
+                    f"*ERROR at teardown of test_child[[]{method}[]] *",
+                    "the test left behind: shared-memory segment psm_*",
+                ]
+            )
+
+    def test_that_told_nobody_is_blamed_on_the_only_test(self, run_under_guard, name):
+        result = run_under_guard(UNTRACKED.replace("NAME", name), alone=True)
+
+        result.stdout.fnmatch_lines(
+            [
+                "*ERROR at teardown of test_with_a_program_that_is_killed *",
+                f"the test left behind: *shared-memory segment {name}*",
+            ]
+        )
+
+    def test_that_told_nobody_fails_the_run_of_parallel_tests(self, run_under_guard, name):
+        result = run_under_guard(
+            UNTRACKED.replace("NAME", name), SOON_OVER, alone=True, processes=2
+        )
+
+        result.assert_outcomes(passed=2)
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
+        result.stdout.fnmatch_lines(
+            [
+                f"shared-memory segment {name} was left behind by one of these, *",
+                "  test_module_0.py::test_with_a_program_that_is_killed",
+            ]
+        )
