@@ -2,7 +2,9 @@
 
 import multiprocessing
 import random
+from types import SimpleNamespace
 
+import IPython.display
 import numpy as np
 import pandas as pd
 import pytest
@@ -617,3 +619,20 @@ def test_what_takes_long_shows_a_bar_unless_tqdm_is_switched_off(monkeypatch, ca
     with progress.Progress("audit", "batch") as shown:
         shown.advance()
     assert ("audit" in capsys.readouterr().err) is not bool(switched_off)
+
+
+def test_in_a_notebook_the_bar_is_a_text_that_is_gone_at_the_end(monkeypatch):
+    """And no widget: of one that is closed, a notebook that is opened again reports an error."""
+    shown = []
+    handle = SimpleNamespace(update=lambda data, raw: shown.append(data))
+    monkeypatch.setattr(progress, "AFTER_NS", 0)
+    monkeypatch.setattr(IPython, "get_ipython", lambda: SimpleNamespace(kernel="one"))
+    monkeypatch.setattr(
+        IPython.display, "display", lambda data, **how: (shown.append(data), handle)[1]
+    )
+    with progress.Progress("audit", "batch", 2) as bar:
+        bar.advance()
+        bar.advance()
+    assert "audit" in shown[0]["text/plain"]
+    assert shown[-1] == {"text/html": ""}
+    assert all(set(each) <= {"text/plain", "text/html"} for each in shown)

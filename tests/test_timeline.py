@@ -205,7 +205,7 @@ def test_a_narrow_box_keeps_its_colour_to_the_rim():
 def test_text_differs_by_theme_and_marks_do_not(theme):
     figure = timeline(made(), theme=theme)
     assert figure.layout.title.font.color == style.THEMES[theme].text
-    assert figure.layout.paper_bgcolor == "rgba(0,0,0,0)"
+    assert figure.layout.paper_bgcolor == style.THEMES[theme].paper  # where no script runs
     assert bars(figure, "step").marker.color == bars(timeline(made()), "step").marker.color
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from types import TracebackType
 from typing import Any, Self
@@ -45,16 +46,46 @@ class Progress:
                 desc=self._what,
                 unit=f" {self._unit}",
                 leave=False,
-                disable=bool(os.environ.get("TQDM_DISABLE")),  # tqdm's notebook bar forgets it
+                disable=bool(os.environ.get("TQDM_DISABLE")),  # also when it was set just now
+                **_place(),
             )
 
 
 def _quiet_bar() -> Any:
     """Without tqdm's monitor thread, which would outlive the bar and be there at each fork."""
-    from tqdm.auto import tqdm
+    from tqdm import tqdm
 
     class Bar(tqdm):  # type: ignore[type-arg]  # takes no parameter when it runs
         monitor_interval = 0
         _lock = threading.RLock()
 
     return Bar
+
+
+def _place() -> dict[str, Any]:
+    """Where tqdm writes: on stderr, or into an output of its own below a notebook's cell."""
+    shell = "IPython" in sys.modules and sys.modules["IPython"].get_ipython()
+    return {"file": _Output(), "ncols": 80} if hasattr(shell, "kernel") else {}
+
+
+class _Output:
+    """A line in a notebook that changes, and is gone at the end.
+
+    Not tqdm's own bar for notebooks: that is a widget, in whose place a notebook that is opened
+    again reports an error.
+    """
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+
+    def write(self, text: str) -> None:
+        from IPython.display import display
+
+        line = text.strip("\r\n ")
+        if self._handle is not None:
+            self._handle.update({"text/plain": line} if line else {"text/html": ""}, raw=True)
+        elif line:
+            self._handle = display({"text/plain": line}, raw=True, display_id=True)
+
+    def flush(self) -> None:
+        """What is written is there at once."""

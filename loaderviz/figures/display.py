@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import functools
+import html
 import json
+import re
 import zlib
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -19,15 +21,24 @@ if TYPE_CHECKING:
 # plotly's buttons would lie over the title; a double click shows all again after a zoom.
 CONFIG = {"displayModeBar": False, "responsive": True}
 
-SCRIPTS = ("rows", "draw", "words", "large", "waits", "saved", "look")
+SCRIPTS = ("sizes", "titles", "rows", "draw", "words", "large", "waits", "saved", "still", "look")
 
 
 @functools.cache
 def look() -> str:
     """The script that every shown figure brings along; running it again changes nothing."""
-    parts = [files("loaderviz.figures").joinpath(f"{name}.js") for name in SCRIPTS]
     once = "window.loadervizLook ? window.loadervizLook.adoptAll() : look();"
-    return "\n".join(["(() => {", *(part.read_text("utf-8") for part in parts), once, "})();"])
+    return "\n".join(["(() => {", *map(part, SCRIPTS), once, "})();"])
+
+
+def script_tag() -> str:
+    """``look`` as HTML, by whose class it is known that the output above is ours."""
+    return f"<script class='loaderviz-look'>{look()}</script>"
+
+
+def part(name: str) -> str:
+    """One of the scripts, alone."""
+    return files("loaderviz.figures").joinpath(f"{name}.js").read_text("utf-8")
 
 
 class Figure(go.Figure):  # type: ignore[misc]  # plotly has no types
@@ -66,7 +77,7 @@ class Figure(go.Figure):  # type: ignore[misc]  # plotly has no types
             "text/plain": repr(self),
         }
         display(bundle, raw=True)
-        display({"text/html": f"<script>{look()}</script>", "text/plain": ""}, raw=True)
+        display({"text/html": script_tag(), "text/plain": ""}, raw=True)
 
     def to_html(self, *args: Any, **kwargs: Any) -> str:
         return str(super().to_html(*args, **_with_look(kwargs)))
@@ -79,15 +90,29 @@ class Figure(go.Figure):  # type: ignore[misc]  # plotly has no types
 
 
 def for_export(figure: go.Figure) -> str:
-    """What a page made of the notebook shows (nbconvert knows no plotly); ``look`` draws it."""
+    """What a page made of the notebook shows (nbconvert knows no plotly); ``look`` draws it.
+
+    Where no script runs, as on a code host, it is what the figure says in words.
+    """
     content = _content(figure)
     packed = base64.b64encode(zlib.compress(json.dumps(content).encode())).decode()
     plotly = f"https://cdn.plot.ly/plotly-{get_plotlyjs_version()}.min.js"
     height = content["layout"].get("height", 450)
     return (
         f"<div class='loaderviz-saved' style='height: {height}px' "
-        f"data-plotly='{plotly}' data-figure='{packed}'></div>"
+        f"data-plotly='{plotly}' data-figure='{packed}'>{_in_words(figure)}</div>"
     )
+
+
+def _in_words(figure: go.Figure) -> str:
+    title = figure.layout.title
+    verdict, numbers = (_plain(text or "") for text in (title.text, title.subtitle.text))
+    return f"<p><b>{verdict}</b><br>{numbers}</p>"
+
+
+def _plain(text: str) -> str:
+    """Without the markup that plotly knows, and safe in a page."""
+    return html.escape(html.unescape(re.sub("<[^>]*>", " ", text))).strip()
 
 
 def _content(figure: go.Figure) -> dict[str, Any]:

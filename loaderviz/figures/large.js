@@ -110,10 +110,7 @@ function showLarge(gd, packed, rows, before) {
   };
 
   const light = (batch) => { if (batch !== self.batch) { self.batch = batch; self.draw(); } };
-  self.at = (event) => {
-    const frame = canvas.getBoundingClientRect();
-    return [event.clientX - frame.left, event.clientY - frame.top];
-  };
+  self.at = (event) => mouseIn(canvas, event);
   self.hover = (event) => {
     const [x, y] = self.at(event);
     const box = boxAt(self.view, x, y);
@@ -123,8 +120,7 @@ function showLarge(gd, packed, rows, before) {
     if (!words) return;
     tip.innerHTML = words;
     tip.style.borderLeftColor = box && box.kind !== "wait" ? colourOf(rows.batch[box.i]) : "";
-    tip.style.left = `${Math.min(x + 14, canvas.clientWidth - tip.offsetWidth - 4)}px`;
-    tip.style.top = `${Math.min(y + 14, canvas.clientHeight - tip.offsetHeight - 2)}px`;
+    putBeside(tip, canvas, [x, y]);
   };
   self.leave = () => { tip.style.display = "none"; light(self.pinned); };
   self.click = (event) => {

@@ -4,6 +4,7 @@
 function look() {
   const style = document.createElement("style");
   style.textContent = `
+    .loaderviz .main-svg { background: transparent !important; }
     .loaderviz .g-gtitle text:first-of-type, .loaderviz .ytick text { fill: var(--lv-text) !important; }
     .loaderviz .g-gtitle-subtitle text, .loaderviz .gtitle-subtitle, .loaderviz .xtick text,
     .loaderviz .y2tick text, .loaderviz .g-xtitle text, .loaderviz .g-ytitle text,
@@ -27,8 +28,9 @@ function look() {
   document.head.append(style);
 
   const isDark = () => {
-    const jupyter = document.body.dataset.jpThemeLight;
-    if (jupyter !== undefined) return jupyter === "false";
+    const { jpThemeLight, vscodeThemeKind } = document.body.dataset;
+    if (jpThemeLight !== undefined) return jpThemeLight === "false";
+    if (vscodeThemeKind !== undefined) return /dark|contrast$/.test(vscodeThemeKind);
     const rgb = getComputedStyle(document.body).backgroundColor.match(/[\d.]+/g) || [];
     const [r, g, b, a] = rgb.map(Number);
     return rgb.length >= 3 && a !== 0 && 0.3 * r + 0.6 * g + 0.1 * b < 110;
@@ -104,10 +106,10 @@ function look() {
       set(pinned);
     });
     fit(gd);
-    fitText(gd);
+    fitTitles(gd);
     gd.on("plotly_afterplot", () => {
       gd.classList.add("loaderviz");
-      fitText(gd);
+      fitTitles(gd);
       if (shown !== null) show(gd, shown);
       tendLarge(gd);
     });
@@ -115,31 +117,19 @@ function look() {
     tendWaits(gd);
   };
 
-  // plotly cuts a title that is wider than the figure; a smaller one can still be read.
-  const fitText = (gd) => {
-    const room = gd.clientWidth - 24;
-    for (const text of gd.querySelectorAll(".g-gtitle text")) {
-      const given = parseFloat(text.style.fontSize = text.dataset.size ??= text.style.fontSize);
-      const width = text.getComputedTextLength();
-      if (room > 0 && width > room) {
-        text.style.fontSize = `${Math.max(10, given * room / width)}px`;
-      }
-    }
-  };
-
   // A widget's figure is laid out before its place in the page has a width.
   const fit = (gd) => {
     if (!gd._context || !gd._context.responsive) return;
-    const width = () => gd._fullLayout && gd._fullLayout.width;
-    new ResizeObserver(() => {
-      if (gd.clientWidth && Math.abs(gd.clientWidth - width()) > 2) {
-        window.dispatchEvent(new Event("resize"));
-      }
-    }).observe(gd);
+    whenWidthChanges(gd, (width) => {
+      if (Math.abs(width - widthOfFigure(gd)) <= 2) return;
+      if (gd._responsiveChartHandler) gd._responsiveChartHandler();  // this figure alone
+      else window.dispatchEvent(new Event("resize"));
+    });
   };
 
   const adoptAll = () => {
     document.querySelectorAll(".loaderviz-saved").forEach(drawSaved);
+    reviveAll();
     document.querySelectorAll(".js-plotly-plot").forEach(adopt);
   };
   const recolour = () => document.querySelectorAll(".loaderviz").forEach((gd) => {
@@ -155,9 +145,9 @@ function look() {
   };
   new MutationObserver(soon).observe(document.body, { childList: true, subtree: true });
   new MutationObserver(recolour).observe(document.body, {
-    attributes: true, attributeFilter: ["data-jp-theme-light", "class", "style"],
+    attributes: true, attributeFilter: ["data-jp-theme-light", "data-vscode-theme-kind", "class", "style"],
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", recolour);
-  window.loadervizLook = { adoptAll };
+  window.loadervizLook = { adoptAll, roomOf };
   adoptAll();
 }

@@ -1,14 +1,33 @@
 // Draws the figures of a notebook that was exported to a page, where no front end draws them.
+let plotlyOfPage = null;
+
 function drawSaved(place) {
   if (place.loadervizDrawn) return;
   place.loadervizDrawn = true;
   const { figure, plotly } = place.dataset;
-  window.loadervizPlotly ||= window.Plotly ? Promise.resolve()
-    : loadScript("plotly.min.js").catch(() => loadScript(plotly));  // beside the page, or its home
-  Promise.all([inflate(figure), window.loadervizPlotly]).then(([bytes]) => {
+  plotlyOfPage ??= findPlotly(plotly);
+  Promise.all([inflate(figure), plotlyOfPage]).then(([bytes, Plotly]) => {
     const { data, layout, config } = JSON.parse(new TextDecoder().decode(bytes));
-    return window.Plotly.newPlot(place, data, layout, config);
-  }).catch(() => { place.textContent = "This figure needs plotly.js, which could not be loaded."; });
+    place.replaceChildren();  // of what it says in words
+    return Plotly.newPlot(place, data, layout, config);
+  }).catch(() => { place.append("This figure needs plotly.js, which could not be loaded."); });
+}
+
+// The page's own, the one that a widget brought, JupyterLab's, that beside the page, or from its home.
+async function findPlotly(home) {
+  const there = window.Plotly || window.loadervizPlotly;
+  if (there) return there;
+  const lab = window._JUPYTERLAB && window._JUPYTERLAB["jupyterlab-plotly"];
+  if (lab) return plotlyOfLab(lab);
+  await loadScript("plotly.min.js").catch(() => loadScript(home));
+  return window.Plotly;
+}
+
+// plotly's extension of JupyterLab keeps it in the class that draws, from the first figure on.
+async function plotlyOfLab(extension) {
+  const { RenderedPlotly } = (await extension.get("./mimeExtension"))();
+  await RenderedPlotly.loadingPlotly;
+  return RenderedPlotly.Plotly;
 }
 
 function loadScript(src) {

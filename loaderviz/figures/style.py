@@ -1,7 +1,9 @@
 """The look that all figures share: palette, type, and the layout they start from.
 
-Backgrounds are transparent and the colours of marks hold on white and on black; only text and grid
-differ by theme. In a live notebook ``look.js`` follows the page's theme.
+The colours of marks hold on white and on black; only text, grid and background differ by theme.
+Where our script runs (``look.js``) the background is transparent and the rest follows the page's
+theme. Where none runs, as in a notebook that was sent by somebody else, the figure brings the
+background that its text needs.
 """
 
 from __future__ import annotations
@@ -44,11 +46,12 @@ class Theme:
     text: str
     muted: str
     grid: str
+    paper: str
 
 
 THEMES: dict[ThemeName, Theme] = {
-    "light": Theme(text="#1f2328", muted="#59636e", grid="rgba(31, 35, 40, 0.10)"),
-    "dark": Theme(text="#e6e8eb", muted="#9aa4af", grid="rgba(230, 232, 235, 0.13)"),
+    "light": Theme("#1f2328", muted="#59636e", grid="rgba(31, 35, 40, 0.10)", paper="#ffffff"),
+    "dark": Theme("#e6e8eb", muted="#9aa4af", grid="rgba(230, 232, 235, 0.13)", paper="#111111"),
 }
 
 
@@ -115,7 +118,7 @@ def layout(theme: Theme, *, title: str, numbers: str, height: int) -> dict[str, 
         },
         "font": {"family": FONT, "size": 13, "color": theme.muted},
         "height": height,
-        "paper_bgcolor": "rgba(0,0,0,0)",
+        "paper_bgcolor": theme.paper,
         "plot_bgcolor": "rgba(0,0,0,0)",
         "showlegend": False,
         "barmode": "overlay",

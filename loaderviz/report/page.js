@@ -42,7 +42,7 @@
   };
   const resize = (width) => {
     for (const place of places.filter((each) => each.classList.contains("js-plotly-plot"))) {
-      window.Plotly.relayout(place, { width: width ?? place.clientWidth });
+      window.Plotly.relayout(place, { width: width ?? window.loadervizLook.roomOf(place) });
     }
   };
   window.addEventListener("beforeprint", toPaper);

@@ -7,15 +7,17 @@ from collections.abc import Iterable
 from typing import Any
 
 import ipywidgets as widgets
+from IPython.display import display
 
-from loaderviz.figures.display import for_export, look
+from loaderviz.figures.display import for_export, script_tag
 from loaderviz.widgets.view import FigureView, script
 
 
 class Still(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
-    """A widget that a page made of the notebook (by nbconvert) shows as it was at first.
+    """A widget that is shown as it was at first where no kernel brings it to life.
 
-    The page shows it in place of the widget, which no script of the page brings to life.
+    That is on a page made of the notebook (by nbconvert), and in a notebook that is opened again
+    with a new kernel: there ``still.js`` puts it where ipywidgets only reports a missing model.
     """
 
     def _still(self) -> str:
@@ -25,8 +27,13 @@ class Still(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
     def _repr_mimebundle_(self, **options: Any) -> Any:
         bundle = super()._repr_mimebundle_(**options)
         if bundle is not None:
-            bundle["text/html"] = f"{self._still()}<script>{look()}</script>"
+            bundle["text/html"] = self._still()
         return bundle
+
+    def _ipython_display_(self) -> None:
+        display(self._repr_mimebundle_() or {"text/plain": repr(self)}, raw=True)
+        kept = f"<template class='loaderviz-still'>{self._still()}</template>{script_tag()}"
+        display({"text/html": kept, "text/plain": ""}, raw=True)
 
 
 def still(place: widgets.Widget) -> str:
@@ -41,7 +48,7 @@ def needs_lab(controls: Iterable[Any]) -> str:
     said = ", ".join(f"{each.description} = {_plain(each.value)}" for each in controls)
     return (
         f"<p class='loaderviz-needs-lab'><b>{html.escape(said)}</b>. To move these controls, "
-        "open the notebook in JupyterLab (<code>make lab</code>).</p>"
+        "run this cell in JupyterLab (<code>make lab</code>).</p>"
     )
 
 

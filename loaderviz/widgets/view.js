@@ -1,4 +1,5 @@
-// Draws the figure that the kernel sends, with plotly's own `react`; the latest one wins.
+// Draws the figure that the kernel sends, with plotly's own `react`; the latest one wins. Stands after
+// figures/sizes.js (view.py puts them together).
 const plotly = async () => {
   while (!window.loadervizPlotly) await new Promise((resolve) => setTimeout(resolve, 20));
   return window.loadervizPlotly;
@@ -31,11 +32,10 @@ export default {
       }
       drawing = false;
     };
-    const fit = new ResizeObserver(async () => {
-      if (!gd._fullLayout || !gd.clientWidth) return;
-      if (Math.abs(gd.clientWidth - gd._fullLayout.width) > 2) (await plotly()).Plots.resize(gd);
+    const fit = whenWidthChanges(el, async (width) => {
+      const drawn = widthOfFigure(gd);
+      if (drawn && Math.abs(width - drawn) > 2) (await plotly()).Plots.resize(gd);
     });
-    fit.observe(el);
     model.on("change:figure", draw);
     model.on("change:stale", dim);
     draw();

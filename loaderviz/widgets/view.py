@@ -16,7 +16,7 @@ import plotly.graph_objects as go
 import traitlets
 from plotly.offline import get_plotlyjs
 
-from loaderviz.figures.display import CONFIG, look
+from loaderviz.figures.display import CONFIG, look, part
 
 
 def script(name: str) -> str:
@@ -55,7 +55,7 @@ def scripts() -> widgets.Widget:
 class FigureView(anywidget.AnyWidget):
     """Shows a figure; the next one takes its place without a flicker."""
 
-    _esm = script("view.js")
+    _esm = part("sizes") + script("view.js")
     figure = traitlets.Unicode("").tag(sync=True)  # plotly's JSON, with its configuration
 
     stale = traitlets.Bool(False).tag(sync=True)  # dimmed: of other settings than the present
