@@ -83,10 +83,59 @@ def test_overlap_and_holes_are_in_the_strip():
     assert list(twice.base) == [1]
     assert list(twice.y) == [2]
     assert list(never.x) == [2, 4]
-    assert set(never.marker.color) == {style.FAILED}
-    assert "never arrived" in never.hovertext[0]
+    assert never.hovertext[0] == "sample 2<br>came 0 times: it never arrived"
     assert "came 3 times" in twice.hovertext[0]
     assert len(bars(figure, "hole").x) == 2
+
+
+def heights(figure, kind):
+    """Where each bar of the strip begins and ends, on the axis of times."""
+    found = bars(figure, kind)
+    return [(base, base + tall) for base, tall in zip(found.base, found.y, strict=True)]
+
+
+@given(st.lists(st.integers(0, 30), min_size=2, max_size=60))
+def test_a_bar_ends_at_how_often_its_sample_came_and_what_is_missing_is_at_0(keys):
+    found = of_keys(keys + keys[: len(keys) % 2])
+    figure = found.figure()
+    times = found.deliveries["sample"].value_counts()
+    once, twice = {(0, 1)}, {(1, n) for n in times if n > 1}
+    assert {*bars(figure, "once").x} == {*times.index}
+    assert {*heights(figure, "once")} == once
+    assert {*heights(figure, "twice")} == twice
+    low, high = figure.layout.yaxis2.range
+    assert low < 0 < max(2, *times) <= high
+    assert {*bars(figure, "never").x} == {*found.missing["sample"]} == {*range(max(keys))} - {*keys}
+    for bottom, top in heights(figure, "never"):
+        assert low < bottom == -top  # all of it is seen, and its middle is at 0
+        assert top - bottom < high / 3
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_what_is_missing_is_hollow_and_its_edge_stands_out_on_the_page(theme):
+    never = bars(of_keys([0, 1, 1, 3]).figure(theme=theme), "never")
+    (fill,), (edge,) = never.marker.color, never.marker.line.color
+    assert float(fill.rstrip(")").split(",")[-1]) < 0.2  # next to transparent
+    page = {"light": "#ffffff", "dark": "#111111"}[theme]
+    assert contrast(edge, page) > 3  # what WCAG asks of graphics
+    assert never.marker.line.width > 1
+
+
+def contrast(colour, other):
+    """As WCAG 2 has it: 1 to 21."""
+
+    def luminance(colour):
+        parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+        linear = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+        return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    dark, light = sorted((luminance(colour), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def strip_of(figure, kind):
+    found = bars(figure, kind)
+    return found.x, found.y
 
 
 def test_hovering_tells_sample_batch_and_worker():
@@ -106,8 +155,12 @@ def test_many_samples_are_drawn_as_shares_and_said_to_be():
     assert "a column is 40 samples" in figure.layout.title.subtitle.text
     never, twice = bars(figure, "never"), bars(figure, "twice")
     assert len(never.x) == len(twice.x) == 1
-    assert never.y[0] >= 0.1  # of the strip's height: seen, though one in forty
+    low, high = figure.layout.yaxis2.range
+    assert never.y[0] >= 0.2 * (high - low)  # of the strip's height: seen, though one in forty
+    assert never.width[0] >= n / 200
     assert "1 never arrived" in never.hovertext[0]
+    (share,) = [tall for x, tall in zip(*strip_of(figure, "once"), strict=True) if x == never.x[0]]
+    assert share == 39 / 40
     assert len(json.dumps(figure.to_plotly_json(), default=list)) < 400_000
 
 

@@ -9,14 +9,14 @@ import numpy as np
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import boxes, style
 from loaderviz.figures.display import Figure
-from loaderviz.figures.samples import LEAST, LEAST_WIDTH, Columns, strip
+from loaderviz.figures.samples import BELOW, HOLE, LEAST, LEAST_WIDTH, Columns, most, strip
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from loaderviz.auditing import Audit
 
-STRIP_PX, AXIS_PX, TITLE_PX = 64, 62, 86
+STRIP_PX, AXIS_PX, TITLE_PX = 76, 62, 86
 LANE_PX = {2: 52, 4: 44, 8: 32}
 SAMPLES = "samples, in the order in which one process reads them"
 
@@ -150,7 +150,7 @@ def _holes(columns: Columns, lanes: Lanes, missing: pd.DataFrame) -> dict[str, A
     half = np.maximum(columns.width[column], LEAST_WIDTH * columns.n) / 2
     return boxes.bars(
         "hole", middle - half, middle + half, np.full(len(column), (n - 1) / 2),
-        thickness=n, fill=style.HOLE, edge=style.HOLE, edge_px=0,
+        thickness=n, fill=HOLE, edge=HOLE, edge_px=0,
     )  # fmt: skip
 
 
@@ -160,8 +160,7 @@ def _axes(
     inner = height - TITLE_PX - AXIS_PX
     share = STRIP_PX / inner
     grid = {"gridcolor": theme.grid, "zeroline": False, "showline": False}
-    per_sample = np.bincount(came["sample"], minlength=1)
-    most = max(2, int(per_sample.max()) if columns.size == 1 else 2)
+    top = most(columns, came)
     notes = [
         {
             "x": 1, "xref": "paper", "xanchor": "left", "xshift": 8, "y": place, "yref": "y",
@@ -202,11 +201,13 @@ def _axes(
         },
         "yaxis2": {
             **grid,
+            "zeroline": True,
+            "zerolinecolor": theme.grid,
             "title": {"text": "times", "standoff": 4, "font": {"size": 12}},
             "domain": [0, share - 10 / inner],
-            "range": [0, most * 1.04],
+            "range": [-BELOW * top, 1.04 * top],
             "tickmode": "array",
-            "tickvals": list(range(most + 1)) if most <= 4 else [0, 1, most],
+            "tickvals": list(range(top + 1)) if top <= 4 else [0, top],
             "tickfont": {"size": 11},
             "fixedrange": True,
         },

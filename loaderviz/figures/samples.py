@@ -12,9 +12,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MOST_SAMPLES = 240  # past it a column stands for several samples
+MOST_EDGED = 60  # past it columns are too narrow for edges
 LEAST = 0.12  # of a column's height: what is there is seen, however little it is
-LEAST_HOLE, LEAST_WIDTH = 0.4, 0.005  # of the height, of the axis: what is missing is seen first
-TWICE, NEVER = "#e69f00", style.FAILED
+LEAST_WIDTH = 0.007  # of the axis: what is missing is seen first
+TWICE, NEVER = "#e69f00", "#e5383b"  # a red that stands out on white and on black
+HOLE = "rgba(229, 56, 59, 0.16)"
+HOLE_AMONG_OTHERS = "#ffe3e3"  # where samples of the same column came, whose grey lies behind
+CELL, BELOW = 0.26, 0.18  # of the strip's height above 0: of a cell at 0, and of the room below it
 
 
 class Columns(NamedTuple):
@@ -52,7 +56,7 @@ class Columns(NamedTuple):
 
 
 def strip(columns: Columns, came: pd.DataFrame, missing: pd.DataFrame) -> list[dict[str, Any]]:
-    """How often samples came: once is quiet, more stands out above it, never is red."""
+    """How often samples came: once is quiet, more stands out above it, never is a red cell at 0."""
     width = columns.width
     times = columns.counts(came["sample"])
     per_sample = np.bincount(came["sample"], minlength=columns.n)
@@ -63,28 +67,54 @@ def strip(columns: Columns, came: pd.DataFrame, missing: pd.DataFrame) -> list[d
         f"{columns.name(column)}<br>{_told(columns, *map(int, row))}"
         for column, row in enumerate(zip(times, never, twice, strict=True))
     ]
-    hole = np.where(never > 0, np.clip(never / width, LEAST_HOLE, 1), 0)
     more = np.where(twice > 0, np.maximum((times - there) / width, LEAST), 0)
-    marks = (
-        ("once", 0 * hole, np.minimum(there / width, 1 - hole), width, style.QUIET),
-        ("twice", 0 * hole + 1, more, width, TWICE),
-        ("never", 1 - hole, hole, np.maximum(width, LEAST_WIDTH * columns.n), NEVER),
-    )
-    return [_upright(columns, told, *mark) for mark in marks]
+    return [
+        _upright(columns, told, "once", 0, there / width, style.QUIET),
+        _upright(columns, told, "twice", 1, more, TWICE),
+        _hollow(columns, told, never, CELL * most(columns, came)),
+    ]
+
+
+def most(columns: Columns, came: pd.DataFrame) -> int:
+    """How far the strip reaches up: 2 times, or as often as any sample came."""
+    if columns.size > 1:
+        return 2
+    return max(2, int(np.bincount(came["sample"], minlength=1).max()))
 
 
 def _upright(
-    columns: Columns, told: list[str], kind: str, base: Any, tall: Any, width: Any, fill: str
+    columns: Columns, told: list[str], kind: str, base: int, tall: Any, fill: str
 ) -> dict[str, Any]:
     shown = np.flatnonzero(tall > 0)
-    edge = (1, style.EDGE) if len(columns) <= 60 else (0.6, fill)
+    edge = (1, style.EDGE) if len(columns) <= MOST_EDGED else (0.6, fill)
+    return _bars(columns, told, kind, shown, columns.width[shown], fill, edge) | {
+        "y": tall[shown],
+        "base": np.full(len(shown), base),
+    }
+
+
+def _hollow(columns: Columns, told: list[str], never: Any, tall: float) -> dict[str, Any]:
+    """As many times as these samples came: its middle is at 0."""
+    shown = np.flatnonzero(never)
+    few = len(columns) <= MOST_EDGED
+    width = np.maximum(columns.width[shown] * (0.8 if few else 1), LEAST_WIDTH * columns.n)
+    fill = HOLE if columns.size == 1 else HOLE_AMONG_OTHERS
+    edge = (2 if few or columns.size > 1 else 1, NEVER)
+    return _bars(columns, told, "never", shown, width, fill, edge) | {
+        "y": np.full(len(shown), tall),
+        "base": np.full(len(shown), -tall / 2),
+    }
+
+
+def _bars(
+    columns: Columns, told: list[str], kind: str, shown: Any, width: Any, fill: str,
+    edge: tuple[float, str],
+) -> dict[str, Any]:  # fmt: skip
     return {
         "type": "bar",
         "name": kind,
         "x": columns.middle[shown],
-        "y": tall[shown],
-        "base": base[shown],
-        "width": width[shown],
+        "width": width,
         "yaxis": "y2",
         "marker": {
             "color": [fill] * len(shown),
@@ -100,4 +130,5 @@ def _told(columns: Columns, times: int, never: int, twice: int) -> str:
     if columns.size > 1:
         more = f", {twice:,} samples more than once" if twice else ""
         return f"{times:,} came{more}" + (f"<br>{never:,} never arrived" if never else "")
-    return {0: "never arrived", 1: "came once", 2: "came twice"}.get(times, f"came {times} times")
+    words = {0: "came 0 times: it never arrived", 1: "came once", 2: "came twice"}
+    return words.get(times, f"came {times} times")
