@@ -1,6 +1,7 @@
 """The exercises of notebook 05: unsolved, solved, and with answers that only look right."""
 
 import itertools
+import math
 import random
 
 import numpy as np
@@ -47,7 +48,7 @@ def test_the_picture_of_seeds_that_repeat_says_so():
 @pytest.mark.parametrize(
     ("answer", "passed", "says"),
     [
-        (100, False, "Not yet"),  # unsolved
+        (100, False, "Not yet: a batch has samples of 4.3 of 10"),  # unsolved
         (500, False, "Not yet: a batch has samples of 8.9"),  # nearly
         (600, True, "600: a batch has samples of 9.3 of 10"),
         (1000, False, "a smaller one would do"),
@@ -60,6 +61,19 @@ def test_enough(answer, passed, says):
     check = randomness.enough(answer)
     assert says in check.message
     assert check.passed is passed
+
+
+@pytest.mark.parametrize("n", [1000, 400])
+def test_a_buffer_of_all_samples_mixes_classes_as_drawing_a_batch_at_random_does(n):
+    absent = math.comb(n - n // 10, 50) / math.comb(n, 50)  # a class, from a batch of 50
+    assert randomness.classes_in_a_batch(n, n) == pytest.approx(10 * (1 - absent), abs=0.02)
+    assert randomness.classes_in_a_batch(n, 1) == {1000: 1, 400: 2}[n]  # nothing is shuffled
+
+
+def test_the_average_that_is_told_would_be_told_of_other_orders_too(monkeypatch):
+    told = randomness.classes_in_a_batch(1000, 100)
+    monkeypatch.setattr(randomness, "ORDERS", 400)
+    assert f"{randomness.classes_in_a_batch(1000, 100):.1f}" == f"{told:.1f}" == "4.3"
 
 
 def with_seed(seed):

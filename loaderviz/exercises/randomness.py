@@ -65,7 +65,7 @@ def _thrown_with(seed: Callable[[int, int, int, int], Any]) -> Any:
     return draws(pd.DataFrame(rows, columns=["rank", "epoch", "worker", "number"]))
 
 
-N, CLASSES, BATCH_SIZE, WANTED, STEP = 1000, 10, 50, 9.0, 100
+N, CLASSES, BATCH_SIZE, WANTED, STEP, ORDERS = 1000, 10, 50, 9.0, 100, 100
 enough_hint = Hints(
     "each class is a stretch of 100 samples: a buffer of 100 sees little more than one.",
     "the control above takes 1,000 samples too.",
@@ -78,20 +78,26 @@ def enough(buffer_size: int) -> Check:
     if type(buffer_size) is not int or buffer_size not in range(STEP, N + 1, STEP):
         return Check(False, f"buffer_size={buffer_size!r}: give 100, 200, ... or 1000.")
     figure = shuffle(list(shuffled(range(N), buffer_size, random.Random(0))))
-    says = f"a batch has samples of {_mean_classes(buffer_size):.1f} of 10 classes on average"
-    if _mean_classes(buffer_size) < WANTED:
+    classes = classes_in_a_batch(N, buffer_size)
+    says = f"a batch has samples of {classes:.1f} of {CLASSES} classes on average"
+    if classes < WANTED:
         return Check(False, f"Not yet: {says}.", figure)
-    if buffer_size > STEP and _mean_classes(buffer_size - STEP) >= WANTED:
+    if buffer_size > STEP and classes_in_a_batch(N, buffer_size - STEP) >= WANTED:
         return Check(False, f"Enough, but a smaller one would do: {says}.", figure)
     return Check(True, f"{buffer_size}: {says}.", figure)
 
 
-def _mean_classes(buffer_size: int) -> float:
+def classes_in_a_batch(n: int, buffer_size: int) -> float:
+    """Of how many classes a batch of 50 has samples, on average over 100 orders.
+
+    ``n`` samples, sorted in ten classes of equal size, go through a shuffle buffer. A single order
+    may be off by 0.2.
+    """
     counts = []
-    for seed in range(20):
-        order = list(shuffled(range(N), buffer_size, random.Random(seed)))
-        for at in range(0, N, BATCH_SIZE):
-            counts.append(len({i * CLASSES // N for i in order[at : at + BATCH_SIZE]}))
+    for seed in range(ORDERS):
+        order = np.fromiter(shuffled(range(n), buffer_size, random.Random(seed)), int)
+        classes = order * CLASSES // n
+        counts += [len(np.unique(classes[at : at + BATCH_SIZE])) for at in range(0, n, BATCH_SIZE)]
     return float(np.mean(counts))
 
 
