@@ -2,7 +2,7 @@
 
 from playwright.sync_api import Locator, Page, expect
 
-from browser.reader import bars
+from browser.reader import bars, set_theme
 
 
 def slider(widget: Locator, page: Page, label: str) -> Locator:
@@ -43,10 +43,7 @@ def _text_follows_the_theme(page: Page) -> None:
     title = page.locator(".js-plotly-plot.loaderviz .gtitle").first
     colour = "(title) => getComputedStyle(title).fill"
     light = title.evaluate(colour)
-    page.evaluate(
-        "window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})"
-    )
-    page.wait_for_function("document.body.dataset.jpThemeLight === 'false'")
+    set_theme(page, "Dark")
     expect(page.locator(".loaderviz-dark").first).to_be_attached()
     assert title.evaluate(colour) != light
 
@@ -56,13 +53,15 @@ def _figures_keep_their_height(page: Page) -> None:
     heights = "(all) => all.map((plot) => plot.clientHeight)"
     before = plots.evaluate_all(heights)
     width = plots.first.bounding_box()["width"]
-    page.set_viewport_size({"width": 1600, "height": 1000})
+    usual = page.viewport_size
+    page.set_viewport_size({"width": 1720, "height": 1000})
     page.wait_for_function(
         "(was) => document.querySelector('.jp-RenderedPlotly .main-svg').clientWidth > was + 100",
         arg=width,
     )
     assert plots.evaluate_all(heights) == before
     assert min(before) > 200
+    page.set_viewport_size(usual)
 
 
 def duplicates(page: Page) -> None:

@@ -1,6 +1,8 @@
-"""A real JupyterLab in a real Chromium: the fixtures, and what a reader does with a notebook."""
+"""A real JupyterLab in a real Chromium, both with the settings that a user has: the fixtures.
 
-import json
+``test_stock.py`` holds that it stays so.
+"""
+
 import os
 import secrets
 import shutil
@@ -19,15 +21,13 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 START_S = 60
-RUN_MS = 120_000
 
-SETTINGS = {
-    # Every cell stays in the page; by default JupyterLab takes out those that are scrolled away.
-    "@jupyterlab/notebook-extension:tracker": {"windowingMode": "none"},
-    "@jupyterlab/apputils-extension:notification": {
-        "fetchNews": "false",
-        "checkForUpdates": False,
-    },
+# No flag that a user lacks, but those without which a test could not drive it.
+CHROMIUM = {
+    "--headless": "a machine for tests has no screen",
+    "--no-sandbox": "Chromium's does not work as root, and the pages are our own",
+    "--remote-debugging-pipe": "the way in which Playwright drives it",
+    "--user-data-dir": "not that of whoever runs the tests",
 }
 
 # The fixtures end with this folder's tests, not with the session, so that the tests after them do
@@ -54,6 +54,7 @@ class Lab:
     url: str
     token: str
     folder: Path
+    settings: Path  # what its user has chosen
 
 
 @pytest.fixture(scope="package")
@@ -66,14 +67,11 @@ def lab(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab
     # Folders of its own, so that the settings of whoever runs the tests change nothing.
     names = ["JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"]
     folders = {name: str(home / name.lower()) for name in names}
-    labconfig = Path(folders["JUPYTER_CONFIG_DIR"]) / "labconfig"
-    labconfig.mkdir(parents=True)
-    (labconfig / "default_setting_overrides.json").write_text(json.dumps(SETTINGS))
 
     token = secrets.token_hex()
     port = _free_port()
     log = home / "lab.log"
-    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--expose-app-in-browser"]
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser"]
     command += [f"--port={port}", "--ServerApp.port_retries=0", f"--ServerApp.root_dir={folder}"]
     if os.getuid() == 0:
         command.append("--allow-root")
@@ -88,7 +86,7 @@ def lab(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab
     try:
         url = f"http://localhost:{port}"
         _wait_until_up(server, f"{url}/api/status?token={token}", log)
-        yield Lab(url, token, folder)
+        yield Lab(url, token, folder, Path(folders["JUPYTER_CONFIG_DIR"]) / "lab")
     finally:
         _end(server)
 
@@ -127,32 +125,45 @@ def _end(server: subprocess.Popen) -> None:
 
 
 @pytest.fixture(scope="package")
-def browser(chromium: str) -> Iterator[Browser]:
+def browser(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    given = dict.fromkeys(CHROMIUM) | {"--user-data-dir": tmp_path_factory.mktemp("profile")}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=chromium,
-            args=[
-                "--no-sandbox",  # Chromium's does not work as root, and the pages are our own
-                "--disable-gpu",
-                "--disable-dev-shm-usage",  # containers often have a small /dev/shm
-                # No traffic but that of the test
-                "--disable-background-networking",
-                "--disable-component-update",
-                "--disable-sync",
-                "--no-first-run",
-            ],
+            ignore_default_args=True,  # Playwright's own, some forty
+            args=[f"{flag}={value}" if value else flag for flag, value in given.items()],
         )
         yield browser
         browser.close()
 
 
 @pytest.fixture
-def page(browser: Browser, lab: Lab) -> Iterator[Page]:
-    """A page that is logged in. The kernels that it starts end with it."""
-    context = browser.new_context(base_url=lab.url, viewport={"width": 1280, "height": 900})
+def complaints() -> list[str]:
+    """Errors in the page's console, and its death. A test takes out those that it expects."""
+    return []
+
+
+@pytest.fixture
+def page(browser: Browser, lab: Lab, complaints: list[str]) -> Iterator[Page]:
+    """A page that is logged in, of somebody who never used this JupyterLab before.
+
+    The kernels that it starts end with it. A test fails whose page complains.
+    """
+    shutil.rmtree(lab.settings, ignore_errors=True)
+    context = browser.new_context(base_url=lab.url, viewport={"width": 1440, "height": 900})
     context.request.get("/login", params={"token": lab.token})
-    yield context.new_page()
+    page = context.new_page()
+    listen(page, complaints)
+    yield page
     authorization = {"Authorization": f"token {lab.token}"}
     for session in context.request.get("/api/sessions", headers=authorization).json():
         context.request.delete(f"/api/sessions/{session['id']}", headers=authorization)
     context.close()
+    assert complaints == []
+
+
+def listen(page: Page, complaints: list[str]) -> None:
+    """Write down what the page complains of."""
+    page.on("crash", lambda _: complaints.append("the page has died"))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda each: complaints.append(each.text) if each.type == "error" else None)

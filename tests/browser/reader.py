@@ -1,38 +1,115 @@
-"""What a reader does: opens a notebook in JupyterLab, runs all of it, looks at a figure."""
+"""What a reader does in JupyterLab: opens a notebook, runs it, scrolls, saves, closes it.
 
-from playwright.sync_api import Locator, Page
+With menus, keys and the mouse, by what the page shows; JupyterLab's insides are not asked.
+"""
 
-OPEN_MS = 60_000
-RUN_MS = 180_000
+import re
+from collections.abc import Callable
+from contextlib import suppress
 
-CURRENT = "window.jupyterapp?.shell?.currentWidget"
+from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
+
+OPEN_MS = 90_000
+RUN_MS = 240_000
+CELLS = ".jp-Notebook .jp-Cell"
+FIGURES = ".jp-Notebook .js-plotly-plot"
+
+# As the status bar tells of the notebook that is in front.
+IDLE = re.compile(r"Python 3 \(ipykernel\) \| Idle")
+PROMPTS = "[...document.querySelectorAll('.jp-InputPrompt')].map((each) => each.textContent)"
+CLOSED_OR_ASKED = """() => !document.querySelector(".jp-NotebookPanel")
+  || document.querySelector(".jp-Dialog")"""
+RUNNING = f"() => {PROMPTS}.some((each) => each.includes('*'))"
+RAN = f"() => !{PROMPTS}.some((each) => each.includes('*'))"
 
 
 def open_notebook(page: Page, name: str) -> None:
-    """Open the notebook in JupyterLab and wait until its kernel can run cells."""
-    page.goto(f"/lab/tree/{name}?reset")
-    page.wait_for_function(f"{CURRENT}?.sessionContext?.isReady", timeout=OPEN_MS)
-    wait_until_idle(page)
+    """Open the notebook by its address and wait until its kernel can run cells."""
+    page.goto(f"/lab/tree/{name}?reset")  # and none that was open before
+    wait_until_idle(page, OPEN_MS)
+    news = page.get_by_text("Would you like to get notified about official Jupyter news?")
+    if news.count():
+        page.get_by_role("button", name="No", exact=True).click()
+
+
+def choose(page: Page, *names: str) -> None:
+    """In the menus, from the bar down."""
+    bar, *below = names
+    page.locator(".lm-MenuBar-itemLabel").get_by_text(bar, exact=True).click()
+    for name in below:
+        page.locator(".lm-Menu-itemLabel:visible").get_by_text(name, exact=True).click()
 
 
 def run_all(page: Page) -> list[str]:
-    """Run all cells up to the first error; return every error output, as `name: value`."""
-    # Settles when the last cell has run.
-    page.evaluate("window.jupyterapp.commands.execute('notebook:run-all-cells')")
+    """Run all cells up to the first error; return every text on red, errors and stderr alike."""
+    choose(page, "Run", "Run All Cells")
+    # A kept number stays in its cell until the kernel takes that up.
+    with suppress(PlaywrightTimeoutError):  # all may be over too soon to be seen
+        page.wait_for_function(RUNNING, timeout=3000)
+    page.wait_for_function(RAN, timeout=RUN_MS)
     wait_until_idle(page)
-    # From the notebook's model: in the page an error looks like any text on stderr.
-    return page.evaluate(
-        f"""{CURRENT}.content.model.toJSON().cells
-            .flatMap(cell => cell.outputs ?? [])
-            .filter(output => output.output_type === 'error')
-            .map(output => `${{output.ename}}: ${{output.evalue}}`)"""
-    )
+    return red_outputs(page)
 
 
-def wait_until_idle(page: Page) -> None:
-    page.wait_for_function(
-        f"{CURRENT}.sessionContext.session?.kernel?.status === 'idle'", timeout=RUN_MS
-    )
+def wait_until_idle(page: Page, timeout_ms: float = RUN_MS) -> None:
+    expect(page.locator("#jp-main-statusbar")).to_contain_text(IDLE, timeout=timeout_ms)
+
+
+def red_outputs(page: Page) -> list[str]:
+    red = page.locator(f"{CELLS} [data-mime-type='application/vnd.jupyter.stderr']")
+    return red.all_text_contents()
+
+
+def save(page: Page) -> None:
+    page.keyboard.press("Control+s")
+    expect(page.locator(".lm-DockPanel .jp-mod-current.jp-mod-dirty")).to_have_count(0)
+
+
+def close_and_reopen(page: Page, name: str) -> None:
+    """By the tab's cross and the list of files; what is not saved is given up."""
+    page.locator(".lm-DockPanel .jp-mod-current .lm-TabBar-tabCloseIcon").click()
+    panel = page.locator(".jp-NotebookPanel")
+    dialog = page.locator(".jp-Dialog")
+    page.wait_for_function(CLOSED_OR_ASKED)
+    if dialog.count():
+        dialog.get_by_role("button", name=re.compile("Discard|without saving")).click()
+    expect(panel).to_have_count(0)
+    page.get_by_role("listitem", name=re.compile(f"^Name: {re.escape(name)}")).dblclick()
+    wait_until_idle(page, OPEN_MS)
+
+
+def end_kernel(page: Page) -> None:
+    choose(page, "Kernel", "Shut Down Kernel")
+    page.get_by_text("No Kernel").first.wait_for()
+
+
+def set_theme(page: Page, theme: str) -> None:
+    """``Light`` or ``Dark``."""
+    choose(page, "Settings", "Theme", f"JupyterLab {theme}")
+    is_light = str(theme == "Light").lower()
+    page.wait_for_function(f"document.body.dataset.jpThemeLight === '{is_light}'")
+
+
+def scroll_to_the_top(page: Page) -> None:
+    scroll_through(page, lambda: 0, up=True)
+
+
+def scroll_through(page: Page, look: Callable[[], int], *, up: bool = False) -> int:
+    """Turn the wheel from one end of the notebook to the other; add up what ``look`` finds."""
+    notebook = page.locator(".jp-NotebookPanel .jp-WindowedPanel-outer")
+    frame = notebook.bounding_box()
+    assert frame is not None
+    page.mouse.move(frame["x"] + frame["width"] - 40, frame["y"] + frame["height"] / 2)
+    still, before, found = 0, None, look()
+    while still < 3:
+        page.mouse.wheel(0, (-1 if up else 1) * 0.75 * frame["height"])
+        page.wait_for_timeout(100)
+        at = notebook.evaluate("(all) => all.scrollTop")
+        still = still + 1 if at == before else 0
+        before = at
+        found += look() if not still else 0
+    return found
 
 
 def bars(plot: Locator, kind: str) -> Locator:

@@ -9,7 +9,8 @@ from nbformat.v4 import new_code_cell, new_notebook
 from playwright.sync_api import Locator, Page, expect
 
 from browser.conftest import Lab
-from browser.reader import bars, open_notebook, run_all
+from browser.legible import faults
+from browser.reader import bars, open_notebook, run_all, wait_until_idle
 from browser.test_lab import METADATA
 
 SLIDERS = ("workers", "batch size", "prefetch factor", "s per sample", "s per model step")
@@ -41,13 +42,16 @@ def expect_lanes(page: Page, expected: list[str], nth: int = 0) -> None:
     expect(plot.locator(".ytick text")).to_have_text(expected, timeout=30_000)
 
 
-def kernels_children() -> list[psutil.Process]:
-    kernels = [
+def kernels() -> list[psutil.Process]:
+    return [
         process
         for process in psutil.Process().children(recursive=True)
         if any("ipykernel" in word for word in process.cmdline())
     ]
-    return [child for kernel in kernels for child in kernel.children(recursive=True)]
+
+
+def kernels_children() -> list[psutil.Process]:
+    return [child for kernel in kernels() for child in kernel.children(recursive=True)]
 
 
 def test_the_prediction_follows_the_slider(explored: Page):
@@ -162,6 +166,33 @@ def test_cancel_ends_a_long_run_and_leaves_no_process(explored: Page):
     expect(explorer(explored)).to_contain_text("Cancelled after", timeout=10_000)
     expect(explorer(explored).get_by_role("button", name="Cancel")).to_be_disabled()
     assert kernels_children() == []
+
+
+def test_a_kernel_that_dies_meanwhile_leaves_a_page_that_says_so(explored: Page):
+    for label in ("s per sample", "s per model step"):
+        handle(explored, label).focus()
+        explored.keyboard.press("End")
+    explored.get_by_role("button", name="Run for real").click()
+    running = re.compile(r"Running: ([2-9]|1\d) of 24 batches")
+    expect(explorer(explored)).to_contain_text(running, timeout=60_000)
+    for kernel in kernels():
+        kernel.kill()
+    told = explored.locator(".jp-Dialog")  # by JupyterLab
+    expect(told).to_contain_text("appears to have died", timeout=30_000)
+    told.get_by_role("button", name="Ok").click()
+    said = "(root) => getComputedStyle(root, '::before').content"
+    assert "run the cell again" in explorer(explored).evaluate(said)
+    wait_until_idle(explored)
+    # What stands there can still be read, and the cell brings the controls back.
+    n, wrong = faults(explored)
+    assert n >= 1
+    assert wrong == []
+    assert run_all(explored) == []
+    expect(explorer(explored)).to_have_count(1)
+    assert explorer(explored).evaluate(said) == "none"
+    handle(explored, "workers").focus()
+    explored.keyboard.press("Home")
+    expect_lanes(explored, ["consumer", "main process"])
 
 
 def test_how_long_the_picture_takes_to_follow_is_told(explored: Page, capsys):
