@@ -14,6 +14,13 @@ function look() {
     .loaderviz .gridlayer path, .loaderviz .zerolinelayer path { stroke: var(--lv-grid) !important; }
     .loaderviz-dark .bars path[style*="stroke: rgb(255, 255, 255)"] { stroke: #15181c !important; }
     .loaderviz .bars .point { transition: opacity 90ms; }
+    .loaderviz-widget.jupyter-widgets-disconnected::before { display: block; margin: 4px 0;
+      padding: 4px 8px; font: 14px/1.4 var(--jp-ui-font-family, system-ui, sans-serif);
+      color: var(--jp-ui-font-color1, #1f2328); border-left: 3px solid #d55e00;
+      content: "The kernel of these controls has ended. What stands here was the last to be shown; run the cell again."; }
+    .loaderviz-widget .jupyter-widgets-disconnected::before { content: none; }
+    .loaderviz-widget.jupyter-widgets-disconnected :is(.widget-inline-hbox, .jupyter-button) {
+      pointer-events: none; opacity: .4; }
     .loaderviz-drawn .xy .scatterlayer .js-fill, .loaderviz-strip .xy2 .scatterlayer .js-fill,
     .loaderviz-strip .xy2 .scatterlayer .js-line { display: none; }
     .loaderviz-canvas { position: absolute; left: 0; top: 0; pointer-events: none; }

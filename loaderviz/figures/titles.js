@@ -5,6 +5,7 @@ const LEAST_ON_ONE_LINE = 0.8;  // of the size it was given; below that it takes
 const MOST_ON_TWO = 0.84;
 const LEAST_PX = 10;
 const LINE = 1.25;  // times the size of the type
+const GAP_PX = { one: 13, two: 3 };  // below a title of one line, or of two
 
 function fitTitles(gd) {
   const title = gd._fullLayout && gd._fullLayout.title;
@@ -16,10 +17,9 @@ function fitTitles(gd) {
   const under = gd.querySelector(".gtitle-subtitle");
   if (!under || !title.subtitle) return;
   fitted(under, title.subtitle.font, room);
-  // As far below as plotly had put it, or further: below the title's second line.
-  under.dataset.y ??= under.getAttribute("y");
-  const below = Number(drawn.getAttribute("y")) + lines * LINE * size + 3;
-  under.setAttribute("y", Math.max(lines > 1 ? below : 0, Number(under.dataset.y)));
+  // plotly puts it by the title's height, which is none while the page does not show it.
+  const below = Number(drawn.getAttribute("y")) + lines * LINE * size;
+  under.setAttribute("y", below + (lines > 1 ? GAP_PX.two : GAP_PX.one));
 }
 
 // Draws the text in the largest type in which it fits; tells the size and the number of lines.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import ipywidgets as widgets
@@ -19,6 +19,10 @@ class Still(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
     That is on a page made of the notebook (by nbconvert), and in a notebook that is opened again
     with a new kernel: there ``still.js`` puts it where ipywidgets only reports a missing model.
     """
+
+    def __init__(self, children: Sequence[widgets.Widget]) -> None:
+        super().__init__(children)
+        self.add_class("loaderviz-widget")
 
     def _still(self) -> str:
         """As HTML, without ``look``."""
