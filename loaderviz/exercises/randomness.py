@@ -67,7 +67,8 @@ def _thrown_with(seed: Callable[[int, int, int, int], Any]) -> Any:
 
 N, CLASSES, BATCH_SIZE, WANTED, STEP, ORDERS = 1000, 10, 50, 9.0, 100, 100
 enough_hint = Hints(
-    "each class is a stretch of 100 samples: a buffer of 100 sees little more than one.",
+    "each class is a stretch of 100 samples, and a buffer holds mostly what came in lately: with "
+    "100 of them, a batch has samples of 4 of the 10 classes.",
     "the control above takes 1,000 samples too.",
     "half of all samples is not enough.",
 )
