@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
 from loaderviz import LoaderVizError, Trace, audit
+from loaderviz.datasets import CuttingStream, SplitStream, splits
 from loaderviz.figures import style
 from loaderviz.figures.samples import MOST_SAMPLES
 from traces import made
@@ -196,7 +197,27 @@ def test_the_title_is_the_verdict_and_the_epoch_is_the_one_that_is_wrong():
     assert figure.layout.title.text == f"<b>{found.verdict}</b>"
     assert figure.layout.title.subtitle.text.endswith("this is epoch 1")
     assert len(bars(figure, "never").x) == 1
-    assert len(bars(found.figure(epoch=0), "never").x) == 0
+    first = found.figure(epoch=0)
+    assert len(bars(first, "never").x) == 0
+    assert first.layout.title.text == "<b>Epoch 0: nothing wrong was found</b>"
+
+
+def test_the_title_of_another_epoch_than_the_verdicts_says_what_is_wrong_in_it():
+    loader = DataLoader(CuttingStream(range(16)), num_workers=2, persistent_workers=True)
+    found = audit(loader, epochs=3)
+    titles = [found.figure(epoch=epoch).layout.title.text for epoch in range(3)]
+    assert titles == [
+        "<b>Epoch 0: nothing wrong was found</b>",
+        f"<b>{found.verdict}</b>",
+        "<b>Epoch 2: 12 samples never arrived</b>",
+    ]
+
+
+def test_a_verdict_on_all_epochs_is_the_title_of_each():
+    loader = DataLoader(SplitStream(range(17), splits.by_floor), num_workers=2)
+    found = audit(loader, epochs=2)
+    for epoch in range(2):
+        assert found.figure(epoch=epoch).layout.title.text == f"<b>{found.verdict}</b>"
 
 
 def test_what_cannot_be_drawn_is_refused():

@@ -43,7 +43,9 @@ def draw(audit: Audit, epoch: int, theme: style.ThemeName) -> Figure:
         numbers += f" · this is epoch {epoch}"
     if columns.size > 1:
         numbers += f" · a column is {columns.size:,} samples, as tall as the share that came"
-    layout = style.layout(style.THEMES[theme], title=audit.verdict, numbers=numbers, height=height)
+    layout = style.layout(
+        style.THEMES[theme], title=title(audit, epoch), numbers=numbers, height=height
+    )
     layout |= _axes(columns, lanes, style.THEMES[theme], came, height)
     layout["meta"] = {"loaderviz": {"paths": [], "lanes": lanes.labels}}
     cells = _cells if columns.size == 1 else _shares
@@ -53,6 +55,20 @@ def draw(audit: Audit, epoch: int, theme: style.ThemeName) -> Figure:
         *strip(columns, came, missing),
     ]
     return Figure.of(data, layout)
+
+
+def title(audit: Audit, epoch: int) -> str:
+    """The verdict; where it is about one epoch and another one is drawn, what is wrong in that."""
+    wrong = audit.epochs.set_index("epoch")[["missing", "duplicates", "extra"]]
+    if not audit.verdict.startswith("In epoch ") or epoch == (wrong > 0).any(axis=1).idxmax():
+        return audit.verdict
+    kinds = "never arrived", "came more than once", "came from outside the dataset"
+    said = [
+        f"{n:,} sample{'s' * (n != 1)} {kind}"
+        for n, kind in zip(wrong.loc[epoch], kinds, strict=True)
+        if n
+    ]
+    return f"Epoch {epoch}: " + ("; ".join(said) or "nothing wrong was found")
 
 
 class Lanes(NamedTuple):
