@@ -64,7 +64,7 @@ def title(audit: Audit, epoch: int) -> str:
         return audit.verdict
     kinds = "never arrived", "came more than once", "came from outside the dataset"
     said = [
-        f"{n:,} sample{'s' * (n != 1)} {kind}"
+        f"{n:,} {'sample' if n == 1 else 'samples'} {kind}"
         for n, kind in zip(wrong.loc[epoch], kinds, strict=True)
         if n
     ]
