@@ -5,9 +5,10 @@ import pytest
 from nbconvert import HTMLExporter
 from nbconvert.preprocessors import ExecutePreprocessor
 from nbformat.v4 import new_code_cell, new_notebook
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 from plotly.offline import get_plotlyjs
 
+from browser.legible import faults
 from browser.test_lab import METADATA
 
 CODE = """
@@ -19,37 +20,64 @@ def what_if(n_batches):
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory) -> tuple[nbformat.NotebookNode, str]:
+def executed() -> nbformat.NotebookNode:
     cells = [new_code_cell(text) for text in (CODE, "what_if(12)", "what_if(2000)")]
     notebook = new_notebook(cells=cells, metadata=METADATA)
     ExecutePreprocessor(timeout=120).preprocess(notebook, {})
-    return notebook, HTMLExporter().from_notebook_node(notebook)[0]
+    return notebook
 
 
-@pytest.mark.parametrize("beside", [True, False], ids=["plotly.js beside it", "no plotly.js"])
-def test_its_figures_are_drawn(browser: Browser, exported, tmp_path, beside):
-    (tmp_path / "page.html").write_text(exported[1])
-    if beside:
-        (tmp_path / "plotly.min.js").write_text(get_plotlyjs())
-    context = browser.new_context(viewport={"width": 1200, "height": 900})
-    context.route("http*://**", lambda route: route.abort())
-    page = context.new_page()
-    page.goto((tmp_path / "page.html").as_uri())
-    places = page.locator(".loaderviz-saved")
-    expect(places).to_have_count(2)
-    if not beside:
-        expect(places.first).to_contain_text("needs plotly.js", timeout=20_000)
+@pytest.fixture
+def opened(browser: Browser, executed, tmp_path):
+    """Opens the page of the notebook, with plotly.js beside it if so told; no network."""
+    contexts = []
+
+    def open_(theme: str, *, beside: bool = True, scripts: bool = True) -> Page:
+        (tmp_path / "page.html").write_text(
+            HTMLExporter(theme=theme).from_notebook_node(executed)[0]
+        )
+        if beside:
+            (tmp_path / "plotly.min.js").write_text(get_plotlyjs())
+        size = {"width": 1200, "height": 900}
+        context = browser.new_context(viewport=size, java_script_enabled=scripts)
+        contexts.append(context)
+        context.route("http*://**", lambda route: route.abort())
+        page = context.new_page()
+        page.goto((tmp_path / "page.html").as_uri())
+        expect(page.locator(".loaderviz-saved")).to_have_count(2)
+        return page
+
+    yield open_
+    for context in contexts:
         context.close()
-        return
+
+
+@pytest.mark.parametrize("missing", ["beside", "scripts"])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_without_plotly_or_scripts_its_figures_say_what_they_show(opened, theme, missing):
+    page = opened(theme, **{missing: False})
+    place = page.locator(".loaderviz-saved").first
+    expect(place).to_contain_text("After the first batch the model never waits")
+    expect(place).to_contain_text("simulated · 12 batches")
+    if missing == "beside":
+        expect(place).to_contain_text("needs plotly.js", timeout=20_000)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_its_figures_are_drawn(opened, theme):
+    page = opened(theme)
+    places = page.locator(".loaderviz-saved")
     expect(page.locator(".js-plotly-plot.loaderviz")).to_have_count(2, timeout=20_000)
+    n, wrong = faults(page)
+    assert n == 2
+    assert wrong == []
     small, large = places.nth(0), places.nth(1)
     assert small.locator(".bars .point").count() > 12 * 4
     expect(large).to_have_attribute("data-level", "bands")
     small.locator(".bars").nth(2).locator(".point path").nth(20).hover(force=True)
     expect(small).to_have_attribute("data-batch", "5")
-    context.close()
 
 
-def test_what_it_adds_to_the_notebook_is_small(exported):
-    output = exported[0].cells[1].outputs[0].data
+def test_what_it_adds_to_the_notebook_is_small(executed):
+    output = executed.cells[1].outputs[0].data
     assert len(output["text/html"]) < len(str(output["application/vnd.plotly.v1+json"])) / 2
