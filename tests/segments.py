@@ -3,7 +3,7 @@
 /dev/shm is one for the whole machine, and other test processes work in it at the same time. What
 tells is, in this order: that the maker or a child of it registered the segment with the resource
 tracker of this process, that a process has it in its memory, and the process id that torch writes
-into its names. Where nothing tells, it is nobody else's as long as no test runs beside this one.
+into its names. What nothing tells of, `unclaimed.py` looks for when all tests have ended.
 """
 
 import os
@@ -108,8 +108,7 @@ class Hearsay:
 def is_ours(segment: Segment, hearsay: Hearsay) -> bool:
     """Whether the segment is still there, and this process or one that it started has made it.
 
-    False too where it cannot be told which of the test processes beside this one made it; what is
-    left of those in the end fails the whole run: `unclaimed.py`.
+    False too where nothing tells who has.
     """
     if segment not in set(segments()):
         return False
@@ -122,11 +121,4 @@ def is_ours(segment: Segment, hearsay: Hearsay) -> bool:
     if holders(segment, ours):
         return True
     maker = re.match(r"torch_(\d+)_", segment.name)
-    if maker and int(maker[1]) in ours | theirs:
-        return int(maker[1]) in ours
-    return not runs_beside_others()
-
-
-def runs_beside_others() -> bool:
-    """Whether this is a worker of pytest-xdist, or a pytest that a test of one has started."""
-    return "PYTEST_XDIST_WORKER" in os.environ
+    return maker is not None and int(maker[1]) in ours

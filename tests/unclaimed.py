@@ -1,29 +1,31 @@
-"""Fails a run of parallel tests that leaves segments behind of which no test could be convicted.
+"""Fails a run that leaves segments behind of which no test could be convicted by `leak_guard.py`.
 
 When the test processes have ended, such a segment is in nobody's memory any more. The tests that
-ran when it was made are named.
+ran when it was made are named; where tests run one after another, that is one test.
 """
 
+import os
 import time
 from collections.abc import Iterator
 
 import psutil
 import pytest
 
-from segments import SHARED_MEMORY, Segment, holders, runs_beside_others, segments
+from segments import SHARED_MEMORY, Segment, holders, segments
 
-GRACE_S = 2.0  # the resource trackers of the test processes end after them
-TICK_S = 0.05  # the clock of a file is a coarse one
+# The resource trackers of the test processes end after them, and other programs put theirs away.
+GRACE_S = 10.0
+TICK_S = 0.01  # by which the coarse clock of files may be late
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    manager = session.config.pluginmanager
-    if manager.hasplugin("dsession") and not runs_beside_others():
-        manager.register(Unclaimed())
+    # Not for each worker of pytest-xdist, nor for a pytest that a test in one of them has started.
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        session.config.pluginmanager.register(Unclaimed())
 
 
 class Unclaimed:
-    """Watches over the run from the process that hands out the tests."""
+    """Watches over the run, from the process that hands out the tests if there are several."""
 
     def __init__(self) -> None:
         self._before = set(segments())
@@ -55,18 +57,14 @@ class Unclaimed:
             made = (SHARED_MEMORY / segment.name).stat().st_ctime
         except FileNotFoundError:
             return []
-        return [
-            test
-            for test, (start, stop) in self._ran.items()
-            if start - TICK_S <= made <= stop + TICK_S
-        ]
+        return [test for test, (start, stop) in self._ran.items() if start - TICK_S <= made <= stop]
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         for segment, tests in self._left:
             terminalreporter.section("left behind", red=True)
             terminalreporter.line(
                 f"shared-memory segment {segment.name} was left behind by one of these, which ran "
-                "when it was made. Run alone, the guilty one fails."
+                "when it was made:"
             )
             for test in tests:
                 terminalreporter.line(f"  {test}")
