@@ -119,8 +119,8 @@ def main(folder: Path, names: list[str]) -> None:
     for name in names:
         make_loader, loop = CASES[name]
         loader = make_loader()
-        dist.barrier()  # they begin together, so that nobody is waited for who is only late
         with record(loader, path=folder / name):
+            dist.barrier()  # they begin together, so that nobody is waited for who is only late
             result = loop(loader)
         (folder / f"{name} {rank}.json").write_text(json.dumps(result))
     # Nobody leaves before the others have finished. No collective: one may be waited for in vain.

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -81,15 +82,20 @@ def _end(launcher: subprocess.Popen[bytes]) -> None:
     """The launcher, its ranks and their workers, as far as they still run."""
     if launcher.poll() is not None:
         return
-    own = psutil.Process(launcher.pid)
-    processes = own.children(recursive=True)
-    for each in (own, *processes):
-        try:
+    processes = _halted(psutil.Process(launcher.pid))
+    for each in processes:
+        with suppress(psutil.NoSuchProcess):
             each.kill()
-        except psutil.NoSuchProcess:
-            continue
     launcher.wait()
     psutil.wait_procs(processes, timeout=10)
+
+
+def _halted(parent: psutil.Process) -> list[psutil.Process]:
+    """The process and all below it, stopped one after another so that none starts one more."""
+    with suppress(psutil.NoSuchProcess):
+        parent.suspend()
+        return [parent, *(each for child in parent.children() for each in _halted(child))]
+    return []
 
 
 def _collected(folder: Path, name: str, n_ranks: int) -> Run:
