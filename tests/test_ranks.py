@@ -1,7 +1,6 @@
 """Several ranks: real ones under torchrun, in turn in one process, and worked out."""
 
-import os
-import time
+import tempfile
 
 import psutil
 import pytest
@@ -71,15 +70,13 @@ def test_a_rank_that_fails_is_quoted():
         ranks.torchrun("no such case")
 
 
-def test_ranks_that_take_too_long_are_ended():
-    before = time.monotonic()
-    with pytest.raises(LoaderVizError, match=r"ended after 0\.5 s"):
-        ranks.torchrun("whole", timeout_s=0.5)
-    assert time.monotonic() - before < 60
-    assert not any(
-        rank_script.__name__ in each.cmdline()
-        for each in psutil.Process(os.getpid()).children(True)
-    )
+@pytest.mark.parametrize("seconds", [0.5, 3])  # while the launcher starts, or a rank
+def test_ranks_that_take_too_long_are_ended(seconds):
+    with pytest.raises(LoaderVizError, match=f"ended after {seconds:g} s"):
+        ranks.torchrun(*["told"] * 10_000, timeout_s=seconds)
+    folder = tempfile.gettempdir()  # of this test process alone; in it they leave what they find
+    commands = [each.info["cmdline"] or [] for each in psutil.process_iter(["cmdline"])]
+    assert not [each for each in commands if any(part.startswith(folder) for part in each)]
 
 
 @given(
