@@ -613,7 +613,9 @@ class TestPersistentWorkersFromBefore:
 
 
 class TestBadInput:
-    @pytest.mark.parametrize("given_", [42, None, [1, 2], Keys(3)], ids=str)
+    @pytest.mark.parametrize(
+        "given_", [42, None, [1, 2], Keys(3)], ids=["number", "nothing", "list", "dataset"]
+    )
     def test_what_is_no_loader_is_named(self, given_):
         with pytest.raises(lv.LoaderVizError, match=type(given_).__name__):
             lv.record(given_)

@@ -21,6 +21,7 @@ from loaderviz.datasets import (
 )
 
 WHOLE = [splits.by_ceil, splits.by_stride, partial(splits.by_batch, batch_size=4)]
+NAMES = ["by_ceil", "by_stride", "by_batch"]
 SIZES = {"n": st.integers(0, 60), "workers": st.integers(1, 9)}
 
 
@@ -33,7 +34,7 @@ def batches(dataset, *, workers=2, batch_size=4, **options):
     return [batch.tolist() for batch in loader]
 
 
-@pytest.mark.parametrize("split", WHOLE, ids=str)
+@pytest.mark.parametrize("split", WHOLE, ids=NAMES)
 @given(**SIZES)
 def test_each_sample_is_in_one_share(split, n, workers):
     assert sorted(itertools.chain(*shares(split, range(n), workers))) == list(range(n))
@@ -99,7 +100,9 @@ def test_a_stream_without_end_is_shared_or_not(shared, first):
 # What an audit would find, worked out
 
 
-@pytest.mark.parametrize("split", [None, splits.by_floor, *WHOLE], ids=str)
+@pytest.mark.parametrize(
+    "split", [None, splits.by_floor, *WHOLE], ids=["naive", "by_floor", *NAMES]
+)
 @pytest.mark.parametrize(("n", "workers", "batch_size"), [(16, 2, 4), (23, 3, 4), (7, 4, 2)])
 @pytest.mark.parametrize("drop_last", [False, True])
 def test_a_simulated_audit_finds_what_the_loader_does(split, n, workers, batch_size, drop_last):
