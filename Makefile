@@ -55,8 +55,10 @@ types: $(TEST) ## mypy, strict
 layers: $(TEST) ## who may import whom
 	$(VENV)/bin/lint-imports --no-logo
 
-unit: $(TEST) ## unit and property tests
-	$(PY) -m pytest --ignore=tests/browser
+# One process more than most runners have cores, since the tests wait a lot; a process that has run
+# out of tests takes some of another's. nbval is for notebooks alone, and slow to import.
+unit: $(TEST) ## unit and property tests; ARGS="-n 0 tests/test_cli.py" just those, in one process
+	$(PY) -m pytest -p no:nbval -n 3 --dist worksteal --ignore=tests/browser $(ARGS)
 
 notebooks: $(TEST) ## run every notebook and compare the outputs it keeps; START=spawn as on macOS
 	$(KERNELS) $(PY) -m pytest -n 2 --dist loadfile --nbval-lax --nbval-current-env --nbval-cell-timeout=120 notebooks
