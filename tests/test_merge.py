@@ -11,7 +11,6 @@ from torch.utils.data import DataLoader
 
 import loaderviz as lv
 from loaderviz import machine, schema
-from loaderviz.exercises import ranks
 from traces import made
 
 S = 1_000_000_000
@@ -283,23 +282,6 @@ class TestRecordings:
         run = record(0)
         (run / "rank-00001").mkdir()
         assert "rank-00001" in lv.load(run).meta["problems"][0]
-
-
-def test_what_a_single_trace_is_for_a_run_is_too(tmp_path):
-    """Recorded under torchrun: every door takes the merged trace."""
-    runs = ranks.torchrun("dealt")
-    trace = runs["dealt"].trace
-    assert [each["rank"] for each in trace.meta["ranks"]] == [0, 1]
-    assert all(each["uncertainty_s"] == 0 for each in trace.meta["ranks"])
-    assert trace.meta["problems"] == []
-    assert lv.audit(trace).duplicates["ranks"].tolist() == [(0, 1)]
-    figure = lv.timeline(trace)
-    assert "rank 1 · main process" in figure.layout["yaxis"]["ticktext"]
-    costs = lv.Costs.from_trace(trace)
-    assert lv.simulate(costs, num_workers=1, batch_size=3, n_batches=4).summary().n_batches == 4
-    assert lv.recommend(trace).settings
-    trace.save(tmp_path / "run.parquet")
-    assert lv.load(tmp_path / "run.parquet").summary() == trace.summary()
 
 
 def test_work_that_takes_more_memory_than_is_free_is_refused_before(folder, loaderviz, monkeypatch):

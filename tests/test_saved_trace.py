@@ -121,7 +121,7 @@ def content(place: Path) -> bytes:
 
 
 class TestRoundTrips:
-    @settings(max_examples=150)
+    @settings(max_examples=60)
     @given(trace=traces())
     @example(trace=Trace.from_columns())
     def test_any_trace_comes_back_as_it_was(self, trace, place):

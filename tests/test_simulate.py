@@ -349,7 +349,7 @@ def story(trace: Trace) -> list[tuple[int, int, list[Any]]]:
 
 
 class TestAgainstTorch:
-    @settings(max_examples=120, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=50, suppress_health_check=list(HealthCheck))
     @given(configurations())
     @example(
         {"num_workers": 3, "batch_size": 1, "epochs": 1, "kind": "iterable", "shards": [3, 1, 2]}
