@@ -1,8 +1,20 @@
 """Holds for every test: the leak guard, the plugin that tests it, a terminal, and no deadlines."""
 
+import gc
+import multiprocessing
+
 from hypothesis import settings
 
 pytest_plugins = ["pytester", "leak_guard", "command_line"]
 
+# Its workers begin with torch loaded, which takes a second; what a bare process needs, spawn tests.
+multiprocessing.set_forkserver_preload(["torch.utils.data"])
+
 settings.register_profile("any machine", deadline=None)  # an example may take long on a busy one
 settings.load_profile("any machine")
+
+
+def pytest_collection_finish() -> None:
+    """What is imported now stays: no collection needs to look at it again, and many are to come."""
+    gc.collect()
+    gc.freeze()
