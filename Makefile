@@ -34,14 +34,7 @@ site: $(NOTEBOOK) ## make a page of each notebook, in site/; ARGS=notebooks/00_f
 	$(PY) pages/build.py $(ARGS)
 
 test: $(TEST) ## run every check, all of them even when one fails
-	@failed=; for check in $(CHECKS); do \
-		printf '\n== make %s\n' $$check; \
-		$(MAKE) --no-print-directory $$check || failed="$$failed $$check"; \
-	done; \
-	if [ "$$failed" ]; then \
-		printf '\nFailed:%s. Each runs alone as `make NAME`.\n' "$$failed"; exit 1; \
-	fi; \
-	printf '\nAll checks passed: %s.\n' '$(CHECKS)'
+	@MAKE='$(MAKE)' $(PY) tests/all_checks.py
 
 lint: $(TEST) ## ruff's rules
 	$(PY) -m ruff check
@@ -64,7 +57,7 @@ notebooks: $(TEST) ## run every notebook and compare the outputs it keeps; START
 	$(KERNELS) $(PY) -m pytest -n 2 --dist loadfile --nbval-lax --nbval-current-env --nbval-cell-timeout=120 notebooks
 
 browser: $(TEST) ## notebooks in a real JupyterLab and Chromium
-	$(PY) -m pytest tests/browser
+	$(PY) -m pytest -n 2 --dist worksteal tests/browser
 
 pictures: $(TEST) ## draw the pictures of the README and the notebooks anew; ARGS=timeline just that
 	$(PY) notebooks/images/draw.py $(ARGS)

@@ -128,6 +128,8 @@ def test_a_batch_under_the_mouse_tells_its_name_and_times(saved: Page):
     batches = made().batches
     (within, *_) = batches.index[(batches["started_s"] > 20.02) & (batches["ready_s"] < 20.28)]
     number, worker = (int(batches.loc[within, column]) for column in ("batch", "worker"))
+    saved.mouse.move(5, 5)  # off the batch at which the drag ended: all others are pale
+    expect(plot).to_have_attribute("data-batch", "")
     at = plot.evaluate(BOX, ["sample", number])
     assert plot.evaluate(COLOUR, at)[3] == 255
     saved.mouse.move(*at)
