@@ -15,6 +15,9 @@ CHECKS   := lint format types layers unit notebooks browser
 # JupyterLab refuses to start as root (a container, say) unless told.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
+# Set in many containers; each process that a test starts would compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 # $(call or_stop,what failed,the way out) ends a recipe line that may fail.
 or_stop = || { printf '\nmake: %s failed.\n%s\n' '$(1)' '$(2)' >&2; exit 1; }
 
@@ -34,7 +37,14 @@ site: $(NOTEBOOK) ## make a page of each notebook, in site/; ARGS=notebooks/00_f
 	$(PY) pages/build.py $(ARGS)
 
 test: $(TEST) ## run every check, all of them even when one fails
-	@MAKE='$(MAKE)' $(PY) tests/all_checks.py
+	@failed=; for check in $(CHECKS); do \
+		printf '\n== make %s\n' $$check; \
+		$(MAKE) --no-print-directory $$check || failed="$$failed $$check"; \
+	done; \
+	if [ "$$failed" ]; then \
+		printf '\nFailed:%s. Each runs alone as `make NAME`.\n' "$$failed"; exit 1; \
+	fi; \
+	printf '\nAll checks passed: %s.\n' '$(CHECKS)'
 
 lint: $(TEST) ## ruff's rules
 	$(PY) -m ruff check

@@ -552,8 +552,8 @@ PAIRS: dict[str, tuple[Make, Make]] = {
         lambda: loader(SleepingDataset(10, 0.04), workers=2, batch_size=2),
     ),
     "LV302": (
-        lambda: loader(TensorDataset(torch.arange(1200)), workers=1),
-        lambda: loader(TensorDataset(torch.arange(1200)), workers=0),
+        lambda: loader(TensorDataset(*[torch.arange(600)] * 12), workers=1),
+        lambda: loader(TensorDataset(*[torch.arange(600)] * 12), workers=0),
     ),
     "LV303": (
         lambda: loader(SleepingDataset(40, uneven()), workers=4, batch_size=1),

@@ -29,13 +29,11 @@ def test_limits(answers, passed, says):
 
 def test_the_loaders_are_what_the_solution_says():
     waits, slow, computes = (how_many_workers.recording(name) for name in "ABC")
-    shares = [
-        each.batches["cpu_s"].sum() / (each.batches["ready_s"] - each.batches["started_s"]).sum()
-        for each in (waits, computes)
-    ]
+    # As much of both is read, and a worker that waits for a core uses none of it.
+    cpu_s = [each.batches["cpu_s"].sum() for each in (waits, computes)]
     assert slow.summary().wait_share < 0.5 < waits.summary().wait_share
     assert computes.summary().wait_share > 0.5
-    assert shares[1] > 2 * shares[0]
+    assert cpu_s[1] > 2 * cpu_s[0]
 
 
 @pytest.mark.parametrize(

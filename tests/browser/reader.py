@@ -47,7 +47,8 @@ def run_all(page: Page) -> list[str]:
     # A kept number stays in its cell until the kernel takes that up.
     with suppress(PlaywrightTimeoutError):  # all may be over too soon to be seen
         page.wait_for_function(RUNNING, timeout=3000)
-    page.wait_for_function(RAN, timeout=RUN_MS)
+    # Not at every frame, as is usual: the page would be drawn sixty times a second for that alone.
+    page.wait_for_function(RAN, timeout=RUN_MS, polling=300)
     wait_until_idle(page)
     return red_outputs(page)
 
