@@ -152,14 +152,18 @@ def test_play_moves_batches_through_the_queues(explored: Page):
     expect(cursor).to_have_count(0)
 
 
-def test_cancel_ends_a_long_run_and_leaves_no_process(explored: Page):
+def begin_a_long_run(explored: Page) -> None:
+    """A real run of the slowest settings, followed batch by batch while the page stays alive."""
     for label in ("s per sample", "s per model step"):
         handle(explored, label).focus()
         explored.keyboard.press("End")
     explored.get_by_role("button", name="Run for real").click()
-    # Followed batch by batch, while the page stays alive.
     running = re.compile(r"Running: ([2-9]|1\d) of 24 batches")
     expect(explorer(explored)).to_contain_text(running, timeout=60_000)
+
+
+def test_cancel_ends_a_long_run_and_leaves_no_process(explored: Page):
+    begin_a_long_run(explored)
     assert kernels_children() != []
 
     explorer(explored).get_by_role("button", name="Cancel").click()
@@ -169,12 +173,7 @@ def test_cancel_ends_a_long_run_and_leaves_no_process(explored: Page):
 
 
 def test_a_kernel_that_dies_meanwhile_leaves_a_page_that_says_so(explored: Page):
-    for label in ("s per sample", "s per model step"):
-        handle(explored, label).focus()
-        explored.keyboard.press("End")
-    explored.get_by_role("button", name="Run for real").click()
-    running = re.compile(r"Running: ([2-9]|1\d) of 24 batches")
-    expect(explorer(explored)).to_contain_text(running, timeout=60_000)
+    begin_a_long_run(explored)
     for kernel in kernels():
         kernel.kill()
     told = explored.locator(".jp-Dialog")  # by JupyterLab
