@@ -67,7 +67,7 @@ notebooks: $(TEST) ## run every notebook and compare the outputs it keeps; START
 	$(KERNELS) $(PY) -m pytest -n 2 --dist loadfile --nbval-lax --nbval-current-env --nbval-cell-timeout=120 notebooks
 
 browser: $(TEST) ## notebooks in a real JupyterLab and Chromium
-	$(PY) -m pytest -n 2 --dist worksteal tests/browser
+	$(PY) -m pytest -n 2 --dist load --maxschedchunk 1 tests/browser
 
 pictures: $(TEST) ## draw the pictures of the README and the notebooks anew; ARGS=timeline just that
 	$(PY) notebooks/images/draw.py $(ARGS)

@@ -21,6 +21,7 @@ import os
 import struct
 from array import array
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -72,19 +73,26 @@ class Spool:
             raise LoaderVizError(f"spool meta of {len(text)} bytes does not fit its header")
         self._limit, self._paid = limit, paid_bytes
         self._pay(HEADER_BYTES)
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0))
-        self._identity = _identity(self._fd)
+        self._fd = -1
+        self._identity: tuple[int, int] | None = None
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
         try:
+            self._fd = os.open(path, flags)
+            self._identity = _identity(self._fd)
             _allocate(self._fd, 0, HEADER_BYTES)
             page = mmap.mmap(self._fd, HEADER_BYTES)
-        except OSError:
-            self.close()
+            page[META_AT : META_AT + len(text)] = text
+            self.header = memoryview(page).cast("q")
+            self.header[1] = len(text)
+            self.header[0] = MAGIC
+        except FileExistsError:  # not ours
             raise
-        page[META_AT : META_AT + len(text)] = text
+        except BaseException:  # a full disk, or Ctrl-C: half a file would tell of damage
+            self.close()
+            with suppress(OSError):
+                path.unlink()
+            raise
         self._page = page
-        self.header = memoryview(page).cast("q")
-        self.header[1] = len(text)
-        self.header[0] = MAGIC
         self._size = HEADER_BYTES
         self._next_block_bytes = self._largest(FIRST_BLOCK_BYTES)
         self._block = self.header[:0]

@@ -119,6 +119,16 @@ class TestWritingAndReading:
         with pytest.raises(FileExistsError):
             Spool(tmp_path / "a.spool", {})
 
+    @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+    def test_what_cuts_its_making_short_leaves_no_half_file(self, tmp_path, monkeypatch, error):
+        def stop(*args):
+            raise error
+
+        monkeypatch.setattr(spool_module, "_allocate", stop)
+        with pytest.raises(type(error)):
+            Spool(tmp_path / "b.spool", {})
+        assert not (tmp_path / "b.spool").exists()
+
     def test_meta_that_does_not_fit_is_refused(self, tmp_path):
         with pytest.raises(lv.LoaderVizError, match="does not fit"):
             Spool(tmp_path / "b.spool", {"text": "x" * HEADER_BYTES})

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 # plotly's buttons would lie over the title; a double click shows all again after a zoom.
 CONFIG = {"displayModeBar": False, "responsive": True}
 
-SCRIPTS = ("sizes", "titles", "rows", "draw", "words", "large", "waits", "saved", "still", "look")
+SCRIPTS = (
+    *("sizes", "titles", "rows", "draw", "words", "large", "waits", "plotly", "saved", "still"),
+    "look",
+)
 
 
 @functools.cache

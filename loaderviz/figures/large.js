@@ -25,6 +25,7 @@ async function tendLarge(gd) {
   const rows = await decodeRows(packed);
   if (gd.loadervizReads !== packed.data) return;
   gd.loadervizReads = null;
+  if (!gd.on) return;  // plotly has put the figure away meanwhile
   prepare(rows);
   if (large) { large.canvas.remove(); large.tip.remove(); }
   gd.loadervizLarge = showLarge(gd, packed, rows, large);

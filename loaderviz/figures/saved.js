@@ -13,21 +13,12 @@ function drawSaved(place) {
   }).catch(() => { place.append("This figure needs plotly.js, which could not be loaded."); });
 }
 
-// The page's own, the one that a widget brought, JupyterLab's, that beside the page, or from its home.
+// The page's own, the one that a widget found, JupyterLab's, that beside the page, or from its home.
 async function findPlotly(home) {
-  const there = window.Plotly || window.loadervizPlotly;
+  const there = window.Plotly || window.loadervizPlotly || (await plotlyOfLab());
   if (there) return there;
-  const lab = window._JUPYTERLAB && window._JUPYTERLAB["jupyterlab-plotly"];
-  if (lab) return plotlyOfLab(lab);
   await loadScript("plotly.min.js").catch(() => loadScript(home));
   return window.Plotly;
-}
-
-// plotly's extension of JupyterLab keeps it in the class that draws, from the first figure on.
-async function plotlyOfLab(extension) {
-  const { RenderedPlotly } = (await extension.get("./mimeExtension"))();
-  await RenderedPlotly.loadingPlotly;
-  return RenderedPlotly.Plotly;
 }
 
 function loadScript(src) {

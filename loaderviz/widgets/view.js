@@ -1,8 +1,8 @@
 // Draws the figure that the kernel sends, with plotly's own `react`; the latest one wins. Stands after
 // figures/sizes.js (view.py puts them together).
 const plotly = async () => {
-  while (!window.loadervizPlotly) await new Promise((resolve) => setTimeout(resolve, 20));
-  return window.loadervizPlotly;
+  while (!window.loadervizFindPlotly) await new Promise((resolve) => setTimeout(resolve, 20));
+  return window.loadervizFindPlotly();
 };
 
 export default {

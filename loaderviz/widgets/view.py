@@ -24,18 +24,14 @@ def script(name: str) -> str:
 
 
 class _Scripts(anywidget.AnyWidget):
-    """Shows nothing: brings plotly's script, and that of our own figures, to the page."""
+    """Shows nothing: brings the scripts of our figures to the page, and plotly's where it has none.
 
-    _esm = f"""
-const module = {{ exports: {{}} }};
-const exports = module.exports;
-if (!window.loadervizPlotly) {{
-{get_plotlyjs()}
-window.loadervizPlotly = module.exports;
-}}
-{look()}
-export default {{ render() {{}} }};
-"""
+    Plotly's is no part of the widget's own script, since it takes a second to run: anywidget 0.11
+    gives up a widget whose script has not run within two (Runtime.ready in its front end).
+    """
+
+    _esm = "\n".join([look(), part("plotly"), script("scripts.js")])
+    plotly = traitlets.Unicode(get_plotlyjs()).tag(sync=True)
 
 
 @functools.cache

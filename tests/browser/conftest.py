@@ -47,6 +47,11 @@ def chromium() -> str:
     return found
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The long ones first: see test_every_notebook.py."""
+    items.sort(key=lambda item: item.path.name != "test_every_notebook.py")
+
+
 @dataclass(frozen=True)
 class Lab:
     """A running JupyterLab and the folder that it serves, a copy of the notebooks."""

@@ -54,6 +54,22 @@ def kernels_children() -> list[psutil.Process]:
     return [child for kernel in kernels() for child in kernel.children(recursive=True)]
 
 
+def test_its_figures_need_no_plotly_of_the_page(page: Page, lab: Lab):
+    """As in front ends other than JupyterLab, whose own is used there."""
+    cell = new_code_cell("import loaderviz\nloaderviz.explore()")
+    nbformat.write(new_notebook(cells=[cell], metadata=METADATA), lab.folder / "alone.ipynb")
+    labs = "async () => (await _JUPYTERLAB['jupyterlab-plotly'].get('./mimeExtension'))()"
+    is_labs = f"async () => (await ({labs})()).RenderedPlotly.Plotly === window.loadervizPlotly"
+    for is_there in (True, False):
+        open_notebook(page, "alone.ipynb")
+        if not is_there:
+            page.evaluate("() => { _JUPYTERLAB['jupyterlab-plotly'] = undefined; }")
+        assert run_all(page) == []
+        expect_lanes(page, ["consumer", "worker 0", "worker 1"])
+        if is_there:
+            assert page.evaluate(is_labs)
+
+
 def test_the_prediction_follows_the_slider(explored: Page):
     for label in SLIDERS:
         expect(handle(explored, label)).to_have_count(1)
