@@ -18,7 +18,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 import loaderviz as lv
-from loaderviz.trace import tables_csv
+from loaderviz.trace import export_csv
 from trace_processor import query
 from traces import recorded
 
@@ -64,7 +64,7 @@ def main() -> None:
         took = seconds(dump, 1)
         size = (Path(folder) / "dumped.json").stat().st_size / n
         print(f"{'json.dump, same events':24} {took:9.2f} {size:16.1f}", flush=True)
-        took = seconds(lambda: tables_csv.write(trace, folder), chosen.rounds)
+        took = seconds(lambda: export_csv.write(trace, folder), chosen.rounds)
         size = sum(each.stat().st_size for each in Path(folder).glob("*.csv")) / n
         print(f"{'CSV':24} {took:9.2f} {size:16.1f}", flush=True)
 

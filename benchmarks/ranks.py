@@ -33,7 +33,7 @@ from pathlib import Path
 import pandas, pyarrow.dataset, pyarrow.parquet
 import loaderviz
 from loaderviz import schema
-from loaderviz.trace.columns import stored_name
+from loaderviz.trace.parquet.columns import stored_name
 
 def peak():  # of this process alone, unlike getrusage's, which begins with its parent's
     lines = open("/proc/self/status").read().splitlines()

@@ -22,10 +22,10 @@ from figures import N_SAMPLES, REPEATS, large
 from playwright.sync_api import Browser, sync_playwright
 
 from loaderviz import Trace, load
-from loaderviz.checkup import findings_of
-from loaderviz.report import asked, content_of, tables
-from loaderviz.report.content import worst_of
-from loaderviz.report.page import page_of
+from loaderviz._doctor import findings_of
+from loaderviz.report import content_of, predictions_and_audits, report_tables
+from loaderviz.report.html_page import page_of
+from loaderviz.report.report_content import worst_of
 
 
 def main() -> None:
@@ -34,10 +34,13 @@ def main() -> None:
         as_recorded(large(N_SAMPLES)).save(saved)
         trace = timed("opened", lambda: load(saved))
         print(f"{len(trace.samples):,} samples in {len(trace.batches):,} batches")
-        timed("waits and tables", lambda: (tables.waits_of(trace), tables.workers_of(trace)))
+        timed(
+            "waits and tables",
+            lambda: (report_tables.waits_of(trace), report_tables.workers_of(trace)),
+        )
         timed("findings", lambda: findings_of(trace))
-        timed("predictions", lambda: asked.prediction(trace, *worst_of(trace)))
-        timed("audit", lambda: asked.audits(trace))
+        timed("predictions", lambda: predictions_and_audits.prediction(trace, *worst_of(trace)))
+        timed("audit", lambda: predictions_and_audits.audits(trace))
         content = timed("all that it says", lambda: content_of(trace))
         page = timed("page", lambda: page_of(content))
         path = Path(folder) / "report.html"

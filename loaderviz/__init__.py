@@ -11,18 +11,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from loaderviz.advising.recommend import recommend as recommend
-    from loaderviz.auditing.audit import audit as audit
-    from loaderviz.checkup import doctor as doctor
+    from loaderviz._audit.audit import audit as audit
+    from loaderviz._doctor import doctor as doctor
+    from loaderviz._plot_timings import plot_timings as plot_timings
+    from loaderviz._recommend.recommend import recommend as recommend
     from loaderviz.errors import LoaderVizError as LoaderVizError
-    from loaderviz.figures.timeline import timeline as timeline
+    from loaderviz.figures.timelines.timeline import timeline as timeline
     from loaderviz.recorder import record as record
     from loaderviz.recorder import span as span
     from loaderviz.sharding import shard as shard
     from loaderviz.sharding import shard_init as shard_init
     from loaderviz.simulator import Costs as Costs
-    from loaderviz.simulator import simulate as simulate
-    from loaderviz.timings import plot_timings as plot_timings
+    from loaderviz.simulator.simulate import simulate as simulate
     from loaderviz.trace import Trace as Trace
     from loaderviz.trace import load as load
     from loaderviz.widgets import explore as explore
@@ -34,12 +34,12 @@ _HOMES = {
     "Costs": "loaderviz.simulator",
     "LoaderVizError": "loaderviz.errors",
     "Trace": "loaderviz.trace",
-    "audit": "loaderviz.auditing",
-    "doctor": "loaderviz.checkup",
+    "audit": "loaderviz._audit",
+    "doctor": "loaderviz._doctor",
     "explore": "loaderviz.widgets",
     "load": "loaderviz.trace",
-    "plot_timings": "loaderviz.timings",
-    "recommend": "loaderviz.advising",
+    "plot_timings": "loaderviz._plot_timings",
+    "recommend": "loaderviz._recommend",
     "record": "loaderviz.recorder",
     "shard": "loaderviz.sharding",
     "shard_init": "loaderviz.sharding",

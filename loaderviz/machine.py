@@ -128,7 +128,7 @@ def _process_group() -> Any:
 
 
 def clock_domain() -> str:
-    """Processes for which this is the same read one ``loaderviz.clock``; others may not.
+    """Processes for which this is the same read one ``process_clock``; others may not.
 
     The boot of a Linux kernel, which containers share with their host, and how far a time namespace
     shifts its clock (time_namespaces(7)); elsewhere the host's name.

@@ -1,8 +1,8 @@
 """What the records of a spool file mean: one place for the recorder and the reader.
 
 Each class names the words of one record, the first two (length and tag) aside. Times are int64
-nanoseconds of ``loaderviz.clock``; 0 means that it has not happened. Plain integers, because an
-enum's members take several times as long to look up, which counts in every batch.
+nanoseconds of ``loaderviz.clocks.process_clock``; 0 means that it has not happened. Plain integers,
+because an enum's members take several times as long to look up, which counts in every batch.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Sequence
 from typing import Any
 
-from loaderviz.keys import from_json, to_json
+from loaderviz.sample_keys import from_json, to_json
 
 MAIN_PROCESS = -1  # in place of a worker's number
 

@@ -5,8 +5,8 @@ import time
 import pytest
 import torch
 
-from loaderviz.clock import now
-from loaderviz.recorder import device
+from loaderviz.clocks.process_clock import now
+from loaderviz.recorder import device_events
 
 
 class FakeCuda:
@@ -29,7 +29,7 @@ class FakeCuda:
             "Event": self.event,
         }.items():
             monkeypatch.setattr(torch.cuda, name, replacement)
-        monkeypatch.setattr(device, "now", self.now)
+        monkeypatch.setattr(device_events, "now", self.now)
 
     def now(self) -> int:
         """The recorder's clock: what it queues right after a look at it is queued at that time."""

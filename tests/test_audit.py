@@ -22,9 +22,9 @@ from torch.utils.data import (
 
 import streams
 from loaderviz import LoaderVizError, Trace, audit, load, record, shard_init
-from loaderviz.auditing import progress
-from loaderviz.auditing.content import Identify
+from loaderviz._audit import progress_bar
 from loaderviz.datasets import SleepingDataset, SleepingStream
+from loaderviz.loaders.content_hash import Identify
 from probes import Deadly, Keys, Refusing, as_it_is
 from streams import (
     Augmented,
@@ -607,16 +607,16 @@ def test_it_reads_as_a_few_plain_sentences():
 
 def test_importing_its_room_does_not_hide_the_function():
     import loaderviz
-    import loaderviz.auditing.audit
+    import loaderviz._audit.audit
 
     assert callable(loaderviz.audit)
 
 
 @pytest.mark.parametrize("switched_off", ["", "1"])
 def test_what_takes_long_shows_a_bar_unless_tqdm_is_switched_off(monkeypatch, capsys, switched_off):
-    monkeypatch.setattr(progress, "AFTER_NS", 0)
+    monkeypatch.setattr(progress_bar, "AFTER_NS", 0)
     monkeypatch.setenv("TQDM_DISABLE", switched_off)
-    with progress.Progress("audit", "batch") as shown:
+    with progress_bar.Progress("audit", "batch") as shown:
         shown.advance()
     assert ("audit" in capsys.readouterr().err) is not bool(switched_off)
 
@@ -625,12 +625,12 @@ def test_in_a_notebook_the_bar_is_a_text_that_is_gone_at_the_end(monkeypatch):
     """And no widget: of one that is closed, a notebook that is opened again reports an error."""
     shown = []
     handle = SimpleNamespace(update=lambda data, raw: shown.append(data))
-    monkeypatch.setattr(progress, "AFTER_NS", 0)
+    monkeypatch.setattr(progress_bar, "AFTER_NS", 0)
     monkeypatch.setattr(IPython, "get_ipython", lambda: SimpleNamespace(kernel="one"))
     monkeypatch.setattr(
         IPython.display, "display", lambda data, **how: (shown.append(data), handle)[1]
     )
-    with progress.Progress("audit", "batch", 2) as bar:
+    with progress_bar.Progress("audit", "batch", 2) as bar:
         bar.advance()
         bar.advance()
     assert "audit" in shown[0]["text/plain"]

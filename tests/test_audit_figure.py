@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 from loaderviz import LoaderVizError, Trace, audit
 from loaderviz.datasets import CuttingStream, SplitStream, splits
 from loaderviz.figures import style
-from loaderviz.figures.samples import MOST_SAMPLES
+from loaderviz.figures.results.delivery_strip import MOST_SAMPLES
 from traces import made
 
 

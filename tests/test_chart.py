@@ -4,7 +4,7 @@ import plotly.graph_objects as go
 import pytest
 
 from loaderviz.errors import LoaderVizError
-from loaderviz.figures.chart import chart
+from loaderviz.figures.teaching.chart import chart
 
 WORDS = {"title": "Rates", "x": "workers", "y": "samples/s"}
 

@@ -20,9 +20,9 @@ from torch.utils.data import DataLoader
 
 import loaderviz as lv
 from loaderviz import machine
-from loaderviz.recorder import alignment
-from loaderviz.recorder.alignment import NAME, Follower, Reference
-from loaderviz.recorder.pings import Offset, Server, ask
+from loaderviz.clocks import machine_offsets
+from loaderviz.clocks.machine_offsets import NAME, Follower, Reference
+from loaderviz.clocks.round_trips import Offset, Server, ask
 
 HERE = Path(__file__).parent
 SHIFT_NS = 1234 * 10**9  # of a machine that was started so much earlier
@@ -180,7 +180,7 @@ class TestInARun:
         assert "same folder" in noted["clock_note"]
 
     def test_a_rank_0_that_was_killed_is_not_waited_for(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(alignment, "ANSWER_S", 0.1)
+        monkeypatch.setattr(machine_offsets, "ANSWER_S", 0.1)
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         place = {**ABOUT, "addresses": ["127.0.0.1"], "port": port, "token": "00" * 16}
@@ -208,7 +208,7 @@ class TestInARun:
     def test_what_rank_0_starts_leaves_the_serving_to_it(self, tmp_path):
         reference = Reference(tmp_path, ABOUT, Noted())
         noted = Noted()
-        child = alignment.align(tmp_path, ABOUT, noted)
+        child = machine_offsets.align(tmp_path, ABOUT, noted)
         child.stop()
         assert isinstance(child, Follower)
         assert noted["clock"]["offset_ns"] == 0

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import loaderviz as lv
-from loaderviz.comparing import compare
+from loaderviz._compare import compare
 
 BURSTS = 4  # batches that share their luck
 

@@ -13,9 +13,9 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 import loaderviz as lv
-from loaderviz.checkup import Diagnosis, DoctorError, Finding, examine
-from loaderviz.checkup.checks import CHECKS, Check
-from loaderviz.checkup.findings import SEVERITIES
+from loaderviz._doctor import Diagnosis, DoctorError, Finding, examination
+from loaderviz._doctor.checks import CHECKS, Check
+from loaderviz._doctor.findings import SEVERITIES
 from loaderviz.datasets import SleepingDataset
 from patients import (
     CONDITIONS,
@@ -176,7 +176,7 @@ class TestAVisit:
     @pytest.mark.parametrize("copied", [True, False])
     def test_leaves_the_training_as_it_was(self, workers, copied, monkeypatch):
         if not copied:
-            monkeypatch.setattr(examine, "may_copy", lambda setup: False)
+            monkeypatch.setattr(examination, "may_copy", lambda setup: False)
         own = torch.Generator().manual_seed(5)
         patient = loader(Counting(), workers=workers, shuffle=True, generator=own)
         before = generators(), own.get_state().tolist(), dict(vars(patient))
@@ -194,7 +194,7 @@ class TestAVisit:
         assert torch.equal(torch.cat([first, *batches]), torch.arange(24))
 
     def test_in_this_process_finds_the_same(self, monkeypatch):
-        monkeypatch.setattr(examine, "may_copy", lambda setup: False)
+        monkeypatch.setattr(examination, "may_copy", lambda setup: False)
         for name in ("LV101", "LV103", "LV201", "LV203"):
             assert name in visit(name, cured=False).codes
             assert name not in visit(name, cured=True).codes
@@ -327,7 +327,7 @@ class TestTheResult:
 
     def test_a_new_check_is_one_function(self, monkeypatch):
         def always(case: Any) -> Any:
-            from loaderviz.checkup.checks import seen
+            from loaderviz._doctor.checks import seen
 
             return seen("it is there", fix="remove it")
 

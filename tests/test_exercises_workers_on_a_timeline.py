@@ -4,9 +4,9 @@ import pytest
 from torch.utils.data import DataLoader
 
 import loaderviz
+from loaderviz._plot_timings import take
 from loaderviz.datasets import SleepingDataset
 from loaderviz.exercises import workers_on_a_timeline
-from loaderviz.timings import take
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, defaul
 from leak_guard import processes
 from loaderviz import LoaderVizError, explore
 from loaderviz.datasets import SleepingDataset, SleepingStream
-from loaderviz.widgets.measuring import FOLLOW_S
-from loaderviz.widgets.run import LoaderRun
-from loaderviz.widgets.settings import KINDS, Settings
+from loaderviz.widgets.explorer_settings import KINDS, Settings
+from loaderviz.widgets.real_runs import FOLLOW_S
+from loaderviz.widgets.run_process import LoaderRun
 
 QUICK = Settings(num_workers=2, sample_s=0.001, step_s=0.001, n_samples=48, sample_bytes=8)
 LONG = Settings(num_workers=2, sample_s=0.2, step_s=0.5, n_samples=48)

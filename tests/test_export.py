@@ -10,15 +10,15 @@ from torch.utils.data import DataLoader
 
 import loaderviz as lv
 from loaderviz import LoaderVizError, Trace
-from loaderviz.trace import tables_csv
+from loaderviz.trace import export_csv
 from traces import made, recorded
 
 
 def test_csv_tables_hold_what_the_trace_does(tmp_path):
     trace = recorded(70_000)
     trace.batches.loc[3, "delivered_s"] = np.nan
-    tables_csv.write(trace, tmp_path / "out")
-    for name in tables_csv.TABLES:
+    export_csv.write(trace, tmp_path / "out")
+    for name in export_csv.TABLES:
         expected = getattr(trace, name)
         if len(expected):
             found = pd.read_csv(tmp_path / "out" / f"{name}.csv")
@@ -32,20 +32,20 @@ def test_the_samples_of_many_ranks_are_written_rank_by_rank(tmp_path):
             tmp_path / f"rank-{rank:05d}.parquet"
         )
     trace = lv.load(tmp_path)
-    paths = tables_csv.write(trace, tmp_path / "csv")
+    paths = export_csv.write(trace, tmp_path / "csv")
     assert "samples" not in vars(trace)  # never all in memory
     assert len(pd.read_csv(paths[1])) == len(trace.samples) == 16
 
 
 def test_an_empty_table_has_its_header(tmp_path):
-    tables_csv.write(Trace.from_columns(), tmp_path)
+    export_csv.write(Trace.from_columns(), tmp_path)
     assert list(pd.read_csv(tmp_path / "spans.csv")) == list(Trace.from_columns().spans)
 
 
 def test_keys_and_names_of_every_kind_are_text(tmp_path):
     keys = ['a,"b"', "two\nlines", "half \ud800", ("a", 1), 2**70, None, ""]
     trace = Trace.from_columns(samples={"key": keys}, spans={"name": ["=1+1", ";'"]})
-    tables_csv.write(trace, tmp_path)
+    export_csv.write(trace, tmp_path)
     found = pd.read_csv(tmp_path / "samples.csv", keep_default_na=False)["key"].tolist()
     assert found == ['a,"b"', "two\nlines", "half ?", "('a', 1)", str(2**70), "", ""]
     assert pd.read_csv(tmp_path / "spans.csv")["name"].tolist() == ["=1+1", ";'"]
@@ -54,7 +54,7 @@ def test_keys_and_names_of_every_kind_are_text(tmp_path):
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(LoaderVizError, match="cannot make the folder"):
-        tables_csv.write(made(), tmp_path / "file")
+        export_csv.write(made(), tmp_path / "file")
 
 
 class TestCommand:
@@ -87,7 +87,7 @@ class TestCommand:
     def test_to_csv(self, loaderviz, saved, tmp_path):
         done = loaderviz("export", saved, "--to", "csv", "--out", tmp_path / "tables")
         assert done.code == 0, done.err
-        names = [f"{name}.csv" for name in tables_csv.TABLES]
+        names = [f"{name}.csv" for name in export_csv.TABLES]
         assert done.out.split() == [str(tmp_path / "tables" / name) for name in names]
         assert len(pd.read_csv(tmp_path / "tables" / "samples.csv")) == 12
 

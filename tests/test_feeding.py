@@ -18,7 +18,7 @@ import loaderviz as lv
 from fake_cuda import FakeCuda
 from loaderviz.exercises import on_a_gpu, pinning
 from loaderviz.exercises.simulated_device import WAYS, Speeds, feed
-from loaderviz.figures.streams import streams
+from loaderviz.figures.teaching.device_streams import streams
 from test_trace import assert_lawful
 
 RECORD = Path(__file__).parents[1] / "notebooks" / "recordings" / "record.py"

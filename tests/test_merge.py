@@ -88,7 +88,9 @@ class TestTables:
     def test_a_large_timeline_reads_no_samples_but_those_of_ranks_that_failed(
         self, folder, monkeypatch
     ):
-        monkeypatch.setattr(import_module("loaderviz.figures.timeline"), "MOST_SAMPLES", 10)
+        monkeypatch.setattr(
+            import_module("loaderviz.figures.timelines.timeline"), "MOST_SAMPLES", 10
+        )
         failing = of_rank(1)
         failing.batches.loc[3, ["state", "delivered_s"]] = ["failed", np.nan]
         failing.samples.loc[7, "end_s"] = np.nan

@@ -25,8 +25,8 @@ from loaderviz.datasets import (
 )
 from loaderviz.datasets.shuffling import shuffled
 from loaderviz.figures import style
-from loaderviz.figures.draws import draws
-from loaderviz.figures.shuffle import full_move, mean_move, shuffle
+from loaderviz.figures.teaching.draws import draws
+from loaderviz.figures.teaching.shuffle import full_move, mean_move, shuffle
 
 
 def throws(dataset, *, workers=2, **options):

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loaderviz import Trace
-from loaderviz.trace.ranks import by_rank
-from loaderviz.trace.unequal import unequal
+from loaderviz.trace.analysis.rank_summary import by_rank
+from loaderviz.trace.analysis.unequal_epochs import unequal
 from traces import made
 
 

@@ -17,8 +17,8 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 import loaderviz as lv
 from loaderviz import Costs, LoaderVizError, Trace, recommend, simulate
-from loaderviz.advising import memory, rehearsal, verify
-from loaderviz.advising.settings import Setting, grid, reach
+from loaderviz._recommend import measure_candidates, memory_budget, trial_recording
+from loaderviz._recommend.candidate_settings import Setting, grid, reach
 from loaderviz.datasets import SleepingDataset, SleepingStream
 from probes import Keys, as_it_is
 from streams import Shared
@@ -367,8 +367,8 @@ class TestALoader:
         assert any(note.startswith("Uncertain: 1 batch") for note in found.notes)
 
     def test_what_does_not_fit_into_shared_memory_is_not_recommended(self, monkeypatch):
-        room = memory.Room(memory=1 << 40, shm=4 * 80_000)
-        monkeypatch.setattr(memory.Room, "here", classmethod(lambda cls: room))
+        room = memory_budget.Room(memory=1 << 40, shm=4 * 80_000)
+        monkeypatch.setattr(memory_budget.Room, "here", classmethod(lambda cls: room))
         data = TensorDataset(torch.zeros(100, 20_000))
         found = quick(DataLoader(data, batch_size=1))
         assert found.settings["num_workers"] == 0
@@ -410,12 +410,12 @@ class TestALoader:
     @pytest.mark.parametrize("cpu_share", [0.0, 0.5])
     def test_a_measurement_is_of_the_pace_or_of_a_whole_epoch(self, monkeypatch, cpu_share):
         clock = Clock()
-        monkeypatch.setattr(verify, "time", clock)
+        monkeypatch.setattr(measure_candidates, "time", clock)
         evidence = SimpleNamespace(costs=SimpleNamespace(step_s=[0.01], step_cpu_share=cpu_share))
 
         def per_s(n_batches: int) -> float:
             loader: Any = clock.batches(n_batches, start_s=5, batch_s=0.03)
-            return verify._batches_per_s(loader, evidence, Setting(1), seconds=1)
+            return measure_candidates._batches_per_s(loader, evidence, Setting(1), seconds=1)
 
         assert per_s(10_000) == pytest.approx(1 / 0.04, rel=1e-3)
         assert per_s(10) == pytest.approx(10 / (5 + 10 * 0.04), rel=1e-3)
@@ -469,7 +469,7 @@ class TestBadInput:
             quick(DataLoader(Keys(3)), loader=1)
 
     def test_a_loader_that_is_too_slow_to_be_recorded(self, monkeypatch):
-        monkeypatch.setattr(rehearsal, "PATIENCE", 1)
+        monkeypatch.setattr(trial_recording, "PATIENCE", 1)
         with pytest.raises(LoaderVizError, match=r"no batch came in 0.3 s.*seconds=1.2"):
             quick(DataLoader(Slow(), batch_size=1))
 

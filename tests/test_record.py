@@ -37,9 +37,9 @@ from torch.utils.data import (
 from torch.utils.data.datapipes.iter import IterableWrapper
 
 import loaderviz as lv
-from loaderviz.recorder import files
-from loaderviz.recorder import worker as worker_module
-from loaderviz.recorder.worker import WorkerHook
+from loaderviz.recorder import recording_files
+from loaderviz.recorder import worker_process as worker_module
+from loaderviz.recorder.worker_process import WorkerHook
 from loaderviz.records import Tag
 from loaderviz.spool import Spool, SpoolFile
 from probes import (
@@ -708,7 +708,7 @@ class TestAFullDisk:
     def test_when_a_file_cannot_be_made(self, num_workers, monkeypatch):
         loader = DataLoader(Keys(6), batch_size=2, num_workers=num_workers)
 
-        monkeypatch.setattr(files, "RollingSpool", full_disk)
+        monkeypatch.setattr(recording_files, "RollingSpool", full_disk)
         monkeypatch.setattr(worker_module, "RollingSpool", full_disk)
         received = self.received_with_one_warning(loader, lv.record(loader))
         assert [len(epoch) for epoch in received] == [3, 3]
@@ -729,7 +729,7 @@ class TestAFullDisk:
 
     def test_at_the_start_it_is_an_error_and_nothing_is_changed(self, monkeypatch, tmp_path):
         before = dict(vars(DataLoader))
-        monkeypatch.setattr(files, "Spool", full_disk)
+        monkeypatch.setattr(recording_files, "Spool", full_disk)
         with pytest.raises(lv.LoaderVizError, match="No space left"):
             lv.record(DataLoader(Keys(6))).__enter__()
         assert dict(vars(DataLoader)) == before

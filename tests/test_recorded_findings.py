@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from loaderviz import Costs, Trace, simulate
-from loaderviz.checkup import findings_of, need_the_loader
-from loaderviz.checkup.checks import CHECKS, OF_RECORDINGS
+from loaderviz._doctor import findings_of, need_the_loader
+from loaderviz._doctor.checks import CHECKS, OF_RECORDINGS
 
 from traces import made  # isort: skip
 

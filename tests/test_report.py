@@ -13,8 +13,8 @@ from plotly.offline import get_plotlyjs
 
 from loaderviz import Costs, LoaderVizError, Trace, simulate
 from loaderviz.report import content_of, write
-from loaderviz.report.asked import Prediction
-from loaderviz.report.page import page_of
+from loaderviz.report.html_page import page_of
+from loaderviz.report.predictions_and_audits import Prediction
 
 from traces import made  # isort: skip
 
@@ -38,7 +38,7 @@ def content(waiting):
 def unpredicted(content, monkeypatch):
     """... and which no other test waits for."""
     told = Prediction(why_not="not asked for")
-    monkeypatch.setattr("loaderviz.report.content.prediction", lambda *_: told)
+    monkeypatch.setattr("loaderviz.report.report_content.prediction", lambda *_: told)
 
 
 def loaderviz(*args):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import loaderviz as lv
-from loaderviz.running import command
+from loaderviz._run import start_script
 
 SCRIPTS = Path(__file__).with_name("scripts")
 HOME = str(Path(lv.__file__).parents[1])
@@ -247,7 +247,7 @@ def start(tmp_path, monkeypatch):
 
     def begin(target="train.py", *, folder=Path("run"), **more):
         with pytest.raises(SystemExit):
-            command.start(target, [], folder=folder, limits={}, **more)
+            start_script.start(target, [], folder=folder, limits={}, **more)
 
     return begin
 

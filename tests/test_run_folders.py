@@ -8,7 +8,7 @@ from torch.utils.data import DataLoader
 
 import loaderviz as lv
 from loaderviz.recorder import session
-from loaderviz.trace import saved
+from loaderviz.trace.parquet import write_parquet
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_one_while_the_file_is_written_leaves_the_folder_and_the_trace(
 
     as_rank(0)
     loader = DataLoader(range(6), batch_size=2)
-    monkeypatch.setattr(saved, "seal", interrupt)
+    monkeypatch.setattr(write_parquet, "seal", interrupt)
     with pytest.raises(KeyboardInterrupt), lv.record(loader, path=tmp_path) as rec:
         list(loader)
     assert [each.name for each in tmp_path.iterdir()] == ["rank-00000"]

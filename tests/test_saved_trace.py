@@ -21,10 +21,11 @@ from torch.utils.data import DataLoader
 
 import loaderviz as lv
 from loaderviz import schema
-from loaderviz.trace import Trace, opened, saved
-from loaderviz.trace.columns import COUNTS
-from loaderviz.trace.saved import FORMAT_KEY, META_KEY
-from loaderviz.trace.seal import DIGEST_BYTES, NAME, seal
+from loaderviz.trace import Trace
+from loaderviz.trace.parquet import read_parquet, write_parquet
+from loaderviz.trace.parquet.columns import COUNTS
+from loaderviz.trace.parquet.seal import DIGEST_BYTES, NAME, seal
+from loaderviz.trace.parquet.write_parquet import FORMAT_KEY, META_KEY
 from probes import Keys, as_it_is
 from traces import made, recorded
 
@@ -157,7 +158,7 @@ class TestRoundTrips:
         assert list(lv.load(place).samples["key"]) == keys
 
     def test_ends_and_starts_meet_across_row_groups(self, place, monkeypatch):
-        monkeypatch.setattr(saved, "ROWS_PER_GROUP", 3)
+        monkeypatch.setattr(write_parquet, "ROWS_PER_GROUP", 3)
         starts = np.arange(10) / 1e3
         times = {"start_s": starts, "end_s": starts + 1 / 1e3, "position": range(10)}
         trace = Trace.from_columns(samples=times, spans={"name": list("abcdefg")})
@@ -366,7 +367,7 @@ class TestDamage:
             raise MemoryError
 
         place.write_bytes(content)
-        monkeypatch.setattr(opened, "from_arrow", fail)
+        monkeypatch.setattr(read_parquet, "from_arrow", fail)
         assert "needs more memory" in refusal(place)
 
     def test_what_is_no_trace_is_refused_in_clear_words(self, place, tmp_path):
@@ -466,7 +467,7 @@ class TestSaving:
 
         path = tmp_path / "run.parquet"
         path.write_text("of old")
-        monkeypatch.setattr(saved, step, fail)
+        monkeypatch.setattr(write_parquet, step, fail)
         expected = KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else lv.LoaderVizError
         with pytest.raises(expected) as raised:
             made().save(path)

@@ -257,7 +257,7 @@ class TestCores:
             more = {"pin_memory": pin, "persistent_workers": kept, "in_order": in_order}
             free = simulate(costs, **given, **more)
             with monkeypatch.context() as patched:
-                patched.setattr("loaderviz.simulator.run.FreeCores", shared_as_free)
+                patched.setattr("loaderviz.simulator.simulate.FreeCores", shared_as_free)
                 shared = simulate(costs, **given, **more)
             for table in ("batches", "samples", "workers"):
                 one, other = getattr(free, table), getattr(shared, table)
@@ -268,7 +268,7 @@ class TestCores:
 
 
 def shared_as_free(*args: Any, **kwargs: Any) -> Any:
-    from loaderviz.simulator.shared import SharedCores
+    from loaderviz.simulator.cores_shared import SharedCores
 
     return SharedCores(*args, **kwargs, cores=100)
 

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from loaderviz import LoaderVizError, plot_timings
 from loaderviz.datasets import MultiStreamDataLoader, SlotStreams
-from loaderviz.figures.slots import Slots
+from loaderviz.figures.teaching.slots import Slots
 
 SEQUENCES = [range(10, 16), range(20, 23), range(30, 37), range(40, 44), range(50, 55)]
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
 from loaderviz import LoaderVizError, audit, shard_init
-from loaderviz.auditing import simulate_audit
+from loaderviz._audit import simulate_audit
 from loaderviz.datasets import (
     CuttingStream,
     EndlessStream,

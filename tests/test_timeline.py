@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from loaderviz import LoaderVizError, Trace, timeline
 from loaderviz.figures import style
-from loaderviz.figures.timeline import MOST_SAMPLES
+from loaderviz.figures.timelines.timeline import MOST_SAMPLES
 from traces import made
 
 

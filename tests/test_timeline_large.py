@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loaderviz import Costs, Trace, simulate, timeline
-from loaderviz.figures import bands, packed
-from loaderviz.figures.timeline import MOST_BATCHES
+from loaderviz.figures.timelines import bands, packed_rows
+from loaderviz.figures.timelines.timeline import MOST_BATCHES
 from traces import made, recorded
 
-TIMES = tuple(packed.TIMES)
+TIMES = tuple(packed_rows.TIMES)
 
 
 def marks(figure, name):
@@ -203,7 +203,7 @@ def test_a_page_stays_small():
 
 
 def test_what_is_too_large_for_a_page_is_drawn_as_bands_only(monkeypatch):
-    monkeypatch.setattr(packed, "MOST_CHARS", 100)
+    monkeypatch.setattr(packed_rows, "MOST_CHARS", 100)
     trace = simulated(workers=2)
     figure = timeline(trace)
     table = figure.layout.meta["loaderviz"]["large"]

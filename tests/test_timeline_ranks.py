@@ -9,7 +9,7 @@ import pytest
 
 import loaderviz as lv
 from loaderviz import Trace, timeline
-from loaderviz.figures.timeline import MOST_LANES
+from loaderviz.figures.timelines.timeline import MOST_LANES
 from traces import made
 
 

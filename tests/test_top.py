@@ -9,8 +9,8 @@ from torch.utils.data import DataLoader
 
 import loaderviz as lv
 from loaderviz.datasets import SleepingDataset
-from loaderviz.trace import live
-from loaderviz.trace.live import Live
+from loaderviz.trace.recording import live_recording
+from loaderviz.trace.recording.live_recording import Live
 
 
 def quick(n=40, **options):
@@ -33,7 +33,7 @@ def test_each_look_counts_what_has_come_until_then(num_workers, tmp_path):
 
 
 def test_what_is_counted_in_many_looks_is_what_is_there_in_the_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(live, "WINDOW_S", 1e6)
+    monkeypatch.setattr(live_recording, "WINDOW_S", 1e6)
     loader = quick(400, num_workers=2, persistent_workers=True)
     with lv.record(loader, path=tmp_path / "run"):
         looked = Live(tmp_path / "run")
@@ -114,7 +114,7 @@ def test_a_run_that_was_killed_has_ended(tmp_path, loaderviz, monkeypatch):
         list(loader)
         killed = shutil.copytree(folder, tmp_path / "killed")
     about = json.loads((killed / "meta.json").read_text())
-    monkeypatch.setattr(live.psutil, "pid_exists", lambda pid: pid != about["pid"])
-    monkeypatch.setattr(live, "WINDOW_S", 0.0)
+    monkeypatch.setattr(live_recording.psutil, "pid_exists", lambda pid: pid != about["pid"])
+    monkeypatch.setattr(live_recording, "WINDOW_S", 0.0)
     (line,) = loaderviz("top", killed, "--json").out.splitlines()
     assert not json.loads(line)[0]["running"]

@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader
 
 from loaderviz import LoaderVizError
 from loaderviz.datasets import LengthBuckets, LineChunks
-from loaderviz.figures.filling import filling
+from loaderviz.figures.teaching.filling import filling
 
 
 def sequences_of(lengths):

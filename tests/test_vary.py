@@ -7,7 +7,7 @@ import pytest
 
 from loaderviz import Costs, LoaderVizError, audit, simulate
 from loaderviz.widgets import vary
-from loaderviz.widgets.view import FigureView
+from loaderviz.widgets.figure_view import FigureView
 
 
 def what_if(workers):

@@ -10,7 +10,7 @@ import torch
 from torch.utils.data import DataLoader
 
 import loaderviz as lv
-from loaderviz.recorder.weigh import MOST_PARTS, n_bytes_of
+from loaderviz.recorder.batch_bytes import MOST_PARTS, n_bytes_of
 from probes import Bulk, Keys, Pinnable, Stream, as_it_is
 
 Pair = namedtuple("Pair", "image label")

@@ -11,7 +11,7 @@ from typing import NoReturn
 import typer
 from rich.text import Text
 
-from loaderviz.cli.options import printable, terminal
+from loaderviz.cli.shared_options import printable, terminal
 from loaderviz.errors import LoaderVizError
 
 BAD_INPUT = 2  # as the shell's own tools, and typer for a wrong option

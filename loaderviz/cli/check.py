@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from loaderviz.cli.options import FOUND, AsJson, TracePath, print_json, printable
+from loaderviz.cli.shared_options import FOUND, AsJson, TracePath, print_json, printable
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace import Trace, load
-from loaderviz.trace.ranks import by_rank
-from loaderviz.trace.room import need_room
+from loaderviz.trace.analysis.rank_summary import by_rank
+from loaderviz.trace.memory_check import need_room
 
 
 def check(
@@ -74,7 +74,7 @@ def _waits_at_most(trace: Trace, share: float) -> tuple[bool, str]:
 
 
 def _comes_once(trace: Trace) -> tuple[bool, str]:
-    from loaderviz.auditing import audit  # which takes torch to import
+    from loaderviz._audit import audit  # which takes torch to import
 
     need_room(trace, "an audit")
     audits = [audit(_of_loader(trace, number)) for number in trace.batches["loader"].unique()]

@@ -8,10 +8,10 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from loaderviz.cli.options import FOUND, AsJson, TracePath, print_json, printable, terminal
-from loaderviz.comparing import Comparison
-from loaderviz.comparing import compare as side_by_side
-from loaderviz.comparing.compare import CAVEAT
+from loaderviz._compare import Comparison
+from loaderviz._compare import compare as side_by_side
+from loaderviz._compare.compare import CAVEAT
+from loaderviz.cli.shared_options import FOUND, AsJson, TracePath, print_json, printable, terminal
 from loaderviz.trace import load
 
 _STYLES = {"better": "green", "worse": "bold red"}

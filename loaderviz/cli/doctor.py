@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from loaderviz.checkup import doctor as examine
-from loaderviz.checkup.findings import DoctorError
-from loaderviz.cli.options import FOUND, AsJson, print_json, printable
-from loaderviz.cli.target import Target, chatter_to_stderr, loader_of
+from loaderviz._doctor import doctor as examine
+from loaderviz._doctor.findings import DoctorError
+from loaderviz.cli.loader_target import Target, chatter_to_stderr, loader_of
+from loaderviz.cli.shared_options import FOUND, AsJson, print_json, printable
 
 
 def doctor(

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from loaderviz.cli.options import TracePath
+from loaderviz.cli.shared_options import TracePath
 from loaderviz.errors import LoaderVizError
-from loaderviz.trace import load, tables_csv
+from loaderviz.trace import export_csv, load
 
 
 class Format(StrEnum):
@@ -46,7 +46,7 @@ def export(
     if to is Format.csv:
         if profile is not None:
             raise LoaderVizError("--with goes with --to perfetto: a profile is no table")
-        paths = tables_csv.write(found, out or name.with_name(f"{name.name}-csv"))
+        paths = export_csv.write(found, out or name.with_name(f"{name.name}-csv"))
     else:
         paths = [out or name.with_name(f"{name.name}.json.gz")]
         found.to_perfetto(paths[0], profile=profile)

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from loaderviz.advising import Recommendation
-from loaderviz.advising import recommend as advise
-from loaderviz.cli.options import AsJson, print_json, printable, terminal
-from loaderviz.cli.target import chatter_to_stderr, loader_of
+from loaderviz._recommend import Recommendation
+from loaderviz._recommend import recommend as advise
+from loaderviz.cli.loader_target import chatter_to_stderr, loader_of
+from loaderviz.cli.shared_options import AsJson, print_json, printable, terminal
 from loaderviz.trace import load
 
 

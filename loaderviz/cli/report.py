@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from loaderviz.cli.options import AsJson, TracePath, print_json, printable
+from loaderviz.cli.shared_options import AsJson, TracePath, print_json, printable
 from loaderviz.trace import load
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from loaderviz.running.command import start
+from loaderviz._run.start_script import start
 
 
 def run(

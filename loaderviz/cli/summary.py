@@ -6,7 +6,7 @@ import dataclasses
 
 import typer
 
-from loaderviz.cli.options import AsJson, TracePath, print_json, printable
+from loaderviz.cli.shared_options import AsJson, TracePath, print_json, printable
 from loaderviz.trace import load
 
 

@@ -15,9 +15,9 @@ from rich.live import Live as Screen
 from rich.table import Table
 from rich.text import Text
 
-from loaderviz.cli.options import AsJson, print_json, printable, terminal
+from loaderviz.cli.shared_options import AsJson, print_json, printable, terminal
 from loaderviz.errors import LoaderVizError
-from loaderviz.trace.live import WINDOW_S, Live, Now, WorkerNow
+from loaderviz.trace.recording.live_recording import WINDOW_S, Live, Now, WorkerNow
 
 MOST_RANKS = 16  # on one screen: those that wait the most
 WAITS = 0.02  # a smaller share is nothing to look at

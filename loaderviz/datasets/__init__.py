@@ -55,7 +55,7 @@ from loaderviz.datasets.streams import (
 )
 from loaderviz.datasets.text import SourceFiles
 from loaderviz.datasets.uneven import LengthBuckets, LineChunks
-from loaderviz.datasets.words import WordArray, WordList
+from loaderviz.datasets.word_lists import WordArray, WordList
 from loaderviz.datasets.working import WorkingDataset, WorkingStream
 
 __all__ = [

@@ -12,11 +12,11 @@ from unittest import mock
 from torch.utils.data import DataLoader
 
 from loaderviz.datasets import SleepingDataset
-from loaderviz.exercises.check import Check, Hints
+from loaderviz.exercises.outcome import Check, Hints
 from loaderviz.exercises.pinning import Part, Plain, as_with_a_gpu, to_plain
 from loaderviz.exercises.simulated_device import WAYS, Fed, Speeds, feed, percent
 from loaderviz.figures import timeline
-from loaderviz.figures.streams import Box, streams
+from loaderviz.figures.teaching.device_streams import Box, streams
 from loaderviz.recorder import record
 
 N_BATCHES = 8

@@ -9,15 +9,15 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
+from loaderviz._plot_timings import take
 from loaderviz.datasets import WordList, WorkingDataset
-from loaderviz.datasets.words import Words
-from loaderviz.exercises.check import Check, Hints
+from loaderviz.datasets.word_lists import Words
 from loaderviz.exercises.in_a_worker import own_mib
+from loaderviz.exercises.outcome import Check, Hints
 from loaderviz.figures import timeline
-from loaderviz.figures.chart import chart
+from loaderviz.figures.teaching.chart import chart
 from loaderviz.recorder import record
 from loaderviz.simulator import Costs, simulate
-from loaderviz.timings import take
 from loaderviz.trace import Trace
 
 LIMITS = ("the CPU", "waiting", "the model")

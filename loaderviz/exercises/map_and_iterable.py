@@ -8,9 +8,9 @@ from typing import Any
 
 from torch.utils.data import DataLoader, IterableDataset
 
-from loaderviz.auditing import Audit, audit
+from loaderviz._audit import Audit, audit
 from loaderviz.datasets import SleepingDataset
-from loaderviz.exercises.check import Check, Hints
+from loaderviz.exercises.outcome import Check, Hints
 
 N_SAMPLES, BATCH_SIZE = 12, 4
 N_FIRST, N_SECOND = 6, 10

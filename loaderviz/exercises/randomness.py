@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from loaderviz.auditing import Audit, simulate_audit
+from loaderviz._audit import Audit, simulate_audit
 from loaderviz.datasets.shuffling import shuffled
-from loaderviz.exercises.check import Check, Hints
-from loaderviz.figures.draws import draws
-from loaderviz.figures.shuffle import shuffle
+from loaderviz.exercises.outcome import Check, Hints
+from loaderviz.figures.teaching.draws import draws
+from loaderviz.figures.teaching.shuffle import shuffle
 
 RANKS, WORKERS, EPOCHS = 8, 16, 10
 apart_hint = Hints(

@@ -1,4 +1,4 @@
-"""The script of notebook 09, which every rank runs; started by ``loaderviz.exercises.ranks``.
+"""The script of notebook 09, which every rank runs; ``several_ranks`` starts it.
 
 ``torchrun --nproc-per-node 2 -m loaderviz.exercises.rank_script FOLDER NAME ...`` runs the named
 cases one after another. Each rank leaves a recording and what its loop returned in the folder.

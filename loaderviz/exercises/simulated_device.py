@@ -21,7 +21,7 @@ from typing import Any
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import style
 from loaderviz.figures.display import Figure
-from loaderviz.figures.streams import Box, streams
+from loaderviz.figures.teaching.device_streams import Box, streams
 from loaderviz.trace import Trace
 
 WAYS = ("pageable", "pinned", "pinned, non_blocking", "copied ahead")

@@ -8,11 +8,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from loaderviz._plot_timings import plot_timings
 from loaderviz.datasets import MultiStreamDataLoader, SlotStreams
 from loaderviz.errors import LoaderVizError
-from loaderviz.exercises.check import Check, Hints
-from loaderviz.figures.slots import Slots
-from loaderviz.timings import plot_timings
+from loaderviz.exercises.outcome import Check, Hints
+from loaderviz.figures.teaching.slots import Slots
 
 FILES, LINES = 3, 4
 ROUNDS = 2.5

@@ -10,12 +10,12 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
+from loaderviz._plot_timings import take
 from loaderviz.datasets import SleepingDataset
-from loaderviz.exercises.check import Check, Hints
+from loaderviz.exercises.outcome import Check, Hints
 from loaderviz.figures import timeline
 from loaderviz.recorder import Recording, record
 from loaderviz.simulator import Costs, simulate
-from loaderviz.timings import take
 
 STEP_S, BATCH_SIZE, N_BATCHES, WORKERS = 0.06, 4, 20, 2
 SLOW_BATCH = 14

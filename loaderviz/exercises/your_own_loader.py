@@ -16,23 +16,23 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
-from loaderviz.advising.settings import Setting
-from loaderviz.advising.twin import twin
-from loaderviz.auditing import Audit, audit, simulate_audit
-from loaderviz.checkup import doctor
+from loaderviz._audit import Audit, audit, simulate_audit
+from loaderviz._doctor import doctor
+from loaderviz._plot_timings import take
+from loaderviz._recommend.candidate_settings import Setting
 from loaderviz.datasets import SleepingDataset, Stream, splits
 from loaderviz.errors import LoaderVizError
-from loaderviz.exercises.check import Check, Hints
+from loaderviz.exercises.outcome import Check, Hints
 from loaderviz.figures import timeline
+from loaderviz.loaders.copy_loader import copy_loader
 from loaderviz.recorder import record
 from loaderviz.simulator import Costs, simulate
-from loaderviz.timings import take
 from loaderviz.trace import Summary, Trace
 
 
 def with_settings(loader: DataLoader[Any], settings: Mapping[str, Any]) -> DataLoader[Any]:
     """A loader of the same dataset, sampler and ``collate_fn``, as ``recommend`` wants it set."""
-    return twin(loader, Setting(**settings))
+    return copy_loader(loader, **Setting(**settings).options())
 
 
 # Name it

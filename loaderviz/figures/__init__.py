@@ -1,5 +1,5 @@
 """Pictures of traces: pure functions from a trace to a plotly figure."""
 
-from loaderviz.figures.timeline import timeline
+from loaderviz.figures.timelines.timeline import timeline
 
 __all__ = ["timeline"]

@@ -1,4 +1,4 @@
-// Reads the table of batches that a large timeline carries (loaderviz/figures/packed.py).
+// Reads the table of batches that a large timeline carries (loaderviz/figures/timelines/packed_rows.py).
 async function decodeRows(packed) {
   const bytes = await inflate(packed.data);
   const { n, columns, start, tick } = packed;

@@ -1,4 +1,4 @@
-// Waits step by step (loaderviz/figures/waits.py): single steps when zoomed in, bands from afar.
+// Waits step by step (loaderviz/figures/results/waits_figure.py): single steps when zoomed in, bands from afar.
 const WAITS_BINS = 300;
 const MARKS = { median: 0, longest: 1, step: 2 };
 

@@ -10,13 +10,14 @@ from typing import Any, Self
 
 from torch.utils.data import DataLoader
 
-from loaderviz import clock, machine
-from loaderviz.clock import now
+from loaderviz import machine
+from loaderviz.clocks import process_clock
+from loaderviz.clocks.machine_offsets import NOT_MEASURED, Alignment, align
+from loaderviz.clocks.process_clock import now
 from loaderviz.errors import LoaderVizError
-from loaderviz.recorder import attach, budget, folders
-from loaderviz.recorder.alignment import NOT_MEASURED, Alignment, align
-from loaderviz.recorder.files import Files
-from loaderviz.recorder.loaders import behind, describe
+from loaderviz.loaders.describe_loader import behind, describe
+from loaderviz.recorder import byte_budget, dataloader_hooks, recording_folders
+from loaderviz.recorder.recording_files import Files
 from loaderviz.recorder.watcher import Watcher
 from loaderviz.trace import Trace, read_folder
 
@@ -93,10 +94,10 @@ class Recording:
         max_spans: int = MAX_SPANS,
         max_bytes: int | None = None,
     ) -> None:
-        attach.check_torch()
+        dataloader_hooks.check_torch()
         if not isinstance(max_spans, int) or max_spans < 0:
             raise LoaderVizError(f"max_spans={max_spans!r}: give 0 or more")
-        budget.check(max_bytes)
+        byte_budget.check(max_bytes)
         self._loaders = list({id(loader): loader for loader in loaders}.values())
         self._every = every
         try:
@@ -154,9 +155,11 @@ class Recording:
         if self._folder is not None:
             raise LoaderVizError("a recording runs once; call record(loader) again for another")
         if self._of_run and self._path is not None:
-            self._folder = folders.make_in_run(self._path, machine.rank(), again=self._again)
+            self._folder = recording_folders.make_in_run(
+                self._path, machine.rank(), again=self._again
+            )
         else:
-            self._folder = folders.make(self._path)
+            self._folder = recording_folders.make(self._path)
         try:
             about = self._describe()
             self._watcher = Watcher(Files(self._folder, about), self._loaders, every=self._every)
@@ -166,7 +169,7 @@ class Recording:
         except BaseException as error:
             if self._watcher is not None:
                 self._watcher.stop(now())
-            folders.remove(self._folder)
+            recording_folders.remove(self._folder)
             if isinstance(error, OSError):
                 raise LoaderVizError(f"cannot record into {self._folder}: {error}") from error
             raise
@@ -206,16 +209,16 @@ class Recording:
             raise
         finally:
             if self._path is None:
-                folders.remove(folder)
+                recording_folders.remove(folder)
 
     def _seal(self, folder: Path, watcher: Watcher) -> None:
         """One file in place of the folder; where it cannot be written, the folder stays."""
         try:
-            self.trace.save(folders.sealed(folder))
+            self.trace.save(recording_folders.sealed(folder))
         except LoaderVizError as error:
             watcher.files.tell(error)
         else:
-            folders.remove(folder)
+            recording_folders.remove(folder)
 
     def _describe(self) -> dict[str, Any]:
         return {
@@ -224,7 +227,7 @@ class Recording:
             "max_bytes": self._max_bytes,
             "rank": machine.rank(),
             "pid": os.getpid(),
-            "started": clock.pair(),
+            "started": process_clock.pair(),
             "loaders": [describe(loader) for loader in self._loaders],
             **machine.facts(),
             **(NOT_MEASURED if self._of_run and machine.spans_machines() else {}),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from loaderviz.clock import now
-from loaderviz.recorder import attach
+from loaderviz.clocks.process_clock import now
+from loaderviz.recorder import dataloader_hooks
 
 
 @contextmanager
@@ -28,12 +28,12 @@ def span(name: str) -> Iterator[None]:
         Exception: what the block raises, unchanged; the span ends there.
     """
     begun = [
-        (observer, attach.guarded(observer, observer.begin_span, str(name), now()))
-        for observer in attach.running()
+        (observer, dataloader_hooks.guarded(observer, observer.begin_span, str(name), now()))
+        for observer in dataloader_hooks.running()
     ]
     try:
         yield
     finally:
         end = now()
         for observer, span in begun:
-            attach.guarded(observer, observer.end_span, span, end)
+            dataloader_hooks.guarded(observer, observer.end_span, span, end)

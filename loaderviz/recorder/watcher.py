@@ -13,15 +13,15 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
-from loaderviz.clock import now
-from loaderviz.recorder import attach
-from loaderviz.recorder.device import Device
-from loaderviz.recorder.fetch import FetchTimer
-from loaderviz.recorder.files import Files, Place
-from loaderviz.recorder.iterators import unwatch, watch
-from loaderviz.recorder.loaders import describe
-from loaderviz.recorder.log import IteratorLog
-from loaderviz.recorder.worker import WorkerHook
+from loaderviz.clocks.process_clock import now
+from loaderviz.loaders.describe_loader import describe
+from loaderviz.recorder import dataloader_hooks
+from loaderviz.recorder.device_events import Device
+from loaderviz.recorder.iterator_log import IteratorLog
+from loaderviz.recorder.recorded_iterator import unwatch, watch
+from loaderviz.recorder.recording_files import Files, Place
+from loaderviz.recorder.timed_fetch import FetchTimer
+from loaderviz.recorder.worker_process import WorkerHook
 from loaderviz.records import Span, Tag, pack_text
 
 
@@ -35,7 +35,7 @@ class Watcher:
         self._every = every
         self._classes = {type(loader) for loader in loaders}
         if every:
-            self._classes |= attach.every_class()
+            self._classes |= dataloader_hooks.every_class()
         self._device = Device.find()
         self._iterator_numbers = itertools.count()
         self._epochs: defaultdict[int, itertools.count[int]] = defaultdict(itertools.count)
@@ -44,13 +44,13 @@ class Watcher:
         self._processes: list[tuple[int, int, Any]] = []
 
     def start(self) -> None:
-        attach.attach(self, self._classes)
+        dataloader_hooks.attach(self, self._classes)
         for loader in list(self._loaders):
             self._adopt_running(loader)
 
     def add_class(self, cls: type) -> None:
         self._classes.add(cls)
-        attach.attach(self, {cls})
+        dataloader_hooks.attach(self, {cls})
 
     def stop(self, at: int) -> None:
         """Let go of everything, and write what is known at the end."""
@@ -64,8 +64,8 @@ class Watcher:
                 *(functools.partial(_let_go, *each, at) for each in self._watched),
             ]
             for act in acts:
-                steps.callback(attach.guarded, self, act)
-            steps.callback(attach.detach, self, self._classes)
+                steps.callback(dataloader_hooks.guarded, self, act)
+            steps.callback(dataloader_hooks.detach, self, self._classes)
         # Whoever keeps the trace need not keep the loaders and their workers alive.
         for kept in (self._loaders, self._timers, self._watched, self._processes):
             kept.clear()

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 
-from loaderviz.report.content import Content, content_of
-from loaderviz.report.page import page_of
+from loaderviz.report.html_page import page_of
+from loaderviz.report.report_content import Content, content_of
 from loaderviz.trace import Trace
-from loaderviz.trace.written import replacing
+from loaderviz.trace.atomic_file import replacing
 
 __all__ = ["Content", "content_of", "write"]
 

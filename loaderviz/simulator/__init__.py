@@ -4,8 +4,8 @@
 no process is started, nothing is read, no clock is looked at.
 """
 
-from loaderviz.simulator.band import Band, band
 from loaderviz.simulator.costs import Costs
-from loaderviz.simulator.run import simulate
+from loaderviz.simulator.seed_spread import Band, band
+from loaderviz.simulator.simulate import simulate
 
 __all__ = ["Band", "Costs", "band", "simulate"]

@@ -153,7 +153,7 @@ class Costs:
             LoaderVizError: for what is no trace, a trace without a delivered batch of that loader,
                 batches that were not seen where they were made, or bad values.
         """
-        from loaderviz.simulator.fit import fit
+        from loaderviz.simulator.fit_costs import fit
 
         return fit(trace, loader=loader, step_cpu_share=step_cpu_share, cores=cores)
 

@@ -1,8 +1,8 @@
 """Traces: immutable tables of what happened, however they came about."""
 
+from loaderviz.trace.analysis.summary import Summary
 from loaderviz.trace.loading import load
-from loaderviz.trace.read import META_NAME, read_folder
-from loaderviz.trace.summary import Summary
+from loaderviz.trace.recording.read_recording import META_NAME, read_folder
 from loaderviz.trace.trace import Trace
 
 __all__ = ["META_NAME", "Summary", "Trace", "load", "read_folder"]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from loaderviz.errors import LoaderVizError
-from loaderviz.trace import opened, run
-from loaderviz.trace.read import META_NAME, read_folder
+from loaderviz.trace.merge import read_run
+from loaderviz.trace.parquet import read_parquet
+from loaderviz.trace.recording.read_recording import META_NAME, read_folder
 from loaderviz.trace.trace import Trace
 
 
@@ -35,10 +36,10 @@ def load(path: str | Path) -> Trace:
         raise LoaderVizError(f"load() takes the path of a trace, not {path!r}") from error
     try:
         if place.is_dir():
-            recordings = [] if (place / META_NAME).exists() else run.recordings_in(place)
-            return run.merge(place, recordings) if recordings else read_folder(place)
+            recordings = [] if (place / META_NAME).exists() else read_run.recordings_in(place)
+            return read_run.merge(place, recordings) if recordings else read_folder(place)
         if place.is_file():
-            return opened.read(place)
+            return read_parquet.read(place)
         what = "is neither a file nor a folder" if place.exists() else "does not exist"
     except OSError as error:
         raise LoaderVizError(f"cannot open {str(path)!r}: {error}") from error

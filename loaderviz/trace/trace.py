@@ -12,8 +12,8 @@ import numpy as np
 
 from loaderviz import schema
 from loaderviz.errors import LoaderVizError
-from loaderviz.trace.about import meta_of_ranks
-from loaderviz.trace.summary import Summary, summarize
+from loaderviz.trace.analysis.summary import Summary, summarize
+from loaderviz.trace.merge.run_meta import meta_of_ranks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,11 +86,11 @@ class Trace:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the trace to one file; ``loaderviz.load(path)`` opens it again.
 
-        The file is Parquet (``loaderviz.trace.saved`` says what is where): pandas, pyarrow, DuckDB
-        and the like read it too. A file that is there already is replaced, at once and only when
-        all is written. Times are kept to the nanosecond: those of a recording come back as they
-        are, those of a simulation rounded. Rows come back numbered from 0, tuples in ``meta`` as
-        lists.
+        The file is Parquet (``loaderviz.trace.parquet.write_parquet`` says what is where): pandas,
+        pyarrow, DuckDB and the like read it too. A file that is there already is replaced, at once
+        and only when all is written. Times are kept to the nanosecond: those of a recording come
+        back as they are, those of a simulation rounded. Rows come back numbered from 0, tuples in
+        ``meta`` as lists.
 
         Args:
             path: where to; by custom it ends in ``.parquet``.
@@ -100,9 +100,9 @@ class Trace:
                 cannot, or where a column holds what ``loaderviz.schema`` does not have there (a
                 key is text, a number, None, or a tuple or list of such).
         """
-        from loaderviz.trace import saved
+        from loaderviz.trace.parquet import write_parquet
 
-        saved.save(self, path)
+        write_parquet.save(self, path)
 
     def to_perfetto(
         self, path: str | os.PathLike[str], *, profile: str | os.PathLike[str] | None = None
@@ -138,7 +138,7 @@ class Trace:
             print(self)
             return
         # The one look upwards from here, when a person asks to see the trace.
-        from loaderviz.figures.timeline import timeline
+        from loaderviz.figures.timelines.timeline import timeline
 
         timeline(self)._ipython_display_()
 

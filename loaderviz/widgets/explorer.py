@@ -12,16 +12,16 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.figures import timeline
 from loaderviz.machine import cpu_allowance
 from loaderviz.trace import Trace
-from loaderviz.widgets.copying import CodeLine
-from loaderviz.widgets.measuring import Measuring, Progress
-from loaderviz.widgets.numbers import Numbers, table
-from loaderviz.widgets.panel import MAIN, Panel
+from loaderviz.widgets.code_line import CodeLine
+from loaderviz.widgets.explorer_controls import MAIN, Panel
+from loaderviz.widgets.explorer_settings import Settings
+from loaderviz.widgets.figure_view import FigureView, script, scripts
+from loaderviz.widgets.numbers_table import Numbers, table
 from loaderviz.widgets.play import Scene
-from loaderviz.widgets.preview import Known, Start, known_of, predict, start_of
-from loaderviz.widgets.run import Failure
-from loaderviz.widgets.settings import Settings
-from loaderviz.widgets.still import Still, needs_lab, still
-from loaderviz.widgets.view import FigureView, script, scripts
+from loaderviz.widgets.prediction import Known, Start, known_of, predict, start_of
+from loaderviz.widgets.real_runs import Measuring, Progress
+from loaderviz.widgets.run_process import Failure
+from loaderviz.widgets.static_html import Still, needs_lab, still
 
 FIRST_RUN_S = 30.0  # the picture is there before anyone touches a control, unless it takes longer
 

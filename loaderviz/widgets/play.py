@@ -9,9 +9,9 @@ import traitlets
 
 from loaderviz.figures import timeline
 from loaderviz.trace import Trace
-from loaderviz.widgets.life import life
-from loaderviz.widgets.still import Still, still, still_scene
-from loaderviz.widgets.view import FigureView, script, scripts
+from loaderviz.widgets.figure_view import FigureView, script, scripts
+from loaderviz.widgets.queue_states import life
+from loaderviz.widgets.static_html import Still, still, still_scene
 
 
 class Scene(anywidget.AnyWidget):

@@ -19,8 +19,9 @@ from playwright.sync_api import Browser, sync_playwright
 from torch.utils.data import DataLoader
 
 from loaderviz import Trace, audit, recommend, record, timeline
-from loaderviz.advising import Recommendation
-from loaderviz.auditing import Audit
+from loaderviz._audit import Audit
+from loaderviz._plot_timings import take
+from loaderviz._recommend import Recommendation
 from loaderviz.datasets import (
     Dice,
     MultiStreamDataLoader,
@@ -35,11 +36,10 @@ from loaderviz.datasets import (
 )
 from loaderviz.exercises import train_script
 from loaderviz.exercises.inside_the_dataloader import slow_dataset
-from loaderviz.exercises.ranks import torchrun
+from loaderviz.exercises.several_ranks import torchrun
 from loaderviz.exercises.simulated_device import Fed, feed
-from loaderviz.figures.draws import draws
+from loaderviz.figures.teaching.draws import draws
 from loaderviz.report import write
-from loaderviz.timings import take
 
 HERE = Path(__file__).parent
 BACKGROUNDS = {"light": "#ffffff", "dark": "#0d1117"}

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from loaderviz.trace.perfetto import events
-from loaderviz.trace.perfetto.source import Source
+from loaderviz.trace.perfetto import event_writer
+from loaderviz.trace.perfetto.trace_source import Source
 
 
 def ready(source: Source) -> Iterator[Any]:
@@ -32,7 +32,7 @@ def ready(source: Source) -> Iterator[Any]:
         times, value = times[order], np.cumsum(change[order])
         last = np.append(times[1:] != times[:-1], True)
         process = np.repeat(np.searchsorted(source.places.ranks, rank), last.sum())
-        yield from events.counts(
+        yield from event_writer.counts(
             f"batches of loader {loader}" if several else "batches",
             source.places.process(process), times[last], "ready", value[last],
         )  # fmt: skip
@@ -43,7 +43,7 @@ def memory(source: Source) -> Iterator[Any]:
     batches = source.batches
     at = np.fmax(batches["started_s"], batches["ready_s"])
     rows = np.flatnonzero((batches["rss_bytes"] > 0) & ~np.isnan(at))
-    yield from events.counts(
+    yield from event_writer.counts(
         "memory", source.places.process(source.places.maker_of[rows]), source.ns(at[rows]),
         "rss_bytes", batches["rss_bytes"][rows],
     )  # fmt: skip

@@ -1,0 +1,7 @@
+"""Was every sample delivered exactly once? Against all that the dataset holds."""
+
+from loaderviz._audit.audit import audit
+from loaderviz._audit.audit_of_simulation import simulate_audit
+from loaderviz._audit.audit_result import Audit, AuditError
+
+__all__ = ["Audit", "AuditError", "audit", "simulate_audit"]

@@ -1,0 +1,148 @@
+"""``audit``: was every sample delivered exactly once?"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+from torch import multiprocessing
+from torch.utils.data import DataLoader
+
+from loaderviz._audit.audit_of_loader import audit_loader, of_trace
+from loaderviz._audit.audit_result import Audit
+from loaderviz.errors import LoaderVizError
+from loaderviz.trace import Trace
+
+
+def audit(
+    loader_or_trace: DataLoader[Any] | Trace,
+    epochs: int = 1,
+    key: Callable[[Any], Any] | None = None,
+    *,
+    n_samples: int | None = None,
+) -> Audit:
+    """Was every sample delivered exactly once? Against all that the dataset holds.
+
+    >>> found = audit(loader)
+    >>> print(found)
+    >>> found.exactly_once, found.missing, found.figure()
+
+    Runs a copy of the loader as it is configured, with workers of its own, then reads the dataset
+    once in this process and compares. ``drop_last`` is set aside: what it takes counts as missing.
+    Map-style samples are known by the key that the sampler asks for. Iterable-style ones are known
+    by their content, hashed in the worker before they are collated: tensors, arrays, texts, bytes,
+    numbers, pictures, and containers and dataclasses of such. Equal samples are counted. What a
+    ``collate_fn`` leaves out of a batch counts as delivered. Every random generator is put back to
+    where it was.
+
+    A trace alone is not run again; then the audit says what it can and cannot prove. The recordings
+    of several ranks, opened as one trace, are audited as one.
+
+    Args:
+        loader_or_trace: a ``DataLoader``, or a ``Trace`` of one.
+        epochs: how many times to run the loader; a trace is audited with all of its epochs.
+        key: what a sample is known by, where its content will not do (random augmentation) or is
+            costly to hash: from a sample, as the dataset returns it, to a number or text. Where
+            workers are started by spawn or forkserver, a function that can be pickled.
+        n_samples: of an infinite stream, how many samples to take. Without it, it never ends.
+
+    Returns:
+        An ``Audit``: ``exactly_once`` is the verdict, ``duplicates``, ``missing``, ``extra``,
+        ``per_worker`` and ``epochs`` are DataFrames; ``print`` it, or ``figure()``.
+
+    Raises:
+        LoaderVizError: for what is neither a loader nor a trace; a trace of several loaders; a
+            sample that cannot be told from others; a ``key`` that raises; a dataset that cannot
+            be read twice or whose ``__len__`` is broken; a worker that dies. ``error.partial``
+            is the ``Audit`` of what came until then, where there is one.
+        Exception: whatever else the loader or its dataset raises, unchanged.
+    """
+    if isinstance(loader_or_trace, Trace):
+        if (epochs, key, n_samples) != (1, None, None):
+            raise LoaderVizError(
+                "a trace is audited as it is: epochs, key and n_samples are for a loader that is "
+                "run; leave them out, or pass the loader"
+            )
+        return _of_trace(loader_or_trace)
+    _check(loader_or_trace, epochs, key, n_samples)
+    return audit_loader(loader_or_trace, epochs, key, n_samples)
+
+
+def _of_trace(trace: Trace) -> Audit:
+    """What a trace proves by itself: it does not hold the dataset, nor what the samples were."""
+    loaders = sorted({int(each) for each in trace.batches["loader"]})
+    if len(loaders) != 1:
+        raise LoaderVizError(
+            f"this trace holds {len(loaders)} loaders: record each by itself, and audit them one "
+            "by one"
+            if loaders
+            else "this trace holds no batch: the loader was not iterated while it was recorded"
+        )
+    described = dict(enumerate(trace.meta.get("loaders") or ())).get(loaders[0], {})
+    kind = described.get("kind", "map")
+    n_epochs = int(trace.batches["epoch"].max()) + 1
+    return of_trace(trace, kind, n_epochs, _limits(trace, kind))
+
+
+def _limits(trace: Trace, kind: str) -> tuple[str, ...]:
+    """What this trace cannot tell."""
+    batches = trace.batches
+    taken = batches["delivered_s"].notna()
+    waiting, unseen = int((~taken).sum()), int((taken & batches["started_s"].isna()).sum())
+    left_out = trace.meta.get("left_out", 0)
+    facts = [
+        "A trace of an iterable-style dataset counts samples and does not know what they were: "
+        "audit(loader) finds what comes twice or never."
+        if kind == "iterable"
+        else "A trace does not tell how many samples the dataset holds, nor whether the loop ran "
+        "to its end: audit(loader) finds what is missing."
+    ]
+    if waiting and kind == "map":
+        facts.append(f"{waiting:,} batches that were sent for were never taken.")
+    if unseen:
+        facts.append(f"{unseen:,} batches were not seen in their worker.")
+    if left_out:
+        facts.append(f"Past the limit on them, {left_out:,} samples are not in the trace.")
+    return tuple(facts)
+
+
+def _check(loader: Any, epochs: int, key: Any, n_samples: int | None) -> None:
+    what = f"{type(loader).__name__} {loader!r:.60}"
+    if not issubclass(type(loader), DataLoader):
+        raise LoaderVizError(
+            f"audit() takes a torch DataLoader or a Trace, but got {what}. What iterates "
+            "DataLoaders of its own inside is recorded: with record(...) as rec, then "
+            "audit(rec.trace)."
+        )
+    for name, value in (("epochs", epochs), ("n_samples", n_samples)):
+        if value is not None and (not isinstance(value, int) or value < 1):
+            raise LoaderVizError(f"{name}={value!r}: give a whole number, 1 or more")
+    if epochs is None:
+        raise LoaderVizError("epochs=None: give a whole number, 1 or more")
+    if n_samples is not None and epochs > 1:
+        raise LoaderVizError(
+            f"epochs={epochs} with n_samples={n_samples}: what is cut off has one epoch only"
+        )
+    if key is not None and not callable(key):
+        raise LoaderVizError(
+            f"key={key!r}: give a function from a sample to what it is known by, such as "
+            "key=lambda sample: sample['name']"
+        )
+    if key is not None and loader.num_workers:
+        _check_that_it_travels(loader, key)
+
+
+def _check_that_it_travels(loader: DataLoader[Any], key: Any) -> None:
+    """Workers that are not forked get all that they use pickled."""
+    context: Any = loader.multiprocessing_context or multiprocessing
+    method = context.get_start_method(allow_none=True) or context.get_all_start_methods()[0]
+    if method == "fork":
+        return
+    try:
+        pickle.dumps(key)
+    except Exception as error:
+        raise LoaderVizError(
+            f"key={key!r} cannot be sent to workers that are started by {method}: define it with "
+            "def in a module that they can import"
+        ) from error

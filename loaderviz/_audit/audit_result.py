@@ -1,0 +1,142 @@
+"""The ``Audit``: what an audit found, in tables and in words. Holds data, draws nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from loaderviz.errors import LoaderVizError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_SHOWN = 16  # workers
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Audit:
+    """Whether every sample was delivered exactly once; ``print(audit)`` says it in words.
+
+    Attributes:
+        exactly_once: the verdict; None where neither can be proven.
+        verdict: the same in one sentence.
+        notes: what else there is to say, and the ways out, a sentence or two each.
+        n_samples: how many samples the dataset holds, read once by one process; None: not known.
+        duplicates: a row for each sample that came more than once in an epoch: ``epoch, sample,
+            key, times, ranks, workers`` (two tuples, an entry for each time, as they came).
+        missing: a row for each sample that an epoch lacks: ``epoch, sample, key, cause``. The cause
+            is ``drop_last`` for a sample that was left over in an incomplete batch.
+        extra: a row for each delivered sample that one process does not read: ``epoch, rank,
+            worker, batch, position``.
+        per_worker: a row for each worker and epoch: ``epoch, rank, worker, samples, batches,
+            share`` (of the epoch's samples, 0 to 1).
+        epochs: a row for each epoch: ``epoch, delivered, duplicates, missing, dropped, extra,
+            in_order, same_order`` (as in the epoch before); NA where it is not known.
+        deliveries: a row for each delivered sample, in the order of delivery: ``epoch, rank,
+            worker, batch, position, sample`` (-1 where it is extra or not known).
+        simulated: whether it was worked out instead of run.
+
+    ``sample`` is the place of a sample in the order in which one process reads them, from 0;
+    ``key`` is what it is known by, None where that is a tensor or the like. ``worker`` is -1 where
+    the main process itself loads.
+    """
+
+    exactly_once: bool | None
+    verdict: str
+    notes: tuple[str, ...]
+    n_samples: int | None
+    duplicates: pd.DataFrame
+    missing: pd.DataFrame
+    extra: pd.DataFrame
+    per_worker: pd.DataFrame
+    epochs: pd.DataFrame
+    deliveries: pd.DataFrame
+    simulated: bool = False
+
+    @property
+    def numbers(self) -> str:
+        """The numbers that the verdict rests on, in one line."""
+        delivered = int(self.epochs["delivered"].sum())
+        held = "" if self.n_samples is None else f" for {self.n_samples:,} in the dataset"
+        workers = self.per_worker[["rank", "worker"]].drop_duplicates()
+        n_ranks = workers["rank"].nunique()
+        n_workers = int((workers["worker"] >= 0).sum())
+        parts = [
+            "simulated" if self.simulated else "",
+            f"{_count(delivered, 'sample')} delivered{held}",
+            _count(n_workers, "worker") if n_workers else "no workers",
+            _count(n_ranks, "rank") if n_ranks > 1 else "",
+            _count(len(self.epochs), "epoch"),
+        ]
+        return " · ".join(filter(None, parts))
+
+    def figure(self, epoch: int | None = None, *, theme: Any = "light") -> Any:
+        """Draw who delivered which sample: overlap and holes are seen at a glance.
+
+        Args:
+            epoch: which one; None for the first in which something is wrong, or else the first.
+            theme: text and grid for a ``light`` or a ``dark`` page.
+
+        Raises:
+            LoaderVizError: for an epoch that was not audited, or where it is not known which
+                samples came, so that there is nothing to draw.
+        """
+        # The one look upwards from here, when a person asks to see it.
+        from loaderviz.figures.results.audit_figure import draw
+
+        if epoch is None:
+            bad = self.epochs[(self.epochs[["duplicates", "missing", "extra"]] > 0).any(axis=1)]
+            epoch = int((bad if len(bad) else self.epochs)["epoch"].iloc[0])
+        if epoch not in set(self.epochs["epoch"]):
+            raise LoaderVizError(
+                f"epoch={epoch!r}: this audit has epochs 0 to {len(self.epochs) - 1}"
+            )
+        return draw(self, epoch, theme)
+
+    def __str__(self) -> str:
+        shares = _shares(self.per_worker)
+        lines = [f"{self.verdict}.", self.numbers, *filter(None, [shares]), *self.notes]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _ipython_display_(self) -> None:
+        """At the end of a notebook cell: the words, and the figure where there is one."""
+        print(self)
+        if len(self.missing) or (self.deliveries["sample"] >= 0).any():
+            self.figure()._ipython_display_()
+
+
+class AuditError(LoaderVizError):
+    """Raised where an audit cannot be finished.
+
+    Attributes:
+        partial: the ``Audit`` of what was delivered until then.
+    """
+
+    def __init__(self, message: str, partial: Audit | None = None) -> None:
+        super().__init__(message)
+        self.partial = partial
+
+
+def _count(n: int, one: str) -> str:
+    return f"{n:,} {one}{'s' * (n != 1)}"
+
+
+def _shares(per_worker: pd.DataFrame) -> str:
+    """How many samples came from each worker, all epochs together."""
+    totals = per_worker.groupby(["rank", "worker"], as_index=False)["samples"].sum()
+    rows: list[tuple[int, int, int]] = [tuple(row) for row in totals.to_numpy().tolist()]
+    everything = sum(samples for _, _, samples in rows) or 1
+    several = totals["rank"].nunique() > 1
+    if len(rows) < 2:
+        return ""
+    if len(rows) > MOST_SHOWN:
+        fewest, most = totals["samples"].min(), totals["samples"].max()
+        return f"Each worker delivered {fewest:,} to {most:,} of them."
+    return ", ".join(
+        (f"rank {rank} " if several else "")
+        + (f"worker {worker}" if worker >= 0 else "main process")
+        + f": {samples:,} ({100 * samples / everything:.0f} %)"
+        for rank, worker, samples in rows
+    )

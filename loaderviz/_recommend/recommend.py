@@ -1,0 +1,186 @@
+"""``recommend``: the settings that a loader should have, from one short recording of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from torch.utils.data import DataLoader
+
+from loaderviz._recommend import memory_budget, recommendation_text
+from loaderviz._recommend.advice_notes import notes
+from loaderviz._recommend.bottleneck import limit_of
+from loaderviz._recommend.candidate_settings import Setting, grid, reach
+from loaderviz._recommend.candidate_table import candidates, uncertainty
+from loaderviz._recommend.choose_candidate import choose, choose_measured
+from loaderviz._recommend.evidence import Evidence, of_trace
+from loaderviz._recommend.measure_candidates import contenders, measure
+from loaderviz._recommend.predict import predict
+from loaderviz._recommend.recommendation import Recommendation
+from loaderviz._recommend.trial_recording import rehearse
+from loaderviz.errors import LoaderVizError
+from loaderviz.loaders.describe_loader import behind
+from loaderviz.trace import Trace
+
+SECONDS = 3.0
+
+
+def recommend(
+    loader_or_trace: DataLoader[Any] | Trace,
+    *,
+    step_s: float | None = None,
+    step_cpu_share: float = 0.0,
+    epochs: int = 1,
+    n_batches: int | None = None,
+    max_workers: int | None = None,
+    seconds: float = SECONDS,
+    verify: bool = False,
+    loader: int | None = None,
+) -> Recommendation:
+    """The cheapest settings within noise of the fastest, predicted from one short recording.
+
+    >>> found = recommend(loader, step_s=0.02)
+    >>> print(found)
+    >>> DataLoader(dataset, batch_size=32, **found.settings)
+
+    A loader is recorded here, in a copy with one worker (two for an iterable-style dataset) and
+    without steps; and on Linux for a short while without workers, in a copy of this process. What
+    will run is printed first. The loader itself, and the random generators of torch, NumPy,
+    ``random`` and those that the loader holds, are as before afterwards. A trace is taken as it is.
+    Then every number of workers, ``prefetch_factor`` and ``in_order``, and with several epochs
+    ``persistent_workers``, is simulated. Fewest workers come first, then plain options:
+    ``in_order=False`` is recommended only where it gains 5 % or more. ``pin_memory`` and all other
+    options stay as they are.
+
+    Args:
+        loader_or_trace: a ``DataLoader``, or a ``Trace`` of one, as ``record`` makes it.
+        step_s: seconds that the model takes for a batch. None: as recorded in the trace; of a
+            loader, none, so that the fastest loading is looked for.
+        step_cpu_share: the part of a step, 0 to 1, that keeps a CPU busy: 0 for a step on a GPU.
+        epochs: how often the loop goes through the loader.
+        n_batches: batches of an epoch, where neither the loader nor the trace tells, or where the
+            loop ends earlier.
+        max_workers: the most workers to try. None: twice the CPUs, at least 16.
+        seconds: how long to record a loader from its first batch, and a quarter of that without
+            workers; and with ``verify`` to run each setting. Where no batch comes in ten times as
+            long, it gives up.
+        verify: whether to run the most promising settings for real, at most four, with steps that
+            last as long. The fastest of them, as measured, is recommended then, and the table tells
+            by how much the prediction is off.
+        loader: of a trace of several loaders, which one.
+
+    Returns:
+        A ``Recommendation``: ``settings``, ``code``, ``limits``, ``notes``, ``candidates``;
+        ``print`` it, or ``figure()``.
+
+    Raises:
+        LoaderVizError: for what is neither a loader nor a trace, a bad number, a loader that
+            delivers no batch in time, a trace without a batch or of several loaders, ``verify`` or
+            ``seconds`` without a loader.
+        Exception: whatever else the loader or its dataset raises, unchanged.
+    """
+    _check(step_s=step_s, step_cpu_share=step_cpu_share, seconds=seconds)
+    _check_whole(epochs=epochs, n_batches=n_batches, max_workers=max_workers)
+    given: dict[str, Any] = {
+        "step_s": step_s,
+        "step_cpu_share": step_cpu_share,
+        "n_batches": n_batches,
+    }
+    if isinstance(loader_or_trace, Trace):
+        if verify or seconds != SECONDS:
+            raise LoaderVizError(
+                f"verify={verify!r} and seconds={seconds!r} are for a loader that can be run: pass "
+                "the loader instead of its trace, or leave them out"
+            )
+        return _advise(of_trace(loader_or_trace, loader=loader, **given), epochs, max_workers)
+    own = _loader(loader_or_trace, loader)
+    evidence = rehearse(own, seconds, **given)
+    return _advise(evidence, epochs, max_workers, own if verify else None, seconds)
+
+
+def _advise(
+    evidence: Evidence,
+    epochs: int,
+    max_workers: int | None,
+    loader: DataLoader[Any] | None = None,
+    seconds: float = SECONDS,
+) -> Recommendation:
+    """``loader``: to measure the most promising settings on."""
+    room = memory_budget.Room.here()
+    most = max_workers if max_workers is not None else reach(evidence.cores)
+    tried = grid(1 if evidence.naive else most, epochs, evidence.present)
+    predictions = predict(evidence, tried, epochs)
+    fitting = [each for each in predictions if memory_budget.fits(evidence, each.setting, room)]
+    free = [each for each in fitting if not evidence.naive or each.setting.num_workers <= 1]
+    present = next(each for each in predictions if each.setting == evidence.present)
+    chosen = choose(free)
+    measured: Mapping[Setting, float] = {}
+    if loader is not None:
+        settings = [each.setting for each in contenders(chosen, present, free)]
+        measured = measure(loader, evidence, settings, seconds)
+        chosen = choose_measured(free, measured)
+    found = recommendation_text.Outcome(
+        evidence=evidence,
+        chosen=chosen,
+        limit=limit_of(evidence, chosen, epochs),
+        predictions=predictions,
+        fitting=fitting,
+        present=present,
+        room=room,
+        epochs=epochs,
+        most_workers=most,
+        measured=measured,
+    )
+    return _recommendation(found)
+
+
+def _recommendation(found: recommendation_text.Outcome) -> Recommendation:
+    evidence, setting = found.evidence, found.chosen.setting
+    return Recommendation(
+        settings=setting.options(),
+        code=recommendation_text.code(evidence, setting),
+        verdict=recommendation_text.verdict(found),
+        limits=recommendation_text.limits(found),
+        notes=notes(found),
+        memory_bytes=memory_budget.memory_bytes(evidence, setting),
+        shm_bytes=memory_budget.shm_bytes(evidence, setting),
+        uncertainty=uncertainty(evidence),
+        candidates=candidates(found),
+        cpu_allowance=evidence.cores,
+        trace=evidence.trace,
+    )
+
+
+def _loader(given: Any, which: int | None) -> DataLoader[Any]:
+    found = behind(given)
+    if found is None:
+        raise LoaderVizError(
+            f"recommend() takes a torch DataLoader or a Trace, but got {type(given).__name__} "
+            f"{given!r:.60}: pass the loaders that it iterates inside, one at a time"
+        )
+    if which is not None:
+        raise LoaderVizError(f"loader={which!r} chooses among those of a trace: leave it out")
+    return found
+
+
+def _check(**numbers: Any) -> None:
+    for name, value in numbers.items():
+        if value is None:
+            continue
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not 0 <= value < math.inf:
+            raise LoaderVizError(f"{name}={value!r}: give a number, 0 or more")
+    if numbers["step_cpu_share"] > 1:
+        share = numbers["step_cpu_share"]
+        raise LoaderVizError(f"step_cpu_share={share!r}: a share is 0 to 1, 1 for all of the step")
+    if not numbers["seconds"]:
+        raise LoaderVizError("seconds=0: give seconds, more than 0")
+
+
+def _check_whole(**numbers: Any) -> None:
+    for name, value in numbers.items():
+        if value is None and name != "epochs":
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise LoaderVizError(f"{name}={value!r}: give a whole number, 1 or more")

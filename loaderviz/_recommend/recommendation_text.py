@@ -1,0 +1,134 @@
+"""A recommendation in words: the verdict, what limits it, what to know, and the code."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from loaderviz._recommend.bottleneck import START, STEP, Limit
+from loaderviz._recommend.candidate_settings import Setting
+from loaderviz._recommend.evidence import Evidence
+from loaderviz._recommend.memory_budget import Room
+from loaderviz._recommend.predict import Prediction
+
+KEPT_BUSY = 0.05  # of its time the consumer waits at most, where one can say so
+_TORCH = {"prefetch_factor": 2, "in_order": True, "persistent_workers": False, "pin_memory": False}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """All that the words speak of."""
+
+    evidence: Evidence
+    chosen: Prediction
+    limit: Limit
+    predictions: Sequence[Prediction]  # of all that was tried
+    fitting: Sequence[Prediction]
+    present: Prediction
+    room: Room
+    epochs: int
+    most_workers: int
+    measured: Mapping[Setting, float]  # batches a second
+
+
+def samples_per_s(evidence: Evidence, prediction: Prediction) -> float:
+    """Different samples a second: those that every worker delivers once more do not count."""
+    rate = float(np.mean(1 / np.maximum(prediction.batch_s, 1e-12)))
+    return evidence.batch_size * rate / evidence.times(prediction.setting)
+
+
+def measured_per_s(found: Outcome, setting: Setting) -> float:
+    """The same, as measured; NaN where it was not."""
+    batches_per_s = found.measured.get(setting, math.nan)
+    return batches_per_s * found.evidence.batch_size / found.evidence.times(setting)
+
+
+def verdict(found: Outcome) -> str:
+    """One line, without its full stop."""
+    evidence, chosen = found.evidence, found.chosen
+    n = chosen.setting.num_workers
+    measured = measured_per_s(found, chosen.setting)
+    pace = f"{rate(samples_per_s(evidence, chosen))} samples/s"
+    if not math.isnan(measured):
+        pace = f"{rate(measured)} samples/s measured"
+    who = "No workers" if n == 0 else f"{n} worker{'s' * (n != 1)}"
+    if _mean(evidence.costs.step_s) and chosen.wait_share <= KEPT_BUSY:
+        return f"{who} keep{'s' * (n == 1)} the model busy: {pace}"
+    if found.limit.part in ("", STEP):
+        return f"{who}: {pace}"
+    return f"{who}: {pace}, limited by {_named(found.limit.part)}"
+
+
+def _named(part: str) -> str:
+    return {START: "the start of workers"}.get(part, part)
+
+
+def limits(found: Outcome) -> str:
+    """What limits the chosen setting: the part of the work, then what that means here."""
+    evidence, chosen, part = found.evidence, found.chosen, found.limit.part
+    costs, batch_s = evidence.costs_of(chosen.setting), float(np.mean(chosen.pace_s))
+    waiting_s = _mean(costs.sample_s * (1 - costs.cpu_share))
+    where = "workers" if chosen.setting.num_workers else "the main process"
+    computes = "computes" if where.startswith("the") else "compute"
+    cpus = f"{chosen.cpus:.1f} of {evidence.cores:g} CPUs are busy"
+    sentences = {
+        "": "no part alone; loading and steps take about as long",
+        STEP: f"it takes {ms(_mean(costs.step_s))} of the {ms(batch_s)} a batch; the model waits "
+        f"{100 * chosen.wait_share:.0f} % of the time",
+        "sample CPU": f"{where} {computes} to read samples; {cpus}",
+        "sample I/O": f"to read a sample is to wait for {ms(waiting_s)}, for a disk, a "
+        f"network or the like; {cpus}",
+        "collate": f"{where} put{'s' * (where != 'workers')} samples together into batches; {cpus}",
+        "unpickling": f"the main process takes {ms(_mean(costs.take_s))} of the {ms(batch_s)} a "
+        "batch to unpickle it",
+        "transport": f"a batch takes {ms(_mean(costs.transport_s))} from worker to main process",
+        "pinning": f"to pin a batch takes {ms(_mean(costs.pin_s))}",
+        START: "workers have to start and end, which a short run feels",
+    }
+    half = (
+        f"; half of it, and all would take {100 * found.limit.gain:.0f} % less time" if part else ""
+    )
+    return f"{part + ': ' if part else ''}{sentences[part]}{half}"
+
+
+def code(evidence: Evidence, setting: Setting) -> str:
+    """The call, with what differs from torch's own defaults."""
+    options: dict[str, Any] = {}
+    if evidence.about.get("batch_size") is not None:
+        options["batch_size"] = evidence.about["batch_size"]
+    options["num_workers"] = setting.num_workers
+    chosen = setting.options()
+    for name, usual in _TORCH.items():
+        if chosen[name] not in (usual, None):
+            options[name] = chosen[name]
+    text = ", ".join(f"{name}={value!r}" for name, value in options.items())
+    return f"DataLoader(dataset, {text})  # the rest as you have it"
+
+
+def rate(per_s: float) -> str:
+    if not math.isfinite(per_s):
+        return "?"
+    if per_s >= 1000:
+        return f"{float(f'{per_s:.3g}'):,.0f}"
+    return f"{per_s:.3g}"
+
+
+def ms(seconds: float) -> str:
+    if seconds >= 1:
+        return f"{seconds:.3g} s"
+    return f"{1000 * seconds:.3g} ms" if seconds >= 1e-3 else f"{1e6 * seconds:.3g} µs"
+
+
+def mib(n_bytes: float) -> str:
+    size = n_bytes / 2**20
+    return (
+        f"{size / 1024:.1f} GiB" if size >= 1024 else f"{size:.0f} MiB" if size >= 1 else "<1 MiB"
+    )
+
+
+def _mean(values: Any) -> float:
+    return float(np.mean(values))

@@ -1,0 +1,70 @@
+"""A recording without workers, in a copy of this process: the dataset is not touched here.
+
+What a dataset opens when it is first read would else be open in this process, and shared by all
+workers that are forked from it later.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import tempfile
+import time
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader
+
+from loaderviz._doctor.examination import may_copy
+from loaderviz._doctor.loader_setup import Setup
+from loaderviz._recommend.candidate_settings import Setting
+from loaderviz.loaders.copy_loader import copy_loader
+from loaderviz.recorder import Recording
+from loaderviz.trace import Trace, load
+
+MOST_BATCHES = 500
+MOST_SAMPLES = 100_000
+LATE = 4  # times as long as it may take: then it is ended from outside
+GRACE_S = 2.0
+WARM = 10  # of the batches, the first tenth does not count: pages are copied when first touched
+
+
+def without_workers(setup: Setup, seconds: float) -> Trace | None:
+    """None where the process cannot be copied (other systems than Linux), or nothing came."""
+    if not may_copy(setup):
+        return None
+    context = multiprocessing.get_context("fork")
+    with tempfile.TemporaryDirectory(prefix="loaderviz-", ignore_cleanup_errors=True) as name:
+        folder = Path(name) / "alone"
+        process = context.Process(target=_record, args=(setup.loader, seconds, folder))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of Python 3.12 and later: this process has threads
+            process.start()
+        process.join(LATE * seconds + GRACE_S)
+        process.kill()
+        process.join()
+        process.close()
+        with contextlib.suppress(Exception):  # what it lacks is done without
+            return _warm(load(folder))
+    return None
+
+
+def _warm(trace: Trace) -> Trace:
+    batches = trace.batches.sort_values("batch")
+    return replace(trace, batches=batches.iloc[len(batches) // WARM :])
+
+
+def _record(loader: DataLoader[Any], seconds: float, folder: Path) -> None:
+    torch.set_num_threads(1)  # OpenMP's threads do not survive a fork
+    n, begun = 0, time.monotonic()
+    with contextlib.suppress(Exception):  # it was raised in a worker before, or is not our concern
+        copied = copy_loader(loader, **Setting(0).options())
+        with Recording((copied,), path=folder):
+            for _ in copied:
+                n += 1
+                over = n >= MOST_BATCHES or n * (loader.batch_size or 1) >= MOST_SAMPLES
+                if over or time.monotonic() - begun > seconds:
+                    break

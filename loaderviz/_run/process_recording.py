@@ -1,0 +1,61 @@
+"""The recording of this process: from the first DataLoader that is iterated to the process's end.
+
+A DataLoader's worker has none of its own, and what it iterates itself is a part of its samples. A
+forked process that iterates a loader has one.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from multiprocessing import util
+
+from torch.utils.data import get_worker_info
+
+from loaderviz._run import closing_line, first_loader_trigger
+from loaderviz._run.run_environment import Settings
+from loaderviz.recorder import Recording, dataloader_hooks
+
+FIRST_OF_ALL = 100  # before multiprocessing's own finalizers, and before it ends the workers
+
+_recording: Recording | None = None
+
+
+def begin() -> None:
+    """Record every DataLoader of this process from now on; raises where it cannot."""
+    global _recording
+    if get_worker_info() is not None:
+        return
+    settings = Settings.of_run()
+    _recording = Recording(
+        [], every=True, path=settings.folder, of_run=True, again=True, **settings.limits
+    ).__enter__()
+    # atexit does not run in multiprocessing's children; its finalizers do, and at exit too.
+    util.Finalize(None, _end, exitpriority=FIRST_OF_ALL)
+
+
+def add_class(cls: type) -> None:
+    """Record a class of loaders that was made after the recording began."""
+    if _recording is not None:
+        _recording.add_class(cls)
+
+
+def _end() -> None:
+    global _recording
+    recording, _recording = _recording, None
+    if recording is not None:
+        with suppress(KeyboardInterrupt):  # a second one: what is written stays as it is, and loads
+            recording.__exit__(None, None, None)
+            closing_line.count(recording)
+        closing_line.remember_interrupt()
+
+
+def _begin_anew() -> None:
+    global _recording
+    _recording = None
+    first_loader_trigger.arm_again(dataloader_hooks.every_class())
+
+
+# After attach.py has let go of torch's classes in the forked process: it was imported before.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)

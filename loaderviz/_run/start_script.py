@@ -1,0 +1,124 @@
+"""Starts the script in place of the command, in a process that records what it does.
+
+The process becomes the script's Python: its number, terminal, signals and exit code are the
+script's own, because nothing of loaderviz is around it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import NoReturn
+
+from loaderviz._run.run_environment import FIRST, VARIABLE, Settings
+from loaderviz.errors import LoaderVizError
+
+SITE = Path(__file__).with_name("site")
+
+
+def start(
+    target: str,
+    args: Sequence[str],
+    *,
+    module: bool = False,
+    folder: Path | None = None,
+    join: bool = False,
+    limits: dict[str, int],
+) -> NoReturn:
+    """Run a script, or a module, in place of this process; does not return.
+
+    Args:
+        target: the script's file, or with ``module`` the module's name.
+        args: what the script is given.
+        module: run as ``python -m`` does.
+        folder: where to record. It must be new or empty, except that ranks which were started
+            together share it. Without one it is made in the current folder.
+        join: the folder may hold recordings of this run already.
+        limits: those of ``record`` for each process, by name, where they are not the default.
+
+    Raises:
+        LoaderVizError: for a script that does not exist, a folder that is taken or cannot be made,
+            and a Python that was told to ignore its environment. Nothing was started then.
+    """
+    if sys.flags.ignore_environment or sys.flags.no_site:
+        raise LoaderVizError(
+            "a Python with -E, -I or -S cannot record a script: start loaderviz without them"
+        )
+    if not module and not Path(target).exists():
+        raise LoaderVizError(_no_script(target))
+    settings = Settings(str(_make(folder, join=join).absolute()), limits)
+    path = os.environ.get("PYTHONPATH")
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{SITE}{os.pathsep}{path}" if path else str(SITE),
+        VARIABLE: settings.as_text(),
+        FIRST: "1",
+    }
+    command = [sys.executable, *_options(), *(["-m"] if module else []), target, *args]
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    if sys.platform == "win32":  # where exec would leave the shell waiting for nobody
+        raise SystemExit(subprocess.call(command, env=environment))
+    os.execve(sys.executable, command, environment)
+
+
+def _options() -> list[str]:
+    """This Python's own options, such as -u, which torchrun gives to what it starts."""
+    options: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+    return [*options, *(["-u"] if getattr(sys.stdout, "write_through", False) else [])]
+
+
+def _no_script(target: str) -> str:
+    beside = Path(sys.executable).parent
+    if shutil.which(target, path=f"{beside}{os.pathsep}{os.environ.get('PATH', '')}"):
+        return (
+            f"{target!r} is a command, not a Python file. Name its module: for torchrun, "
+            "loaderviz run -m torch.distributed.run ..."
+        )
+    return f"the script {target!r} does not exist (to run a module: loaderviz run -m NAME)"
+
+
+def _make(folder: Path | None, *, join: bool) -> Path:
+    ranks_share = os.environ.get("WORLD_SIZE", "1") != "1"
+    if folder is None and (ranks_share or join):
+        raise LoaderVizError("several commands record one run: give all of them the same --out DIR")
+    try:
+        if folder is None:
+            return _make_new()
+        folder.mkdir(parents=True, exist_ok=True)
+        held = [each.name for each in folder.iterdir()]
+    except OSError as error:
+        raise LoaderVizError(
+            f"cannot make the folder {folder or ''} for the recording: {error}"
+        ) from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise LoaderVizError(f"cannot write into the folder {folder}")
+    if ranks_share and os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0":
+        own = f"rank-{os.environ.get('RANK', ''):0>5}"
+        held = [name for name in held if name.startswith(own)]
+    elif ranks_share:
+        held = []
+    if held and not join:
+        raise LoaderVizError(
+            f"the folder {folder} holds {min(held)!r} already: each run needs a new or empty one "
+            "(--join: it holds recordings of this same run)"
+        )
+    return folder
+
+
+def _make_new() -> Path:
+    name = f"loaderviz-run-{datetime.now():%Y%m%d-%H%M%S}"
+    for number in itertools.count():  # of runs that begin in one second
+        folder = Path(f"{name}-{number}" if number else name)
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            continue
+        return folder
+    raise AssertionError

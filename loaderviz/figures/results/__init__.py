@@ -1,0 +1,1 @@
+"""Figures of what was found: an audit, a recommendation, waits, memory."""

@@ -1,0 +1,1 @@
+"""Figures that the notebooks explain the DataLoader with."""

@@ -1,0 +1,1 @@
+"""The timeline: its lanes, its boxes and, from afar, its bands."""

@@ -1,0 +1,49 @@
+"""The strip above the lanes: how many batches are finished, and the loop does not have yet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from loaderviz.figures import style
+
+if TYPE_CHECKING:
+    from loaderviz.figures.columns_of_rows import Table
+    from loaderviz.figures.timelines.lanes import Lanes
+
+
+def steps(batches: Table) -> tuple[Any, Any]:
+    """When the number of finished batches not yet taken changes, and what it is from then on."""
+    ready, delivered = batches["ready_s"], batches["delivered_s"]
+    arrive = ready[~np.isnan(ready)]
+    leave = delivered[~np.isnan(ready + delivered)]
+    times = np.concatenate([arrive, leave])
+    changes = np.repeat(np.array([1, -1], np.int32), [len(arrive), len(leave)])
+    order = np.argsort(times, kind="stable")
+    return times[order], np.cumsum(changes[order], dtype=np.int32)
+
+
+def strip(batches: Table, lanes: Lanes, edges: Any = None) -> dict[str, Any]:
+    """``edges``: the most between any two of them, in place of every change."""
+    times, counts = steps(batches)
+    if edges is not None:
+        first = np.searchsorted(times, edges[:-1], side="right")  # each bin's first change
+        before = np.append(0, counts)[first]
+        most = np.maximum.reduceat(np.append(counts, 0), first) if len(first) else counts
+        changed = np.diff(first, append=len(times)) > 0
+        times, counts = edges[:-1], np.where(changed, np.maximum(most, before), before)
+    if not lanes.has_workers:
+        times, counts = times[:0], counts[:0]
+    return {
+        "type": "scatter",
+        "name": "ready",
+        "x": times,
+        "y": counts,
+        "yaxis": "y2",
+        "mode": "lines",
+        "line": {"shape": "hv", "width": 1.4, "color": style.READY_LINE},
+        "fill": "tozeroy",
+        "fillcolor": style.READY_FILL,
+        "hovertemplate": "%{y} batches ready<extra></extra>",
+    }

@@ -1,0 +1,1 @@
+"""A user's loader, looked at and copied without disturbing it."""

@@ -1,0 +1,115 @@
+"""What runs inside a worker process: one spool file, and a timed fetcher for each epoch."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable
+from multiprocessing import util
+from pathlib import Path
+from typing import Any
+
+from torch.utils.data import _DatasetKind, get_worker_info
+
+from loaderviz.clocks.process_clock import now
+from loaderviz.machine import rss_peak_bytes
+from loaderviz.recorder.byte_budget import Budget
+from loaderviz.recorder.control_page import Control
+from loaderviz.recorder.timed_fetch import FetchTimer
+from loaderviz.recorder.traceback_filter import unseen
+from loaderviz.spool import ENDED, RSS_PEAK, RollingSpool, Spool
+
+_forked_ns = 0
+
+
+def _note_fork() -> None:
+    global _forked_ns
+    _forked_ns = now()
+
+
+# A forked worker has no other way to know when it was begun; costs one clock read a fork.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_note_fork)
+
+
+class WorkerHook:
+    """A picklable ``worker_init_fn`` that runs the user's own one first, then starts to record."""
+
+    def __init__(
+        self,
+        user_init: Callable[[int], None] | None,
+        folder: Path,
+        iterator: int,
+        paid_bytes: int = 0,
+    ) -> None:
+        self._user_init = user_init
+        self._folder = folder
+        self.iterator = iterator
+        self._paid_bytes = paid_bytes  # of the recording's budget, where it has one
+        self._spawned_ns = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Spawn and forkserver pickle a worker's arguments at the moment it is started.
+        return {**self.__dict__, "_spawned_ns": now()}
+
+    def __call__(self, worker_id: int) -> None:
+        if self._user_init is not None:
+            try:
+                self._user_init(worker_id)
+            except BaseException as error:
+                unseen(error)
+                raise
+        control = None
+        try:
+            control = Control.attach(self._folder)
+            if not control.stopped():
+                self._record(worker_id, control)
+        except Exception as error:  # the recording lacks this worker; the training does not
+            if control is not None:  # else the recording has ended, and its folder is gone
+                control.note_problem(f"worker {worker_id}: {type(error).__name__}: {error}")
+
+    def _record(self, worker_id: int, control: Control) -> None:
+        budget = Budget.attach(self._folder, control)
+        if budget is not None and not self._paid_bytes:
+            return
+        spool = RollingSpool(
+            self._folder / f"worker-{self.iterator}-{worker_id}-{os.getpid()}.spool",
+            {
+                "iterator": self.iterator,
+                "worker": worker_id,
+                "pid": os.getpid(),
+                "started_ns": self._spawned_ns or _forked_ns,
+            },
+            budget,
+            self._paid_bytes,
+        )
+        kinds: Any = _DatasetKind
+        create = kinds.create_fetcher
+        rounds = itertools.count()
+
+        def create_timed_fetcher(kind: int, dataset: Any, *args: Any) -> Any:
+            try:
+                fetcher = create(kind, dataset, *args)
+            except BaseException as error:
+                unseen(error)
+                raise
+            try:
+                info = get_worker_info()
+                # A dataset may itself use a DataLoader, whose fetchers are none of ours.
+                if info is not None and dataset is info.dataset:
+                    FetchTimer(fetcher, spool, self.iterator, next(rounds), control)
+            except Exception as error:
+                spool.note_problem(f"{type(error).__name__}: {error}")
+            return fetcher
+
+        # Called here and, in persistent workers, anew for each epoch
+        # (torch/utils/data/_utils/worker.py, _worker_loop). This process is the worker's own.
+        kinds.create_fetcher = staticmethod(create_timed_fetcher)
+        # atexit does not run in workers; multiprocessing's own finalizers do.
+        util.Finalize(None, _note_end, args=(spool,), exitpriority=0)
+
+
+def _note_end(spool: Spool) -> None:
+    spool.header[RSS_PEAK] = rss_peak_bytes()
+    spool.header[ENDED] = now()
+    spool.close()

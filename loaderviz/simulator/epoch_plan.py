@@ -1,0 +1,175 @@
+"""What there is to load in one epoch, and what each fetch of it costs: numpy, no time passes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from loaderviz.simulator.costs import Costs, Floats, Seconds
+from loaderviz.simulator.simulated_settings import Setup
+
+Ints = np.ndarray[Any, np.dtype[np.int64]]
+
+MOST_PHASES = 4  # of a fetch whose samples both wait and compute: with more, times change by 1 %
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The fetches of an epoch. Those of an iterable-style one lie worker by worker.
+
+    Of an iterable-style dataset the last fetch of each worker is the one that finds the end: empty,
+    or with ``drop_last`` perhaps short (torch/utils/data/_utils/fetch.py,
+    ``_IterableDatasetFetcher.fetch``).
+    """
+
+    base: list[int]  # where each worker's fetches begin, and where the last one's end
+    n: list[int]  # samples
+    first: Ints  # where a fetch's samples begin in those below
+    key: Ints  # of each sample
+    wait_s: Floats  # of each sample
+    cpu_s: Floats
+    fetch_wait_s: Floats
+    fetch_cpu_s: Floats
+    collate_s: list[float]
+    send_s: float
+    transport_s: list[float]
+    take_s: list[float]
+    pin_s: list[float]
+    release_s: list[float]
+    step_s: list[float]  # in the order of delivery
+    copy_to_device_s: list[float]
+
+
+def plan(costs: Costs, setup: Setup, epoch: int, random: np.random.Generator | None) -> Plan:
+    """``random`` shifts where the costs begin, and makes each fetch a little late."""
+    if setup.shards is None:
+        n, base = _map_sizes(setup), [0]
+        key = order = np.arange(sum(n.tolist()), dtype=np.int64)
+        total = setup.n_samples
+    else:
+        n, base, key, order = _stream_sizes(setup)
+        total = int(order.max(initial=-1)) + 1
+    first = np.cumsum(n) - n
+    sample = order + epoch * total
+    shift = _shifts(costs, random)
+    read_s = resample(costs.sample_s, sample + shift("sample_s"))
+    cpu_s = read_s * resample(costs.cpu_share, sample + shift("sample_s"))
+    wait_s = read_s - cpu_s
+    fetch = np.arange(len(n)) + epoch * len(n)
+    fetch_wait_s = _sums(wait_s, n)
+    late_s = np.zeros(len(n)) if random is None else random.exponential(costs.jitter_s, len(n))
+    n_bytes = n * costs.sample_bytes
+    whole = n > 0  # else the fetch finds the end, and returns nothing to collate
+    if setup.shards is not None and setup.drop_last:
+        whole &= n == setup.batch_size
+
+    def per_fetch(name: str) -> Floats:
+        return resample(getattr(costs, name), fetch + shift(name))
+
+    collate_s = per_fetch("collate_s") + n * costs.collate_sample_s
+    if setup.num_workers:
+        collate_s += costs.share_s + n_bytes / costs.bytes_per_s
+
+    return Plan(
+        base=base,
+        n=n.tolist(),
+        first=first,
+        key=key,
+        wait_s=wait_s,
+        cpu_s=cpu_s,
+        fetch_wait_s=fetch_wait_s,
+        fetch_cpu_s=_sums(cpu_s, n),
+        collate_s=(whole * collate_s).tolist(),
+        send_s=costs.send_s,
+        transport_s=(per_fetch("transport_s") + late_s).tolist(),
+        take_s=per_fetch("take_s").tolist(),
+        pin_s=(whole * (per_fetch("pin_s") + n_bytes / costs.bytes_per_s)).tolist(),
+        release_s=(n_bytes / costs.release_bytes_per_s * (setup.num_workers > 0)).tolist(),
+        step_s=per_fetch("step_s").tolist(),
+        copy_to_device_s=per_fetch("copy_s").tolist(),
+    )
+
+
+def phases(plan: Plan) -> tuple[list[float], list[int]]:
+    """What a worker does in each fetch, in turn: waits, computes, waits, ... collates and sends.
+
+    Samples next to one another are taken together where a fetch has more than ``MOST_PHASES``.
+
+    Returns:
+        the seconds of all fetches, one after another, waiting at even places and computing at odd
+        ones; and where each fetch begins, the end last.
+    """
+    n = np.asarray(plan.n, np.int64)
+    mixed = (plan.fetch_wait_s > 0) & (plan.fetch_cpu_s > 0)
+    parts = np.where(mixed, np.minimum(n, MOST_PHASES), np.minimum(n, 1))
+    fetch = np.repeat(np.arange(len(n)), parts)
+    part = np.arange(len(fetch)) - np.repeat(np.cumsum(parts) - parts, parts)
+    begins = plan.first[fetch] + part * n[fetch] // np.maximum(parts[fetch], 1)
+    at = 2 * (np.arange(len(fetch)) + 2 * fetch)
+    starts = 2 * np.append(0, np.cumsum(parts + 2))
+    seconds = np.zeros(starts[-1])
+    if len(begins):
+        seconds[at] = np.add.reduceat(plan.wait_s, begins)
+        seconds[at + 1] = np.add.reduceat(plan.cpu_s, begins)
+    seconds[starts[1:] - 3] = plan.collate_s
+    seconds[starts[1:] - 1] = plan.send_s
+    return seconds.tolist(), starts.tolist()
+
+
+def resample(values: Seconds, places: Ints) -> Floats:
+    """Those at the places, as if the values went on and on."""
+    if isinstance(values, np.ndarray):
+        return np.asarray(np.take(values, places, mode="wrap"), np.float64)
+    return np.full(len(places), values)
+
+
+def _map_sizes(setup: Setup) -> Ints:
+    full, rest = divmod(setup.n_samples, setup.batch_size)
+    sizes = [setup.batch_size] * full
+    if rest and not setup.drop_last:
+        sizes.append(rest)
+    return np.array(sizes, np.int64)
+
+
+def _stream_sizes(setup: Setup) -> tuple[Ints, list[int], Ints, Ints]:
+    """The sizes of fetches, where each worker's begin, the samples' keys, and their place.
+
+    Keys count within a worker's stream. Shards lie interleaved in the dataset.
+    """
+    assert setup.shards is not None
+    sizes: list[int] = []
+    base, keys, places = [0], [], []
+    for worker, shard in enumerate(setup.shards):
+        full, rest = divmod(shard, setup.batch_size)
+        sizes += [setup.batch_size] * full + ([rest] if rest else [])
+        if not (rest and setup.drop_last):
+            sizes.append(0)
+        base.append(len(sizes))
+        own = np.arange(shard, dtype=np.int64)
+        keys.append(own)
+        places.append(own if setup.naive else own * len(setup.shards) + worker)
+    return np.array(sizes, np.int64), base, np.concatenate(keys), np.concatenate(places)
+
+
+def _sums(values: Floats, n: Ints) -> Floats:
+    """Of each stretch of n values, one stretch after another."""
+    sums = np.zeros(len(n))
+    some = n > 0
+    if some.any():
+        sums[some] = np.add.reduceat(values, (np.cumsum(n) - n)[some])
+    return sums
+
+
+def _shifts(costs: Costs, random: np.random.Generator | None) -> Callable[[str], int]:
+    """Where each array of costs begins."""
+
+    @functools.cache
+    def shift(name: str) -> int:
+        n = np.size(getattr(costs, name))
+        return int(random.integers(n)) if random is not None and n > 1 else 0
+
+    return shift

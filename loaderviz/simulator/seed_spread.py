@@ -1,0 +1,47 @@
+"""``band``: how far runs of the same settings differ, where ties and small delays decide."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from loaderviz.errors import LoaderVizError
+from loaderviz.simulator.costs import Costs
+from loaderviz.simulator.simulate import simulate
+
+
+@dataclass(frozen=True)
+class Band:
+    """Seconds from the start of the loop to the end of its last step, over several seeds."""
+
+    low_s: float
+    median_s: float
+    high_s: float
+    seeds: int
+
+
+def band(costs: Costs, *, seeds: int = 8, **settings: Any) -> Band:
+    """The spread of the loop's time over so many seeds, counted from 1.
+
+    >>> band(costs, num_workers=4, batch_size=8, n_batches=100, in_order=False)
+
+    With ``in_order=False`` the worker that gets the next task is the one that has room, which can
+    be a matter of microseconds (torch/utils/data/dataloader.py, ``_try_put_index``).
+
+    Args:
+        costs: what the work takes.
+        seeds: how many simulations.
+        settings: as in ``simulate``, without its ``seed``.
+
+    Raises:
+        LoaderVizError: as ``simulate`` does, and for ``seeds`` below 1.
+    """
+    if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 1:
+        raise LoaderVizError(f"seeds={seeds!r}: give a whole number, 1 or more")
+    took = [
+        float(np.nanmax(simulate(costs, **settings, seed=1 + each).batches["released_s"]))
+        for each in range(seeds)
+    ]
+    return Band(min(took), float(np.median(took)), max(took), seeds)

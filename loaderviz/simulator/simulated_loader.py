@@ -1,0 +1,214 @@
+"""The main process of a DataLoader, as torch has it: who gets which task, and what comes next.
+
+Line by line after ``_MultiProcessingDataLoaderIter`` and ``_SingleProcessDataLoaderIter`` of
+torch/utils/data/dataloader.py (2.13), whose names it keeps. Time passes in ``cores`` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from loaderviz.simulator.cores_shared import SharedCores
+from loaderviz.simulator.cores_uncontended import FreeCores
+from loaderviz.simulator.costs import Costs
+from loaderviz.simulator.epoch_plan import Plan
+from loaderviz.simulator.event_log import DISCARDED, Life, Log
+from loaderviz.simulator.simulated_settings import Setup
+
+Cores = FreeCores | SharedCores
+
+
+class Loop:
+    """The consumer's loop, over one epoch after another."""
+
+    def __init__(self, costs: Costs, setup: Setup, cores: Cores, log: Log) -> None:
+        self._costs, self._setup, self._cores, self._log = costs, setup, cores, log
+        self._n_delivered = 0
+        self._step_cpu = costs.step_cpu_share
+
+    def run(self, plan_of: Callable[[int], Plan]) -> None:
+        setup, cores, log = self._setup, self._cores, self._log
+        iterator: Here | Workers | None = None
+        for epoch in range(setup.epochs):
+            plan = plan_of(epoch)
+            cores.load(plan)
+            log.first_of_epoch.append(len(log.task))
+            if setup.num_workers == 0:
+                iterator = Here(setup, cores, log, plan)
+            elif isinstance(iterator, Workers) and setup.persistent_workers:
+                iterator.reset(plan)
+            else:
+                iterator = Workers(self._costs, setup, cores, log, plan)
+            self._iterate(iterator, plan)
+            if not setup.persistent_workers or epoch == setup.epochs - 1:
+                iterator.shutdown()
+
+    def _iterate(self, iterator: Here | Workers, plan: Plan) -> None:
+        cores, log = self._cores, self._log
+        steps, copies = plan.step_s, plan.copy_to_device_s
+        cpu, wait = self._step_cpu, 1 - self._step_cpu
+        most = len(plan.n) if self._setup.most is None else self._setup.most
+        for nth in range(most):
+            requested = cores.now
+            row = iterator.next_data()
+            if row < 0:
+                return
+            log.requested[row] = requested
+            log.delivered[row] = cores.now
+            release_s = plan.release_s[log.fetch[row]]
+            cores.spend(steps[nth] * cpu + release_s, steps[nth] * wait + copies[nth])
+            log.released[row] = cores.now
+        if self._setup.most is None:
+            iterator.next_data()
+
+
+class Here:
+    """``num_workers=0``: fetched in turn with the steps, then pinned; nothing overlaps."""
+
+    def __init__(self, setup: Setup, cores: Cores, log: Log, plan: Plan) -> None:
+        self._cores, self._log, self._plan = cores, log, plan
+        self._pins = setup.pin_memory
+        self._end = len(plan.n) if setup.shards is None else len(plan.n) - 1
+        self._next = 0
+
+    def next_data(self) -> int:
+        fetch, self._next = self._next, self._next + 1
+        if fetch >= len(self._plan.n):
+            return -1
+        row = self._log.add(fetch, -1, fetch, self._cores.now)
+        self._cores.fetch_here(row, fetch)
+        if fetch >= self._end:
+            return -1
+        if self._pins:
+            self._cores.spend(self._plan.pin_s[fetch])
+        return row
+
+    def shutdown(self) -> None:
+        """There is nobody to end."""
+
+
+class Workers:
+    """Workers, started one after another; then as many tasks as may be under way."""
+
+    def __init__(self, costs: Costs, setup: Setup, cores: Cores, log: Log, plan: Plan) -> None:
+        self._cores, self._log = cores, log
+        self._num_workers = setup.num_workers
+        self._in_order = setup.in_order
+        self._iterable = setup.shards is not None
+        self._max_tasks = setup.prefetch_factor * setup.num_workers
+        self._dispatch_s = costs.dispatch_s
+        self._shutdown_s = costs.shutdown_s
+        startup_s, boot_s = costs.start_of(setup.start_method)
+        self._started = []
+        for worker in range(setup.num_workers):
+            self._started.append(cores.now)
+            cores.boot(worker, boot_s)
+            cores.spend(startup_s)
+        self._first_row = len(log.task)
+        self._reset(plan)
+
+    def reset(self, plan: Plan) -> None:
+        """Persistent workers: a message to each, and no task until all have answered."""
+        self._cores.spend(self._dispatch_s * self._num_workers)
+        self._cores.resume()
+        self._reset(plan)
+
+    def _reset(self, plan: Plan) -> None:
+        self._row = len(self._log.task)  # of task 0
+        self._n_tasks = -1 if self._iterable else len(plan.n)  # of an iterable: without end
+        self._base = plan.base
+        self._next_fetch = list(plan.base)
+        self._n_drawn = 0
+        self._send_idx = 0
+        self._rcvd_idx = 0
+        self._task_info: dict[int, int] = {}  # the worker of a task not yet delivered
+        self._arrived: set[int] = set()
+        self._workers_status = [True] * self._num_workers
+        self._n_active = self._num_workers
+        self._workers_num_tasks = [0] * self._num_workers
+        self._cycle = 0
+        for _ in range(self._max_tasks):
+            self._try_put_index()
+
+    def next_data(self) -> int:
+        """The row of the batch to deliver; -1 at the end of the epoch."""
+        info, status, arrived = self._task_info, self._workers_status, self._arrived
+        while True:
+            while self._rcvd_idx < self._send_idx:
+                worker = info.get(self._rcvd_idx)
+                if worker is not None:
+                    if self._rcvd_idx in arrived or status[worker]:
+                        break
+                    del info[self._rcvd_idx]
+                self._rcvd_idx += 1
+            else:
+                return -1
+            head = self._rcvd_idx
+            if head in arrived:
+                arrived.discard(head)
+                self._rcvd_idx += 1
+                return self._process_data(head)
+            row = self._cores.receive()
+            idx = row - self._row
+            if self._iterable:
+                worker = info[idx]
+                if self._log.fetch[row] == self._base[worker + 1] - 1:  # it has found the end
+                    status[worker] = False
+                    self._n_active -= 1
+                    self._try_put_index()
+                    continue
+            if idx == head:
+                self._rcvd_idx += 1
+                return self._process_data(idx)
+            if not self._in_order:
+                return self._process_data(idx)
+            arrived.add(idx)
+
+    def _process_data(self, idx: int) -> int:
+        self._workers_num_tasks[self._task_info.pop(idx)] -= 1
+        self._try_put_index()
+        return self._row + idx
+
+    def _try_put_index(self) -> None:
+        if self._n_drawn == self._n_tasks:
+            return
+        fetch, self._n_drawn = self._n_drawn, self._n_drawn + 1
+        worker = self._next_worker()
+        if worker < 0:
+            return
+        cores, task = self._cores, self._send_idx
+        if self._iterable:
+            fetch = self._next_fetch[worker]
+            self._next_fetch[worker] = fetch + 1
+            if fetch >= self._base[worker + 1]:
+                fetch = DISCARDED
+        row = self._log.add(task, worker, fetch, cores.now)
+        if self._dispatch_s:
+            cores.spend(self._dispatch_s)
+        if fetch != DISCARDED:
+            cores.send(worker, row, fetch)
+        self._task_info[task] = worker
+        self._workers_num_tasks[worker] += 1
+        self._send_idx = task + 1
+
+    def _next_worker(self) -> int:
+        """The next in turn that is active and, out of order, has room; -1 where there is none."""
+        n, status = self._num_workers, self._workers_status
+        for _ in range(n):
+            worker = self._cycle
+            self._cycle = worker + 1 if worker + 1 < n else 0
+            if status[worker] and (
+                self._in_order
+                or self._workers_num_tasks[worker] < self._max_tasks // self._n_active
+            ):
+                return worker
+        return -1
+
+    def shutdown(self) -> None:
+        cores = self._cores
+        cores.halt()
+        for worker in range(self._num_workers):
+            cores.spend(self._shutdown_s)
+            self._log.workers.append(
+                Life(worker, self._started[worker], cores.now, self._first_row, len(self._log.task))
+            )

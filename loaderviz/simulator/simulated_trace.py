@@ -1,0 +1,165 @@
+"""From what a simulation wrote down to the tables of a ``Trace``, as a recording has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from loaderviz.simulator.costs import Costs, Floats
+from loaderviz.simulator.epoch_plan import Ints, Plan
+from loaderviz.simulator.event_log import DISCARDED, Log
+from loaderviz.simulator.simulated_settings import Setup
+from loaderviz.trace import Trace
+
+
+def trace_of(log: Log, plans: list[Plan], costs: Costs, setup: Setup) -> Trace:
+    rows = _Rows(log, plans, setup, costs.sample_bytes)
+    return Trace.from_columns(
+        batches=rows.batches(),
+        samples=rows.samples(),
+        workers=_workers(log, setup),
+        meta={
+            "simulated": True,
+            "label": None,
+            "rank": 0,
+            "loaders": [_describe(setup)],
+            "cpu_allowance": costs.cores,
+            "complete": True,
+            "problems": [],
+            "left_out": 0,
+            "left_out_batches": 0,
+            "seed": setup.seed,
+        },
+    )
+
+
+class _Rows:
+    """The tasks that a recording would show: not those that a stream's end left without data."""
+
+    def __init__(self, log: Log, plans: list[Plan], setup: Setup, sample_bytes: float) -> None:
+        self._log, self._plans = log, plans
+        self._sample_bytes = sample_bytes
+        fetch = np.array(log.fetch, np.int64)
+        epoch = _epochs(log)
+        # The fetches of all epochs, one after another.
+        shifts = np.cumsum([0, *(len(plan.n) for plan in plans)])
+        self._n = np.concatenate([np.asarray(plan.n, np.int64) for plan in plans])
+        sample_shifts = np.cumsum([0, *(len(plan.key) for plan in plans)])
+        self._first = np.concatenate(
+            [plan.first + shift for plan, shift in zip(plans, sample_shifts, strict=False)]
+        )
+        started = np.array(log.started, np.float64)
+        place = fetch + shifts[epoch]
+        empty = (self._n[np.where(fetch < 0, 0, place)] == 0) & ~np.isnan(started)
+        self._kept = np.flatnonzero((fetch != DISCARDED) & ~empty)
+        self._epoch, self._place = epoch[self._kept], place[self._kept]
+        self._task = self._column(log.task, np.int64)
+        self._worker = self._column(log.worker, np.int64)
+        self._started = started[self._kept]
+        self._collate = self._column(log.collate)
+        self._done = ~np.isnan(self._started)
+        self._size = np.where(self._done, self._n[self._place], 0)
+        self._whole = self._done.copy()
+        if setup.shards is not None and setup.drop_last:
+            self._whole &= self._size == setup.batch_size
+
+    def batches(self) -> dict[str, Any]:
+        log, plans = self._log, self._plans
+        delivered = self._column(log.delivered)
+        cpu_s = np.concatenate([plan.fetch_cpu_s + plan.collate_s for plan in plans])
+        state = np.full(len(self._kept), "delivered", object)
+        late = np.isnan(delivered)
+        state[late & self._whole] = "ready"
+        state[late & self._done & ~self._whole] = "started"
+        state[late & ~self._done] = "dispatched"
+        return {
+            "epoch": self._epoch,
+            "batch": self._task,
+            "worker": self._worker,
+            "n_samples": self._size,
+            "dispatched_s": self._column(log.dispatched),
+            "started_s": self._started,
+            "collate_s": np.where(self._whole, self._collate, np.nan),
+            "ready_s": np.where(self._whole, self._column(log.ready), np.nan),
+            "pinned_s": self._column(log.pinned),
+            "requested_s": self._column(log.requested),
+            "delivered_s": delivered,
+            "released_s": self._column(log.released),
+            "cpu_s": np.where(self._done, cpu_s[self._place], np.nan),
+            "n_bytes": np.where(self._whole, np.rint(self._size * self._sample_bytes), np.nan),
+            "state": state,
+        }
+
+    def samples(self) -> dict[str, Any]:
+        """Each takes its part of the time in which its batch was read."""
+        row = np.repeat(np.arange(len(self._size)), self._size)
+        position = np.arange(len(row)) - np.repeat(np.cumsum(self._size) - self._size, self._size)
+        at = self._first[self._place[row]] + position
+        plans = self._plans
+        read_s = np.concatenate([plan.wait_s + plan.cpu_s for plan in plans])
+        until = np.append(0.0, np.cumsum(read_s))
+        begins = self._first[self._place]
+        read = until[begins + self._size] - until[begins]
+        span = np.nan_to_num(self._collate - self._started)
+        stretch = np.divide(span, read, out=np.zeros_like(read), where=read > 0)
+        begun = self._started[row]
+        end = begun + (until[at + 1] - until[begins[row]]) * stretch[row]
+        end = np.minimum(end, self._collate[row])
+        start = np.where(position == 0, begun, np.append(0.0, end[:-1]) if len(end) else end)
+        return {
+            "epoch": self._epoch[row],
+            "batch": self._task[row],
+            "worker": self._worker[row],
+            "position": position,
+            "key": np.concatenate([plan.key for plan in plans])[at],
+            "start_s": start,
+            "end_s": end,
+        }
+
+    def _column(self, values: list[Any], kind: Any = np.float64) -> Any:
+        return np.array(values, kind)[self._kept]
+
+
+def _epochs(log: Log) -> Ints:
+    sizes = np.diff([*log.first_of_epoch, len(log.task)])
+    return np.repeat(np.arange(len(sizes)), sizes)
+
+
+def _workers(log: Log, setup: Setup) -> dict[str, Any]:
+    worker, started = np.array(log.worker, np.int64), np.array(log.started, np.float64)
+    return {
+        "worker": [life.worker for life in log.workers],
+        "start_method": setup.start_method,
+        "started_s": [life.started for life in log.workers],
+        "first_task_s": [
+            _first(started[life.first_row : life.end_row], worker[life.first_row : life.end_row], i)
+            for i, life in ((life.worker, life) for life in log.workers)
+        ],
+        "ended_s": [life.ended for life in log.workers],
+        "exit": "done",
+    }
+
+
+def _first(started: Floats, worker: Ints, which: int) -> float:
+    own = started[worker == which][:1]
+    return float(own[0]) if len(own) else float("nan")
+
+
+def _describe(setup: Setup) -> dict[str, Any]:
+    """As the recorder describes a loader."""
+    workers = setup.num_workers
+    return {
+        "class": "DataLoader",
+        "dataset": "simulated",
+        "kind": "map" if setup.shards is None else "iterable",
+        "batch_size": setup.batch_size,
+        "num_workers": workers,
+        "prefetch_factor": setup.prefetch_factor if workers else None,
+        "persistent_workers": setup.persistent_workers,
+        "pin_memory": setup.pin_memory,
+        "pinned": setup.pin_memory,
+        "in_order": setup.in_order,
+        "drop_last": setup.drop_last,
+        "start_method": setup.start_method,
+    }

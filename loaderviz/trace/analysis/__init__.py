@@ -1,0 +1,1 @@
+"""What a trace says: steps, waits and ranks in numbers."""

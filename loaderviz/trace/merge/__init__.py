@@ -1,0 +1,1 @@
+"""One trace of the recordings of many ranks."""

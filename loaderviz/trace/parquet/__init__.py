@@ -1,0 +1,1 @@
+"""A trace as one Parquet file: written, sealed and read."""

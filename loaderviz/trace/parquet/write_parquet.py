@@ -1,0 +1,147 @@
+"""A trace in one Parquet file, readable with and without loaderviz. Nothing in it is pickled.
+
+The rows of all four tables lie one below the other, in row groups of one table each; the column
+``table`` names it. A row has the columns of all tables, null where its own table has none.
+
+- Columns are those of ``loaderviz.schema``, but times are whole nanoseconds: ``started_s`` is
+  stored as the int64 ``started_ns``, and NaN as null.
+- ``key`` is int64 where all keys of the trace are, else text: the JSON of each key. ``last_key``
+  always is JSON. A tuple is ``{"tuple": [...]}``, and None is null.
+- Most samples end as the next one starts. There ``until_next`` is true and ``end_ns`` is null: the
+  end is ``start_ns`` of the next row. With DuckDB, from the rows with ``table = 'samples'``:
+  ``CASE WHEN until_next THEN lead(start_ns) OVER () ELSE end_ns END``.
+- ``n_bytes`` is int64, null where it is not known. Format 1 lacks this column.
+- The schema's metadata has ``loaderviz.format``, the version of this layout, and
+  ``loaderviz.meta``, the JSON of ``Trace.meta``.
+- A seal covers the whole file: see ``loaderviz.trace.parquet.seal``.
+
+A row group has up to ROWS_PER_GROUP rows and takes some KB to describe its columns. That bounds
+the rows that a file can claim to have by its size.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, BinaryIO, Final
+
+import numpy as np
+
+from loaderviz import schema
+from loaderviz.errors import LoaderVizError
+from loaderviz.trace.atomic_file import replacing
+from loaderviz.trace.parquet.columns import next_starts, stored_name, to_arrow, whole_ns
+from loaderviz.trace.parquet.seal import seal
+from loaderviz.trace.trace import Trace
+
+FORMAT: Final = "2"
+ADDED: Final = {"1": ("n_bytes",)}  # columns that the files of older formats lack: unknown there
+ROWS_PER_GROUP: Final = 1 << 16
+FORMAT_KEY: Final = b"loaderviz.format"
+META_KEY: Final = b"loaderviz.meta"
+
+TABLES: Final = {
+    "batches": schema.BATCHES,
+    "samples": schema.SAMPLES,
+    "workers": schema.WORKERS,
+    "spans": schema.SPANS,
+}
+WORDS: Final = ("table", "state", "start_method", "exit", "name")  # few different texts
+
+
+def save(trace: Trace, path: str | os.PathLike[str]) -> None:
+    """What ``Trace.save`` does."""
+    with replacing(path, "save()") as file:
+        _write(trace, file)
+        seal(file)
+
+
+def _write(trace: Trace, file: BinaryIO) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    parts = trace.sample_parts()
+    samples = next(parts)  # all parts have the same columns, and keys of one kind
+    tables = {name: iter([getattr(trace, name)]) for name in TABLES if name != "samples"}
+    tables["samples"] = itertools.chain([samples], parts)
+    for name, columns in TABLES.items():
+        found = list(map(str, samples if name == "samples" else getattr(trace, name)))
+        if sorted(found) != sorted(columns):
+            raise LoaderVizError(
+                f"cannot save {name} with the columns {', '.join(found)}; "
+                f"those of a trace are {', '.join(columns)}"
+            )
+    layout = layout_of(pa.int64() if samples["key"].dtype == np.int64 else pa.string())
+    about = {FORMAT_KEY: FORMAT, META_KEY: _meta_json(trace.meta)}
+    with pq.ParquetWriter(
+        file,
+        layout,
+        compression="zstd",
+        use_dictionary=list(WORDS),
+        column_encoding={
+            field.name: "DELTA_BINARY_PACKED" for field in layout if field.type == pa.int64()
+        },
+        write_statistics=["table"],  # for other readers: they skip the tables not asked for
+        write_page_checksum=True,
+        store_schema=False,
+    ) as writer:
+        writer.add_key_value_metadata(about)
+        for name in TABLES:
+            for frame in tables[name]:
+                for rows in _groups(name, frame, layout):
+                    writer.write_table(rows, row_group_size=ROWS_PER_GROUP)
+
+
+def layout_of(key: Any, lacking: Collection[str] = ()) -> Any:
+    """The pyarrow schema of a file, where keys have the type ``key``, without those columns."""
+    import pyarrow as pa
+
+    types = {"table": pa.string()}
+    for columns in TABLES.values():
+        for column, kind in columns.items():
+            if column in lacking:
+                continue
+            types[stored_name(column)] = pa.string() if kind == "object" else pa.int64()
+    return pa.schema({**types, "key": key, "until_next": pa.bool_()})
+
+
+def _meta_json(meta: Mapping[str, Any]) -> str:
+    parts = []
+    for key, value in meta.items():
+        try:
+            parts.append(json.dumps({key: value}, allow_nan=False)[1:-1])
+        except (TypeError, ValueError, RecursionError) as error:
+            raise LoaderVizError(
+                f"meta[{key!r}] cannot be saved as JSON ({error}); "
+                "use text, finite numbers, lists and dicts there"
+            ) from error
+    return "{" + ", ".join(parts) + "}"
+
+
+def _groups(name: str, frame: Any, layout: Any) -> Iterator[Any]:
+    """The rows of a table with all columns of the file, one row group at a time."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    data = {column: frame[column].to_numpy() for column in TABLES[name]}
+    for at in range(0, len(frame), ROWS_PER_GROUP):
+        size = min(ROWS_PER_GROUP, len(frame) - at)
+        stored = {"table": pa.repeat(name, size)}
+        for column, values in data.items():
+            kind = layout.field(stored_name(column)).type
+            try:
+                stored[stored_name(column)] = to_arrow(column, values[at : at + size], kind)
+            except (TypeError, ValueError, RecursionError, pa.ArrowException) as error:
+                raise LoaderVizError(
+                    f"cannot save the column {column!r} of {name} ({error}); "
+                    "see loaderviz.schema for what it holds"
+                ) from error
+        if name == "samples":
+            below = next_starts(data["start_s"][at : at + size + 1], size)
+            until_next = whole_ns(data["end_s"][at : at + size]) == whole_ns(below)
+            stored["until_next"] = pa.array(until_next)
+            stored["end_ns"] = pc.if_else(stored["until_next"], None, stored["end_ns"])
+        columns = [stored.get(field.name, pa.nulls(size, field.type)) for field in layout]
+        yield pa.Table.from_arrays(columns, schema=layout)

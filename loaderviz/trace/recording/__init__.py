@@ -1,0 +1,1 @@
+"""A trace from the files of a recording, finished or still going on."""
