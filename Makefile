@@ -8,9 +8,11 @@ PY       := $(VENV)/bin/python
 NOTEBOOK := $(VENV)/.installed-notebook
 TEST     := $(VENV)/.installed-test
 PINS     := pyproject.toml constraints.txt
+JS       := tests/javascript
+JS_TOOLS := $(JS)/node_modules/.installed
 # Without progress bars, which come when something takes longer than a second: not everywhere.
 KERNELS  := TQDM_DISABLE=1 $(if $(START),PYTHONPATH="$(CURDIR)/tests/start_method" LOADERVIZ_START_METHOD=$(START))
-CHECKS   := lint format types layers unit notebooks browser
+CHECKS   := lint format types layers javascript unit notebooks browser
 
 # JupyterLab refuses to start as root (a container, say) unless told.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
@@ -58,6 +60,17 @@ types: $(TEST) ## mypy, strict
 layers: $(TEST) ## who may import whom
 	$(VENV)/bin/lint-imports --no-logo
 
+# The one check that needs what pip does not install: where it is missing this says so and goes on,
+# unless it is asked for.
+javascript: ## rules and types of the scripts that run in the browser; needs Node
+	@if command -v npm >/dev/null || [ "$$LOADERVIZ_REQUIRE_NODE" ]; then \
+		$(MAKE) --no-print-directory --quiet $(JS_TOOLS) && \
+		$(JS)/node_modules/.bin/biome lint --error-on-warnings --config-path=$(JS) loaderviz/web tests/browser && \
+		$(JS)/node_modules/.bin/tsc -p $(JS); \
+	else \
+		echo 'Skipped: the scripts in loaderviz/web are checked by npm packages, and there is no npm.'; \
+	fi
+
 # One process more than most runners have cores, since the tests wait a lot; a process that has run
 # out of tests takes some of another's. nbval is for notebooks alone, and slow to import.
 unit: $(TEST) ## unit and property tests; ARGS="-n 0 tests/test_cli.py" just those, in one process
@@ -76,7 +89,7 @@ strip: $(TEST) ## make the notebooks lean again before a commit
 	$(PY) -m nbstripout --keep-count --keep-id --extra-keys metadata.language_info notebooks/*.ipynb
 
 clean: ## remove .venv and everything generated
-	rm -rf $(VENV) build dist site *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(JS)/node_modules build dist site *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find loaderviz notebooks tests \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +
 
 $(VENV)/pyvenv.cfg:
@@ -92,6 +105,11 @@ $(NOTEBOOK): $(VENV)/pyvenv.cfg $(PINS)
 	@echo 'Installing loaderviz and JupyterLab: minutes the first time (PyTorch is large).'
 	@$(PY) -m pip install -c constraints.txt -e '.[notebook]' \
 		$(call or_stop,installing with pip,See the error of pip above. Check the network and the free disk space; then run make again.)
+	@touch $@
+
+# Both are pinned and need nothing else, so there is no lock file.
+$(JS_TOOLS): $(JS)/package.json
+	@cd $(JS) && npm install --no-package-lock --ignore-scripts --no-audit --no-fund --silent
 	@touch $@
 
 $(TEST): $(NOTEBOOK)

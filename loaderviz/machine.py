@@ -111,13 +111,16 @@ def world_size() -> int:
     return int(text) if text.isdecimal() else 1
 
 
-def spans_machines() -> bool:
-    """Whether the launcher says that ranks train elsewhere too: ``LOCAL_WORLD_SIZE`` is torchrun's.
-
-    Of launchers that do not set it nothing is known.
-    """
+def local_world_size() -> int | None:
+    """How many ranks share this machine, ``LOCAL_WORLD_SIZE`` of torchrun; None: nobody says it."""
     text = os.environ.get("LOCAL_WORLD_SIZE", "")
-    return text.isdecimal() and world_size() > int(text)
+    return max(1, int(text)) if text.isdecimal() else None
+
+
+def spans_machines() -> bool:
+    """Whether the launcher says that ranks train elsewhere too."""
+    here = local_world_size()
+    return here is not None and world_size() > here
 
 
 def _process_group() -> Any:

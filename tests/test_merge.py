@@ -100,6 +100,13 @@ class TestTables:
         crosses = [each for each in lv.timeline(merged).data if each["name"] == "failed"]
         assert len(crosses[0]["x"]) == 1
 
+    def test_samples_that_are_gone_are_named_by_the_file_that_held_them(self, folder):
+        run = folder(of_rank(0), of_rank(1))
+        merged = lv.load(run)
+        (run / "rank-00001.parquet").unlink()
+        with pytest.raises(lv.LoaderVizError, match=r"rank-00001\.parquet'"):
+            merged.samples  # noqa: B018  # reads them
+
     def test_where_the_keys_of_one_rank_are_texts_they_stay_what_they_are(self, folder):
         named = of_rank(1)
         named = dataclasses.replace(named, samples=named.samples.assign(key=list("abcdefgh")))

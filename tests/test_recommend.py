@@ -366,6 +366,10 @@ class TestALoader:
         assert any("An epoch is one batch" in note for note in found.notes)
         assert any(note.startswith("Uncertain: 1 batch") for note in found.notes)
 
+    def test_the_memory_there_is_is_that_of_the_container(self, monkeypatch):
+        monkeypatch.setattr(memory_budget.machine, "memory_available_bytes", lambda: 12345)
+        assert memory_budget.Room.here().memory == 12345
+
     def test_what_does_not_fit_into_shared_memory_is_not_recommended(self, monkeypatch):
         room = memory_budget.Room(memory=1 << 40, shm=4 * 80_000)
         monkeypatch.setattr(memory_budget.Room, "here", classmethod(lambda cls: room))

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 from plotly.offline import get_plotlyjs
 
-from loaderviz import Costs, LoaderVizError, Trace, simulate
-from loaderviz.report import content_of, write
+from loaderviz import Costs, LoaderVizError, Trace, simulate, timeline
+from loaderviz.report import content_of, predictions_and_audits, write
 from loaderviz.report.html_page import page_of
 from loaderviz.report.predictions_and_audits import Prediction
 
@@ -125,11 +125,26 @@ class TestItsContent:
         [
             {"loaders": 3, "problems": 7, "started": "x", "label": 5, "world_size": "many"},
             {"loaders": [None, 4], "cpu_allowance": None, "started": [1, 10**30]},
+            {"ranks": [{"rank": 0}], "left_out": "many", "left_out_batches": [3]},
+            {"ranks": [{"rank": 0, "uncertainty_s": "little"}, 7], "left_out": -1},
         ],
     )
     def test_the_meta_of_a_stranger_breaks_nothing(self, meta):
         trace = dataclasses.replace(made(batches=12), meta=meta)
         assert plain_text(page_of(content_of(trace)))
+        assert timeline(trace).data
+
+    def test_samples_that_cannot_be_read_cost_only_what_is_made_of_them(self, monkeypatch):
+        def unreadable(*args):
+            raise LoaderVizError("cannot read 'rank-00001.parquet'")
+
+        monkeypatch.setattr(predictions_and_audits, "of", unreadable)
+        predicted = predictions_and_audits.prediction(made(batches=12), 0, 0)
+        assert "cannot read" in predicted.why_not
+        assert predicted.n_batches == 12
+        content = content_of(made(batches=12))
+        assert all("cannot read" in each.why_not for each in content.audits)
+        assert plain_text(page_of(content))
 
 
 class TestItsPage:

@@ -9,7 +9,7 @@ import loaderviz
 
 ROOT = Path(loaderviz.__file__).parent
 SCRIPTS = sorted(ROOT.rglob("*.js"))
-SIZES = ROOT / "figures" / "sizes.js"
+SIZES = ROOT / "web" / "sizes.js"
 
 # Makes the browser lay out the element at once, also where it shows nothing of it.
 LAYS_OUT = re.compile(

@@ -187,3 +187,8 @@ def test_a_sequence_may_follow_another_only_from_its_end_to_a_start():
 def test_batches_that_cannot_be_drawn_are_named(batches, complaint):
     with pytest.raises(LoaderVizError, match=complaint):
         Slots.of(batches, SEQUENCES)
+
+
+def test_an_unknown_theme_is_refused():
+    with pytest.raises(LoaderVizError, match="theme='blue' is not one of light, dark"):
+        Slots.of([[22], [40]], SEQUENCES).figure(theme="blue")

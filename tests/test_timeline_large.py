@@ -37,7 +37,7 @@ def both(*traces: Trace) -> Trace:
 
 
 def decoded(table) -> dict[str, np.ndarray]:
-    """What rows.js makes of it, row by row."""
+    """What packed_rows.js makes of it, row by row."""
     n, names = table["n"], [name for name, _ in table["columns"]]
     planes = np.frombuffer(zlib.decompress(base64.b64decode(table["data"])), np.uint8)
     planes = planes.reshape(len(names), 4, n).astype(np.int64)

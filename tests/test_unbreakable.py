@@ -62,7 +62,8 @@ def script(body: str, *args: Any, limits: Callable[[], None] | None = None) -> s
 
 
 PREAMBLE = """\
-import os, signal, sys, tempfile, time, warnings
+import faulthandler, os, signal, sys, tempfile, time, warnings
+faulthandler.register(signal.SIGUSR2)
 from pathlib import Path
 from torch.utils.data import DataLoader
 import loaderviz as lv
@@ -76,6 +77,9 @@ def finished(process: subprocess.Popen, timeout: float = 300) -> str:
     try:
         out, err = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGUSR2)  # it says where it is
+        with suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=2)
         os.killpg(process.pid, signal.SIGKILL)
         out, err = process.communicate()
         pytest.fail(f"the script hangs\n{out}\n{err}")

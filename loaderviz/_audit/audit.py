@@ -6,13 +6,14 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
-from torch import multiprocessing
 from torch.utils.data import DataLoader
 
 from loaderviz._audit.audit_of_loader import audit_loader, of_trace
 from loaderviz._audit.audit_result import Audit
 from loaderviz.errors import LoaderVizError
+from loaderviz.loaders.start_method import start_method
 from loaderviz.trace import Trace
+from loaderviz.trace.merge.run_meta import left_out
 
 
 def audit(
@@ -90,7 +91,7 @@ def _limits(trace: Trace, kind: str) -> tuple[str, ...]:
     batches = trace.batches
     taken = batches["delivered_s"].notna()
     waiting, unseen = int((~taken).sum()), int((taken & batches["started_s"].isna()).sum())
-    left_out = trace.meta.get("left_out", 0)
+    samples_left_out, _ = left_out(trace.meta)
     facts = [
         "A trace of an iterable-style dataset counts samples and does not know what they were: "
         "audit(loader) finds what comes twice or never."
@@ -102,8 +103,8 @@ def _limits(trace: Trace, kind: str) -> tuple[str, ...]:
         facts.append(f"{waiting:,} batches that were sent for were never taken.")
     if unseen:
         facts.append(f"{unseen:,} batches were not seen in their worker.")
-    if left_out:
-        facts.append(f"Past the limit on them, {left_out:,} samples are not in the trace.")
+    if samples_left_out:
+        facts.append(f"Past the limit on them, {samples_left_out:,} samples are not in the trace.")
     return tuple(facts)
 
 
@@ -135,8 +136,7 @@ def _check(loader: Any, epochs: int, key: Any, n_samples: int | None) -> None:
 
 def _check_that_it_travels(loader: DataLoader[Any], key: Any) -> None:
     """Workers that are not forked get all that they use pickled."""
-    context: Any = loader.multiprocessing_context or multiprocessing
-    method = context.get_start_method(allow_none=True) or context.get_all_start_methods()[0]
+    method = start_method(loader.multiprocessing_context)
     if method == "fork":
         return
     try:

@@ -140,7 +140,7 @@ def _probed(
         "collate_fn": batch_probe.Probe(
             own["collate_fn"],
             None if workers else setup.dataset,
-            batched=setup.loader._auto_collation,
+            batched=own["batch_sampler"] is not None,
             digest=is_a(setup.dataset, IterableDataset),
         ),
     }

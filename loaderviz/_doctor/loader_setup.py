@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
-from torch import multiprocessing
 from torch.utils.data import DataLoader, IterableDataset
 from torch.utils.data.distributed import DistributedSampler
+
+from loaderviz.loaders.start_method import start_method
 
 MOST_PARTS = 2000
 DEEPEST = 5
@@ -122,10 +123,7 @@ class Setup:
         """How workers are started; None without any."""
         if not self.num_workers:
             return None
-        context = self.own.get("_DataLoader__multiprocessing_context") or multiprocessing
-        # To ask for the method in use without allow_none would settle it for good.
-        method: str | None = context.get_start_method(allow_none=True)
-        return method or multiprocessing.get_all_start_methods()[0]
+        return start_method(self.loader.multiprocessing_context)
 
     @property
     def forks(self) -> bool:

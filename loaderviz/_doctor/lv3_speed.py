@@ -197,8 +197,7 @@ def too_many_workers(case: Case) -> Seen | None:
         return None
     if case.recorded:
         return _crowded(case)
-    local = os.environ.get("LOCAL_WORLD_SIZE", "1")
-    n_ranks = max(1, int(local)) if local.isdecimal() else 1
+    n_ranks = machine.local_world_size() or 1
     allowed = machine.cpu_allowance()
     workers = setup.num_workers * n_ranks
     if case.ran:

@@ -16,6 +16,7 @@ import torch.distributed as dist
 
 from loaderviz import machine
 from loaderviz._doctor.checks import Undecided
+from loaderviz.loaders.process_group import store
 
 if TYPE_CHECKING:
     from loaderviz._doctor.examination import Case
@@ -85,11 +86,11 @@ def _gather(message: dict[str, Any]) -> Ranks:
         return Ranks(told=(message,))
     rank, n, visit = dist.get_rank(), dist.get_world_size(), next(_visits)
     try:
-        store: Any = dist.distributed_c10d._get_default_store()
+        shared = store()
         names = [f"loaderviz/_doctor/{visit}/{each}" for each in range(n)]
-        store.set(names[rank], json.dumps(message))
-        store.wait(names, timedelta(seconds=WAIT_S))
-        told = tuple(json.loads(store.get(name)) for name in names)
+        shared.set(names[rank], json.dumps(message))
+        shared.wait(names, timedelta(seconds=WAIT_S))
+        told = tuple(json.loads(shared.get(name)) for name in names)
     except Exception as error:
         return Ranks(
             own=rank,

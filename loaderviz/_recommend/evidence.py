@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from loaderviz import machine
 from loaderviz._recommend.candidate_settings import Setting
 from loaderviz.errors import LoaderVizError
 from loaderviz.simulator import Costs
@@ -74,7 +74,7 @@ def of_trace(
     own = trace.batches[trace.batches["loader"] == which]
     taken = own[own["delivered_s"].notna()]
     first = int((own if taken.empty else taken)["rank"].min())
-    ranks = max(local_ranks(), ranks_beside(trace, first))
+    ranks = max(machine.local_world_size() or 1, ranks_beside(trace, first))
     if trace.batches["rank"].nunique() > 1:  # the others' settings are the same
         trace = trace.of_ranks([first])
     costs = Costs.from_trace(
@@ -106,12 +106,6 @@ def of_trace(
         worker_bytes=max(map(int, rss), default=0) or None,
         n_ranks=ranks,
     )
-
-
-def local_ranks() -> int:
-    """How many processes of a distributed run share this machine (torchrun sets it)."""
-    text = os.environ.get("LOCAL_WORLD_SIZE", "1")
-    return max(1, int(text)) if text.isdecimal() else 1
 
 
 def _which(trace: Trace, loader: int | None) -> int:

@@ -6,8 +6,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
+from loaderviz import machine
 from loaderviz._recommend.candidate_settings import Setting
 from loaderviz._recommend.evidence import Evidence
 
@@ -16,7 +15,10 @@ SHM = Path("/dev/shm")
 
 @dataclass(frozen=True)
 class Room:
-    """Bytes that are free now; ``shm`` is None where the system has no such limit of its own."""
+    """Bytes that are free now, of the machine or of the container.
+
+    ``shm`` is None where the system has no such limit of its own.
+    """
 
     memory: int
     shm: int | None
@@ -24,7 +26,7 @@ class Room:
     @classmethod
     def here(cls) -> Room:
         shm = shutil.disk_usage(SHM).free if SHM.is_dir() else None
-        return cls(int(psutil.virtual_memory().available), shm)
+        return cls(machine.memory_available_bytes(), shm)
 
 
 def shm_bytes(evidence: Evidence, setting: Setting) -> int | None:

@@ -12,7 +12,8 @@ from multiprocessing import util
 
 from torch.utils.data import get_worker_info
 
-from loaderviz._run import closing_line, first_loader_trigger
+from loaderviz._run import closing_line
+from loaderviz._run.first_loader_trigger import trigger
 from loaderviz._run.run_environment import Settings
 from loaderviz.recorder import Recording, dataloader_hooks
 
@@ -53,9 +54,9 @@ def _end() -> None:
 def _begin_anew() -> None:
     global _recording
     _recording = None
-    first_loader_trigger.arm_again(dataloader_hooks.every_class())
+    trigger.arm_again(dataloader_hooks.every_class())
 
 
-# After attach.py has let go of torch's classes in the forked process: it was imported before.
+# After dataloader_hooks.py has let go of torch's classes in the forked process: it came first.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_begin_anew)

@@ -11,6 +11,7 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.trace import Trace, load
 from loaderviz.trace.analysis.rank_summary import by_rank
 from loaderviz.trace.memory_check import need_room
+from loaderviz.trace.merge.run_meta import left_out
 
 
 def check(
@@ -89,10 +90,10 @@ def _comes_once(trace: Trace) -> tuple[bool, str]:
             f"--exactly-once: {unknown[0].verdict}. A recording knows the samples of map-style "
             "datasets, by their keys; loaderviz.audit(loader) knows those of streams too."
         )
-    left_out = trace.meta.get("left_out", 0)
-    if left_out:
+    samples_left_out, _ = left_out(trace.meta)
+    if samples_left_out:
         raise LoaderVizError(
-            f"--exactly-once: {left_out:,} samples are not in this recording; "
+            f"--exactly-once: {samples_left_out:,} samples are not in this recording; "
             "record with a larger max_spans"
         )
     return True, "; ".join(each.verdict for each in audits)

@@ -17,6 +17,7 @@ import torch.distributed as dist
 from torch.utils.data import DataLoader, DistributedSampler
 
 from loaderviz.datasets import ShardedStream, SplitStream, Stream, splits
+from loaderviz.loaders.process_group import store
 from loaderviz.recorder import record
 
 N = 17
@@ -124,9 +125,9 @@ def main(folder: Path, names: list[str]) -> None:
             result = loop(loader)
         (folder / f"{name} {rank}.json").write_text(json.dumps(result))
     # Nobody leaves before the others have finished. No collective: one may be waited for in vain.
-    store: Any = dist.distributed_c10d._get_default_store()
-    store.set(f"finished {rank}", "")
-    store.wait([f"finished {each}" for each in range(n_ranks)])
+    shared = store()
+    shared.set(f"finished {rank}", "")
+    shared.wait([f"finished {each}" for each in range(n_ranks)])
     dist.destroy_process_group()
 
 

@@ -8,12 +8,13 @@ import html
 import json
 import re
 import zlib
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import plotly.graph_objects as go
 import plotly.io as pio
 from plotly.offline import get_plotlyjs_version
+
+from loaderviz.web import OF_FIGURES, script
 
 if TYPE_CHECKING:
     from loaderviz.trace import Trace
@@ -21,27 +22,17 @@ if TYPE_CHECKING:
 # plotly's buttons would lie over the title; a double click shows all again after a zoom.
 CONFIG = {"displayModeBar": False, "responsive": True}
 
-SCRIPTS = (
-    *("sizes", "titles", "rows", "draw", "words", "large", "waits", "plotly", "saved", "still"),
-    "look",
-)
-
 
 @functools.cache
 def look() -> str:
     """The script that every shown figure brings along; running it again changes nothing."""
     once = "window.loadervizLook ? window.loadervizLook.adoptAll() : look();"
-    return "\n".join(["(() => {", *map(part, SCRIPTS), once, "})();"])
+    return "\n".join(["(() => {", *map(script, OF_FIGURES), once, "})();"])
 
 
 def script_tag() -> str:
     """``look`` as HTML, by whose class it is known that the output above is ours."""
     return f"<script class='loaderviz-look'>{look()}</script>"
-
-
-def part(name: str) -> str:
-    """One of the scripts, alone."""
-    return files("loaderviz.figures").joinpath(f"{name}.js").read_text("utf-8")
 
 
 class Figure(go.Figure):  # type: ignore[misc]  # plotly has no types

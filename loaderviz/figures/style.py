@@ -1,9 +1,9 @@
 """The look that all figures share: palette, type, and the layout they start from.
 
 The colours of marks hold on white and on black; only text, grid and background differ by theme.
-Where our script runs (``look.js``) the background is transparent and the rest follows the page's
-theme. Where none runs, as in a notebook that was sent by somebody else, the figure brings the
-background that its text needs.
+Where our script runs (``adopt_figures.js``) the background is transparent and the rest follows
+the page's theme. Where none runs, as in a notebook that was sent by somebody else, the figure
+brings the background that its text needs.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+
+from loaderviz.errors import LoaderVizError
 
 ThemeName = Literal["light", "dark"]
 
@@ -99,6 +101,14 @@ TEMPLATE = {
         **{axis: {"automargin": True, "ticks": ""} for axis in ("xaxis", "yaxis")},
     }
 }
+
+
+def theme(name: str) -> Theme:
+    """Its colours. Raises LoaderVizError for a name that is none."""
+    for known, colours in THEMES.items():
+        if known == name:
+            return colours
+    raise LoaderVizError(f"theme={name!r} is not one of {', '.join(THEMES)}")
 
 
 def layout(theme: Theme, *, title: str, numbers: str, height: int) -> dict[str, Any]:

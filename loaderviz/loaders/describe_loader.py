@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 import torch
-from torch import multiprocessing
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Sampler
 
 from loaderviz.errors import LoaderVizError
+from loaderviz.loaders.start_method import start_method
 
 _HOLD_DATA = (str, bytes, list, tuple, dict, set, frozenset, range, torch.Tensor, Dataset, Sampler)
 
@@ -48,10 +48,7 @@ def _check_that_it_may_use_loaders(given: Any) -> None:
 
 def describe(loader: DataLoader[Any]) -> dict[str, Any]:
     """A loader's configuration, read without running any of the user's code."""
-    context = loader.multiprocessing_context or multiprocessing
     workers = loader.num_workers
-    # To ask for the method in use without allow_none would settle it for good.
-    method = context.get_start_method(allow_none=True) or context.get_all_start_methods()[0]
     return {
         "class": type(loader).__name__,
         "dataset": type(loader.dataset).__name__,
@@ -64,5 +61,5 @@ def describe(loader: DataLoader[Any]) -> dict[str, Any]:
         "pinned": bool(loader.pin_memory and torch.accelerator.is_available()),
         "in_order": loader.in_order,
         "drop_last": loader.drop_last,
-        "start_method": method if workers else None,
+        "start_method": start_method(loader.multiprocessing_context) if workers else None,
     }

@@ -50,37 +50,40 @@ _here = threading.local()  # .building: what this thread is building, the innerm
 _shadowed: dict[type, tuple[Any, int]] = {}  # class: its own _get_iterator, how many want it
 
 _Iterator: Any = dataloader._BaseDataLoaderIter
+_Multi: Any = dataloader._MultiProcessingDataLoaderIter
+# Attributes of classes and modules that are used here, in this room and in ``loaders``.
 _NEEDED = (
     (DataLoader, "_get_iterator"),
     (_Iterator, "_next_index"),
     (_Iterator, "_next_data"),
     (_Iterator, "_reset"),
-    (dataloader._MultiProcessingDataLoaderIter, "_try_put_index"),
-    (dataloader._MultiProcessingDataLoaderIter, "_process_data"),
+    (_Multi, "_try_put_index"),
+    (_Multi, "_process_data"),
     (dataloader._DatasetKind, "create_fetcher"),
     (_utils.fetch, "_MapDatasetFetcher"),
     (_utils.fetch, "_IterableDatasetFetcher"),
 )
-_NEEDED_ATTRIBUTES = (
-    (_Iterator, ("_dataset", "_auto_collation")),
-    (dataloader._SingleProcessDataLoaderIter, ("_dataset_fetcher",)),
-    (
-        dataloader._MultiProcessingDataLoaderIter,
-        ("_worker_init_fn", "_workers", "_data_queue"),
-    ),
+# ... and of objects, by the method that mentions them.
+_NEEDED_OF_OBJECTS = (
+    (DataLoader, "__iter__", ("_iterator",)),
+    (DataLoader, "multiprocessing_context", ("_DataLoader__multiprocessing_context",)),
+    (_Iterator, "__init__", ("_dataset", "_auto_collation", "_num_workers")),
+    (dataloader._SingleProcessDataLoaderIter, "__init__", ("_dataset_fetcher",)),
+    (_Multi, "__init__", ("_worker_init_fn", "_workers", "_data_queue")),
+    (_Multi, "_reset", ("_send_idx", "_task_info", "_workers_status")),
+    (_Multi, "_try_put_index", ("_send_idx", "_task_info")),
 )
 
 
 def check_torch() -> None:
     """Raises LoaderVizError where this release of torch has moved a part that is needed here."""
     missing = [f"{owner.__name__}.{name}" for owner, name in _NEEDED if not hasattr(owner, name)]
-    for owner, names in _NEEDED_ATTRIBUTES:
-        code = getattr(owner.__init__, "__code__", None)
-        found = () if code is None else code.co_names
-        missing += [f"{owner.__name__}.{name}" for name in names if name not in found]
-    put = getattr(dataloader._MultiProcessingDataLoaderIter, "_try_put_index", None)
-    if put is not None and not {"_send_idx", "_task_info"} <= set(put.__code__.co_names):
-        missing.append("_MultiProcessingDataLoaderIter._send_idx and ._task_info")
+    for owner, method, names in _NEEDED_OF_OBJECTS:
+        mentioned = _names_in(owner, method)
+        missing += [f"{owner.__name__}.{name}" for name in names if name not in mentioned]
+    process = getattr(getattr(_Multi, "_process_data", None), "__code__", None)
+    if process is not None and process.co_argcount < 3:  # torch 2.6
+        missing.append("worker among what _MultiProcessingDataLoaderIter._process_data is given")
     if missing:
         import torch
 
@@ -88,6 +91,13 @@ def check_torch() -> None:
             f"torch {torch.__version__} has no {missing[0]}, which loaderviz needs to record. "
             "Nothing was changed. Use a release of torch that loaderviz supports."
         )
+
+
+def _names_in(owner: Any, method: str) -> set[str]:
+    """Attributes and variables that a method or property mentions."""
+    found = vars(owner).get(method)
+    code = getattr(getattr(found, "fget", found), "__code__", None)
+    return set() if code is None else {*code.co_names, *code.co_varnames}
 
 
 def running() -> list[Observer]:

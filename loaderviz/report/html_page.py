@@ -20,6 +20,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
+from loaderviz import web
 from loaderviz._doctor import need_the_loader
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures.display import CONFIG, look
@@ -50,7 +51,7 @@ class Drawn:
 def page_of(content: Content) -> str:
     """The whole page."""
     figures = {each.name: each for each in _figures(content)}
-    scripts = [get_plotlyjs(), f"{look()}\n{_own('page.js')}"]
+    scripts = [get_plotlyjs(), f"{look()}\n{web.script('report_page')}"]
     drawn = {name: each.content for name, each in figures.items()}
     page: str = _template().render(
         content=content,
@@ -62,7 +63,7 @@ def page_of(content: Content) -> str:
         candidates=_candidates(content),
         need_the_loader=need_the_loader(),
         policy=_policy(scripts),
-        style=Markup(_own("page.css")),
+        style=Markup(web.style("report_page")),
         scripts=[Markup(each) for each in scripts],
         data=_in_script(drawn),
     )
@@ -157,10 +158,6 @@ def _policy(scripts: list[str]) -> str:
     )
 
 
-def _own(name: str) -> str:
-    return files("loaderviz.report").joinpath(name).read_text("utf-8")
-
-
 @functools.cache
 def _template() -> Any:
     environment = Environment(
@@ -173,5 +170,6 @@ def _template() -> Any:
         "rate": report_numbers.rate,
         "key": key_text,
     }
+    template = files("loaderviz.report").joinpath("report_page.html").read_text("utf-8")
     environment.globals["count"] = report_numbers.count
-    return environment.from_string(_own("page.html"))
+    return environment.from_string(template)

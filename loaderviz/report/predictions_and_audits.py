@@ -57,6 +57,18 @@ class Prediction:
 
 def prediction(trace: Trace, rank: int, loader: int) -> Prediction:
     """From the first batches of one loader of one rank."""
+    try:
+        return _predicted(trace, rank, loader)
+    except LoaderVizError as error:  # its samples cannot be read, say
+        why_not = str(error)
+    except Exception as error:
+        why_not = f"{type(error).__name__}: {error}"
+    rows = trace.batches
+    rows = rows[(rows["rank"] == rank) & (rows["loader"] == loader) & rows["delivered_s"].notna()]
+    return Prediction(why_not=why_not, rank=rank, loader=loader, n_batches=len(rows))
+
+
+def _predicted(trace: Trace, rank: int, loader: int) -> Prediction:
     own = of(trace, rank, loader)
     delivered = own.batches[own.batches["delivered_s"].notna()]
     epochs = delivered["epoch"]
@@ -68,17 +80,12 @@ def prediction(trace: Trace, rank: int, loader: int) -> Prediction:
     known["n_used"] = int(used.batches["delivered_s"].notna().sum())
     allowed = trace.meta.get("cpu_allowance")
     most = reach(float(allowed)) if isinstance(allowed, int | float) else MOST_WORKERS
-    try:
-        found = recommend(
-            used,
-            epochs=max(int(epochs.nunique()), 1),
-            n_batches=n_batches,
-            max_workers=min(most, MOST_WORKERS),
-        )
-    except LoaderVizError as error:
-        return Prediction(why_not=str(error), **known)
-    except Exception as error:
-        return Prediction(why_not=f"{type(error).__name__}: {error}", **known)
+    found = recommend(
+        used,
+        epochs=max(int(epochs.nunique()), 1),
+        n_batches=n_batches,
+        max_workers=min(most, MOST_WORKERS),
+    )
     return Prediction(found, **known)
 
 
@@ -101,10 +108,10 @@ def audits(trace: Trace) -> list[Counted]:
 
 
 def _audit(trace: Trace, loader: int) -> Counted:
-    own = of(trace, None, loader)
-    if own.samples.empty:
-        return Counted(loader, why_not="the recording lists no samples")
     try:
+        own = of(trace, None, loader)
+        if own.samples.empty:
+            return Counted(loader, why_not="the recording lists no samples")
         return Counted(loader, audit(own))
     except LoaderVizError as error:
         return Counted(loader, why_not=str(error))

@@ -14,6 +14,7 @@ from loaderviz.report.predictions_and_audits import Counted, Prediction, audits,
 from loaderviz.report.report_tables import Waits
 from loaderviz.trace import Trace
 from loaderviz.trace.analysis.summary import Summary
+from loaderviz.trace.merge.run_meta import left_out
 
 WORTH = 0.03  # a smaller predicted gain is no reason to change settings
 NEVER_WAITS = 0.02  # of the time: nothing to gain
@@ -95,12 +96,11 @@ class Content:
         listed = meta.get("problems") or ()
         said = [text_of(each) for each in (listed if isinstance(listed, list | tuple) else ())]
         said += [f"not read: {text_of(each)}" for each in self.summary.unread]
-        left_out = meta.get("left_out") or 0
-        if left_out:
-            said.append(f"past the limit, {left_out:,} samples and spans were not written down")
-        left_out_batches = meta.get("left_out_batches") or 0
-        if left_out_batches:
-            said.append(f"past max_bytes, {left_out_batches:,} batches were not written down")
+        samples, batches = left_out(meta)
+        if samples:
+            said.append(f"past the limit, {samples:,} samples and spans were not written down")
+        if batches:
+            said.append(f"past max_bytes, {batches:,} batches were not written down")
         if not meta.get("complete", True) and not said:
             said.append("the recording is not complete")
         return said

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from loaderviz.errors import LoaderVizError
+from loaderviz.machine import cpu_allowance
 
 if TYPE_CHECKING:
     from loaderviz.trace import Trace
@@ -105,7 +106,7 @@ class Costs:
             elif field.name in _RESAMPLED:
                 object.__setattr__(self, field.name, _times(field.name, value))
             elif field.name == "cores" and value is None:
-                object.__setattr__(self, "cores", _allowance())
+                object.__setattr__(self, "cores", cpu_allowance())
             else:
                 object.__setattr__(self, field.name, _number(field.name, value))
         for name in ("cores", "bytes_per_s", "release_bytes_per_s"):
@@ -202,9 +203,3 @@ def _number(name: str, value: Any) -> float:
 def _check_start_method(value: Any) -> None:
     if value is not None and value not in TYPICAL_START:
         raise LoaderVizError(f"start_method={value!r} is not one of {', '.join(TYPICAL_START)}")
-
-
-def _allowance() -> float:
-    from loaderviz.machine import cpu_allowance  # imports torch
-
-    return cpu_allowance()

@@ -23,7 +23,6 @@ class Loop:
 
     def __init__(self, costs: Costs, setup: Setup, cores: Cores, log: Log) -> None:
         self._costs, self._setup, self._cores, self._log = costs, setup, cores, log
-        self._n_delivered = 0
         self._step_cpu = costs.step_cpu_share
 
     def run(self, plan_of: Callable[[int], Plan]) -> None:

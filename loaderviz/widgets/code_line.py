@@ -5,11 +5,11 @@ from __future__ import annotations
 import anywidget
 import traitlets
 
-from loaderviz.widgets.figure_view import script
+from loaderviz.web import script
 
 
 class CodeLine(anywidget.AnyWidget):
     """Shows ``text`` and a button that copies it."""
 
-    _esm = script("copying.js")
+    _esm = script("code_line")
     text = traitlets.Unicode("").tag(sync=True)

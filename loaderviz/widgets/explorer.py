@@ -12,10 +12,11 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.figures import timeline
 from loaderviz.machine import cpu_allowance
 from loaderviz.trace import Trace
+from loaderviz.web import style
 from loaderviz.widgets.code_line import CodeLine
 from loaderviz.widgets.explorer_controls import MAIN, Panel
 from loaderviz.widgets.explorer_settings import Settings
-from loaderviz.widgets.figure_view import FigureView, script, scripts
+from loaderviz.widgets.figure_view import FigureView, scripts
 from loaderviz.widgets.numbers_table import Numbers, table
 from loaderviz.widgets.play import Scene
 from loaderviz.widgets.prediction import Known, Start, known_of, predict, start_of
@@ -285,8 +286,8 @@ class Explorer(Still):
         parts = map(still, (self._view, self._measured_view, self._table))
         code = f"<p><code>{html.escape(self._code.text)}</code></p>"
         main = [self._panel.controls[name] for name in MAIN]
-        style = f"<style>{script('explorer.css')}</style>"
-        return "".join([needs_lab(main), *parts, code, style])
+        sheet = f"<style>{style('explorer')}</style>"
+        return "".join([needs_lab(main), *parts, code, sheet])
 
     def _page(self) -> list[widgets.Widget]:
         """Beside each other where there is room, else the settings on top."""
@@ -298,8 +299,8 @@ class Explorer(Still):
             widgets.VBox([*main, self._playing]).add_class("loaderviz-main"),
         ]
         page = widgets.Box(columns).add_class("loaderviz-columns")
-        style = f"<style>{script('explorer.css')}</style>"
-        return [page, widgets.HTML(style, layout=widgets.Layout(display="none")), scripts()]
+        sheet = f"<style>{style('explorer')}</style>"
+        return [page, widgets.HTML(sheet, layout=widgets.Layout(display="none")), scripts()]
 
 
 def _button(label: str, icon: str, act: Any, **options: Any) -> widgets.Button:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import json
-from importlib.resources import files
 
 import anywidget
 import ipywidgets as widgets
@@ -16,11 +15,8 @@ import plotly.graph_objects as go
 import traitlets
 from plotly.offline import get_plotlyjs
 
-from loaderviz.figures.display import CONFIG, look, part
-
-
-def script(name: str) -> str:
-    return files("loaderviz.widgets").joinpath(name).read_text("utf-8")
+from loaderviz.figures.display import CONFIG, look
+from loaderviz.web import script
 
 
 class _Scripts(anywidget.AnyWidget):
@@ -30,7 +26,7 @@ class _Scripts(anywidget.AnyWidget):
     gives up a widget whose script has not run within two (Runtime.ready in its front end).
     """
 
-    _esm = "\n".join([look(), part("plotly"), script("scripts.js")])
+    _esm = "\n".join([look(), script("find_plotly"), script("widget_scripts")])
     plotly = traitlets.Unicode(get_plotlyjs()).tag(sync=True)
 
 
@@ -51,7 +47,7 @@ def scripts() -> widgets.Widget:
 class FigureView(anywidget.AnyWidget):
     """Shows a figure; the next one takes its place without a flicker."""
 
-    _esm = part("sizes") + script("view.js")
+    _esm = script("sizes") + script("figure_view")
     figure = traitlets.Unicode("").tag(sync=True)  # plotly's JSON, with its configuration
 
     stale = traitlets.Bool(False).tag(sync=True)  # dimmed: of other settings than the present

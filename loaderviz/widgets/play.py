@@ -9,7 +9,8 @@ import traitlets
 
 from loaderviz.figures import timeline
 from loaderviz.trace import Trace
-from loaderviz.widgets.figure_view import FigureView, script, scripts
+from loaderviz.web import script, style
+from loaderviz.widgets.figure_view import FigureView, scripts
 from loaderviz.widgets.queue_states import life
 from loaderviz.widgets.static_html import Still, still, still_scene
 
@@ -20,8 +21,8 @@ class Scene(anywidget.AnyWidget):
     Needs no kernel. It moves a cursor on the first timeline of the widget that it is part of.
     """
 
-    _esm = script("scene.js")
-    _css = script("scene.css")
+    _esm = script("queue_scene")
+    _css = style("queue_scene")
     life = traitlets.Unicode("").tag(sync=True)  # JSON of `life.life`
 
     def show(self, trace: Trace) -> None:

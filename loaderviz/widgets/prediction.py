@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from torch import multiprocessing
 from torch.utils.data import DataLoader
 
 from loaderviz.datasets.working import sample_times
+from loaderviz.loaders.start_method import start_method
 from loaderviz.simulator import Costs, simulate
 from loaderviz.simulator.costs import TYPICAL_START
 from loaderviz.simulator.fit_costs import TYPICAL_SHARE_S
@@ -99,9 +99,7 @@ def _dataset(settings: Settings, known: Known | None, batch_size: int) -> dict[s
 
 def teaching_costs(settings: Settings, start: Start | None = None) -> Costs:
     """What a ``WorkingDataset`` costs with these settings, and a loader of it on most machines."""
-    method = multiprocessing.get_start_method(allow_none=True)
-    method = method or multiprocessing.get_all_start_methods()[0]
-    startup_s, boot_s = start or TYPICAL_START[method]
+    startup_s, boot_s = start or TYPICAL_START[start_method()]
     sample_s: Any = settings.sample_s
     typical: dict[str, Any] = {**TYPICAL_WAYS, "share_s": TYPICAL_SHARE_S}
     if settings.spread:

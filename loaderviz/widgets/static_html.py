@@ -10,14 +10,16 @@ import ipywidgets as widgets
 from IPython.display import display
 
 from loaderviz.figures.display import for_export, script_tag
-from loaderviz.widgets.figure_view import FigureView, script
+from loaderviz.web import script, style
+from loaderviz.widgets.figure_view import FigureView
 
 
 class Still(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
     """A widget that is shown as it was at first where no kernel brings it to life.
 
     That is on a page made of the notebook (by nbconvert), and in a notebook that is opened again
-    with a new kernel: there ``still.js`` puts it where ipywidgets only reports a missing model.
+    with a new kernel: there ``reopened_notebook.js`` puts it where ipywidgets only reports a
+    missing model.
     """
 
     def __init__(self, children: Sequence[widgets.Widget]) -> None:
@@ -58,9 +60,9 @@ def needs_lab(controls: Iterable[Any]) -> str:
 
 def still_scene(life: str) -> str:
     """The animated queues, which need no kernel: ``life`` is the JSON that they are drawn from."""
-    scene = script("scene.js").replace("export default", "const scene =")
+    scene = script("queue_scene").replace("export default", "const scene =")
     return (
-        f"<style>{script('scene.css')}</style>"
+        f"<style>{style('queue_scene')}</style>"
         f"<div class='loaderviz-still-scene' data-life='{html.escape(life)}'></div>"
         f"<script type='module'>{scene}\n{_SHOW}</script>"
     )

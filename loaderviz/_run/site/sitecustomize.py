@@ -48,9 +48,9 @@ def _then_arm(spec: ModuleSpec) -> None:
         del loader.exec_module  # as it was
         execute(module)
         try:
-            from loaderviz._run.first_loader_trigger import arm
+            from loaderviz._run.first_loader_trigger import trigger
 
-            arm(module.DataLoader)
+            trigger.arm(module.DataLoader)
         except Exception as error:
             text = "loaderviz: this process is not recorded: {}: {}\n"
             sys.stderr.write(text.format(type(error).__name__, error))

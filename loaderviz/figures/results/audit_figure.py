@@ -36,8 +36,6 @@ def draw(audit: Audit, epoch: int, theme: style.ThemeName) -> Figure:
     Raises:
         LoaderVizError: for an unknown theme, and where it is not known which samples came.
     """
-    if theme not in style.THEMES:
-        raise LoaderVizError(f"theme={theme!r} is not one of {', '.join(style.THEMES)}")
     came = audit.deliveries[audit.deliveries["epoch"] == epoch]
     came = came[came["sample"] >= 0]
     missing = audit.missing[audit.missing["epoch"] == epoch]
@@ -53,9 +51,9 @@ def draw(audit: Audit, epoch: int, theme: style.ThemeName) -> Figure:
     if columns.size > 1:
         numbers += f" · a column is {columns.size:,} samples, as tall as the share that came"
     layout = style.layout(
-        style.THEMES[theme], title=title(audit, epoch), numbers=numbers, height=height
+        style.theme(theme), title=title(audit, epoch), numbers=numbers, height=height
     )
-    layout |= _axes(columns, lanes, style.THEMES[theme], came, height)
+    layout |= _axes(columns, lanes, style.theme(theme), came, height)
     layout["meta"] = {"loaderviz": {"paths": [], "lanes": lanes.labels}}
     cells = _cells if columns.size == 1 else _shares
     data = [

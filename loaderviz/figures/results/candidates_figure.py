@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from loaderviz.errors import LoaderVizError
 from loaderviz.figures import style
 from loaderviz.figures.display import Figure
 
@@ -34,9 +33,7 @@ def draw(found: Recommendation, theme: style.ThemeName) -> Figure:
     Raises:
         LoaderVizError: for an unknown theme.
     """
-    if theme not in style.THEMES:
-        raise LoaderVizError(f"theme={theme!r} is not one of {', '.join(style.THEMES)}")
-    table, colours = found.candidates, style.THEMES[theme]
+    table, colours = found.candidates, style.theme(theme)
     plain = _plain(table)
     layout = style.layout(colours, title=found.verdict, numbers=found.numbers, height=HEIGHT_PX)
     layout |= _axes(found, colours)

@@ -30,13 +30,11 @@ def memory(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
     Raises:
         LoaderVizError: for a trace that holds no such numbers, or an unknown theme.
     """
-    if theme not in style.THEMES:
-        raise LoaderVizError(f"theme={theme!r} is not one of {', '.join(style.THEMES)}")
     lines = _lines(trace)
     if not lines:
         raise LoaderVizError("this trace does not tell what memory its workers held")
     top = max(float(line["y"].max()) for line in lines)
-    colours = style.THEMES[theme]
+    colours = style.theme(theme)
     title = f"Up to {top:,.0f} MiB in a worker"
     layout = style.layout(colours, title=title, numbers="", height=HEIGHT_PX)
     named = len(lines) <= MOST_NAMED

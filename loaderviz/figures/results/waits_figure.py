@@ -17,7 +17,7 @@ from loaderviz.trace import Trace
 from loaderviz.trace.analysis.steps import step_ends
 
 HEIGHT_PX, TITLE_PX, AXIS_PX, LABEL_PX = 300, 82, 58, 96
-MOST_DOTS = 1500  # as of the timeline's batches; waits.js draws as many when zoomed in
+MOST_DOTS = 1500  # as of the timeline's batches; waits_figure.js draws as many when zoomed in
 BINS = 300
 MOST_ROWS = 1_000_000  # that travel with the page
 MOST_FIRSTS = 400
@@ -36,14 +36,12 @@ def waits(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
     Raises:
         LoaderVizError: for a trace without a delivered batch, or an unknown theme.
     """
-    if theme not in style.THEMES:
-        raise LoaderVizError(f"theme={theme!r} is not one of {', '.join(style.THEMES)}")
     rows = by_step(trace)
     if not len(rows["step"]):
         raise LoaderVizError("this trace holds no batch that was delivered: nobody waited")
     x, y = rows["step"], np.maximum(rows["wait_s"] * 1000, LEAST_MS)
     far = len(x) > MOST_DOTS
-    colours = style.THEMES[theme]
+    colours = style.theme(theme)
     title = f"Waits for {len(x):,} batch{'es' * (len(x) != 1)}"
     layout = style.layout(colours, title=title, numbers="", height=HEIGHT_PX)
     layout |= _axes(x, y, colours)
@@ -89,7 +87,7 @@ def by_step(trace: Trace) -> Table:
 
 
 def _marks(band: Any, dots: Any) -> list[dict[str, Any]]:
-    """Their order is known to ``waits.js``."""
+    """Their order is known to ``waits_figure.js``."""
     at, middle, longest = band
     line = {"type": "scatter", "mode": "lines", "hoverinfo": "skip"}
     told = "step %{x:,}<br>waited %{y:.3~g} ms<extra></extra>"
@@ -171,7 +169,7 @@ def _axes(x: Any, y: Any, theme: style.Theme) -> dict[str, Any]:
 
 
 def _packed(x: Any, y: Any) -> dict[str, Any]:
-    """Two columns of float32, as ``waits.js`` reads them."""
+    """Two columns of float32, as ``waits_figure.js`` reads them."""
     columns = np.concatenate([x, y]).astype("<f4").view(np.uint8)
     planes = columns.reshape(-1, 4).T  # equal bytes beside each other
     return {

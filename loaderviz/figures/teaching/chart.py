@@ -39,13 +39,11 @@ def chart(
     Raises:
         LoaderVizError: for no lines, a line without a value, or an unknown theme.
     """
-    if theme not in style.THEMES:
-        raise LoaderVizError(f"theme={theme!r} is not one of {', '.join(style.THEMES)}")
     if not lines or not all(len(xs) and len(xs) == len(ys) for xs, ys in lines.values()):
         raise LoaderVizError("chart() takes lines with as many x as y values, at least one")
     marks = points or {}
     top = max(max(ys) for _, ys in lines.values())
-    colours = style.THEMES[theme]
+    colours = style.theme(theme)
     layout = style.layout(colours, title=title, numbers=numbers, height=HEIGHT_PX)
     grid = {"gridcolor": colours.grid, "zeroline": False, "showline": False}
     layout |= {

@@ -42,14 +42,12 @@ def streams(
     Raises:
         LoaderVizError: for an unknown theme, or no box at all.
     """
-    if theme not in style.THEMES:
-        raise LoaderVizError(f"theme={theme!r} is not one of {', '.join(style.THEMES)}")
     every = [box for own in (*lanes.values(), waits, held) for box in own]
     if not every:
         raise LoaderVizError("streams() got no box: nothing was copied, stepped on or waited for")
     start, end = min(s for _, s, _ in every), max(e for _, _, e in every)
     span = end - start if seconds is None else seconds
-    look = style.THEMES[theme]
+    look = style.theme(theme)
     height = TITLE_PX + AXIS_PX + len(lanes) * LANE_PX
     layout = style.layout(look, title=title, numbers=numbers, height=height)
     layout |= _axes(list(lanes), [start - 0.012 * span, start + 1.012 * span], look)

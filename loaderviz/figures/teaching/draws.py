@@ -29,8 +29,6 @@ def draws(table: pd.DataFrame, *, theme: style.ThemeName = "light") -> Figure:
     Raises:
         LoaderVizError: for an unknown theme, and a table without these columns or without a row.
     """
-    if theme not in style.THEMES:
-        raise LoaderVizError(f"theme={theme!r} is not one of {', '.join(style.THEMES)}")
     by = [name for name in LANES if name in table]
     if "number" not in table or not by or table.empty:
         raise LoaderVizError(
@@ -45,13 +43,13 @@ def draws(table: pd.DataFrame, *, theme: style.ThemeName = "light") -> Figure:
     ]
     height = TITLE_PX + AXIS_PX + len(labels) * LANE_PX
     layout = style.layout(
-        style.THEMES[theme],
+        style.theme(theme),
         title=verdict(lanes, by),
         numbers=f"{len(table):,} numbers · {len(labels)} lanes · one colour is one sequence of "
         f"numbers: {lanes['sequence'].nunique()} of them",
         height=height,
     )
-    layout |= _axes(labels, int(lanes["number"].str.len().max()), style.THEMES[theme])
+    layout |= _axes(labels, int(lanes["number"].str.len().max()), style.theme(theme))
     layout["meta"] = {"loaderviz": {"paths": [], "lanes": labels}}
     return Figure.of([_boxes(lanes, labels)], layout)
 

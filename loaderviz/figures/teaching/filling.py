@@ -31,7 +31,7 @@ def filling(batches: Iterable[Any], *, theme: style.ThemeName = "light") -> Figu
     data = np.array([int((batch != 0).sum()) for batch in kept])
     empty = many * longest - data
     share = empty.sum() / (many * longest).sum()
-    look = style.THEMES[theme]
+    look = style.theme(theme)
     layout = style.layout(
         look,
         title=f"{share:.0%} of all that is sent is filling".replace("%", " %"),

@@ -26,8 +26,6 @@ def shuffle(order: Sequence[int], *, theme: style.ThemeName = "light") -> Figure
     Raises:
         LoaderVizError: for an unknown theme, and an order that is empty or no such permutation.
     """
-    if theme not in style.THEMES:
-        raise LoaderVizError(f"theme={theme!r} is not one of {', '.join(style.THEMES)}")
     came = np.asarray(order)
     n = len(came)
     if not n or came.ndim != 1 or not np.array_equal(np.sort(came), np.arange(n)):
@@ -36,9 +34,9 @@ def shuffle(order: Sequence[int], *, theme: style.ThemeName = "light") -> Figure
             "order of coming out, where each sample went in"
         )
     layout = style.layout(
-        style.THEMES[theme], title=verdict(came), numbers=numbers(came), height=HEIGHT_PX
+        style.theme(theme), title=verdict(came), numbers=numbers(came), height=HEIGHT_PX
     )
-    layout |= _axes(n, style.THEMES[theme])
+    layout |= _axes(n, style.theme(theme))
     layout["meta"] = {"loaderviz": {"paths": [], "lanes": []}}
     return Figure.of([_diagonal(n), _dots(came)], layout)
 

@@ -117,7 +117,7 @@ def _draw(slots: Slots, theme: style.ThemeName) -> Figure:
         thickness=0.92, fill=style.FAILED, edge=style.FAILED, edge_px=0,
     )  # fmt: skip
     height = TITLE_PX + lanes * LANE_PX + AXIS_PX
-    look = style.THEMES[theme]
+    look = style.theme(theme)
     layout = style.layout(look, title=slots.verdict, numbers=slots.numbers, height=height)
     grid = {"gridcolor": look.grid, "zeroline": False, "showline": False, "showgrid": False}
     labels = [f"slot {each}" for each in range(lanes)]

@@ -1,6 +1,7 @@
 """Boxes of a timeline: horizontal bars, what to call them and how to colour their edges.
 
-``customdata`` is the row of the batch that a mark belongs to: ``look.js`` lights it up by that.
+``customdata`` is the row of the batch that a mark belongs to: ``adopt_figures.js`` lights it up by
+that.
 """
 
 from __future__ import annotations

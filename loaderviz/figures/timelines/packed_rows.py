@@ -1,7 +1,7 @@
 """The table of batches of a large timeline, in as few characters as it takes to draw it.
 
 Times are counted in ticks and written as what they are beyond another time of the batch: small
-numbers, the same again and again. ``rows.js`` reads them.
+numbers, the same again and again. ``packed_rows.js`` reads them.
 """
 
 from __future__ import annotations

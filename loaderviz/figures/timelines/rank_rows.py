@@ -12,6 +12,7 @@ from loaderviz.figures.columns_of_rows import Table, arrays, where
 from loaderviz.figures.display import Figure
 from loaderviz.figures.timelines import bands, boxes
 from loaderviz.trace.analysis.steps import step_ends
+from loaderviz.trace.merge.run_meta import recordings
 
 if TYPE_CHECKING:
     from loaderviz.trace import Trace
@@ -48,14 +49,15 @@ def draw(trace: Trace, title: str, numbers: str, shown: list[float], theme: styl
 
 def clocks(meta: Mapping[str, Any]) -> str:
     """How sure the common time axis is, where the ranks ran on several machines."""
-    ranks = [each for each in meta.get("ranks") or () if each["uncertainty_s"] != 0.0]
-    if not ranks:
+    ranks = recordings(meta)
+    unsure_s = [each.get("uncertainty_s") for each in ranks if each.get("uncertainty_s") != 0.0]
+    if not unsure_s:
         return ""
-    machines = f"clocks of {len({each['host'] for each in meta['ranks']}):,} machines"
-    known = [each["uncertainty_s"] for each in ranks]
-    if None in known:
+    machines = f"clocks of {len({str(each.get('host')) for each in ranks}):,} machines"
+    known_s = [each for each in unsure_s if isinstance(each, int | float)]
+    if len(known_s) < len(unsure_s):
         return f"{machines} compared by their wall clocks alone"
-    return f"{machines} aligned to ± {boxes.ms([max(known)])[0]}"
+    return f"{machines} aligned to ± {boxes.ms([max(known_s)])[0]}"
 
 
 def _spent(taken: Table, ranks: Any, edges: Any) -> tuple[Any, Any]:

@@ -21,6 +21,7 @@ from loaderviz.figures.timelines import (
 )
 from loaderviz.figures.timelines.lanes import Lanes
 from loaderviz.trace import Trace
+from loaderviz.trace.merge.run_meta import left_out
 
 MOST_SAMPLES = 3000  # more boxes than this make a page slow; batches are drawn whole then
 TIME = "seconds since the recording began"
@@ -86,19 +87,16 @@ def timeline(
         numbers += " · zoom in for batches"
     elif whole:
         numbers += " · samples are drawn merged into batches"
-    left_out = trace.meta.get("left_out", 0)
-    if left_out:
-        numbers += f" · past the limit, {left_out:,} samples and spans are left out"
-    left_out_batches = trace.meta.get("left_out_batches", 0)
-    if left_out_batches:
-        numbers += f", and {left_out_batches:,} batches"
+    samples_left_out, batches_left_out = left_out(trace.meta)
+    if samples_left_out:
+        numbers += f" · past the limit, {samples_left_out:,} samples and spans are left out"
+    if batches_left_out:
+        numbers += f", and {batches_left_out:,} batches"
     height = _height(lanes)
-    layout = style.layout(
-        style.THEMES[theme], title=summary.verdict, numbers=numbers, height=height
-    )
-    layout.update(_axes(lanes, batches, style.THEMES[theme], height, shown))
+    layout = style.layout(style.theme(theme), title=summary.verdict, numbers=numbers, height=height)
+    layout.update(_axes(lanes, batches, style.theme(theme), height, shown))
     if len(lanes.consumers) > 1:
-        layout["shapes"] = _between_ranks(lanes, style.THEMES[theme])
+        layout["shapes"] = _between_ranks(lanes, style.theme(theme))
     page = {"large": table} if large else {"paths": _paths(batches, lanes)}
     layout["meta"] = {"loaderviz": {"lanes": lanes.labels, **page}}
     figure = Figure.of(_marks(trace, batches, lanes, shown, whole=whole, large=large), layout)
@@ -109,7 +107,7 @@ def timeline(
 def _of_ranks(trace: Trace, seconds: float | None, theme: style.ThemeName) -> Figure:
     summary = trace.summary()
     numbers = f"{_source(trace)} · {summary.numbers} · timeline(trace, rank=...) shows one rank"
-    colours = style.THEMES[theme]
+    colours = style.theme(theme)
     figure = rank_rows.draw(trace, summary.verdict, numbers, _time_range(trace, seconds), colours)
     figure.trace = trace
     return figure
@@ -178,8 +176,6 @@ def _check(trace: Any, seconds: float | None, rank: int | None, theme: str) -> N
             f"timeline() draws a Trace, but got {type(trace).__name__}. "
             "Take it from a recording: `with record(loader) as rec: ...`, then timeline(rec.trace)."
         )
-    if theme not in style.THEMES:
-        raise LoaderVizError(f"theme={theme!r} is not one of {', '.join(style.THEMES)}")
     if seconds is not None and not seconds > 0:
         raise LoaderVizError(f"seconds={seconds!r}: give a time span above 0, or None for all")
     if trace.batches.empty:

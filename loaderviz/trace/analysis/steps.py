@@ -48,11 +48,6 @@ def device_times(batches: Mapping[str, Any]) -> tuple[float, float]:
     return float((end - start)[1:][follows].sum()), float(gaps.sum())
 
 
-def startup_spans(trace: Trace) -> list[tuple[float, float]]:
-    """When a consumer was busy starting workers; see ``startups``."""
-    return [(start, end) for _, start, end in startups(trace)]
-
-
 def startups(trace: Trace) -> list[tuple[int, float, float]]:
     """By rank, when the consumer started workers: from the first one's start to a first request.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from loaderviz.trace.merge.run_meta import recordings
+from loaderviz.trace.merge.run_meta import left_out, recordings
 
 if TYPE_CHECKING:
     from loaderviz.trace.trace import Trace
@@ -44,7 +44,7 @@ def unequal(trace: Trace) -> list[Unequal]:
     recording left batches out tells nothing.
     """
     columns = ("loader", "epoch", "rank")
-    cut = [each["rank"] for each in recordings(trace.meta) if each.get("left_out_batches")]
+    cut = [each["rank"] for each in recordings(trace.meta) if left_out(each)[1]]
     whole = ~np.isin(trace.batches["rank"].to_numpy(), cut)
     batches = {
         column: trace.batches[column].to_numpy()[whole]

@@ -54,10 +54,12 @@ class Source:
 
     def samples(self) -> Columns:
         """As they lie there; raises LoaderVizError where they do not any more."""
-        sealed = self.path.with_name(f"{self.path.name}.parquet")
-        if self.path.is_dir():
-            return columns_of(read_folder(self.path).samples)
-        return read_parquet.read_samples(self.path if self.path.is_file() else sealed)
+        path = self.path
+        if path.is_dir():
+            return columns_of(read_folder(path).samples)
+        if path.suffix != ".parquet":  # a folder then, whose recording has ended since
+            path = path.with_name(f"{path.name}.parquet")
+        return read_parquet.read_samples(path)
 
 
 class RunTrace(Trace):

@@ -19,5 +19,14 @@ def recordings(meta: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [each for each in found if isinstance(each, dict) and is_rank(each.get("rank"))]
 
 
+def left_out(meta: Mapping[str, Any]) -> tuple[int, int]:
+    """How many samples and spans, and how many batches, were past a limit of the recording."""
+    return _count(meta.get("left_out")), _count(meta.get("left_out_batches"))
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and value > 0 else 0
+
+
 def is_rank(rank: Any) -> bool:
     return isinstance(rank, int) and 0 <= rank < 2**31

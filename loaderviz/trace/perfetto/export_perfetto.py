@@ -24,6 +24,7 @@ import numpy as np
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace.atomic_file import replacing
 from loaderviz.trace.memory_check import need_room
+from loaderviz.trace.merge.run_meta import left_out
 from loaderviz.trace.perfetto import consumer_events, counters, event_writer, worker_events
 from loaderviz.trace.perfetto.torch_profile import GRID_NS, Profile
 from loaderviz.trace.perfetto.trace_source import Source
@@ -77,7 +78,7 @@ def _head(trace: Trace, wall_ns: int) -> bytes:
         "made by": "loaderviz",
         "simulated": bool(trace.meta.get("simulated")),
         **({"label": str(label)} if label is not None else {}),
-        "left out": str(trace.meta.get("left_out", 0)),
+        "left out": str(left_out(trace.meta)[0]),
     }
     told = ",".join(
         event_writer.text(key)

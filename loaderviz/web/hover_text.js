@@ -19,10 +19,10 @@ function wordsOfBox(rows, view, { kind, i }) {
   if (kind === "device") return `${name}<br>step on the device ${took("device_start_s", "device_end_s")}`;
   const samples = `<br>${rows.n_samples[i]} samples`;
   if (kind === "sample") {
-    const read = rows.collate_s && rows.collate_s[i] === rows.collate_s[i];
+    const read = rows.collate_s && !Number.isNaN(rows.collate_s[i]);
     return `${name}${samples}<br>${took("started_s", read ? "collate_s" : "ready_s")}`;
   }
-  const released = rows.released_s && rows.released_s[i] === rows.released_s[i];
+  const released = rows.released_s && !Number.isNaN(rows.released_s[i]);
   const lay = rows.ready_s ? rows.requested_s[i] - rows.ready_s[i] : 0;
   return `${name}${samples}<br>step ${released ? took("delivered_s", "released_s") : inMs(0)}`
     + `<br>waited for ${took("requested_s", "delivered_s")}`

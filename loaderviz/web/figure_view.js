@@ -1,5 +1,5 @@
 // Draws the figure that the kernel sends, with plotly's own `react`; the latest one wins. Stands after
-// figures/sizes.js (view.py puts them together).
+// sizes.js (widgets/figure_view.py puts them together).
 const plotly = async () => {
   while (!window.loadervizFindPlotly) await new Promise((resolve) => setTimeout(resolve, 20));
   return window.loadervizFindPlotly();

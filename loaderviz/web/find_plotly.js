@@ -1,7 +1,7 @@
 // The plotly.js that JupyterLab's own extension of it has; null elsewhere. It keeps it in the class
 // that draws, from the first figure on.
 async function plotlyOfLab() {
-  const extension = window._JUPYTERLAB && window._JUPYTERLAB["jupyterlab-plotly"];
+  const extension = window._JUPYTERLAB?.["jupyterlab-plotly"];
   if (!extension) return null;
   try {
     const { RenderedPlotly, MIME_TYPE } = (await extension.get("./mimeExtension"))();

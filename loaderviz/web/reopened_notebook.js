@@ -27,7 +27,7 @@ function isLost(output) {
 // In the output under this one, which our figures and widgets bring along.
 function below(node, selector) {
   const next = node.closest(".jp-OutputArea-child")?.nextElementSibling;
-  return next && next.querySelector(selector);
+  return next?.querySelector(selector);
 }
 
 // Calls act(node) once, when it is in view or nearly so.

@@ -19,7 +19,7 @@
     root.dataset.drawn = "all";
   };
 
-  // look.js looks again at the page's colours when the body's class changes.
+  // adopt_figures.js looks again at the page's colours when the body's class changes.
   const recolour = () => document.body.classList.toggle("recoloured");
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", recolour);
 
@@ -27,7 +27,8 @@
   const toPaper = () => {
     if (root.classList.contains("printing")) return;
     root.classList.add("printing");
-    for (const each of document.querySelectorAll("details:not([open])")) {
+    for (const each of document.querySelectorAll("details")) {
+      if (each.open) continue;
       closed.push(each);
       each.open = true;
     }

@@ -8,7 +8,7 @@ const LINE = 1.25;  // times the size of the type
 const GAP_PX = { one: 13, two: 3 };  // below a title of one line, or of two
 
 function fitTitles(gd) {
-  const title = gd._fullLayout && gd._fullLayout.title;
+  const title = gd._fullLayout?.title;
   const drawn = title && gd.querySelector(".gtitle");
   if (!drawn) return;
   const room = widthOfFigure(gd) - Number(drawn.getAttribute("x")) - TITLE_EDGE;

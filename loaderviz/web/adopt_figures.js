@@ -1,6 +1,6 @@
 // Adopts every loaderviz figure on the page: one batch at a time stands out when it is hovered or
 // clicked, and text and grid follow the page's theme. Needs no kernel. Safe to run many times.
-// Shares one scope with the other scripts here (display.py puts them together).
+// Shares one scope with the other scripts here (figures/display.py puts them together).
 function look() {
   const style = document.createElement("style");
   style.textContent = `
@@ -44,17 +44,17 @@ function look() {
   };
 
   const batchOf = (event) => {
-    const point = event.points && event.points[0];
+    const point = event.points?.[0];
     return point && typeof point.customdata === "number" ? point.customdata : null;
   };
 
   // plotly binds its data to the elements it draws: a bar's position and its trace's number.
   const eachBar = (gd, act) => {
     for (const group of gd.querySelectorAll(".barlayer .trace.bars")) {
-      const bound = group.__data__ && group.__data__[0];
-      if (!bound || !bound.trace) continue;
+      const bound = group.__data__?.[0];
+      if (!bound?.trace) continue;
       const trace = gd._fullData[bound.trace.index];  // gd.data may hold arrays as base64
-      if (!trace || !trace.customdata) continue;
+      if (!trace?.customdata) continue;
       for (const bar of group.querySelectorAll(".point")) {
         act(bar, trace.customdata[bar.__data__ ? bar.__data__.i : -1]);
       }
@@ -62,7 +62,7 @@ function look() {
   };
 
   const drawPath = (gd, batch) => {
-    gd.querySelectorAll(".loaderviz-overlay").forEach((old) => old.remove());
+    for (const old of gd.querySelectorAll(".loaderviz-overlay")) old.remove();
     const path = batch === null ? null : (gd.layout.meta.loaderviz.paths || [])[batch];
     const { xaxis, yaxis } = gd._fullLayout || {};
     if (!path || !xaxis || !yaxis) return;
@@ -95,7 +95,7 @@ function look() {
   };
 
   const adopt = (gd) => {
-    const meta = gd.layout && gd.layout.meta;
+    const meta = gd.layout?.meta;
     if (gd.loadervizAdopted || !gd.on || !meta || !meta.loaderviz) return;
     gd.loadervizAdopted = true;
     gd.classList.add("loaderviz");
@@ -126,7 +126,7 @@ function look() {
 
   // A widget's figure is laid out before its place in the page has a width.
   const fit = (gd) => {
-    if (!gd._context || !gd._context.responsive) return;
+    if (!gd._context?.responsive) return;
     whenWidthChanges(gd, (width) => {
       if (Math.abs(width - widthOfFigure(gd)) <= 2) return;
       if (gd._responsiveChartHandler) gd._responsiveChartHandler();  // this figure alone

@@ -33,7 +33,8 @@ function bandsOf(rows, view) {
 }
 
 function drawBands(ctx, rows, view) {
-  const { busy, wait } = view.bands = bandsOf(rows, view);
+  view.bands = bandsOf(rows, view);
+  const { busy, wait } = view.bands;
   const column = (bins, at, tall, foot, up, fill) => {
     ctx.fillStyle = fill;
     ctx.beginPath();

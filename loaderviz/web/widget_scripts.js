@@ -1,7 +1,8 @@
 // Shows nothing. Finds the widgets' figures a plotly.js once they ask for one: JupyterLab's own, else
-// what the kernel has sent. Stands after figures/plotly.js and our figures' scripts (view.py).
+// what the kernel has sent. Stands after find_plotly.js and our figures' scripts.
 async function findPlotly(sent) {
-  return (window.loadervizPlotly ??= (await plotlyOfLab()) ?? (await evaluated(sent)));
+  window.loadervizPlotly ??= (await plotlyOfLab()) ?? (await evaluated(sent));
+  return window.loadervizPlotly;
 }
 
 async function evaluated(text) {

@@ -4,24 +4,25 @@ async function decodeRows(packed) {
   const { n, columns, start, tick } = packed;
   const rows = { n };
   const times = [];
-  columns.forEach(([name, base], k) => {
+  for (const [k, [name, base]] of columns.entries()) {
     const beyond = readColumn(bytes, n, k);
-    if (name.endsWith("_s")) return times.push({ name, base, beyond, ticks: new Float64Array(n) });
+    if (name.endsWith("_s")) {
+      times.push({ name, base, beyond, ticks: new Float64Array(n), latest: 0 });
+      continue;
+    }
     for (let i = 1; i < n; i++) beyond[i] += beyond[i - 1];
     rows[name] = beyond;
-  });
+  }
   const column = Object.fromEntries(times.map((time) => [time.name, time]));
   const released = times.findIndex((time) => time.name === "released_s");
-  for (const time of times) {
-    rows[time.name] = new Float64Array(n);
-    time.latest = 0;
-  }
+  for (const time of times) rows[time.name] = new Float64Array(n);
   for (let i = 0; i < n; i++) {
     const latest = released < 0 ? 0 : times[released].latest;
     times.forEach((time, bit) => {
       const base = time.base === "before" ? time.latest
         : time.base === "last released_s" ? latest : column[time.base].ticks[i];
-      const ticks = time.ticks[i] = base + time.beyond[i];
+      const ticks = base + time.beyond[i];
+      time.ticks[i] = ticks;
       const known = !(rows.missing[i] >> bit & 1);
       if (known) time.latest = ticks;
       rows[time.name][i] = known ? start + tick * ticks : NaN;

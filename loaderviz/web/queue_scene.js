@@ -109,7 +109,8 @@ class Stage {
       const station = stationOf(token.batch, t);
       token.station = station;
       if (station === "gone") gone++;
-      (inside[station] ??= []).push(token);
+      inside[station] ??= [];
+      inside[station].push(token);
     }
     const steps = { width: TOKEN.width + GAP, height: TOKEN.height + GAP };
     for (const token of inside.before ?? []) this.put(token, -60, this.row(Math.max(0, token.batch.worker)) + 5, 0);
@@ -118,15 +119,19 @@ class Stage {
       const place = places[name];
       const tokens = (inside[name] ?? []).sort((a, b) => a.batch[arrival[name]] - b.batch[arrival[name]]);
       const before = {};
-      tokens.forEach((token, i) => {
+      for (const [i, token] of tokens.entries()) {
         const worker = Math.max(0, token.batch.worker);
         const filled = name !== "index" && name !== "hands";
         token.group.classList.toggle("index", !filled);
         token.name.style.fill = filled ? token.batch.ink : "";
         let done = 0;
-        if (!place) return this.put(token, -60, this.row(worker) + 5, 0);
+        if (!place) {
+          this.put(token, -60, this.row(worker) + 5, 0);
+          continue;
+        }
         if (name === "index") {
-          const ahead = before[worker] = (before[worker] ?? -1) + 1;
+          const ahead = (before[worker] ?? -1) + 1;
+          before[worker] = ahead;
           const x = place.x + place.width - (ahead + 1) * steps.width;
           this.put(token, x, this.row(worker) + 5, x < place.x ? 0 : 1);
         } else if (name === "hands") {
@@ -142,7 +147,7 @@ class Stage {
           this.put(token, place.x + GAP + (i % across) * steps.width, y, y > this.height - 36 ? 0 : 1);
         }
         token.done.setAttribute("width", (TOKEN.width * Math.min(1, Math.max(0, done))).toFixed(1));
-      });
+      }
     }
     const taken = inside.consumer ?? [];
     const begun = gone + taken.length > 0 || (inside.hands ?? []).length > 0;
@@ -175,10 +180,10 @@ class Stage {
 // A line on the timeline of the widget that this is part of.
 const moveCursor = (el, t) => {
   const root = el.closest(".loaderviz-explore, .loaderviz-player");
-  const gd = root && root.querySelector(".js-plotly-plot");
-  if (!gd || !gd._fullLayout || !gd._fullLayout.xaxis) return;
+  const gd = root?.querySelector(".js-plotly-plot");
+  if (!gd?._fullLayout?.xaxis) return;
   let line = gd.querySelector(".loaderviz-cursor");
-  if (t === null) return line && line.remove();
+  if (t === null) return line?.remove();
   if (!line) {
     line = document.createElement("div");
     line.className = "loaderviz-cursor";
@@ -219,7 +224,7 @@ export default {
     const readout = document.createElement("span");
     const speed = document.createElement("select");
     speed.setAttribute("aria-label", "speed");
-    for (const each of [0.25, 0.5, 1, 2, 4]) speed.add(new Option(`${each}× speed`, each, each === 1, each === 1));
+    for (const each of [0.25, 0.5, 1, 2, 4]) speed.add(new Option(`${each}× speed`, String(each), each === 1, each === 1));
     bar.append(run, back, on, time, readout, speed);
     const words = document.createElement("p");
     words.className = "words";
@@ -234,7 +239,7 @@ export default {
       root.classList.toggle("jump", jump);
       const said = stage.show(t);
       words.textContent = said[0].toUpperCase() + said.slice(1);
-      time.value = t;
+      time.value = String(t);
       readout.textContent = seconds(t);
       moveCursor(el, t);
     };
@@ -268,7 +273,7 @@ export default {
       stage = new Stage(life);
       root.insertBefore(stage.svg, words);
       end = life.end_s;
-      time.max = end;
+      time.max = String(end);
       stops = [...new Set(life.batches.flatMap((each) => Object.values(arrival).concat("released")
         .map((name) => each[name]).filter((at) => at !== null)))].sort((a, b) => a - b);
       // Begin with something to see: the first batch in the consumer's hands.

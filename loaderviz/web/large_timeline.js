@@ -11,7 +11,7 @@ const THEMES = {
 
 // Called whenever plotly has drawn: a figure may become a large one, or another, or none.
 async function tendLarge(gd) {
-  const packed = gd.layout.meta && gd.layout.meta.loaderviz && gd.layout.meta.loaderviz.large;
+  const packed = gd.layout.meta?.loaderviz?.large;
   const large = gd.loadervizLarge;
   if (!packed) {
     if (large) { large.canvas.remove(); large.tip.remove(); }
@@ -35,9 +35,9 @@ async function tendLarge(gd) {
 // What is not in the table but follows from it. The thread that pins is at work on a batch since
 // both it and the batch were ready, at most.
 function prepare(rows) {
-  const known = (values) => (values ? values.filter((each) => each === each) : new Float64Array(0));
+  const known = (values) => (values ? values.filter((each) => !Number.isNaN(each)) : new Float64Array(0));
   const both = rows.ready_s && rows.delivered_s
-    ? rows.delivered_s.filter((each, i) => rows.ready_s[i] === rows.ready_s[i]) : null;
+    ? rows.delivered_s.filter((_, i) => !Number.isNaN(rows.ready_s[i])) : null;
   rows.begins = new Float64Array(rows.n).fill(Infinity);
   rows.ends = new Float64Array(rows.n).fill(-Infinity);
   for (const name of ["started_s", "ready_s", "requested_s", "delivered_s", "released_s", "device_end_s"]) {
@@ -48,13 +48,13 @@ function prepare(rows) {
   }
   rows.events = { arrive: known(rows.ready_s).sort(), leave: known(both).sort(), strip: !!rows.batch };
   if (!rows.pin) return;
-  const order = [...rows.pinned_s.keys()].filter((i) => rows.pinned_s[i] === rows.pinned_s[i])
+  const order = [...rows.pinned_s.keys()].filter((i) => !Number.isNaN(rows.pinned_s[i]))
     .sort((a, b) => rows.pinned_s[a] - rows.pinned_s[b]);
   const latest = {};
   rows.pinning_s = new Float64Array(rows.n).fill(NaN);
   for (const i of order) {
     const [ready, free] = [rows.ready_s[i], latest[rows.pin[i]] ?? -Infinity];
-    rows.pinning_s[i] = Math.min(ready > free || ready !== ready ? ready : free, rows.pinned_s[i]);
+    rows.pinning_s[i] = Math.min(ready > free || Number.isNaN(ready) ? ready : free, rows.pinned_s[i]);
     latest[rows.pin[i]] = rows.pinned_s[i];
   }
 }
@@ -82,7 +82,7 @@ function showLarge(gd, packed, rows, before) {
     if (self.view && (self.view.from !== from || self.view.to !== to)) tip.style.display = "none";
     const nBins = Math.max(Math.ceil(xaxis._length / BIN_PX), 1);
     const secondsPerPx = (to - from) / xaxis._length;
-    const view = self.view = {
+    const view = {
       from, to, nBins, binS: BIN_PX * secondsPerPx, batch: self.batch,
       left: xaxis._offset, width: xaxis._length,
       xOf: (at) => xaxis._offset + (at - from) / secondsPerPx,
@@ -93,6 +93,7 @@ function showLarge(gd, packed, rows, before) {
       theme: THEMES[gd.classList.contains("loaderviz-dark") ? "dark" : "light"],
       font: gd._fullLayout.font.family,
     };
+    self.view = view;
     const found = packed.merged ? null : inView(rows, from, to);
     const ctx = canvas.getContext("2d");
     ctx.scale(scale, scale);
@@ -137,7 +138,7 @@ function showLarge(gd, packed, rows, before) {
 function listen(gd) {
   gd.loadervizListens = true;
   const to = (act) => (event) => {
-    if (gd.loadervizLarge && gd.loadervizLarge.view) gd.loadervizLarge[act](event);
+    if (gd.loadervizLarge?.view) gd.loadervizLarge[act](event);
   };
   let pressed = null;
   gd.addEventListener("mousemove", to("hover"));
@@ -148,7 +149,7 @@ function listen(gd) {
     if (still && gd.isConnected) to("click")(event);
     pressed = null;
   }, true);
-  gd.on("plotly_relayouting", () => gd.loadervizLarge && gd.loadervizLarge.draw());
+  gd.on("plotly_relayouting", () => gd.loadervizLarge?.draw());
 }
 
 // The batches that are on their way somewhere between the two times; null: too many.
@@ -175,17 +176,17 @@ function wordsAt(rows, view, box, x, y) {
   return lane < 0 ? null : wordsOfBand(view, lane, Math.floor((x - view.left) / BIN_PX));
 }
 
-// From dispatch to the consumer, as look.js draws it.
+// From dispatch to the consumer, as adopt_figures.js draws it.
 function drawWay(ctx, rows, view, i) {
   const stops = [["dispatched_s", 0], ["started_s", rows.lane[i]], ["ready_s", rows.lane[i]],
     ["pinned_s", rows.pin ? rows.pin[i] : 0], ["delivered_s", 0]]
-    .filter(([time]) => rows[time] && rows[time][i] === rows[time][i])
+    .filter(([time]) => rows[time] && !Number.isNaN(rows[time][i]))
     .map(([time, lane]) => [view.xOf(rows[time][i]), view.yOf(lane)]);
   ctx.strokeStyle = ctx.fillStyle = view.theme === THEMES.dark ? "#e6e8eb" : "#1f2328";
   ctx.lineWidth = 1.8;
   ctx.setLineDash([2, 3]);
   ctx.beginPath();
-  stops.forEach((stop) => ctx.lineTo(...stop));
+  for (const stop of stops) ctx.lineTo(...stop);
   ctx.stroke();
   for (const [x, y] of stops) {
     ctx.beginPath();

@@ -12,7 +12,7 @@ function widthOfText(text, font) {
 
 // 0 for a figure that is not drawn yet.
 function widthOfFigure(gd) {
-  return (gd._fullLayout && gd._fullLayout.width) || 0;
+  return (gd._fullLayout?.width) || 0;
 }
 
 // Calls act(width in px) when the place has another width, and once it has any; what is not shown has
