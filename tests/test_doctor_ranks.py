@@ -48,8 +48,8 @@ for name, make in LOADERS.items():
     assert not diagnosis.broken, str(diagnosis)
     found[name] = {each.code: each.evidence for each in diagnosis.findings}
 if rank == 0:  # the other does not come
-    from loaderviz._doctor import ranks
-    ranks.WAIT_S = 0.5
+    from loaderviz._doctor import rank_messages
+    rank_messages.WAIT_S = 0.5
     alone = lv.doctor(loader([1], workers=0))
     found["alone"] = {each.code: each.evidence for each in alone.undecided}
     json.dump(found, open(sys.argv[1], "w"))

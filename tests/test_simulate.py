@@ -257,7 +257,7 @@ class TestCores:
             more = {"pin_memory": pin, "persistent_workers": kept, "in_order": in_order}
             free = simulate(costs, **given, **more)
             with monkeypatch.context() as patched:
-                patched.setattr("loaderviz.simulator.simulate.FreeCores", shared_as_free)
+                patched.setattr("loaderviz.simulator.simulation.FreeCores", shared_as_free)
                 shared = simulate(costs, **given, **more)
             for table in ("batches", "samples", "workers"):
                 one, other = getattr(free, table), getattr(shared, table)

@@ -9,7 +9,7 @@ import numpy as np
 
 from loaderviz.errors import LoaderVizError
 from loaderviz.simulator.costs import Costs
-from loaderviz.simulator.simulate import simulate
+from loaderviz.simulator.simulation import simulate
 
 
 @dataclass(frozen=True)
