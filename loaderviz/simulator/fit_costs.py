@@ -11,8 +11,8 @@ import numpy as np
 from loaderviz.errors import LoaderVizError
 from loaderviz.simulator.costs import Costs, Floats
 from loaderviz.simulator.handover_costs import TYPICAL_WAYS, start, ways
-from loaderviz.simulator.simulation import run
 from loaderviz.simulator.simulated_settings import PREFETCH_FACTOR, Setup
+from loaderviz.simulator.simulation import run
 from loaderviz.trace import Trace
 from loaderviz.trace.analysis.rank_summary import ranks_beside
 
