@@ -24,7 +24,7 @@ from playwright.sync_api import Browser, sync_playwright
 from loaderviz import Trace, load
 from loaderviz._doctor import findings_of
 from loaderviz.report import content_of, predictions_and_audits, report_tables
-from loaderviz.report.html_page import page_of
+from loaderviz.report.render_page import page_of
 from loaderviz.report.report_content import worst_of
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from loaderviz.exercises import first_look
-from loaderviz.exercises.outcome import Hints
+from loaderviz.exercises.hints import Hints
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from loaderviz import LoaderVizError, audit, doctor
 from loaderviz.exercises import train_script, your_own_loader
-from loaderviz.exercises.shell import shell
+from loaderviz.exercises.run_in_shell import shell
 
 NOTEBOOK = Path(__file__).parents[1] / "notebooks" / "10_your_own_loader.ipynb"
 SOLUTION = {

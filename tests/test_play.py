@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader
 from loaderviz import Costs, LoaderVizError, Trace, record, simulate
 from loaderviz.datasets import SleepingDataset
 from loaderviz.widgets import play
-from loaderviz.widgets.queue_states import MOST_BATCHES, life
+from loaderviz.widgets.play_states import MOST_BATCHES, life
 
 STATIONS = ("dispatched", "started", "ready", "taken", "delivered", "released")
 

@@ -11,13 +11,13 @@ from torch.utils.data import DataLoader, DistributedSampler
 
 from loaderviz import Costs, LoaderVizError, audit, load, recommend, simulate, timeline
 from loaderviz._audit.audit_of_keys import Listed, audit_listed
-from loaderviz.exercises import rank_script, several_ranks
-from loaderviz.exercises.in_step import simulate_in_step
+from loaderviz.exercises import launch_ranks, rank_script
+from loaderviz.exercises.ranks_in_step import simulate_in_step
 
 
 @pytest.fixture(scope="module")
 def runs():
-    return several_ranks.torchrun(
+    return launch_ranks.torchrun(
         "whole", "dealt", "told", "by_worker", "by_rank_and_worker", "uneven"
     )
 
@@ -52,7 +52,7 @@ def test_the_results_are_what_the_loops_returned(runs):
 
 
 def test_an_audit_of_numbers_is_that_of_the_keys(runs):
-    found = several_ranks.audit_run(runs["dealt"], rank_script.N)
+    found = launch_ranks.audit_run(runs["dealt"], rank_script.N)
     assert found.exactly_once is False
     assert (
         list(found.duplicates["key"]) == list(audit(runs["dealt"].trace).duplicates["key"]) == [0]
@@ -67,8 +67,8 @@ def test_a_real_run_of_streams_is_what_is_worked_out(runs):
         return data[rank + worker * ranks :: ranks * workers]
 
     for name, share in (("by_worker", by_worker), ("by_rank_and_worker", by_both)):
-        real = several_ranks.audit_run(runs[name], rank_script.N)
-        simulated = several_ranks.simulate_ranks(
+        real = launch_ranks.audit_run(runs[name], rank_script.N)
+        simulated = launch_ranks.simulate_ranks(
             share, rank_script.N, ranks=2, workers=2, batch_size=3
         )
         assert real.verdict == simulated.verdict
@@ -87,13 +87,13 @@ def test_a_rank_with_more_batches_waits_in_vain(runs):
 
 def test_a_rank_that_fails_is_quoted():
     with pytest.raises(LoaderVizError, match="KeyError: 'no such case'"):
-        several_ranks.torchrun("no such case")
+        launch_ranks.torchrun("no such case")
 
 
 def test_ranks_that_take_too_long_are_ended():
     assert timedelta(seconds=3) < rank_script.PATIENCE  # of one rank with the other
     with pytest.raises(LoaderVizError, match="ended after 3 s"):
-        several_ranks.torchrun("uneven", timeout_s=3)
+        launch_ranks.torchrun("uneven", timeout_s=3)
     folder = tempfile.gettempdir()  # of this test process alone; in it they leave what they find
     commands = [each.info["cmdline"] or [] for each in psutil.process_iter(["cmdline"])]
     assert not [each for each in commands if any(part.startswith(folder) for part in each)]
@@ -107,7 +107,7 @@ def test_ranks_that_take_too_long_are_ended():
     size=st.integers(1, 5),
 )
 def test_what_nobody_shares_comes_from_every_worker(n, n_ranks, workers, size):
-    found = several_ranks.simulate_ranks(
+    found = launch_ranks.simulate_ranks(
         lambda data, *place: data, n, ranks=n_ranks, workers=workers, batch_size=size
     )
     assert len(found.deliveries) == n * n_ranks * workers
@@ -128,7 +128,7 @@ def test_a_distributed_sampler_pads_or_loses(n, n_ranks, drop_last):
         )
         for rank in range(n_ranks)
     ]
-    found = several_ranks.audit_in_turn(loaders, n)
+    found = launch_ranks.audit_in_turn(loaders, n)
     left_over = n % n_ranks
     lost = left_over if drop_last else 0
     padded = 0 if drop_last else -n % n_ranks

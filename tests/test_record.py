@@ -37,10 +37,10 @@ from torch.utils.data import (
 from torch.utils.data.datapipes.iter import IterableWrapper
 
 import loaderviz as lv
+from loaderviz.record_layout import Tag
 from loaderviz.recorder import recording_files
 from loaderviz.recorder import worker_process as worker_module
 from loaderviz.recorder.worker_process import WorkerHook
-from loaderviz.records import Tag
 from loaderviz.spool import Spool, SpoolFile
 from probes import (
     Bulk,

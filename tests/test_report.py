@@ -13,8 +13,8 @@ from plotly.offline import get_plotlyjs
 
 from loaderviz import Costs, LoaderVizError, Trace, simulate, timeline
 from loaderviz.report import content_of, predictions_and_audits, write
-from loaderviz.report.html_page import page_of
 from loaderviz.report.predictions_and_audits import Prediction
+from loaderviz.report.render_page import page_of
 
 from traces import made  # isort: skip
 

@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader
 
 import loaderviz as lv
 from loaderviz import spool as spool_module
-from loaderviz.records import KeyKind, encode_keys, pack_text, unpack_text
+from loaderviz.record_layout import KeyKind, encode_keys, pack_text, unpack_text
 from loaderviz.spool import FIRST_BLOCK_BYTES, HEADER_BYTES, WORD, Spool, SpoolFile
 from loaderviz.trace import META_NAME, Trace
 from probes import Keys, as_it_is

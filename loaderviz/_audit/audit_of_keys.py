@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from loaderviz._audit.audit_result import Audit
-from loaderviz._audit.audit_text import Setting
 from loaderviz._audit.conclude_audit import conclude
 from loaderviz._audit.count_deliveries import Delivered, Expected, compare
+from loaderviz._audit.verdict_text import Setting
 from loaderviz.trace import Trace
 
 

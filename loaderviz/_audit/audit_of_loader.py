@@ -21,11 +21,11 @@ from torch.utils.data import (
 from loaderviz._audit import delivered_samples, failed_runs
 from loaderviz._audit import expected_samples as holds
 from loaderviz._audit.audit_result import Audit, AuditError
-from loaderviz._audit.audit_text import Setting
 from loaderviz._audit.borrowed_draws import kept
 from loaderviz._audit.conclude_audit import conclude
 from loaderviz._audit.count_deliveries import Delivered, Expected, compare, frontier
 from loaderviz._audit.run_copy import Run, lacks_rows, run
+from loaderviz._audit.verdict_text import Setting
 from loaderviz._audit.watching_copy import is_iterable
 from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.content_hash import Identify

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from loaderviz._display import draw
 from loaderviz.errors import LoaderVizError
 
 if TYPE_CHECKING:
@@ -81,9 +82,6 @@ class Audit:
             LoaderVizError: for an epoch that was not audited, or where it is not known which
                 samples came, so that there is nothing to draw.
         """
-        # The one look upwards from here, when a person asks to see it.
-        from loaderviz.figures.results.audit_figure import draw
-
         if epoch is None:
             bad = self.epochs[(self.epochs[["duplicates", "missing", "extra"]] > 0).any(axis=1)]
             epoch = int((bad if len(bad) else self.epochs)["epoch"].iloc[0])
@@ -91,7 +89,7 @@ class Audit:
             raise LoaderVizError(
                 f"epoch={epoch!r}: this audit has epochs 0 to {len(self.epochs) - 1}"
             )
-        return draw(self, epoch, theme)
+        return draw("Audit", self, epoch, theme)
 
     def __str__(self) -> str:
         shares = _shares(self.per_worker)

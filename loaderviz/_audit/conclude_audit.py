@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from loaderviz._audit import audit_text
+from loaderviz._audit import verdict_text
 from loaderviz._audit.audit_result import Audit
-from loaderviz._audit.audit_text import Setting
 from loaderviz._audit.count_deliveries import Tables
+from loaderviz._audit.verdict_text import Setting
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,8 +19,8 @@ def conclude(found: Tables, setting: Setting, trace: Trace) -> Audit:
     per_worker = _per_worker(found, trace)
     return Audit(
         exactly_once=_exactly_once(found, setting),
-        verdict=audit_text.verdict(found, setting),
-        notes=audit_text.notes(found, setting, per_worker),
+        verdict=verdict_text.verdict(found, setting),
+        notes=verdict_text.notes(found, setting, per_worker),
         n_samples=setting.n_known if setting.proves_missing and not setting.known_as else None,
         duplicates=found.duplicates,
         missing=found.missing,

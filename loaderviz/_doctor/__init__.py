@@ -12,20 +12,20 @@ import sys
 from typing import Any
 
 from loaderviz._doctor import (  # noqa: F401  # for what they register
+    checks_of_recordings,
     lv1_delivery,
     lv1_order,
     lv2_randomness,
     lv3_speed,
     lv4_memory,
     lv5_lv6_processes,
-    recorded_only,
 )
 from loaderviz._doctor.checks import CHECKS
 from loaderviz._doctor.examination import Case, case_of, may_copy
 from loaderviz._doctor.examination_runs import EPOCHS, MOST_BATCHES
 from loaderviz._doctor.findings import SEVERITIES, Diagnosis, DoctorError, Finding
+from loaderviz._doctor.findings_of_recordings import findings_of, need_the_loader
 from loaderviz._doctor.loader_setup import Setup, callers_of, names_of
-from loaderviz._doctor.recorded_findings import findings_of, need_the_loader
 from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.describe_loader import behind
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from loaderviz._display import draw
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -73,10 +75,7 @@ class Recommendation:
         Raises:
             LoaderVizError: for an unknown theme.
         """
-        # The one look upwards from here, when a person asks to see it.
-        from loaderviz.figures.results.candidates_figure import draw
-
-        return draw(self, theme)
+        return draw("Recommendation", self, theme)
 
     def __str__(self) -> str:
         lines = [f"{self.verdict}.", self.numbers, self.code, f"Limit: {self.limits}.", *self.notes]

@@ -12,9 +12,9 @@ from multiprocessing import util
 
 from torch.utils.data import get_worker_info
 
-from loaderviz._run import closing_line
-from loaderviz._run.first_loader_trigger import trigger
-from loaderviz._run.run_environment import Settings
+from loaderviz._run import final_message
+from loaderviz._run.script_environment import Settings
+from loaderviz._run.start_at_first_loader import trigger
 from loaderviz.recorder import Recording, dataloader_hooks
 
 FIRST_OF_ALL = 100  # before multiprocessing's own finalizers, and before it ends the workers
@@ -47,8 +47,8 @@ def _end() -> None:
     if recording is not None:
         with suppress(KeyboardInterrupt):  # a second one: what is written stays as it is, and loads
             recording.__exit__(None, None, None)
-            closing_line.count(recording)
-        closing_line.remember_interrupt()
+            final_message.count(recording)
+        final_message.remember_interrupt()
 
 
 def _begin_anew() -> None:

@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import NoReturn
 
-from loaderviz._run.run_environment import FIRST, VARIABLE, Settings
+from loaderviz._run.script_environment import FIRST, VARIABLE, Settings
 from loaderviz.errors import LoaderVizError
 
 SITE = Path(__file__).with_name("site")

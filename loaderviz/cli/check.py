@@ -10,7 +10,7 @@ from loaderviz.cli.shared_options import FOUND, AsJson, TracePath, print_json, p
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace import Trace, load
 from loaderviz.trace.analysis.rank_summary import by_rank
-from loaderviz.trace.memory_check import need_room
+from loaderviz.trace.enough_memory import need_room
 from loaderviz.trace.merge.run_meta import left_out
 
 

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader
 from loaderviz._audit import audit, simulate_audit
 from loaderviz.datasets import SplitStream, splits
 from loaderviz.errors import LoaderVizError
-from loaderviz.exercises.outcome import Check, Hints
+from loaderviz.exercises.hints import Check, Hints
 
 FAULTS = ("nothing", "all to every worker", "the same to every worker", "drop_last")
 faults_hint = Hints(

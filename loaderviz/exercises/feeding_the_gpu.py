@@ -12,7 +12,7 @@ from unittest import mock
 from torch.utils.data import DataLoader
 
 from loaderviz.datasets import SleepingDataset
-from loaderviz.exercises.outcome import Check, Hints
+from loaderviz.exercises.hints import Check, Hints
 from loaderviz.exercises.pinning import Part, Plain, as_with_a_gpu, to_plain
 from loaderviz.exercises.simulated_device import WAYS, Fed, Speeds, feed, percent
 from loaderviz.figures import timeline

@@ -9,7 +9,7 @@ import warnings
 from torch.utils.data import DataLoader
 
 from loaderviz.datasets import SleepingDataset
-from loaderviz.exercises.outcome import Check, Hints
+from loaderviz.exercises.hints import Check, Hints
 from loaderviz.figures import timeline
 from loaderviz.recorder import record
 

@@ -12,8 +12,8 @@ from torch.utils.data import DataLoader
 from loaderviz._plot_timings import take
 from loaderviz.datasets import WordList, WorkingDataset
 from loaderviz.datasets.word_lists import Words
+from loaderviz.exercises.hints import Check, Hints
 from loaderviz.exercises.in_a_worker import own_mib
-from loaderviz.exercises.outcome import Check, Hints
 from loaderviz.figures import timeline
 from loaderviz.figures.teaching.chart import chart
 from loaderviz.recorder import record

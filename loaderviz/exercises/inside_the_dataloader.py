@@ -11,7 +11,7 @@ from typing import Any
 from torch.utils.data import DataLoader
 
 from loaderviz.datasets import SleepingDataset
-from loaderviz.exercises.outcome import Check, Hints
+from loaderviz.exercises.hints import Check, Hints
 from loaderviz.exercises.sending import stderr_of_workers
 from loaderviz.figures import timeline
 from loaderviz.recorder import record

@@ -8,8 +8,8 @@ from typing import Any
 from torch.utils.data import DataLoader, DistributedSampler
 
 from loaderviz._audit import Audit
-from loaderviz.exercises.outcome import Check, Hints
-from loaderviz.exercises.several_ranks import audit_in_turn, simulate_ranks
+from loaderviz.exercises.hints import Check, Hints
+from loaderviz.exercises.launch_ranks import audit_in_turn, simulate_ranks
 
 # Samples, ranks, workers of each rank
 SHARED = ((17, 2, 2), (6, 2, 4), (16, 4, 2), (103, 3, 5), (1, 2, 2), (12, 1, 3), (9, 3, 1))

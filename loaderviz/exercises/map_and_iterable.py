@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from loaderviz._audit import Audit, audit
 from loaderviz.datasets import SleepingDataset
-from loaderviz.exercises.outcome import Check, Hints
+from loaderviz.exercises.hints import Check, Hints
 
 N_SAMPLES, BATCH_SIZE = 12, 4
 N_FIRST, N_SECOND = 6, 10

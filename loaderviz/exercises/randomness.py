@@ -12,7 +12,7 @@ import pandas as pd
 
 from loaderviz._audit import Audit, simulate_audit
 from loaderviz.datasets.shuffling import shuffled
-from loaderviz.exercises.outcome import Check, Hints
+from loaderviz.exercises.hints import Check, Hints
 from loaderviz.figures.teaching.draws import draws
 from loaderviz.figures.teaching.shuffle import shuffle
 

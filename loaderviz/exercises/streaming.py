@@ -11,7 +11,7 @@ from typing import Any
 from loaderviz._plot_timings import plot_timings
 from loaderviz.datasets import MultiStreamDataLoader, SlotStreams
 from loaderviz.errors import LoaderVizError
-from loaderviz.exercises.outcome import Check, Hints
+from loaderviz.exercises.hints import Check, Hints
 from loaderviz.figures.teaching.slots import Slots
 
 FILES, LINES = 3, 4

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader
 
 from loaderviz._plot_timings import take
 from loaderviz.datasets import SleepingDataset
-from loaderviz.exercises.outcome import Check, Hints
+from loaderviz.exercises.hints import Check, Hints
 from loaderviz.figures import timeline
 from loaderviz.recorder import Recording, record
 from loaderviz.simulator import Costs, simulate

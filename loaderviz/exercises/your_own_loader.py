@@ -22,7 +22,7 @@ from loaderviz._plot_timings import take
 from loaderviz._recommend.candidate_settings import Setting
 from loaderviz.datasets import SleepingDataset, Stream, splits
 from loaderviz.errors import LoaderVizError
-from loaderviz.exercises.outcome import Check, Hints
+from loaderviz.exercises.hints import Check, Hints
 from loaderviz.figures import timeline
 from loaderviz.loaders.copy_loader import copy_loader
 from loaderviz.recorder import record

@@ -6,9 +6,9 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 
 from loaderviz.clocks.process_clock import now
+from loaderviz.record_layout import MAIN_PROCESS, Batch, Tag
 from loaderviz.recorder.device_events import Device
 from loaderviz.recorder.recording_files import Files, Place
-from loaderviz.records import MAIN_PROCESS, Batch, Tag
 
 LATER = (0,) * (Batch.N_WORDS - Batch.PINNED)
 

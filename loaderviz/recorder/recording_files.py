@@ -14,9 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from loaderviz.recorder.byte_budget import WORKER_BYTES, Budget
+from loaderviz.record_layout import MAIN_PROCESS, Tag
 from loaderviz.recorder.control_page import Control
-from loaderviz.records import MAIN_PROCESS, Tag
+from loaderviz.recorder.recording_size_limit import WORKER_BYTES, Budget
 from loaderviz.spool import HEADER_BYTES, NoRoomError, RollingSpool, Spool
 from loaderviz.trace import META_NAME
 

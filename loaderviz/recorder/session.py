@@ -16,9 +16,9 @@ from loaderviz.clocks.machine_offsets import NOT_MEASURED, Alignment, align
 from loaderviz.clocks.process_clock import now
 from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.describe_loader import behind, describe
-from loaderviz.recorder import byte_budget, dataloader_hooks, recording_folders
+from loaderviz.recorder import dataloader_hooks, recording_folders, recording_size_limit
+from loaderviz.recorder.iterator_watcher import Watcher
 from loaderviz.recorder.recording_files import Files
-from loaderviz.recorder.watcher import Watcher
 from loaderviz.trace import Trace, read_folder
 
 MAX_SPANS = 10_000_000
@@ -97,7 +97,7 @@ class Recording:
         dataloader_hooks.check_torch()
         if not isinstance(max_spans, int) or max_spans < 0:
             raise LoaderVizError(f"max_spans={max_spans!r}: give 0 or more")
-        byte_budget.check(max_bytes)
+        recording_size_limit.check(max_bytes)
         self._loaders = list({id(loader): loader for loader in loaders}.values())
         self._every = every
         try:

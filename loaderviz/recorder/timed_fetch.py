@@ -22,11 +22,11 @@ from torch.utils.data._utils.fetch import _IterableDatasetFetcher, _MapDatasetFe
 
 from loaderviz.clocks.process_clock import now
 from loaderviz.machine import rss_bytes, rss_peak_bytes
+from loaderviz.record_layout import KeyKind, State, Tag, Task, encode_keys
 from loaderviz.recorder.batch_bytes import n_bytes_of
 from loaderviz.recorder.control_page import FULL, STOPPED, Control
 from loaderviz.recorder.stamped_indices import Gathered, Stamped
 from loaderviz.recorder.traceback_filter import is_ours, unseen
-from loaderviz.records import KeyKind, State, Tag, Task, encode_keys
 from loaderviz.spool import RSS_PEAK, NoRoomError, RollingSpool
 
 RSS_EVERY_NS = 50_000_000  # a look at the memory takes longer than a small batch

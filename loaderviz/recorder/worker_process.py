@@ -13,8 +13,8 @@ from torch.utils.data import _DatasetKind, get_worker_info
 
 from loaderviz.clocks.process_clock import now
 from loaderviz.machine import rss_peak_bytes
-from loaderviz.recorder.byte_budget import Budget
 from loaderviz.recorder.control_page import Control
+from loaderviz.recorder.recording_size_limit import Budget
 from loaderviz.recorder.timed_fetch import FetchTimer
 from loaderviz.recorder.traceback_filter import unseen
 from loaderviz.spool import ENDED, RSS_PEAK, RollingSpool, Spool

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from loaderviz.report.html_page import page_of
+from loaderviz.report.render_page import page_of
 from loaderviz.report.report_content import Content, content_of
 from loaderviz.trace import Trace
 from loaderviz.trace.atomic_file import replacing

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from loaderviz import schema
+from loaderviz._display import draw
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace.analysis.summary import Summary, summarize
 from loaderviz.trace.merge.run_meta import meta_of_ranks
@@ -137,10 +138,7 @@ class Trace:
         if self.batches.empty:
             print(self)
             return
-        # The one look upwards from here, when a person asks to see the trace.
-        from loaderviz.figures.timelines.timeline import timeline
-
-        timeline(self)._ipython_display_()
+        draw("Trace", self)._ipython_display_()
 
 
 def rows_of_ranks(table: pd.DataFrame, ranks: Collection[int]) -> pd.DataFrame:

@@ -6,8 +6,8 @@ Who loads which:
 - The widgets' figures (``widgets/figure_view.py``): ``sizes`` and ``figure_view`` for each;
   ``widget_scripts``, after ``find_plotly`` and those of figures, once a page.
 - The line of code under an explorer (``widgets/code_line.py``): ``code_line``.
-- ``play`` (``widgets/play.py``), and its still picture: ``queue_scene``.
-- The page of ``loaderviz report`` (``report/html_page.py``): those of figures, ``report_page``.
+- ``play`` (``widgets/play.py``), and its still picture: ``play_scene``.
+- The page of ``loaderviz report`` (``report/render_page.py``): those of figures, ``report_page``.
 """
 
 from importlib.resources import files

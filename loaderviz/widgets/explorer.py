@@ -17,12 +17,12 @@ from loaderviz.widgets.code_line import CodeLine
 from loaderviz.widgets.explorer_controls import MAIN, Panel
 from loaderviz.widgets.explorer_settings import Settings
 from loaderviz.widgets.figure_view import FigureView, scripts
+from loaderviz.widgets.html_without_kernel import Still, needs_lab, still
 from loaderviz.widgets.numbers_table import Numbers, table
 from loaderviz.widgets.play import Scene
 from loaderviz.widgets.prediction import Known, Start, known_of, predict, start_of
 from loaderviz.widgets.real_runs import Measuring, Progress
 from loaderviz.widgets.run_process import Failure
-from loaderviz.widgets.static_html import Still, needs_lab, still
 
 FIRST_RUN_S = 30.0  # the picture is there before anyone touches a control, unless it takes longer
 

@@ -9,7 +9,6 @@ import ipywidgets as widgets
 from torch.utils.data import DataLoader, IterableDataset
 
 from loaderviz.machine import cpu_allowance
-from loaderviz.widgets.control_elements import check_box, choice, slider
 from loaderviz.widgets.explorer_settings import (
     KINDS,
     MOST_WORKERS,
@@ -17,6 +16,7 @@ from loaderviz.widgets.explorer_settings import (
     has_batch_size,
     settings_of,
 )
+from loaderviz.widgets.html_controls import check_box, choice, slider
 
 MAIN = ("num_workers", "batch_size", "prefetch_factor", "kind", "sample_s", "step_s")
 TEACHING = ("sample_s", "spread", "cpu_share", "sample_bytes")  # another dataset has its own

@@ -11,8 +11,8 @@ from loaderviz.figures import timeline
 from loaderviz.trace import Trace
 from loaderviz.web import script, style
 from loaderviz.widgets.figure_view import FigureView, scripts
-from loaderviz.widgets.queue_states import life
-from loaderviz.widgets.static_html import Still, still, still_scene
+from loaderviz.widgets.html_without_kernel import Still, still, still_scene
+from loaderviz.widgets.play_states import life
 
 
 class Scene(anywidget.AnyWidget):
@@ -21,8 +21,8 @@ class Scene(anywidget.AnyWidget):
     Needs no kernel. It moves a cursor on the first timeline of the widget that it is part of.
     """
 
-    _esm = script("queue_scene")
-    _css = style("queue_scene")
+    _esm = script("play_scene")
+    _css = style("play_scene")
     life = traitlets.Unicode("").tag(sync=True)  # JSON of `life.life`
 
     def show(self, trace: Trace) -> None:

@@ -12,9 +12,9 @@ import plotly.graph_objects as go
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import timeline
 from loaderviz.trace import Trace
-from loaderviz.widgets.control_elements import control
 from loaderviz.widgets.figure_view import FigureView, scripts
-from loaderviz.widgets.static_html import Still, needs_lab, still
+from loaderviz.widgets.html_controls import control
+from loaderviz.widgets.html_without_kernel import Still, needs_lab, still
 
 
 def vary(draw: Callable[..., Any], **controls: Any) -> Vary:

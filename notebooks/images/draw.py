@@ -36,7 +36,7 @@ from loaderviz.datasets import (
 )
 from loaderviz.exercises import train_script
 from loaderviz.exercises.inside_the_dataloader import slow_dataset
-from loaderviz.exercises.several_ranks import torchrun
+from loaderviz.exercises.launch_ranks import torchrun
 from loaderviz.exercises.simulated_device import Fed, feed
 from loaderviz.figures.teaching.draws import draws
 from loaderviz.report import write

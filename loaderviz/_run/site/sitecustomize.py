@@ -48,7 +48,7 @@ def _then_arm(spec: ModuleSpec) -> None:
         del loader.exec_module  # as it was
         execute(module)
         try:
-            from loaderviz._run.first_loader_trigger import trigger
+            from loaderviz._run.start_at_first_loader import trigger
 
             trigger.arm(module.DataLoader)
         except Exception as error:
@@ -66,7 +66,7 @@ def _tell_at_the_end() -> None:
 
     def tell() -> None:
         if os.getpid() == first:  # not in a forked child
-            from loaderviz._run.closing_line import tell
+            from loaderviz._run.final_message import tell
 
             tell()
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace.atomic_file import replacing
-from loaderviz.trace.memory_check import need_room
+from loaderviz.trace.enough_memory import need_room
 from loaderviz.trace.merge.run_meta import left_out
 from loaderviz.trace.perfetto import consumer_events, counters, event_writer, worker_events
 from loaderviz.trace.perfetto.torch_profile import GRID_NS, Profile

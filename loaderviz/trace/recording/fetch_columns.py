@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderviz.records import KeyKind, State, Tag, Task, decode_keys, unpack_text
+from loaderviz.record_layout import KeyKind, State, Tag, Task, decode_keys, unpack_text
 from loaderviz.spool import SpoolFile, Words
 
 MOST_BEYOND = 1 << 20  # samples that the fetches of one file may return beyond what they asked for

@@ -18,7 +18,7 @@ import psutil
 from loaderviz import machine
 from loaderviz.clocks.process_clock import now
 from loaderviz.errors import LoaderVizError
-from loaderviz.records import MAIN_PROCESS, Batch, State, Tag, Task
+from loaderviz.record_layout import MAIN_PROCESS, Batch, State, Tag, Task
 from loaderviz.spool import BLOCK_HEAD, HEADER_BYTES, SpoolHead, Words, blocks
 from loaderviz.trace.recording.read_recording import META_NAME
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from loaderviz.records import Batch, State, Task
+from loaderviz.record_layout import Batch, State, Task
 from loaderviz.spool import Words
 from loaderviz.trace.recording.fetch_columns import Tasks
 

@@ -8,21 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 
 from loaderviz.errors import LoaderVizError
-from loaderviz.records import MAIN_PROCESS, Batch, Span, State, Tag, Task, unpack_text
+from loaderviz.record_layout import MAIN_PROCESS, Batch, Span, State, Tag, Task, unpack_text
 from loaderviz.spool import SpoolFile, Words
 from loaderviz.trace.recording.fetch_columns import Tasks, ragged, read_tasks
 from loaderviz.trace.recording.match_fetches import Made, match, states
+from loaderviz.trace.recording.worker_endings import worker_ending
 from loaderviz.trace.trace import Trace
 
 META_NAME = "meta.json"
 
-SAME_PROCESS_S = 10.0  # between a worker's start as it was recorded and as the system tells it
 _STREAM = [Batch.ITERATOR, Batch.ROUND, Batch.WORKER]
 
-# What reading damaged records can raise; see tasks.py for what it checks before that.
+# What reading damaged records can raise; see fetch_columns.py for what it checks before that.
 _DAMAGE = (IndexError, KeyError, TypeError, ValueError, OverflowError)
 
 
@@ -62,24 +61,6 @@ class _Worker:
     begun: int = 0
     first_task: int = 0
     reading: Any = None
-
-    def exit(self, started_at: float) -> str:
-        """``started_at``: in seconds since 1970, 0 where it is not known."""
-        if self.exit_code is not None:
-            return "done" if self.exit_code == 0 else "killed" if self.exit_code < 0 else "failed"
-        if self.file is not None and self.file.ended_ns:
-            return "done"
-        return "running" if _is_running(self.pid, started_at) else "killed"
-
-
-def _is_running(pid: int, started_at: float) -> bool:
-    """Whether this process runs, and not a later one under its number."""
-    try:
-        process = psutil.Process(pid)
-        same = not started_at or abs(process.create_time() - started_at) < SAME_PROCESS_S
-        return same and process.status() != psutil.STATUS_ZOMBIE
-    except (psutil.Error, ValueError, OverflowError):
-        return False
 
 
 class _Reader:
@@ -266,7 +247,15 @@ class _Reader:
         loaders = [self._loaders.get(each.iterator, 0) for each in workers]
         methods = dict(enumerate(self._start_methods))
         files = [each.file for each in workers]
-        exits = [each.exit(self._since_1970(each.begun)) for each in workers]
+        exits = [
+            worker_ending(
+                each.pid,
+                self._since_1970(each.begun),
+                each.exit_code,
+                has_ended=each.file is not None and bool(each.file.ended_ns),
+            )
+            for each in workers
+        ]
         return {
             "rank": self._rank,
             "loader": loaders,

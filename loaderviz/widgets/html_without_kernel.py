@@ -60,9 +60,9 @@ def needs_lab(controls: Iterable[Any]) -> str:
 
 def still_scene(life: str) -> str:
     """The animated queues, which need no kernel: ``life`` is the JSON that they are drawn from."""
-    scene = script("queue_scene").replace("export default", "const scene =")
+    scene = script("play_scene").replace("export default", "const scene =")
     return (
-        f"<style>{style('queue_scene')}</style>"
+        f"<style>{style('play_scene')}</style>"
         f"<div class='loaderviz-still-scene' data-life='{html.escape(life)}'></div>"
         f"<script type='module'>{scene}\n{_SHOW}</script>"
     )

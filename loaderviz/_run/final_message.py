@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from loaderviz._run.run_environment import Settings
+from loaderviz._run.script_environment import Settings
 
 if TYPE_CHECKING:
     from loaderviz.recorder import Recording

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from loaderviz._run import closing_line
+from loaderviz._run import final_message
 from loaderviz.loaders.first_iteration import Trigger
 
 
@@ -14,7 +14,7 @@ def _begin() -> None:
 
         process_recording.begin()
     except Exception as error:  # the script goes on
-        closing_line.say(f"this process is not recorded: {error}")
+        final_message.say(f"this process is not recorded: {error}")
 
 
 def _add(cls: type) -> None:

@@ -1,4 +1,4 @@
-"""A running recording, as ``attach.py`` knows it: whom it watches, and what it writes of them."""
+"""A running recording, as ``dataloader_hooks.py`` knows it: whom it watches, and what it writes."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader
 
 from loaderviz.clocks.process_clock import now
 from loaderviz.loaders.describe_loader import describe
+from loaderviz.record_layout import Span, Tag, pack_text
 from loaderviz.recorder import dataloader_hooks
 from loaderviz.recorder.device_events import Device
 from loaderviz.recorder.iterator_log import IteratorLog
@@ -22,7 +23,6 @@ from loaderviz.recorder.recorded_iterator import unwatch, watch
 from loaderviz.recorder.recording_files import Files, Place
 from loaderviz.recorder.timed_fetch import FetchTimer
 from loaderviz.recorder.worker_process import WorkerHook
-from loaderviz.records import Span, Tag, pack_text
 
 
 class Watcher:
@@ -85,7 +85,7 @@ class Watcher:
                 self.files.write(Tag.EXIT, number, worker, code)
         self._processes = running
 
-    # What attach.py asks and tells (attach.Observer).
+    # What dataloader_hooks.py asks and tells (its Observer).
 
     def wants(self, loader: DataLoader[Any]) -> bool:
         if self.files.stopped():

@@ -1,0 +1,33 @@
+"""How a worker's life ended: done, failed, killed, or not at all yet."""
+
+from __future__ import annotations
+
+import psutil
+
+SAME_PROCESS_S = 10.0  # between a worker's start as it was recorded and as the system tells it
+
+
+def worker_ending(pid: int, started_at: float, exit_code: int | None, *, has_ended: bool) -> str:
+    """What the column ``exit`` of ``workers`` says.
+
+    Args:
+        pid: the worker's, as it was recorded; another process may have it now.
+        started_at: in seconds since 1970, 0 where it is not known.
+        exit_code: as the main process saw it, negative for a signal; None where it saw none.
+        has_ended: whether the worker wrote down that it ended.
+    """
+    if exit_code is not None:
+        return "done" if exit_code == 0 else "killed" if exit_code < 0 else "failed"
+    if has_ended:
+        return "done"
+    return "running" if _is_running(pid, started_at) else "killed"
+
+
+def _is_running(pid: int, started_at: float) -> bool:
+    """Whether this process runs, and not a later one under its number."""
+    try:
+        process = psutil.Process(pid)
+        same = not started_at or abs(process.create_time() - started_at) < SAME_PROCESS_S
+        return same and process.status() != psutil.STATUS_ZOMBIE
+    except (psutil.Error, ValueError, OverflowError):
+        return False
