@@ -132,7 +132,9 @@ class TestItsContent:
     def test_the_meta_of_a_stranger_breaks_nothing(self, meta):
         trace = dataclasses.replace(made(batches=12), meta=meta)
         assert plain_text(page_of(content_of(trace)))
-        assert timeline(trace).data
+        figure = timeline(trace)
+        assert figure.data
+        assert "clocks" not in figure.layout.title.subtitle.text  # nothing was said of them
 
     def test_samples_that_cannot_be_read_cost_only_what_is_made_of_them(self, monkeypatch):
         def unreadable(*args):

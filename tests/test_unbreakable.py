@@ -726,6 +726,24 @@ def test_a_torch_whose_parts_have_moved_is_refused_by_name(owner, name, monkeypa
     assert not temporary_recordings()
 
 
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (DataLoader, "__iter__"),
+        (_BaseDataLoaderIter, "__init__"),
+        (_MultiProcessingDataLoaderIter, "_reset"),
+        (_MultiProcessingDataLoaderIter, "_process_data"),
+    ],
+)
+def test_a_method_that_another_tool_has_wrapped_is_no_reason_to_refuse(owner, name, monkeypatch):
+    original = getattr(owner, name)
+    monkeypatch.setattr(owner, name, lambda *args, **kwargs: original(*args, **kwargs))
+    loader = DataLoader(Keys(12), batch_size=2, num_workers=2)
+    with lv.record(loader) as rec:
+        assert len(list(loader)) == 6
+    assert len(rec.trace.batches) == 6
+
+
 @pytest.mark.parametrize("attribute", ["_task_info", "_send_idx", "_workers"])
 def test_a_torch_whose_iterators_name_something_else_trains_on(attribute, monkeypatch):
     """What only an iterator that runs can show: one warning then, and no more than that."""

@@ -9,6 +9,7 @@ attributes that torch gives the new iterator tell how far it is.
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import threading
 from collections.abc import Callable
@@ -63,26 +64,24 @@ _NEEDED = (
     (_utils.fetch, "_MapDatasetFetcher"),
     (_utils.fetch, "_IterableDatasetFetcher"),
 )
-# ... and of objects, by the method that mentions them.
+# ... and of objects.
 _NEEDED_OF_OBJECTS = (
-    (DataLoader, "__iter__", ("_iterator",)),
-    (DataLoader, "multiprocessing_context", ("_DataLoader__multiprocessing_context",)),
-    (_Iterator, "__init__", ("_dataset", "_auto_collation", "_num_workers")),
-    (dataloader._SingleProcessDataLoaderIter, "__init__", ("_dataset_fetcher",)),
-    (_Multi, "__init__", ("_worker_init_fn", "_workers", "_data_queue")),
-    (_Multi, "_reset", ("_send_idx", "_task_info", "_workers_status")),
-    (_Multi, "_try_put_index", ("_send_idx", "_task_info")),
+    (DataLoader, ("_iterator", "_DataLoader__multiprocessing_context")),
+    (_Iterator, ("_dataset", "_auto_collation", "_num_workers")),
+    (dataloader._SingleProcessDataLoaderIter, ("_dataset_fetcher",)),
+    (_Multi, ("_worker_init_fn", "_workers", "_data_queue", "_workers_status")),
+    (_Multi, ("_send_idx", "_task_info")),
 )
 
 
 def check_torch() -> None:
     """Raises LoaderVizError where this release of torch has moved a part that is needed here."""
     missing = [f"{owner.__name__}.{name}" for owner, name in _NEEDED if not hasattr(owner, name)]
-    for owner, method, names in _NEEDED_OF_OBJECTS:
-        mentioned = _names_in(owner, method)
-        missing += [f"{owner.__name__}.{name}" for name in names if name not in mentioned]
-    process = getattr(getattr(_Multi, "_process_data", None), "__code__", None)
-    if process is not None and process.co_argcount < 3:  # torch 2.6
+    for owner, names in _NEEDED_OF_OBJECTS:
+        mentioned = _names_in(owner)
+        if mentioned is not None:
+            missing += [f"{owner.__name__}.{name}" for name in names if name not in mentioned]
+    if hasattr(_Multi, "_process_data") and not _is_told_the_worker(_Multi._process_data):
         missing.append("worker among what _MultiProcessingDataLoaderIter._process_data is given")
     if missing:
         import torch
@@ -93,11 +92,26 @@ def check_torch() -> None:
         )
 
 
-def _names_in(owner: Any, method: str) -> set[str]:
-    """Attributes and variables that a method or property mentions."""
-    found = vars(owner).get(method)
-    code = getattr(getattr(found, "fget", found), "__code__", None)
-    return set() if code is None else {*code.co_names, *code.co_varnames}
+def _is_told_the_worker(process_data: Any) -> bool:
+    """Not so in torch 2.6."""
+    code = getattr(inspect.unwrap(process_data), "__code__", None)
+    return code is None or code.co_argcount >= 3 or bool(code.co_flags & inspect.CO_VARARGS)
+
+
+def _names_in(owner: type) -> set[str] | None:
+    """Attributes that a class declares, or mentions in its methods and properties.
+
+    None: another tool has put a function of its own in the place of one, and nobody can tell.
+    """
+    names = {*vars(owner).get("__annotations__", ())}
+    for found in vars(owner).values():
+        function = inspect.unwrap(getattr(found, "fget", None) or found)
+        code = getattr(function, "__code__", None)
+        if code is not None:
+            if code.co_filename != dataloader.__file__:
+                return None
+            names.update(code.co_names)
+    return names
 
 
 def running() -> list[Observer]:

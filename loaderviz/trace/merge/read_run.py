@@ -17,7 +17,7 @@ import numpy as np
 from loaderviz.clocks.rank_alignment import Begun, Clock, align
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace.merge.merged_trace import RunTrace, Source, columns_of, joined
-from loaderviz.trace.merge.run_meta import is_rank
+from loaderviz.trace.merge.run_meta import is_rank, whole
 from loaderviz.trace.parquet.read_parquet import Columns, Opened, read_but_samples
 from loaderviz.trace.recording.read_recording import META_NAME, read_folder
 from loaderviz.trace.trace import Trace
@@ -175,7 +175,7 @@ def _meta(
         "complete": complete,
         "problems": [*unread, *own],
         "unread": unread,
-        **{name: sum(_whole(meta.get(name)) for meta in metas) for name in _COUNTED},
+        **{name: sum(whole(meta.get(name)) for meta in metas) for name in _COUNTED},
     }
 
 
@@ -193,13 +193,13 @@ def _about(recording: _Recording, source: Source, begun: Begun) -> dict[str, Any
         "n_batches": int(delivered.sum()),
         "n_samples": int(batches["n_samples"][delivered].sum()),
         "complete": bool(meta.get("complete", True)),
-        **{name: _whole(meta.get(name)) for name in _COUNTED},
+        **{name: whole(meta.get(name)) for name in _COUNTED},
     }
 
 
 def _missing(recordings: list[_Recording]) -> list[str]:
     """Ranks of which there is no recording, as far as the others tell how many there are."""
-    world_size = max(_whole(each.found.meta.get("world_size")) for each in recordings)
+    world_size = max(whole(each.found.meta.get("world_size")) for each in recordings)
     there = {each.rank for each in recordings}
     n_missing = world_size - len({rank for rank in there if rank < world_size})
     if n_missing <= 0:
@@ -208,10 +208,6 @@ def _missing(recordings: list[_Recording]) -> list[str]:
     more = f" and {n_missing - MOST_NAMED:,} more" if n_missing > MOST_NAMED else ""
     rank = "rank" if n_missing == 1 else "ranks"
     return [f"no recording of {rank} {', '.join(map(str, missing))}{more}, of {world_size:,}"]
-
-
-def _whole(number: Any) -> int:
-    return number if isinstance(number, int) and number > 0 else 0
 
 
 def _texts(problems: Any) -> list[str]:

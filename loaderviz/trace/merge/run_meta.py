@@ -21,11 +21,12 @@ def recordings(meta: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def left_out(meta: Mapping[str, Any]) -> tuple[int, int]:
     """How many samples and spans, and how many batches, were past a limit of the recording."""
-    return _count(meta.get("left_out")), _count(meta.get("left_out_batches"))
+    return whole(meta.get("left_out")), whole(meta.get("left_out_batches"))
 
 
-def _count(value: Any) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
+def whole(number: Any) -> int:
+    """A number of things; 0 for what is none."""
+    return number if isinstance(number, int) and number > 0 else 0
 
 
 def is_rank(rank: Any) -> bool:
