@@ -5,6 +5,7 @@ import json
 import multiprocessing
 import os
 import signal
+import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -124,6 +125,22 @@ def test_a_worker_that_dies_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiny_loader, "LOOK_S", 0.05)
     with pytest.raises(LoaderVizError, match="a worker died"):
         list(in_order(Deadly(8, 0), in_lists(range(8), 2), num_workers=2))
+
+
+def test_a_worker_that_dies_before_its_tensor_is_taken_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # 0.1 s a sample: batch 0 is sent long before its worker meets sample 5.
+    receive = tiny_loader.Workers.receive
+
+    def receive_late(workers: tiny_loader.Workers) -> Any:
+        while all(process.is_alive() for process in workers.processes):
+            time.sleep(0.01)
+        return receive(workers)
+
+    monkeypatch.setattr(tiny_loader.Workers, "receive", receive_late)
+    with pytest.raises(LoaderVizError, match="a worker died"):
+        list(in_order(Deadly(8, 0.1), in_lists(range(8), 2), num_workers=2))
 
 
 def functions(source: str) -> dict[str, str]:

@@ -17,6 +17,7 @@ from torch import multiprocessing
 from loaderviz.errors import LoaderVizError
 
 LOOK_S = 1.0  # while nothing comes, the workers are looked after this often
+DIED = "a worker died: its own message says why"
 
 # Step 1: one process.
 
@@ -112,7 +113,9 @@ class Workers:
                 number, batch = self.results.get(timeout=LOOK_S)
             except queue.Empty:
                 if not all(process.is_alive() for process in self.processes):
-                    raise LoaderVizError("a worker died: its own message says why") from None
+                    raise LoaderVizError(DIED) from None
+            except (EOFError, OSError):  # before it had passed on the memory of a tensor it sent
+                raise LoaderVizError(DIED) from None
             else:
                 if isinstance(batch, Failure):
                     raise LoaderVizError(f"batch {number}: {batch.message}")
