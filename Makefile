@@ -73,7 +73,7 @@ javascript: ## rules and types of the scripts that run in the browser; needs Nod
 
 # One process more than most runners have cores, since the tests wait a lot; a process that has run
 # out of tests takes some of another's. nbval is for notebooks alone, and slow to import.
-unit: $(TEST) ## unit and property tests; ARGS="-n 0 tests/test_cli.py" just those, in one process
+unit: $(TEST) ## unit and property tests; ARGS="-n 0 tests/cli" just those, in one process
 	$(PY) -m pytest -p no:nbval -n 3 --dist worksteal --ignore=tests/browser $(ARGS)
 
 notebooks: $(TEST) ## run every notebook and compare the outputs it keeps; START=spawn as on macOS

@@ -2,7 +2,7 @@
 
 Seconds and bytes for recordings with 64 samples a batch, beside writing the same events with
 `json.dump`, and seconds until Perfetto's own trace processor has read the file (its WebAssembly
-build in Node, as in a browser; see tests/trace_processor.py).
+build in Node, as in a browser; see tests/support/trace_processor.py).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 import loaderviz as lv
 from loaderviz.trace import export_csv
 from trace_processor import query

@@ -24,7 +24,7 @@ from loaderviz.clocks import machine_offsets
 from loaderviz.clocks.machine_offsets import NAME, Follower, Reference
 from loaderviz.clocks.round_trips import Offset, Server, ask
 
-HERE = Path(__file__).parent
+ROOT = Path(__file__).parents[2]
 SHIFT_NS = 1234 * 10**9  # of a machine that was started so much earlier
 ABOUT = {"rank": 0, "host": "one", "clock_domain": "boot of one"}
 ELSEWHERE = {"rank": 1, "host": "two", "clock_domain": "boot of two"}
@@ -303,7 +303,7 @@ def test_two_machines_leave_recordings_on_one_clock(tmp_path, monkeypatch):
         subprocess.run(
             [sys.executable, script, run, str(SHIFT_NS)],
             check=True,
-            env={**os.environ, "RANK": "1", "PYTHONPATH": str(HERE.parent)},
+            env={**os.environ, "RANK": "1", "PYTHONPATH": str(ROOT)},
         )
         after = time.perf_counter_ns()
 

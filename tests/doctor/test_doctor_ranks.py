@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-TESTS = Path(__file__).parent
+ROOT = Path(__file__).parents[2]
+SUPPORT = ROOT / "tests" / "support"
 
 SCRIPT = """
 import json, sys, torch
@@ -63,7 +64,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("ranks")
     script, result = folder / "visit.py", folder / "found.json"
     script.write_text(SCRIPT)
-    path = os.pathsep.join([str(TESTS), str(TESTS.parent), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(SUPPORT), str(ROOT), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     done = subprocess.run(
         [*command, str(script), str(result)],

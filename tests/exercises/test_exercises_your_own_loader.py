@@ -10,7 +10,7 @@ from loaderviz import LoaderVizError, audit, doctor
 from loaderviz.exercises import train_script, your_own_loader
 from loaderviz.exercises.run_in_shell import shell
 
-NOTEBOOK = Path(__file__).parents[1] / "notebooks" / "10_your_own_loader.ipynb"
+NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "10_your_own_loader.ipynb"
 SOLUTION = {
     "A": "the start of each epoch",
     "B": "one slow sample",

@@ -19,9 +19,9 @@ from fake_cuda import FakeCuda
 from loaderviz.exercises import on_a_gpu, pinning
 from loaderviz.exercises.simulated_device import WAYS, Speeds, feed
 from loaderviz.figures.teaching.device_streams import streams
-from test_trace import assert_lawful
+from trace_laws import assert_lawful
 
-RECORD = Path(__file__).parents[1] / "notebooks" / "recordings" / "record.py"
+RECORD = Path(__file__).parents[2] / "notebooks" / "recordings" / "record.py"
 
 ms = st.floats(0, 50)
 speeds = st.builds(

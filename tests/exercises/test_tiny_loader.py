@@ -24,7 +24,7 @@ from loaderviz.exercises import tiny_loader
 from loaderviz.exercises.inside_the_dataloader import slow_dataset
 from loaderviz.exercises.tiny_loader import as_ready, in_lists, in_order, load
 
-NOTEBOOK = Path(__file__).parents[1] / "notebooks" / "02_inside_the_dataloader.ipynb"
+NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "02_inside_the_dataloader.ipynb"
 
 
 class Points:

@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 from packaging.requirements import Requirement
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PINS = {
     pin.name: pin.specifier

@@ -7,7 +7,7 @@ import nbformat
 import pytest
 import torch
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 FOLDERS = {"torch": Path(torch.__file__).parents[1], "loaderviz": ROOT}
 

@@ -1,4 +1,4 @@
-"""The static pages: where their links lead. browser/test_site.py looks at one in a browser."""
+"""The static pages: where their links lead. tests/browser/test_site.py looks at one of them."""
 
 import re
 import runpy
@@ -7,7 +7,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 BUILD = runpy.run_path(str(ROOT / "pages" / "build.py"))
 

@@ -13,7 +13,7 @@ import loaderviz as lv
 from fake_cuda import FakeCuda
 from loaderviz.exercises.pinning import as_with_a_gpu
 from probes import Keys, Pinnable, as_it_is
-from test_trace import assert_lawful
+from trace_laws import assert_lawful
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import dying_ranks
 import loaderviz as lv
 from dying_ranks import DIES, ITS_WORKER_DIES
 
-HERE = Path(__file__).parent
+ROOT = Path(__file__).parents[2]
 WHOLE = [f"rank-0000{rank}.parquet" for rank in range(4)]
 
 
@@ -21,10 +21,9 @@ def folder(tmp_path_factory):
     """Of one launch for all tests."""
     folder = tmp_path_factory.mktemp("ranks")
     launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=4"]
-    paths = os.pathsep.join([str(HERE.parent), str(HERE)])
     with subprocess.Popen(
         [sys.executable, *launch, dying_ranks.__file__, folder],
-        env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -5,7 +5,7 @@ from torch.utils.data import DataLoader
 
 import loaderviz as lv
 from probes import Deadly, Hoarding, Keys, Stream, as_it_is, wait, work
-from test_trace import delivered
+from trace_laws import delivered
 
 
 class TestALimitOnSpans:

@@ -63,7 +63,7 @@ from oddities import (
     warn_of_the_caller,
 )
 from probes import Bulk, Keys, Stream, as_it_is, draws, seed_alike, shift_dataset
-from test_trace import assert_lawful, delivered, keys_of
+from trace_laws import assert_lawful, delivered, keys_of
 
 OURS = str(Path(lv.__file__).parent)
 

@@ -40,16 +40,17 @@ from loaderviz.trace import Trace
 from oddities import ClosesFiles, Dying
 from probes import Keys, Stream, as_it_is
 from test_record_exactly import assert_complete, run
-from test_trace import LIFE, assert_lawful, delivered
+from trace_laws import LIFE, assert_lawful, delivered
 
-TESTS = Path(__file__).parent
+ROOT = Path(__file__).parents[2]
+SUPPORT = ROOT / "tests" / "support"
 RECORDER = Path(lv.__file__).parent / "recorder"
 PREFIX = "loaderviz-"  # of the folder of a recording that is not kept
 
 
 def script(body: str, *args: Any, limits: Callable[[], None] | None = None) -> subprocess.Popen:
     """A training script in a process, and a session, of its own."""
-    path = os.pathsep.join([str(TESTS), str(TESTS.parent), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(SUPPORT), str(ROOT), os.environ.get("PYTHONPATH", "")])
     return subprocess.Popen(
         [sys.executable, "-c", PREAMBLE + textwrap.dedent(body), *map(str, args)],
         env={**os.environ, "PYTHONPATH": path},
@@ -527,7 +528,7 @@ class TestInterrupts:
             script(
                 """
                 import random
-                from test_trace import assert_lawful
+                from trace_laws import assert_lawful
                 before = dict(vars(DataLoader))
                 random.seed(1)
                 armed = False

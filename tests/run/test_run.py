@@ -13,7 +13,7 @@ import pytest
 import loaderviz as lv
 from loaderviz._run import start_script
 
-SCRIPTS = Path(__file__).with_name("scripts")
+SCRIPTS = Path(__file__).parents[1] / "scripts"
 HOME = str(Path(lv.__file__).parents[1])
 
 
