@@ -12,7 +12,7 @@ from loaderviz._compare.bootstrap_noise import ratio
 from loaderviz._compare.changed_settings import differences
 from loaderviz._compare.measures import Measure, measures
 from loaderviz.errors import LoaderVizError
-from loaderviz.trace.analysis.summary import rate
+from loaderviz.text import rate
 
 if TYPE_CHECKING:
     from loaderviz.trace import Trace

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from loaderviz.text import rate
 from loaderviz.trace import Trace
-from loaderviz.trace.analysis.summary import rate
 
 COLUMNS = (
     ("epoch", "from iter() to the end of the last step, of one epoch"),
