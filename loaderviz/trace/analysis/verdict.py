@@ -144,6 +144,7 @@ def _waits(summary: Summary) -> str:
 
 
 def _first(summary: Summary) -> str:
+    """What of an epoch has to wait for the start."""
     return "the first batch" if summary.epochs == 1 else "the first batch of each epoch"
 
 
