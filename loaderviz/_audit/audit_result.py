@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from loaderviz._display import draw
 from loaderviz.errors import LoaderVizError
+from loaderviz.text import count, percent, worker_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,10 +65,10 @@ class Audit:
         n_workers = int((workers["worker"] >= 0).sum())
         parts = [
             "simulated" if self.simulated else "",
-            f"{_count(delivered, 'sample')} delivered{held}",
-            _count(n_workers, "worker") if n_workers else "no workers",
-            _count(n_ranks, "rank") if n_ranks > 1 else "",
-            _count(len(self.epochs), "epoch"),
+            f"{count(delivered, 'sample')} delivered{held}",
+            count(n_workers, "worker") if n_workers else "no workers",
+            count(n_ranks, "rank") if n_ranks > 1 else "",
+            count(len(self.epochs), "epoch"),
         ]
         return " · ".join(filter(None, parts))
 
@@ -117,10 +118,6 @@ class AuditError(LoaderVizError):
         self.partial = partial
 
 
-def _count(n: int, one: str) -> str:
-    return f"{n:,} {one}{'s' * (n != 1)}"
-
-
 def _shares(per_worker: pd.DataFrame) -> str:
     """How many samples came from each worker, all epochs together."""
     totals = per_worker.groupby(["rank", "worker"], as_index=False)["samples"].sum()
@@ -134,7 +131,6 @@ def _shares(per_worker: pd.DataFrame) -> str:
         return f"Each worker delivered {fewest:,} to {most:,} of them."
     return ", ".join(
         (f"rank {rank} " if several else "")
-        + (f"worker {worker}" if worker >= 0 else "main process")
-        + f": {samples:,} ({100 * samples / everything:.0f} %)"
+        + f"{worker_name(worker)}: {samples:,} ({percent(samples / everything)})"
         for rank, worker, samples in rows
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from loaderviz._audit.count_deliveries import Tables
+from loaderviz.text import count
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +38,7 @@ def verdict(found: Tables, setting: Setting) -> str:
     rows: list[Any] = found.epochs.to_dict("records")
     if found.epochs["duplicates"].isna().any():
         n = sum(row["delivered"] for row in rows)
-        return f"{_samples(n)} came, and which ones they were is not known"
+        return f"{count(n, 'sample')} came, and which ones they were is not known"
     said = [_epoch(found, setting, row) for row in rows]
     if len(rows) == 1:
         return _upper(said[0])
@@ -50,15 +51,16 @@ def verdict(found: Tables, setting: Setting) -> str:
         return f"No sample{setting.known_as} came more than once in any epoch"
     first = bad[0]
     others = len(bad) - 1
-    more = f" (and {others} other epoch{'s' * (others != 1)} {'are' if others > 1 else 'is'} wrong)"
+    more = f" (and {count(others, 'other epoch is', 'other epochs are')} wrong)"
     return f"In epoch {first} {said[first]}{more if others else ''}"
 
 
 def _epoch(found: Tables, setting: Setting, row: dict[str, Any]) -> str:
+    """What is said of one epoch, from its row of the table."""
     n, delivered = setting.n_known, int(row["delivered"])
     if delivered == 0:
         return (
-            f"nothing came: all {_samples(n)} are missing"
+            f"nothing came: all {count(n, 'sample')} are missing"
             if n
             else "nothing came: the dataset is empty"
         )
@@ -71,11 +73,13 @@ def _epoch(found: Tables, setting: Setting, row: dict[str, Any]) -> str:
         return f"{every} came {TIMES.get(times, f'{times} times')}{why}"
     parts = []
     if len(twice):
-        parts.append(f"{len(twice):,} of {_samples(n)}{setting.known_as} came more than once")
+        parts.append(
+            f"{len(twice):,} of {count(n, 'sample')}{setting.known_as} came more than once"
+        )
     if row["missing"]:
         parts.append(_missing(found, setting, row))
     if row["extra"]:
-        parts.append(f"{_samples(row['extra'])} came that one process does not read")
+        parts.append(f"{count(row['extra'], 'sample')} came that one process does not read")
     if parts:
         return "; ".join(parts)
     if setting.proves_missing:
@@ -86,10 +90,11 @@ def _epoch(found: Tables, setting: Setting, row: dict[str, Any]) -> str:
 
 
 def _missing(found: Tables, setting: Setting, row: dict[str, Any]) -> str:
+    """How many samples an epoch lacks and, where that is plain, why."""
     n, missing, dropped = setting.n_known, int(row["missing"]), int(row["dropped"])
     if not setting.proves_missing:
         return f"{missing:,} of the keys 0 to {n - 1:,} are not in the trace"
-    words = f"{missing:,} of {_samples(n)}{setting.known_as} never arrived"
+    words = f"{missing:,} of {count(n, 'sample')}{setting.known_as} never arrived"
     if dropped == missing:
         several = setting.kind == "iterable" and setting.n_workers > 1
         whose = "each worker's last, partial batch" if several else "the last, partial batch"
@@ -168,10 +173,6 @@ def _of_order(found: Tables, setting: Setting) -> Iterator[str]:
         yield "Their order is not that of one process: workers take turns, batch by batch."
     else:
         yield "Their order is not that in which one process reads them."
-
-
-def _samples(n: int) -> str:
-    return f"{n:,} sample{'s' * (n != 1)}"
 
 
 def _upper(words: str) -> str:

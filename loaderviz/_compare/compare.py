@@ -12,7 +12,7 @@ from loaderviz._compare.bootstrap_noise import ratio
 from loaderviz._compare.changed_settings import differences
 from loaderviz._compare.measures import Measure, measures
 from loaderviz.errors import LoaderVizError
-from loaderviz.trace.analysis.summary import rate
+from loaderviz.text import change, duration, percent, rate
 
 if TYPE_CHECKING:
     from loaderviz.trace import Trace
@@ -123,33 +123,34 @@ def _change(a: Measure, b: Measure, found: float, low: float, high: float) -> st
 
 
 def _verdict(rows: list[dict[str, Any]]) -> str:
+    """The main thing, without its full stop: the pace, then the waiting."""
     pace, waiting = rows[0], rows[1]
-    waits = f"the loop waits {100 * waiting['b']:.0f} % of the time instead of"
-    waits = f"{waits} {100 * waiting['a']:.0f} %"
-    percent = f"{100 * abs(pace['ratio'] - 1):.0f} %"
+    was, is_now = percent(waiting["a"]), percent(waiting["b"])
+    waits = f"the loop waits {is_now} of the time instead of {was}"
     if pace["change"] == SHORT:
         return f"Too few batches to tell B from A: {_said(pace)}"
     if pace["change"] in (BETTER, WORSE):
-        return f"B is {percent} {'faster' if pace['ratio'] > 1 else 'slower'}: {waits}"
+        by = percent(abs(pace["ratio"] - 1))
+        return f"B is {by} {'faster' if pace['ratio'] > 1 else 'slower'}: {waits}"
     if waiting["change"] in (BETTER, WORSE):
         return f"B is as fast as A within noise, and {waits}"
     return "B is as fast as A within noise"
 
 
 def _said(row: dict[str, Any]) -> str:
+    """A measure's change in words, with its interval where there is one."""
     if math.isnan(row["ratio"]):
         return row["change"] or "–"
-    said = f"{100 * (row['ratio'] - 1):+.0f} %"
+    said = change(row["ratio"] - 1)
     if not math.isnan(row["low"]):
-        said += f" ({100 * (row['low'] - 1):+.0f} to {100 * (row['high'] - 1):+.0f})"
+        said += f" ({change(row['low'] - 1)} to {change(row['high'] - 1)})"
     return f"{said} {row['change']}".rstrip()
 
 
 def _shown(value: float, unit: str) -> str:
-    if math.isnan(value):
-        return "–"
+    """A measure's value, by its unit: a share, a rate or seconds."""
     if unit == "share":
-        return f"{100 * value:.1f} %"
+        return percent(value, decimals=1)
     if unit == "1/s":
-        return f"{rate(value)}/s"
-    return f"{1000 * value:.3g} ms" if value < 1 else f"{value:.3g} s"
+        return rate(value) if math.isnan(value) else f"{rate(value)}/s"
+    return duration(value)

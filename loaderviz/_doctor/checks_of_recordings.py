@@ -8,6 +8,7 @@ import numpy as np
 
 from loaderviz._doctor.checks import OF_RECORDINGS, Seen, Undecided, check, seen
 from loaderviz._doctor.examination import Case
+from loaderviz.text import duration, percent, size, worker_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,7 +21,6 @@ STEADY = 0.5  # of what the first half grew by: less, and the growth comes to an
 LAGS = 1.5  # times as long for a batch as the other workers
 FEW = 10  # batches of a worker
 HURTS = 0.1  # of the time of the loop
-_MiB = 1 << 20
 
 
 def _recording(case: Case) -> Any:
@@ -53,7 +53,7 @@ def dead_worker(case: Case) -> Seen | None:
         lines.append(
             f"worker {row['worker']} (pid {row['pid']}) {how}"
             f"{what if row['last_key'] is not None else ''}"
-            f"{f', with {memory / _MiB:,.0f} MiB at its peak' if memory else ''}"
+            f"{f', with {size(memory)} at its peak' if memory else ''}"
         )
     if len(died) > MOST_NAMED:
         lines.append(f"and {len(died) - MOST_NAMED} more of {len(workers)} workers")
@@ -87,7 +87,7 @@ def raised(case: Case) -> Seen | None:
     for column in ("rank", "loader", "epoch", "batch", "worker"):
         own = own[own[column] == first[column]]
     keys = own.loc[own["end_s"].isna(), "key"].tolist()
-    who = f"worker {first['worker']}" if first["worker"] >= 0 else "the main process"
+    who = ("the " if first["worker"] < 0 else "") + worker_name(first["worker"])
     what = f", at the sample {_key(keys[0])}" if keys else ""
     more = f"; {len(failed) - 1} more failed" if len(failed) > 1 else ""
     return seen(
@@ -124,8 +124,8 @@ def growing(case: Case) -> Seen | None:
         return None
     worker, (first, middle, last) = max(lasting.items(), key=lambda each: each[1][2] - each[1][0])
     return seen(
-        f"worker {worker} grew from {first / _MiB:,.0f} to {middle / _MiB:,.0f} MiB in the first "
-        f"half of the recording, and to {last / _MiB:,.0f} MiB in the second (resident memory)",
+        f"worker {worker} grew from {size(first)} to {size(last)}, by {size(last - middle)} in the "
+        "second half of the recording (resident memory)",
         f"so do {len(lasting)} of {len(grown)} workers: what they keep, or pages of Python objects "
         "that are copied as they are read (LV401), a recording does not tell",
         fix="""
@@ -179,9 +179,9 @@ def lagging(case: Case) -> Seen | None:
     if not late_s > HURTS * span_s:
         return None
     return seen(
-        f"worker {slowest} takes {1000 * took[slowest]:.3g} ms for a batch (median), the others "
-        f"{1000 * others:.3g} ms",
-        f"the loop waits {late_s / span_s:.0%} of the time for its batches",
+        f"worker {slowest} takes {duration(took[slowest])} for a batch (median), the others "
+        f"{duration(others)}",
+        f"the loop waits {percent(late_s / span_s)} of the time for its batches",
         fix="""
 DataLoader(dataset, in_order=False)  # where the order of batches need not be reproduced
 # and look at what is its own: its shard, its disk, the CPU that it runs on

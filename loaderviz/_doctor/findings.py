@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from loaderviz.errors import LoaderVizError
+from loaderviz.text import count
 
 Severity = Literal["error", "warning", "advice"]
 State = Literal["found", "undecided", "broken"]
@@ -82,9 +83,9 @@ class Diagnosis:
     def verdict(self) -> str:
         """The main thing, in one line."""
         if not self.findings:
-            return f"Nothing found: {len(self.clear)} checks are clear"
+            return f"Nothing found: {count(len(self.clear), 'check is', 'checks are')} clear"
         counts = [
-            f"{n} {severity}{'s' * (n > 1 and severity != 'advice')}"
+            count(n, severity, "advice" if severity == "advice" else "")
             for severity in SEVERITIES
             if (n := sum(each.severity == severity for each in self.findings))
         ]

@@ -14,6 +14,7 @@ from loaderviz._doctor.checks import Seen, Undecided, check, seen
 from loaderviz._doctor.examination import Case
 from loaderviz._doctor.examination_runs import Epoch
 from loaderviz._doctor.process_state import cpus
+from loaderviz.text import duration, percent
 
 ENOUGH = 20  # batches to compare paces
 SLOWER = 1.5  # times as long as without workers
@@ -60,10 +61,11 @@ def no_workers(case: Case) -> Seen | None:
     useful = math.floor(allowed / busy) if busy > 0.1 else 8
     workers = max(1, min(useful, 8))
     return seen(
-        f"a batch takes {1000 * pace_s:.0f} ms in the main process, and each step of the training "
+        f"a batch takes {duration(pace_s)} in the main process, and each step of the training "
         "waits for it",
-        f"making it keeps {busy:.0%} of a CPU busy, of the {allowed:g} that this process may use",
-        f"predicted: {workers} workers make a batch every {1000 * pace_s / workers:.0f} ms",
+        f"making it keeps {percent(busy)} of a CPU busy, of the {allowed:g} that this process "
+        "may use",
+        f"predicted: {workers} workers make a batch every {duration(pace_s / workers)}",
         fix=f"""
 DataLoader(dataset, num_workers={workers}, persistent_workers=True)
 # then measure: with loaderviz.record(loader) as rec: ...; print(rec.trace.summary())
@@ -92,11 +94,11 @@ def slower_than_none(case: Case) -> Seen | None:
     if with_s < SLOWER * max(without_s, made_s / setup.num_workers):
         return None  # not slower, or because making a batch takes longer in a worker
     return seen(
-        f"the loop waits {_ms(with_s)} a batch for {setup.num_workers} workers, and making one "
-        f"takes a worker {_ms(without_s)}: without workers the loop would wait no longer"
+        f"the loop waits {duration(with_s)} a batch for {setup.num_workers} workers, and making "
+        f"one takes a worker {duration(without_s)}: without workers the loop would wait no longer"
         if case.recorded
-        else f"{setup.num_workers} workers deliver a batch every {_ms(with_s)}, the main process "
-        f"alone every {_ms(without_s)}, once they run",
+        else f"{setup.num_workers} workers deliver a batch every {duration(with_s)}, the main "
+        f"process alone every {duration(without_s)}, once they run",
         "making a batch costs less than bringing it from one process to another",
         fix="""
 DataLoader(dataset, num_workers=0)
@@ -136,7 +138,7 @@ def head_of_line(case: Case) -> Seen | None:
     if stalled < STALLED or uneven < UNEVEN or least_s < STALLED_S:
         return None
     return seen(
-        f"for {stalled:.0%} of the time the loop waits for a batch while later ones lie ready",
+        f"for {percent(stalled)} of the time the loop waits for a batch while later ones lie ready",
         f"the slowest batch takes {uneven:.1f} times as long as a usual one",
         fix="""
 DataLoader(dataset, in_order=False)  # where the order of batches need not be reproduced
@@ -172,8 +174,8 @@ def slow_start(case: Case) -> Seen | None:
     if min(shares) < AT_THE_START or min(each.first_s for each in epochs) < LONG_START_S:
         return None
     return seen(
-        f"{min(shares):.0%} of the time of each epoch passes before its first batch: "
-        f"{' and '.join(_ms(each.first_s) for each in epochs)}",
+        f"{percent(min(shares))} of the time of each epoch passes before its first batch: "
+        f"{' and '.join(duration(each.first_s) for each in epochs)}",
         f"{setup.num_workers} workers are started ({setup.method}) for "
         f"{len(epochs[0].notes)} batches, and ended after each epoch",
         fix="""
@@ -215,7 +217,7 @@ def too_many_workers(case: Case) -> Seen | None:
     return seen(
         f"{ratio} want {wanted * n_ranks:.1f} CPUs, and {allowed:g} are allowed (affinity and "
         f"container quota; os.cpu_count() is {os.cpu_count()})",
-        f"they had a CPU for {used / wanted:.0%} of the time that they were ready to compute",
+        f"they had a CPU for {percent(used / wanted)} of the time that they were ready to compute",
         fix=f"DataLoader(dataset, num_workers={max(1, int(allowed / n_ranks))})",
     )
 
@@ -318,14 +320,10 @@ class {inside.cannot_pin}:
         return None
     return seen(
         f"a batch holds {inside.n_others:,} Python objects beside {inside.n_tensors} tensors",
-        f"to unpickle them takes the main process {_ms(inside.unpickle_s)} of the "
-        f"{_ms(between_s)} between two batches",
+        f"to unpickle them takes the main process {duration(inside.unpickle_s)} of the "
+        f"{duration(between_s)} between two batches",
         fix="""
 def collate(samples):  # as collate_fn: tensors travel by shared memory
     return torch.as_tensor(samples)
 """,
     )
-
-
-def _ms(seconds: float) -> str:
-    return f"{1000 * seconds:.3g} ms" if seconds < 1 else f"{seconds:.2g} s"

@@ -16,6 +16,7 @@ from torch.utils.data import TensorDataset
 from loaderviz._doctor.checks import Seen, Undecided, check, seen
 from loaderviz._doctor.examination import Case
 from loaderviz._doctor.loader_setup import Part, attributes
+from loaderviz.text import size
 
 if sys.platform != "win32":
     import resource
@@ -23,7 +24,6 @@ if sys.platform != "win32":
 MANY_OBJECTS = 10_000  # in one container
 COPIED = 4 << 20  # bytes that became a worker's own
 SHM = Path("/dev/shm")
-_MiB = 1 << 20
 _OBJECT = 64  # bytes, at the least
 
 
@@ -73,8 +73,8 @@ def copied_pages(case: Case) -> Seen | None:
     first, last, n = max(growth)
     return seen(
         what,
-        f"what a worker has for its own grew from {first / _MiB:.0f} to {last / _MiB:.0f} MiB over "
-        f"{n:,} samples, in each of {len(growth)} workers by {least / _MiB:.0f} MiB or more: to "
+        f"what a worker has for its own grew from {size(first)} to {size(last)} over "
+        f"{n:,} samples, in each of {len(growth)} workers by {size(least)} or more: to "
         "read an object is to write its reference count",
         fix=f"""
 {path.replace("dataset", "self", 1)} = np.array(items)  # one block; or Arrow, or a shared tensor
@@ -108,18 +108,18 @@ def small_shared_memory(case: Case) -> Seen | None:
     in_flight = setup.in_flight + 1
     room = shutil.disk_usage(SHM).free
     if (failed := case.trouble("shared memory")) is not None:
-        size = 0
+        batch_bytes = 0
         lines = [failed.text]
     else:
-        size = _batch_bytes(case)
-        lines = [f"a batch holds {size / _MiB:,.1f} MiB of tensors"]
-    if size * in_flight <= room and failed is None:
+        batch_bytes = _batch_bytes(case)
+        lines = [f"a batch holds {size(batch_bytes)} of tensors"]
+    if batch_bytes * in_flight <= room and failed is None:
         return None
-    fitting = max(1, int(room // max(size, 1)) - 1)
+    fitting = max(1, int(room // max(batch_bytes, 1)) - 1)
     return seen(
         *lines,
         f"{setup.num_workers} workers x prefetch_factor={setup.own['prefetch_factor']} + 1 = "
-        f"{in_flight} batches may be in flight, and {room / _MiB:,.0f} MiB of {SHM} are free",
+        f"{in_flight} batches may be in flight, and {size(room)} of {SHM} are free",
         fix=f"""
 DataLoader(dataset, num_workers={min(setup.num_workers, fitting)}, prefetch_factor=1)
 # or more room: docker run --shm-size=8g; or smaller batches
@@ -128,12 +128,13 @@ DataLoader(dataset, num_workers={min(setup.num_workers, fitting)}, prefetch_fact
 
 
 def _batch_bytes(case: Case) -> int:
-    dataset, size = case.setup.dataset, case.setup.own["batch_size"]
-    if type(dataset) is TensorDataset and size:
+    """Bytes of the tensors in one batch: known of a TensorDataset, else looked up in a batch."""
+    dataset, batch_size = case.setup.dataset, case.setup.own["batch_size"]
+    if type(dataset) is TensorDataset and batch_size:
         tensors = attributes(dataset)["tensors"]
         if all(type(each) is torch.Tensor for each in tensors):
             n = sum(each[0].numel() * each.element_size() for each in tensors if len(each))
-            return int(min(size, len(tensors[0])) * n)
+            return int(min(batch_size, len(tensors[0])) * n)
     if case.contents is None:
         case.epoch()  # says why there is none
         raise Undecided("no batch was looked into")

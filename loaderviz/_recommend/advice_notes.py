@@ -11,10 +11,9 @@ from loaderviz._recommend.memory_budget import memory_bytes, shm_bytes
 from loaderviz._recommend.recommendation_text import (
     Outcome,
     measured_per_s,
-    mib,
-    rate,
     samples_per_s,
 )
+from loaderviz.text import change, count, percent, rate, size
 
 UNCERTAIN = 0.1  # of what a batch takes: from here on it is said
 BUSY = 0.85  # of the CPUs: hardly any more work gets done
@@ -34,23 +33,25 @@ def notes(found: Outcome) -> tuple[str, ...]:
 
 
 def _of_the_runs(found: Outcome) -> Iterator[str]:
+    """What was measured, beside what was predicted."""
     told = []
     for each in found.predictions:
         real = measured_per_s(found, each.setting)
         if not math.isnan(real):
             off = samples_per_s(found.evidence, each) / real - 1
-            told.append(f"{each.setting}: {rate(real)} samples/s (predicted {100 * off:+.0f} %)")
+            told.append(f"{each.setting}: {rate(real)} samples/s (predicted {change(off)})")
     if told:
         yield f"Measured: {'; '.join(told)}."
 
 
 def _of_the_recording(found: Outcome) -> Iterator[str]:
+    """What the recording leaves uncertain."""
     evidence = found.evidence
     n, error = evidence.n_recorded, min(evidence.error, 1.0)
     if n < FEW or error > UNCERTAIN:
         yield (
-            f"Uncertain: {n} batch{'es' * (n != 1)} {'were' if n != 1 else 'was'} recorded, which "
-            f"tell what one takes to ± {100 * error:.0f} %. Record for longer: seconds=..., or "
+            f"Uncertain: {count(n, 'batch', 'batches')} {'were' if n != 1 else 'was'} recorded, "
+            f"which tell what one takes to ± {percent(error)}. Record for longer: seconds=..., or "
             "a longer loop."
         )
     if not evidence.about.get("num_workers"):
@@ -112,9 +113,10 @@ def _of_the_options(found: Outcome) -> Iterator[str]:
 
 
 def _of_the_cpus(found: Outcome) -> Iterator[str]:
+    """Where there are more workers than CPUs, and where more were not tried."""
     evidence, chosen = found.evidence, found.chosen
     n, cores = chosen.setting.num_workers, evidence.cores
-    cpus = f"{cores:g} CPU{'s' * (cores != 1)}"
+    cpus = count(cores, "CPU")
     if n > cores:
         yield f"{n} workers are more than the {cpus} that this process may use: " + (
             "they keep all of them busy, which whatever else runs here will feel."
@@ -128,15 +130,16 @@ def _of_the_cpus(found: Outcome) -> Iterator[str]:
 
 
 def _of_memory(found: Outcome) -> Iterator[str]:
+    """What memory it takes, and what was left out because it takes more than is free."""
     evidence, room = found.evidence, found.room
     setting = found.chosen.setting
     shm, memory = shm_bytes(evidence, setting), memory_bytes(evidence, setting)
     if setting.num_workers:
         at_most = "at most " if evidence.worker_bytes_shared else ""
-        parts = [] if memory is None else [f"{at_most}{mib(memory)} of memory"]
+        parts = [] if memory is None else [f"{at_most}{size(memory)} of memory"]
         if shm is not None:
-            free = "" if room.shm is None else f" ({mib(room.shm)} are free)"
-            parts.append(f"{mib(shm)} of /dev/shm{free}")
+            free = "" if room.shm is None else f" ({size(room.shm)} are free)"
+            parts.append(f"{size(shm)} of /dev/shm{free}")
         shared = ", what workers share with the main process counted in each"
         if parts:
             yield f"It takes {' and '.join(parts)}{shared if at_most and memory else ''}."
@@ -147,13 +150,14 @@ def _of_memory(found: Outcome) -> Iterator[str]:
         if best not in found.fitting and not as_good(found.chosen, best):
             yield (
                 f"{best.setting} would give {rate(samples_per_s(evidence, best))} samples/s, and "
-                f"take {mib(memory_bytes(evidence, best.setting) or 0)} of memory, "
-                f"{mib(shm_bytes(evidence, best.setting) or 0)} of it in /dev/shm: more than is "
+                f"take {size(memory_bytes(evidence, best.setting) or 0)} of memory, "
+                f"{size(shm_bytes(evidence, best.setting) or 0)} of it in /dev/shm: more than is "
                 "free."
             )
 
 
 def _of_now(found: Outcome) -> Iterator[str]:
+    """What the present setting gives."""
     present, chosen = found.present, found.chosen
     if present.setting == chosen.setting:
         yield "That is how it is set now."
@@ -161,5 +165,5 @@ def _of_now(found: Outcome) -> Iterator[str]:
     now, then = (measured_per_s(found, each.setting) for each in (present, chosen))
     if math.isnan(now + then):
         now, then = (samples_per_s(found.evidence, each) for each in (present, chosen))
-    less = f"{100 * (now / then - 1):.0f} %" if now < (1 - 2 * NOISE) * then else "about as much"
+    less = change(now / then - 1) if now < (1 - 2 * NOISE) * then else "about as much"
     yield f"As it is now ({present.setting}): {rate(now)} samples/s, {less}."

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import Any, Final
 
+from loaderviz.text import count
+
 PREFETCH: Final = (2, 1, 4, 8)  # torch's own first
 FINE: Final = 8  # up to here every number of workers is tried
 LEAST_REACH: Final = 16  # workers that wait for a disk or a network are of use beyond the CPUs
@@ -58,7 +60,7 @@ class Setting:
         """In words, as short as they are plain."""
         if not self.num_workers:
             return "no workers"
-        words = [f"{self.num_workers} worker{'s' * (self.num_workers != 1)}"]
+        words = [count(self.num_workers, "worker")]
         if self.prefetch_factor != PREFETCH[0]:
             words.append(f"prefetch_factor={self.prefetch_factor}")
         if not self.in_order:

@@ -17,6 +17,7 @@ from loaderviz._recommend.evidence import Evidence
 from loaderviz._recommend.predict import Prediction
 from loaderviz._recommend.trial_recording import PATIENCE
 from loaderviz.loaders.copy_loader import copy_loader
+from loaderviz.text import count
 
 TOP = 4  # settings that are measured
 
@@ -49,8 +50,8 @@ def measure(
         Exception: whatever the loader or its dataset raises, unchanged.
     """
     print(
-        f"recommend: measures {len(settings)} settings, at most {seconds:g} s each from the first "
-        f"batch: {'; '.join(map(str, settings))}."
+        f"recommend: measures {count(len(settings), 'setting')}, at most {seconds:g} s each "
+        f"from the first batch: {'; '.join(map(str, settings))}."
     )
     found = {}
     for setting in settings:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from loaderviz._display import draw
+from loaderviz.text import count, percent
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,10 +60,10 @@ class Recommendation:
         source = "simulated" if self.trace.meta.get("simulated") else "recorded"
         measured = int(self.candidates["measured_per_s"].notna().sum())
         parts = [
-            f"predicted from {came:,} {source} batch{'es' * (came != 1)}",
-            f"± {100 * self.uncertainty:.0f} %",
-            f"{measured} settings measured" if measured else "",
-            f"{self.cpu_allowance:g} CPU{'s' * (self.cpu_allowance != 1)}",
+            f"predicted from {count(came, f'{source} batch', f'{source} batches')}",
+            f"± {percent(self.uncertainty)}",
+            f"{count(measured, 'setting')} measured" if measured else "",
+            count(self.cpu_allowance, "CPU"),
         ]
         return " · ".join(filter(None, parts))
 

@@ -14,6 +14,7 @@ from loaderviz._recommend.candidate_settings import Setting
 from loaderviz._recommend.evidence import Evidence
 from loaderviz._recommend.memory_budget import Room
 from loaderviz._recommend.predict import Prediction
+from loaderviz.text import count, duration, percent, rate
 
 KEPT_BUSY = 0.05  # of its time the consumer waits at most, where one can say so
 _TORCH = {"prefetch_factor": 2, "in_order": True, "persistent_workers": False, "pin_memory": False}
@@ -37,8 +38,8 @@ class Outcome:
 
 def samples_per_s(evidence: Evidence, prediction: Prediction) -> float:
     """Different samples a second: those that every worker delivers once more do not count."""
-    rate = float(np.mean(1 / np.maximum(prediction.batch_s, 1e-12)))
-    return evidence.batch_size * rate / evidence.times(prediction.setting)
+    batches_per_s = float(np.mean(1 / np.maximum(prediction.batch_s, 1e-12)))
+    return evidence.batch_size * batches_per_s / evidence.times(prediction.setting)
 
 
 def measured_per_s(found: Outcome, setting: Setting) -> float:
@@ -55,7 +56,7 @@ def verdict(found: Outcome) -> str:
     pace = f"{rate(samples_per_s(evidence, chosen))} samples/s"
     if not math.isnan(measured):
         pace = f"{rate(measured)} samples/s measured"
-    who = "No workers" if n == 0 else f"{n} worker{'s' * (n != 1)}"
+    who = "No workers" if n == 0 else count(n, "worker")
     if _mean(evidence.costs.step_s) and chosen.wait_share <= KEPT_BUSY:
         return f"{who} keep{'s' * (n == 1)} the model busy: {pace}"
     if found.limit.part in ("", STEP):
@@ -74,24 +75,25 @@ def limits(found: Outcome) -> str:
     waiting_s = _mean(costs.sample_s * (1 - costs.cpu_share))
     where = "workers" if chosen.setting.num_workers else "the main process"
     computes = "computes" if where.startswith("the") else "compute"
+    batch = f"{duration(batch_s)} a batch"
     cpus = f"{chosen.cpus:.1f} of {evidence.cores:g} CPUs are busy"
     sentences = {
         "": "no part alone; loading and steps take about as long",
-        STEP: f"it takes {ms(_mean(costs.step_s))} of the {ms(batch_s)} a batch; the model waits "
-        f"{100 * chosen.wait_share:.0f} % of the time",
+        STEP: f"it takes {duration(_mean(costs.step_s))} of the {batch}; the model "
+        f"waits {percent(chosen.wait_share)} of the time",
         "sample CPU": f"{where} {computes} to read samples; {cpus}",
-        "sample I/O": f"to read a sample is to wait for {ms(waiting_s)}, for a disk, a "
+        "sample I/O": f"to read a sample is to wait for {duration(waiting_s)}, for a disk, a "
         f"network or the like; {cpus}",
         "collate": f"{where} put{'s' * (where != 'workers')} samples together into batches; {cpus}",
-        "unpickling": f"the main process takes {ms(_mean(costs.take_s))} of the {ms(batch_s)} a "
-        "batch to unpickle it",
-        "transport": f"a batch takes {ms(_mean(costs.transport_s))} from worker to main process",
-        "pinning": f"to pin a batch takes {ms(_mean(costs.pin_s))}",
+        "unpickling": f"the main process takes {duration(_mean(costs.take_s))} of the {batch} to "
+        "unpickle it",
+        "transport": f"a batch takes {duration(_mean(costs.transport_s))} from worker to main "
+        "process",
+        "pinning": f"to pin a batch takes {duration(_mean(costs.pin_s))}",
         START: "workers have to start and end, which a short run feels",
     }
-    half = (
-        f"; half of it, and all would take {100 * found.limit.gain:.0f} % less time" if part else ""
-    )
+    less = percent(found.limit.gain)
+    half = f"; half of it, and all would take {less} less time" if part else ""
     return f"{part + ': ' if part else ''}{sentences[part]}{half}"
 
 
@@ -107,27 +109,6 @@ def code(evidence: Evidence, setting: Setting) -> str:
             options[name] = chosen[name]
     text = ", ".join(f"{name}={value!r}" for name, value in options.items())
     return f"DataLoader(dataset, {text})  # the rest as you have it"
-
-
-def rate(per_s: float) -> str:
-    if not math.isfinite(per_s):
-        return "?"
-    if per_s >= 1000:
-        return f"{float(f'{per_s:.3g}'):,.0f}"
-    return f"{per_s:.3g}"
-
-
-def ms(seconds: float) -> str:
-    if seconds >= 1:
-        return f"{seconds:.3g} s"
-    return f"{1000 * seconds:.3g} ms" if seconds >= 1e-3 else f"{1e6 * seconds:.3g} µs"
-
-
-def mib(n_bytes: float) -> str:
-    size = n_bytes / 2**20
-    return (
-        f"{size / 1024:.1f} GiB" if size >= 1024 else f"{size:.0f} MiB" if size >= 1 else "<1 MiB"
-    )
 
 
 def _mean(values: Any) -> float:

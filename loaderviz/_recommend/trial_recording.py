@@ -26,6 +26,7 @@ from loaderviz.loaders.copy_loader import copy_loader
 from loaderviz.loaders.describe_loader import describe
 from loaderviz.recorder import record
 from loaderviz.simulator import Costs
+from loaderviz.text import count
 
 MOST_BATCHES = 500
 MOST_SAMPLES = 100_000
@@ -62,7 +63,7 @@ def rehearse(
     name = type(loader).__name__
     length = n_batches if n_batches is not None else _length(loader)
     print(
-        f"recommend: records the {name} with {workers} worker{'s' * (workers > 1)} for "
+        f"recommend: records the {name} with {count(workers, 'worker')} for "
         f"{seconds:g} s from its first batch, and for {ALONE * seconds:g} s without; at most "
         f"{MOST_BATCHES} batches. Gives up where none comes in {PATIENCE * seconds:g} s."
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loaderviz._run.script_environment import Settings
+from loaderviz.text import count
 
 if TYPE_CHECKING:
     from loaderviz.recorder import Recording
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 _n_batches: int | None = None  # of this process; None where it has recorded none
 
 
-def count(recording: Recording) -> None:
+def count_batches(recording: Recording) -> None:
+    """Remember how many batches this process has recorded."""
     global _n_batches
     with suppress(Exception):  # it has said itself why there is no trace
         _n_batches = len(recording.trace.batches)
@@ -50,10 +52,11 @@ def remember_interrupt() -> None:
 
 
 def _words(folder: Path) -> str:
+    """What was recorded into the folder, and how to see more."""
     recordings = {each.stem for each in folder.glob("rank-*")}
     if not recordings:
         return f"no DataLoader was recorded in {folder}"
-    what = f"{len(recordings)} processes"
-    if len(recordings) == 1:
-        what = "1 process" if _n_batches is None else f"{_n_batches:,} batches"
+    what = count(len(recordings), "process", "processes")
+    if len(recordings) == 1 and _n_batches is not None:
+        what = count(_n_batches, "batch", "batches")
     return f"recorded {what}; to see more: loaderviz summary {shlex.quote(str(folder))}"

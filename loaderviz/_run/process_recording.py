@@ -42,12 +42,13 @@ def add_class(cls: type) -> None:
 
 
 def _end() -> None:
+    """End the recording of this process, where there is one."""
     global _recording
     recording, _recording = _recording, None
     if recording is not None:
         with suppress(KeyboardInterrupt):  # a second one: what is written stays as it is, and loads
             recording.__exit__(None, None, None)
-            final_message.count(recording)
+            final_message.count_batches(recording)
         final_message.remember_interrupt()
 
 

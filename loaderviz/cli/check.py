@@ -8,6 +8,7 @@ import typer
 
 from loaderviz.cli.shared_options import FOUND, AsJson, TracePath, print_json, printable
 from loaderviz.errors import LoaderVizError
+from loaderviz.text import percent
 from loaderviz.trace import Trace, load
 from loaderviz.trace.analysis.rank_summary import by_rank
 from loaderviz.trace.enough_memory import need_room
@@ -67,11 +68,12 @@ def _waits_at_most(trace: Trace, share: float) -> tuple[bool, str]:
     if ranks.empty:
         raise LoaderVizError("no batch was delivered in this recording: there is no wait to check")
     waits = (ranks["startup_s"] + ranks["wait_s"]).to_numpy()
-    shares = 100 * waits / (waits + ranks["step_s"].to_numpy())
+    shares = waits / (waits + ranks["step_s"].to_numpy())
     worst = int(shares.argmax())
     who = f"rank {ranks['rank'].iloc[worst]}" if len(ranks) > 1 else "the loop"
-    why = f"{who} waits {shares[worst]:.1f} % of the time, at most {100 * share:g} % is allowed"
-    return bool(shares[worst] <= 100 * share), why
+    waits_share = percent(shares[worst], decimals=1)
+    why = f"{who} waits {waits_share} of the time, at most {100 * share:g} % is allowed"
+    return bool(shares[worst] <= share), why
 
 
 def _comes_once(trace: Trace) -> tuple[bool, str]:

@@ -12,6 +12,7 @@ from loaderviz._recommend import Recommendation
 from loaderviz._recommend import recommend as advise
 from loaderviz.cli.loader_target import chatter_to_stderr, loader_of
 from loaderviz.cli.shared_options import AsJson, print_json, printable, terminal
+from loaderviz.text import percent, rate
 from loaderviz.trace import load
 
 
@@ -86,7 +87,7 @@ def _table(found: Recommendation) -> Table:
             f"{row['num_workers']}",
             f"{prefetch:g}" if row["num_workers"] else "",
             "yes" if row["in_order"] else "no",
-            f"{row['samples_per_s']:,.0f}",
-            f"{100 * row['wait_share']:.0f} %",
+            rate(row["samples_per_s"]),
+            percent(row["wait_share"]),
         )
     return table

@@ -17,10 +17,11 @@ from rich.text import Text
 
 from loaderviz.cli.shared_options import AsJson, print_json, printable, terminal
 from loaderviz.errors import LoaderVizError
+from loaderviz.text import MAIN_PROCESS, rate, size
+from loaderviz.trace.analysis.verdict import NEVER_WAITS
 from loaderviz.trace.recording.live_recording import WINDOW_S, Live, Now, WorkerNow
 
 MOST_RANKS = 16  # on one screen: those that wait the most
-WAITS = 0.02  # a smaller share is nothing to look at
 BAR = 10  # characters
 
 
@@ -108,6 +109,7 @@ def _picture(found: list[Now]) -> Group:
 
 
 def _heading(found: list[Now]) -> Text:
+    """The run as a whole, in one line."""
     running = sum(each.running for each in found)
     state = "running" if running else "ended"
     if 0 < running < len(found):
@@ -116,14 +118,15 @@ def _heading(found: list[Now]) -> Text:
     label = f" {printable(found[0].label)}" if found[0].label else ""
     return Text(
         f"loaderviz top{label} · {state} · {_clock(max(each.elapsed_s for each in found))} · "
-        f"{pace:,.0f} samples/s in the last {WINDOW_S:g} s"
+        f"{rate(pace)} samples/s in the last {WINDOW_S:g} s"
     )
 
 
 def _ranks(found: list[Now]) -> Table:
+    """A row for each rank: how far it is, and how much its loop waits."""
     table = Table("rank", "epoch", "batches", "batches/s", "the loop waits", "", "lie ready")
     for each in found:
-        waits = each.wait_share > WAITS
+        waits = each.wait_share > NEVER_WAITS
         note = "ended" if not each.running else ""
         if each.waiting_s > 1:
             note = f"for {each.waiting_s:.0f} s now"
@@ -131,7 +134,7 @@ def _ranks(found: list[Now]) -> Table:
             str(each.rank),
             str(each.epoch),
             f"{each.n_batches:,}",
-            f"{each.batches_per_s:,.1f}",
+            rate(each.batches_per_s),
             Text(f"{_bar(each.wait_share)} {100 * each.wait_share:3.0f} %", "red" * waits),
             note,
             str(sum(worker.ready for worker in each.workers)),
@@ -140,11 +143,12 @@ def _ranks(found: list[Now]) -> Table:
 
 
 def _workers(found: Now, *, several: bool) -> Table:
+    """A row for each worker of a rank: what it does now."""
     title = f"workers of rank {found.rank}" if several else None
     table = Table("worker", "busy", "does", "ready", "memory", title=title, title_justify="left")
     for each in found.workers:
-        name = "main process" if each.worker < 0 else str(each.worker)
-        memory = f"{each.rss_bytes / 2**20:,.0f} MiB" if each.rss_bytes else ""
+        name = MAIN_PROCESS if each.worker < 0 else str(each.worker)
+        memory = size(each.rss_bytes) if each.rss_bytes else ""
         busy = f"{_bar(each.busy_share)} {100 * each.busy_share:3.0f} %"
         table.add_row(name, busy, _does(each), str(each.ready), memory)
     return table

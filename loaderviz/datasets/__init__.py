@@ -46,6 +46,7 @@ from loaderviz.datasets.sleeping import (
     SleepingStream,
 )
 from loaderviz.datasets.slots import MultiStreamDataLoader, SlotStreams
+from loaderviz.datasets.source_files import SourceFiles
 from loaderviz.datasets.streams import (
     CuttingStream,
     EndlessStream,
@@ -53,7 +54,6 @@ from loaderviz.datasets.streams import (
     SplitStream,
     Stream,
 )
-from loaderviz.datasets.text import SourceFiles
 from loaderviz.datasets.uneven import LengthBuckets, LineChunks
 from loaderviz.datasets.word_lists import WordArray, WordList
 from loaderviz.datasets.working import WorkingDataset, WorkingStream

@@ -14,10 +14,11 @@ from torch.utils.data import DataLoader
 from loaderviz.datasets import SleepingDataset
 from loaderviz.exercises.hints import Check, Hints
 from loaderviz.exercises.pinning import Part, Plain, as_with_a_gpu, to_plain
-from loaderviz.exercises.simulated_device import WAYS, Fed, Speeds, feed, percent
+from loaderviz.exercises.simulated_device import WAYS, Fed, Speeds, feed
 from loaderviz.figures import timeline
 from loaderviz.figures.teaching.device_streams import Box, streams
 from loaderviz.recorder import record
+from loaderviz.text import duration, percent
 
 N_BATCHES = 8
 COPY_S, STEP_S = 0.02, 0.03
@@ -160,12 +161,13 @@ def _no_copy(batch: Any) -> Any:
 
 
 def _measured(bench: _Bench) -> Any:
+    """The figure of the copies and steps as they were measured."""
     period_s = (bench.steps[-1][1] - bench.steps[0][1]) / max(1, len(bench.steps) - 1)
     return streams(
         {"copies": bench.copies, "steps": bench.steps},
-        title=f"A step every {1000 * period_s:.0f} ms",
-        numbers=f"measured, with a thread that copies · a copy takes {1000 * COPY_S:.0f} ms, a "
-        f"step {1000 * STEP_S:.0f} ms",
+        title=f"A step every {duration(period_s)}",
+        numbers=f"measured, with a thread that copies · a copy takes {duration(COPY_S)}, a "
+        f"step {duration(STEP_S)}",
     )
 
 

@@ -12,6 +12,7 @@ from loaderviz.datasets import SleepingDataset
 from loaderviz.exercises.hints import Check, Hints
 from loaderviz.figures import timeline
 from loaderviz.recorder import record
+from loaderviz.text import count, percent
 
 SAMPLE_S, STEP_S, BATCH_SIZE, N_BATCHES = 0.03, 0.05, 4, 16
 MOST_WORKERS = 16
@@ -40,10 +41,12 @@ def enough_workers(num_workers: int) -> Check:
     needed = math.ceil(made_in_s / STEP_S)
     figure = timeline(trace)
     if num_workers < needed:
-        waits = f"{trace.summary().wait_share:.0%}".replace("%", " %")
+        waits = percent(trace.summary().wait_share)
         return Check(False, f"Not yet: the model waits {waits} of the time.", figure)
     if num_workers > needed:
         return Check(False, "The model is busy, but fewer workers would do.", figure)
     return Check(
-        True, f"{num_workers} workers: the model never waits, and no worker is spare.", figure
+        True,
+        f"{count(num_workers, 'worker')}: the model never waits, and no worker is spare.",
+        figure,
     )

@@ -18,6 +18,7 @@ from loaderviz.figures import timeline
 from loaderviz.figures.teaching.chart import chart
 from loaderviz.recorder import record
 from loaderviz.simulator import Costs, simulate
+from loaderviz.text import count, percent, rate
 from loaderviz.trace import Trace
 
 LIMITS = ("the CPU", "waiting", "the model")
@@ -85,14 +86,14 @@ def fewest(num_workers: int) -> Check:
     needed = next(n for n, rate in enumerate(rates) if rate >= AS_GOOD * best)
     figure = chart(
         {"simulated": (range(len(rates)), rates)},
-        title=f"{num_workers} workers: {rates[num_workers]:.0f} samples/s",
-        numbers=f"simulated on {CPUS} CPUs · the best is {best:.0f}",
+        title=f"{count(num_workers, 'worker')}: {rate(rates[num_workers])} samples/s",
+        numbers=f"simulated on {CPUS} CPUs · the best is {rate(best)}",
         x="workers",
         y="samples/s, simulated",
         points={"your answer": (num_workers, rates[num_workers])},
     )
     if num_workers < needed:
-        part = f"{100 * rates[num_workers] / best:.0f} %"
+        part = percent(rates[num_workers] / best)
         return Check(False, f"Not yet: that is {part} of what the model takes.", figure)
     if num_workers > needed:
         return Check(False, "As fast as can be, but fewer workers are as fast.", figure)

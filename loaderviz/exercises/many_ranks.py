@@ -10,6 +10,7 @@ from torch.utils.data import DataLoader, DistributedSampler
 from loaderviz._audit import Audit
 from loaderviz.exercises.hints import Check, Hints
 from loaderviz.exercises.launch_ranks import audit_in_turn, simulate_ranks
+from loaderviz.text import count
 
 # Samples, ranks, workers of each rank
 SHARED = ((17, 2, 2), (6, 2, 4), (16, 4, 2), (103, 3, 5), (1, 2, 2), (12, 1, 3), (9, 3, 1))
@@ -28,7 +29,7 @@ def share(answer: Callable[..., Any]) -> Check:
     """
     figure = None
     for n, ranks, workers in SHARED:
-        case = f"{_samples(n)}, ranks={ranks}, workers={workers}"
+        case = f"{count(n, 'sample')}, ranks={ranks}, workers={workers}"
         try:
             found = simulate_ranks(answer, n, ranks=ranks, workers=workers, batch_size=3)
         except Exception as error:  # of the reader's code
@@ -64,7 +65,7 @@ def unpadded(answer: Callable[[list[list[int]], int], Any]) -> Check:
     """
     figure = None
     for n, ranks in GATHERED:
-        case = f"{_samples(n)}, ranks={ranks}"
+        case = f"{count(n, 'sample')}, ranks={ranks}"
         loaders = [_loader(n, ranks, rank) for rank in range(ranks)]
         parts = [[_result(i) for batch in loader for i in batch.tolist()] for loader in loaders]
         try:
@@ -95,8 +96,5 @@ def _loader(n: int, ranks: int, rank: int) -> DataLoader[Any]:
 
 
 def _audit(n: int, ranks: int) -> Audit:
+    """The audit of one epoch of all ranks."""
     return audit_in_turn((_loader(n, ranks, rank) for rank in range(ranks)), n)
-
-
-def _samples(n: int) -> str:
-    return f"{n} sample{'s' * (n != 1)}"

@@ -22,6 +22,7 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.figures import style
 from loaderviz.figures.display import Figure
 from loaderviz.figures.teaching.device_streams import Box, streams
+from loaderviz.text import percent
 from loaderviz.trace import Trace
 
 WAYS = ("pageable", "pinned", "pinned, non_blocking", "copied ahead")
@@ -125,10 +126,6 @@ class Fed:
             seconds=seconds,
             theme=theme,
         )
-
-
-def percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
 
 
 def feed(

@@ -27,6 +27,7 @@ from loaderviz.figures import timeline
 from loaderviz.loaders.copy_loader import copy_loader
 from loaderviz.recorder import record
 from loaderviz.simulator import Costs, simulate
+from loaderviz.text import percent
 from loaderviz.trace import Summary, Trace
 
 
@@ -94,8 +95,8 @@ def _where(trace: Trace) -> str:
     longest = (batches["delivered_s"] - batches["requested_s"]).max() / found.elapsed_s
     first = (found.startup_s + found.first_wait_s) / found.elapsed_s
     return (
-        f"It waits {found.wait_share:.0%} of the time: {first:.0%} until the first batch of an "
-        f"epoch, and {longest:.0%} in its longest wait."
+        f"It waits {percent(found.wait_share)} of the time: {percent(first)} until the first batch "
+        f"of an epoch, and {percent(longest)} in its longest wait."
     )
 
 
@@ -121,6 +122,7 @@ def cured(path: str | Path) -> Check:
 
 
 def _judged(loader: DataLoader[Any]) -> Check:
+    """The check of the reader's loader: is each sample there once, and is the model busy?"""
     found = audit(loader, key=itemgetter(0))
     if not found.exactly_once:
         return Check(False, f"Not right yet: {found.verdict}.", found.figure())
@@ -138,7 +140,9 @@ def _judged(loader: DataLoader[Any]) -> Check:
             break
     picture = timeline(rec.trace)
     if waits > MOST_WAITING:
-        return Check(False, f"Right, but slow: past the first batch it waits {waits:.0%}.", picture)
+        return Check(
+            False, f"Right, but slow: past the first batch it waits {percent(waits)}.", picture
+        )
     return Check(True, "Every sample once, new random numbers, and the model is busy.", picture)
 
 

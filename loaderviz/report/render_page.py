@@ -27,8 +27,8 @@ from loaderviz.figures.display import CONFIG, look
 from loaderviz.figures.results.memory_figure import memory
 from loaderviz.figures.results.waits_figure import waits
 from loaderviz.figures.timelines.timeline import timeline
-from loaderviz.report import report_numbers
 from loaderviz.report.report_content import Content, key_text
+from loaderviz.text import count, duration, percent, rate, size
 
 TOP_PX = 14  # above a figure whose title is the page's own heading
 LABELS_PX = 34  # ... and that has labels there
@@ -160,16 +160,17 @@ def _policy(scripts: list[str]) -> str:
 
 @functools.cache
 def _template() -> Any:
+    """The page's template, with the filters that write numbers."""
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {
-        "duration": report_numbers.duration,
-        "share": report_numbers.share,
-        "size": report_numbers.size,
-        "rate": report_numbers.rate,
+        "duration": duration,
+        "percent": percent,
+        "size": size,
+        "rate": rate,
         "key": key_text,
     }
     template = files("loaderviz.report").joinpath("report_page.html").read_text("utf-8")
-    environment.globals["count"] = report_numbers.count
+    environment.globals["count"] = count
     return environment.from_string(template)

@@ -9,15 +9,16 @@ from functools import cached_property
 from typing import Any
 
 from loaderviz._doctor import Diagnosis, findings_of
-from loaderviz.report import report_numbers, report_tables
+from loaderviz.report import report_tables
 from loaderviz.report.predictions_and_audits import Counted, Prediction, audits, prediction
 from loaderviz.report.report_tables import Waits
+from loaderviz.text import percent, rate
 from loaderviz.trace import Trace
 from loaderviz.trace.analysis.summary import Summary
+from loaderviz.trace.analysis.verdict import NEVER_WAITS
 from loaderviz.trace.merge.run_meta import left_out
 
 WORTH = 0.03  # a smaller predicted gain is no reason to change settings
-NEVER_WAITS = 0.02  # of the time: nothing to gain
 TWICE = "Samples come more than once, or not at all"
 SHARED = "DataLoader(dataset, sampler=DistributedSampler(dataset))  # each rank its own share"
 LONG = 300  # characters of a text of the user's
@@ -132,21 +133,18 @@ class Content:
         return SHARED if len(self.ranks) > 1 and about.get("kind") == "map" else ""
 
     def _settings_action(self) -> list[Action]:
+        """Whether to change the settings, by the prediction; nothing where there is none."""
         made = self.prediction
         if made.found is None or made.present is None:
             return []
-        now, then = (
-            report_numbers.rate(row["samples_per_s"]) for row in (made.present, made.chosen)
-        )
-        off = f"± {report_numbers.share(made.found.uncertainty)}"
+        now, then = (rate(row["samples_per_s"]) for row in (made.present, made.chosen))
+        off = f"± {percent(made.found.uncertainty)}"
         whose = f"the model of rank {made.rank}" if len(self.ranks) > 1 else "the model"
         same = made.chosen["num_workers"] == made.present["num_workers"]
         if made.gain >= max(WORTH, made.found.uncertainty):
-            times = (
-                f"{100 * made.gain:.0f} % more" if made.gain < 1 else f"{1 + made.gain:.1f} times"
-            )
+            times = f"{percent(made.gain)} more" if made.gain < 1 else f"{1 + made.gain:.1f} times"
             what = f"Change the settings: {times} samples/s predicted"
-            waits = [report_numbers.share(row["wait_share"]) for row in (made.present, made.chosen)]
+            waits = [percent(row["wait_share"]) for row in (made.present, made.chosen)]
             why = (
                 f"{_changes(made)}: predicted {then} samples/s, now {now} ({off}); {whose} would "
                 f"wait {waits[1]} of the time once it runs, now {waits[0]}"

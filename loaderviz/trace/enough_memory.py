@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from loaderviz import machine
 from loaderviz.errors import LoaderVizError
+from loaderviz.text import size
 
 if TYPE_CHECKING:
     from loaderviz.trace.trace import Trace
@@ -22,6 +23,6 @@ def need_room(trace: Trace, work: str) -> None:
     needed = BYTES_PER_SAMPLE * trace.n_sample_rows
     if needed > machine.memory_available_bytes():
         raise LoaderVizError(
-            f"{work} of {trace.n_sample_rows:,} samples takes {needed / 1e9:.1f} GB of memory, "
+            f"{work} of {trace.n_sample_rows:,} samples takes {size(needed)} of memory, "
             "more than is free; do it for the recordings of single ranks, or on a larger machine"
         )

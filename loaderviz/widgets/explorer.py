@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import timeline
 from loaderviz.machine import cpu_allowance
+from loaderviz.text import change, count
 from loaderviz.trace import Trace
 from loaderviz.web import style
 from loaderviz.widgets.code_line import CodeLine
@@ -247,9 +248,9 @@ class Explorer(Still):
             predicted, measured = self._predicted.summary(), trace.summary()
             if predicted.n_batches == measured.n_batches:
                 error = predicted.elapsed_s / measured.elapsed_s - 1
-                words = f". The prediction is off by {100 * error:+.1f} %"
+                words = f". The prediction is off by {change(error)}"
         if settings.cores is not None and settings.cores > round(cpu_allowance()):
-            words += f". This machine has {cpu_allowance():g} CPUs only"
+            words += f". This machine has {count(cpu_allowance(), 'CPU')} only"
         if settings.pin_memory and not any(each["pinned"] for each in trace.meta["loaders"]):
             words += ". Without a GPU torch pins nothing"
         return words

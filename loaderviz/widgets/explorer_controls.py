@@ -9,6 +9,7 @@ import ipywidgets as widgets
 from torch.utils.data import DataLoader, IterableDataset
 
 from loaderviz.machine import cpu_allowance
+from loaderviz.text import count
 from loaderviz.widgets.explorer_settings import (
     KINDS,
     MOST_WORKERS,
@@ -112,7 +113,7 @@ def _controls(begin: Settings, allowed: int) -> dict[str, Any]:
 def _mark(allowed: int) -> str:
     """A mark under the workers' slider: where the CPUs that this process may use end."""
     share = min(allowed / MOST_WORKERS, 1.0)
-    cpus = f"{allowed} CPU{'s' * (allowed != 1)}"
+    cpus = count(allowed, "CPU")
     return (
         f"<div class='loaderviz-allowance'><span style='left: {share:.1%}' title='The CPUs that "
         f"this process may use: workers that compute gain little beyond.'>▲ {cpus}</span></div>"

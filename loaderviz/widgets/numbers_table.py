@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from loaderviz.text import change, count, duration, percent, rate, size
 from loaderviz.trace import Trace
-from loaderviz.trace.analysis.summary import rate
 
 COLUMNS = (
     ("epoch", "from iter() to the end of the last step, of one epoch"),
@@ -80,10 +80,11 @@ def table(rows: dict[str, Numbers | None], pinned: str = "pinned") -> str:
 
 
 def _cells(numbers: Numbers, base: Numbers | None) -> str:
-    held = f"{numbers.in_flight} batch{'es' * (numbers.in_flight != 1)}"
+    """One run's cells, with how far each is from those of ``base``."""
+    held = count(numbers.in_flight, "batch", "batches")
     if numbers.in_flight_bytes is not None:
         held = f"{numbers.in_flight} ({size(numbers.in_flight_bytes)})"
-    waits = f"{100 * numbers.wait_share:.0f} % ({seconds(numbers.wait_s)})"
+    waits = f"{percent(numbers.wait_share)} ({duration(numbers.wait_s)})"
     twice = "?" if numbers.twice is None else f"{numbers.twice:,}"
     if base is None:
         changes = ["", "", "", ""]
@@ -96,7 +97,7 @@ def _cells(numbers: Numbers, base: Numbers | None) -> str:
         ]
     bad = " class='loaderviz-bad'" if numbers.twice else ""
     return (
-        f"<td>{seconds(numbers.epoch_s)}{changes[0]}</td>"
+        f"<td>{duration(numbers.epoch_s)}{changes[0]}</td>"
         f"<td>{rate(numbers.samples_per_s)}{changes[1]}</td>"
         f"<td>{waits}{changes[2]}</td><td{bad}>{twice}</td><td>{held}{changes[3]}</td>"
     )
@@ -106,23 +107,9 @@ def _change(value: float, other: float) -> str:
     """Against the pinned run, where that says something."""
     if not other:
         return ""
-    change = value / other - 1
-    if abs(change) < MUCH:
+    relative = value / other - 1
+    if abs(relative) < MUCH:
         return " <small>=</small>"
-    if change >= 1:
+    if relative >= 1:
         return f" <small>{value / other:.1f}×</small>"
-    return f" <small>{'+' if change > 0 else '−'}{abs(100 * change):.0f} %</small>"  # noqa: RUF001
-
-
-def seconds(value: float) -> str:
-    if value < 1:
-        return f"{1000 * value:.0f} ms"
-    return f"{value:.2f} s" if value < 100 else f"{value:,.0f} s"
-
-
-def size(n_bytes: float) -> str:
-    for unit in ("B", "kB", "MB"):
-        if n_bytes < 1000:
-            return f"{n_bytes:.3g} {unit}"
-        n_bytes /= 1000
-    return f"{n_bytes:.3g} GB"
+    return f" <small>{change(relative)}</small>"

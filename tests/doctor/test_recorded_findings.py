@@ -111,7 +111,7 @@ def test_a_worker_that_was_killed_is_named_with_the_sample_that_it_read():
     assert (finding.code, finding.severity) == ("LV506", "error")
     assert "worker 1" in finding.evidence[0]
     assert "'cat.jpg'" in finding.evidence[0]
-    assert "3,072 MiB" in finding.evidence[0]
+    assert "3 GiB" in finding.evidence[0]
     assert "dataset['cat.jpg']" in finding.fix
 
 

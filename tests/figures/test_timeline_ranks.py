@@ -103,7 +103,7 @@ class TestManyRanks:
     ("uncertain_s", "says"),
     [
         ((0.0, 0.0), ""),
-        ((0.0, 0.0002), "clocks of 2 machines aligned to ± 0.2 ms"),
+        ((0.0, 0.0002), "clocks of 2 machines aligned to ± 200 µs"),
         ((0.0, None), "clocks of 2 machines compared by their wall clocks alone"),
     ],
 )

@@ -64,7 +64,7 @@ class TestTables:
         monkeypatch.setattr(machine, "memory_available_bytes", lambda: 1000)
         assert merged.n_sample_rows == 16
         merged.summary()
-        with pytest.raises(lv.LoaderVizError, match=r"16 samples of 2 recordings take .* GB"):
+        with pytest.raises(lv.LoaderVizError, match=r"16 samples of 2 recordings take .* memory"):
             merged.samples  # noqa: B018
         parts = list(merged.sample_parts())
         monkeypatch.undo()
@@ -300,6 +300,6 @@ def test_work_that_takes_more_memory_than_is_free_is_refused_before(folder, load
     for command in (("check", run, "--exactly-once"), ("export", run, "--to", "perfetto")):
         done = loaderviz(*command)
         assert done.code == 2
-        assert "16 samples takes 0.0 GB of memory, more than is free" in done.err
+        assert "16 samples takes 4.69 KiB of memory, more than is free" in done.err
     assert loaderviz("summary", run).code == 0
     assert loaderviz("check", run, "--max-wait", "1").code == 0

@@ -94,7 +94,7 @@ class TestSlowest:
     def test_steps_that_take_longer_are_named(self):
         found = trace_of(paced(0, 0.001, 0.1), paced(1, 0.001, 0.1), paced(2, 0.001, 0.2))
         assert found.summary().verdict == (
-            "Rank 2 takes 0.201 s a batch, the others 0.101 s: its steps take longer"
+            "Rank 2 takes 201 ms a batch, the others 101 ms: its steps take longer"
         )
 
     def test_ranks_that_only_load_are_compared_by_their_pace(self):

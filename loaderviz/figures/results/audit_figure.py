@@ -19,6 +19,7 @@ from loaderviz.figures.results.delivery_strip import (
     strip,
 )
 from loaderviz.figures.timelines import boxes
+from loaderviz.text import count, worker_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,9 +72,7 @@ def title(audit: Audit, epoch: int) -> str:
         return audit.verdict
     kinds = "never arrived", "came more than once", "came from outside the dataset"
     said = [
-        f"{n:,} {'sample' if n == 1 else 'samples'} {kind}"
-        for n, kind in zip(wrong.loc[epoch], kinds, strict=True)
-        if n
+        f"{count(n, 'sample')} {kind}" for n, kind in zip(wrong.loc[epoch], kinds, strict=True) if n
     ]
     return f"Epoch {epoch}: " + ("; ".join(said) or "nothing wrong was found")
 
@@ -87,13 +86,12 @@ class Lanes(NamedTuple):
 
     @classmethod
     def of(cls, per_worker: pd.DataFrame) -> Lanes:
+        """From an audit's table; rank by rank."""
         rows = per_worker.sort_values(["rank", "worker"])
         several = rows["rank"].nunique() > 1
         who = [(int(rank), int(worker)) for rank, worker in rows[["rank", "worker"]].to_numpy()]
         labels = [
-            (f"rank {rank} · " if several else "")
-            + ("main process" if worker < 0 else f"worker {worker}")
-            for rank, worker in who
+            (f"rank {rank} · " if several else "") + worker_name(worker) for rank, worker in who
         ]
         totals = [int(n) for n in rows["samples"]]
         if not who:

@@ -8,6 +8,7 @@ import numpy as np
 
 from loaderviz.figures import style
 from loaderviz.figures.display import Figure
+from loaderviz.text import change, count, percent, rate
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,21 +99,20 @@ def _points(name: str, rows: pd.DataFrame, colour: str, size: int, symbol: str) 
 
 
 def _told(row: Any) -> str:
+    """What the mark of a candidate says when it is pointed at."""
     n = row["num_workers"]
-    lines = [f"<b>{n} worker{'s' * (n != 1)}</b>"]
+    lines = [f"<b>{count(n, 'worker')}</b>"]
     if n:
         order = "" if row["in_order"] else ", out of order"
         lives = ", persistent" if row["persistent_workers"] else ""
         lines.append(f"prefetch_factor {row['prefetch_factor']}{order}{lives}")
     lines.append(
-        f"predicted {_rate(row['samples_per_s'])} samples/s "
-        f"({_rate(row['low_per_s'])} to {_rate(row['high_per_s'])})"
+        f"predicted {rate(row['samples_per_s'])} samples/s "
+        f"({rate(row['low_per_s'])} to {rate(row['high_per_s'])})"
     )
     if row["measured_per_s"] == row["measured_per_s"]:
-        lines.append(
-            f"measured {_rate(row['measured_per_s'])} ({100 * row['error']:+.0f} % predicted)"
-        )
-    lines.append(f"the model waits {100 * row['wait_share']:.0f} % of the time")
+        lines.append(f"measured {rate(row['measured_per_s'])} ({change(row['error'])} predicted)")
+    lines.append(f"the model waits {percent(row['wait_share'])} of the time")
     if not row["fits"]:
         lines.append("takes more memory than is free")
     return "<br>".join(lines)
@@ -179,7 +179,7 @@ def _allowance(found: Recommendation) -> list[dict[str, Any]]:
             "fillcolor": BEYOND,
             "layer": "below",
             "label": {
-                "text": f"more than the {cpus:g} CPU{'s' * (cpus != 1)} allowed",
+                "text": f"more than the {count(cpus, 'CPU')} allowed",
                 "textposition": "top right",
                 "textangle": 0,
                 "yanchor": "bottom",
@@ -218,7 +218,3 @@ def _axes(found: Recommendation, theme: style.Theme) -> dict[str, Any]:
             "ticklabelstandoff": 6,
         },
     }
-
-
-def _rate(per_s: float) -> str:
-    return f"{per_s:,.0f}" if per_s >= 100 else f"{per_s:.3g}"

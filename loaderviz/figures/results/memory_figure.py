@@ -11,6 +11,7 @@ from loaderviz.figures import style
 from loaderviz.figures.columns_of_rows import Table, arrays, codes, where
 from loaderviz.figures.display import Figure
 from loaderviz.figures.timelines.timeline import TIME
+from loaderviz.text import worker_name
 from loaderviz.trace import Trace
 
 HEIGHT_PX, TITLE_PX, AXIS_PX = 280, 82, 58
@@ -69,13 +70,14 @@ def _lines(trace: Trace) -> list[Table]:
 
 
 def _line(rows: Table, several: list[bool]) -> Table:
+    """One worker's line: MiB over seconds, the highest of each stretch."""
     n = len(rows["ready_s"])
     starts = np.unique(np.linspace(0, n, min(POINTS, n), endpoint=False).astype(int))
     highest = np.maximum.reduceat(rows["rss_bytes"], starts) / _MiB
     rank, loader, worker = (int(rows[column][0]) for column in WHO)
     name = f"rank {rank} · " if several[0] else ""
     name += f"loader {loader} · " if several[1] else ""
-    name += f"worker {worker}" if worker >= 0 else "main process"
+    name += worker_name(worker)
     return {"x": rows["ready_s"][starts], "y": highest, "name": name}
 
 

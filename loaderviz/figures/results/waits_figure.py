@@ -13,6 +13,7 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.figures import style
 from loaderviz.figures.columns_of_rows import Table, arrays, codes, where
 from loaderviz.figures.display import Figure
+from loaderviz.text import count, duration
 from loaderviz.trace import Trace
 from loaderviz.trace.analysis.steps import step_ends
 
@@ -42,7 +43,7 @@ def waits(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
     x, y = rows["step"], np.maximum(rows["wait_s"] * 1000, LEAST_MS)
     far = len(x) > MOST_DOTS
     colours = style.theme(theme)
-    title = f"Waits for {len(x):,} batch{'es' * (len(x) != 1)}"
+    title = f"Waits for {count(len(x), 'batch', 'batches')}"
     layout = style.layout(colours, title=title, numbers="", height=HEIGHT_PX)
     layout |= _axes(x, y, colours)
     step_ms = 1000 * float(np.median(rows["step_s"])) if len(x) else 0.0
@@ -123,21 +124,18 @@ def _band(x: Any, y: Any) -> tuple[Any, Any, Any]:
 
 
 def _usual_step(step_ms: float) -> tuple[list[Any], list[Any]]:
+    """A line and its label at the median step, which waits compare with."""
     line = {
         "type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": step_ms, "y1": step_ms,
         "line": {"color": style.QUIET, "width": 1.2, "dash": "dot"},
     }  # fmt: skip
     label = {
-        "text": f"a usual step:<br>{_ms(step_ms)}",
+        "text": f"a usual step:<br>{duration(step_ms / 1000)}",
         "x": 1, "xref": "paper", "xanchor": "left", "xshift": 6, "align": "left",
         "y": np.log10(step_ms), "yanchor": "middle",
         "showarrow": False, "font": {"size": 12},
     }  # fmt: skip
     return [line], [label]
-
-
-def _ms(ms: float) -> str:
-    return f"{ms:,.0f} ms" if ms >= 100 else f"{ms:.3g} ms"
 
 
 def _axes(x: Any, y: Any, theme: style.Theme) -> dict[str, Any]:

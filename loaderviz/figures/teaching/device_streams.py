@@ -65,10 +65,11 @@ def streams(
 def _of_the_loop(
     kind: str, own: Sequence[Box], verb: str, marker: dict[str, Any], fill: str
 ) -> dict[str, Any]:
+    """Boxes in the lane of the loop."""
     batch, start, end = _columns([box for box in own if box[2] > box[1]])
     hover = (
         f"the loop {verb} <b>batch {each}</b><br>{took}"
-        for each, took in zip(batch.tolist(), boxes.ms(end - start), strict=True)
+        for each, took in zip(batch.tolist(), boxes.durations(end - start), strict=True)
     )
     return boxes.bars(
         kind, start, end, np.zeros(len(batch), int), thickness=0.5, fill=fill, edge_px=0,
@@ -77,12 +78,15 @@ def _of_the_loop(
 
 
 def _of_the_device(lanes: Mapping[str, Sequence[Box]], span: float) -> dict[str, Any]:
+    """Boxes in the lanes of the device."""
     at = np.array([at for at, own in enumerate(lanes.values()) for _ in own], int)
     batch, start, end = _columns([box for own in lanes.values() for box in own])
     names = list(lanes)
     hover = (
         f"<b>batch {each}</b>, {names[lane]}<br>{took}"
-        for each, lane, took in zip(batch.tolist(), at.tolist(), boxes.ms(end - start), strict=True)
+        for each, lane, took in zip(
+            batch.tolist(), at.tolist(), boxes.durations(end - start), strict=True
+        )
     )
     fills = style.shades(batch)
     return boxes.bars(

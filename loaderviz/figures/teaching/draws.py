@@ -10,6 +10,7 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.figures import style
 from loaderviz.figures.display import Figure
 from loaderviz.figures.timelines import boxes
+from loaderviz.text import worker_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,7 +77,8 @@ def _repeats_over(name: str, lanes: pd.DataFrame, by: list[str]) -> bool:
 
 
 def _place(name: str, number: int) -> str:
-    return "main process" if name == "worker" and number < 0 else f"{name} {number}"
+    """What to call one worker, epoch or rank."""
+    return worker_name(number) if name == "worker" else f"{name} {number}"
 
 
 def _boxes(lanes: pd.DataFrame, labels: list[str]) -> dict[str, Any]:

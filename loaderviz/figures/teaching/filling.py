@@ -10,6 +10,7 @@ import numpy as np
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import style
 from loaderviz.figures.display import Figure
+from loaderviz.text import percent
 
 HEIGHT = 300
 
@@ -34,7 +35,7 @@ def filling(batches: Iterable[Any], *, theme: style.ThemeName = "light") -> Figu
     look = style.theme(theme)
     layout = style.layout(
         look,
-        title=f"{share:.0%} of all that is sent is filling".replace("%", " %"),
+        title=f"{percent(share)} of all that is sent is filling",
         numbers=f"{len(kept)} batches · {many.sum()} sequences · {many.min()} to {many.max()} in a "
         f"batch · {many.dot(longest):,} numbers, {empty.sum():,} of them filling",
         height=HEIGHT,

@@ -10,6 +10,7 @@ import numpy as np
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import style
 from loaderviz.figures.display import Figure
+from loaderviz.text import percent
 
 HEIGHT_PX = 440
 TITLE_PX, AXIS_PX = 86, 56
@@ -52,14 +53,13 @@ def full_move(n: int) -> float:
 
 
 def verdict(came: Any) -> str:
+    """How far samples move, and what part of a full shuffle that is."""
     moved = mean_move(came)
     if not moved:
         return "Nothing is shuffled: every sample comes out in its place"
     share = moved / full_move(len(came))
     places = f"{moved:,.0f}" if moved >= 10 else f"{moved:.1f}"
-    return f"A sample moves {places} places on average: {share:.0%} of a full shuffle".replace(
-        "%", " %"
-    )
+    return f"A sample moves {places} places on average: {percent(share)} of a full shuffle"
 
 
 def numbers(came: Any) -> str:

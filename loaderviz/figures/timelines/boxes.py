@@ -14,6 +14,7 @@ import numpy as np
 
 from loaderviz.figures import style
 from loaderviz.figures.columns_of_rows import Table
+from loaderviz.text import duration, worker_name
 
 NARROW = 0.004  # of the axis: an edge in another colour would hide all of such a box
 
@@ -88,7 +89,7 @@ def names_of(batches: Table, rows: Any = ...) -> Any:
         f"<b>batch {batch}</b>"
         + (f" of epoch {epoch}" if several["epoch"] else "")
         + (f", loader {loader}" if several["loader"] else "")
-        + (", main process" if worker < 0 else f", worker {worker}")
+        + f", {worker_name(worker)}"
         for batch, epoch, loader, worker in zip(
             *(batches[c][rows].tolist() for c in ("batch", "epoch", "loader", "worker")),
             strict=True,
@@ -107,9 +108,6 @@ def key_text(key: object) -> str:
     return html.escape(text if len(text) <= 60 else text[:57] + "...")
 
 
-def ms(seconds: Any) -> list[str]:
-    """Durations in milliseconds, as text."""
-    return [
-        f"{each:,.0f} ms" if each >= 100 else f"{each:.3g} ms"
-        for each in (1000 * np.asarray(seconds, float)).tolist()
-    ]
+def durations(seconds: Any) -> list[str]:
+    """Each of an array of seconds, as text."""
+    return [duration(each) for each in np.asarray(seconds, float).tolist()]

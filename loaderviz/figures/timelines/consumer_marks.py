@@ -11,6 +11,7 @@ from loaderviz.figures import style
 from loaderviz.figures.columns_of_rows import Table, arrays, codes, where
 from loaderviz.figures.timelines import boxes
 from loaderviz.figures.timelines.lanes import Lanes
+from loaderviz.text import count
 from loaderviz.trace.analysis.steps import startups, step_ends
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def start_up(trace: Trace, lanes: Lanes) -> dict[str, Any]:
     rank, busy_from, busy_to = np.array(startups(trace)).reshape(-1, 3).T
     starts = np.append(begun["started_s"], busy_from)
     ends = np.append(begun["first_task_s"], busy_to)
-    took = boxes.ms(ends - starts)
+    took = boxes.durations(ends - starts)
     hover = [
         f"worker {worker} starts up: {each}<br>pid {pid}, {html.escape(str(method))}"
         for worker, pid, method, each in zip(
@@ -47,11 +48,12 @@ def start_up(trace: Trace, lanes: Lanes) -> dict[str, Any]:
 
 
 def waits(batches: Table, lanes: Lanes, named: Any, span_s: float) -> dict[str, Any]:
+    """Hatched boxes: from the consumer's request to the delivery."""
     waited = where(batches, ~np.isnan(batches["delivered_s"]))
     start, end = waited["requested_s"], waited["delivered_s"]
     hover = (
         f"waits {wait} for<br>{name}"
-        for name, wait in zip(named[waited["row"]], boxes.ms(end - start), strict=True)
+        for name, wait in zip(named[waited["row"]], boxes.durations(end - start), strict=True)
     )
     return boxes.bars(
         "wait", start, end, lanes.consumers_of(waited), thickness=0.5, fill=style.WAIT,
@@ -62,13 +64,14 @@ def waits(batches: Table, lanes: Lanes, named: Any, span_s: float) -> dict[str, 
 
 
 def steps(batches: Table, lanes: Lanes, named: Any, span_s: float) -> dict[str, Any]:
+    """The consumer's steps, each in the colour of its batch."""
     taken = where(batches, ~np.isnan(batches["delivered_s"]))
     start, requested = taken["delivered_s"], taken["requested_s"]
     end = step_ends(taken)
     lay = requested - taken["ready_s"]
-    times = (boxes.ms(each) for each in (end - start, start - requested, lay))
+    times = (boxes.durations(each) for each in (end - start, start - requested, lay))
     hover = (
-        f"{name}<br>{n} samples<br>step {step}<br>waited for {wait}"
+        f"{name}<br>{count(n, 'sample')}<br>step {step}<br>waited for {wait}"
         + (f"<br>lay ready {ready}" if lay_ready else "")
         for name, n, lay_ready, step, wait, ready in zip(
             named[taken["row"]], taken["n_samples"].tolist(), lay > 0, *times, strict=True
@@ -88,7 +91,7 @@ def spans(spans: Table, lanes: Lanes) -> dict[str, Any]:
     hover = (
         f"{boxes.key_text(name)}: {took}"
         for name, took in zip(
-            spans["name"], boxes.ms(spans["end_s"] - spans["start_s"]), strict=True
+            spans["name"], boxes.durations(spans["end_s"] - spans["start_s"]), strict=True
         )
     )
     return boxes.bars(
@@ -108,7 +111,11 @@ def device(batches: Table, lanes: Lanes, named: Any, span_s: float) -> dict[str,
         f"{name}<br>step on the device {took}"
         + (f"<br>nothing to do before it {gap}" if had_none else "")
         for name, took, gap, had_none in zip(
-            named[ran["row"]], boxes.ms(end - start), boxes.ms(idle), idle > 0, strict=True
+            named[ran["row"]],
+            boxes.durations(end - start),
+            boxes.durations(idle),
+            idle > 0,
+            strict=True,
         )
     )
     fills = style.shades(ran["batch"])
@@ -120,11 +127,12 @@ def device(batches: Table, lanes: Lanes, named: Any, span_s: float) -> dict[str,
 
 
 def pins(batches: Table, lanes: Lanes, named: Any, span_s: float) -> dict[str, Any]:
+    """What the pin thread did of each batch."""
     pinned, start = pinning(batches)
     end = pinned["pinned_s"]
     hover = (
         f"{name}<br>taken over and pinned within {took}"
-        for name, took in zip(named[pinned["row"]], boxes.ms(end - start), strict=True)
+        for name, took in zip(named[pinned["row"]], boxes.durations(end - start), strict=True)
     )
     fills = style.shades(pinned["batch"])
     return boxes.bars(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from loaderviz.figures.columns_of_rows import Table, arrays, codes
+from loaderviz.text import worker_name
 
 if TYPE_CHECKING:
     from loaderviz.trace import Trace
@@ -91,9 +92,7 @@ class Lanes:
 
 def _label(kind: int, place: Place, ranks: bool, loaders: bool) -> str:
     """``ranks`` and ``loaders``: whether there are several."""
-    label = ("consumer", "device", "pin thread", f"worker {place[-1]}")[kind]
-    if len(place) == len(WORKER) and place[-1] == MAIN_PROCESS:
-        label = "main process"
+    label = ("consumer", "device", "pin thread", worker_name(place[-1]))[kind]
     if loaders and len(place) > 1:
         label = f"loader {place[1]} · {label}"
     return f"rank {place[0]} · {label}" if ranks else label

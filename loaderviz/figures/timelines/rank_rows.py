@@ -10,7 +10,8 @@ import numpy as np
 from loaderviz.figures import style
 from loaderviz.figures.columns_of_rows import Table, arrays, where
 from loaderviz.figures.display import Figure
-from loaderviz.figures.timelines import bands, boxes
+from loaderviz.figures.timelines import bands
+from loaderviz.text import duration, percent
 from loaderviz.trace.analysis.steps import step_ends
 from loaderviz.trace.merge.run_meta import recordings
 
@@ -56,7 +57,7 @@ def clocks(meta: Mapping[str, Any]) -> str:
     machines = f"clocks of {len({str(each.get('host')) for each in ranks}):,} machines"
     if None in unsure_s:
         return f"{machines} compared by their wall clocks alone"
-    return f"{machines} aligned to ± {boxes.ms([max(unsure_s)])[0]}"
+    return f"{machines} aligned to ± {duration(max(unsure_s))}"
 
 
 def _spent(taken: Table, ranks: Any, edges: Any) -> tuple[Any, Any]:
@@ -95,6 +96,7 @@ def _when(wait: Any, step: Any, ranks: Any, edges: Any) -> dict[str, Any]:
 
 
 def _in_all(share: Any, ranks: Any) -> dict[str, Any]:
+    """Bars: the share of its time that each rank waits, 0 to 100."""
     few = len(ranks) <= FEW
     return {
         "type": "bar",
@@ -105,7 +107,7 @@ def _in_all(share: Any, ranks: Any) -> dict[str, Any]:
         "xaxis": "x2",
         "width": 0.72 if few else 1,
         "marker": {"color": style.WAIT, "line": {"width": 0}},
-        "text": [f"{each:.0f} %" if few else "" for each in share],
+        "text": [percent(each / 100) if few else "" for each in share],
         "textposition": "outside",
         "cliponaxis": False,
         "hovertemplate": "<b>%{y}</b> waits %{x:.1f} % in all<extra></extra>",

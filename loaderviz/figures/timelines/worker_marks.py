@@ -10,18 +10,24 @@ from loaderviz.figures import style
 from loaderviz.figures.columns_of_rows import Table, rows_of, where
 from loaderviz.figures.timelines import boxes
 from loaderviz.figures.timelines.lanes import Lanes
+from loaderviz.text import count
 
 
 def samples(
     samples: Table, batches: Table, lanes: Lanes, named: Any, span_s: float
 ) -> dict[str, Any]:
+    """A box for each sample that was read."""
     read = where(samples, ~np.isnan(samples["end_s"]))
     own = rows_of(read, batches)
     start, end = read["start_s"], read["end_s"]
     hover = (
         f"{name}<br>sample {position}, key {boxes.key_text(key)}<br>{took}"
         for name, position, key, took in zip(
-            named[own], read["position"].tolist(), read["key"], boxes.ms(end - start), strict=True
+            named[own],
+            read["position"].tolist(),
+            read["key"],
+            boxes.durations(end - start),
+            strict=True,
         )
     )
     fills = style.shades(read["batch"], read["position"])
@@ -32,11 +38,15 @@ def samples(
 
 
 def whole_batches(made: Table, lanes: Lanes, named: Any) -> dict[str, Any]:
+    """A box for all samples of a batch, where single ones are not shown."""
     start, end = made["started_s"], made["collate_s"]
     hover = (
-        f"{name}<br>{n} samples<br>{took}"
+        f"{name}<br>{count(n, 'sample')}<br>{took}"
         for name, n, took in zip(
-            named[made["row"]], made["n_samples"].tolist(), boxes.ms(end - start), strict=True
+            named[made["row"]],
+            made["n_samples"].tolist(),
+            boxes.durations(end - start),
+            strict=True,
         )
     )
     fills = style.shades(made["batch"])
@@ -47,11 +57,12 @@ def whole_batches(made: Table, lanes: Lanes, named: Any) -> dict[str, Any]:
 
 
 def collate(made: Table, lanes: Lanes, named: Any, span_s: float) -> dict[str, Any]:
+    """A box for the collate step of each batch."""
     done = where(made, ~np.isnan(made["ready_s"]))
     start, end = done["collate_s"], done["ready_s"]
     hover = (
         f"{name}<br>collate {took}"
-        for name, took in zip(named[done["row"]], boxes.ms(end - start), strict=True)
+        for name, took in zip(named[done["row"]], boxes.durations(end - start), strict=True)
     )
     # A collate step of a hair's width is still seen, unless its batch is that narrow too.
     wide = end - done["started_s"] > 3 * boxes.NARROW * span_s

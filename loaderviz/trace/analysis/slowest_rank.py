@@ -33,15 +33,6 @@ class Slowest:
     batch_s: float  # its time a batch, waiting and step, past each epoch's first
     others_batch_s: float
 
-    @property
-    def others(self) -> str:
-        return "the other" if self.n_ranks - self.n_like_it == 1 else "the others"
-
-    @property
-    def who(self) -> str:
-        more = f" and {self.n_like_it - 1:,} more" if self.n_like_it > 1 else ""
-        return f"Rank {self.rank}{more}"
-
 
 def slowest(ranks: pd.DataFrame) -> Slowest | None:
     """From the table of ``by_rank``; None where the ranks are alike, or there are too few."""

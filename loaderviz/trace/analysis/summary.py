@@ -1,4 +1,7 @@
-"""What limits a run, in numbers and in words: pure arithmetic on the tables of a trace."""
+"""What limits a run, in numbers: pure arithmetic on the tables of a trace.
+
+What the numbers mean is said by ``verdict.py``.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,10 @@ from loaderviz.trace.analysis.rank_summary import by_rank
 from loaderviz.trace.analysis.slowest_rank import Slowest, slowest
 from loaderviz.trace.analysis.steps import device_times
 from loaderviz.trace.analysis.unequal_epochs import Unequal, unequal
+from loaderviz.trace.analysis.verdict import notes_of, numbers_of, verdict_of
 
 if TYPE_CHECKING:
     from loaderviz.trace.trace import Trace
-
-NEVER_WAITS = 0.02  # a smaller share of the time is not worth a change of settings
-KEEPS_WAITING = 0.1  # past the first batch: a longer run waits as much, whatever the start cost
-NO_STEP = 0.05  # a step that is a smaller part of the waiting is no training step
-
-MOST_NOTES = 3
-WORDS = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight"}
 
 
 @dataclass(frozen=True)
@@ -55,12 +52,23 @@ class Summary:
 
     @property
     def elapsed_s(self) -> float:
+        """All of the consumer's time."""
         return self.startup_s + self.wait_s + self.step_s
 
     @property
     def wait_share(self) -> float:
         """Of the consumer's time, the part that is not its own work: waiting and starting."""
         return 1 - self.step_s / self.elapsed_s if self.elapsed_s > 0 else 0.0
+
+    @property
+    def later_wait_s(self) -> float:
+        """The part of the waiting that went into batches after each epoch's first."""
+        return self.wait_s - self.first_wait_s
+
+    @property
+    def later_wait_share(self) -> float:
+        """Of the consumer's time past each epoch's first batch, the part that it waits."""
+        return self.later_wait_s / ((self.later_wait_s + self.step_s) or 1.0)
 
     @property
     def device_idle_share(self) -> float:
@@ -71,109 +79,17 @@ class Summary:
     @property
     def verdict(self) -> str:
         """The main thing, in one line."""
-        if self.failed_batch is not None:
-            of = f" of rank {self.failed_rank}" if self.n_ranks > 1 else ""
-            return f"Batch {self.failed_batch}{of} failed: making it raised an exception"
-        if self.n_batches == 0:
-            return "No batch was delivered"
-        if self.unequal and not self.complete:
-            return str(self.unequal[0])
-        if self.slowest is not None:
-            return self._verdict_of_unlike(self.slowest)
-        if self.n_batches > self.epochs * self.n_ranks:
-            return self._verdict_of_many()
-        if self.step_s < NO_STEP * self.wait_s:
-            one = "One batch in all" if self.n_ranks == 1 else "One batch a rank"
-            return f"{one}: it shows what the start costs, not the pace"
-        return f"{self._waits} {_percent(self.wait_share)} of the time: one batch, no overlap"
-
-    def _verdict_of_unlike(self, slow: Slowest) -> str:
-        several = slow.n_like_it > 1
-        if slow.cause == "step":
-            theirs = "their steps take longer" if several else "its steps take longer"
-        elif slow.holds_up:
-            whole = "both" if slow.n_ranks == 2 else "all of them"
-            theirs = f"their loaders hold {whole} up" if several else f"its loader holds {whole} up"
-        else:
-            theirs = "their loaders are slower" if several else "its loader is slower"
-        if slow.wait_share - slow.others_wait_share > NEVER_WAITS and slow.cause == "loader":
-            wait = "wait up to" if several else "waits"
-            how = f"{wait} {_percent(slow.wait_share)} of the time"
-            usual = _percent(slow.others_wait_share)
-        else:
-            take = "take up to" if several else "takes"
-            how, usual = f"{take} {_s(slow.batch_s)} a batch", _s(slow.others_batch_s)
-        return f"{slow.who} {how}, {slow.others} {usual}: {theirs}"
-
-    def _verdict_of_many(self) -> str:
-        if self.device_busy_s > NO_STEP * self.device_idle_s:
-            return self._verdict_of_device()
-        share = _percent(self.wait_share)
-        later_wait_s = self.wait_s - self.first_wait_s
-        later_share = later_wait_s / ((later_wait_s + self.step_s) or 1.0)
-        first = "the first batch" if self.epochs == 1 else "the first batch of each epoch"
-        if self.step_s < NO_STEP * self.wait_s:
-            pace = f": {rate(self.samples_per_s)} samples/s" if self.n_samples else ""
-            return f"Loading alone sets the pace{pace}"
-        if self.n_workers == 0:
-            one = "one process loads and steps" if self.n_ranks == 1 else "each loads and steps"
-            return f"{self._waits} {share} of the time: {one} in turn"
-        if later_share <= NEVER_WAITS:
-            keep = "keeps" if self.n_workers == 1 else "keep"
-            never = "the model never waits" if self.n_ranks == 1 else "the ranks never wait"
-            return f"After {first} {never}: {self._workers} {keep} up"
-        if later_share < KEEPS_WAITING and later_wait_s < self.startup_s + self.first_wait_s:
-            return f"{self._waits} {share} of the time, mostly for {first}"
-        if self.handover_s > later_wait_s / 2:
-            return f"{self._waits} {share} of the time, mostly while batches are handed over"
-        return f"{self._waits} {share} of the time: {self._workers} cannot keep up"
-
-    def _verdict_of_device(self) -> str:
-        """A loop that queues work may wait all the time, and the device be busy all the time."""
-        if self.device_idle_share <= NEVER_WAITS:
-            return "After its first step the device always has work: loading keeps up"
-        return f"The device has nothing to do {_percent(self.device_idle_share)} of the time"
+        return verdict_of(self)
 
     @property
     def numbers(self) -> str:
-        """The numbers that the verdict rests on, in one line; times are those of a rank's mean."""
-        each = 1 / max(self.n_ranks, 1)
-        startup_s = each * self.startup_s
-        starting = f" + {_s(startup_s)} starting" if startup_s >= 0.0005 else ""
-        ranks = f"{self.n_ranks:,} ranks · " if self.n_ranks > 1 else ""
-        return (
-            f"{ranks}{_count(self.n_batches, 'batch', 'batches')} · "
-            f"{_count(self.n_samples, 'sample', 'samples')} · "
-            f"{_count(self.n_workers, 'worker', 'workers')} · {_s(each * self.elapsed_s)} "
-            f"{'a rank' if ranks else 'in all'}: "
-            f"{_s(each * self.step_s)} in steps + {_s(each * self.wait_s)} waiting{starting}"
-        )
+        """The numbers that the verdict rests on, in one line."""
+        return numbers_of(self)
 
     @property
     def notes(self) -> list[str]:
         """What else a reader has to know, a sentence each."""
-        told = [f"{each}." for each in self.unequal[:MOST_NOTES]]
-        if more := len(self.unequal) - len(told):
-            told.append(f"So they do in {more:,} more.")
-        lacking = [f"Not in it: {each}." for each in self.unread[:MOST_NOTES]]
-        if more := len(self.unread) - len(lacking):
-            lacking.append(f"Nor are {more:,} more.")
-        told += [*lacking, *(f"Incomplete: {each}." for each in self.problems[:MOST_NOTES])]
-        if more := len(self.problems[MOST_NOTES:]):
-            told.append(f"And {more:,} more problems.")
-        return told
-
-    @property
-    def _waits(self) -> str:
-        return "The model waits" if self.n_ranks == 1 else "The ranks wait"
-
-    @property
-    def _workers(self) -> str:
-        n, rest = divmod(self.n_workers, self.n_ranks)
-        if rest:
-            return f"{self.n_workers:,} workers of {self.n_ranks:,} ranks"
-        each = " a rank" if self.n_ranks > 1 else ""
-        return f"{WORDS.get(n, str(n))} worker{'s' * (n != 1)}{each}"
+        return notes_of(self)
 
     def __str__(self) -> str:
         notes = [each for each in self.notes if each != f"{self.verdict}."]
@@ -181,6 +97,7 @@ class Summary:
 
 
 def summarize(trace: Trace) -> Summary:
+    """The run of a trace in numbers, all ranks and loaders together."""
     ranks = by_rank(trace)
     failed = np.flatnonzero(trace.batches["state"].to_numpy() == "failed")[:1]
 
@@ -220,21 +137,3 @@ def summarize(trace: Trace) -> Summary:
 def _texts(found: Any) -> list[str]:
     """Of a stranger's meta too, which may hold anything there."""
     return [str(each) for each in found] if isinstance(found, list | tuple) else []
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
-
-
-def _count(n: int, one: str, many: str) -> str:
-    return f"{n:,} {one if n == 1 else many}"
-
-
-def _s(seconds: float) -> str:
-    if seconds < 0.0995:
-        return f"{1000 * seconds:.2g} ms"
-    return f"{round(seconds, 3):.3g} s" if seconds < 1000 else f"{seconds:,.0f} s"
-
-
-def rate(per_s: float) -> str:
-    return f"{per_s:,.0f}" if per_s >= 10 else f"{per_s:.2g}"

@@ -16,6 +16,7 @@ import numpy as np
 
 from loaderviz import machine, schema
 from loaderviz.errors import LoaderVizError
+from loaderviz.text import size
 from loaderviz.trace.analysis.steps import groups
 from loaderviz.trace.merge.run_meta import meta_of_ranks
 from loaderviz.trace.parquet import read_parquet
@@ -88,7 +89,7 @@ class RunTrace(Trace):
         if needed > machine.memory_available_bytes():
             raise LoaderVizError(
                 f"the {self.n_sample_rows:,} samples of {len(self._sources):,} recordings take "
-                f"{needed / 1e9:.1f} GB of memory, more than is free: open the recordings of "
+                f"{size(needed)} of memory, more than is free: open the recordings of "
                 f"single ranks, as with load({str(self._sources[0].path)!r}), or go through "
                 "trace.sample_parts()"
             )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from loaderviz.errors import LoaderVizError
+from loaderviz.text import duration
 
 if TYPE_CHECKING:
     from loaderviz.trace.trace import Trace
@@ -85,7 +86,7 @@ class Profile:
         apart_s = max(begun - self.last_us, self.first_us - ended) / 1e6
         if apart_s > 0:
             raise LoaderVizError(
-                f"{str(self.path)!r} is of another time than the trace, {apart_s:,.1f} s apart; "
+                f"{str(self.path)!r} is of another time than the trace, {duration(apart_s)} apart; "
                 "give the profile of the same run"
             )
         return shift_ns

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from loaderviz.errors import LoaderVizError
-from loaderviz.record_layout import MAIN_PROCESS, Batch, Span, State, Tag, Task, unpack_text
+from loaderviz.record_layout import Batch, Span, State, Tag, Task, unpack_text
 from loaderviz.spool import SpoolFile, Words
+from loaderviz.text import worker_name
 from loaderviz.trace.recording.fetch_columns import Tasks, ragged, read_tasks
 from loaderviz.trace.recording.match_fetches import Made, match, states
 from loaderviz.trace.recording.worker_endings import worker_ending
@@ -129,7 +130,7 @@ class _Reader:
         """What a worker wrote, or this process about its own fetches."""
         number = int(np.int64(file.meta["worker"]))
         worker = self._workers.get((int(file.meta.get("iterator", -1)), number))
-        who = "the main process" if number == MAIN_PROCESS else f"worker {number}"
+        who = worker_name(number)
         if file.problem:
             self.problems.append(f"{who}: {file.problem}")
         tasks = read_tasks(file)

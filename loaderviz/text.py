@@ -1,0 +1,93 @@
+"""Words about numbers: how rates, durations, bytes, shares, changes and counts are written.
+
+Imports nothing of loaderviz. A number that is not known, NaN, is a dash. What is returned is plain
+text that needs no escaping in HTML.
+"""
+
+from __future__ import annotations
+
+import math
+
+NOT_KNOWN = "–"
+MAIN_PROCESS = "main process"
+_NOISE = 1e-9  # a smaller share, or fewer seconds, is what rounding leaves over of 0
+
+
+def rate(per_s: float) -> str:
+    """Samples or batches a second, to three digits; the unit is left to the caller.
+
+    ``4000`` is "4,000", ``123.4`` "123", ``2.5`` "2.5".
+    """
+    return _three_digits(per_s) if math.isfinite(per_s) else NOT_KNOWN
+
+
+def duration(seconds: float) -> str:
+    """Seconds, to three digits, in the unit that suits.
+
+    ``2.5`` is "2.5 s", ``0.201`` "201 ms", ``5e-05`` "50 µs", ``1234`` "1,230 s", ``0`` "0 s".
+    """
+    if not math.isfinite(seconds):
+        return NOT_KNOWN
+    if abs(seconds) < _NOISE:
+        return "0 s"
+    for in_unit, unit in ((seconds, "s"), (1e3 * seconds, "ms")):
+        if abs(in_unit) >= 0.9995:
+            return f"{_three_digits(in_unit)} {unit}"
+    return f"{_three_digits(1e6 * seconds)} µs"
+
+
+def size(n_bytes: float) -> str:
+    """Bytes, to three digits, in the unit that suits: a KiB has 1,024 of them.
+
+    ``512`` is "512 B", ``1536`` "1.5 KiB", ``3 << 30`` "3 GiB".
+    """
+    if not math.isfinite(n_bytes):
+        return NOT_KNOWN
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(n_bytes) < 999.5:
+            return f"{_three_digits(n_bytes)} {unit}"
+        n_bytes /= 1024
+    return f"{_three_digits(n_bytes)} TiB"
+
+
+def percent(share: float, decimals: int = 0) -> str:
+    """A share, where 1 is all, in percent.
+
+    ``0.41`` is "41 %", with one decimal "41.0 %"; ``0.001`` is "under 1 %", ``0`` "0 %".
+    """
+    if not math.isfinite(share):
+        return NOT_KNOWN
+    if 0.5 * 10**-decimals > 100 * share > _NOISE:
+        return f"under {10**-decimals:g} %"
+    return f"{100 * share if abs(share) > _NOISE else 0:.{decimals}f} %"
+
+
+def change(relative: float) -> str:
+    """By how much something is more or less, where 1 is as much again, in percent.
+
+    ``0.5`` is "+50 %", ``-0.12`` "−12 %".
+    """  # noqa: RUF002
+    if not math.isfinite(relative):
+        return NOT_KNOWN
+    return f"{'−' if relative < 0 else '+'}{abs(100 * relative):.0f} %"  # noqa: RUF001
+
+
+def count(n: float, one: str, many: str = "") -> str:
+    """A number of things with their name; ``many`` where that is not ``one`` with an s.
+
+    ``count(1, "worker")`` is "1 worker", ``count(4000, "batch", "batches")`` "4,000 batches",
+    ``count(2.5, "CPU")`` "2.5 CPUs".
+    """
+    number = f"{int(n):,}" if n == int(n) else f"{n:g}"
+    return f"{number} {one if n == 1 else many or f'{one}s'}"
+
+
+def worker_name(worker: int) -> str:
+    """What made a batch, by its number in a trace: "worker 3", or "main process" for -1."""
+    return MAIN_PROCESS if worker < 0 else f"worker {worker}"
+
+
+def _three_digits(value: float) -> str:
+    """A finite number, rounded to three digits, with commas: "4,000", "123", "2.5", "0.012"."""
+    rounded = float(f"{value:.3g}")
+    return f"{rounded:,.0f}" if abs(rounded) >= 100 else f"{rounded:g}"

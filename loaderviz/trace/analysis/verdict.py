@@ -1,0 +1,157 @@
+"""What a run's numbers mean: a ``Summary`` in words.
+
+The numbers come from ``summary.py``; what is said of them, and from where on it is worth a word,
+is decided here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from loaderviz.text import count, duration, percent, rate
+
+if TYPE_CHECKING:
+    from loaderviz.trace.analysis.slowest_rank import Slowest
+    from loaderviz.trace.analysis.summary import Summary
+
+NEVER_WAITS = 0.02  # a smaller share of the time is not worth a change of settings
+KEEPS_WAITING = 0.1  # past the first batch: a longer run waits as much, whatever the start cost
+NO_STEP = 0.05  # a step that is a smaller part of the waiting is no training step
+
+MOST_NOTES = 3
+WORDS = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight"}
+
+
+def verdict_of(summary: Summary) -> str:
+    """The main thing, in one line, without its full stop."""
+    if wrong := _what_went_wrong(summary):
+        return wrong
+    if summary.slowest is not None:
+        return _slowest_rank(summary.slowest)
+    if summary.n_batches <= summary.epochs * summary.n_ranks:
+        return _single_batch(summary)
+    if summary.device_busy_s > NO_STEP * summary.device_idle_s:
+        return _device(summary)
+    return _waiting(summary)
+
+
+def numbers_of(summary: Summary) -> str:
+    """The numbers that the verdict rests on, in one line; times are those of a rank's mean."""
+    each = 1 / max(summary.n_ranks, 1)
+    startup_s = each * summary.startup_s
+    starting = f" + {duration(startup_s)} starting" if startup_s >= 0.0005 else ""
+    ranks = f"{summary.n_ranks:,} ranks · " if summary.n_ranks > 1 else ""
+    return (
+        f"{ranks}{count(summary.n_batches, 'batch', 'batches')} · "
+        f"{count(summary.n_samples, 'sample')} · {count(summary.n_workers, 'worker')} · "
+        f"{duration(each * summary.elapsed_s)} {'a rank' if ranks else 'in all'}: "
+        f"{duration(each * summary.step_s)} in steps + {duration(each * summary.wait_s)} waiting"
+        f"{starting}"
+    )
+
+
+def notes_of(summary: Summary) -> list[str]:
+    """What else a reader has to know, a sentence each."""
+    told = [f"{each}." for each in summary.unequal[:MOST_NOTES]]
+    if more := len(summary.unequal) - len(told):
+        told.append(f"So they do in {more:,} more.")
+    lacking = [f"Not in it: {each}." for each in summary.unread[:MOST_NOTES]]
+    if more := len(summary.unread) - len(lacking):
+        lacking.append(f"Nor are {more:,} more.")
+    told += [*lacking, *(f"Incomplete: {each}." for each in summary.problems[:MOST_NOTES])]
+    if more := len(summary.problems[MOST_NOTES:]):
+        told.append(f"And {count(more, 'more problem')}.")
+    return told
+
+
+def _what_went_wrong(summary: Summary) -> str:
+    """Why no pace is worth a word; empty where nothing went wrong."""
+    if summary.failed_batch is not None:
+        of = f" of rank {summary.failed_rank}" if summary.n_ranks > 1 else ""
+        return f"Batch {summary.failed_batch}{of} failed: making it raised an exception"
+    if summary.n_batches == 0:
+        return "No batch was delivered"
+    if summary.unequal and not summary.complete:
+        return str(summary.unequal[0])
+    return ""
+
+
+def _slowest_rank(slow: Slowest) -> str:
+    """Of ranks that are unlike: which one is slow, by how much, and what of it."""
+    several = slow.n_like_it > 1
+    who = f"Rank {slow.rank}{f' and {slow.n_like_it - 1:,} more' if several else ''}"
+    others = "the other" if slow.n_ranks - slow.n_like_it == 1 else "the others"
+    if slow.cause == "step":
+        theirs = "their steps take longer" if several else "its steps take longer"
+    elif slow.holds_up:
+        whole = "both" if slow.n_ranks == 2 else "all of them"
+        theirs = f"their loaders hold {whole} up" if several else f"its loader holds {whole} up"
+    else:
+        theirs = "their loaders are slower" if several else "its loader is slower"
+    if slow.wait_share - slow.others_wait_share > NEVER_WAITS and slow.cause == "loader":
+        wait = "wait up to" if several else "waits"
+        how, usual = f"{wait} {percent(slow.wait_share)} of the time", slow.others_wait_share
+        return f"{who} {how}, {others} {percent(usual)}: {theirs}"
+    take = "take up to" if several else "takes"
+    how = f"{take} {duration(slow.batch_s)} a batch"
+    return f"{who} {how}, {others} {duration(slow.others_batch_s)}: {theirs}"
+
+
+def _single_batch(summary: Summary) -> str:
+    """Of epochs of one batch each."""
+    if summary.step_s < NO_STEP * summary.wait_s:
+        one = "One batch in all" if summary.n_ranks == 1 else "One batch a rank"
+        return f"{one}: it shows what the start costs, not the pace"
+    return f"{_waits(summary)}: one batch, no overlap"
+
+
+def _device(summary: Summary) -> str:
+    """A loop that queues work may wait all the time, and the device be busy all the time."""
+    if summary.device_idle_share <= NEVER_WAITS:
+        return "After its first step the device always has work: loading keeps up"
+    return f"The device has nothing to do {percent(summary.device_idle_share)} of the time"
+
+
+def _waiting(summary: Summary) -> str:
+    """Whether the consumer waits and, if so, why."""
+    if summary.step_s < NO_STEP * summary.wait_s:
+        pace = f": {rate(summary.samples_per_s)} samples/s" if summary.n_samples else ""
+        return f"Loading alone sets the pace{pace}"
+    if summary.n_workers and summary.later_wait_share <= NEVER_WAITS:
+        keep = "keeps" if summary.n_workers == 1 else "keep"
+        never = "the model never waits" if summary.n_ranks == 1 else "the ranks never wait"
+        return f"After {_first(summary)} {never}: {_workers(summary)} {keep} up"
+    return f"{_waits(summary)}{_cause(summary)}"
+
+
+def _cause(summary: Summary) -> str:
+    """What the consumer mostly waits for, as the end of a sentence."""
+    if summary.n_workers == 0:
+        one = "one process loads and steps" if summary.n_ranks == 1 else "each loads and steps"
+        return f": {one} in turn"
+    starting_s = summary.startup_s + summary.first_wait_s
+    if summary.later_wait_share < KEEPS_WAITING and summary.later_wait_s < starting_s:
+        return f", mostly for {_first(summary)}"
+    if summary.handover_s > summary.later_wait_s / 2:
+        return ", mostly while batches are handed over"
+    return f": {_workers(summary)} cannot keep up"
+
+
+def _waits(summary: Summary) -> str:
+    """Who waits, and how much."""
+    who = "The model waits" if summary.n_ranks == 1 else "The ranks wait"
+    return f"{who} {percent(summary.wait_share)} of the time"
+
+
+def _first(summary: Summary) -> str:
+    """What of an epoch has to wait for the start."""
+    return "the first batch" if summary.epochs == 1 else "the first batch of each epoch"
+
+
+def _workers(summary: Summary) -> str:
+    """How many there are: "two workers", "13 workers a rank", "5 workers of 2 ranks"."""
+    n, rest = divmod(summary.n_workers, summary.n_ranks)
+    if rest:
+        return f"{summary.n_workers:,} workers of {summary.n_ranks:,} ranks"
+    each = " a rank" if summary.n_ranks > 1 else ""
+    return f"{WORDS.get(n, f'{n:,}')} worker{'s' * (n != 1)}{each}"

@@ -1,0 +1,102 @@
+"""Words about numbers: one wording for each."""
+
+import html
+import math
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loaderviz import text
+
+FINITE = st.floats(-1e12, 1e12)
+OF_ONE_NUMBER = (text.rate, text.duration, text.size, text.percent, text.change)
+
+
+@pytest.mark.parametrize(
+    ("per_s", "written"),
+    [(0, "0"), (0.25, "0.25"), (2.5, "2.5"), (99.96, "100"), (123.4, "123"), (999.9, "1,000"),
+     (4000, "4,000"), (123456, "123,000")],
+)  # fmt: skip
+def test_a_rate_has_three_digits(per_s, written):
+    assert text.rate(per_s) == written
+
+
+@pytest.mark.parametrize(
+    ("seconds", "written"),
+    [(0, "0 s"), (-0.0, "0 s"), (1e-17, "0 s"), (1.2e-6, "1.2 µs"), (5e-5, "50 µs"),
+     (0.9999e-3, "1 ms"), (0.02, "20 ms"), (0.201, "201 ms"), (0.9999, "1 s"), (2.5, "2.5 s"),
+     (99.99, "100 s"), (1234, "1,230 s"), (-0.02, "-20 ms")],
+)  # fmt: skip
+def test_a_duration_is_told_in_the_unit_that_suits(seconds, written):
+    assert text.duration(seconds) == written
+
+
+@pytest.mark.parametrize(
+    ("n_bytes", "written"),
+    [(0, "0 B"), (512, "512 B"), (1000, "0.977 KiB"), (1536, "1.5 KiB"), (140 << 20, "140 MiB"),
+     (3 << 30, "3 GiB"), (5 << 40, "5 TiB"), (2 << 50, "2,050 TiB")],
+)  # fmt: skip
+def test_bytes_are_told_in_the_unit_that_suits(n_bytes, written):
+    assert text.size(n_bytes) == written
+
+
+@pytest.mark.parametrize(
+    ("share", "decimals", "written"),
+    [(0, 0, "0 %"), (-1e-16, 0, "0 %"), (1e-16, 0, "0 %"), (0.004, 0, "under 1 %"),
+     (0.004, 1, "0.4 %"), (0.0004, 1, "under 0.1 %"), (0.006, 0, "1 %"), (0.41, 0, "41 %"),
+     (0.41, 1, "41.0 %"), (1, 0, "100 %")],
+)  # fmt: skip
+def test_a_share_is_told_in_percent(share, decimals, written):
+    assert text.percent(share, decimals) == written
+
+
+def test_a_change_has_its_sign():
+    changes = {0.5: "+50 %", 0: "+0 %", -0.12: "−12 %", 2: "+200 %"}  # noqa: RUF001
+    assert {each: text.change(each) for each in changes} == changes
+
+
+def test_a_count_agrees_with_its_noun():
+    assert text.count(0, "worker") == "0 workers"
+    assert text.count(1, "worker") == "1 worker"
+    assert text.count(4000, "batch", "batches") == "4,000 batches"
+    assert text.count(1, "batch", "batches") == "1 batch"
+    assert [text.count(n, "CPU") for n in (1.0, 2.0, 2.5)] == ["1 CPU", "2 CPUs", "2.5 CPUs"]
+
+
+def test_a_batch_is_made_by_a_worker_or_by_the_main_process():
+    assert [text.worker_name(worker) for worker in (-1, 0, 3)] == [
+        "main process",
+        "worker 0",
+        "worker 3",
+    ]
+
+
+@pytest.mark.parametrize("written", OF_ONE_NUMBER)
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_what_is_not_known_is_a_dash(written, value):
+    assert written(value) == text.NOT_KNOWN
+
+
+@pytest.mark.parametrize("written", OF_ONE_NUMBER)
+@given(value=FINITE)
+def test_every_number_has_a_plain_text(written, value):
+    said = written(value)
+    assert html.escape(said) == said
+    assert re.search(r"\d", said)
+    assert not re.search(r"nan|inf", said)
+
+
+@given(seconds=st.floats(1e-8, 1e12))
+def test_a_duration_can_be_read_back_to_three_digits(seconds):
+    number, unit = text.duration(seconds).replace(",", "").split()
+    in_seconds = float(number) * {"s": 1, "ms": 1e-3, "µs": 1e-6}[unit]
+    assert in_seconds == pytest.approx(seconds, rel=6e-3)
+
+
+@given(n_bytes=st.integers(1, 1 << 50))
+def test_bytes_can_be_read_back_to_three_digits(n_bytes):
+    number, unit = text.size(n_bytes).replace(",", "").split()
+    power = ("B", "KiB", "MiB", "GiB", "TiB").index(unit)
+    assert float(number) * 1024**power == pytest.approx(n_bytes, rel=6e-3)
