@@ -9,7 +9,7 @@ import numpy as np
 
 from loaderviz.argument_checks import whole_number
 from loaderviz.simulator.costs import Costs
-from loaderviz.simulator.simulation import simulate
+from loaderviz.simulator.simulate import simulate
 
 
 @dataclass(frozen=True)

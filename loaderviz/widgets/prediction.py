@@ -11,9 +11,7 @@ from torch.utils.data import DataLoader
 from loaderviz.datasets.working import sample_times
 from loaderviz.loaders.start_method import start_method
 from loaderviz.simulator import Costs, simulate
-from loaderviz.simulator.costs import TYPICAL_START
-from loaderviz.simulator.fit_costs import TYPICAL_SHARE_S
-from loaderviz.simulator.handover_costs import TYPICAL_WAYS
+from loaderviz.simulator.typical_costs import TYPICAL_SHARE_S, TYPICAL_START, TYPICAL_WAYS
 from loaderviz.trace import Trace
 from loaderviz.widgets.explorer_settings import Settings, has_batch_size
 
