@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from loaderviz.sharding import shard as shard
     from loaderviz.sharding import shard_init as shard_init
     from loaderviz.simulator import Costs as Costs
-    from loaderviz.simulator.simulation import simulate as simulate
+    from loaderviz.simulator.simulate import simulate as simulate
     from loaderviz.trace import Trace as Trace
     from loaderviz.trace import load as load
     from loaderviz.widgets import explore as explore

@@ -10,6 +10,7 @@ from torch.utils.data import DataLoader
 
 from loaderviz._audit.audit_of_loader import audit_loader, of_trace
 from loaderviz._audit.audit_result import Audit
+from loaderviz.argument_checks import whole_number
 from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.start_method import start_method
 from loaderviz.trace import Trace
@@ -116,11 +117,9 @@ def _check(loader: Any, epochs: int, key: Any, n_samples: int | None) -> None:
             "DataLoaders of its own inside is recorded: with record(...) as rec, then "
             "audit(rec.trace)."
         )
-    for name, value in (("epochs", epochs), ("n_samples", n_samples)):
-        if value is not None and (not isinstance(value, int) or value < 1):
-            raise LoaderVizError(f"{name}={value!r}: give a whole number, 1 or more")
-    if epochs is None:
-        raise LoaderVizError("epochs=None: give a whole number, 1 or more")
+    whole_number("epochs", epochs, at_least=1)
+    if n_samples is not None:
+        whole_number("n_samples", n_samples, at_least=1)
     if n_samples is not None and epochs > 1:
         raise LoaderVizError(
             f"epochs={epochs} with n_samples={n_samples}: what is cut off has one epoch only"

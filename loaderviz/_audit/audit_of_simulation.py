@@ -13,7 +13,7 @@ from loaderviz._audit.audit_result import Audit
 from loaderviz._audit.conclude_audit import conclude
 from loaderviz._audit.count_deliveries import Delivered, Expected, compare
 from loaderviz._audit.verdict_text import Setting
-from loaderviz.errors import LoaderVizError
+from loaderviz.argument_checks import whole_number
 from loaderviz.trace import Trace
 
 Split = Callable[[range, int, int], Iterable[int]]
@@ -45,11 +45,9 @@ def simulate_audit(
         LoaderVizError: for a number below that.
         Exception: whatever ``split`` raises, unchanged.
     """
-    least = {"n_samples": 0, "num_workers": 1, "batch_size": 1}
-    given = {"n_samples": n_samples, "num_workers": num_workers, "batch_size": batch_size}
-    for name, value in given.items():
-        if not isinstance(value, int) or value < least[name]:
-            raise LoaderVizError(f"{name}={value!r}: give a whole number, {least[name]} or more")
+    whole_number("n_samples", n_samples, at_least=0)
+    whole_number("num_workers", num_workers, at_least=1)
+    whole_number("batch_size", batch_size, at_least=1)
     batches: list[list[list[int]]] = []
     dropped: list[int] = []
     for worker in range(num_workers):

@@ -13,6 +13,7 @@ from loaderviz._recommend.recommendation_text import (
     measured_per_s,
     samples_per_s,
 )
+from loaderviz.loader_settings import PREFETCH_FACTOR
 from loaderviz.text import change, count, percent, rate, size
 
 UNCERTAIN = 0.1  # of what a batch takes: from here on it is said
@@ -99,7 +100,7 @@ def _of_the_options(found: Outcome) -> Iterator[str]:
             "persistent_workers=True keeps the workers, and their memory, from epoch to epoch; a "
             "dataset that is changed between epochs does not change in them."
         )
-    if (setting.prefetch_factor or 2) > 2:
+    if (setting.prefetch_factor or 0) > PREFETCH_FACTOR:
         yield (
             f"prefetch_factor={setting.prefetch_factor} holds up to {setting.in_flight} batches, "
             "so that slow ones are waited for less."

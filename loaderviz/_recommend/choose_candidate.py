@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from loaderviz._recommend.candidate_settings import Setting
+from loaderviz._recommend.candidate_settings import cost
 from loaderviz._recommend.predict import Prediction
+from loaderviz.loader_settings import LoaderSettings
 
 NOISE = 0.015  # a smaller difference between two predictions from one recording tells nothing
 MOST_SPREAD = 0.01  # of it between seeds that is taken for noise too
@@ -21,14 +22,16 @@ def choose(fitting: Sequence[Prediction]) -> Prediction:
     if _rate(_best(fitting)) > (1 + ORDER_IS_WORTH) * _rate(_best(in_order)):
         pool = list(fitting)
     best = _best(pool)
-    return min((each for each in pool if as_good(each, best)), key=lambda each: each.setting.cost)
+    return min((each for each in pool if as_good(each, best)), key=lambda each: cost(each.setting))
 
 
-def choose_measured(fitting: Sequence[Prediction], measured: Mapping[Setting, float]) -> Prediction:
+def choose_measured(
+    fitting: Sequence[Prediction], measured: Mapping[LoaderSettings, float]
+) -> Prediction:
     """The same among those that were measured, by that alone; in batches a second."""
     best = max(measured.values())
     good = [each for each in fitting if measured.get(each.setting, 0.0) >= (1 - NOISE) * best]
-    return min(good, key=lambda each: each.setting.cost)
+    return min(good, key=lambda each: cost(each.setting))
 
 
 def as_good(one: Prediction, best: Prediction) -> bool:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from loaderviz import machine
-from loaderviz._recommend.candidate_settings import Setting
 from loaderviz.errors import LoaderVizError
+from loaderviz.loader_settings import LoaderSettings
 from loaderviz.simulator import Costs
 from loaderviz.trace import Trace
 from loaderviz.trace.analysis.rank_summary import ranks_beside
@@ -28,7 +28,7 @@ class Evidence:
     trace: Trace
     costs: Costs
     about: dict[str, Any]  # the loader, as the recorder describes it
-    present: Setting
+    present: LoaderSettings
     batch_size: int  # samples of a usual batch
     n_recorded: int  # batches
     error: float  # of what a batch takes on average, as a part of it: two standard errors
@@ -46,11 +46,11 @@ class Evidence:
     def iterable(self) -> bool:
         return self.about.get("kind") == "iterable"
 
-    def costs_of(self, setting: Setting) -> Costs:
+    def costs_of(self, setting: LoaderSettings) -> Costs:
         """What the work costs where these settings have it done."""
         return self.costs if setting.num_workers or self.alone is None else self.alone
 
-    def times(self, setting: Setting) -> int:
+    def times(self, setting: LoaderSettings) -> int:
         """How often each sample is delivered."""
         return max(1, setting.num_workers) if self.naive else 1
 
@@ -96,7 +96,7 @@ def of_trace(
         trace=trace,
         costs=costs,
         about=about,
-        present=Setting.of(about),
+        present=LoaderSettings.of(about),
         batch_size=max(1, round(float(delivered["n_samples"].mean()))),
         n_recorded=len(delivered),
         error=_error(made_s),

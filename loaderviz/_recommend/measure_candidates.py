@@ -11,11 +11,12 @@ from torch.utils.data import DataLoader
 
 from loaderviz._doctor.examination import undisturbed
 from loaderviz._doctor.loader_setup import Setup
-from loaderviz._recommend.candidate_settings import Setting
+from loaderviz._recommend.candidate_settings import cost
 from loaderviz._recommend.choose_candidate import NOISE
 from loaderviz._recommend.evidence import Evidence
 from loaderviz._recommend.predict import Prediction
 from loaderviz._recommend.trial_recording import PATIENCE
+from loaderviz.loader_settings import LoaderSettings
 from loaderviz.loaders.copy_loader import copy_loader
 from loaderviz.text import count
 
@@ -36,12 +37,12 @@ def contenders(
 def _fastest(predictions: Sequence[Prediction]) -> Prediction:
     least = min(float(np.mean(each.batch_s)) for each in predictions)
     near = [each for each in predictions if np.mean(each.batch_s) <= (1 + NOISE) * least]
-    return min(near, key=lambda each: each.setting.cost)
+    return min(near, key=lambda each: cost(each.setting))
 
 
 def measure(
-    loader: DataLoader[Any], evidence: Evidence, settings: Sequence[Setting], seconds: float
-) -> dict[Setting, float]:
+    loader: DataLoader[Any], evidence: Evidence, settings: Sequence[LoaderSettings], seconds: float
+) -> dict[LoaderSettings, float]:
     """Batches a second of each setting, steps as predicted: a sleep, or work on the CPU.
 
     Where an epoch is over in the given time the start of the workers counts, as in the prediction.
@@ -63,7 +64,7 @@ def measure(
 
 
 def _batches_per_s(
-    loader: DataLoader[Any], evidence: Evidence, setting: Setting, seconds: float
+    loader: DataLoader[Any], evidence: Evidence, setting: LoaderSettings, seconds: float
 ) -> float:
     step_s = float(np.mean(evidence.costs.step_s))
     busy_s = step_s * evidence.costs.step_cpu_share

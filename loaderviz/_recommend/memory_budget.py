@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loaderviz import machine
-from loaderviz._recommend.candidate_settings import Setting
 from loaderviz._recommend.evidence import Evidence
+from loaderviz.loader_settings import LoaderSettings
 
 SHM = Path("/dev/shm")
 
@@ -29,14 +29,14 @@ class Room:
         return cls(machine.memory_available_bytes(), shm)
 
 
-def shm_bytes(evidence: Evidence, setting: Setting) -> int | None:
+def shm_bytes(evidence: Evidence, setting: LoaderSettings) -> int | None:
     """Of the batches in flight: tensors travel by shared memory."""
     if not setting.num_workers:
         return 0
     return None if evidence.batch_bytes is None else setting.in_flight * evidence.batch_bytes
 
 
-def memory_bytes(evidence: Evidence, setting: Setting) -> int | None:
+def memory_bytes(evidence: Evidence, setting: LoaderSettings) -> int | None:
     """Of the workers, and of the batches in flight where their size is known."""
     if not setting.num_workers:
         return 0
@@ -45,7 +45,7 @@ def memory_bytes(evidence: Evidence, setting: Setting) -> int | None:
     return setting.num_workers * evidence.worker_bytes + (shm_bytes(evidence, setting) or 0)
 
 
-def fits(evidence: Evidence, setting: Setting, room: Room) -> bool:
+def fits(evidence: Evidence, setting: LoaderSettings, room: Room) -> bool:
     """Whether nothing says that it does not; a bound that counts shared pages says nothing."""
     shm, memory = shm_bytes(evidence, setting), memory_bytes(evidence, setting)
     if shm is not None and room.shm is not None and shm > room.shm:

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from loaderviz._recommend.candidate_settings import Setting
 from loaderviz._recommend.evidence import Evidence
+from loaderviz.loader_settings import LoaderSettings
 from loaderviz.simulator import Costs, simulate
 from loaderviz.trace import Trace
 
@@ -23,7 +23,7 @@ SEEDS = (1, 2, 3)
 class Prediction:
     """What a setting would do. Arrays hold one value a seed."""
 
-    setting: Setting
+    setting: LoaderSettings
     pace_s: Any  # seconds a batch, once it runs
     run_s: Any  # of all epochs, start and end of workers included; NaN where that is not known
     wait_share: float  # of the consumer's time, once it runs
@@ -37,7 +37,7 @@ class Prediction:
 
 
 def predict(
-    evidence: Evidence, settings: Iterable[Setting], epochs: int, costs: Costs | None = None
+    evidence: Evidence, settings: Iterable[LoaderSettings], epochs: int, costs: Costs | None = None
 ) -> list[Prediction]:
     """With ``costs`` in place of those of the recording, where they are given.
 
@@ -53,7 +53,7 @@ def predict(
 
 
 def _prediction(
-    evidence: Evidence, costs: Costs, setting: Setting, epochs: int, most: int
+    evidence: Evidence, costs: Costs, setting: LoaderSettings, epochs: int, most: int
 ) -> Prediction:
     seen = [_seen(evidence, costs, setting, epochs, most, seed) for seed in SEEDS]
     pace_s, run_s, wait_share, cpus = (np.array(each) for each in zip(*seen, strict=True))
@@ -69,7 +69,7 @@ def _prediction(
 
 
 def _seen(
-    evidence: Evidence, costs: Costs, setting: Setting, epochs: int, most: int, seed: int
+    evidence: Evidence, costs: Costs, setting: LoaderSettings, epochs: int, most: int, seed: int
 ) -> tuple[float, float, float, float]:
     n = evidence.n_batches
     window = most if n is None else min(n, most)
@@ -89,7 +89,7 @@ def _seen(
 
 
 def _simulated(
-    evidence: Evidence, costs: Costs, setting: Setting, window: int, epochs: int, seed: int
+    evidence: Evidence, costs: Costs, setting: LoaderSettings, window: int, epochs: int, seed: int
 ) -> Trace:
     size = evidence.batch_size
     much: dict[str, Any] = {"n_batches": window}
@@ -97,8 +97,6 @@ def _simulated(
         streams = max(1, setting.num_workers)
         much = {"kind": "iterable", "shards": _shares(window, size, streams, evidence.n_batches)}
     options = setting.options()
-    if not setting.num_workers:
-        del options["prefetch_factor"]
     return simulate(costs, batch_size=size, epochs=epochs, seed=seed, **options, **much)
 
 
@@ -110,7 +108,7 @@ def _shares(window: int, size: int, streams: int, n_batches: int | None) -> list
     return [each + (stream < rest) for stream in range(streams)]
 
 
-def _pace(trace: Trace, setting: Setting) -> tuple[float, float]:
+def _pace(trace: Trace, setting: LoaderSettings) -> tuple[float, float]:
     """Seconds a batch once the pipeline is filled, and which part of them the consumer waits."""
     came = trace.batches[trace.batches["delivered_s"].notna()].sort_values("delivered_s")
     released = came["released_s"].to_numpy()

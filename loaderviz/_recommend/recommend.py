@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 from loaderviz._recommend import memory_budget, recommendation_text
 from loaderviz._recommend.advice_notes import notes
 from loaderviz._recommend.bottleneck import limit_of
-from loaderviz._recommend.candidate_settings import Setting, grid, reach
+from loaderviz._recommend.candidate_settings import grid, reach
 from loaderviz._recommend.candidate_table import candidates, uncertainty
 from loaderviz._recommend.choose_candidate import choose, choose_measured
 from loaderviz._recommend.evidence import Evidence, of_trace
@@ -19,7 +19,9 @@ from loaderviz._recommend.measure_candidates import contenders, measure
 from loaderviz._recommend.predict import predict
 from loaderviz._recommend.recommendation import Recommendation
 from loaderviz._recommend.trial_recording import rehearse
+from loaderviz.argument_checks import whole_number
 from loaderviz.errors import LoaderVizError
+from loaderviz.loader_settings import LoaderSettings
 from loaderviz.loaders.describe_loader import behind
 from loaderviz.trace import Trace
 
@@ -81,7 +83,11 @@ def recommend(
         Exception: whatever else the loader or its dataset raises, unchanged.
     """
     _check(step_s=step_s, step_cpu_share=step_cpu_share, seconds=seconds)
-    _check_whole(epochs=epochs, n_batches=n_batches, max_workers=max_workers)
+    whole_number("epochs", epochs, at_least=1)
+    if n_batches is not None:
+        whole_number("n_batches", n_batches, at_least=1)
+    if max_workers is not None:
+        whole_number("max_workers", max_workers, at_least=1)
     given: dict[str, Any] = {
         "step_s": step_s,
         "step_cpu_share": step_cpu_share,
@@ -115,7 +121,7 @@ def _advise(
     free = [each for each in fitting if not evidence.naive or each.setting.num_workers <= 1]
     present = next(each for each in predictions if each.setting == evidence.present)
     chosen = choose(free)
-    measured: Mapping[Setting, float] = {}
+    measured: Mapping[LoaderSettings, float] = {}
     if loader is not None:
         settings = [each.setting for each in contenders(chosen, present, free)]
         measured = measure(loader, evidence, settings, seconds)
@@ -176,11 +182,3 @@ def _check(**numbers: Any) -> None:
         raise LoaderVizError(f"step_cpu_share={share!r}: a share is 0 to 1, 1 for all of the step")
     if not numbers["seconds"]:
         raise LoaderVizError("seconds=0: give seconds, more than 0")
-
-
-def _check_whole(**numbers: Any) -> None:
-    for name, value in numbers.items():
-        if value is None and name != "epochs":
-            continue
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise LoaderVizError(f"{name}={value!r}: give a whole number, 1 or more")

@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 
 from loaderviz._recommend.bottleneck import START, STEP, Limit
-from loaderviz._recommend.candidate_settings import Setting
 from loaderviz._recommend.evidence import Evidence
 from loaderviz._recommend.memory_budget import Room
 from loaderviz._recommend.predict import Prediction
+from loaderviz.loader_settings import LoaderSettings
 from loaderviz.text import count, duration, percent, rate
 
 KEPT_BUSY = 0.05  # of its time the consumer waits at most, where one can say so
-_TORCH = {"prefetch_factor": 2, "in_order": True, "persistent_workers": False, "pin_memory": False}
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class Outcome:
     room: Room
     epochs: int
     most_workers: int
-    measured: Mapping[Setting, float]  # batches a second
+    measured: Mapping[LoaderSettings, float]  # batches a second
 
 
 def samples_per_s(evidence: Evidence, prediction: Prediction) -> float:
@@ -42,7 +41,7 @@ def samples_per_s(evidence: Evidence, prediction: Prediction) -> float:
     return evidence.batch_size * batches_per_s / evidence.times(prediction.setting)
 
 
-def measured_per_s(found: Outcome, setting: Setting) -> float:
+def measured_per_s(found: Outcome, setting: LoaderSettings) -> float:
     """The same, as measured; NaN where it was not."""
     batches_per_s = found.measured.get(setting, math.nan)
     return batches_per_s * found.evidence.batch_size / found.evidence.times(setting)
@@ -97,16 +96,12 @@ def limits(found: Outcome) -> str:
     return f"{part + ': ' if part else ''}{sentences[part]}{half}"
 
 
-def code(evidence: Evidence, setting: Setting) -> str:
+def code(evidence: Evidence, setting: LoaderSettings) -> str:
     """The call, with what differs from torch's own defaults."""
     options: dict[str, Any] = {}
     if evidence.about.get("batch_size") is not None:
         options["batch_size"] = evidence.about["batch_size"]
-    options["num_workers"] = setting.num_workers
-    chosen = setting.options()
-    for name, usual in _TORCH.items():
-        if chosen[name] not in (usual, None):
-            options[name] = chosen[name]
+    options |= {"num_workers": setting.num_workers, **setting.changed_options()}
     text = ", ".join(f"{name}={value!r}" for name, value in options.items())
     return f"DataLoader(dataset, {text})  # the rest as you have it"
 

@@ -16,11 +16,11 @@ from loaderviz._doctor.batch_contents import contents_of
 from loaderviz._doctor.examination import undisturbed
 from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.run_outcomes import children
-from loaderviz._recommend.candidate_settings import Setting
 from loaderviz._recommend.evidence import Evidence, of_trace
 from loaderviz._recommend.memory_budget import Room
 from loaderviz._recommend.without_workers import without_workers
 from loaderviz.errors import LoaderVizError
+from loaderviz.loader_settings import LoaderSettings
 from loaderviz.loaders.content_hash import digest_of
 from loaderviz.loaders.copy_loader import copy_loader
 from loaderviz.loaders.describe_loader import describe
@@ -58,7 +58,7 @@ def rehearse(
         Exception: whatever the loader or its dataset raises, unchanged.
     """
     setup = Setup(loader)
-    present = Setting.of(describe(loader))
+    present = LoaderSettings.of(describe(loader))
     workers = 2 if setup.iterable else 1  # two: does each deliver the same?
     name = type(loader).__name__
     length = n_batches if n_batches is not None else _length(loader)
@@ -119,7 +119,7 @@ def _alone_costs(setup: Setup, seconds: float, evidence: Evidence) -> Costs | No
 
 
 def _record(loader: DataLoader[Any], workers: int, seconds: float, *, pins: bool) -> _Seen:
-    setting = Setting(workers, PREFETCH if workers else None, pin_memory=pins)
+    setting = LoaderSettings(workers, PREFETCH if workers else None, pin_memory=pins)
     timeout_s = loader.timeout or PATIENCE * seconds
     copied = copy_loader(loader, **setting.options(), timeout=timeout_s)
     seen, before = _Seen(), children()
@@ -186,7 +186,7 @@ def _is_tight(loader: DataLoader[Any]) -> bool:
     room = Room.here().shm
     if room is None or room > PLENTY:
         return False
-    for batch in copy_loader(loader, **Setting(0).options()):
+    for batch in copy_loader(loader, **LoaderSettings(0).options()):
         return contents_of(batch).tensor_bytes * (2 * PREFETCH + 1) > room
     return False
 

@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader
 
 from loaderviz._doctor.examination import may_copy
 from loaderviz._doctor.loader_setup import Setup
-from loaderviz._recommend.candidate_settings import Setting
+from loaderviz.loader_settings import LoaderSettings
 from loaderviz.loaders.copy_loader import copy_loader
 from loaderviz.recorder import Recording
 from loaderviz.trace import Trace, load
@@ -61,7 +61,7 @@ def _record(loader: DataLoader[Any], seconds: float, folder: Path) -> None:
     torch.set_num_threads(1)  # OpenMP's threads do not survive a fork
     n, begun = 0, time.monotonic()
     with contextlib.suppress(Exception):  # it was raised in a worker before, or is not our concern
-        copied = copy_loader(loader, **Setting(0).options())
+        copied = copy_loader(loader, **LoaderSettings(0).options())
         with Recording((copied,), path=folder):
             for _ in copied:
                 n += 1

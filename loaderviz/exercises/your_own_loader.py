@@ -19,11 +19,11 @@ from torch.utils.data import DataLoader
 from loaderviz._audit import Audit, audit, simulate_audit
 from loaderviz._doctor import doctor
 from loaderviz._plot_timings import take
-from loaderviz._recommend.candidate_settings import Setting
 from loaderviz.datasets import SleepingDataset, Stream, splits
 from loaderviz.errors import LoaderVizError
 from loaderviz.exercises.hints import Check, Hints
 from loaderviz.figures import timeline
+from loaderviz.loader_settings import LoaderSettings
 from loaderviz.loaders.copy_loader import copy_loader
 from loaderviz.recorder import record
 from loaderviz.simulator import Costs, simulate
@@ -33,7 +33,7 @@ from loaderviz.trace import Summary, Trace
 
 def with_settings(loader: DataLoader[Any], settings: Mapping[str, Any]) -> DataLoader[Any]:
     """A loader of the same dataset, sampler and ``collate_fn``, as ``recommend`` wants it set."""
-    return copy_loader(loader, **Setting(**settings).options())
+    return copy_loader(loader, **LoaderSettings(**settings).options())
 
 
 # Name it

@@ -6,6 +6,6 @@ no process is started, nothing is read, no clock is looked at.
 
 from loaderviz.simulator.costs import Costs
 from loaderviz.simulator.seed_spread import Band, band
-from loaderviz.simulator.simulation import simulate
+from loaderviz.simulator.simulate import simulate
 
 __all__ = ["Band", "Costs", "band", "simulate"]

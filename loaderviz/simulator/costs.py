@@ -1,25 +1,22 @@
-"""``Costs``: what each part of loading takes, given by hand or fitted to a recording."""
+"""``Costs``: what each part of loading takes, given by hand or fitted to a recording.
+
+To fit them is to simulate: what simulates knows ``Costs`` by type alone, and imports nothing here.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from loaderviz.errors import LoaderVizError
 from loaderviz.machine import cpu_allowance
-
-if TYPE_CHECKING:
-    from loaderviz.trace import Trace
-
-Floats = np.ndarray[Any, np.dtype[np.float64]]
-Seconds = float | Floats  # one for all, or one for each
-
-# Seconds to start one worker, in the main process and then in the worker, where a recording has
-# not shown it: a forked worker begins at once, any other imports torch first.
-TYPICAL_START: Final = {"fork": (0.0075, 0.004), "forkserver": (0.01, 2.0), "spawn": (0.02, 2.5)}
+from loaderviz.simulator.epoch_plan import Seconds
+from loaderviz.simulator.fit_costs import fit
+from loaderviz.simulator.typical_costs import TYPICAL_START, check_start_method
+from loaderviz.trace import Trace
 
 _RESAMPLED: Final = (
     *("sample_s", "cpu_share", "collate_s", "transport_s", "take_s", "pin_s"),
@@ -102,7 +99,7 @@ class Costs:
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name == "start_method":
-                _check_start_method(value)
+                check_start_method(value)
             elif field.name in _RESAMPLED:
                 object.__setattr__(self, field.name, _times(field.name, value))
             elif field.name == "cores" and value is None:
@@ -154,9 +151,7 @@ class Costs:
             LoaderVizError: for what is no trace, a trace without a delivered batch of that loader,
                 batches that were not seen where they were made, or bad values.
         """
-        from loaderviz.simulator.fit_costs import fit
-
-        return fit(trace, loader=loader, step_cpu_share=step_cpu_share, cores=cores)
+        return fit(trace, cls(step_cpu_share=step_cpu_share), loader=loader, cores=cores)
 
     def start_of(self, method: str | None) -> tuple[float, float]:
         """Seconds to start one worker with ``method``: in the main process, and in the worker."""
@@ -198,8 +193,3 @@ def _number(name: str, value: Any) -> float:
     ):
         raise LoaderVizError(f"{name}={value!r}: give a finite number, 0 or more")
     return float(value)
-
-
-def _check_start_method(value: Any) -> None:
-    if value is not None and value not in TYPICAL_START:
-        raise LoaderVizError(f"start_method={value!r} is not one of {', '.join(TYPICAL_START)}")

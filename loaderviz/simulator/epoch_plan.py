@@ -5,14 +5,18 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from loaderviz.simulator.costs import Costs, Floats, Seconds
-from loaderviz.simulator.simulated_settings import Setup
+from loaderviz.simulator.simulated_settings import SimulatedSettings
+
+if TYPE_CHECKING:
+    from loaderviz.simulator.costs import Costs
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+Seconds = float | Floats  # one for all, or one for each
 
 MOST_PHASES = 4  # of a fetch whose samples both wait and compute: with more, times change by 1 %
 
@@ -44,14 +48,16 @@ class Plan:
     copy_to_device_s: list[float]
 
 
-def plan(costs: Costs, setup: Setup, epoch: int, random: np.random.Generator | None) -> Plan:
+def plan(
+    costs: Costs, settings: SimulatedSettings, epoch: int, random: np.random.Generator | None
+) -> Plan:
     """``random`` shifts where the costs begin, and makes each fetch a little late."""
-    if setup.shards is None:
-        n, base = _map_sizes(setup), [0]
+    if settings.shards is None:
+        n, base = _map_sizes(settings), [0]
         key = order = np.arange(sum(n.tolist()), dtype=np.int64)
-        total = setup.n_samples
+        total = settings.n_samples
     else:
-        n, base, key, order = _stream_sizes(setup)
+        n, base, key, order = _stream_sizes(settings)
         total = int(order.max(initial=-1)) + 1
     first = np.cumsum(n) - n
     sample = order + epoch * total
@@ -64,14 +70,15 @@ def plan(costs: Costs, setup: Setup, epoch: int, random: np.random.Generator | N
     late_s = np.zeros(len(n)) if random is None else random.exponential(costs.jitter_s, len(n))
     n_bytes = n * costs.sample_bytes
     whole = n > 0  # else the fetch finds the end, and returns nothing to collate
-    if setup.shards is not None and setup.drop_last:
-        whole &= n == setup.batch_size
+    if settings.shards is not None and settings.drop_last:
+        whole &= n == settings.batch_size
 
     def per_fetch(name: str) -> Floats:
         return resample(getattr(costs, name), fetch + shift(name))
 
     collate_s = per_fetch("collate_s") + n * costs.collate_sample_s
-    if setup.num_workers:
+    workers = settings.loader.num_workers
+    if workers:
         collate_s += costs.share_s + n_bytes / costs.bytes_per_s
 
     return Plan(
@@ -88,7 +95,7 @@ def plan(costs: Costs, setup: Setup, epoch: int, random: np.random.Generator | N
         transport_s=(per_fetch("transport_s") + late_s).tolist(),
         take_s=per_fetch("take_s").tolist(),
         pin_s=(whole * (per_fetch("pin_s") + n_bytes / costs.bytes_per_s)).tolist(),
-        release_s=(n_bytes / costs.release_bytes_per_s * (setup.num_workers > 0)).tolist(),
+        release_s=(n_bytes / costs.release_bytes_per_s * (workers > 0)).tolist(),
         step_s=per_fetch("step_s").tolist(),
         copy_to_device_s=per_fetch("copy_s").tolist(),
     )
@@ -127,31 +134,31 @@ def resample(values: Seconds, places: Ints) -> Floats:
     return np.full(len(places), values)
 
 
-def _map_sizes(setup: Setup) -> Ints:
-    full, rest = divmod(setup.n_samples, setup.batch_size)
-    sizes = [setup.batch_size] * full
-    if rest and not setup.drop_last:
+def _map_sizes(settings: SimulatedSettings) -> Ints:
+    full, rest = divmod(settings.n_samples, settings.batch_size)
+    sizes = [settings.batch_size] * full
+    if rest and not settings.drop_last:
         sizes.append(rest)
     return np.array(sizes, np.int64)
 
 
-def _stream_sizes(setup: Setup) -> tuple[Ints, list[int], Ints, Ints]:
+def _stream_sizes(settings: SimulatedSettings) -> tuple[Ints, list[int], Ints, Ints]:
     """The sizes of fetches, where each worker's begin, the samples' keys, and their place.
 
     Keys count within a worker's stream. Shards lie interleaved in the dataset.
     """
-    assert setup.shards is not None
+    assert settings.shards is not None
     sizes: list[int] = []
     base, keys, places = [0], [], []
-    for worker, shard in enumerate(setup.shards):
-        full, rest = divmod(shard, setup.batch_size)
-        sizes += [setup.batch_size] * full + ([rest] if rest else [])
-        if not (rest and setup.drop_last):
+    for worker, shard in enumerate(settings.shards):
+        full, rest = divmod(shard, settings.batch_size)
+        sizes += [settings.batch_size] * full + ([rest] if rest else [])
+        if not (rest and settings.drop_last):
             sizes.append(0)
         base.append(len(sizes))
         own = np.arange(shard, dtype=np.int64)
         keys.append(own)
-        places.append(own if setup.naive else own * len(setup.shards) + worker)
+        places.append(own if settings.naive else own * len(settings.shards) + worker)
     return np.array(sizes, np.int64), base, np.concatenate(keys), np.concatenate(places)
 
 

@@ -9,20 +9,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from loaderviz.errors import LoaderVizError
-from loaderviz.simulator.costs import Costs, Floats
-from loaderviz.simulator.handover_costs import TYPICAL_WAYS, start, ways
-from loaderviz.simulator.simulated_settings import PREFETCH_FACTOR, Setup
+from loaderviz.loader_settings import LoaderSettings
+from loaderviz.simulator.epoch_plan import Floats
+from loaderviz.simulator.handover_costs import start, ways
+from loaderviz.simulator.simulated_settings import SimulatedSettings
 from loaderviz.simulator.simulation import run
+from loaderviz.simulator.typical_costs import (
+    TYPICAL_SHARE_S,
+    TYPICAL_SLICE_S,
+    TYPICAL_SWITCHING,
+    TYPICAL_WAYS,
+)
 from loaderviz.trace import Trace
 from loaderviz.trace.analysis.rank_summary import ranks_beside
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# What a recording does not tell apart, with torch 2.13 on Linux 6.18.
-TYPICAL_SHARE_S = 1.8e-4
-TYPICAL_SLICE_S = 1.4e-3
-TYPICAL_SWITCHING = 0.03  # caches are cold, and while many wait for one CPU another may idle
+    from loaderviz.simulator.costs import Costs
+
 FIXED_COLLATE_S = 2e-5
 AT_LEAST = 0.05  # of the time to collate is not for sharing the bytes
 WAYS = ("send_s", "take_s", "transport_s")  # which include waiting for a CPU
@@ -34,16 +39,17 @@ AS_SLOW = 0.08  # as far as anybody can tell where all CPUs are always busy
 CONTENDED = 0.1  # of the CPUs: with less work, hardly anybody waits for one
 
 
-def fit(trace: Trace, *, loader: int, step_cpu_share: float, cores: float | None) -> Costs:
+def fit(trace: Trace, rest: Costs, *, loader: int, cores: float | None) -> Costs:
+    """``rest``: what the recording does not tell."""
     trace, beside = _of_one_rank(trace, loader)
     batches, about = _seen(trace, loader)
     tasks = _Tasks.of(trace, batches)
     delivered = batches[batches["delivered_s"].notna()].sort_values("delivered_s")
     steps = (delivered["released_s"] - delivered["delivered_s"]).dropna().to_numpy()
     n_workers = int(about.get("num_workers") or 0)
-    rest = Costs(
+    rest = replace(
+        rest,
         step_s=steps if len(steps) else 0.0,
-        step_cpu_share=step_cpu_share,
         cores=cores if cores is not None else _share(trace.meta.get("cpu_allowance"), beside),
         sample_bytes=tasks.sample_bytes,
         slice_s=TYPICAL_SLICE_S,
@@ -195,7 +201,9 @@ def _read_s(trace: Trace, made: pd.DataFrame) -> Floats:
     return np.asarray(each, np.float64)
 
 
-def _without_contention(rest: Costs, tasks: _Tasks, batches: pd.DataFrame, setup: Setup) -> Costs:
+def _without_contention(
+    rest: Costs, tasks: _Tasks, batches: pd.DataFrame, settings: SimulatedSettings
+) -> Costs:
     """With less waiting in it, where part of it was for a CPU.
 
     A recording tells how long a batch took and how long it computed. The rest is what it waited
@@ -205,19 +213,19 @@ def _without_contention(rest: Costs, tasks: _Tasks, batches: pd.DataFrame, setup
     shows as much of it as at the recording.
     """
     assert rest.cores is not None
-    n = setup.n_samples // setup.batch_size
-    load = min(1.0, setup.num_workers * tasks.busy() / rest.cores)
+    n = settings.n_samples // settings.batch_size
+    load = min(1.0, settings.loader.num_workers * tasks.busy() / rest.cores)
     reading_s = float(np.mean(tasks.reading_s[:n])) * (1 - AS_SLOW * load**4)
-    seen = _shown(batches, setup.in_order)
+    seen = _shown(batches, settings.loader.in_order)
     low, high = 0.0, 1.0
-    parts = _Parts(of={"collate_s": min(1.0, rest.cores / (setup.num_workers + 1))})
+    parts = _Parts(of={"collate_s": min(1.0, rest.cores / (settings.loader.num_workers + 1))})
     for _ in range(HALVINGS):
-        made = run(tasks.costs(rest, in_worker=True, parts=parts), setup).batches
+        made = run(tasks.costs(rest, in_worker=True, parts=parts), settings).batches
         if float((made["collate_s"] - made["started_s"]).mean()) > reading_s:
             high = parts.waiting
         else:
             low = parts.waiting
-        shown = _shown(made, setup.in_order)
+        shown = _shown(made, settings.loader.in_order)
         of = {
             name: min(1.0, max(SMALLEST, part * min(seen[name] / max(shown[name], 1e-9), GROWTH)))
             for name, part in ((each, parts.of.get(each, 1.0)) for each in seen.keys() & shown)
@@ -235,24 +243,14 @@ def _shown(batches: pd.DataFrame, in_order: bool) -> dict[str, float]:
     return {**shown, "step_s": step_s, "collate_s": collate_s}
 
 
-def _as_recorded(batches: pd.DataFrame, about: dict[str, Any]) -> Setup:
+def _as_recorded(batches: pd.DataFrame, about: dict[str, Any]) -> SimulatedSettings:
     """The first epoch, as far as it is needed; a stream as a map-style dataset of as much."""
     size = int(about["batch_size"])
     first = batches[batches["epoch"] == batches["epoch"].min()]
     n = max(1, min(int(first["delivered_s"].notna().sum()), MOST_BATCHES))
-    return Setup(
-        num_workers=int(about["num_workers"]),
+    return SimulatedSettings(
+        LoaderSettings.of(about),
         batch_size=size,
-        prefetch_factor=int(about.get("prefetch_factor") or PREFETCH_FACTOR),
-        in_order=bool(about.get("in_order", True)),
-        pin_memory=bool(about.get("pinned", False)),
-        persistent_workers=False,
-        drop_last=False,
-        start_method=about.get("start_method"),
         n_samples=n * size,
-        shards=None,
-        naive=False,
-        most=None,
-        epochs=1,
-        seed=0,
+        start_method=about.get("start_method"),
     )

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from loaderviz.simulator.costs import TYPICAL_START, Floats
+from loaderviz.simulator.epoch_plan import Floats
+from loaderviz.simulator.typical_costs import TYPICAL_START, TYPICAL_WAYS
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from loaderviz.trace import Trace
 
-# What is not shown takes what it typically does, with torch 2.13 on Linux.
-TYPICAL_WAYS: Final = {
-    "transport_s": 6e-4,
-    "take_s": 5.5e-4,
-    "dispatch_s": 6e-5,
-    "send_s": 3.5e-4,
-    "shutdown_s": 5e-4,
-}
 SHORT_S = 0.003  # more than most batches are on their way
 LONG_S = 0.05  # more than a batch is on its way, also where its sender waits for Python's own lock
 FEW = 3  # measurements do not tell what is usual

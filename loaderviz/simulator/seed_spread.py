@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from loaderviz.errors import LoaderVizError
+from loaderviz.argument_checks import whole_number
 from loaderviz.simulator.costs import Costs
-from loaderviz.simulator.simulation import simulate
+from loaderviz.simulator.simulate import simulate
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,7 @@ def band(costs: Costs, *, seeds: int = 8, **settings: Any) -> Band:
     Raises:
         LoaderVizError: as ``simulate`` does, and for ``seeds`` below 1.
     """
-    if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 1:
-        raise LoaderVizError(f"seeds={seeds!r}: give a whole number, 1 or more")
+    seeds = whole_number("seeds", seeds, at_least=1)
     took = [
         float(np.nanmax(simulate(costs, **settings, seed=1 + each).batches["released_s"]))
         for each in range(seeds)

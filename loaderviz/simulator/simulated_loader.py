@@ -7,13 +7,16 @@ torch/utils/data/dataloader.py (2.13), whose names it keeps. Time passes in ``co
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from loaderviz.simulator.cores_shared import SharedCores
 from loaderviz.simulator.cores_uncontended import FreeCores
-from loaderviz.simulator.costs import Costs
 from loaderviz.simulator.epoch_plan import Plan
 from loaderviz.simulator.event_log import DISCARDED, Life, Log
-from loaderviz.simulator.simulated_settings import Setup
+from loaderviz.simulator.simulated_settings import SimulatedSettings
+
+if TYPE_CHECKING:
+    from loaderviz.simulator.costs import Costs
 
 Cores = FreeCores | SharedCores
 
@@ -21,32 +24,32 @@ Cores = FreeCores | SharedCores
 class Loop:
     """The consumer's loop, over one epoch after another."""
 
-    def __init__(self, costs: Costs, setup: Setup, cores: Cores, log: Log) -> None:
-        self._costs, self._setup, self._cores, self._log = costs, setup, cores, log
+    def __init__(self, costs: Costs, settings: SimulatedSettings, cores: Cores, log: Log) -> None:
+        self._costs, self._settings, self._cores, self._log = costs, settings, cores, log
         self._step_cpu = costs.step_cpu_share
 
     def run(self, plan_of: Callable[[int], Plan]) -> None:
-        setup, cores, log = self._setup, self._cores, self._log
+        settings, cores, log = self._settings, self._cores, self._log
         iterator: Here | Workers | None = None
-        for epoch in range(setup.epochs):
+        for epoch in range(settings.epochs):
             plan = plan_of(epoch)
             cores.load(plan)
             log.first_of_epoch.append(len(log.task))
-            if setup.num_workers == 0:
-                iterator = Here(setup, cores, log, plan)
-            elif isinstance(iterator, Workers) and setup.persistent_workers:
+            if settings.loader.num_workers == 0:
+                iterator = Here(settings, cores, log, plan)
+            elif isinstance(iterator, Workers) and settings.loader.persistent_workers:
                 iterator.reset(plan)
             else:
-                iterator = Workers(self._costs, setup, cores, log, plan)
+                iterator = Workers(self._costs, settings, cores, log, plan)
             self._iterate(iterator, plan)
-            if not setup.persistent_workers or epoch == setup.epochs - 1:
+            if not settings.loader.persistent_workers or epoch == settings.epochs - 1:
                 iterator.shutdown()
 
     def _iterate(self, iterator: Here | Workers, plan: Plan) -> None:
         cores, log = self._cores, self._log
         steps, copies = plan.step_s, plan.copy_to_device_s
         cpu, wait = self._step_cpu, 1 - self._step_cpu
-        most = len(plan.n) if self._setup.most is None else self._setup.most
+        most = len(plan.n) if self._settings.most is None else self._settings.most
         for nth in range(most):
             requested = cores.now
             row = iterator.next_data()
@@ -57,17 +60,17 @@ class Loop:
             release_s = plan.release_s[log.fetch[row]]
             cores.spend(steps[nth] * cpu + release_s, steps[nth] * wait + copies[nth])
             log.released[row] = cores.now
-        if self._setup.most is None:
+        if self._settings.most is None:
             iterator.next_data()
 
 
 class Here:
     """``num_workers=0``: fetched in turn with the steps, then pinned; nothing overlaps."""
 
-    def __init__(self, setup: Setup, cores: Cores, log: Log, plan: Plan) -> None:
+    def __init__(self, settings: SimulatedSettings, cores: Cores, log: Log, plan: Plan) -> None:
         self._cores, self._log, self._plan = cores, log, plan
-        self._pins = setup.pin_memory
-        self._end = len(plan.n) if setup.shards is None else len(plan.n) - 1
+        self._pins = settings.loader.pin_memory
+        self._end = len(plan.n) if settings.shards is None else len(plan.n) - 1
         self._next = 0
 
     def next_data(self) -> int:
@@ -89,17 +92,19 @@ class Here:
 class Workers:
     """Workers, started one after another; then as many tasks as may be under way."""
 
-    def __init__(self, costs: Costs, setup: Setup, cores: Cores, log: Log, plan: Plan) -> None:
+    def __init__(
+        self, costs: Costs, settings: SimulatedSettings, cores: Cores, log: Log, plan: Plan
+    ) -> None:
         self._cores, self._log = cores, log
-        self._num_workers = setup.num_workers
-        self._in_order = setup.in_order
-        self._iterable = setup.shards is not None
-        self._max_tasks = setup.prefetch_factor * setup.num_workers
+        self._num_workers = settings.loader.num_workers
+        self._in_order = settings.loader.in_order
+        self._iterable = settings.shards is not None
+        self._max_tasks = settings.loader.max_tasks
         self._dispatch_s = costs.dispatch_s
         self._shutdown_s = costs.shutdown_s
-        startup_s, boot_s = costs.start_of(setup.start_method)
+        startup_s, boot_s = costs.start_of(settings.start_method)
         self._started = []
-        for worker in range(setup.num_workers):
+        for worker in range(settings.loader.num_workers):
             self._started.append(cores.now)
             cores.boot(worker, boot_s)
             cores.spend(startup_s)

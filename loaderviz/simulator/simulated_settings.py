@@ -1,68 +1,51 @@
-"""The settings of a simulated loader, as ``DataLoader`` names them; bad ones are refused here."""
+"""What is simulated beside the costs: a loader, a dataset, epochs. Bad ones are refused here."""
 
 from __future__ import annotations
 
-import operator
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
-import numpy as np
-
+from loaderviz.argument_checks import true_or_false, whole_number
 from loaderviz.errors import LoaderVizError
-from loaderviz.simulator.costs import TYPICAL_START
-
-PREFETCH_FACTOR: Final = 2  # torch's own
+from loaderviz.loader_settings import LoaderSettings, refuse_without_workers
+from loaderviz.simulator.typical_costs import check_start_method
 
 
 @dataclass(frozen=True)
-class Setup:
-    """The settings of a loader, checked; ``shards`` are None for a map-style dataset."""
+class SimulatedSettings:
+    """A loader, what there is to load, and how often the loop goes through it."""
 
-    num_workers: int
+    loader: LoaderSettings
     batch_size: int
-    prefetch_factor: int
-    in_order: bool
-    pin_memory: bool
-    persistent_workers: bool
-    drop_last: bool
-    start_method: str | None
     n_samples: int  # of a map-style dataset
-    shards: tuple[int, ...] | None  # samples that each worker's stream yields
-    naive: bool  # every worker yields the same samples
-    most: int | None  # batches that the loop takes from an epoch
-    epochs: int
-    seed: int
+    shards: tuple[int, ...] | None = None  # samples that each worker's stream yields; None: map
+    naive: bool = False  # every worker yields the same samples
+    drop_last: bool = False
+    start_method: str | None = None
+    most: int | None = None  # batches that the loop takes from an epoch
+    epochs: int = 1
+    seed: int = 0
 
 
 def checked(
+    loader: LoaderSettings,
     *,
-    num_workers: Any,
     batch_size: Any,
     n_batches: Any,
     n_samples: Any,
-    prefetch_factor: Any,
-    in_order: Any,
-    pin_memory: Any,
-    persistent_workers: Any,
-    epochs: Any,
-    start_method: Any,
     kind: Any,
     shards: Any,
     drop_last: Any,
+    start_method: Any,
+    epochs: Any,
     seed: Any,
-) -> Setup:
-    num_workers = _whole("num_workers", num_workers, 0)
-    size = 1 if batch_size is None else _whole("batch_size", batch_size, 1)
-    if num_workers == 0:
-        _check_without_workers(prefetch_factor, persistent_workers, start_method)
-    elif prefetch_factor is not None:
-        prefetch_factor = _whole("prefetch_factor", prefetch_factor, 1)
-    if start_method is not None and start_method not in TYPICAL_START:
-        raise LoaderVizError(
-            f"start_method={start_method!r} is not one of {', '.join(TYPICAL_START)}"
-        )
+) -> SimulatedSettings:
+    size = 1 if batch_size is None else whole_number("batch_size", batch_size, at_least=1)
+    if not loader.num_workers:
+        refuse_without_workers("start_method", start_method)
+    check_start_method(start_method)
     if kind not in ("map", "iterable"):
         raise LoaderVizError(f"kind={kind!r}: a dataset is 'map' or 'iterable'")
     if kind == "map" and shards is not None:
@@ -70,42 +53,24 @@ def checked(
             "shards are the streams of an iterable-style dataset: give kind='iterable' too"
         )
     if n_batches is not None:
-        n_batches = _whole("n_batches", n_batches, 1)
+        n_batches = whole_number("n_batches", n_batches, at_least=1)
     total, most = _size(n_batches, n_samples, shards, size)
     streams = None
     if kind == "iterable":
-        n_streams = max(num_workers, 1)
+        n_streams = max(loader.num_workers, 1)
         streams = (total,) * n_streams if shards is None else _shards(shards, n_streams)
-    return Setup(
-        num_workers=num_workers,
+    return SimulatedSettings(
+        loader,
         batch_size=size,
-        prefetch_factor=prefetch_factor or PREFETCH_FACTOR,
-        in_order=_flag("in_order", in_order),
-        pin_memory=_flag("pin_memory", pin_memory),
-        persistent_workers=_flag("persistent_workers", persistent_workers),
-        drop_last=_flag("drop_last", drop_last),
-        start_method=start_method or (_default_method() if num_workers else None),
         n_samples=total,
         shards=streams,
         naive=shards is None,
+        drop_last=true_or_false("drop_last", drop_last),
+        start_method=start_method or (_default_method() if loader.num_workers else None),
         most=most,
-        epochs=_whole("epochs", epochs, 1),
-        seed=_whole("seed", seed, 0),
+        epochs=whole_number("epochs", epochs, at_least=1),
+        seed=whole_number("seed", seed, at_least=0),
     )
-
-
-def _check_without_workers(prefetch_factor: Any, persistent: Any, start_method: Any) -> None:
-    """What ``DataLoader.__init__`` refuses where ``num_workers`` is 0."""
-    for name, value in (
-        ("prefetch_factor", prefetch_factor),
-        ("persistent_workers", persistent or None),
-        ("start_method", start_method),
-    ):
-        if value is not None:
-            raise LoaderVizError(
-                f"{name}={value!r} with num_workers=0: torch refuses it, as there is no worker "
-                f"that it would hold for. Leave it out, or give num_workers=1 or more."
-            )
 
 
 def _size(n_batches: int | None, n_samples: Any, shards: Any, size: int) -> tuple[int, int | None]:
@@ -115,7 +80,7 @@ def _size(n_batches: int | None, n_samples: Any, shards: Any, size: int) -> tupl
             f"n_samples={n_samples!r} and shards={shards!r} both say how much there is: give one"
         )
     if n_samples is not None:
-        return _whole("n_samples", n_samples, 1), n_batches
+        return whole_number("n_samples", n_samples, at_least=1), n_batches
     if shards is not None:
         return 0, n_batches
     if n_batches is None:
@@ -128,27 +93,11 @@ def _size(n_batches: int | None, n_samples: Any, shards: Any, size: int) -> tupl
 def _shards(shards: Any, n_streams: int) -> tuple[int, ...]:
     if not isinstance(shards, Iterable) or isinstance(shards, str):
         raise LoaderVizError(f"shards={shards!r}: give the number of samples of each worker")
-    sizes = tuple(_whole(f"shards[{i}]", each, 0) for i, each in enumerate(shards))
+    sizes = tuple(whole_number(f"shards[{i}]", each, at_least=0) for i, each in enumerate(shards))
     if len(sizes) != n_streams:
         workers = "the main process, which loads," if n_streams == 1 else f"{n_streams} workers"
         raise LoaderVizError(f"{len(sizes)} shards for {workers}: give {n_streams}")
     return sizes
-
-
-def _whole(name: str, value: Any, least: int) -> int:
-    try:
-        number = None if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        number = None
-    if number is None or number < least:
-        raise LoaderVizError(f"{name}={value!r}: give a whole number, {least} or more")
-    return number
-
-
-def _flag(name: str, value: Any) -> bool:
-    if not isinstance(value, bool | np.bool_):
-        raise LoaderVizError(f"{name}={value!r}: give True or False")
-    return bool(value)
 
 
 def _default_method() -> str:

@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from loaderviz.simulator.costs import Costs, Floats
-from loaderviz.simulator.epoch_plan import Ints, Plan
+from loaderviz.simulator.epoch_plan import Floats, Ints, Plan
 from loaderviz.simulator.event_log import DISCARDED, Log
-from loaderviz.simulator.simulated_settings import Setup
+from loaderviz.simulator.simulated_settings import SimulatedSettings
 from loaderviz.trace import Trace
 
+if TYPE_CHECKING:
+    from loaderviz.simulator.costs import Costs
 
-def trace_of(log: Log, plans: list[Plan], costs: Costs, setup: Setup) -> Trace:
-    rows = _Rows(log, plans, setup, costs.sample_bytes)
+
+def trace_of(log: Log, plans: list[Plan], costs: Costs, settings: SimulatedSettings) -> Trace:
+    rows = _Rows(log, plans, settings, costs.sample_bytes)
     return Trace.from_columns(
         batches=rows.batches(),
         samples=rows.samples(),
-        workers=_workers(log, setup),
+        workers=_workers(log, settings),
         meta={
             "simulated": True,
             "label": None,
             "rank": 0,
-            "loaders": [_describe(setup)],
+            "loaders": [_describe(settings)],
             "cpu_allowance": costs.cores,
             "complete": True,
             "problems": [],
             "left_out": 0,
             "left_out_batches": 0,
-            "seed": setup.seed,
+            "seed": settings.seed,
         },
     )
 
@@ -37,7 +39,9 @@ def trace_of(log: Log, plans: list[Plan], costs: Costs, setup: Setup) -> Trace:
 class _Rows:
     """The tasks that a recording would show: not those that a stream's end left without data."""
 
-    def __init__(self, log: Log, plans: list[Plan], setup: Setup, sample_bytes: float) -> None:
+    def __init__(
+        self, log: Log, plans: list[Plan], settings: SimulatedSettings, sample_bytes: float
+    ) -> None:
         self._log, self._plans = log, plans
         self._sample_bytes = sample_bytes
         fetch = np.array(log.fetch, np.int64)
@@ -61,8 +65,8 @@ class _Rows:
         self._done = ~np.isnan(self._started)
         self._size = np.where(self._done, self._n[self._place], 0)
         self._whole = self._done.copy()
-        if setup.shards is not None and setup.drop_last:
-            self._whole &= self._size == setup.batch_size
+        if settings.shards is not None and settings.drop_last:
+            self._whole &= self._size == settings.batch_size
 
     def batches(self) -> dict[str, Any]:
         log, plans = self._log, self._plans
@@ -126,11 +130,11 @@ def _epochs(log: Log) -> Ints:
     return np.repeat(np.arange(len(sizes)), sizes)
 
 
-def _workers(log: Log, setup: Setup) -> dict[str, Any]:
+def _workers(log: Log, settings: SimulatedSettings) -> dict[str, Any]:
     worker, started = np.array(log.worker, np.int64), np.array(log.started, np.float64)
     return {
         "worker": [life.worker for life in log.workers],
-        "start_method": setup.start_method,
+        "start_method": settings.start_method,
         "started_s": [life.started for life in log.workers],
         "first_task_s": [
             _first(started[life.first_row : life.end_row], worker[life.first_row : life.end_row], i)
@@ -146,20 +150,15 @@ def _first(started: Floats, worker: Ints, which: int) -> float:
     return float(own[0]) if len(own) else float("nan")
 
 
-def _describe(setup: Setup) -> dict[str, Any]:
+def _describe(settings: SimulatedSettings) -> dict[str, Any]:
     """As the recorder describes a loader."""
-    workers = setup.num_workers
     return {
         "class": "DataLoader",
         "dataset": "simulated",
-        "kind": "map" if setup.shards is None else "iterable",
-        "batch_size": setup.batch_size,
-        "num_workers": workers,
-        "prefetch_factor": setup.prefetch_factor if workers else None,
-        "persistent_workers": setup.persistent_workers,
-        "pin_memory": setup.pin_memory,
-        "pinned": setup.pin_memory,
-        "in_order": setup.in_order,
-        "drop_last": setup.drop_last,
-        "start_method": setup.start_method,
+        "kind": "map" if settings.shards is None else "iterable",
+        "batch_size": settings.batch_size,
+        **settings.loader.options(),
+        "pinned": settings.loader.pin_memory,
+        "drop_last": settings.drop_last,
+        "start_method": settings.start_method,
     }

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from loaderviz.simulator.costs import Floats, Seconds
-from loaderviz.simulator.epoch_plan import Plan
+from loaderviz.simulator.epoch_plan import Floats, Plan, Seconds
 
 TICK_S = 4e-3  # 250 a second
 SHORTEST_S, LEAST = 1e-4, 0.1  # and part of what is computed: of a wait that is seen to be one

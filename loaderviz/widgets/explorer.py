@@ -16,7 +16,7 @@ from loaderviz.trace import Trace
 from loaderviz.web import style
 from loaderviz.widgets.code_line import CodeLine
 from loaderviz.widgets.explorer_controls import MAIN, Panel
-from loaderviz.widgets.explorer_settings import Settings
+from loaderviz.widgets.explorer_settings import ExplorerSettings
 from loaderviz.widgets.figure_view import FigureView, scripts
 from loaderviz.widgets.html_without_kernel import Still, needs_lab, still
 from loaderviz.widgets.numbers_table import Numbers, table
@@ -60,7 +60,7 @@ class Explorer(Still):
         self._start: Start | None = None  # of workers, here, once it was measured
         self._predicted: Trace | None = None
         self._measured: Trace | None = None  # by the latest run
-        self._measured_for: Settings | None = None
+        self._measured_for: ExplorerSettings | None = None
         self._numbers: dict[str, Numbers | None] = {}
         self._pinned: Numbers | None = None
         self._error: LoaderVizError | None = None
@@ -89,7 +89,7 @@ class Explorer(Still):
     # What the reader does.
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> ExplorerSettings:
         """Where the controls stand."""
         return self._panel.settings
 
@@ -225,7 +225,7 @@ class Explorer(Still):
         elif trace is not None and progress.state != "done":
             self._draw()
 
-    def _finish(self, settings: Settings, trace: Trace, repeated: int | None) -> None:
+    def _finish(self, settings: ExplorerSettings, trace: Trace, repeated: int | None) -> None:
         n_batches = trace.summary().n_batches
         self._progress.max = self._progress.value = n_batches  # a small dataset has fewer
         if self._own is None:
@@ -241,7 +241,7 @@ class Explorer(Still):
         self._tell(f"Done: {n_batches} batches{self._compared(settings, trace)}")
         self._draw()
 
-    def _compared(self, settings: Settings, trace: Trace) -> str:
+    def _compared(self, settings: ExplorerSettings, trace: Trace) -> str:
         """How far off the prediction was, and what it was not measured with."""
         words = ""
         if self._predicted is not None and settings == self.settings:
@@ -251,7 +251,7 @@ class Explorer(Still):
                 words = f". The prediction is off by {change(error)}"
         if settings.cores is not None and settings.cores > round(cpu_allowance()):
             words += f". This machine has {count(cpu_allowance(), 'CPU')} only"
-        if settings.pin_memory and not any(each["pinned"] for each in trace.meta["loaders"]):
+        if settings.loader.pin_memory and not any(each["pinned"] for each in trace.meta["loaders"]):
             words += ". Without a GPU torch pins nothing"
         return words
 
@@ -267,7 +267,7 @@ class Explorer(Still):
         look = "loaderviz-error" if failed else "loaderviz-status"
         self._status.value = f"<div class='{look}'>{status}</div>"
 
-    def _n_expected(self, settings: Settings) -> int:
+    def _n_expected(self, settings: ExplorerSettings) -> int:
         """How many batches a run will deliver, as far as anyone knows."""
         if self._predicted is not None and settings == self.settings:
             return self._predicted.summary().n_batches

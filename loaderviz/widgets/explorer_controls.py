@@ -8,12 +8,13 @@ from typing import Any
 import ipywidgets as widgets
 from torch.utils.data import DataLoader, IterableDataset
 
+from loaderviz.loader_settings import PREFETCH_FACTOR, LoaderSettings
 from loaderviz.machine import cpu_allowance
 from loaderviz.text import count
 from loaderviz.widgets.explorer_settings import (
     KINDS,
     MOST_WORKERS,
-    Settings,
+    ExplorerSettings,
     has_batch_size,
     settings_of,
 )
@@ -29,7 +30,7 @@ class Panel(widgets.Box):  # type: ignore[misc]  # ipywidgets has no types
     def __init__(self, own: DataLoader[Any] | None, moved: Callable[[], None]) -> None:
         self._moved = moved
         self._silent = False
-        begin = Settings() if own is None else settings_of(own)
+        begin = ExplorerSettings() if own is None else settings_of(own)
         self._allowed = max(1, round(cpu_allowance()))
         self.controls = _controls(begin, self._allowed)
         if own is not None:
@@ -46,13 +47,16 @@ class Panel(widgets.Box):  # type: ignore[misc]  # ipywidgets has no types
         self.add_class("loaderviz-settings")
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> ExplorerSettings:
         """Where the controls stand."""
         values = {name: each.value for name, each in self.controls.items()}
         values["sample_bytes"] = 1000 * values.pop("sample_kb")
         if values["cores"] == self._allowed:
             values["cores"] = None
-        return Settings(**values)
+        loader = LoaderSettings.of(values)
+        for name in loader.options():
+            del values[name]
+        return ExplorerSettings(loader, **values)
 
     def set(self, **values: Any) -> None:
         """Move several controls at once."""
@@ -87,10 +91,10 @@ class Panel(widgets.Box):  # type: ignore[misc]  # ipywidgets has no types
         self.controls["batch_size"].disabled = not has_batch_size(own)
 
 
-def _controls(begin: Settings, allowed: int) -> dict[str, Any]:
-    n_samples, step_s = begin.n_samples, begin.step_s
-    workers, batch_size = begin.num_workers, begin.batch_size
-    prefetch = begin.prefetch_factor
+def _controls(begin: ExplorerSettings, allowed: int) -> dict[str, Any]:
+    n_samples, step_s, batch_size = begin.n_samples, begin.step_s, begin.batch_size
+    loader = begin.loader
+    workers, prefetch = loader.num_workers, loader.prefetch_factor or PREFETCH_FACTOR
     return {
         "num_workers": slider("workers", workers, 0, max(MOST_WORKERS, workers)),
         "batch_size": slider("batch size", batch_size, 1, max(32, 2 * batch_size)),
@@ -104,9 +108,9 @@ def _controls(begin: Settings, allowed: int) -> dict[str, Any]:
         "cores": slider("CPUs", allowed, 1, max(MOST_WORKERS, allowed)),
         "n_samples": slider("samples", n_samples, 1, max(400, 2 * n_samples)),
         "epochs": slider("epochs", begin.epochs, 1, 3),
-        "in_order": check_box("in order", begin.in_order),
-        "persistent_workers": check_box("persistent workers", begin.persistent_workers),
-        "pin_memory": check_box("pin memory", begin.pin_memory),
+        "in_order": check_box("in order", loader.in_order),
+        "persistent_workers": check_box("persistent workers", loader.persistent_workers),
+        "pin_memory": check_box("pin memory", loader.pin_memory),
     }
 
 

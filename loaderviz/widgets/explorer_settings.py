@@ -3,39 +3,38 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from torch.utils.data import DataLoader, IterableDataset
 
+from loaderviz.argument_checks import whole_number
 from loaderviz.datasets import WorkingDataset, WorkingStream
 from loaderviz.errors import LoaderVizError
+from loaderviz.loader_settings import LoaderSettings
+from loaderviz.loaders.describe_loader import describe
 
 MOST_WORKERS = 16
-PREFETCH_FACTOR = 2  # torch's own
+TWO_WORKERS = LoaderSettings(2)
 
 Kind = Literal["map", "naive iterable", "shared-out iterable"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 @dataclass(frozen=True)
-class Settings:
+class ExplorerSettings:
     """One position of the controls. Times are in seconds.
 
     Raises:
         LoaderVizError: for a value that no loader can have.
     """
 
-    num_workers: int = 2
+    loader: LoaderSettings = TWO_WORKERS
     batch_size: int = 4
-    prefetch_factor: int = PREFETCH_FACTOR  # has no meaning, and is not passed on, without workers
     kind: Kind = "map"
     step_s: float = 0.05
     n_samples: int = 96  # of an epoch, and no more than the dataset has
     epochs: int = 1
-    in_order: bool = True
-    persistent_workers: bool = False  # has no meaning, and is not passed on, without workers
-    pin_memory: bool = False
     cores: int | None = None  # CPUs that the processes may use; None: as many as this one may
     # Of the teaching dataset; a loader of one's own takes what it takes.
     sample_s: float = 0.02
@@ -44,11 +43,11 @@ class Settings:
     sample_bytes: int = 150_000
 
     def __post_init__(self) -> None:
-        least = {"num_workers": 0, "batch_size": 1, "prefetch_factor": 1, "n_samples": 1}
-        for name, at_least in {**least, "epochs": 1, "sample_bytes": 0}.items():
-            _check_whole(name, getattr(self, name), at_least)
+        least = {"batch_size": 1, "n_samples": 1, "epochs": 1, "sample_bytes": 0}
+        for name, at_least in least.items():
+            whole_number(name, getattr(self, name), at_least=at_least)
         if self.cores is not None:
-            _check_whole("cores", self.cores, 1)
+            whole_number("cores", self.cores, at_least=1)
         for name in ("sample_s", "step_s", "spread", "cpu_share"):
             value = getattr(self, name)
             what = "seconds" if name.endswith("_s") else "a number"
@@ -66,18 +65,7 @@ class Settings:
 
     def options(self) -> dict[str, Any]:
         """The arguments of ``DataLoader`` that differ from torch's defaults, batch size first."""
-        chosen: dict[str, Any] = {"batch_size": self.batch_size}
-        if self.num_workers:
-            chosen["num_workers"] = self.num_workers
-            if self.prefetch_factor != PREFETCH_FACTOR:
-                chosen["prefetch_factor"] = self.prefetch_factor
-            if self.persistent_workers:
-                chosen["persistent_workers"] = True
-        if self.pin_memory:
-            chosen["pin_memory"] = True
-        if not self.in_order:
-            chosen["in_order"] = False
-        return chosen
+        return {"batch_size": self.batch_size, **self.loader.changed_options()}
 
     def code(self, own: DataLoader[Any] | None = None) -> str:
         """The call that makes this loader."""
@@ -86,12 +74,12 @@ class Settings:
             options = _of_batches(own, options)
         return f"DataLoader(dataset, {', '.join(f'{k}={v!r}' for k, v in options.items())})"
 
-    def loader(self, own: DataLoader[Any] | None = None) -> DataLoader[Any]:
+    def make_loader(self, own: DataLoader[Any] | None = None) -> DataLoader[Any]:
         """A loader with these settings: of the teaching dataset, or like the reader's own one."""
         if own is None:
             return DataLoader(self._teaching_dataset(), **self.options())
         options = _of_batches(own, self.options()) if not has_batch_size(own) else self.options()
-        if self.num_workers:
+        if self.loader.num_workers:
             options["multiprocessing_context"] = own.multiprocessing_context
             options["timeout"] = own.timeout
         return DataLoader(own.dataset, **_kept(own), **options)
@@ -109,32 +97,21 @@ class Settings:
         return WorkingStream(dataset, shared=self.kind == "shared-out iterable")
 
 
-def settings_of(own: DataLoader[Any]) -> Settings:
+def settings_of(own: DataLoader[Any]) -> ExplorerSettings:
     """Where the reader's own loader stands, and enough samples to see every worker twice."""
-    begin = Settings()
     batch_size = own.batch_size or 1
     stream = isinstance(own.dataset, IterableDataset)
-    return replace(
-        begin,
-        num_workers=own.num_workers,
+    return ExplorerSettings(
+        LoaderSettings.of({**describe(own), "pinned": own.pin_memory}),  # as asked for
         batch_size=batch_size,
-        prefetch_factor=own.prefetch_factor or begin.prefetch_factor,
         kind="shared-out iterable" if stream else "map",
         n_samples=batch_size * max(24, 2 * own.num_workers),
-        in_order=own.in_order,
-        persistent_workers=own.persistent_workers,
-        pin_memory=own.pin_memory,
     )
 
 
 def has_batch_size(loader: DataLoader[Any]) -> bool:
     """Whether torch cuts this loader's batches, so that their size can be chosen."""
     return loader.batch_size is not None
-
-
-def _check_whole(name: str, value: Any, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise LoaderVizError(f"{name}={value!r}: give a whole number, {least} or more")
 
 
 def _kept(own: DataLoader[Any]) -> dict[str, Any]:

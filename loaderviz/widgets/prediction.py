@@ -11,11 +11,9 @@ from torch.utils.data import DataLoader
 from loaderviz.datasets.working import sample_times
 from loaderviz.loaders.start_method import start_method
 from loaderviz.simulator import Costs, simulate
-from loaderviz.simulator.costs import TYPICAL_START
-from loaderviz.simulator.fit_costs import TYPICAL_SHARE_S
-from loaderviz.simulator.handover_costs import TYPICAL_WAYS
+from loaderviz.simulator.typical_costs import TYPICAL_SHARE_S, TYPICAL_START, TYPICAL_WAYS
 from loaderviz.trace import Trace
-from loaderviz.widgets.explorer_settings import Settings, has_batch_size
+from loaderviz.widgets.explorer_settings import ExplorerSettings, has_batch_size
 
 COLLATE_S_PER_BYTE = 4e-10  # to copy a sample into its batch, on a machine of 2025
 
@@ -58,7 +56,9 @@ def start_of(trace: Trace) -> Start | None:
     return Start(*Costs.from_trace(trace).start_of(None))
 
 
-def predict(settings: Settings, known: Known | None = None, start: Start | None = None) -> Trace:
+def predict(
+    settings: ExplorerSettings, known: Known | None = None, start: Start | None = None
+) -> Trace:
     """The trace of a simulated run: of the teaching dataset, or of the loader that is known.
 
     ``start``: of the teaching dataset's workers, where it has been measured on this machine.
@@ -68,24 +68,19 @@ def predict(settings: Settings, known: Known | None = None, start: Start | None 
     batch_size = (known and known.batch_size) or settings.batch_size
     return simulate(
         costs,
-        num_workers=settings.num_workers,
         batch_size=batch_size,
-        prefetch_factor=settings.prefetch_factor if settings.num_workers else None,
-        in_order=settings.in_order,
-        pin_memory=settings.pin_memory,
-        persistent_workers=settings.persistent_workers and settings.num_workers > 0,
+        **settings.loader.options(),
         epochs=settings.epochs,
         **_dataset(settings, known, batch_size),
     )
 
 
-def _dataset(settings: Settings, known: Known | None, batch_size: int) -> dict[str, Any]:
+def _dataset(settings: ExplorerSettings, known: Known | None, batch_size: int) -> dict[str, Any]:
     """What there is to load. Of the reader's own dataset a run takes some batches only."""
-    n, most, workers = settings.n_samples, {}, max(1, settings.num_workers)
+    n, most, workers = settings.n_samples, {}, max(1, settings.loader.num_workers)
     if known is not None:
         most = {"n_batches": settings.n_batches}
-        under_way = settings.num_workers * settings.prefetch_factor
-        n = (settings.n_batches + under_way) * batch_size
+        n = (settings.n_batches + settings.loader.max_tasks) * batch_size
         n = n if known.n_samples is None else min(n, known.n_samples)
     if settings.kind == "map":
         return {"n_samples": n, **most}
@@ -97,7 +92,7 @@ def _dataset(settings: Settings, known: Known | None, batch_size: int) -> dict[s
     return {"kind": "iterable", "shards": shares, **most}
 
 
-def teaching_costs(settings: Settings, start: Start | None = None) -> Costs:
+def teaching_costs(settings: ExplorerSettings, start: Start | None = None) -> Costs:
     """What a ``WorkingDataset`` costs with these settings, and a loader of it on most machines."""
     startup_s, boot_s = start or TYPICAL_START[start_method()]
     sample_s: Any = settings.sample_s

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from torch.utils.data import DataLoader
 
 from loaderviz.trace import Trace
-from loaderviz.widgets.explorer_settings import Settings
+from loaderviz.widgets.explorer_settings import ExplorerSettings
 from loaderviz.widgets.run_process import Failure, LoaderRun
 
 FOLLOW_S = 0.2  # how often a running recording is looked at
@@ -23,7 +23,7 @@ _measuring: Measuring | None = None  # the one whose run goes on
 class Progress:
     """Where a run stands. ``trace`` is what it has recorded, once a batch was delivered."""
 
-    settings: Settings
+    settings: ExplorerSettings
     state: Literal["running", "done", "cancelled", "failed"]
     delivered: int = 0
     trace: Trace | None = None
@@ -47,7 +47,7 @@ class Measuring:
     def running(self) -> bool:
         return self._run is not None
 
-    def start(self, settings: Settings, *, wait_s: float = 0.0) -> None:
+    def start(self, settings: ExplorerSettings, *, wait_s: float = 0.0) -> None:
         """Begin a run, and come back after ``wait_s`` seconds, or before if it is over.
 
         In a notebook it is followed in the background then. Where no event loop runs, it is waited

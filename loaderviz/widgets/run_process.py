@@ -30,7 +30,7 @@ from torch.utils.data import DataLoader
 from loaderviz.errors import LoaderVizError
 from loaderviz.recorder import Recording
 from loaderviz.trace import Trace, read_folder
-from loaderviz.widgets.explorer_settings import Settings
+from loaderviz.widgets.explorer_settings import ExplorerSettings
 
 ASK_S = 0.5  # for a run to end itself; one that is stuck in its dataset is killed then
 
@@ -54,7 +54,7 @@ class Outcome:
 class LoaderRun:
     """Starts at once; ``close()`` it when it is over. Not reusable."""
 
-    def __init__(self, settings: Settings, own: DataLoader[Any] | None = None) -> None:
+    def __init__(self, settings: ExplorerSettings, own: DataLoader[Any] | None = None) -> None:
         self.settings = settings
         self._folder = Path(tempfile.mkdtemp(prefix="loaderviz-run-"))
         self._outcome = Outcome()
@@ -140,7 +140,7 @@ class LoaderRun:
 
 
 def _run(
-    settings: Settings, own: DataLoader[Any] | None, folder: Path, messages: Connection
+    settings: ExplorerSettings, own: DataLoader[Any] | None, folder: Path, messages: Connection
 ) -> None:
     """What happens in the process of the run."""
     if hasattr(os, "setpgid"):
@@ -152,7 +152,7 @@ def _run(
     if settings.cores is not None and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: settings.cores])
     try:
-        loader = settings.loader(own)
+        loader = settings.make_loader(own)
         repeated = 0
         with Recording((loader,), path=folder):
             for _ in range(settings.epochs):
@@ -180,7 +180,7 @@ def _end_when_asked() -> None:
     signal.signal(signal.SIGTERM, end)
 
 
-def _epoch(loader: DataLoader[Any], settings: Settings, teaching: bool) -> int:
+def _epoch(loader: DataLoader[Any], settings: ExplorerSettings, teaching: bool) -> int:
     """Of the teaching dataset all, of another as many batches as are asked for.
 
     Returns how many of the teaching dataset's samples came again.

@@ -18,8 +18,9 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 import loaderviz as lv
 from loaderviz import Costs, LoaderVizError, Trace, recommend, simulate
 from loaderviz._recommend import measure_candidates, memory_budget, trial_recording
-from loaderviz._recommend.candidate_settings import Setting, grid, reach
+from loaderviz._recommend.candidate_settings import cost, grid, reach
 from loaderviz.datasets import SleepingDataset, SleepingStream
+from loaderviz.loader_settings import LoaderSettings
 from probes import Keys, as_it_is
 from streams import Shared
 from traces import made
@@ -184,13 +185,13 @@ class TestWhatItChooses:
         )
 
     def test_all_that_is_asked_for_is_tried(self):
-        most = {each.num_workers for each in grid(6, 1, Setting(9, 3, in_order=False))}
+        most = {each.num_workers for each in grid(6, 1, LoaderSettings(9, 3, in_order=False))}
         assert most == {0, 1, 2, 3, 4, 5, 6, 9}
         assert reach(2.0) == 16
         assert reach(64.0) == 128
-        assert len(grid(128, 1, Setting(0))) < 150
-        plain = sorted(grid(3, 2, Setting(0)), key=lambda each: each.cost)
-        assert plain[:2] == [Setting(0), Setting(1, 2)]
+        assert len(grid(128, 1, LoaderSettings(0))) < 150
+        plain = sorted(grid(3, 2, LoaderSettings(0)), key=cost)
+        assert plain[:2] == [LoaderSettings(0), LoaderSettings(1, 2)]
 
 
 class TestWhatLimits:
@@ -232,7 +233,7 @@ class TestATrace:
         present = found.candidates[found.candidates["present"]].iloc[0]
         assert (present["num_workers"], present["prefetch_factor"]) == (2, 2)
         assert found.memory_bytes > 0
-        assert found.shm_bytes == Setting(**found.settings).in_flight * 4 * 8
+        assert found.shm_bytes == LoaderSettings(**found.settings).in_flight * 4 * 8
         assert any("counted in each" in note for note in found.notes)
         assert found.trace is rec.trace
 
@@ -419,7 +420,7 @@ class TestALoader:
 
         def per_s(n_batches: int) -> float:
             loader: Any = clock.batches(n_batches, start_s=5, batch_s=0.03)
-            return measure_candidates._batches_per_s(loader, evidence, Setting(1), seconds=1)
+            return measure_candidates._batches_per_s(loader, evidence, LoaderSettings(1), seconds=1)
 
         assert per_s(10_000) == pytest.approx(1 / 0.04, rel=1e-3)
         assert per_s(10) == pytest.approx(10 / (5 + 10 * 0.04), rel=1e-3)

@@ -15,12 +15,13 @@ from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, defaul
 from leak_guard import processes
 from loaderviz import LoaderVizError, explore
 from loaderviz.datasets import SleepingDataset, SleepingStream
-from loaderviz.widgets.explorer_settings import KINDS, Settings
+from loaderviz.loader_settings import LoaderSettings
+from loaderviz.widgets.explorer_settings import KINDS, ExplorerSettings
 from loaderviz.widgets.real_runs import FOLLOW_S
 from loaderviz.widgets.run_process import LoaderRun
 
-QUICK = Settings(num_workers=2, sample_s=0.001, step_s=0.001, n_samples=48, sample_bytes=8)
-LONG = Settings(num_workers=2, sample_s=0.2, step_s=0.5, n_samples=48)
+QUICK = ExplorerSettings(sample_s=0.001, step_s=0.001, n_samples=48, sample_bytes=8)
+LONG = ExplorerSettings(sample_s=0.2, step_s=0.5, n_samples=48)
 
 
 def lanes(view):
@@ -64,30 +65,32 @@ def quick(explorer, **settings):
 def test_every_position_of_the_controls_is_a_loader_that_torch_accepts(
     num_workers, batch_size, prefetch_factor, kind, in_order, persistent
 ):
-    settings = Settings(
-        num_workers,
-        batch_size,
-        prefetch_factor,
-        kind,
-        in_order=in_order,
-        persistent_workers=persistent,
+    chosen = LoaderSettings.of(
+        {
+            "num_workers": num_workers,
+            "prefetch_factor": prefetch_factor,
+            "in_order": in_order,
+            "persistent_workers": persistent,
+        }
     )
-    loader = settings.loader()
+    settings = ExplorerSettings(chosen, batch_size, kind)
+    loader = settings.make_loader()
     assert loader.num_workers == num_workers
     assert loader.batch_size == batch_size
-    # Torch refuses both without workers.
+    # Torch refuses these without workers.
     assert loader.prefetch_factor == (prefetch_factor if num_workers else None)
     assert loader.persistent_workers == (persistent and num_workers > 0)
-    assert loader.in_order == in_order
+    assert loader.in_order == (in_order or num_workers == 0)
     if kind == "map":
         assert len(loader) == settings.n_batches
 
 
 @given(num_workers=st.integers(0, 4), prefetch_factor=st.integers(1, 4), in_order=st.booleans())
 def test_the_code_makes_the_same_loader(num_workers, prefetch_factor, in_order):
-    settings = Settings(num_workers, 3, prefetch_factor, in_order=in_order)
+    prefetch = prefetch_factor if num_workers else None
+    settings = ExplorerSettings(LoaderSettings(num_workers, prefetch, in_order), batch_size=3)
     made = eval(settings.code(), {"DataLoader": DataLoader, "dataset": range(9)})
-    loader = settings.loader()
+    loader = settings.make_loader()
     for name in ("num_workers", "batch_size", "prefetch_factor", "in_order", "pin_memory"):
         assert getattr(made, name) == getattr(loader, name)
 
@@ -95,10 +98,8 @@ def test_the_code_makes_the_same_loader(num_workers, prefetch_factor, in_order):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("num_workers", -1),
         ("batch_size", 0),
-        ("prefetch_factor", 0),
-        ("num_workers", 1.5),
+        ("batch_size", 1.5),
         ("n_samples", 0),
         ("epochs", 0),
         ("cores", 0),
@@ -111,7 +112,7 @@ def test_the_code_makes_the_same_loader(num_workers, prefetch_factor, in_order):
 )
 def test_an_impossible_setting_is_named(name, value):
     with pytest.raises(LoaderVizError, match=f"{name}={value!r}"):
-        Settings(**{name: value})
+        ExplorerSettings(**{name: value})
 
 
 def test_a_loader_of_ones_own_keeps_all_but_what_is_chosen():
@@ -120,7 +121,7 @@ def test_a_loader_of_ones_own_keeps_all_but_what_is_chosen():
         SleepingDataset(8), sampler=sampler, collate_fn=default_collate, drop_last=True,
         generator=torch.Generator(),
     )  # fmt: skip
-    loader = Settings(num_workers=3, batch_size=5, prefetch_factor=4).loader(own)
+    loader = ExplorerSettings(LoaderSettings(3, 4), batch_size=5).make_loader(own)
     assert (loader.num_workers, loader.batch_size, loader.prefetch_factor) == (3, 5, 4)
     for kept in ("dataset", "sampler", "collate_fn", "drop_last", "generator", "worker_init_fn"):
         assert getattr(loader, kept) is getattr(own, kept)
@@ -129,13 +130,13 @@ def test_a_loader_of_ones_own_keeps_all_but_what_is_chosen():
 def test_a_loader_whose_batches_torch_does_not_cut_keeps_them():
     batch_sampler = BatchSampler(SequentialSampler(range(8)), 3, drop_last=False)
     own = DataLoader(SleepingDataset(8), batch_sampler=batch_sampler)
-    assert Settings().loader(own).batch_sampler is batch_sampler
-    assert "batch_size" not in Settings().code(own)
+    assert ExplorerSettings().make_loader(own).batch_sampler is batch_sampler
+    assert "batch_size" not in ExplorerSettings().code(own)
     own = DataLoader(SleepingDataset(8), batch_size=None)
-    assert Settings().loader(own).batch_size is None
-    assert Settings().code(own) == "DataLoader(dataset, batch_size=None, num_workers=2)"
+    assert ExplorerSettings().make_loader(own).batch_size is None
+    assert ExplorerSettings().code(own) == "DataLoader(dataset, batch_size=None, num_workers=2)"
     stream = DataLoader(SleepingStream(8), batch_size=2)
-    assert Settings(batch_size=4).loader(stream).batch_size == 4
+    assert ExplorerSettings(batch_size=4).make_loader(stream).batch_size == 4
 
 
 # Runs
@@ -163,7 +164,7 @@ def test_a_run_can_be_followed_while_it_goes_on():
 
 
 def test_cancel_ends_all_processes_at_once_even_in_the_middle_of_a_sample():
-    run = LoaderRun(Settings(num_workers=3, sample_s=60))
+    run = LoaderRun(ExplorerSettings(LoaderSettings(3), sample_s=60))
     try:
         until(lambda: (t := run.snapshot()) is not None and len(t.workers) == 3)
         (process,) = processes()
@@ -179,7 +180,7 @@ def test_cancel_ends_all_processes_at_once_even_in_the_middle_of_a_sample():
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_an_error_of_the_dataset_is_told_with_its_last_line(num_workers):
     own = DataLoader(SleepingDataset(40, 0, fail_at=6))
-    run = LoaderRun(Settings(num_workers=num_workers, batch_size=2, step_s=0), own)
+    run = LoaderRun(ExplorerSettings(LoaderSettings(num_workers), batch_size=2, step_s=0), own)
     until(lambda: not run.running)
     failure = run.outcome().failure
     trace = run.snapshot()
@@ -224,7 +225,7 @@ def test_the_prediction_follows_every_control(explorer):
         assert "main process" in lanes(explorer._view) or expected
     assert "pin thread" in lanes(explorer._view)
     assert explorer.predicted.summary().epochs == 2
-    assert "persistent_workers=True, pin_memory=True, in_order=False" in explorer._code.text
+    assert "in_order=False, persistent_workers=True, pin_memory=True" in explorer._code.text
 
 
 def test_controls_that_mean_nothing_without_workers_say_so(explorer):
@@ -397,7 +398,7 @@ def test_the_controls_of_ones_own_loader_begin_where_it_stands():
     own = DataLoader(SleepingDataset(24, 0), batch_size=6, num_workers=1, prefetch_factor=4)
     explorer = explore(own)
     settings = explorer.settings
-    assert (settings.num_workers, settings.batch_size, settings.prefetch_factor) == (1, 6, 4)
+    assert (settings.loader, settings.batch_size) == (LoaderSettings(1, 4), 6)
     assert lanes(explorer._view) == ["consumer", "worker 0"]
     for name in ("sample_s", "spread", "cpu_share", "sample_kb", "kind"):
         assert explorer._panel.controls[name].layout.display == "none"

@@ -8,6 +8,7 @@ import numpy as np
 
 from loaderviz.figures import style
 from loaderviz.figures.display import Figure
+from loaderviz.loader_settings import PREFETCH_FACTOR
 from loaderviz.text import change, count, percent, rate
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def _plain(table: pd.DataFrame) -> pd.DataFrame:
     """A row for each number of workers: in order, with torch's own prefetch."""
     chosen = table[table["recommended"]].iloc[0]
     persists = bool(chosen["persistent_workers"])
-    usual = table["prefetch_factor"].fillna(2) == 2
+    usual = table["prefetch_factor"].fillna(PREFETCH_FACTOR) == PREFETCH_FACTOR
     lasting = (table["persistent_workers"] == persists) | (table["num_workers"] == 0)
     rows = table[usual & lasting & table["in_order"]]
     return rows.sort_values("num_workers").drop_duplicates("num_workers")

@@ -1,0 +1,94 @@
+"""``simulate``: settings are checked, and simulated on what the work costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from loaderviz.errors import LoaderVizError
+from loaderviz.loader_settings import LoaderSettings
+from loaderviz.simulator.costs import Costs
+from loaderviz.simulator.simulated_settings import checked
+from loaderviz.simulator.simulation import run
+from loaderviz.trace import Trace
+
+
+def simulate(
+    costs: Costs,
+    *,
+    num_workers: int,
+    batch_size: int | None,
+    n_batches: int | None = None,
+    n_samples: int | None = None,
+    prefetch_factor: int | None = None,
+    in_order: bool = True,
+    pin_memory: bool = False,
+    persistent_workers: bool = False,
+    epochs: int = 1,
+    start_method: str | None = None,
+    kind: str = "map",
+    shards: Sequence[int] | None = None,
+    drop_last: bool = False,
+    seed: int = 0,
+) -> Trace:
+    """What a DataLoader with these settings would do, as a ``Trace`` like a recorded one.
+
+    >>> costs = Costs(sample_s=0.01, step_s=0.05)
+    >>> simulate(costs, num_workers=2, batch_size=8, n_batches=9).summary()
+
+    The model is torch's own control flow (torch/utils/data/dataloader.py,
+    ``_MultiProcessingDataLoaderIter``): workers that are started one after another,
+    ``prefetch_factor * num_workers`` tasks under way, a queue for each worker, round robin, and the
+    reordering of what arrives. Which worker makes which batch, and in which order batches are
+    delivered, is exactly what torch does wherever that does not depend on time. A naive
+    iterable-style dataset is delivered ``num_workers`` times.
+
+    Args:
+        costs: what the work takes.
+        num_workers: as in ``DataLoader``, as are all that are named alike.
+        batch_size: None is one sample a batch.
+        n_batches: how many full batches the dataset holds. Beside ``n_samples`` or ``shards``,
+            which say so too: how many batches the loop takes from an epoch at most.
+        n_samples: how many samples the dataset holds, where the last batch is not full.
+        prefetch_factor: batches under way for each worker; None: 2, as torch has it.
+        in_order: whether batches are delivered in the order of dispatch.
+        pin_memory: whether batches are pinned.
+        persistent_workers: whether workers live on from one epoch to the next.
+        epochs: how often the loop goes through the loader.
+        start_method: ``fork``, ``forkserver`` or ``spawn``; None: that of the costs.
+        kind: ``map`` or ``iterable``, the style of the dataset.
+        shards: of an iterable-style dataset, how many samples each worker yields; without it every
+            worker yields all samples. With ``num_workers=0`` there is one.
+        drop_last: whether a batch that is not full is left out, of each stream.
+        seed: 0 goes through the costs from their beginning. Any other number begins somewhere in
+            them, and lets tasks be late at random by ``costs.jitter_s``: where ties decide, as with
+            ``in_order=False``, several seeds show how far runs differ. ``band`` does that.
+
+    Returns:
+        Times are in seconds from the start of the loop.
+
+    Raises:
+        LoaderVizError: for costs that are none, a number below what it may be or that is no whole
+            one, settings that torch refuses (``prefetch_factor`` or ``persistent_workers`` without
+            workers), or a dataset that is not told of or told of twice.
+    """
+    if not isinstance(costs, Costs):
+        raise LoaderVizError(
+            f"simulate() takes Costs, but got {type(costs).__name__} {costs!r:.60}. "
+            "Give Costs(sample_s=0.01), or Costs.from_trace(trace)."
+        )
+    loader = LoaderSettings(num_workers, prefetch_factor, in_order, persistent_workers, pin_memory)
+    if start_method is None and loader.num_workers:
+        start_method = costs.start_method
+    settings = checked(
+        loader,
+        batch_size=batch_size,
+        n_batches=n_batches,
+        n_samples=n_samples,
+        kind=kind,
+        shards=shards,
+        drop_last=drop_last,
+        start_method=start_method,
+        epochs=epochs,
+        seed=seed,
+    )
+    return run(costs, settings)
