@@ -143,16 +143,11 @@ def ranks_of(trace: Trace) -> list[dict[str, Any]]:
 
 def loaders_of(trace: Trace) -> list[dict[str, Any]]:
     """A row for each loader, of all ranks together."""
-    batches, workers = (
-        _groups(each["loader"].to_numpy()) for each in (trace.batches, trace.workers)
-    )
-    none = Trace.from_columns()
+    bare = dataclasses.replace(trace, samples=Trace.from_columns().samples)  # reads none of them
     rows = []
-    for loader, own in sorted(batches.items()):
-        of_it = trace.workers.iloc[workers.get(loader, slice(0))]
-        alone = Trace(trace.batches.iloc[own], none.samples, of_it, none.spans, trace.meta)
-        summary = dataclasses.asdict(dataclasses.replace(alone.summary(), slowest=None, unequal=()))
-        rows.append(_with_shares({"loader": loader, **summary}))
+    for loader in sorted({int(each) for each in trace.batches["loader"].unique()}):
+        summary = dataclasses.replace(bare.of_loader(loader).summary(), slowest=None, unequal=())
+        rows.append(_with_shares({"loader": loader, **dataclasses.asdict(summary)}))
     return rows
 
 

@@ -11,8 +11,6 @@ from loaderviz.simulator.costs import TYPICAL_START, Floats
 if TYPE_CHECKING:
     import pandas as pd
 
-    from loaderviz.trace import Trace
-
 # What is not shown takes what it typically does, with torch 2.13 on Linux.
 TYPICAL_WAYS: Final = {
     "transport_s": 6e-4,
@@ -107,11 +105,8 @@ def _dispatches(batches: pd.DataFrame, came: pd.DataFrame) -> Floats:
     return np.asarray((handed - last)[within], np.float64)
 
 
-def start(
-    trace: Trace, batches: pd.DataFrame, loader: int, about: dict[str, Any]
-) -> dict[str, Any]:
+def start(workers: pd.DataFrame, batches: pd.DataFrame, about: dict[str, Any]) -> dict[str, Any]:
     """Of workers: to start one, until it can take a task, and to end it."""
-    workers = trace.workers[trace.workers["loader"] == loader]
     method = about.get("start_method") or "fork"
     startup_s, boot_s = TYPICAL_START.get(method, (0.0, 0.0))
     seen = workers.dropna(subset=["started_s", "first_task_s"])

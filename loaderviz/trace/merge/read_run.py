@@ -16,8 +16,8 @@ import numpy as np
 
 from loaderviz.clocks.rank_alignment import Begun, Clock, align
 from loaderviz.errors import LoaderVizError
-from loaderviz.trace.merge.merged_trace import RunTrace, Source, columns_of, joined
 from loaderviz.trace.merge.run_meta import is_rank, whole
+from loaderviz.trace.merge.run_samples import RunSamples, Source, columns_of, joined
 from loaderviz.trace.parquet.read_parquet import Columns, Opened, read_but_samples
 from loaderviz.trace.recording.read_recording import META_NAME, read_folder
 from loaderviz.trace.trace import Trace
@@ -147,7 +147,9 @@ def _merged(recordings: list[_Recording], begun: list[Begun], problems: list[str
     if (clock := recordings[0].clock) is not None:
         later_ns = origin_ns - begun[0].at_ns
         meta["started"] = [clock.started_ns + later_ns, clock.wall_ns + later_ns]
-    return RunTrace.of({name: joined(parts) for name, parts in tables.items()}, meta, sources)
+    merged: dict[str, Any] = {name: joined(parts) for name, parts in tables.items()}
+    merged["samples"] = RunSamples(tuple(sources))
+    return Trace(**merged, meta=meta)
 
 
 def _meta(

@@ -1,4 +1,4 @@
-"""A run of many ranks as one trace, whose samples stay in the files until they are asked for.
+"""The samples of a run of many ranks, which stay in the files until they are asked for.
 
 A thousand recordings of 100,000 samples are some million batches, which fit in memory, and
 a hundred million samples, which may not.
@@ -6,23 +6,22 @@ a hundred million samples, which may not.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from loaderviz import machine, schema
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace.analysis.steps import groups
-from loaderviz.trace.merge.run_meta import meta_of_ranks
 from loaderviz.trace.parquet import read_parquet
 from loaderviz.trace.parquet.columns import NS_PER_S, whole_ns
 from loaderviz.trace.parquet.read_parquet import Columns, frame
 from loaderviz.trace.recording.read_recording import read_folder
-from loaderviz.trace.trace import Trace, rows_of_ranks
+from loaderviz.trace.trace import Trace
+from loaderviz.trace.unread_samples import UnreadSamples
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,82 +61,59 @@ class Source:
         return read_parquet.read_samples(path)
 
 
-class RunTrace(Trace):
-    """A trace of many recordings. What it says of ``samples`` it knows without reading them."""
+@dataclass(frozen=True)
+class RunSamples(UnreadSamples):
+    """Those of all recordings, in this order."""
 
-    _sources: tuple[Source, ...] = ()
+    sources: tuple[Source, ...]
 
-    @classmethod
-    def of(
-        cls, tables: Mapping[str, pd.DataFrame], meta: Mapping[str, Any], sources: Iterable[Source]
-    ) -> Self:
-        """``tables``: all but the samples."""
-        trace = cls.__new__(cls)
-        for name, value in {**tables, "meta": meta, "_sources": tuple(sources)}.items():
-            object.__setattr__(trace, name, value)
-        return trace
+    def __len__(self) -> int:
+        return sum(source.n_sample_rows for source in self.sources)
 
-    @cached_property
-    def samples(self) -> pd.DataFrame:
+    def read(self, batches: pd.DataFrame) -> pd.DataFrame:
         """One row per sample.
 
         Raises:
             LoaderVizError: where they take more memory than there is, or a file cannot be read.
         """
-        needed = int(ROOM * BYTES_PER_ROW * self.n_sample_rows)
+        needed = int(ROOM * BYTES_PER_ROW * len(self))
         if needed > machine.memory_available_bytes():
             raise LoaderVizError(
-                f"the {self.n_sample_rows:,} samples of {len(self._sources):,} recordings take "
+                f"the {len(self):,} samples of {len(self.sources):,} recordings take "
                 f"{needed / 1e9:.1f} GB of memory, more than is free: open the recordings of "
-                f"single ranks, as with load({str(self._sources[0].path)!r}), or go through "
+                f"single ranks, as with load({str(self.sources[0].path)!r}), or go through "
                 "trace.sample_parts()"
             )
-        return joined(self._parts())
+        return joined(self._parts(batches))
 
-    @property
-    def n_sample_rows(self) -> int:
-        if "samples" in self.__dict__:
-            return len(self.samples)
-        return sum(source.n_sample_rows for source in self._sources)
+    def parts(self, batches: pd.DataFrame) -> Iterator[pd.DataFrame]:
+        return map(frame, self._parts(batches))
 
-    def sample_parts(self) -> Iterator[pd.DataFrame]:
-        if "samples" in self.__dict__:
-            yield self.samples
-            return
-        for part in self._parts():
-            yield frame(part)
+    def of_ranks(self, ranks: Collection[int]) -> Self:
+        return replace(self, sources=tuple(each for each in self.sources if each.rank in ranks))
 
-    def of_ranks(self, ranks: Collection[int]) -> Trace:
-        if "samples" in self.__dict__:
-            return super().of_ranks(ranks)
-        picked = list(ranks)
-        names = ("batches", "workers", "spans")
-        tables = {name: rows_of_ranks(getattr(self, name), picked) for name in names}
-        sources = [source for source in self._sources if source.rank in picked]
-        return RunTrace.of(tables, meta_of_ranks(self.meta, picked), sources)
-
-    def _parts(self) -> Iterator[Columns]:
-        if not self._sources:
+    def _parts(self, batches: pd.DataFrame) -> Iterator[Columns]:
+        if not self.sources:
             yield columns_of(Trace.from_columns().samples)
-        int_keys = all(source.int_keys for source in self._sources)
-        for source in self._sources:
+        int_keys = all(source.int_keys for source in self.sources)
+        for source in self.sources:
             part = source.joining(source.samples())
             if source.path.suffix != ".parquet":
-                part = self._known(part, source)
+                part = _known(part, batches[batches["rank"] == source.rank])
             if not int_keys:
                 part["key"] = part["key"].astype(object)
             yield part
 
-    def _known(self, samples: Columns, source: Source) -> Columns:
-        """Those of batches that are in this trace: a recording may have gone on since."""
-        batches = self.batches[self.batches["rank"] == source.rank]
-        pairs = (
-            np.concatenate([batches[column].to_numpy(), samples[column]])
-            for column in ("loader", "epoch", "batch")
-        )
-        batch, of_sample = np.split(groups(*pairs), [len(batches)])
-        known = np.isin(of_sample, batch)
-        return {column: values[known] for column, values in samples.items()}
+
+def _known(samples: Columns, batches: pd.DataFrame) -> Columns:
+    """Those of batches that are in the trace: a recording may have gone on since."""
+    pairs = (
+        np.concatenate([batches[column].to_numpy(), samples[column]])
+        for column in ("loader", "epoch", "batch")
+    )
+    batch, of_sample = np.split(groups(*pairs), [len(batches)])
+    known = np.isin(of_sample, batch)
+    return {column: values[known] for column, values in samples.items()}
 
 
 def columns_of(table: pd.DataFrame) -> Columns:
