@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from loaderviz.figures.columns_of_rows import Table, arrays, codes, where
-from loaderviz.figures.results.waits_figure import by_step
 from loaderviz.trace import Trace
 from loaderviz.trace.analysis.rank_summary import by_rank
+from loaderviz.trace.analysis.steps import waits_by_step
+from loaderviz.trace.columns_of_rows import Table, arrays, codes, where
 
 WHO = ("rank", "loader", "worker")
 LIMITS_S = (0.001, 0.01, 0.1, 1.0, 10.0)
@@ -32,7 +32,7 @@ class Waits:
 
 
 def waits_of(trace: Trace) -> Waits:
-    rows = by_step(trace)
+    rows = waits_by_step(trace)
     waited = rows["wait_s"]
     total = float(waited.sum())
     longer = []

@@ -8,10 +8,10 @@ import numpy as np
 
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import style
-from loaderviz.figures.columns_of_rows import Table, arrays, codes, where
 from loaderviz.figures.display import Figure
 from loaderviz.figures.timelines.timeline import TIME
 from loaderviz.trace import Trace
+from loaderviz.trace.columns_of_rows import Table, arrays, codes, where
 
 HEIGHT_PX, TITLE_PX, AXIS_PX = 280, 82, 58
 MOST_NAMED = 6  # lines that have a colour and a name; more are drawn alike

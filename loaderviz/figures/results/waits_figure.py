@@ -11,10 +11,9 @@ import numpy as np
 
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import style
-from loaderviz.figures.columns_of_rows import Table, arrays, codes, where
 from loaderviz.figures.display import Figure
 from loaderviz.trace import Trace
-from loaderviz.trace.analysis.steps import step_ends
+from loaderviz.trace.analysis.steps import waits_by_step
 
 HEIGHT_PX, TITLE_PX, AXIS_PX, LABEL_PX = 300, 82, 58, 96
 MOST_DOTS = 1500  # as of the timeline's batches; waits_figure.js draws as many when zoomed in
@@ -36,7 +35,7 @@ def waits(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
     Raises:
         LoaderVizError: for a trace without a delivered batch, or an unknown theme.
     """
-    rows = by_step(trace)
+    rows = waits_by_step(trace)
     if not len(rows["step"]):
         raise LoaderVizError("this trace holds no batch that was delivered: nobody waited")
     x, y = rows["step"], np.maximum(rows["wait_s"] * 1000, LEAST_MS)
@@ -55,35 +54,6 @@ def waits(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
     first = np.flatnonzero(rows["first"])
     first = first[np.argsort(-y[first], kind="stable")[:MOST_FIRSTS]]
     return Figure.of([*_marks(band, dots), _firsts(x[first], y[first])], layout)
-
-
-def by_step(trace: Trace) -> Table:
-    """Delivered batches in order of their ``step``, which each rank counts from 1.
-
-    With ``wait_s`` before it, ``step_s`` after it, and whether it is the ``first`` of an epoch.
-    """
-    rows = arrays(trace.batches)
-    rows = where(rows, ~np.isnan(rows["delivered_s"] - rows["requested_s"]))
-    rows = where(rows, np.lexsort((rows["delivered_s"], rows["rank"])))
-    n = len(rows["rank"])
-    begins = np.flatnonzero(np.diff(rows["rank"], prepend=-1))
-    step = 1 + np.arange(n) - np.repeat(begins, np.diff(begins, append=n))
-    first = np.zeros(n, bool)
-    first[np.unique(codes(("rank", "loader", "epoch"), rows)[0], return_index=True)[1]] = True
-    found = {
-        "rank": rows["rank"],
-        "loader": rows["loader"],
-        "epoch": rows["epoch"],
-        "batch": rows["batch"],
-        "worker": rows["worker"],
-        "step": step,
-        "requested_s": rows["requested_s"],
-        "wait_s": rows["delivered_s"] - rows["requested_s"],
-        "step_s": step_ends(rows) - rows["delivered_s"],
-        "ready_s": rows["ready_s"],
-        "first": first,
-    }
-    return where(found, np.argsort(step, kind="stable"))
 
 
 def _marks(band: Any, dots: Any) -> list[dict[str, Any]]:

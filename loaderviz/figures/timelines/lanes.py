@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from loaderviz.figures.columns_of_rows import Table, arrays, codes
+from loaderviz.trace.columns_of_rows import Table, arrays, codes
 
 if TYPE_CHECKING:
     from loaderviz.trace import Trace

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from loaderviz.figures import style
-from loaderviz.figures.columns_of_rows import Table, arrays, where
 from loaderviz.figures.display import Figure
 from loaderviz.figures.timelines import bands, boxes
 from loaderviz.trace.analysis.steps import step_ends
+from loaderviz.trace.columns_of_rows import Table, arrays, where
 from loaderviz.trace.merge.run_meta import recordings
 
 if TYPE_CHECKING:

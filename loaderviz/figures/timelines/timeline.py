@@ -8,7 +8,6 @@ import numpy as np
 
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import style
-from loaderviz.figures.columns_of_rows import Table, arrays, where
 from loaderviz.figures.display import Figure
 from loaderviz.figures.timelines import (
     bands,
@@ -21,6 +20,7 @@ from loaderviz.figures.timelines import (
 )
 from loaderviz.figures.timelines.lanes import Lanes
 from loaderviz.trace import Trace
+from loaderviz.trace.columns_of_rows import Table, arrays, where
 from loaderviz.trace.merge.run_meta import left_out
 
 MOST_SAMPLES = 3000  # more boxes than this make a page slow; batches are drawn whole then

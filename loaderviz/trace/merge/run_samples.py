@@ -16,9 +16,10 @@ import numpy as np
 from loaderviz import machine, schema
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace.analysis.steps import groups
+from loaderviz.trace.columns_of_rows import Table, arrays, where
 from loaderviz.trace.parquet import read_parquet
 from loaderviz.trace.parquet.columns import NS_PER_S, whole_ns
-from loaderviz.trace.parquet.read_parquet import Columns, frame
+from loaderviz.trace.parquet.read_parquet import frame
 from loaderviz.trace.recording.read_recording import read_folder
 from loaderviz.trace.trace import Trace
 from loaderviz.trace.unread_samples import UnreadSamples
@@ -41,7 +42,7 @@ class Source:
     n_sample_rows: int
     int_keys: bool
 
-    def joining(self, table: Columns) -> Columns:
+    def joining(self, table: Table) -> Table:
         """The columns of one of its tables as those of the run."""
         columns = dict(table)
         for column in columns:
@@ -51,11 +52,11 @@ class Source:
             columns["loader"] = columns["loader"] + self.first_loader
         return columns
 
-    def samples(self) -> Columns:
+    def samples(self) -> Table:
         """As they lie there; raises LoaderVizError where they do not any more."""
         path = self.path
         if path.is_dir():
-            return columns_of(read_folder(path).samples)
+            return arrays(read_folder(path).samples)
         if path.suffix != ".parquet":  # a folder then, whose recording has ended since
             path = path.with_name(f"{path.name}.parquet")
         return read_parquet.read_samples(path)
@@ -92,9 +93,9 @@ class RunSamples(UnreadSamples):
     def of_ranks(self, ranks: Collection[int]) -> Self:
         return replace(self, sources=tuple(each for each in self.sources if each.rank in ranks))
 
-    def _parts(self, batches: pd.DataFrame) -> Iterator[Columns]:
+    def _parts(self, batches: pd.DataFrame) -> Iterator[Table]:
         if not self.sources:
-            yield columns_of(Trace.from_columns().samples)
+            yield arrays(Trace.from_columns().samples)
         int_keys = all(source.int_keys for source in self.sources)
         for source in self.sources:
             part = source.joining(source.samples())
@@ -105,22 +106,17 @@ class RunSamples(UnreadSamples):
             yield part
 
 
-def _known(samples: Columns, batches: pd.DataFrame) -> Columns:
+def _known(samples: Table, batches: pd.DataFrame) -> Table:
     """Those of batches that are in the trace: a recording may have gone on since."""
     pairs = (
         np.concatenate([batches[column].to_numpy(), samples[column]])
         for column in ("loader", "epoch", "batch")
     )
     batch, of_sample = np.split(groups(*pairs), [len(batches)])
-    known = np.isin(of_sample, batch)
-    return {column: values[known] for column, values in samples.items()}
+    return where(samples, np.isin(of_sample, batch))
 
 
-def columns_of(table: pd.DataFrame) -> Columns:
-    return {column: table[column].to_numpy() for column in table.columns}
-
-
-def joined(parts: Iterable[Columns]) -> pd.DataFrame:
+def joined(parts: Iterable[Table]) -> pd.DataFrame:
     """One table, a column after another: it takes one column more than the parts do."""
     every = [dict(part) for part in parts]
     filled = [part for part in every if len(part["rank"])] or every[:1]
