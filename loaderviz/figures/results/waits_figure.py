@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from loaderviz.errors import LoaderVizError
-from loaderviz.figures import style
+from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
 from loaderviz.trace import Trace
 from loaderviz.trace.analysis.steps import waits_by_step
@@ -42,13 +42,14 @@ def waits(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
     far = len(x) > MOST_DOTS
     colours = style.theme(theme)
     title = f"Waits for {len(x):,} batch{'es' * (len(x) != 1)}"
-    layout = style.layout(colours, title=title, numbers="", height=HEIGHT_PX)
+    margins = (74, LABEL_PX, TITLE_PX, AXIS_PX)
+    layout = style.layout(colours, title=title, numbers="", height=HEIGHT_PX, margins=margins)
     layout |= _axes(x, y, colours)
     step_ms = 1000 * float(np.median(rows["step_s"])) if len(x) else 0.0
     if step_ms >= LEAST_MS:
         layout["shapes"], layout["annotations"] = _usual_step(step_ms)
-    packed = {"waits": _packed(x, y)} if far and len(x) <= MOST_ROWS else {}
-    layout["meta"] = {"loaderviz": {"paths": [], "lanes": [], **packed}}
+    if far and len(x) <= MOST_ROWS:
+        layout["meta"]["loaderviz"]["waits"] = _packed(x, y)
     band = _band(x, y) if far else ([], [], [])
     dots = ([], []) if far else (x, y)
     first = np.flatnonzero(rows["first"])
@@ -111,30 +112,18 @@ def _ms(ms: float) -> str:
 
 
 def _axes(x: Any, y: Any, theme: style.Theme) -> dict[str, Any]:
-    grid = {"gridcolor": theme.grid, "zeroline": False, "showline": False}
     low = np.floor(np.log10(max(float(y.min()), LEAST_MS)) * 2) / 2 - 0.1
     high = np.log10(max(float(y.max()), 10 * LEAST_MS)) + 0.25
     most = int(x.max())
     return {
-        "margin": {"l": 74, "r": LABEL_PX, "t": TITLE_PX, "b": AXIS_PX},
-        "xaxis": {
-            **grid,
-            "title": {"text": "step: batches in order of delivery", "standoff": 10,
-                      "font": {"size": 12}},
-            "range": [1 - 0.012 * most, most + 0.012 * most + 0.2],
-            "showgrid": False,
-            "tickformat": ",d",
-            "nticks": 10,
-        },
-        "yaxis": {
-            **grid,
-            "type": "log",
-            "title": {"text": "wait, ms", "standoff": 6, "font": {"size": 12}},
-            "range": [min(low, high - 1), high],
-            "dtick": 1,
-            "tickformat": "~g",
-            "fixedrange": True,
-        },
+        "xaxis": axes.axis(
+            theme, "step: batches in order of delivery", showgrid=False, tickformat=",d", nticks=10,
+            range=[1 - 0.012 * most, most + 0.012 * most + 0.2],
+        ),
+        "yaxis": axes.axis(
+            theme, "wait, ms", 6, type="log", dtick=1, tickformat="~g", fixedrange=True,
+            range=[min(low, high - 1), high],
+        ),
     }  # fmt: skip
 
 

@@ -62,10 +62,6 @@ class Lanes:
         n = len(self) - len(self.consumers)
         return next((px for most, px in WORKER_PX.items() if n <= most), 25)
 
-    @property
-    def label_px(self) -> int:
-        return 36 + 7 * max(map(len, self.labels))
-
     def consumers_of(self, rows: Table) -> Any:
         """The lane of the consumer of each row's rank."""
         return self._lane(0, RANK, self.consumers, rows)
