@@ -148,17 +148,15 @@ def _lanes(table: pd.DataFrame) -> list[tuple[int, int]]:
 
 
 def _case(trace: Trace, rank: int, loader: int) -> Case:
-    def own(table: pd.DataFrame) -> pd.DataFrame:
-        return table[(table["rank"] == rank) & (table["loader"] == loader)]
-
-    batches, workers = own(trace.batches), own(trace.workers)
+    # Samples may be more than fit into memory: LV507 asks for its own.
+    bare = replace(trace, samples=Trace.from_columns().samples)
+    all_of = bare.of_ranks([rank]).of_loader(loader)
+    batches, workers = all_of.batches, all_of.workers
     about = _described(trace, loader)
     if not isinstance(about.get("num_workers"), int):
         about["num_workers"] = int(workers["worker"].nunique())
     looks, whole = _looks(batches[batches["delivered_s"].notna()].sort_values("delivered_s"))
     renumbered = [each.assign(epoch=number) for number, each in enumerate(looks)]
-    none = Trace.from_columns()  # samples may be more than fit into memory: LV507 asks for its own
-    all_of = Trace(batches, none.samples, workers, none.spans, trace.meta)
     starts = [(start, end) for _, start, end in startups(all_of)]
     epochs = [
         epoch

@@ -80,7 +80,7 @@ def _comes_once(trace: Trace) -> tuple[bool, str]:
     from loaderviz._audit import audit  # which takes torch to import
 
     need_room(trace, "an audit")
-    audits = [audit(_of_loader(trace, number)) for number in trace.batches["loader"].unique()]
+    audits = [audit(trace.of_loader(number)) for number in trace.batches["loader"].unique()]
     if not audits:
         raise LoaderVizError("no batch is in this recording: there is nothing to audit")
     wrong = [each for each in audits if (each.epochs[["duplicates", "missing"]] > 0).any(axis=None)]
@@ -99,9 +99,3 @@ def _comes_once(trace: Trace) -> tuple[bool, str]:
             "record with a larger max_spans"
         )
     return True, "; ".join(each.verdict for each in audits)
-
-
-def _of_loader(trace: Trace, number: int) -> Trace:
-    tables = {name: getattr(trace, name) for name in ("batches", "samples", "workers")}
-    own = {name: table[table["loader"] == number] for name, table in tables.items()}
-    return Trace(**own, spans=trace.spans, meta=trace.meta)

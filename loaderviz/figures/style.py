@@ -8,6 +8,7 @@ brings the background that its text needs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -111,8 +112,25 @@ def theme(name: str) -> Theme:
     raise LoaderVizError(f"theme={name!r} is not one of {', '.join(THEMES)}")
 
 
-def layout(theme: Theme, *, title: str, numbers: str, height: int) -> dict[str, Any]:
-    """The verdict as title, the numbers it rests on under it, no box, no legend."""
+def layout(
+    theme: Theme,
+    *,
+    title: str,
+    numbers: str,
+    height: int,
+    margins: tuple[int, int, int, int],
+    lanes: Sequence[str] = (),
+) -> dict[str, Any]:
+    """The verdict as title, the numbers it rests on under it, no box, no legend.
+
+    Args:
+        theme: the colours of text and grid.
+        title: the verdict.
+        numbers: what it rests on.
+        height: of all, in pixels.
+        margins: left, right, top and bottom, in pixels.
+        lanes: their names, from top to bottom.
+    """
     return {
         "template": TEMPLATE,
         "title": {
@@ -128,10 +146,12 @@ def layout(theme: Theme, *, title: str, numbers: str, height: int) -> dict[str, 
         },
         "font": {"family": FONT, "size": 13, "color": theme.muted},
         "height": height,
+        "margin": dict(zip("lrtb", margins, strict=True)),
         "paper_bgcolor": theme.paper,
         "plot_bgcolor": "rgba(0,0,0,0)",
         "showlegend": False,
         "barmode": "overlay",
         "hovermode": "closest",
         "dragmode": "zoom",
+        "meta": {"loaderviz": {"paths": [], "lanes": list(lanes)}},
     }

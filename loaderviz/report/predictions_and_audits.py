@@ -6,16 +6,13 @@ A report is better with a part less than not at all: what cannot be said is a se
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from loaderviz._audit import Audit, audit
 from loaderviz._recommend import Recommendation, recommend
 from loaderviz._recommend.candidate_settings import reach
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace import Trace
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MOST_BATCHES = 20_000  # to predict from
 MOST_WORKERS = 32  # that are tried, however many CPUs there are
@@ -69,7 +66,7 @@ def prediction(trace: Trace, rank: int, loader: int) -> Prediction:
 
 
 def _predicted(trace: Trace, rank: int, loader: int) -> Prediction:
-    own = of(trace, rank, loader)
+    own = trace.of_ranks([rank]).of_loader(loader)
     delivered = own.batches[own.batches["delivered_s"].notna()]
     epochs = delivered["epoch"]
     n_batches = int((epochs == epochs.min()).sum()) if epochs.nunique() > 1 else None
@@ -109,7 +106,7 @@ def audits(trace: Trace) -> list[Counted]:
 
 def _audit(trace: Trace, loader: int) -> Counted:
     try:
-        own = of(trace, None, loader)
+        own = trace.of_loader(loader)
         if own.samples.empty:
             return Counted(loader, why_not="the recording lists no samples")
         return Counted(loader, audit(own))
@@ -117,17 +114,6 @@ def _audit(trace: Trace, loader: int) -> Counted:
         return Counted(loader, why_not=str(error))
     except Exception as error:
         return Counted(loader, why_not=f"{type(error).__name__}: {error}")
-
-
-def of(trace: Trace, rank: int | None, loader: int) -> Trace:
-    """The part of one loader, of one rank or all."""
-
-    def own(table: pd.DataFrame) -> pd.DataFrame:
-        rows = table["loader"] == loader
-        return table if rows.all() else table[rows]
-
-    part = trace if rank is None else trace.of_ranks([rank])
-    return Trace(own(part.batches), own(part.samples), own(part.workers), part.spans, part.meta)
 
 
 def _first(trace: Trace, most: int) -> Trace:

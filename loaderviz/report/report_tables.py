@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from loaderviz.figures.columns_of_rows import Table, arrays, codes, where
-from loaderviz.figures.results.waits_figure import by_step
 from loaderviz.trace import Trace
 from loaderviz.trace.analysis.rank_summary import by_rank
+from loaderviz.trace.analysis.steps import waits_by_step
+from loaderviz.trace.columns_of_rows import Table, arrays, codes, where
 
 WHO = ("rank", "loader", "worker")
 LIMITS_S = (0.001, 0.01, 0.1, 1.0, 10.0)
@@ -32,7 +32,7 @@ class Waits:
 
 
 def waits_of(trace: Trace) -> Waits:
-    rows = by_step(trace)
+    rows = waits_by_step(trace)
     waited = rows["wait_s"]
     total = float(waited.sum())
     longer = []
@@ -143,16 +143,11 @@ def ranks_of(trace: Trace) -> list[dict[str, Any]]:
 
 def loaders_of(trace: Trace) -> list[dict[str, Any]]:
     """A row for each loader, of all ranks together."""
-    batches, workers = (
-        _groups(each["loader"].to_numpy()) for each in (trace.batches, trace.workers)
-    )
-    none = Trace.from_columns()
+    bare = dataclasses.replace(trace, samples=Trace.from_columns().samples)  # reads none of them
     rows = []
-    for loader, own in sorted(batches.items()):
-        of_it = trace.workers.iloc[workers.get(loader, slice(0))]
-        alone = Trace(trace.batches.iloc[own], none.samples, of_it, none.spans, trace.meta)
-        summary = dataclasses.asdict(dataclasses.replace(alone.summary(), slowest=None, unequal=()))
-        rows.append(_with_shares({"loader": loader, **summary}))
+    for loader in sorted({int(each) for each in trace.batches["loader"].unique()}):
+        summary = dataclasses.replace(bare.of_loader(loader).summary(), slowest=None, unequal=())
+        rows.append(_with_shares({"loader": loader, **dataclasses.asdict(summary)}))
     return rows
 
 

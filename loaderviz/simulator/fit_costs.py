@@ -64,7 +64,7 @@ def fit(trace: Trace, rest: Costs, *, loader: int, cores: float | None) -> Costs
         **{
             **TYPICAL_WAYS,
             **ways(batches, in_order=in_order),
-            **start(trace, batches, loader, about),
+            **start(trace.workers, batches, about),
         },
     )
     if contended and about.get("batch_size"):
@@ -144,7 +144,7 @@ class _Tasks:
 
 
 def _of_one_rank(trace: Any, loader: int) -> tuple[Trace, int]:
-    """The first rank that took batches of this loader, and how many ranks shared its machine."""
+    """This loader in the first rank that took its batches; how many ranks shared its machine."""
     if not isinstance(trace, Trace):
         raise LoaderVizError(
             f"Costs.from_trace() takes a Trace, but got {type(trace).__name__}. Take it from a "
@@ -160,7 +160,8 @@ def _of_one_rank(trace: Any, loader: int) -> tuple[Trace, int]:
         )
     rank = int(taken.min())
     several = ranks.min() != ranks.max()
-    return trace.of_ranks([rank]) if several else trace, ranks_beside(trace, rank)
+    alone = trace.of_ranks([rank]) if several else trace
+    return alone.of_loader(loader), ranks_beside(trace, rank)
 
 
 def _share(cpus: float | None, ranks: int) -> float | None:
@@ -168,8 +169,8 @@ def _share(cpus: float | None, ranks: int) -> float | None:
 
 
 def _seen(trace: Trace, loader: int) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """The batches of one loader, and how it was configured."""
-    batches = trace.batches[trace.batches["loader"] == loader]
+    """The batches, and how the loader was configured."""
+    batches = trace.batches
     if batches["ready_s"].isna().all():
         raise LoaderVizError(
             "the trace does not show its batches where they were made: the workers were started "

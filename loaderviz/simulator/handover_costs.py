@@ -12,7 +12,6 @@ from loaderviz.simulator.typical_costs import TYPICAL_START, TYPICAL_WAYS
 if TYPE_CHECKING:
     import pandas as pd
 
-    from loaderviz.trace import Trace
 
 SHORT_S = 0.003  # more than most batches are on their way
 LONG_S = 0.05  # more than a batch is on its way, also where its sender waits for Python's own lock
@@ -100,11 +99,8 @@ def _dispatches(batches: pd.DataFrame, came: pd.DataFrame) -> Floats:
     return np.asarray((handed - last)[within], np.float64)
 
 
-def start(
-    trace: Trace, batches: pd.DataFrame, loader: int, about: dict[str, Any]
-) -> dict[str, Any]:
+def start(workers: pd.DataFrame, batches: pd.DataFrame, about: dict[str, Any]) -> dict[str, Any]:
     """Of workers: to start one, until it can take a task, and to end it."""
-    workers = trace.workers[trace.workers["loader"] == loader]
     method = about.get("start_method") or "fork"
     startup_s, boot_s = TYPICAL_START.get(method, (0.0, 0.0))
     seen = workers.dropna(subset=["started_s", "first_task_s"])

@@ -15,6 +15,7 @@ from loaderviz._display import draw
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace.analysis.summary import Summary, summarize
 from loaderviz.trace.merge.run_meta import meta_of_ranks
+from loaderviz.trace.unread_samples import SamplesField, UnreadSamples
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +37,7 @@ class Trace:
     """
 
     batches: pd.DataFrame
-    samples: pd.DataFrame
+    samples: pd.DataFrame  # may be given as UnreadSamples
     workers: pd.DataFrame
     spans: pd.DataFrame
     meta: Mapping[str, Any] = field(default_factory=dict)
@@ -68,17 +69,37 @@ class Trace:
     @property
     def n_sample_rows(self) -> int:
         """How many rows ``samples`` has, known without reading them."""
-        return len(self.samples)
+        return len(SamplesField.held(self))
 
     def sample_parts(self) -> Iterator[pd.DataFrame]:
         """``samples`` in parts, at least one: of a run of many ranks, a recording at a time."""
-        yield self.samples
+        samples = SamplesField.held(self)
+        if isinstance(samples, UnreadSamples):
+            yield from samples.parts(self.batches)
+        else:
+            yield samples
 
     def of_ranks(self, ranks: Collection[int]) -> Trace:
         """The rows of these ranks alone, and what ``meta["ranks"]`` says of them."""
-        names = ("batches", "samples", "workers", "spans")
-        tables = {name: rows_of_ranks(getattr(self, name), ranks) for name in names}
+        names = ("batches", "workers", "spans")
+        tables: dict[str, Any] = {name: _rows(getattr(self, name), "rank", ranks) for name in names}
+        samples = SamplesField.held(self)
+        if isinstance(samples, UnreadSamples):
+            tables["samples"] = samples.of_ranks(ranks)
+        else:
+            tables["samples"] = _rows(samples, "rank", ranks)
         return Trace(**tables, meta=meta_of_ranks(self.meta, ranks))
+
+    def of_loader(self, number: int) -> Trace:
+        """The rows of this loader alone, in all ranks; spans are of none, and stay.
+
+        Where there is no other loader, samples that were not read yet stay unread.
+        """
+        if all((table["loader"] == number).all() for table in (self.batches, self.workers)):
+            return self
+        names = ("batches", "samples", "workers")
+        own = {name: _rows(getattr(self, name), "loader", [number]) for name in names}
+        return Trace(**own, spans=self.spans, meta=self.meta)
 
     def summary(self) -> Summary:
         """What limits this run, in numbers and in words."""
@@ -141,8 +162,12 @@ class Trace:
         draw("Trace", self)._ipython_display_()
 
 
-def rows_of_ranks(table: pd.DataFrame, ranks: Collection[int]) -> pd.DataFrame:
-    return table[table["rank"].isin(list(ranks))].reset_index(drop=True)
+# Not within the class: dataclass() would take it for the field's default.
+Trace.samples = SamplesField()  # type: ignore[assignment]
+
+
+def _rows(table: pd.DataFrame, column: str, numbers: Collection[int]) -> pd.DataFrame:
+    return table[np.isin(table[column].to_numpy(), list(numbers))].reset_index(drop=True)
 
 
 def _table(name: str, columns: schema.Columns, given: Mapping[str, Any]) -> pd.DataFrame:

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loaderviz.figures.columns_of_rows import codes
+from loaderviz.trace.columns_of_rows import codes
 
 numbers = st.one_of(st.integers(-2, 3), st.integers(-(2**40), 2**40))
 rows = st.lists(st.tuples(numbers, numbers, numbers), min_size=1, max_size=12)

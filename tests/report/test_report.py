@@ -137,10 +137,11 @@ class TestItsContent:
         assert "clocks" not in figure.layout.title.subtitle.text  # nothing was said of them
 
     def test_samples_that_cannot_be_read_cost_only_what_is_made_of_them(self, monkeypatch):
-        def unreadable(*args):
+        def unreadable(*args, **options):
             raise LoaderVizError("cannot read 'rank-00001.parquet'")
 
-        monkeypatch.setattr(predictions_and_audits, "of", unreadable)
+        monkeypatch.setattr(predictions_and_audits, "audit", unreadable)
+        monkeypatch.setattr(predictions_and_audits, "recommend", unreadable)
         predicted = predictions_and_audits.prediction(made(batches=12), 0, 0)
         assert "cannot read" in predicted.why_not
         assert predicted.n_batches == 12

@@ -1,7 +1,9 @@
 """A folder with the recordings of many ranks, opened as one trace."""
 
+import copy
 import dataclasses
 import json
+import pickle
 from importlib import import_module
 
 import numpy as np
@@ -79,6 +81,17 @@ class TestTables:
         assert picked.summary() == of_rank(1).summary()
         with pytest.raises(lv.LoaderVizError, match="rank-00000"):
             merged.samples  # noqa: B018
+
+    def test_what_was_not_read_stays_so_in_copies_and_in_the_only_loader(self, folder):
+        run = folder(of_rank(0), of_rank(1))
+        merged = lv.load(run)
+        others = [copy.copy(merged), pickle.loads(pickle.dumps(merged)), merged.of_loader(0)]
+        assert [each.n_sample_rows for each in others] == [16, 16, 16]
+        for path in run.iterdir():
+            path.unlink()
+        for each in others:
+            with pytest.raises(lv.LoaderVizError, match="rank-00000"):
+                each.samples  # noqa: B018  # reads them
 
     def test_of_no_rank_there_is_nothing(self, folder):
         nothing = lv.load(folder(of_rank(0), of_rank(1))).of_ranks([])

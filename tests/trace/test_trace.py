@@ -511,6 +511,22 @@ class TestTracesFromColumns:
         assert_lawful(again)
         assert list(again.batches["batch"]) == [1, 3, 5]
 
+    def test_of_one_loader_hold_its_rows_alone(self):
+        of_three = {"loader": [0, 1, 0]}
+        trace = Trace.from_columns(
+            batches={"batch": range(3), **of_three},
+            samples={"key": range(3), "batch": range(3), **of_three},
+            workers={"worker": [0, 0], "loader": [0, 1]},
+            spans={"name": ["step"]},
+            meta={"rank": 0},
+        )
+        alone = trace.of_loader(0)
+        assert_lawful(alone)
+        assert list(alone.batches["batch"]) == list(alone.samples["key"]) == [0, 2]
+        assert (len(alone.workers), len(alone.spans), alone.meta) == (1, 1, trace.meta)
+        assert alone.of_loader(0) is alone
+        assert trace.of_loader(2).batches.empty
+
     @given(keys=st.lists(st.integers() | st.text(max_size=3) | st.none(), max_size=5))
     def test_keep_their_keys(self, keys):
         assert list(Trace.from_columns(samples={"key": keys}).samples["key"]) == keys

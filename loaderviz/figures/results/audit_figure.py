@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from loaderviz.errors import LoaderVizError
-from loaderviz.figures import style
+from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
 from loaderviz.figures.results.delivery_strip import (
     BELOW,
@@ -51,11 +51,17 @@ def draw(audit: Audit, epoch: int, theme: style.ThemeName) -> Figure:
         numbers += f" · this is epoch {epoch}"
     if columns.size > 1:
         numbers += f" · a column is {columns.size:,} samples, as tall as the share that came"
+    look = style.theme(theme)
+    right_px = 22 + 8 * max(len(f"{n:,}") for n in lanes.totals)
     layout = style.layout(
-        style.theme(theme), title=title(audit, epoch), numbers=numbers, height=height
+        look,
+        title=title(audit, epoch),
+        numbers=numbers,
+        height=height,
+        margins=(axes.names_px(lanes.labels), right_px, TITLE_PX, AXIS_PX),
+        lanes=lanes.labels,
     )
-    layout |= _axes(columns, lanes, style.theme(theme), came, height)
-    layout["meta"] = {"loaderviz": {"paths": [], "lanes": lanes.labels}}
+    layout |= _axes(columns, lanes, look, came, height)
     cells = _cells if columns.size == 1 else _shares
     data = [
         _holes(columns, lanes, missing),
@@ -180,7 +186,6 @@ def _axes(
 ) -> dict[str, Any]:
     inner = height - TITLE_PX - AXIS_PX
     share = STRIP_PX / inner
-    grid = {"gridcolor": theme.grid, "zeroline": False, "showline": False}
     top = most(columns, came)
     notes = [
         {
@@ -189,47 +194,20 @@ def _axes(
         }
         for place, n in enumerate(lanes.totals)
     ]  # fmt: skip
+    each_one = {"dtick": 1} if columns.n <= 10 else {}
+    room = 0.5 + 0.006 * columns.n
     return {
-        "margin": {
-            "l": 36 + 7 * max(map(len, lanes.labels)),
-            "r": 22 + 8 * max(len(f"{n:,}") for n in lanes.totals),
-            "t": TITLE_PX,
-            "b": AXIS_PX,
-        },
         "uniformtext": {"minsize": 9, "mode": "hide"},
         "annotations": notes,
-        "xaxis": {
-            **grid,
-            "title": {"text": SAMPLES, "standoff": 10, "font": {"size": 12}},
-            "range": [-0.5 - 0.006 * columns.n, columns.n - 0.5 + 0.006 * columns.n],
-            "anchor": "y2",
-            "tickformat": ",d",
-            "nticks": 11,
-            **({"dtick": 1} if columns.n <= 10 else {}),
-        },
-        "yaxis": {
-            **grid,
-            "showgrid": False,
-            "tickmode": "array",
-            "tickvals": list(range(len(lanes.labels))),
-            "ticktext": lanes.labels,
-            "tickfont": {"color": theme.text},
-            "ticks": "",
-            "ticklabelstandoff": 8,
-            "range": [len(lanes.labels) - 0.5, -0.5],
-            "domain": [share, 1],
-            "fixedrange": True,
-        },
-        "yaxis2": {
-            **grid,
-            "zeroline": True,
-            "zerolinecolor": theme.grid,
-            "title": {"text": "times", "standoff": 4, "font": {"size": 12}},
-            "domain": [0, share - 10 / inner],
-            "range": [-BELOW * top, 1.04 * top],
-            "tickmode": "array",
-            "tickvals": list(range(top + 1)) if top <= 4 else [0, top],
-            "tickfont": {"size": 11},
-            "fixedrange": True,
-        },
-    }
+        "xaxis": axes.axis(
+            theme, SAMPLES, range=[-room, columns.n - 1 + room], anchor="y2", tickformat=",d",
+            nticks=11, **each_one,
+        ),
+        "yaxis": axes.lanes(theme, lanes.labels, domain=[share, 1]),
+        "yaxis2": axes.axis(
+            theme, "times", 4, zeroline=True, zerolinecolor=theme.grid,
+            domain=[0, share - 10 / inner], range=[-BELOW * top, 1.04 * top], tickmode="array",
+            tickvals=list(range(top + 1)) if top <= 4 else [0, top], tickfont={"size": 11},
+            fixedrange=True,
+        ),
+    }  # fmt: skip

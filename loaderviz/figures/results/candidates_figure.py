@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from loaderviz.figures import style
+from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
 from loaderviz.loader_settings import PREFETCH_FACTOR
 from loaderviz.text import change, count, percent, rate
@@ -37,11 +37,16 @@ def draw(found: Recommendation, theme: style.ThemeName) -> Figure:
     """
     table, colours = found.candidates, style.theme(theme)
     plain = _plain(table)
-    layout = style.layout(colours, title=found.verdict, numbers=found.numbers, height=HEIGHT_PX)
+    layout = style.layout(
+        colours,
+        title=found.verdict,
+        numbers=found.numbers,
+        height=HEIGHT_PX,
+        margins=(74, 84, TITLE_PX, AXIS_PX),
+    )
     layout |= _axes(found, colours)
     layout["annotations"] = _labels(found, plain)
     layout["shapes"] = _allowance(found)
-    layout["meta"] = {"loaderviz": {"paths": [], "lanes": []}}
     at = {
         "other settings": (table.drop(plain.index), style.QUIET, 6, "circle-open"),
         "does not fit": (table[~table["fits"]], style.FAILED, 11, "x-thin-open"),
@@ -199,23 +204,10 @@ def _axes(found: Recommendation, theme: style.Theme) -> dict[str, Any]:
     table = found.candidates
     most = int(table["num_workers"].max())
     top = float(np.nanmax(table[["samples_per_s", "measured_per_s"]].to_numpy()))
-    grid = {"gridcolor": theme.grid, "zeroline": False, "showline": False}
+    shown = [-0.03 * most - 0.1, _right(found)]
     return {
-        "margin": {"l": 74, "r": 84, "t": TITLE_PX, "b": AXIS_PX},
-        "xaxis": {
-            **grid,
-            "title": {"text": WORKERS, "standoff": 10, "font": {"size": 12}},
-            "range": [-0.03 * most - 0.1, _right(found)],
-            "tick0": 0,
-            "dtick": max(1, most // 8),
-            "showgrid": False,
-        },
-        "yaxis": {
-            **grid,
-            "range": [0, ROOM * top],
-            "tickformat": "~s" if top >= 10_000 else ",",
-            "nticks": 6,
-            "ticks": "",
-            "ticklabelstandoff": 6,
-        },
+        "xaxis": axes.axis(
+            theme, WORKERS, range=shown, tick0=0, dtick=max(1, most // 8), showgrid=False
+        ),
+        "yaxis": axes.from_zero(theme, ROOM * top, tickformat="~s" if top >= 10_000 else ","),
     }

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from loaderviz.errors import LoaderVizError
-from loaderviz.figures import style
-from loaderviz.figures.columns_of_rows import Table, arrays, codes, where
+from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
 from loaderviz.figures.timelines.timeline import TIME
 from loaderviz.text import worker_name
 from loaderviz.trace import Trace
+from loaderviz.trace.columns_of_rows import Table, arrays, codes, where
 
 HEIGHT_PX, TITLE_PX, AXIS_PX = 280, 82, 58
 MOST_NAMED = 6  # lines that have a colour and a name; more are drawn alike
@@ -37,19 +37,15 @@ def memory(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
     top = max(float(line["y"].max()) for line in lines)
     colours = style.theme(theme)
     title = f"Up to {top:,.0f} MiB in a worker"
-    layout = style.layout(colours, title=title, numbers="", height=HEIGHT_PX)
     named = len(lines) <= MOST_NAMED
-    name_px = 18 + 7 * max(len(line["name"]) for line in lines)
-    grid = {"gridcolor": colours.grid, "zeroline": False, "showline": False}
+    right_px = 18 + 7 * max(len(line["name"]) for line in lines) if named else 22
+    margins = (74, right_px, TITLE_PX, AXIS_PX)
+    layout = style.layout(colours, title=title, numbers="", height=HEIGHT_PX, margins=margins)
     layout |= {
-        "margin": {"l": 74, "r": name_px if named else 22, "t": TITLE_PX, "b": AXIS_PX},
-        "xaxis": {**grid, "title": {"text": TIME, "standoff": 10, "font": {"size": 12}},
-                  "showgrid": False, "nticks": 10},
-        "yaxis": {**grid, "range": [0, 1.08 * top], "nticks": 6, "ticklabelstandoff": 6,
-                  "title": {"text": "MiB", "standoff": 6, "font": {"size": 12}}},
+        "xaxis": axes.axis(colours, TIME, showgrid=False, nticks=10),
+        "yaxis": axes.from_zero(colours, 1.08 * top, "MiB"),
         "annotations": _names(lines, top) if named else [],
-        "meta": {"loaderviz": {"paths": [], "lanes": []}},
-    }  # fmt: skip
+    }
     marks = [_drawn(line, at if named else None) for at, line in enumerate(lines)]
     return Figure.of(marks, layout)
 

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from loaderviz.errors import LoaderVizError
-from loaderviz.figures import style
-from loaderviz.figures.columns_of_rows import Table, arrays, codes, where
+from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
 from loaderviz.text import count, duration
 from loaderviz.trace import Trace
-from loaderviz.trace.analysis.steps import step_ends
+from loaderviz.trace.analysis.steps import waits_by_step
 
 HEIGHT_PX, TITLE_PX, AXIS_PX, LABEL_PX = 300, 82, 58, 96
 MOST_DOTS = 1500  # as of the timeline's batches; waits_figure.js draws as many when zoomed in
@@ -37,54 +36,26 @@ def waits(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
     Raises:
         LoaderVizError: for a trace without a delivered batch, or an unknown theme.
     """
-    rows = by_step(trace)
+    rows = waits_by_step(trace)
     if not len(rows["step"]):
         raise LoaderVizError("this trace holds no batch that was delivered: nobody waited")
     x, y = rows["step"], np.maximum(rows["wait_s"] * 1000, LEAST_MS)
     far = len(x) > MOST_DOTS
     colours = style.theme(theme)
     title = f"Waits for {count(len(x), 'batch', 'batches')}"
-    layout = style.layout(colours, title=title, numbers="", height=HEIGHT_PX)
+    margins = (74, LABEL_PX, TITLE_PX, AXIS_PX)
+    layout = style.layout(colours, title=title, numbers="", height=HEIGHT_PX, margins=margins)
     layout |= _axes(x, y, colours)
     step_ms = 1000 * float(np.median(rows["step_s"])) if len(x) else 0.0
     if step_ms >= LEAST_MS:
         layout["shapes"], layout["annotations"] = _usual_step(step_ms)
-    packed = {"waits": _packed(x, y)} if far and len(x) <= MOST_ROWS else {}
-    layout["meta"] = {"loaderviz": {"paths": [], "lanes": [], **packed}}
+    if far and len(x) <= MOST_ROWS:
+        layout["meta"]["loaderviz"]["waits"] = _packed(x, y)
     band = _band(x, y) if far else ([], [], [])
     dots = ([], []) if far else (x, y)
     first = np.flatnonzero(rows["first"])
     first = first[np.argsort(-y[first], kind="stable")[:MOST_FIRSTS]]
     return Figure.of([*_marks(band, dots), _firsts(x[first], y[first])], layout)
-
-
-def by_step(trace: Trace) -> Table:
-    """Delivered batches in order of their ``step``, which each rank counts from 1.
-
-    With ``wait_s`` before it, ``step_s`` after it, and whether it is the ``first`` of an epoch.
-    """
-    rows = arrays(trace.batches)
-    rows = where(rows, ~np.isnan(rows["delivered_s"] - rows["requested_s"]))
-    rows = where(rows, np.lexsort((rows["delivered_s"], rows["rank"])))
-    n = len(rows["rank"])
-    begins = np.flatnonzero(np.diff(rows["rank"], prepend=-1))
-    step = 1 + np.arange(n) - np.repeat(begins, np.diff(begins, append=n))
-    first = np.zeros(n, bool)
-    first[np.unique(codes(("rank", "loader", "epoch"), rows)[0], return_index=True)[1]] = True
-    found = {
-        "rank": rows["rank"],
-        "loader": rows["loader"],
-        "epoch": rows["epoch"],
-        "batch": rows["batch"],
-        "worker": rows["worker"],
-        "step": step,
-        "requested_s": rows["requested_s"],
-        "wait_s": rows["delivered_s"] - rows["requested_s"],
-        "step_s": step_ends(rows) - rows["delivered_s"],
-        "ready_s": rows["ready_s"],
-        "first": first,
-    }
-    return where(found, np.argsort(step, kind="stable"))
 
 
 def _marks(band: Any, dots: Any) -> list[dict[str, Any]]:
@@ -139,30 +110,18 @@ def _usual_step(step_ms: float) -> tuple[list[Any], list[Any]]:
 
 
 def _axes(x: Any, y: Any, theme: style.Theme) -> dict[str, Any]:
-    grid = {"gridcolor": theme.grid, "zeroline": False, "showline": False}
     low = np.floor(np.log10(max(float(y.min()), LEAST_MS)) * 2) / 2 - 0.1
     high = np.log10(max(float(y.max()), 10 * LEAST_MS)) + 0.25
     most = int(x.max())
     return {
-        "margin": {"l": 74, "r": LABEL_PX, "t": TITLE_PX, "b": AXIS_PX},
-        "xaxis": {
-            **grid,
-            "title": {"text": "step: batches in order of delivery", "standoff": 10,
-                      "font": {"size": 12}},
-            "range": [1 - 0.012 * most, most + 0.012 * most + 0.2],
-            "showgrid": False,
-            "tickformat": ",d",
-            "nticks": 10,
-        },
-        "yaxis": {
-            **grid,
-            "type": "log",
-            "title": {"text": "wait, ms", "standoff": 6, "font": {"size": 12}},
-            "range": [min(low, high - 1), high],
-            "dtick": 1,
-            "tickformat": "~g",
-            "fixedrange": True,
-        },
+        "xaxis": axes.axis(
+            theme, "step: batches in order of delivery", showgrid=False, tickformat=",d", nticks=10,
+            range=[1 - 0.012 * most, most + 0.012 * most + 0.2],
+        ),
+        "yaxis": axes.axis(
+            theme, "wait, ms", 6, type="log", dtick=1, tickformat="~g", fixedrange=True,
+            range=[min(low, high - 1), high],
+        ),
     }  # fmt: skip
 
 

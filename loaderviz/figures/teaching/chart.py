@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from loaderviz.errors import LoaderVizError
-from loaderviz.figures import style
+from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
 
 Line = tuple[Sequence[float], Sequence[float]]
@@ -44,12 +44,11 @@ def chart(
     marks = points or {}
     top = max(max(ys) for _, ys in lines.values())
     colours = style.theme(theme)
-    layout = style.layout(colours, title=title, numbers=numbers, height=HEIGHT_PX)
-    grid = {"gridcolor": colours.grid, "zeroline": False, "showline": False}
+    margins = (74, NAME_PX, TITLE_PX, 54)
+    layout = style.layout(colours, title=title, numbers=numbers, height=HEIGHT_PX, margins=margins)
     layout |= {
-        "margin": {"l": 74, "r": NAME_PX, "t": TITLE_PX, "b": 54},
-        "xaxis": {**grid, **_across(lines), "title": _small(x), "showgrid": False},
-        "yaxis": {**grid, "range": [0, ROOM * max(top, 1e-9)], "nticks": 6, "ticklabelstandoff": 6},
+        "xaxis": axes.axis(colours, x, 8, showgrid=False, **_across(lines)),
+        "yaxis": axes.from_zero(colours, ROOM * max(top, 1e-9)),
         "annotations": [
             {
                 "text": y,
@@ -60,17 +59,12 @@ def chart(
             *(_named(name, line, at) for at, (name, line) in enumerate(lines.items())),
             *(_pointed_out(name, point) for name, point in marks.items() if name),
         ],
-        "meta": {"loaderviz": {"paths": [], "lanes": []}},
     }  # fmt: skip
     drawn = [_drawn(name, line, x, at) for at, (name, line) in enumerate(lines.items())]
     places: dict[str, Any] = {"type": "scatter", "mode": "markers", "hoverinfo": "skip"}
     places |= {"x": [at for at, _ in marks.values()], "y": [value for _, value in marks.values()]}
     places["marker"] = {"size": 14, "color": style.colour(2)}
     return Figure(data=[*drawn, places], layout=layout)
-
-
-def _small(text: str) -> dict[str, Any]:
-    return {"text": text, "standoff": 8, "font": {"size": 12}}
 
 
 def _across(lines: Mapping[str, Line]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from loaderviz.errors import LoaderVizError
-from loaderviz.figures import style
+from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
 from loaderviz.figures.timelines import boxes
 from loaderviz.figures.timelines.consumer_marks import HATCH
@@ -49,9 +49,17 @@ def streams(
     span = end - start if seconds is None else seconds
     look = style.theme(theme)
     height = TITLE_PX + AXIS_PX + len(lanes) * LANE_PX
-    layout = style.layout(look, title=title, numbers=numbers, height=height)
-    layout |= _axes(list(lanes), [start - 0.012 * span, start + 1.012 * span], look)
-    layout["meta"] = {"loaderviz": {"paths": [], "lanes": list(lanes)}}
+    names = list(lanes)
+    margins = (axes.names_px(names), 22, TITLE_PX, AXIS_PX)
+    layout = style.layout(
+        look, title=title, numbers=numbers, height=height, margins=margins, lanes=names
+    )
+    shown = [start - 0.012 * span, start + 1.012 * span]
+    layout |= {
+        "uniformtext": {"minsize": 10, "mode": "hide"},
+        "xaxis": axes.axis(look, "seconds", range=shown, nticks=10),
+        "yaxis": axes.lanes(look, names, range=[len(names) - 0.45, -0.55]),
+    }
     return Figure.of(
         [
             _of_the_loop("wait", waits, "waits for", {"pattern": HATCH}, style.WAIT),
@@ -99,29 +107,3 @@ def _of_the_device(lanes: Mapping[str, Sequence[Box]], span: float) -> dict[str,
 def _columns(own: Sequence[Box]) -> tuple[Any, Any, Any]:
     table = np.array(own, float).reshape(-1, 3)
     return table[:, 0].astype(int), table[:, 1], table[:, 2]
-
-
-def _axes(labels: list[str], shown: list[float], look: style.Theme) -> dict[str, Any]:
-    grid = {"gridcolor": look.grid, "zeroline": False, "showline": False}
-    return {
-        "margin": {"l": 36 + 7 * max(map(len, labels)), "r": 22, "t": TITLE_PX, "b": AXIS_PX},
-        "uniformtext": {"minsize": 10, "mode": "hide"},
-        "xaxis": {
-            **grid,
-            "title": {"text": "seconds", "standoff": 10, "font": {"size": 12}},
-            "range": shown,
-            "nticks": 10,
-        },
-        "yaxis": {
-            **grid,
-            "showgrid": False,
-            "tickmode": "array",
-            "tickvals": list(range(len(labels))),
-            "ticktext": labels,
-            "tickfont": {"color": look.text},
-            "ticks": "",
-            "ticklabelstandoff": 8,
-            "range": [len(labels) - 0.45, -0.55],
-            "fixedrange": True,
-        },
-    }

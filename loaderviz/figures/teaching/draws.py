@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from loaderviz.errors import LoaderVizError
-from loaderviz.figures import style
+from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
 from loaderviz.figures.timelines import boxes
 from loaderviz.text import worker_name
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 LANES = ("rank", "epoch", "worker")
 TITLE_PX, AXIS_PX, LANE_PX = 86, 56, 40
+DRAWN = "numbers, in the order in which they were drawn"
 
 
 def draws(table: pd.DataFrame, *, theme: style.ThemeName = "light") -> Figure:
@@ -43,15 +44,23 @@ def draws(table: pd.DataFrame, *, theme: style.ThemeName = "light") -> Figure:
         " · ".join(_place(name, row[name]) for name in by) for row in lanes.to_dict("records")
     ]
     height = TITLE_PX + AXIS_PX + len(labels) * LANE_PX
+    look = style.theme(theme)
     layout = style.layout(
-        style.theme(theme),
+        look,
         title=verdict(lanes, by),
         numbers=f"{len(table):,} numbers · {len(labels)} lanes · one colour is one sequence of "
         f"numbers: {lanes['sequence'].nunique()} of them",
         height=height,
+        margins=(axes.names_px(labels), 22, TITLE_PX, AXIS_PX),
+        lanes=labels,
     )
-    layout |= _axes(labels, int(lanes["number"].str.len().max()), style.theme(theme))
-    layout["meta"] = {"loaderviz": {"paths": [], "lanes": labels}}
+    longest = int(lanes["number"].str.len().max())
+    still = {"showgrid": False, "fixedrange": True}
+    layout |= {
+        "uniformtext": {"minsize": 9, "mode": "hide"},
+        "xaxis": axes.axis(look, DRAWN, range=[0, longest], tickvals=[], **still),
+        "yaxis": axes.lanes(look, labels),
+    }
     return Figure.of([_boxes(lanes, labels)], layout)
 
 
@@ -105,28 +114,3 @@ def _boxes(lanes: pd.DataFrame, labels: list[str]) -> dict[str, Any]:
         insidetextanchor="middle",
         insidetextfont={"size": 13, "color": [style.text_on(each) for each in sequence.tolist()]},
     )
-
-
-def _axes(labels: list[str], longest: int, theme: style.Theme) -> dict[str, Any]:
-    grid = {"showgrid": False, "zeroline": False, "showline": False, "fixedrange": True}
-    title = {"text": "numbers, in the order in which they were drawn", "standoff": 10}
-    return {
-        "margin": {"l": 36 + 7 * max(map(len, labels)), "r": 22, "t": TITLE_PX, "b": AXIS_PX},
-        "uniformtext": {"minsize": 9, "mode": "hide"},
-        "xaxis": {
-            **grid,
-            "title": {**title, "font": {"size": 12}},
-            "range": [0, longest],
-            "tickvals": [],
-        },
-        "yaxis": {
-            **grid,
-            "tickmode": "array",
-            "tickvals": list(range(len(labels))),
-            "ticktext": labels,
-            "tickfont": {"color": theme.text},
-            "ticks": "",
-            "ticklabelstandoff": 8,
-            "range": [len(labels) - 0.5, -0.5],
-        },
-    }

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from loaderviz.errors import LoaderVizError
-from loaderviz.figures import style
+from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
+from loaderviz.figures.timelines.consumer_marks import HATCH
 from loaderviz.text import percent
 
 HEIGHT = 300
@@ -39,31 +40,21 @@ def filling(batches: Iterable[Any], *, theme: style.ThemeName = "light") -> Figu
         numbers=f"{len(kept)} batches · {many.sum()} sequences · {many.min()} to {many.max()} in a "
         f"batch · {many.dot(longest):,} numbers, {empty.sum():,} of them filling",
         height=HEIGHT,
+        margins=(70, 22, 80, 56),
     )
-    grid = {"gridcolor": look.grid, "zeroline": False, "showline": False}
     layout |= {
         "barmode": "stack",
         "bargap": 0.15,
-        "margin": {"l": 70, "r": 22, "t": 80, "b": 56},
-        "xaxis": {**grid, "showgrid": False, "title": {"text": "batch", "font": {"size": 12}}},
-        "yaxis": {**grid, "title": {"text": "numbers", "font": {"size": 12}}, "nticks": 5},
-        "meta": {"loaderviz": {"paths": [], "lanes": []}},
+        "xaxis": axes.axis(look, "batch", None, showgrid=False),
+        "yaxis": axes.axis(look, "numbers", None, nticks=5),
     }
     hover = [
         f"batch {i}: {n} sequences, {long} long<br>{none:,} of {n * long:,} numbers are filling"
         for i, (n, long, none) in enumerate(zip(many, longest, empty, strict=True))
     ]
-    hatched = {"shape": "/", "size": 7, "solidity": 0.22, "fillmode": "replace"}
     marks = [
         ("data", data, {"color": [style.colour(0)] * len(kept)}),
-        (
-            "filling",
-            empty,
-            {
-                "color": [style.WAIT] * len(kept),
-                "pattern": {**hatched, "fgcolor": style.WAIT, "bgcolor": style.WAIT_FILL},
-            },
-        ),
+        ("filling", empty, {"color": [style.WAIT] * len(kept), "pattern": HATCH}),
     ]
     return Figure(
         data=[

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from loaderviz.errors import LoaderVizError
-from loaderviz.figures import style
+from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
 from loaderviz.text import percent
 
@@ -34,11 +34,20 @@ def shuffle(order: Sequence[int], *, theme: style.ThemeName = "light") -> Figure
             f"order={order!r:.60} does not have each of the places 0 to n - 1 once: give, in the "
             "order of coming out, where each sample went in"
         )
+    look = style.theme(theme)
     layout = style.layout(
-        style.theme(theme), title=verdict(came), numbers=numbers(came), height=HEIGHT_PX
+        look,
+        title=verdict(came),
+        numbers=numbers(came),
+        height=HEIGHT_PX,
+        margins=(76, 22, TITLE_PX, AXIS_PX),
     )
-    layout |= _axes(n, style.theme(theme))
-    layout["meta"] = {"loaderviz": {"paths": [], "lanes": []}}
+    edge = 0.02 * n + 0.5
+    places: dict[str, Any] = {"range": [-edge, n - 1 + edge], "tickformat": ",d"}
+    layout |= {
+        "xaxis": axes.axis(look, "place when it came out", **places),
+        "yaxis": axes.axis(look, "place when it went in", 8, **places),
+    }
     return Figure.of([_diagonal(n), _dots(came)], layout)
 
 
@@ -92,22 +101,4 @@ def _diagonal(n: int) -> dict[str, Any]:
         "y": [0, n - 1],
         "line": {"width": 1.5, "dash": "dot", "color": style.WAIT},
         "hoverinfo": "skip",
-    }
-
-
-def _axes(n: int, theme: style.Theme) -> dict[str, Any]:
-    axis = {"gridcolor": theme.grid, "zeroline": False, "showline": False, "tickformat": ",d"}
-    edge = 0.02 * n + 0.5
-    return {
-        "margin": {"l": 76, "r": 22, "t": TITLE_PX, "b": AXIS_PX},
-        "xaxis": {
-            **axis,
-            "title": {"text": "place when it came out", "standoff": 10, "font": {"size": 12}},
-            "range": [-edge, n - 1 + edge],
-        },
-        "yaxis": {
-            **axis,
-            "title": {"text": "place when it went in", "standoff": 8, "font": {"size": 12}},
-            "range": [-edge, n - 1 + edge],
-        },
     }

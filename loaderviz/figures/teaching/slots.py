@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from loaderviz.errors import LoaderVizError
-from loaderviz.figures import style
+from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
 from loaderviz.figures.timelines import boxes
 
 LANE_PX, AXIS_PX, TITLE_PX = 40, 58, 86
 BREAK_WIDTH = 0.07  # of a box
+IN_ORDER = "batches, in the order in which they come"
 
 
 @dataclass(frozen=True)
@@ -118,31 +119,21 @@ def _draw(slots: Slots, theme: style.ThemeName) -> Figure:
     )  # fmt: skip
     height = TITLE_PX + lanes * LANE_PX + AXIS_PX
     look = style.theme(theme)
-    layout = style.layout(look, title=slots.verdict, numbers=slots.numbers, height=height)
-    grid = {"gridcolor": look.grid, "zeroline": False, "showline": False, "showgrid": False}
     labels = [f"slot {each}" for each in range(lanes)]
+    layout = style.layout(
+        look,
+        title=slots.verdict,
+        numbers=slots.numbers,
+        height=height,
+        margins=(axes.names_px(labels), 22, TITLE_PX, AXIS_PX),
+        lanes=labels,
+    )
+    each_one = {"dtick": 1} if n <= 16 else {}
     layout |= {
-        "margin": {"l": 36 + 7 * max(map(len, labels)), "r": 22, "t": TITLE_PX, "b": AXIS_PX},
         "uniformtext": {"minsize": 8, "mode": "hide"},
-        "xaxis": {
-            **grid,
-            "title": {"text": "batches, in the order in which they come", "standoff": 10,
-                      "font": {"size": 12}},
-            "range": [-0.6, n - 0.4],
-            "nticks": 12,
-            **({"dtick": 1} if n <= 16 else {}),
-        },
-        "yaxis": {
-            **grid,
-            "tickmode": "array",
-            "tickvals": list(range(lanes)),
-            "ticktext": labels,
-            "tickfont": {"color": look.text},
-            "ticks": "",
-            "ticklabelstandoff": 8,
-            "range": [lanes - 0.45, -0.55],
-            "fixedrange": True,
-        },
-        "meta": {"loaderviz": {"paths": [], "lanes": labels}},
-    }  # fmt: skip
+        "xaxis": axes.axis(
+            look, IN_ORDER, showgrid=False, range=[-0.6, n - 0.4], nticks=12, **each_one
+        ),
+        "yaxis": axes.lanes(look, labels, range=[lanes - 0.45, -0.55]),
+    }
     return Figure(data=[marks, breaks], layout=layout)

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from loaderviz.figures import style
-from loaderviz.figures.columns_of_rows import Table, where
 from loaderviz.figures.timelines import consumer_marks
 from loaderviz.figures.timelines.lanes import Lanes
+from loaderviz.trace.columns_of_rows import Table, where
 
 BINS = 360  # in the first picture; the page computes as many as it has room for
 TALL, CONSUMER_TALL = 0.66, 0.8  # of a lane: a whole bin's worth

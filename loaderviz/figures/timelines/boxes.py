@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from loaderviz.figures import style
-from loaderviz.figures.columns_of_rows import Table
 from loaderviz.text import duration, worker_name
+from loaderviz.trace.columns_of_rows import Table
 
 NARROW = 0.004  # of the axis: an edge in another colour would hide all of such a box
 

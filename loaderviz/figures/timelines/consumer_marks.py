@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from loaderviz.figures import style
-from loaderviz.figures.columns_of_rows import Table, arrays, codes, where
 from loaderviz.figures.timelines import boxes
 from loaderviz.figures.timelines.lanes import Lanes
 from loaderviz.text import count
 from loaderviz.trace.analysis.steps import startups, step_ends
+from loaderviz.trace.columns_of_rows import Table, arrays, codes, where
 
 if TYPE_CHECKING:
     from loaderviz.trace import Trace

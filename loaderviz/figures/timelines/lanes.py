@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from loaderviz.figures.columns_of_rows import Table, arrays, codes
 from loaderviz.text import worker_name
+from loaderviz.trace.columns_of_rows import Table, arrays, codes
 
 if TYPE_CHECKING:
     from loaderviz.trace import Trace
@@ -62,10 +62,6 @@ class Lanes:
     def lane_px(self) -> int:
         n = len(self) - len(self.consumers)
         return next((px for most, px in WORKER_PX.items() if n <= most), 25)
-
-    @property
-    def label_px(self) -> int:
-        return 36 + 7 * max(map(len, self.labels))
 
     def consumers_of(self, rows: Table) -> Any:
         """The lane of the consumer of each row's rank."""

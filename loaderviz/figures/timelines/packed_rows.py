@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from loaderviz.figures.columns_of_rows import Table
 from loaderviz.figures.timelines import bands
 from loaderviz.figures.timelines.lanes import Lanes
+from loaderviz.trace.columns_of_rows import Table
 
 TICKS = 2**30  # the time axis at most: differences fit into 32 bits
 MOST_CHARS = 4_400_000  # with the script and the layout, the page stays below 5 MB

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from loaderviz.figures import style
-from loaderviz.figures.columns_of_rows import Table, arrays, where
+from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
 from loaderviz.figures.timelines import bands
 from loaderviz.text import duration, percent
 from loaderviz.trace.analysis.steps import step_ends
+from loaderviz.trace.columns_of_rows import Table, arrays, where
 from loaderviz.trace.merge.run_meta import recordings
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ def draw(trace: Trace, title: str, numbers: str, shown: list[float], theme: styl
     if len(ranks) > FEW:
         order = np.argsort(-share, kind="stable")
         ranks, wait, step, share = (each[order] for each in (ranks, wait, step, share))
-    layout = style.layout(theme, title=title, numbers=numbers, height=_height(len(ranks)))
+    height, margins = _height(len(ranks)), (92, 40, TITLE_PX, AXIS_PX)
+    layout = style.layout(theme, title=title, numbers=numbers, height=height, margins=margins)
     layout |= _axes(ranks, shown, theme)
-    layout["meta"] = {"loaderviz": {"paths": [], "lanes": []}}
     return Figure.of([_when(wait, step, ranks, edges), _in_all(share, ranks)], layout)
 
 
@@ -118,37 +118,20 @@ def _axes(ranks: Any, shown: list[float], theme: style.Theme) -> dict[str, Any]:
     n = len(ranks)
     few = n <= FEW
     ticks = range(0, n, 1 + (n > 16)) if few else [0, n - 1]
-    grid = {"gridcolor": theme.grid, "zeroline": False, "showline": False}
     return {
-        "margin": {"l": 92, "r": 40, "t": TITLE_PX, "b": AXIS_PX},
-        "xaxis": {
-            **grid,
-            "title": {"text": TIME, "standoff": 10, "font": {"size": 12}},
-            "range": shown,
-            "domain": [0, 1 - SHARE_OF_WIDTH - 0.03],
-            "nticks": 10,
-        },
-        "xaxis2": {
-            **grid,
-            "title": {"text": "% in all", "standoff": 10, "font": {"size": 12}},
-            "range": [0, 108],
-            "tickvals": [0, 50, 100],
-            "domain": [1 - SHARE_OF_WIDTH, 1],
-            "fixedrange": True,
-            "anchor": "y",
-        },
-        "yaxis": {
-            **grid,
-            "showgrid": False,
-            "title": {"text": "" if few else MANY, "standoff": 4, "font": {"size": 12}},
-            "type": "category",
-            "tickmode": "array",
-            "tickvals": list(ticks),
-            "tickfont": {"color": theme.text},
-            "ticklabelstandoff": 8,
-            "range": [n - 0.5, -0.5],
-        },
-    }
+        "xaxis": axes.axis(
+            theme, TIME, range=shown, domain=[0, 1 - SHARE_OF_WIDTH - 0.03], nticks=10
+        ),
+        "xaxis2": axes.axis(
+            theme, "% in all", range=[0, 108], tickvals=[0, 50, 100],
+            domain=[1 - SHARE_OF_WIDTH, 1], fixedrange=True, anchor="y",
+        ),
+        "yaxis": axes.axis(
+            theme, "" if few else MANY, 4, showgrid=False, type="category", tickmode="array",
+            tickvals=list(ticks), tickfont={"color": theme.text}, ticklabelstandoff=8,
+            range=[n - 0.5, -0.5],
+        ),
+    }  # fmt: skip
 
 
 def _names(ranks: Any) -> list[str]:

@@ -9,8 +9,8 @@ import numpy as np
 from loaderviz.figures import style
 
 if TYPE_CHECKING:
-    from loaderviz.figures.columns_of_rows import Table
     from loaderviz.figures.timelines.lanes import Lanes
+    from loaderviz.trace.columns_of_rows import Table
 
 
 def steps(batches: Table) -> tuple[Any, Any]:

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from loaderviz.errors import LoaderVizError
-from loaderviz.figures import style
-from loaderviz.figures.columns_of_rows import Table, arrays, where
+from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
 from loaderviz.figures.timelines import (
     bands,
@@ -21,6 +20,7 @@ from loaderviz.figures.timelines import (
 )
 from loaderviz.figures.timelines.lanes import Lanes
 from loaderviz.trace import Trace
+from loaderviz.trace.columns_of_rows import Table, arrays, where
 from loaderviz.trace.merge.run_meta import left_out
 
 MOST_SAMPLES = 3000  # more boxes than this make a page slow; batches are drawn whole then
@@ -92,11 +92,14 @@ def timeline(
         numbers += f" · past the limit, {samples_left_out:,} samples and spans are left out"
     if batches_left_out:
         numbers += f", and {batches_left_out:,} batches"
-    height = _height(lanes)
-    layout = style.layout(style.theme(theme), title=summary.verdict, numbers=numbers, height=height)
-    layout.update(_axes(lanes, batches, style.theme(theme), height, shown))
+    height, look = _height(lanes), style.theme(theme)
+    margins = (axes.names_px(lanes.labels), 22, TITLE_PX, AXIS_PX)
+    layout = style.layout(
+        look, title=summary.verdict, numbers=numbers, height=height, margins=margins
+    )
+    layout |= _axes(lanes, batches, look, height, shown)
     if len(lanes.consumers) > 1:
-        layout["shapes"] = _between_ranks(lanes, style.theme(theme))
+        layout["shapes"] = _between_ranks(lanes, look)
     page = {"large": table} if large else {"paths": _paths(batches, lanes)}
     layout["meta"] = {"loaderviz": {"lanes": lanes.labels, **page}}
     figure = Figure.of(_marks(trace, batches, lanes, shown, whole=whole, large=large), layout)
@@ -213,43 +216,19 @@ def _axes(
 ) -> dict[str, Any]:
     inner = height - TITLE_PX - AXIS_PX
     top = 1 - (READY_PX if lanes.has_workers else 1) / inner
-    grid = {"gridcolor": theme.grid, "zeroline": False, "showline": False}
-    axes: dict[str, Any] = {
-        "margin": {"l": lanes.label_px, "r": 22, "t": TITLE_PX, "b": AXIS_PX},
-        "uniformtext": {"minsize": 9, "mode": "hide"},
-        "xaxis": {
-            **grid,
-            "title": {"text": TIME, "standoff": 10, "font": {"size": 12}},
-            "range": shown,
-            "anchor": "y",
-            "nticks": 10,
-        },
-        "yaxis": {
-            **grid,
-            "showgrid": False,
-            "tickmode": "array",
-            "tickvals": list(range(len(lanes))),
-            "ticktext": lanes.labels,
-            "tickfont": {"color": theme.text},
-            "ticks": "",
-            "ticklabelstandoff": 8,
-            "range": [len(lanes) - 0.45, -0.62],
-            "domain": [0, top - (0.02 if lanes.has_workers else 0)],
-            "fixedrange": True,
-        },
-    }
     most = max(2, int(ready_strip.steps(batches)[1].max(initial=0)))
-    axes["yaxis2"] = {
-        **grid,
-        "title": {"text": "ready", "standoff": 4, "font": {"size": 12}},
-        "domain": [top, 1],
-        "range": [0, most * 1.08],
-        "nticks": 3,
-        "tickfont": {"size": 11},
-        "fixedrange": True,
-        "visible": lanes.has_workers,
-    }
-    return axes
+    return {
+        "uniformtext": {"minsize": 9, "mode": "hide"},
+        "xaxis": axes.axis(theme, TIME, range=shown, anchor="y", nticks=10),
+        "yaxis": axes.lanes(
+            theme, lanes.labels, range=[len(lanes) - 0.45, -0.62],
+            domain=[0, top - (0.02 if lanes.has_workers else 0)],
+        ),
+        "yaxis2": axes.axis(
+            theme, "ready", 4, domain=[top, 1], range=[0, most * 1.08], nticks=3,
+            tickfont={"size": 11}, fixedrange=True, visible=lanes.has_workers,
+        ),
+    }  # fmt: skip
 
 
 def _paths(batches: Table, lanes: Lanes) -> list[list[list[float]]]:

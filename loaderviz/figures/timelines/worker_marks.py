@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from loaderviz.figures import style
-from loaderviz.figures.columns_of_rows import Table, rows_of, where
 from loaderviz.figures.timelines import boxes
 from loaderviz.figures.timelines.lanes import Lanes
 from loaderviz.text import count
+from loaderviz.trace.columns_of_rows import Table, rows_of, where
 
 
 def samples(

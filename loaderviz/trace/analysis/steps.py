@@ -1,10 +1,12 @@
-"""When the consumer steps, when it starts workers: from the columns of a trace, as arrays."""
+"""When the consumer waits, steps and starts workers: from the columns of a trace, as arrays."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from loaderviz.trace.columns_of_rows import Table, arrays, where
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,6 +31,32 @@ def step_ends(batches: Mapping[str, Any]) -> Any:
         following[np.append(np.diff(rank) != 0, True) | (following < delivered[order])] = np.inf
         ends[order] = np.fmin(ends[order], following)
     return ends
+
+
+def waits_by_step(trace: Trace) -> Table:
+    """Delivered batches in order of their ``step``, which each rank counts from 1.
+
+    With ``wait_s`` before it, ``step_s`` after it, and whether it is the ``first`` of an epoch.
+    """
+    rows = arrays(trace.batches)
+    rows = where(rows, ~np.isnan(rows["delivered_s"] - rows["requested_s"]))
+    rows = where(rows, np.lexsort((rows["delivered_s"], rows["rank"])))
+    n = len(rows["rank"])
+    begins = np.flatnonzero(np.diff(rows["rank"], prepend=-1))
+    step = 1 + np.arange(n) - np.repeat(begins, np.diff(begins, append=n))
+    first = np.zeros(n, bool)
+    epoch = groups(*(rows[column] for column in ("rank", "loader", "epoch")))
+    first[np.unique(epoch, return_index=True)[1]] = True
+    found = {
+        **{column: rows[column] for column in ("rank", "loader", "epoch", "batch", "worker")},
+        "step": step,
+        "requested_s": rows["requested_s"],
+        "wait_s": rows["delivered_s"] - rows["requested_s"],
+        "step_s": step_ends(rows) - rows["delivered_s"],
+        "ready_s": rows["ready_s"],
+        "first": first,
+    }
+    return where(found, np.argsort(step, kind="stable"))
 
 
 def device_times(batches: Mapping[str, Any]) -> tuple[float, float]:

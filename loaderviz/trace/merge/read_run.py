@@ -16,9 +16,10 @@ import numpy as np
 
 from loaderviz.clocks.rank_alignment import Begun, Clock, align
 from loaderviz.errors import LoaderVizError
-from loaderviz.trace.merge.merged_trace import RunTrace, Source, columns_of, joined
+from loaderviz.trace.columns_of_rows import Table, arrays
 from loaderviz.trace.merge.run_meta import is_rank, whole
-from loaderviz.trace.parquet.read_parquet import Columns, Opened, read_but_samples
+from loaderviz.trace.merge.run_samples import RunSamples, Source, joined
+from loaderviz.trace.parquet.read_parquet import Opened, read_but_samples
 from loaderviz.trace.recording.read_recording import META_NAME, read_folder
 from loaderviz.trace.trace import Trace
 
@@ -104,7 +105,7 @@ def _read_one(path: Path) -> _Recording:
     if path.is_dir():
         trace = read_folder(path)
         names = ("batches", "workers", "spans")
-        tables = {name: columns_of(getattr(trace, name)) for name in names}
+        tables = {name: arrays(getattr(trace, name)) for name in names}
         int_keys = trace.samples["key"].dtype == np.int64
         found = Opened(tables, dict(trace.meta), len(trace.samples), int_keys)
     else:
@@ -128,7 +129,7 @@ def _loaders(meta: Mapping[str, Any]) -> list[Any]:
 
 def _merged(recordings: list[_Recording], begun: list[Begun], problems: list[str]) -> Trace:
     origin_ns = min(each.at_ns for each in begun)
-    sources, tables = [], {name: list[Columns]() for name in ("batches", "workers", "spans")}
+    sources, tables = [], {name: list[Table]() for name in ("batches", "workers", "spans")}
     n_loaders: dict[int, int] = {}  # so far, of each rank
     for each, start in zip(recordings, begun, strict=True):
         source = Source(
@@ -147,7 +148,9 @@ def _merged(recordings: list[_Recording], begun: list[Begun], problems: list[str
     if (clock := recordings[0].clock) is not None:
         later_ns = origin_ns - begun[0].at_ns
         meta["started"] = [clock.started_ns + later_ns, clock.wall_ns + later_ns]
-    return RunTrace.of({name: joined(parts) for name, parts in tables.items()}, meta, sources)
+    merged: dict[str, Any] = {name: joined(parts) for name, parts in tables.items()}
+    merged["samples"] = RunSamples(tuple(sources))
+    return Trace(**merged, meta=meta)
 
 
 def _meta(

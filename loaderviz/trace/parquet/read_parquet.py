@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 import numpy as np
 
 from loaderviz.errors import LoaderVizError
+from loaderviz.trace.columns_of_rows import Table
 from loaderviz.trace.parquet.columns import JSON, from_arrow, stored_name
 from loaderviz.trace.parquet.seal import check_seal, damaged, not_a_trace
 from loaderviz.trace.parquet.write_parquet import (
@@ -40,14 +41,11 @@ T = TypeVar("T")
 _NONSENSE = (ArithmeticError, LookupError, OSError, RecursionError, TypeError, ValueError)
 
 
-Columns = dict[str, Any]  # a numpy array each, all of one length
-
-
 @dataclass(frozen=True)
 class Opened:
     """A saved trace whose samples stay in the file."""
 
-    tables: dict[str, Columns]  # all but the samples
+    tables: dict[str, Table]  # all but the samples
     meta: dict[str, Any]
     n_sample_rows: int  # that the file has
     int_keys: bool
@@ -76,12 +74,12 @@ def read_but_samples(path: Path) -> Opened:
     return _open(path, all_but_samples)
 
 
-def read_samples(path: Path) -> Columns:
+def read_samples(path: Path) -> Table:
     """The samples of the trace that ``save`` wrote; raises as ``read`` does."""
     return _open(path, lambda file: file.columns("samples"))
 
 
-def frame(columns: Columns) -> pd.DataFrame:
+def frame(columns: Table) -> pd.DataFrame:
     """A table of these columns, which are not copied; texts stay Python objects."""
     import pandas as pd
 
@@ -146,7 +144,7 @@ class _File:
     def n_rows(self, name: str) -> int:
         return sum(self._parquet.metadata.row_group(i).num_rows for i in self._groups[name])
 
-    def columns(self, name: str) -> Columns:
+    def columns(self, name: str) -> Table:
         """One table. Each column is made once, at full length: it takes little more memory."""
         n = self.n_rows(name)
         kinds = dict(TABLES[name])

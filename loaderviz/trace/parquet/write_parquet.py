@@ -25,7 +25,7 @@ import itertools
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import numpy as np
 
@@ -34,7 +34,9 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.trace.atomic_file import replacing
 from loaderviz.trace.parquet.columns import next_starts, stored_name, to_arrow, whole_ns
 from loaderviz.trace.parquet.seal import seal
-from loaderviz.trace.trace import Trace
+
+if TYPE_CHECKING:
+    from loaderviz.trace.trace import Trace
 
 FORMAT: Final = "2"
 ADDED: Final = {"1": ("n_bytes",)}  # columns that the files of older formats lack: unknown there

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from loaderviz.trace.analysis.steps import startups, step_ends
+from loaderviz.trace.columns_of_rows import arrays
 from loaderviz.trace.perfetto import event_writer
 from loaderviz.trace.perfetto.nesting import fitting, sublanes
 from loaderviz.trace.perfetto.trace_source import Source
@@ -51,7 +52,7 @@ def slices(source: Source) -> Iterator[Any]:
 
 def _spans(source: Source, process: Any, start: Any, end: Any) -> Iterator[Any]:
     """In the consumer's lane where they nest with what it does there, else in a lane beside it."""
-    spans = {column: source.trace.spans[column].to_numpy() for column in source.trace.spans.columns}
+    spans = arrays(source.trace.spans)
     known = np.flatnonzero(~np.isnan(spans["start_s"] + spans["end_s"]))
     own = np.searchsorted(source.places.ranks, spans["rank"][known])
     begun, ended = source.ns(spans["start_s"][known]), source.ns(spans["end_s"][known])

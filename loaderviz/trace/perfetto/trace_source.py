@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from loaderviz.trace.columns_of_rows import Table, arrays
 from loaderviz.trace.parquet.columns import whole_ns
 from loaderviz.trace.perfetto.process_lanes import Places
 
@@ -23,14 +24,13 @@ class Source:
 
     trace: Trace
     places: Places
-    batches: dict[str, Any]
+    batches: Table
     shift_ns: int
     grid_ns: int
 
     @classmethod
     def of(cls, trace: Trace, shift_ns: int, grid_ns: int) -> Source:
-        batches = {column: trace.batches[column].to_numpy() for column in trace.batches.columns}
-        return cls(trace, Places.of(trace), batches, shift_ns, grid_ns)
+        return cls(trace, Places.of(trace), arrays(trace.batches), shift_ns, grid_ns)
 
     def ns(self, seconds: Any) -> Any:
         ns = whole_ns(seconds).astype(np.int64) + self.shift_ns

@@ -1,4 +1,4 @@
-"""Tables as dicts of numpy arrays: what figures are computed from, without pandas' price a step."""
+"""Tables as dicts of numpy arrays: to compute from, without pandas' price a step."""
 
 from __future__ import annotations
 

@@ -1,0 +1,125 @@
+"""The samples of a run of many ranks, which stay in the files until they are asked for.
+
+A thousand recordings of 100,000 samples are some million batches, which fit in memory, and
+a hundred million samples, which may not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from loaderviz import machine, schema
+from loaderviz.errors import LoaderVizError
+from loaderviz.text import size
+from loaderviz.trace.analysis.steps import groups
+from loaderviz.trace.columns_of_rows import Table, arrays, where
+from loaderviz.trace.parquet import read_parquet
+from loaderviz.trace.parquet.columns import NS_PER_S, whole_ns
+from loaderviz.trace.parquet.read_parquet import frame
+from loaderviz.trace.recording.read_recording import read_folder
+from loaderviz.trace.trace import Trace
+from loaderviz.trace.unread_samples import UnreadSamples
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+BYTES_PER_ROW = 8 * len(schema.SAMPLES)
+ROOM = 1.25  # times what the rows take: what is needed while they are put together
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the samples of one recording lie, and what changes as they join the others'."""
+
+    path: Path
+    rank: int
+    shift_s: float  # to be added to its times
+    first_loader: int  # to be added to its loaders' numbers
+    n_sample_rows: int
+    int_keys: bool
+
+    def joining(self, table: Table) -> Table:
+        """The columns of one of its tables as those of the run."""
+        columns = dict(table)
+        for column in columns:
+            if column.endswith("_s") and column not in schema.DURATIONS:
+                columns[column] = whole_ns(columns[column] + self.shift_s) / NS_PER_S
+        if "loader" in columns and self.first_loader:
+            columns["loader"] = columns["loader"] + self.first_loader
+        return columns
+
+    def samples(self) -> Table:
+        """As they lie there; raises LoaderVizError where they do not any more."""
+        path = self.path
+        if path.is_dir():
+            return arrays(read_folder(path).samples)
+        if path.suffix != ".parquet":  # a folder then, whose recording has ended since
+            path = path.with_name(f"{path.name}.parquet")
+        return read_parquet.read_samples(path)
+
+
+@dataclass(frozen=True)
+class RunSamples(UnreadSamples):
+    """Those of all recordings, in this order."""
+
+    sources: tuple[Source, ...]
+
+    def __len__(self) -> int:
+        return sum(source.n_sample_rows for source in self.sources)
+
+    def read(self, batches: pd.DataFrame) -> pd.DataFrame:
+        """One row per sample.
+
+        Raises:
+            LoaderVizError: where they take more memory than there is, or a file cannot be read.
+        """
+        needed = int(ROOM * BYTES_PER_ROW * len(self))
+        if needed > machine.memory_available_bytes():
+            raise LoaderVizError(
+                f"the {len(self):,} samples of {len(self.sources):,} recordings take "
+                f"{size(needed)} of memory, more than is free: open the recordings of "
+                f"single ranks, as with load({str(self.sources[0].path)!r}), or go through "
+                "trace.sample_parts()"
+            )
+        return joined(self._parts(batches))
+
+    def parts(self, batches: pd.DataFrame) -> Iterator[pd.DataFrame]:
+        return map(frame, self._parts(batches))
+
+    def of_ranks(self, ranks: Collection[int]) -> Self:
+        return replace(self, sources=tuple(each for each in self.sources if each.rank in ranks))
+
+    def _parts(self, batches: pd.DataFrame) -> Iterator[Table]:
+        if not self.sources:
+            yield arrays(Trace.from_columns().samples)
+        int_keys = all(source.int_keys for source in self.sources)
+        for source in self.sources:
+            part = source.joining(source.samples())
+            if source.path.suffix != ".parquet":
+                part = _known(part, batches[batches["rank"] == source.rank])
+            if not int_keys:
+                part["key"] = part["key"].astype(object)
+            yield part
+
+
+def _known(samples: Table, batches: pd.DataFrame) -> Table:
+    """Those of batches that are in the trace: a recording may have gone on since."""
+    pairs = (
+        np.concatenate([batches[column].to_numpy(), samples[column]])
+        for column in ("loader", "epoch", "batch")
+    )
+    batch, of_sample = np.split(groups(*pairs), [len(batches)])
+    return where(samples, np.isin(of_sample, batch))
+
+
+def joined(parts: Iterable[Table]) -> pd.DataFrame:
+    """One table, a column after another: it takes one column more than the parts do."""
+    every = [dict(part) for part in parts]
+    filled = [part for part in every if len(part["rank"])] or every[:1]
+    columns = list(filled[0])
+    return frame({name: np.concatenate([part.pop(name) for part in filled]) for name in columns})
