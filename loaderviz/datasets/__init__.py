@@ -1,4 +1,4 @@
-"""Small datasets to learn and test data loading with: nothing to download, the same on every run.
+"""Small datasets to learn and test data loading: nothing to download, the same on every run.
 
 | dataset          | a sample is             | what it costs                      |
 | ---------------- | ----------------------- | ---------------------------------- |
@@ -24,13 +24,14 @@
 
 `MultiStreamDataLoader` lets several workers make the batches of `SlotStreams` together.
 
-`SplitStream`, `ShardedStream`, `CuttingStream` and `EndlessStream` share what they yield among
-workers, rightly or wrongly; `splits` has the ways. `BufferedStream` and `ShuffledShards` shuffle.
-`CopiedDice`, `LazyDice`, `EpochDice` and `SeedTeller` differ in what they draw from.
+`SplitStream`, `ShardedStream`, `CuttingStream` and `EndlessStream` share out what they yield among
+workers, rightly or wrongly; `splits` holds the usual ways to split. `BufferedStream` and
+`ShuffledShards` shuffle. `CopiedDice`, `LazyDice`, `EpochDice` and `SeedTeller` differ in where
+their random numbers come from.
 
 They live in a package, not in a notebook cell, because workers started with spawn or forkserver
-import the dataset's class by name. This folder depends on torch, numpy and, where they are used
-only, pandas (tables) and Pillow (pictures).
+import the dataset's class by name. This folder depends on torch and numpy; pandas (tables) and
+Pillow (pictures) are imported only when they are used.
 """
 
 from loaderviz.datasets import splits

@@ -1,4 +1,4 @@
-"""Folders of pictures that are made once, and Pillow, which makes and reads them."""
+"""Folders of pictures that are made once and kept, and Pillow, which makes and reads them."""
 
 import os
 import shutil
@@ -10,16 +10,16 @@ from typing import Any
 from loaderviz.errors import LoaderVizError
 
 
-def kept(name: str, n: int, make: Callable[[Path], None]) -> Path:
-    """The cache's folder of this name with n pictures in it, made now if it is not there yet.
+def cached_folder(name: str, n: int, make: Callable[[Path], None]) -> Path:
+    """The folder `name` of the cache, with n pictures in it; made now if it does not exist yet.
 
-    It is there whole or not at all: several processes may call this at the same time, and an
-    interrupted call leaves nothing that a later one would take for a full set.
+    The folder is complete or absent: several processes may call this at the same time, and an
+    interrupted call leaves nothing that a later one would take for a complete set.
 
-    make: called with an empty folder, to fill it; files that are no `.jpg` do not count.
+    make: called with an empty folder, to fill it; files other than `.jpg` do not count.
 
-    Raises LoaderVizError without Pillow, where the folder cannot be written, and where pictures
-    are missing from it.
+    Raises LoaderVizError if Pillow is not installed, the folder cannot be written, or pictures are
+    missing from it.
     """
     pillow()  # here, in the main process, rather than first in a worker
     cache = cache_folder()
@@ -27,22 +27,22 @@ def kept(name: str, n: int, make: Callable[[Path], None]) -> Path:
     try:
         if not folder.is_dir():
             _make(folder, make)
-        found = sum(path.suffix == ".jpg" for path in folder.iterdir())
+        n_found = sum(path.suffix == ".jpg" for path in folder.iterdir())
     except OSError as error:
         raise LoaderVizError(
             f"cannot keep {n} pictures in {cache} ({error}): "
             "set the environment variable LOADERVIZ_CACHE to a folder that can be written"
         ) from error
-    if found != n:
+    if n_found != n:
         raise LoaderVizError(
-            f"{folder} holds {found} pictures instead of {n}: delete that folder and try again"
+            f"{folder} holds {n_found} pictures instead of {n}: delete that folder and try again"
         )
     return folder
 
 
 def _make(folder: Path, make: Callable[[Path], None]) -> None:
-    # The name is unique, for two threads or hosts too, and beside the final one: a rename within
-    # one folder never copies. Not tempfile.mkdtemp, whose folders only their owner can read.
+    # The name is unique, even among threads and hosts. It is beside the final one, since a rename
+    # within one folder never copies. Not tempfile.mkdtemp: only the owner can read its folders.
     unfinished = folder.with_name(f".{folder.name}-{uuid.uuid4().hex}")
     unfinished.mkdir(parents=True)
     try:
@@ -50,31 +50,33 @@ def _make(folder: Path, make: Callable[[Path], None]) -> None:
         try:
             unfinished.rename(folder)
         except OSError:
-            # Another process was first; its pictures are as good as ours.
+            # Another process was faster, and has made the same pictures.
             if not folder.is_dir():
                 raise
     finally:
-        # Also on KeyboardInterrupt. After the rename there is nothing left here to remove.
+        # Runs on KeyboardInterrupt, too. After the rename there is nothing left to remove.
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def cache_folder() -> Path:
-    own = os.environ.get("LOADERVIZ_CACHE")
-    if own:
-        return Path(own).expanduser().absolute()
-    shared = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    if shared.is_absolute():  # the XDG base directory specification has others ignored
-        return shared / "loaderviz"
+    """`$LOADERVIZ_CACHE`, or else `$XDG_CACHE_HOME/loaderviz`, or else `~/.cache/loaderviz`."""
+    chosen = os.environ.get("LOADERVIZ_CACHE")
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    xdg_cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if xdg_cache.is_absolute():  # the XDG base directory specification ignores a relative path
+        return xdg_cache / "loaderviz"
     try:
         return Path.home() / ".cache" / "loaderviz"
     except RuntimeError:
         raise LoaderVizError(
-            "no home folder to keep the pictures in: set the environment variable LOADERVIZ_CACHE "
-            "to a folder that can be written"
+            "there is no home folder to keep the pictures in: set the environment variable "
+            "LOADERVIZ_CACHE to a folder that can be written"
         ) from None
 
 
 def pillow() -> Any:
+    """Pillow's module `PIL.Image`; raises LoaderVizError if Pillow is not installed."""
     try:
         from PIL import Image
     except ImportError:

@@ -1,4 +1,4 @@
-"""Checks of arguments that the datasets of this folder share. Imports nothing but the errors."""
+"""Checks of arguments, shared by the datasets of this folder. Imports nothing but the errors."""
 
 import math
 import operator
@@ -8,23 +8,24 @@ from loaderviz.errors import LoaderVizError
 
 
 def whole_number(name: str, value: int, *, at_least: int = 0) -> int:
-    """`value` as an int, for any integer type (numpy's too).
+    """`value` as an int; any integer type will do, numpy's included.
 
-    Raises LoaderVizError, naming the argument, if it is no whole number or below `at_least`.
+    Raises LoaderVizError, which names the argument, if `value` is not a whole number or is below
+    `at_least`.
     """
     try:
-        number = operator.index(value)
+        integer = operator.index(value)
     except TypeError:
-        number = None
-    if number is None or number < at_least:
+        integer = None
+    if integer is None or integer < at_least:
         raise LoaderVizError(f"{name}={value!r}: give a whole number, {at_least} or more")
-    return number
+    return integer
 
 
 def number(name: str, value: float, *, at_most: float = math.inf) -> float:
-    """`value` as a float, for any real number from 0 to `at_most`, and finite.
+    """`value` as a float; it must be a finite real number from 0 to `at_most`.
 
-    Raises LoaderVizError, naming the argument, for anything else.
+    Raises LoaderVizError, which names the argument, for anything else.
     """
     # Real is what int, float and numpy's numbers have in common.
     if not isinstance(value, Real) or not 0 <= value <= at_most or value == math.inf:
@@ -34,12 +35,12 @@ def number(name: str, value: float, *, at_most: float = math.inf) -> float:
 
 
 def position(index: int, length: int) -> int:
-    """`index` as a list would take it: negative counts from the end.
+    """`index` as a position from 0: as in a list, a negative index counts from the end.
 
     Raises IndexError where a list would. A plain `for sample in dataset` relies on it: without
     an `__iter__`, Python counts up from 0 until IndexError.
     """
-    number = operator.index(index)
-    if not -length <= number < length:
-        raise IndexError(f"index {number} is out of range for a dataset of {length} samples")
-    return number % length
+    integer = operator.index(index)
+    if not -length <= integer < length:
+        raise IndexError(f"index {integer} is out of range for a dataset of {length} samples")
+    return integer % length

@@ -1,12 +1,12 @@
-"""Pictures drawn from a number: soft colour fields with a few shapes on them. numpy only.
+"""Pictures drawn from a number: soft colour fields with a few shapes on them. Imports numpy only.
 
-While it is drawn on, a canvas has shape (3, HEIGHT, WIDTH) and colours from 0 to 1.
+A canvas that is being drawn on has shape (3, HEIGHT, WIDTH) and colours from 0 to 1.
 """
 
 import numpy as np
 import numpy.typing as npt
 
-# Part of the cache folder's name: count it up with any change to what is drawn or how it is saved.
+# Part of the cache folder's name: add 1 with any change to what is drawn or how it is saved.
 VERSION = 1
 HEIGHT, WIDTH = 600, 800
 
@@ -14,15 +14,15 @@ Floats = npt.NDArray[np.float32]
 
 
 def draw(index: int) -> npt.NDArray[np.uint8]:
-    """Picture `index`: shape (HEIGHT, WIDTH, 3), RGB. Nothing but the index decides what it is."""
+    """Picture number `index`, shape (HEIGHT, WIDTH, 3), RGB. It depends on the index alone."""
     random = np.random.default_rng([VERSION, index])
     # A short stretch of the colour circle is a palette whose colours go together.
     turn, stretch = random.uniform(0, 1), random.uniform(0.25, 0.6)
     canvas = _colour_field(random, turn, stretch)
     for _ in range(random.integers(4, 10)):
         _add_shape(canvas, random, _colour(turn + random.uniform(0, 1.3) * stretch, 0.45))
-    # A little grain, the same in all channels: smooth areas alone would make the JPEG files, and
-    # with them the cost of decoding, far smaller than those of photographs.
+    # A little grain, the same in all channels: without it the JPEG files would be far smaller than
+    # those of photographs, and far cheaper to decode.
     canvas += 0.06 * random.random((HEIGHT, WIDTH), dtype=np.float32) - 0.03
     canvas *= 255
     pixels = canvas.clip(0, 255, out=canvas).astype(np.uint8)
@@ -44,7 +44,7 @@ def _colour_field(random: np.random.Generator, turn: float, stretch: float) -> F
 
 
 def _blend(length: int, points: int) -> Floats:
-    """Weights, shape (length, points), of the nearest two of evenly spaced points."""
+    """Weights, shape (length, points), of evenly spaced points: only the nearest two count."""
     distance = np.abs(np.linspace(0, points - 1, length)[:, None] - np.arange(points))
     return ((1 + np.cos(np.pi * distance.clip(0, 1))) / 2).astype(np.float32)
 
@@ -60,7 +60,7 @@ def _add_shape(canvas: Floats, random: np.random.Generator, colour: Floats) -> N
     down = np.abs(np.arange(top, top + box.shape[1], dtype=np.float32) - y) / radius
     across = np.abs(np.arange(left, left + box.shape[2], dtype=np.float32) - x) / radius
     distance = (down[:, None] ** power + across**power) ** (1 / power)
-    # One pixel of soft edge, so that the outline is not a staircase.
+    # The edge is one pixel soft, so that the outline is not a staircase.
     inside = (radius * (1 - distance)).clip(0, 1)
     opacity = inside * np.float32(random.uniform(0.5, 0.9))
     box += opacity * (colour[:, None, None] - box)

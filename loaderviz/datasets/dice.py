@@ -1,7 +1,7 @@
-"""Datasets that throw dice: from generators that are seeded well, badly, or copied.
+"""Datasets that throw dice: with generators that are seeded well, seeded badly, or copied.
 
-Map-style; a sample is a throw, an int from 0 to 99, and not the sample's index. As short as such
-code is in real datasets, to be read as much as to be run.
+Map-style; a sample is a throw, an int from 0 to 99, and not the sample's index. The classes are as
+short as such code is in real datasets: they are meant to be read as well as run.
 """
 
 import random
@@ -13,7 +13,7 @@ from torch.utils.data import Dataset
 
 
 class Dice(Dataset[int]):
-    """Throws with a global generator: that of `"torch"`, `"numpy"` or `"random"`."""
+    """Each sample is a throw with a global generator: `source` is torch, numpy or random."""
 
     def __init__(self, n: int, source: str = "torch") -> None:
         self.n = n
@@ -31,7 +31,7 @@ class Dice(Dataset[int]):
 
 
 class CopiedDice(Dice):
-    """Wrong on purpose: a generator of the dataset's own, of which each worker gets a copy."""
+    """Wrong on purpose: the dataset has its own generator, and each worker gets a copy of it."""
 
     def __init__(self, n: int) -> None:
         super().__init__(n)
@@ -42,7 +42,10 @@ class CopiedDice(Dice):
 
 
 class LazyDice(Dice):
-    """A generator of the dataset's own, made in the process that throws, from that one's seed."""
+    """The dataset has its own generator, made at a process's first throw from torch's seed there.
+
+    That seed is the worker's own (`torch/utils/data/_utils/worker.py`, `_worker_loop`).
+    """
 
     def __init__(self, n: int) -> None:
         super().__init__(n)
@@ -55,25 +58,25 @@ class LazyDice(Dice):
 
 
 class SeedTeller(Dice):
-    """No throw, but the seed that the process has that reads the sample."""
+    """A sample is no throw, but torch's seed in the process that reads it."""
 
     def __getitem__(self, index: int) -> int:
         return torch.initial_seed()
 
 
 class EpochDice(Dice):
-    """The throw follows from the epoch and the index, whichever process reads the sample.
+    """A throw depends on the epoch and the index, not on the process that reads the sample.
 
-    `epoch` is shared memory: what the main process writes there, every worker reads. With
-    `shared=False` it is a plain number, of which each worker has a copy.
+    `epoch` is in shared memory: every worker reads what the main process writes there. With
+    `shared=False` it is a plain number, and each worker has a copy of it.
     """
 
     def __init__(self, n: int, *, shared: bool = True) -> None:
         super().__init__(n)
-        number = torch.zeros((), dtype=torch.int64)
-        self.epoch: Any = number.share_memory_() if shared else 0
+        self.epoch: Any = torch.zeros((), dtype=torch.int64).share_memory_() if shared else 0
 
     def set_epoch(self, epoch: int) -> None:
+        """Set the number of the epoch, from 0; call it in the main process."""
         if isinstance(self.epoch, torch.Tensor):
             self.epoch.fill_(epoch)
         else:
@@ -84,10 +87,13 @@ class EpochDice(Dice):
 
 
 def seed_by_number(worker_id: int) -> None:
-    """A `worker_init_fn`: wrong on purpose, because it is the same in every epoch."""
+    """A `worker_init_fn`, wrong on purpose: a worker gets the same seed in every epoch."""
     np.random.seed(worker_id)
 
 
 def seed_by_torch(worker_id: int) -> None:
-    """A `worker_init_fn`: differs by worker and by epoch, as the seed of torch does."""
+    """A `worker_init_fn`: the seed differs by worker and by epoch, since torch's seed does.
+
+    Source: `torch/utils/data/_utils/worker.py`, `_worker_loop`.
+    """
     np.random.seed(torch.initial_seed() % 2**32)

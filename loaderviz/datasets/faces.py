@@ -1,7 +1,7 @@
 """Faces with landmarks: JPEG files and a CSV of points, made once and kept in a cache folder.
 
-What such a dataset takes in real life is here: a table to read, pictures of several sizes to
-decode, pictures and points that have to be changed together, and batches that do not simply stack.
+It has what such a dataset needs in real life: a table to read, pictures of several sizes to decode,
+transforms that change a picture together with its points, and batches that do not simply stack.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -14,7 +14,7 @@ from torch.nn.functional import pad
 from torch.utils.data import Dataset
 
 from loaderviz.datasets import _faces
-from loaderviz.datasets._cache import kept, pillow
+from loaderviz.datasets._cache import cached_folder, pillow
 from loaderviz.datasets._checks import position, whole_number
 from loaderviz.errors import LoaderVizError
 
@@ -29,11 +29,11 @@ class FaceLandmarks(Dataset[Sample]):
     `landmarks`, a float32 tensor of shape (34, 2), x and y in pixels. Pictures differ in size.
 
     n: number of faces. The first use of an n makes them (see `faces_folder`).
-    transforms: called one after another with the sample; each returns a sample.
+    transforms: called one after another; each takes a sample and returns one.
 
-    `ds.table` is the CSV as a DataFrame of pandas: the file's name, then x0, y0, x1, y1 and so on.
+    `ds.table` is the CSV as a pandas DataFrame: the file's name, then x0, y0, x1, y1 and so on.
 
-    Raises LoaderVizError for an n below 1, without Pillow, and where the cache folder cannot be
+    Raises LoaderVizError if n is below 1, Pillow is not installed, or the cache folder cannot be
     used; `ds[i]` raises IndexError out of range, as a list does.
     """
 
@@ -43,7 +43,8 @@ class FaceLandmarks(Dataset[Sample]):
         self.folder = faces_folder(n)
         self.transforms = tuple(transforms)
         self.table = pd.read_csv(self.folder / TABLE)
-        # Arrays, not a list for each face: workers leave the pages of an array alone.
+        # Arrays, not lists: to read a Python object is to write its reference count, which makes
+        # a forked worker copy the memory page.
         self.names = np.array(self.table["file"].tolist(), dtype="S")
         points = self.table.drop(columns="file").to_numpy(np.float32)
         self.landmarks = torch.from_numpy(points.reshape(n, -1, 2))
@@ -66,12 +67,16 @@ class FaceLandmarks(Dataset[Sample]):
 
 
 class Rescale:
-    """A transform: the shorter side becomes `side` pixels, and the landmarks move along."""
+    """A transform: scales the shorter side to `side` pixels, and the landmarks with it.
+
+    Raises LoaderVizError if `side` is below 1.
+    """
 
     def __init__(self, side: int) -> None:
         self.side = whole_number("side", side, at_least=1)
 
     def __call__(self, sample: Sample) -> Sample:
+        """A scaled copy of the sample; the image stays uint8, of shape (3, height, width)."""
         height, width = sample["image"].shape[1:]
         scale = self.side / min(height, width)
         size = (round(width * scale), round(height * scale))
@@ -88,16 +93,19 @@ class Rescale:
 
 
 class RandomCrop:
-    """A transform: a square of `side` pixels at a random place; the landmarks move along.
+    """A transform: cuts out a square of `side` pixels at a random place, and moves the landmarks.
 
-    Drawn from torch's global generator, which each worker has seeded differently. Landmarks may
-    come to lie outside of the square. Raises LoaderVizError for a picture that is smaller.
+    The place is drawn from torch's global generator, whose seed differs in each worker
+    (`torch/utils/data/_utils/worker.py`, `_worker_loop`). Landmarks may end up outside the square.
+
+    Raises LoaderVizError if `side` is below 1; the call raises it if the picture is smaller.
     """
 
     def __init__(self, side: int) -> None:
         self.side = whole_number("side", side, at_least=1)
 
     def __call__(self, sample: Sample) -> Sample:
+        """The square, uint8 of shape (3, side, side), and landmarks counted from its corner."""
         height, width = sample["image"].shape[1:]
         if min(height, width) < self.side:
             raise LoaderVizError(
@@ -106,9 +114,9 @@ class RandomCrop:
             )
         top = int(torch.randint(height - self.side + 1, ()))
         left = int(torch.randint(width - self.side + 1, ()))
-        cut = sample["image"][:, top : top + self.side, left : left + self.side]
+        square = sample["image"][:, top : top + self.side, left : left + self.side]
         return {
-            "image": cut.contiguous(),
+            "image": square.contiguous(),
             "landmarks": sample["landmarks"] - torch.tensor([left, top]),
         }
 
@@ -117,10 +125,11 @@ class RandomCrop:
 
 
 def pad_faces(samples: Sequence[Sample]) -> Sample:
-    """A `collate_fn`: pictures of several sizes in one batch, with black to the right and below.
+    """A `collate_fn`: pictures of several sizes in one batch, padded with black right and below.
 
-    A batch is a dict of `image`, shape (batch, 3, height, width) of the largest; `landmarks`,
-    shape (batch, 34, 2); and `size`, int64 of shape (batch, 2): height and width of each picture.
+    A batch is a dict of `image`, shape (batch, 3, height, width), with the height of the highest
+    picture and the width of the widest; `landmarks`, shape (batch, 34, 2); and `size`, int64 of
+    shape (batch, 2): the height and width of each picture before padding.
     """
     sizes = torch.tensor([sample["image"].shape[1:] for sample in samples])
     height, width = sizes.amax(dim=0).tolist()
@@ -137,24 +146,25 @@ def pad_faces(samples: Sequence[Sample]) -> Sample:
 
 
 def with_landmarks(sample: Sample) -> Any:
-    """A sample to look at: a Pillow picture with a dot at each landmark."""
+    """The sample's image as a Pillow picture, with a dot at each landmark."""
     image = pillow()
     from PIL import ImageDraw
 
     picture = image.fromarray(sample["image"].permute(1, 2, 0).numpy())
-    pen, dot = ImageDraw.Draw(picture), 1 + min(picture.size) // 110
+    pen, radius = ImageDraw.Draw(picture), 1 + min(picture.size) // 110
     for x, y in sample["landmarks"].tolist():
-        pen.ellipse([x - dot, y - dot, x + dot, y + dot], fill="#e69f00", outline="black")
+        box = [x - radius, y - radius, x + radius, y + radius]
+        pen.ellipse(box, fill="#e69f00", outline="black")
     return picture
 
 
 def faces_folder(n: int = 96) -> Path:
-    """The folder with `faces.csv` and pictures `00000.jpg` to n-1, made if it is not there yet.
+    """The folder with `faces.csv` and n pictures from `00000.jpg`; made if it does not exist yet.
 
-    Kept like the pictures of `jpeg_folder`, and with the same errors.
+    It is kept as the folder of `jpeg_folder` is, and raises the same errors.
     """
     n = whole_number("n", n, at_least=1)
-    return kept(f"faces-v{_faces.VERSION}-{n}", n, lambda folder: _make(folder, n))
+    return cached_folder(f"faces-v{_faces.VERSION}-{n}", n, lambda folder: _make(folder, n))
 
 
 def _make(folder: Path, n: int) -> None:

@@ -1,7 +1,7 @@
 """Pictures to decode: a few hundred JPEG files, made once and kept in a cache folder.
 
-`jpeg_folder` makes the files, `JpegImages` reads them. Both need Pillow, which is imported when
-one of them is called and not before.
+`jpeg_folder` makes the files, `JpegImages` reads them. Both need Pillow, which is imported only
+when one of them is called.
 """
 
 from pathlib import Path
@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
-from loaderviz.datasets._cache import kept, pillow
+from loaderviz.datasets._cache import cached_folder, pillow
 from loaderviz.datasets._checks import position, whole_number
 from loaderviz.datasets._drawing import VERSION, draw
 from loaderviz.errors import LoaderVizError
@@ -26,7 +26,7 @@ class JpegImages(Dataset[torch.Tensor]):
 
     `ds.paths` are the files, in order.
 
-    Raises LoaderVizError for an n or a side below 1, without Pillow, and where the cache folder
+    Raises LoaderVizError if n or a side is below 1, Pillow is not installed, or the cache folder
     cannot be used; `ds[i]` raises IndexError out of range, as a list does.
     """
 
@@ -58,19 +58,19 @@ class JpegImages(Dataset[torch.Tensor]):
 
 
 def jpeg_folder(n: int = 300) -> Path:
-    """The folder with pictures `00000.jpg` to n-1, made now if it is not there yet.
+    """The folder with n pictures from `00000.jpg`; made now if it does not exist yet.
 
-    Each is 600 x 800 pixels (height x width); picture i is the same whatever n is. Each n has a
-    folder of its own in `$LOADERVIZ_CACHE`, or else `$XDG_CACHE_HOME/loaderviz`, or else
-    `~/.cache/loaderviz`. It is there whole or not at all: several processes may call this at the
-    same time, and an interrupted call leaves nothing that a later one would take for a full set.
-    The cache folder can be deleted whenever nothing reads from it.
+    Each is 600 x 800 pixels (height x width); picture i is the same whatever n is. Each n has its
+    own folder in `$LOADERVIZ_CACHE`, or else `$XDG_CACHE_HOME/loaderviz`, or else
+    `~/.cache/loaderviz`. The folder is complete or absent: several processes may call this at the
+    same time, and an interrupted call leaves nothing that a later one would take for a complete
+    set. The cache folder can be deleted whenever nothing reads from it.
 
-    Raises LoaderVizError for an n below 1, without Pillow, where the folder cannot be written,
-    and where files are missing from it.
+    Raises LoaderVizError if n is below 1, Pillow is not installed, the folder cannot be written, or
+    files are missing from it.
     """
     n = whole_number("n", n, at_least=1)
-    return kept(f"jpeg-v{VERSION}-{n}", n, lambda folder: _make(folder, n))
+    return cached_folder(f"jpeg-v{VERSION}-{n}", n, lambda folder: _make(folder, n))
 
 
 def _make(folder: Path, n: int) -> None:

@@ -1,6 +1,6 @@
-"""Streams of the kinds that are met in practice: rows of a table, words of a text, a log.
+"""Streams as they occur in practice: rows of a table, words of a text, lines of a log.
 
-All are naive on purpose: every worker reads all of the file. `loaderviz.shard` shares it out.
+All are naive on purpose: every worker reads the whole file. `loaderviz.shard` would share it out.
 """
 
 import itertools
@@ -16,15 +16,16 @@ _EVENTS = ("batch loaded", "batch sent", "worker idle", "batch taken")
 
 
 class TsvRows(IterableDataset[dict[Hashable, Any]]):
-    """Iterable-style: the rows of a table with tabs between its columns, read in chunks.
+    """Iterable-style: the rows of a tab-separated table, read in chunks.
 
     A sample is a row as a dict from the column's name to its value: an int, float or str. Only one
-    chunk is in memory at a time, so the table may be larger than that.
+    chunk is in memory at a time, so the table may be larger than the memory.
 
     path: the file; its first line names the columns.
-    chunk_rows: how many rows pandas reads at once. The first sample of each chunk pays for it.
+    chunk_rows: how many rows pandas reads at once, when the first sample of a chunk is asked for.
 
-    Raises LoaderVizError for a chunk_rows below 1; what pandas raises comes with the first sample.
+    Raises LoaderVizError if chunk_rows is below 1. Errors of pandas, such as a missing file, come
+    when the first sample is asked for.
     """
 
     def __init__(self, path: str | PathLike[str], chunk_rows: int = 100) -> None:
@@ -63,7 +64,7 @@ class Tokens(IterableDataset[str]):
 class EndlessLog(IterableDataset[str]):
     """Iterable-style: the lines of a log that never ends, numbered from 0.
 
-    The same lines each time: a line depends on nothing but its number.
+    The lines are the same each time: a line depends on its number alone.
     """
 
     def __iter__(self) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Streams that shuffle what they yield: with a buffer, or by the order of their shards."""
+"""Streams that shuffle what they yield: with a buffer, or shard by shard."""
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,9 +14,10 @@ T = TypeVar("T")
 
 
 def shuffled(items: Iterable[T], buffer_size: int, rng: Any = random) -> Iterator[T]:
-    """All of `items`, in the order in which a shuffle buffer lets them out.
+    """All of `items`, in the order in which they leave a shuffle buffer.
 
-    The buffer takes in `buffer_size` items, then yields one of them at random for each that comes.
+    The buffer first takes in `buffer_size` items. Then each new item replaces one drawn at random,
+    which is yielded. After the last new item, what is in the buffer comes in random order.
     """
     buffer: list[T] = []
     for item in items:
@@ -31,7 +32,11 @@ def shuffled(items: Iterable[T], buffer_size: int, rng: Any = random) -> Iterato
 
 
 class BufferedStream(Stream):
-    """Each worker shuffles its share of `data` with a buffer; torch has seeded `random` there."""
+    """Each worker shuffles its share of `data` with a buffer of `buffer_size` samples.
+
+    The order is drawn from the module `random`, which torch has seeded in each worker
+    (`torch/utils/data/_utils/worker.py`, `_worker_loop`).
+    """
 
     def __init__(self, data: Sequence[Any], buffer_size: int) -> None:
         super().__init__(data)
@@ -42,10 +47,10 @@ class BufferedStream(Stream):
 
 
 class ShuffledShards(IterableDataset[Any]):
-    """Shuffles the order of its shards, then each worker reads its share of them.
+    """Each worker shuffles the order of the shards, then reads its share of them.
 
-    With `agreed`, all workers shuffle alike, by the number of the epoch; else each with its own
-    random numbers, and then the shares overlap and leave gaps.
+    agreed: whether all workers shuffle alike, with the number of the epoch as the seed. Otherwise
+        each shuffles with its own random numbers: their shares then overlap and leave gaps.
     """
 
     def __init__(self, shards: Sequence[Sequence[Any]], *, agreed: bool) -> None:
@@ -54,11 +59,12 @@ class ShuffledShards(IterableDataset[Any]):
         self.epoch = torch.zeros((), dtype=torch.int64).share_memory_()
 
     def set_epoch(self, epoch: int) -> None:
+        """Set the number of the epoch, from 0, for all workers: it is in shared memory."""
         self.epoch.fill_(epoch)
 
     def __iter__(self) -> Iterator[Any]:
         rng: Any = random.Random(int(self.epoch)) if self.agreed else random
         order = list(self.shards)
         rng.shuffle(order)
-        for each in shard(order):
-            yield from each
+        for samples in shard(order):
+            yield from samples

@@ -1,6 +1,6 @@
-"""Datasets whose samples cost a known time and nothing else.
+"""Datasets whose samples take a known time and nothing else.
 
-The time is spent asleep, as in a read from a slow disk or network: no CPU is used, so workers
+The time is spent asleep, as in a read from a slow disk or network. That uses no CPU, so workers
 overlap fully however few cores there are, and a timeline shows only what the loader does.
 """
 
@@ -22,13 +22,13 @@ class SleepingDataset(Dataset[int]):
     holds and in which order; torch's default collate makes it an int64 tensor of shape (batch,).
 
     n: number of samples.
-    sample_s: seconds that a sample takes; or n of them, one for each sample, for uneven work.
-    fail_at: index of a sample that raises ValueError instead, once its time has passed. In a
-        worker, torch raises it again in the main process with the worker's number and traceback
-        in the message (`torch/_utils.py`, `ExceptionWrapper.reraise`).
+    sample_s: seconds that each sample takes; or a sequence of n times, one for each sample.
+    fail_at: index of a sample that raises ValueError instead, once its time has passed. If that
+        happens in a worker, torch raises it again in the main process, with the worker's number and
+        traceback in the message (`torch/_utils.py`, `ExceptionWrapper.reraise`).
 
-    Raises LoaderVizError for a negative n, a negative or infinite time, as many times as not n,
-    or a fail_at that is no index; `ds[i]` raises IndexError out of range, as a list does.
+    Raises LoaderVizError if n is negative, a time is negative or infinite, there are not n times,
+    or fail_at is not an index; `ds[i]` raises IndexError out of range, as a list does.
     """
 
     def __init__(
@@ -60,10 +60,10 @@ class SleepingDataset(Dataset[int]):
 class SleepingStream(IterableDataset[int]):
     """Iterable-style: yields 0, 1, ... n-1, waiting before each.
 
-    Naive on purpose. Every worker iterates a copy of the whole dataset
+    Naive on purpose: every worker iterates its own copy of the whole dataset
     (`torch/utils/data/_utils/fetch.py`, `_IterableDatasetFetcher`), so with w workers every
-    sample arrives w times: a stream has to share itself out. It has no `__len__`, as most
-    streams have none.
+    sample arrives w times. A stream has to share out its samples itself. Like most streams, this
+    one has no `__len__`.
 
     n, sample_s: as in `SleepingDataset`, with the same LoaderVizErrors.
     """
@@ -82,15 +82,15 @@ class SleepingStream(IterableDataset[int]):
 
 
 class RemoteTable(Dataset[int]):
-    """Map-style: `ds[i]` asks a table far away for row i, waits for the answer, returns the int i.
+    """Map-style: `ds[i]` asks a remote table for row i, waits for the answer, returns the int i.
 
     n: number of rows.
-    trip_s: seconds from request to answer, whatever is asked for.
+    trip_s: seconds from request to answer, for any number of rows.
 
     `ds.trips` counts the requests made in this process.
 
-    Raises LoaderVizError for a negative n, or a trip_s that is negative or infinite; `ds[i]`
-    raises IndexError out of range, as a list does.
+    Raises LoaderVizError if n is negative, or trip_s negative or infinite; `ds[i]` raises
+    IndexError out of range, as a list does.
     """
 
     def __init__(self, n: int, trip_s: float = 0.01) -> None:
@@ -115,10 +115,10 @@ class RemoteTable(Dataset[int]):
 
 
 class BulkRemoteTable(RemoteTable):
-    """`RemoteTable` that can also be asked for many rows in one request.
+    """A `RemoteTable` that can also be asked for many rows in one request.
 
-    A DataLoader does so for each batch: where a dataset has `__getitems__`, that is called with
-    the batch's keys, and `__getitem__` is not (`torch/utils/data/_utils/fetch.py`,
+    A DataLoader does so for each batch: if a dataset has `__getitems__`, torch calls that with the
+    batch's keys, and does not call `__getitem__` (`torch/utils/data/_utils/fetch.py`,
     `_MapDatasetFetcher.fetch`).
     """
 

@@ -1,7 +1,7 @@
-"""Batches along sequences: each slot of a batch is a stream of its own.
+"""Batches along sequences: each slot of a batch has its own stream.
 
-`SlotStreams` makes such batches, and `MultiStreamDataLoader` lets several workers make them
-together, each some of the slots.
+`SlotStreams` makes such batches. `MultiStreamDataLoader` lets several workers make them together:
+each worker fills some of the slots.
 """
 
 import random
@@ -20,25 +20,25 @@ ORDERS = ("same", "shuffled", "dealt")
 
 
 class SlotStreams(IterableDataset[torch.Tensor]):
-    """Iterable-style: whole batches, slot i of each the next sample of stream i. Endless.
+    """Iterable-style, endless: yields whole batches, with the next sample of stream i in slot i.
 
     For `DataLoader(..., batch_size=None)`: it yields int64 tensors of shape (batch_size,). A stream
-    goes through sequences, one after another, without end, and each sample in its turn.
+    goes through whole sequences, one after another, sample by sample, without end.
 
-    sequences: of whole numbers; a sample is one of them.
-    batch_size: how many streams there are, one for each slot.
-    order: in which each stream goes through the sequences. "same": all streams as they are given,
-        so that all hold the same sample. "shuffled": each in a random order of its own, and
-        another in each round. "dealt": stream i goes through every batch_size-th sequence, from
-        the i-th, so that no two ever hold the same.
-    seed: of the random orders; None: torch's own, which differs in each worker
+    sequences: sequences of whole numbers; each number is a sample.
+    batch_size: number of streams, one for each slot.
+    order: the order in which each stream goes through the sequences. "same": all streams in the
+        given order, so that all slots hold the same sample. "shuffled": each stream in its own
+        random order, a new one in each round. "dealt": stream i takes every batch_size-th sequence,
+        from the i-th, so that no two slots ever hold the same sequence.
+    seed: seed of the random orders. None: torch's seed, which differs in each worker
         (`torch/utils/data/_utils/worker.py`, `_worker_loop`).
     sample_s: seconds that a sample takes, asleep.
 
-    Naive on purpose under workers: each makes all batches, of all slots. `split` is the cure.
+    Naive on purpose if there are workers: each makes all slots of all batches. `split` cures that.
 
-    Raises LoaderVizError for no sequence or an empty one, a batch_size below 1, an unknown order,
-    fewer sequences than slots where they are dealt, or an impossible time.
+    Raises LoaderVizError if there is no sequence or an empty one, batch_size is below 1, the order
+    is unknown, sequences are dealt and fewer than the slots, or sample_s is negative or infinite.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class SlotStreams(IterableDataset[torch.Tensor]):
         sample_s: float = 0.0,
     ) -> None:
         self.sequences = tuple(sequences)
-        if not self.sequences or not all(len(each) for each in self.sequences):
+        if not self.sequences or not all(len(sequence) for sequence in self.sequences):
             raise LoaderVizError("give at least one sequence, and none that is empty")
         self.batch_size = whole_number("batch_size", batch_size, at_least=1)
         if order not in ORDERS:
@@ -72,11 +72,9 @@ class SlotStreams(IterableDataset[torch.Tensor]):
         return map(torch.tensor, zip(*streams, strict=True))
 
     def split(self, workers: int) -> "list[SlotStreams]":
-        """Datasets that make these batches together, one for each worker: its share of the slots.
+        """One dataset for each worker: each makes its share of the slots of these same batches.
 
-        Joined, their batches are those of the whole, slot by slot.
-
-        Raises LoaderVizError where the slots cannot be shared out evenly.
+        Raises LoaderVizError if the slots cannot be shared out evenly.
         """
         workers = whole_number("workers", workers, at_least=1)
         if len(self.slots) % workers:
@@ -85,8 +83,9 @@ class SlotStreams(IterableDataset[torch.Tensor]):
                 f"{len(self.slots)} slots cannot be shared evenly by {workers} workers: "
                 f"give {' or '.join(fitting)}"
             )
-        each = len(self.slots) // workers
-        return [self._part(self.slots[at : at + each]) for at in range(0, len(self.slots), each)]
+        n_slots = len(self.slots) // workers
+        starts = range(0, len(self.slots), n_slots)
+        return [self._part(self.slots[start : start + n_slots]) for start in starts]
 
     def _part(self, slots: range) -> "SlotStreams":
         part = SlotStreams(
@@ -100,21 +99,21 @@ class SlotStreams(IterableDataset[torch.Tensor]):
         return part
 
     def _stream(self, slot: int, seed: int) -> Iterator[int]:
-        for sample in chain.from_iterable(self._in_order(slot, seed)):
+        for sample in chain.from_iterable(self._ordered_sequences(slot, seed)):
             if self.sample_s:
                 time.sleep(self.sample_s)
             yield sample
 
-    def _in_order(self, slot: int, seed: int) -> Iterator[Sequence[int]]:
-        """Sequences without end."""
+    def _ordered_sequences(self, slot: int, seed: int) -> Iterator[Sequence[int]]:
+        """The sequences that the stream of this slot goes through, without end."""
         if self.order == "same":
             yield from cycle(self.sequences)
         if self.order == "dealt":
             yield from cycle(self.sequences[slot :: self.batch_size])
-        # A generator of the slot's own, the same whichever worker has the slot.
-        orders = random.Random(f"{seed}, slot {slot}")
+        # Each slot has its own generator, so that its order does not depend on the worker.
+        rng = random.Random(f"{seed}, slot {slot}")
         while True:
-            yield from orders.sample(self.sequences, len(self.sequences))
+            yield from rng.sample(self.sequences, len(self.sequences))
 
     def __repr__(self) -> str:
         slots = f"slots {self.slots[0]} to {self.slots[-1]} of {self.batch_size}"
@@ -122,25 +121,26 @@ class SlotStreams(IterableDataset[torch.Tensor]):
 
 
 class MultiStreamDataLoader:
-    """Several workers make every batch together: one worker a dataset, parts joined to a batch.
+    """Several workers make every batch together: one worker for each dataset, each makes a part.
 
     >>> loader = MultiStreamDataLoader(SlotStreams(sequences, batch_size=4).split(2))
     >>> for batch in itertools.islice(loader, 100): ...
 
     Each dataset yields its part of every batch: a tensor of shape (slots, ...), or a tuple or dict
-    of such. Inside is a `DataLoader` for each dataset, with `batch_size=None` and one worker. A
-    batch is as late as its latest part, and the first dataset that ends is the end.
+    of such tensors. Parts are joined slot by slot. Inside, each dataset has a `DataLoader` with
+    `batch_size=None` and one worker. A batch is as late as its latest part, and the loop ends with
+    the first dataset that ends.
 
-    options: for each of the loaders, such as prefetch_factor or persistent_workers.
+    options: passed on to each of the loaders, such as prefetch_factor or persistent_workers.
 
-    Raises LoaderVizError for no dataset, options that are set already, or parts that cannot be
-    joined.
+    Raises LoaderVizError if there is no dataset, or batch_size or num_workers is among the options;
+    the loop raises it if parts cannot be joined.
     """
 
     def __init__(self, datasets: Iterable[IterableDataset[Any]], **options: Any) -> None:
         self.datasets = list(datasets)
         if not self.datasets:
-            raise LoaderVizError("give at least one dataset: each has a worker")
+            raise LoaderVizError("give at least one dataset: each has its own worker")
         for name in ("batch_size", "num_workers"):
             if name in options:
                 raise LoaderVizError(
@@ -148,7 +148,8 @@ class MultiStreamDataLoader:
                     "worker; leave it out"
                 )
         self.loaders = [
-            DataLoader(each, batch_size=None, num_workers=1, **options) for each in self.datasets
+            DataLoader(dataset, batch_size=None, num_workers=1, **options)
+            for dataset in self.datasets
         ]
 
     def __iter__(self) -> Iterator[Any]:
@@ -161,7 +162,7 @@ class MultiStreamDataLoader:
 
 
 def _joined(parts: Sequence[Any]) -> Any:
-    """One batch of its parts, slot after slot."""
+    """The batch that these parts make, slot after slot."""
     first = parts[0]
     if isinstance(first, torch.Tensor):
         return torch.cat(list(parts))

@@ -1,6 +1,6 @@
-"""Text to read that every Python brings along: the source of its own standard library.
+"""Text files that come with every Python: the source of its standard library.
 
-A sample is real work: one read from disk, then a tokeniser. Files differ in size, so samples
+A sample is real work: a file is read from disk and tokenised. Files differ in size, so samples
 differ in cost, as they do in real life.
 """
 
@@ -28,18 +28,18 @@ class SourceFiles(Dataset[torch.Tensor]):
     """Map-style: `ds[i]` is how often each Python keyword occurs in file i.
 
     A sample is an int64 tensor of shape (K,), one count for each of the K words of `ds.keywords`
-    (K = 35 in Python 3.11 to 3.13). Words in strings and comments do not count. A file that the
-    tokeniser cannot finish (broken syntax, unknown encoding) counts as far as it was read, so
+    (K = 35 in Python 3.11 to 3.13). Words in strings and comments do not count. If the tokeniser
+    cannot finish a file (broken syntax, unknown encoding), the part before the error is counted, so
     that every file gives a sample.
 
-    limit: use at most so many files, the first in order of path.
-    folder: count the `.py` files in and below this folder instead of the standard library's.
+    limit: the most files to use, the first in order of path.
+    folder: use the `.py` files in and below this folder instead of the standard library's.
 
     `ds.paths` are the files, in order. They are the same on every run of one Python
     installation, and may differ on another.
 
-    Raises LoaderVizError for a limit below 1 and where there is no source file to read (some
-    Pythons ship their library as a zip or compiled); `ds[i]` raises IndexError out of range.
+    Raises LoaderVizError if limit is below 1 or there is no source file to read (some Pythons ship
+    their library as a zip file or compiled); `ds[i]` raises IndexError out of range.
     """
 
     keywords = tuple(keyword.kwlist)
@@ -69,23 +69,23 @@ class SourceFiles(Dataset[torch.Tensor]):
 
 
 def _source_files(root: Path) -> list[Path]:
-    found = []
+    paths = []
     for folder, subfolders, files in os.walk(root):
-        # In place: os.walk does not enter what is taken out here.
+        # Changed in place: os.walk does not enter the folders that are removed here.
         subfolders[:] = [name for name in subfolders if name not in _SKIPPED_FOLDERS]
-        found += [Path(folder, name) for name in files if name.endswith(".py")]
-    return sorted(found, key=lambda path: path.relative_to(root).parts)
+        paths += [Path(folder, name) for name in files if name.endswith(".py")]
+    return sorted(paths, key=lambda path: path.relative_to(root).parts)
 
 
 def _name_counts(source: bytes) -> Counter[str]:
-    """How often each name or keyword occurs in Python source of any encoding."""
+    """How often each name or keyword occurs in Python source, of any encoding."""
     counts: Counter[str] = Counter()
     try:
         for token in tokenize.tokenize(io.BytesIO(source).readline):
             if token.type == tokenize.NAME:
                 counts[token.string] += 1
     except (tokenize.TokenError, SyntaxError, LookupError, ValueError, SystemError):
-        # Broken syntax; a coding line that names no text encoding; bytes outside the encoding.
-        # SystemError: how Python 3.12 and 3.13 meet some of these (cpython issue #140576).
+        # Broken syntax, a coding line that names no text encoding, or bytes outside the encoding.
+        # Python 3.12 and 3.13 raise SystemError for some of these (cpython issue #140576).
         pass
     return counts

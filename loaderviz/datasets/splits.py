@@ -1,8 +1,8 @@
-"""Ways to split a stream's data among workers: the usual ones, each with what it gets wrong.
+"""The usual ways to split a stream's data among workers, also those that get something wrong.
 
-A split is a function of `data`, a worker's number and how many workers there are; it returns what
-that worker reads. All of them are plain functions of a module, so that workers started by spawn or
-forkserver can import them.
+A split is a function of `data`, a worker's number and the number of workers; it returns what that
+worker reads. All are plain functions of a module, so that workers started by spawn or forkserver
+can import them.
 """
 
 import itertools
@@ -16,34 +16,34 @@ T = TypeVar("T")
 
 
 def by_floor(data: Sequence[T], worker: int, workers: int) -> Sequence[T]:
-    """One stretch each, and nobody reads the remainder."""
-    each = len(data) // workers
-    return data[worker * each : (worker + 1) * each]
+    """One stretch for each worker, its length rounded down: nobody reads the remainder."""
+    length = len(data) // workers
+    return data[worker * length : (worker + 1) * length]
 
 
 def by_ceil(data: Sequence[T], worker: int, workers: int) -> Sequence[T]:
-    """One stretch each, rounded up: the last worker's is shorter."""
-    each = math.ceil(len(data) / workers)
-    return data[worker * each : (worker + 1) * each]
+    """One stretch for each worker, its length rounded up: the last ones are shorter or empty."""
+    length = math.ceil(len(data) / workers)
+    return data[worker * length : (worker + 1) * length]
 
 
 def by_stride(data: Sequence[T], worker: int, workers: int) -> Sequence[T]:
-    """Every n-th sample, as cards are dealt."""
+    """Every n-th sample for n workers, as cards are dealt."""
     return data[worker::workers]
 
 
 def by_batch(data: Sequence[T], worker: int, workers: int, batch_size: int) -> Iterable[T]:
-    """Every n-th batch: all full but the dataset's last one."""
+    """Every n-th batch for n workers: all are full but the dataset's last one."""
     for start in range(worker * batch_size, len(data), workers * batch_size):
         yield from data[start : start + batch_size]
 
 
 def by_shard(shards: Sequence[Iterable[T]], worker: int, workers: int) -> Iterable[T]:
-    """Every n-th shard, and all that it holds."""
+    """Every n-th shard for n workers, with all of its samples."""
     return itertools.chain.from_iterable(shards[worker::workers])
 
 
 def cut_data(worker_id: int) -> None:
-    """A `worker_init_fn`: leaves this worker's copy of the dataset its own stretch of `data`."""
+    """A `worker_init_fn`: cuts `data` of this worker's copy of the dataset to one stretch."""
     info: Any = get_worker_info()
     info.dataset.data = by_ceil(info.dataset.data, info.id, info.num_workers)

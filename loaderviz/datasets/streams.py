@@ -1,6 +1,6 @@
-"""Streams that share their data out among workers: not at all, in any way, rightly, wrongly.
+"""Streams that share out their data among workers: not at all, as you say, rightly or wrongly.
 
-Iterable-style, and as short as such datasets are in real code, to be read as much as to be run.
+Iterable-style, and as short as in real code: they are meant to be read as well as run.
 """
 
 import itertools
@@ -54,7 +54,7 @@ class ShardedStream(Stream):
 
 
 class CuttingStream(Stream):
-    """Wrong on purpose: cuts its own `data`, and so cuts again when it is iterated again."""
+    """Wrong on purpose: each iteration cuts `data` itself, so the next one cuts what is left."""
 
     def __iter__(self) -> Iterator[Any]:
         info = get_worker_info()
@@ -64,7 +64,7 @@ class CuttingStream(Stream):
 
 
 class EndlessStream(IterableDataset[int]):
-    """Yields 0, 1, 2, ... and never ends; with `shared`, each worker yields its share of that."""
+    """Yields 0, 1, 2, ... and never ends; if `shared`, each worker yields only its share of it."""
 
     def __init__(self, shared: bool) -> None:
         self.shared = shared

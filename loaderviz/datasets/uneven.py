@@ -1,6 +1,6 @@
-"""Batches whose size depends on the data: sequences of like length, lines of a file in chunks.
+"""Batches whose size depends on the data: sequences of similar length, lines of a file in chunks.
 
-Both yield whole batches, for `DataLoader(..., batch_size=None)`.
+Both datasets yield whole batches, for `DataLoader(..., batch_size=None)`.
 """
 
 import time
@@ -16,20 +16,20 @@ from loaderviz.errors import LoaderVizError
 
 
 class LengthBuckets(IterableDataset[torch.Tensor]):
-    """Iterable-style: batches of sequences of like length, none larger than a budget.
+    """Iterable-style: batches of sequences of similar length, none larger than a budget.
 
-    A batch is a tensor of shape (sequences, longest), short ones filled up with 0. A sequence goes
-    into the bucket of its length, and a bucket is yielded when its next sequence would bring it
-    over the budget; what is left in the buckets comes at the end. Every worker takes its share of
-    the sequences.
+    A batch is a tensor of shape (sequences, longest); shorter sequences are padded with 0. Each
+    sequence goes into the bucket for its length. A bucket is yielded as a batch when the next
+    sequence would bring it over the budget; what is left in the buckets comes at the end. Every
+    worker takes its share of the sequences.
 
     sequences: tensors of shape (length,).
-    budget: the most numbers that a batch may have, filling included.
-    width: of a bucket, in lengths: 1 to width, width + 1 to 2 * width, and so on.
+    budget: the most numbers that a batch may have, padding included.
+    width: how many lengths share a bucket: 1 to width, width + 1 to 2 * width, and so on.
     sample_s: seconds that a sequence takes to read, asleep.
 
-    Raises LoaderVizError for a budget or width below 1, a sequence longer than the budget, or an
-    impossible time.
+    Raises LoaderVizError if budget or width is below 1, a sequence is longer than the budget, or
+    sample_s is negative or infinite.
     """
 
     def __init__(
@@ -56,24 +56,24 @@ class LengthBuckets(IterableDataset[torch.Tensor]):
         buckets: dict[int, list[torch.Tensor]] = {}
         for sequence in self.sequences[worker::workers]:
             time.sleep(self.sample_s)
-            which = (len(sequence) - 1) // self.width
-            bucket = buckets.setdefault(which, [])
+            bucket_number = (len(sequence) - 1) // self.width
+            bucket = buckets.setdefault(bucket_number, [])
             longest = max(map(len, [*bucket, sequence]))
             if (len(bucket) + 1) * longest > self.budget:
-                yield pad_sequence(buckets[which], batch_first=True)
-                bucket = buckets[which] = []
+                yield pad_sequence(bucket, batch_first=True)
+                bucket = buckets[bucket_number] = []
             bucket.append(sequence)
-        for _, rest in sorted(buckets.items()):
-            yield pad_sequence(rest, batch_first=True)
+        for _, bucket in sorted(buckets.items()):
+            yield pad_sequence(bucket, batch_first=True)
 
 
 class LineChunks(IterableDataset[list[str]]):
-    """Iterable-style: the lines of text files, so many at a time as come with one read.
+    """Iterable-style: the lines of text files, in chunks of about `n_chars` characters.
 
     A batch is a list of whole lines: it ends with the line that brings it above `n_chars`
     characters, line ends included, or with the file. Every worker takes its share of the files.
 
-    Raises LoaderVizError for n_chars below 1.
+    Raises LoaderVizError if n_chars is below 1.
     """
 
     def __init__(self, paths: Iterable[Path], n_chars: int) -> None:

@@ -1,4 +1,4 @@
-"""Words, held as Python objects or as one block: what workers copy when they read them."""
+"""Words held as Python objects or as one block of memory: forked workers copy only the first."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from loaderviz.datasets._checks import position, whole_number
 class Words(Dataset[int]):
     """Map-style: `ds[i]` is the length of `words[i]`.
 
-    words: anything that is asked for an item by its number.
+    words: a list, tuple, array or other sequence.
     """
 
     def __init__(self, words: Any) -> None:
@@ -29,9 +29,12 @@ class Words(Dataset[int]):
 
 
 class WordList(Words):
-    """`Words` of a list of n texts of 16 letters, each a Python object of its own.
+    """`Words` in a list of n strings of 16 letters, each a separate Python object.
 
-    Raises LoaderVizError for a negative n.
+    To read a Python object is to write its reference count, so that a forked worker that reads the
+    words copies the memory pages they are in.
+
+    Raises LoaderVizError if n is negative.
     """
 
     def __init__(self, n: int) -> None:
@@ -39,7 +42,7 @@ class WordList(Words):
 
 
 class WordArray(Words):
-    """`Words` of a NumPy array of the same n texts, as bytes: one block of memory, no objects."""
+    """`Words` in a NumPy array of the same n words, as bytes: one block of memory, no objects."""
 
     def __init__(self, n: int) -> None:
         super().__init__(np.array(WordList(n).words, dtype="S16"))

@@ -1,6 +1,6 @@
 """Datasets whose samples cost what you choose: waiting, computing, uneven times, bytes.
 
-What a slider stands for is what a sample does: `explore()` runs these for real.
+`explore()` runs them for real: a sample does what the sliders say.
 """
 
 import hashlib
@@ -13,14 +13,14 @@ from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 from loaderviz.datasets._checks import number, position, whole_number
 
-_BLOCK = bytes(20_000)  # hashed in some 10 us, without Python's global lock
+_BLOCK = bytes(20_000)  # hashing it takes about 10 us and releases Python's global lock
 
 
 def sample_times(n: int, sample_s: float, spread: float) -> np.ndarray:
-    """Seconds that each of n samples takes: the same on every call, `sample_s` on average.
+    """Seconds that each of n samples takes, shape (n,): `sample_s` on average, fixed by a seed.
 
-    spread: their standard deviation, as a part of the average (a gamma distribution, whose long
-        times are rare and much longer). 0 for all alike.
+    spread: standard deviation, as a fraction of the average; 0 makes all times equal. The
+        distribution is a gamma distribution: long times are rare, and much longer than the others.
     """
     if spread == 0 or n == 0:
         return np.full(n, float(sample_s))
@@ -33,11 +33,11 @@ class WorkingDataset(Dataset[torch.Tensor]):
 
     n: number of samples.
     sample_s: seconds that a sample takes, on average.
-    spread: standard deviation of these times, as a part of their average.
-    cpu_share: the part of the time, 0 to 1, that keeps a CPU busy; the rest is slept.
-    sample_bytes: of a sample, in whole int64 numbers, at least one.
+    spread: standard deviation of these times, as a fraction of their average.
+    cpu_share: the share of the time, 0 to 1, that keeps a CPU busy; the rest is slept.
+    sample_bytes: size of a sample, rounded down to whole int64 numbers, at least one.
 
-    Raises LoaderVizError for a negative or infinite number, or a share above 1; `ds[i]` raises
+    Raises LoaderVizError if a number is negative or infinite, or cpu_share above 1; `ds[i]` raises
     IndexError out of range, as a list does.
     """
 
@@ -54,7 +54,7 @@ class WorkingDataset(Dataset[torch.Tensor]):
         number("sample_s", sample_s)
         number("spread", spread)
         self.cpu_share = number("cpu_share", cpu_share, at_most=1)
-        self.values = max(1, whole_number("sample_bytes", sample_bytes) // 8)
+        self.n_values = max(1, whole_number("sample_bytes", sample_bytes) // 8)
         self.times = sample_times(self.n, sample_s, spread)
 
     def __len__(self) -> int:
@@ -63,19 +63,19 @@ class WorkingDataset(Dataset[torch.Tensor]):
     def __getitem__(self, index: int) -> torch.Tensor:
         index = position(index, self.n)
         seconds = float(self.times[index])
-        if waits := seconds * (1 - self.cpu_share):
-            time.sleep(waits)
-        until = time.thread_time() + seconds * self.cpu_share
-        while time.thread_time() < until:
+        if wait_s := seconds * (1 - self.cpu_share):
+            time.sleep(wait_s)
+        stop_at = time.thread_time() + seconds * self.cpu_share
+        while time.thread_time() < stop_at:
             hashlib.sha256(_BLOCK).digest()
-        return torch.full((self.values,), index)
+        return torch.full((self.n_values,), index)
 
 
 class WorkingStream(IterableDataset[torch.Tensor]):
     """Iterable-style: yields what a `WorkingDataset` with the same arguments holds, in order.
 
-    shared: whether worker w of k yields only samples w, w + k, w + 2k, ... Otherwise every worker
-        yields all of them, as a stream that knows nothing of workers does.
+    shared: whether worker w of k yields only the samples w, w + k, w + 2k, ... Otherwise every
+        worker yields all of them, as a stream does whose code ignores workers.
     """
 
     def __init__(self, dataset: WorkingDataset, *, shared: bool) -> None:
@@ -83,7 +83,7 @@ class WorkingStream(IterableDataset[torch.Tensor]):
         self.shared = shared
 
     def __iter__(self) -> Iterator[torch.Tensor]:
-        worker = get_worker_info() if self.shared else None
-        first, step = (0, 1) if worker is None else (worker.id, worker.num_workers)
+        info = get_worker_info() if self.shared else None
+        first, step = (0, 1) if info is None else (info.id, info.num_workers)
         for index in range(first, len(self.dataset), step):
             yield self.dataset[index]

@@ -1,6 +1,6 @@
 """The exercises of the notebooks: one module a notebook, with its checks and hints.
 
-``simulate_audit`` and ``take`` are what several of them begin with.
+``simulate_audit`` and ``take`` are here because several notebooks use them.
 """
 
 from loaderviz._audit import simulate_audit

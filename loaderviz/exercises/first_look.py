@@ -1,4 +1,4 @@
-"""Exercise of notebook 00: as few workers as keep the model busy."""
+"""Exercise of notebook 00: the fewest workers that keep the model busy."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ hint = Hints(
 
 
 def enough_workers(num_workers: int) -> Check:
-    """Record the exercise's loader with so many workers: does the model wait, and is one spare?"""
+    """Whether this is the fewest workers with which the model does not wait; records a loader."""
     if type(num_workers) is not int or not 0 <= num_workers <= MOST_WORKERS:
         return Check(False, f"num_workers={num_workers!r}: give a whole number, 0 to 16.")
     dataset = SleepingDataset(N_BATCHES * BATCH_SIZE, SAMPLE_S)
     with warnings.catch_warnings():
-        # Workers that sleep need no CPU of their own: torch's advice does not hold for them.
+        # torch warns of more workers than CPUs; these only sleep, and need no CPU each.
         warnings.filterwarnings("ignore", message="This DataLoader will create")
         loader = DataLoader(dataset, batch_size=BATCH_SIZE, num_workers=num_workers)
         with record(loader) as rec:
             for _ in loader:
                 time.sleep(STEP_S)
     trace = rec.trace
-    made_in_s = (trace.batches["ready_s"] - trace.batches["started_s"]).median()
-    needed = math.ceil(made_in_s / STEP_S)
+    batch_s = (trace.batches["ready_s"] - trace.batches["started_s"]).median()
+    n_needed = math.ceil(batch_s / STEP_S)
     figure = timeline(trace)
-    if num_workers < needed:
-        waits = percent(trace.summary().wait_share)
-        return Check(False, f"Not yet: the model waits {waits} of the time.", figure)
-    if num_workers > needed:
+    if num_workers < n_needed:
+        wait_share = percent(trace.summary().wait_share)
+        return Check(False, f"Not yet: the model waits {wait_share} of the time.", figure)
+    if num_workers > n_needed:
         return Check(False, "The model is busy, but fewer workers would do.", figure)
     return Check(
         True,

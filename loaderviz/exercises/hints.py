@@ -1,4 +1,4 @@
-"""What every exercise shares: the outcome of a check, and hints given one at a time."""
+"""What all exercises use: the result of a check, and hints that are given one at a time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, repr=False)
 class Check:
-    """Whether an answer is right, in words, with the picture that shows it."""
+    """Whether an answer is right, why, and a figure that shows it; drawn at the end of a cell."""
 
     passed: bool
     message: str
@@ -26,13 +26,14 @@ class Check:
 
 
 class Hints:
-    """Call it for the next hint; past the last one it begins anew."""
+    """Hints that are given one at a time: each call prints the next one."""
 
     def __init__(self, *hints: str) -> None:
         self._hints = hints
         self._given = 0
 
     def __call__(self) -> None:
+        """Print the next hint and its number; after the last one, the first again."""
         number = self._given % len(self._hints)
         self._given += 1
         print(f"Hint {number + 1} of {len(self._hints)}: {self._hints[number]}")

@@ -1,4 +1,4 @@
-"""Exercises of notebook 02: a reorder buffer, and a function that reaches spawned workers."""
+"""Exercises of notebook 02: a reorder buffer, and a function that spawned workers can load."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ BATCH_SIZE, N_BATCHES, SLOW_BATCH = 4, 12, 8
 SAMPLE_S, SLOW_S = 0.005, 0.4
 
 buffer_hint = Hints(
-    "keep the batches that are early in a dict, from number to batch.",
-    "count which number is next, from 0. After each arrival: is that one in the dict?",
-    "one arrival can set several free: use while, not if.",
+    "keep the batches that come early in a dict, from number to batch.",
+    "count which number is next, from 0. After each arrival, is that batch in the dict?",
+    "one arrival can free several batches: use while, not if.",
 )
 spawn_hint = Hints(
     "the worker gets the function's name and the name of its module, and imports that module.",
@@ -33,29 +33,33 @@ spawn_hint = Hints(
 
 
 def slow_dataset() -> SleepingDataset:
-    """One sample of batch 8 is slow, so that the batch is overtaken by its followers.
+    """Twelve batches of 4; one sample of batch 8 is slow, so that later batches overtake it.
 
-    Batch 8 goes out when batch 4 is delivered, so that both workers have started by then.
+    Batch 8 is sent to its worker when batch 4 is delivered: by then both workers have started.
     """
-    slow = SLOW_BATCH * BATCH_SIZE
+    slow_sample = SLOW_BATCH * BATCH_SIZE
     n = N_BATCHES * BATCH_SIZE
-    return SleepingDataset(n, [SLOW_S if key == slow else SAMPLE_S for key in range(n)])
+    return SleepingDataset(n, [SLOW_S if key == slow_sample else SAMPLE_S for key in range(n)])
 
 
 def reorder_buffer(reorder: Callable[[Iterator[tuple[int, Any]]], Iterable[Any]]) -> Check:
-    """Give it batches as they came from two real workers, and in every order of five."""
-    trace = _recorded()
+    """Whether ``reorder(results)`` yields batches in order, and each as soon as it can.
+
+    ``results`` yields pairs of number and batch: in the order in which two real workers finished
+    them, and then in every order of five batches.
+    """
+    trace = _record()
     figure = timeline(trace)
-    arrived = [int(number) for number in trace.batches.sort_values("ready_s")["batch"]]
-    for order in [arrived, *permutations(range(5))]:
-        wrong = _wrong(reorder, list(order))
-        if wrong:
-            came = ", ".join(map(str, order))
-            return Check(False, f"Not yet: the batches arrive as {came}, and {wrong}.", figure)
+    finished = [int(number) for number in trace.batches.sort_values("ready_s")["batch"]]
+    for order in [finished, *permutations(range(5))]:
+        fault = _fault(reorder, list(order))
+        if fault:
+            numbers = ", ".join(map(str, order))
+            return Check(False, f"Not yet: the batches arrive as {numbers}, and {fault}.", figure)
     return Check(True, "Every batch in order, and none is held back without need.", figure)
 
 
-def _recorded() -> Trace:
+def _record() -> Trace:
     loader = DataLoader(slow_dataset(), batch_size=BATCH_SIZE, num_workers=2)
     with record(loader) as rec:
         for _ in loader:
@@ -63,14 +67,14 @@ def _recorded() -> Trace:
     return rec.trace
 
 
-def _wrong(reorder: Callable[..., Iterable[Any]], order: list[int]) -> str:
-    """What is wrong with what comes out when the batches go in in this order; "" if nothing."""
-    taken = 0
+def _fault(reorder: Callable[..., Iterable[Any]], order: list[int]) -> str:
+    """What ``reorder`` does wrong with batches that arrive in this order; "" if nothing."""
+    n_arrived = 0
 
     def arrivals() -> Iterator[tuple[int, str]]:
-        nonlocal taken
+        nonlocal n_arrived
         for number in order:
-            taken += 1
+            n_arrived += 1
             yield number, f"batch {number}"
 
     handed_over = reorder(arrivals())
@@ -83,14 +87,14 @@ def _wrong(reorder: Callable[..., Iterable[Any]], order: list[int]) -> str:
         if batch != f"batch {n}":
             return f"{batch!r} is handed over in place of 'batch {n}'"
         free_after = max(order.index(number) for number in range(n + 1)) + 1
-        if taken > free_after:
-            return f"{batch!r} waits for arrival {taken}, though it was free after {free_after}"
+        if n_arrived > free_after:
+            return f"{batch!r} waits for arrival {n_arrived}, though it was free after {free_after}"
         n += 1
     return "" if n == len(order) else "not all of them are handed over"
 
 
 def works_when_spawned(collate_fn: Callable[[list[int]], Any]) -> Check:
-    """Run a real loader whose one worker is started by spawn, and must double every sample."""
+    """Whether ``collate_fn`` reaches a worker that is started by spawn and doubles every sample."""
     loader = DataLoader(
         SleepingDataset(2 * BATCH_SIZE, 0),
         batch_size=BATCH_SIZE,
@@ -98,24 +102,25 @@ def works_when_spawned(collate_fn: Callable[[list[int]], Any]) -> Check:
         num_workers=1,
         multiprocessing_context="spawn",
     )
-    said = error = ""
+    error = worker_error = ""
     batches: list[Any] = []
-    with stderr_of_workers() as written, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what cannot be pickled torch also warns
+    with stderr_of_workers() as stderr, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns, too, of what cannot be pickled
         try:
-            batches = [_listed(batch) for batch in loader]
+            batches = [_as_list(batch) for batch in loader]
         except Exception as raised:
             error = f"{type(raised).__name__}: {raised}".splitlines()[0]
             traceback.clear_frames(raised.__traceback__)
-        lines = written.read_text(errors="replace").splitlines()
-        said = next((line for line in reversed(lines) if "Error" in line), "")
+        lines = stderr.read_text(errors="replace").splitlines()
+        worker_error = next((line for line in reversed(lines) if "Error" in line), "")
     if error:
-        worker = f" The worker said: {said}" if said and said not in error else ""
-        return Check(False, f"Not yet. {error.rstrip('.')}.{worker}")
+        is_new = worker_error and worker_error not in error
+        addition = f" The worker said: {worker_error}" if is_new else ""
+        return Check(False, f"Not yet. {error.rstrip('.')}.{addition}")
     if batches != [[0, 2, 4, 6], [8, 10, 12, 14]]:
         return Check(False, f"It arrived, but the batches are {batches}, not twice each sample.")
     return Check(True, "It arrived in a spawned worker, and every sample is doubled.")
 
 
-def _listed(batch: Any) -> Any:
+def _as_list(batch: Any) -> Any:
     return batch.tolist() if hasattr(batch, "tolist") else batch

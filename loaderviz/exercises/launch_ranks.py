@@ -1,4 +1,4 @@
-"""Several ranks from a notebook: real ones under torchrun, or one after another in this process."""
+"""Ranks from a notebook: real ones under torchrun, one by one in this process, or simulated."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ TIMEOUT_S = 120.0
 
 @dataclass(frozen=True)
 class Run:
-    """What the ranks of a run have left.
+    """What the ranks of a run have recorded and returned.
 
     Attributes:
         trace: the recordings of all ranks, as one trace.
-        results: by rank, what its loop returned.
+        results: what each rank's loop returned, by rank.
     """
 
     trace: Trace
@@ -40,30 +40,30 @@ class Run:
 
 
 def torchrun(*names: str, n_ranks: int = 2, timeout_s: float = TIMEOUT_S) -> dict[str, Run]:
-    """Start the script in ``n_ranks`` processes, let it run the named cases, collect what is left.
+    """Run the named cases of ``rank_script`` in ``n_ranks`` processes; returns a run for each.
 
     Raises:
-        LoaderVizError: where a rank failed, with the end of what it said; where the ranks take
-            longer than ``timeout_s`` in seconds. No process is left then.
+        LoaderVizError: if a rank fails, with the end of its output, or if the ranks take longer
+            than ``timeout_s`` seconds. No process is left then.
     """
     with TemporaryDirectory(prefix="loaderviz-ranks-") as folder:
         launch = ["--standalone", f"--nproc-per-node={n_ranks}", f"--log-dir={folder}"]
         script = ["-m", SCRIPT, folder, *names]
         command = [sys.executable, "-m", "torch.distributed.run", *launch, *script]
         _run(command, Path(folder), timeout_s)
-        return {name: _collected(Path(folder), name, n_ranks) for name in names}
+        return {name: _collect(Path(folder), name, n_ranks) for name in names}
 
 
 def _run(command: list[str], folder: Path, timeout_s: float) -> None:
-    home = str(Path(__file__).parents[2])
-    path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
-    said = folder / "said.txt"
-    with said.open("wb") as output:
+    package_root = str(Path(__file__).parents[2])
+    path = os.pathsep.join(filter(None, [package_root, os.environ.get("PYTHONPATH")]))
+    output = folder / "output.txt"
+    with output.open("wb") as file:
         launcher = subprocess.Popen(
             command,
             env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
             stdin=subprocess.DEVNULL,
-            stdout=output,
+            stdout=file,
             stderr=subprocess.STDOUT,
         )
         try:
@@ -73,46 +73,49 @@ def _run(command: list[str], folder: Path, timeout_s: float) -> None:
         else:
             problem = f"torchrun ended with exit code {code}" if code else ""
         finally:
-            _end(launcher)
+            _kill(launcher)
     if problem:
-        raise LoaderVizError(f"{problem}; they said:\n{said.read_text(errors='replace')[-3000:]}")
+        end = output.read_text(errors="replace")[-3000:]
+        raise LoaderVizError(f"{problem}; the end of their output:\n{end}")
 
 
-def _end(launcher: subprocess.Popen[bytes]) -> None:
-    """The launcher, its ranks and their workers, as far as they still run."""
+def _kill(launcher: subprocess.Popen[bytes]) -> None:
+    """Kill the launcher, its ranks and their workers, if they still run."""
     if launcher.poll() is not None:
         return
-    processes = _halted(psutil.Process(launcher.pid))
-    for each in processes:
+    processes = _suspend(psutil.Process(launcher.pid))
+    for process in processes:
         with suppress(psutil.NoSuchProcess):
-            each.kill()
+            process.kill()
     launcher.wait()
     psutil.wait_procs(processes, timeout=10)
 
 
-def _halted(parent: psutil.Process) -> list[psutil.Process]:
-    """The process and all below it, stopped one after another so that none starts one more."""
+def _suspend(parent: psutil.Process) -> list[psutil.Process]:
+    """Suspend a process and all below it; from the top, so that none can start another."""
     with suppress(psutil.NoSuchProcess):
         parent.suspend()
-        return [parent, *(each for child in parent.children() for each in _halted(child))]
+        below = [process for child in parent.children() for process in _suspend(child)]
+        return [parent, *below]
     return []
 
 
-def _collected(folder: Path, name: str, n_ranks: int) -> Run:
+def _collect(folder: Path, name: str, n_ranks: int) -> Run:
     results = [json.loads((folder / f"{name} {rank}.json").read_text()) for rank in range(n_ranks)]
     trace = load(folder / name)
-    trace.samples  # noqa: B018  # read while the folder is there
+    trace.samples  # noqa: B018  # read now: the folder will be removed
     return Run(trace, results)
 
 
 def audit_run(run: Run, n_samples: int) -> Audit:
-    """Whether each of the numbers 0 to ``n_samples - 1`` came once, all ranks together.
+    """Audit whether the samples 0 to ``n_samples - 1`` came once each, over all ranks.
 
-    For streams: a trace counts their samples, and the loop has written down what they were.
+    For streams of numbers: their trace only counts the samples, so that the audit takes the numbers
+    from what the loops returned.
     """
-    made_by = run.trace.batches.set_index(["rank", "epoch", "batch"])["worker"]
+    worker_of = run.trace.batches.set_index(["rank", "epoch", "batch"])["worker"]
     listed = [
-        Listed(rank, int(made_by[rank, epoch, batch]), batch, numbers, epoch)
+        Listed(rank, int(worker_of[rank, epoch, batch]), batch, numbers, epoch)
         for rank, epochs in enumerate(run.results)
         for epoch, batches in enumerate(epochs)
         for batch, numbers in enumerate(batches)
@@ -123,9 +126,9 @@ def audit_run(run: Run, n_samples: int) -> Audit:
 
 
 def audit_in_turn(loaders: Iterable[DataLoader[Any]], n_samples: int) -> Audit:
-    """Run the loaders of all ranks in this process, one after another, and audit them as one.
+    """Run each rank's loader in this process, one after another, and audit them together.
 
-    For loaders of numbers without workers. What a rank is, they have to know already:
+    For loaders that deliver numbers and have no workers. Each must know its rank already, as from
     ``DistributedSampler(dataset, num_replicas=..., rank=...)``.
     """
     listed = [
@@ -142,15 +145,15 @@ Share = Callable[[range, int, int, int, int], Iterable[int]]
 def simulate_ranks(
     share: Share, n_samples: int, *, ranks: int, workers: int, batch_size: int
 ) -> Audit:
-    """What an audit would find of a stream that is shared out over ranks and workers.
+    """The audit of a simulated stream that is shared out over ranks and workers.
 
     Args:
-        share: called with ``range(n_samples)``, a rank, how many there are, one of its workers and
-            how many it has; returns what this worker yields.
-        n_samples: how many samples the dataset holds.
-        ranks: how many there are.
-        workers: of each rank, 1 or more.
-        batch_size: of each worker.
+        share: ``share(data, rank, ranks, worker, workers)`` returns what this worker yields of
+            ``data``, which is ``range(n_samples)``.
+        n_samples: number of samples in the dataset.
+        ranks: number of ranks.
+        workers: number of workers of each rank, 1 or more.
+        batch_size: samples in a batch; each worker makes its own batches.
 
     Raises:
         Exception: whatever ``share`` raises, unchanged.
@@ -160,17 +163,19 @@ def simulate_ranks(
         parts = [
             list(share(range(n_samples), rank, ranks, worker, workers)) for worker in range(workers)
         ]
-        cut = [
-            [part[at : at + batch_size] for at in range(0, len(part), batch_size)] for part in parts
+        batches_of_workers = [
+            [part[start : start + batch_size] for start in range(0, len(part), batch_size)]
+            for part in parts
         ]
-        in_turn = (
+        delivered = (
             (worker, numbers)
-            for turn in itertools.zip_longest(*cut)
+            for turn in itertools.zip_longest(*batches_of_workers)
             for worker, numbers in enumerate(turn)
             if numbers is not None
         )
         listed += [
-            Listed(rank, worker, batch, numbers) for batch, (worker, numbers) in enumerate(in_turn)
+            Listed(rank, worker, batch, numbers)
+            for batch, (worker, numbers) in enumerate(delivered)
         ]
-    lanes = itertools.product(range(ranks), range(workers))
-    return audit_listed(listed, n_samples, kind="iterable", idle=lanes, simulated=True)
+    idle = itertools.product(range(ranks), range(workers))
+    return audit_listed(listed, n_samples, kind="iterable", idle=idle, simulated=True)

@@ -1,7 +1,7 @@
-"""Four ways to bring batches to a GPU, recorded there; and pictures of them where there is none.
+"""Four ways to bring batches to a GPU, recorded on a GPU if there is one.
 
-Nothing here needs CUDA until it is used. Where there is none, `traces` opens recordings that
-``notebooks/recordings/record.py`` made on a GPU; where those are not there either, it simulates.
+Nothing here needs CUDA until it is called. Without CUDA, `traces` opens recordings that
+``notebooks/recordings/record.py`` made on a GPU; without those, it simulates.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ from loaderviz.exercises.simulated_device import WAYS, feed
 from loaderviz.recorder import record, span
 from loaderviz.trace import Trace, load
 
-WARM_UP = 3  # steps and batches: the first use of a device loads libraries and gets memory
+WARM_UP = 3  # steps and batches; the first use of a device loads libraries and allocates memory
 
 
 def to_device(loader: Iterable[Any], device: str = "cuda", **options: Any) -> Iterator[Any]:
-    """Each batch on the device; copies and steps are in one stream."""
+    """Yields each batch on the device; copies and steps are in one stream.
+
+    ``options`` go to ``batch.to``, as ``non_blocking=True``.
+    """
     for batch in loader:
         with span("copy"):
             copied = batch.to(device, **options)
@@ -31,14 +34,14 @@ def to_device(loader: Iterable[Any], device: str = "cuda", **options: Any) -> It
 
 
 def copied_ahead(loader: Iterable[Any], device: str = "cuda") -> Iterator[Any]:
-    """Each batch on the device; the next one is copied in a stream of its own meanwhile."""
+    """Yields each batch on the device, while the next one is copied in a second stream."""
     side, ahead = torch.cuda.Stream(), None
     for batch in loader:
         main = torch.cuda.current_stream()
-        main.wait_stream(side)  # what comes now in main needs the copy before this one
+        main.wait_stream(side)  # work that main queues from here on needs the copy before this one
         with torch.cuda.stream(side), span("copy"):
             copied = batch.to(device, non_blocking=True)
-        copied.record_stream(main)  # its memory is in use until main is done with it
+        copied.record_stream(main)  # its memory stays in use until main is done with it
         if ahead is not None:
             yield ahead
         ahead = copied
@@ -48,20 +51,23 @@ def copied_ahead(loader: Iterable[Any], device: str = "cuda") -> Iterator[Any]:
 
 
 class Blocks(Dataset[torch.Tensor]):
-    """Map-style: sample i is a float32 tensor of shape (numbers,) filled with i."""
+    """Map-style: sample i of n is a float32 tensor of shape (n_values,) filled with i."""
 
-    def __init__(self, n: int, numbers: int) -> None:
-        self.n, self.numbers = n, numbers
+    def __init__(self, n: int, n_values: int) -> None:
+        self.n, self.n_values = n, n_values
 
     def __len__(self) -> int:
         return self.n
 
     def __getitem__(self, index: int) -> torch.Tensor:
-        return torch.full((self.numbers,), float(index))
+        return torch.full((self.n_values,), float(index))
 
 
 class Steps:
-    """A stand-in for a model: matrix products that keep the device busy for ``step_s``."""
+    """A stand-in for a model: matrix products that keep the device busy for ``step_s`` seconds.
+
+    size: the side of the square matrix; ``times`` is how many products make a step.
+    """
 
     def __init__(self, step_s: float, *, size: int = 2048, device: str = "cuda") -> None:
         self.weight = torch.randn(size, size, device=device) / size**0.5
@@ -69,27 +75,31 @@ class Steps:
         self.times = max(1, round(step_s / (on_device_s(lambda: self._multiply(20)) / 20)))
 
     def __call__(self, batch: torch.Tensor) -> Any:
+        """Queue a step on the device; returns a tensor with a single number, as a loss is."""
         return batch.mean() + self._multiply(self.times)
 
     def _multiply(self, times: int) -> Any:
-        x = self.weight
+        product = self.weight
         for _ in range(times):
-            x = self.weight @ x
-        return x.mean()
+            product = self.weight @ product
+        return product.mean()
 
 
 def on_device_s(work: Callable[[], Any]) -> float:
-    """Seconds that the device takes over what ``work`` queues, by its own clock."""
-    begun, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    begun.record()
+    """Seconds that the device takes for what ``work`` queues, by its own clock."""
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
     work()
-    ended.record()
-    ended.synchronize()
-    return float(begun.elapsed_time(ended)) / 1000
+    end.record()
+    end.synchronize()
+    return float(start.elapsed_time(end)) / 1000
 
 
 def copy_gb_s(mb: int = 64) -> dict[str, float]:
-    """GB a second of a copy to the device from either kind of memory, the best of five."""
+    """GB (1e9 bytes) a second of a copy of ``mb`` MB to the device, the best of five copies.
+
+    One speed for each kind of memory: "pageable" and "pinned".
+    """
     pageable = torch.ones(mb * 250_000)
     return {
         name: mb / 1000 / min(on_device_s(functools.partial(source.to, "cuda")) for _ in range(5))
@@ -98,7 +108,7 @@ def copy_gb_s(mb: int = 64) -> dict[str, float]:
 
 
 def batches_of(way: str, loader: Iterable[Any], device: str = "cuda") -> Iterator[Any]:
-    """The loader's batches on the device, brought there in one of the four ``WAYS``."""
+    """Yields the loader's batches on the device, brought there in one of the four ``WAYS``."""
     if way == "copied ahead":
         return copied_ahead(loader, device)
     return to_device(loader, device, non_blocking=way == "pinned, non_blocking")
@@ -112,16 +122,19 @@ def record_way(
     n_batches: int = 24,
     device: str = "cuda",
 ) -> Trace:
-    """Record a loop that feeds the GPU in one of the four ``WAYS``."""
-    numbers = round(batch_mb * 250_000 / 8)  # float32, eight samples a batch
+    """Record a loop that feeds the GPU in one of the four ``WAYS``, after a warm-up.
+
+    A batch of eight samples has ``batch_mb`` MB, and a step takes ``step_s`` seconds on the device.
+    """
+    n_values = round(batch_mb * 250_000 / 8)  # of a sample: float32, eight samples a batch
     loader = DataLoader(
-        Blocks(8 * n_batches, numbers),
+        Blocks(8 * n_batches, n_values),
         batch_size=8,
         num_workers=2,
         pin_memory=way != "pageable",
     )
     step = Steps(step_s, device=device)
-    warm_up = DataLoader(Blocks(8 * WARM_UP, numbers), batch_size=8)
+    warm_up = DataLoader(Blocks(8 * WARM_UP, n_values), batch_size=8)
     for batch in batches_of(way, warm_up, device):
         step(batch)
     torch.cuda.synchronize()
@@ -134,27 +147,28 @@ def record_way(
 
 @dataclass(frozen=True)
 class Traces:
-    """The four ways, by name, and in one line where they come from."""
+    """A trace of each of the four ``WAYS``, and one line that says where they come from."""
 
     ways: dict[str, Trace]
     source: str
 
 
 def traces(folder: str | Path) -> Traces:
-    """Recorded here with CUDA; else what ``folder`` keeps; else simulated."""
+    """Traces recorded here if there is CUDA, else the recordings in ``folder``, else simulated."""
     if torch.cuda.is_available():
         name = torch.cuda.get_device_name()
         return Traces({way: record_way(way) for way in WAYS}, f"measured here, on your {name}")
-    kept = {way: Path(folder, f"{file_name(way)}.parquet") for way in WAYS}
-    if all(path.is_file() for path in kept.values()):
-        found = {way: load(path) for way, path in kept.items()}
-        label = next(iter(found.values())).meta["label"]
-        return Traces(found, f"no CUDA here: recordings made on a GPU ({label})")
+    paths = {way: Path(folder, f"{file_name(way)}.parquet") for way in WAYS}
+    if all(path.is_file() for path in paths.values()):
+        recorded = {way: load(path) for way, path in paths.items()}
+        label = recorded[WAYS[0]].meta["label"]
+        return Traces(recorded, f"no CUDA here: recordings made on a GPU ({label})")
     return Traces(
         {way: feed(way).trace for way in WAYS},
-        "no CUDA here, and no recordings of a GPU are kept: simulated, from stated speeds",
+        "no CUDA here, and no recordings made on a GPU: simulated, from stated speeds",
     )
 
 
 def file_name(way: str) -> str:
+    """The name of the recording's file for one of the ``WAYS``, without its suffix."""
     return way.replace(", ", "_").replace(" ", "_")

@@ -1,6 +1,7 @@
-"""What torch pins of a batch, found out without a GPU: by parts that know whether they are pinned.
+"""What torch pins of a batch, tried without a GPU, on parts that know whether they are pinned.
 
-The loader and its pin thread are torch's own. Only the locking of pages is left out.
+The loader and its pin thread are torch's own (``torch/utils/data/_utils/pin_memory.py``,
+``pin_memory``). Only the locking of memory pages is left out.
 """
 
 from __future__ import annotations
@@ -17,35 +18,41 @@ from torch.utils.data import DataLoader
 
 
 class Part:
-    """A stand-in for a tensor: `pin_memory()` returns a pinned copy, as a tensor's does."""
+    """A stand-in for a tensor: `pin_memory()` returns a pinned copy, as a tensor's does.
+
+    values: whatever the part holds; takes_s: seconds that pinning takes.
+    """
 
     def __init__(self, values: Any, *, pinned: bool = False, takes_s: float = 0.0) -> None:
         self.values, self._pinned, self._takes_s = values, pinned, takes_s
 
     def is_pinned(self) -> bool:
+        """Whether this is a pinned copy."""
         return self._pinned
 
     def pin_memory(self) -> Part:
+        """A pinned copy; the part itself stays as it is."""
         time.sleep(self._takes_s)
         return Part(self.values, pinned=True)
 
 
 @dataclass
 class Plain:
-    """A batch of one's own type, of which torch knows nothing."""
+    """A batch whose type torch does not know: torch leaves it as it is."""
 
     images: Any
     labels: Any
 
 
 class Pinning(Plain):
-    """The same with a method by which it pins itself."""
+    """A batch with a method that pins it: torch calls that."""
 
     def pin_memory(self) -> Pinning:
+        """A copy with both parts pinned."""
         return Pinning(self.images.pin_memory(), self.labels.pin_memory())
 
 
-class Named(NamedTuple):
+class _Named(NamedTuple):
     images: Any
     labels: Any
 
@@ -54,9 +61,9 @@ KINDS: dict[str, Callable[[Any, Any], Any]] = {
     "a tensor": lambda images, labels: images,
     "a list": lambda images, labels: [images, labels],
     "a tuple": lambda images, labels: (images, labels),
-    "a named tuple": Named,
+    "a named tuple": _Named,
     "a dict": lambda images, labels: {"images": images, "labels": labels},
-    "a list in a dict": lambda images, labels: {"both": [images, labels]},
+    "a list in a dict": lambda images, labels: {"parts": [images, labels]},
     "a set": lambda images, labels: {images, labels},
     "a class of your own": Plain,
     "... with a pin_memory()": Pinning,
@@ -65,9 +72,10 @@ KINDS: dict[str, Callable[[Any, Any], Any]] = {
 
 @contextmanager
 def as_with_a_gpu() -> Iterator[None]:
-    """In the block torch's loader finds an accelerator and pins, wherever it runs.
+    """Inside the block, torch's loader finds an accelerator and pins memory, on any machine.
 
-    What it pins must pin itself, as a ``Part`` does: there is nothing that could lock a tensor.
+    What it pins must have its own ``pin_memory()``, as a ``Part`` has: without an accelerator,
+    torch cannot pin a tensor.
     """
     with mock.patch.multiple(
         torch.accelerator,
@@ -80,18 +88,18 @@ def as_with_a_gpu() -> Iterator[None]:
 
 
 def what_is_pinned() -> dict[str, bool]:
-    """By kind of batch: does a loader with ``pin_memory=True`` pin the tensors in it?"""
+    """Whether a loader with ``pin_memory=True`` pins the tensors of a batch, by kind of batch."""
     with as_with_a_gpu():
         return {kind: _is_pinned(make(Part(0), Part(1))) for kind, make in KINDS.items()}
 
 
 def _is_pinned(batch: Any) -> bool:
     samples: Any = [batch]
-    loader: Any = DataLoader(samples, collate_fn=_only, pin_memory=True)
+    loader: Any = DataLoader(samples, collate_fn=_first, pin_memory=True)
     return all(part.is_pinned() for part in _parts(next(iter(loader))))
 
 
-def _only(samples: list[Any]) -> Any:
+def _first(samples: list[Any]) -> Any:
     return samples[0]
 
 
@@ -101,24 +109,25 @@ def _parts(batch: Any) -> Iterator[Part]:
         return
     if isinstance(batch, Plain):
         batch = vars(batch)
-    for each in batch.values() if isinstance(batch, dict) else batch:
-        yield from _parts(each)
+    for item in batch.values() if isinstance(batch, dict) else batch:
+        yield from _parts(item)
 
 
-PIN_S = 0.004  # of each part
+PIN_S = 0.004  # seconds to pin a part
 
 
 def to_plain(samples: list[int]) -> Plain:
-    """A ``collate_fn``: a batch that does not pin itself."""
-    return Plain(Part(samples, takes_s=PIN_S), Part([-each for each in samples], takes_s=PIN_S))
+    """A ``collate_fn``: a batch of two parts that does not pin itself."""
+    labels = [-sample for sample in samples]
+    return Plain(Part(samples, takes_s=PIN_S), Part(labels, takes_s=PIN_S))
 
 
 def to_pinning(samples: list[int]) -> Pinning:
-    """A ``collate_fn``: a batch that pins itself."""
+    """A ``collate_fn``: a batch of two parts that pins itself."""
     plain = to_plain(samples)
     return Pinning(plain.images, plain.labels)
 
 
 def plain_tensors(samples: list[int]) -> Plain:
-    """A ``collate_fn``: real tensors in a batch that does not pin itself."""
+    """A ``collate_fn``: a batch of two real tensors that does not pin itself."""
     return Plain(torch.tensor(samples), -torch.tensor(samples))

@@ -1,7 +1,7 @@
-"""The script of notebook 09, which every rank runs; ``several_ranks`` starts it.
+"""The script of notebook 09, which every rank runs; ``launch_ranks.torchrun`` starts it.
 
 ``torchrun --nproc-per-node 2 -m loaderviz.exercises.rank_script FOLDER NAME ...`` runs the named
-cases one after another. Each rank leaves a recording and what its loop returned in the folder.
+cases one after another. Each rank writes a recording and what its loop returned to the folder.
 """
 
 import json
@@ -21,41 +21,41 @@ from loaderviz.loaders.process_group import store
 from loaderviz.recorder import record
 
 N = 17
-PATIENCE = timedelta(seconds=4)  # with a rank that does not come
+PATIENCE = timedelta(seconds=4)  # how long a rank waits for the others
 
 # Loaders
 
 
 def whole() -> DataLoader[int]:
-    """Knows nothing of ranks."""
+    """A loader that ignores ranks."""
     numbers: Any = range(N)
     return DataLoader(numbers, batch_size=3)
 
 
 def dealt(*, shuffle: bool = False) -> DataLoader[int]:
-    """With a sampler that gives each rank indices of its own."""
+    """A ``DistributedSampler`` gives each rank its own indices."""
     numbers: Any = range(N)
     sampler: Any = DistributedSampler(numbers, shuffle=shuffle)
     return DataLoader(numbers, batch_size=3, sampler=sampler)
 
 
 def stream() -> DataLoader[int]:
-    """Every worker of every rank reads all of it."""
+    """A stream that is not shared out: every worker of every rank reads all of it."""
     return DataLoader(Stream(range(N)), batch_size=3, num_workers=2)
 
 
 def by_worker() -> DataLoader[int]:
-    """Shared out among the workers, as in notebook 04."""
+    """A stream shared out among the workers of a rank, as in notebook 04."""
     return DataLoader(SplitStream(range(N), splits.by_stride), batch_size=3, num_workers=2)
 
 
 def by_rank_and_worker() -> DataLoader[int]:
-    """Shared out among all workers of all ranks."""
+    """A stream shared out among all workers of all ranks."""
     return DataLoader(ShardedStream(range(N)), batch_size=3, num_workers=2)
 
 
 def uneven() -> DataLoader[int]:
-    """Exactly once, 9 samples here and 8 there: 3 batches and 2."""
+    """Each sample once: 9 for rank 0 and 8 for rank 1, which makes 3 batches and 2."""
     return DataLoader(ShardedStream(range(N)), batch_size=4)
 
 
@@ -63,7 +63,7 @@ def uneven() -> DataLoader[int]:
 
 
 def read(loader: Any, epochs: int = 1, tell_epoch: bool = False) -> list[list[list[int]]]:
-    """Returns the numbers that come: by epoch, by batch."""
+    """Returns the numbers that the loader delivers, by epoch and batch."""
     numbers = []
     for epoch in range(epochs):
         if tell_epoch:
@@ -73,7 +73,7 @@ def read(loader: Any, epochs: int = 1, tell_epoch: bool = False) -> list[list[li
 
 
 def train(batches: Any) -> list[str]:
-    """After each batch the ranks add up their gradients, and each waits for the others."""
+    """After each batch the ranks add up their gradients: each waits for all others."""
     events: list[str] = []
     for step, _batch in enumerate(batches):
         gradient = torch.ones(1)
@@ -86,7 +86,7 @@ def train(batches: Any) -> list[str]:
 
 
 def in_step(loader: Any) -> Iterator[Any]:
-    """Yields batches for as long as every rank has one."""
+    """Yields batches as long as every rank has one."""
     batches = iter(loader)
     while True:
         batch = next(batches, None)
@@ -98,6 +98,7 @@ def in_step(loader: Any) -> Iterator[Any]:
 
 
 def train_in_step(loader: Any) -> list[str]:
+    """``train``, but all ranks stop when the first has no batch left."""
     return train(in_step(loader))
 
 
@@ -110,24 +111,25 @@ CASES: dict[str, tuple[Callable[[], DataLoader[int]], Callable[[Any], Any]]] = {
     "by_worker": (by_worker, read),
     "by_rank_and_worker": (by_rank_and_worker, read),
     "in_step": (uneven, train_in_step),
-    "uneven": (uneven, train),  # the last of its launch: an answer that is waited for is owed still
+    "uneven": (uneven, train),  # must be the last: an all_reduce that gave up is still pending
 }
 
 
 def main(folder: Path, names: list[str]) -> None:
+    """Run the named cases in this rank, and write the recordings and results to the folder."""
     dist.init_process_group("gloo")
     rank, n_ranks = dist.get_rank(), dist.get_world_size()
     for name in names:
         make_loader, loop = CASES[name]
         loader = make_loader()
         with record(loader, path=folder / name):
-            dist.barrier()  # they begin together, so that nobody is waited for who is only late
+            dist.barrier()  # all begin together, so that PATIENCE does not run out on a late start
             result = loop(loader)
         (folder / f"{name} {rank}.json").write_text(json.dumps(result))
-    # Nobody leaves before the others have finished. No collective: one may be waited for in vain.
+    # No rank leaves before all have finished. Not a barrier, since an all_reduce may be pending.
     shared = store()
     shared.set(f"finished {rank}", "")
-    shared.wait([f"finished {each}" for each in range(n_ranks)])
+    shared.wait([f"finished {other}" for other in range(n_ranks)])
     dist.destroy_process_group()
 
 

@@ -1,4 +1,4 @@
-"""``shell``: the command line from a notebook's cell, with what it prints and how it ends."""
+"""``shell``: run a command from a notebook's cell, see its output and get its exit code."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ TIMEOUT_S = 120.0
 
 
 def shell(command: str, folder: str | Path = ".", *, timeout_s: float = TIMEOUT_S) -> int:
-    """Run ``loaderviz ...`` or ``python ...``, print what it says, return its exit code.
+    """Run ``loaderviz ...`` or ``python ...`` in ``folder``; print its output, return its code.
 
-    It is run with this process's Python, not by a shell, so that it is the same on every system.
+    It runs with this process's Python and without a shell, so that it works alike on every system.
 
     Raises:
-        LoaderVizError: for another program, and where it takes longer than ``timeout_s`` seconds.
+        LoaderVizError: if the command begins with another program, or takes longer than
+            ``timeout_s`` seconds.
     """
     program, *arguments = shlex.split(command)
-    start = {"loaderviz": ["-m", "loaderviz"], "python": []}.get(program)
-    if start is None:
+    options = {"loaderviz": ["-m", "loaderviz"], "python": []}.get(program)
+    if options is None:
         raise LoaderVizError(f"{command!r}: give a command that begins with loaderviz or python")
-    home = str(Path(__file__).parents[2])
-    path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
+    package_root = str(Path(__file__).parents[2])
+    path = os.pathsep.join(filter(None, [package_root, os.environ.get("PYTHONPATH")]))
     print(f"$ {command}", flush=True)
-    quiet = {"PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}  # torchrun warns without it
+    quiet = {"PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}  # torchrun warns if it is not set
     try:
-        done = subprocess.run(
-            [sys.executable, *start, *arguments],
+        completed = subprocess.run(
+            [sys.executable, *options, *arguments],
             cwd=folder,
             env={**os.environ, "PYTHONPATH": path, "COLUMNS": "100", **quiet},
             stdin=subprocess.DEVNULL,
@@ -43,5 +44,5 @@ def shell(command: str, folder: str | Path = ".", *, timeout_s: float = TIMEOUT_
         )
     except subprocess.TimeoutExpired:
         raise LoaderVizError(f"{command!r} was ended after {timeout_s:g} s") from None
-    print(done.stdout.rstrip())
-    return done.returncode
+    print(completed.stdout.rstrip())
+    return completed.returncode

@@ -1,4 +1,4 @@
-"""What of a dataset can be sent to a worker: tried on a fresh Python process, and on a real one."""
+"""What can be sent to a worker, tried with a fresh Python process; and what workers print."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
-# Each line is a pickle in base 64; so is each answer one line.
+# Reads a pickle in base 64 from each line, and prints whether it could be loaded.
 _RECEIVER = """
 import base64, json, pickle, sys
 sys.path[:] = json.loads(sys.stdin.readline())
@@ -30,45 +30,47 @@ for line in sys.stdin:
 """
 
 
-def arrives(**things: Any) -> pd.DataFrame:
-    """Pickle each thing, by name, and load it in a Python process that has just been started.
+def arrives(**objects: Any) -> pd.DataFrame:
+    """Pickle each object, and load it in a Python process that has just been started.
 
-    That is what happens to a dataset, its ``collate_fn`` and its ``worker_init_fn`` where workers
-    are started by spawn or forkserver. Columns: ``pickled`` (size, or the exception's name) and
-    ``arrives`` (whether the other process could load it).
+    That is what happens to a dataset, its ``collate_fn`` and its ``worker_init_fn`` if workers are
+    started by spawn or forkserver. A row for each object, by name. Columns: ``pickled`` (size, or
+    the exception's name) and ``arrives`` (whether the other process could load it; empty if it was
+    not pickled).
     """
     import pandas as pd
 
-    table = pd.DataFrame("", index=list(things), columns=["pickled", "arrives"])
-    sent = {}
-    for name, thing in things.items():
+    table = pd.DataFrame("", index=list(objects), columns=["pickled", "arrives"])
+    pickles = {}
+    for name, value in objects.items():
         try:
-            sent[name] = pickle.dumps(thing)
-            table.loc[name, "pickled"] = f"{len(sent[name]):,} bytes"
+            pickles[name] = pickle.dumps(value)
+            table.loc[name, "pickled"] = f"{len(pickles[name]):,} bytes"
         except Exception as error:
             table.loc[name, "pickled"] = f"no: {type(error).__name__}"
-    lines = [json.dumps(sys.path), *(base64.b64encode(each).decode() for each in sent.values())]
-    done = subprocess.run(
+    encoded = [base64.b64encode(pickled).decode() for pickled in pickles.values()]
+    lines = [json.dumps(sys.path), *encoded]
+    completed = subprocess.run(
         [sys.executable, "-c", _RECEIVER],
         input="\n".join(lines) + "\n",
         capture_output=True,
         text=True,
         check=True,
     )
-    table.loc[list(sent), "arrives"] = done.stdout.split("\n")[: len(sent)]
+    table.loc[list(pickles), "arrives"] = completed.stdout.split("\n")[: len(pickles)]
     return table
 
 
 @contextmanager
 def stderr_of_workers() -> Iterator[Path]:
-    """What this process, and those it starts inside, write to stderr goes to this file instead."""
+    """Inside the block, stderr of this process and of those it starts goes to the yielded file."""
     with tempfile.TemporaryDirectory(prefix="loaderviz-sending-") as folder:
         path = Path(folder, "stderr.txt")
-        kept = os.dup(2)
+        saved_stderr = os.dup(2)
         try:
             with path.open("wb") as file:
                 os.dup2(file.fileno(), 2)
             yield path
         finally:
-            os.dup2(kept, 2)
-            os.close(kept)
+            os.dup2(saved_stderr, 2)
+            os.close(saved_stderr)

@@ -1,6 +1,6 @@
-"""A DataLoader in three steps, to be read: notebook 02 builds it, runs it and compares it.
+"""A small DataLoader in three steps: notebook 02 builds it, runs it and compares it with torch's.
 
-What torch's own has besides: seeds, pinning, persistent workers, iterable-style datasets, timeouts.
+Torch's has more: seeds, pinning, persistent workers, iterable-style datasets, timeouts.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from torch import multiprocessing
 
 from loaderviz.errors import LoaderVizError
 
-LOOK_S = 1.0  # while nothing comes, the workers are looked after this often
-DIED = "a worker died: its own message says why"
+ALIVE_CHECK_S = 1.0  # while no result comes, this often it is checked that all workers live
+DIED = "a worker died: look for what it printed before"
 
 # Step 1: one process.
 
 
 def collate(samples: list[Any]) -> Any:
-    """One batch of several samples: tensors are stacked, numbers too; dicts go key by key."""
+    """One batch of several samples: tensors and numbers are stacked, dicts are joined by key."""
     first = samples[0]
     if isinstance(first, dict):
         return {key: collate([sample[key] for sample in samples]) for key in first}
@@ -35,14 +35,14 @@ def collate(samples: list[Any]) -> Any:
 
 
 def in_lists(keys: Iterable[Any], batch_size: int) -> Iterator[list[Any]]:
-    """Cut what a sampler yields into lists, one for each batch."""
+    """Cuts what a sampler yields into lists of ``batch_size`` keys, one for each batch."""
     keys = iter(keys)
     while batch := list(islice(keys, batch_size)):
         yield batch
 
 
 def load(dataset: Any, sampler: Iterable[Any], batch_size: int) -> Iterator[Any]:
-    """Each batch is read when it is asked for."""
+    """Yields batches in one process; each is read when it is asked for."""
     for keys in in_lists(sampler, batch_size):
         yield collate([dataset[key] for key in keys])
 
@@ -52,14 +52,14 @@ def load(dataset: Any, sampler: Iterable[Any], batch_size: int) -> Iterator[Any]
 
 @dataclass(frozen=True)
 class Failure:
-    """Comes in place of a batch whose worker met an exception."""
+    """What a worker sends in place of a batch if an exception was raised."""
 
     message: str
 
 
 def work(dataset: Any, tasks: Any, results: Any) -> None:
-    """What a worker does all its life: take a list of keys, send back a batch."""
-    torch.set_num_threads(1)  # as torch's own: several processes share the CPU
+    """What a worker does: take a list of keys, send back a batch, and so on until None comes."""
+    torch.set_num_threads(1)  # as in torch's workers: several processes share the CPU
     while (task := tasks.get()) is not None:
         number, keys = task
         try:
@@ -67,11 +67,14 @@ def work(dataset: Any, tasks: Any, results: Any) -> None:
         except Exception as error:
             batch = Failure(f"{type(error).__name__}: {error}")
         results.put((number, batch))
-    results.cancel_join_thread()  # nobody waits for what is left
+    results.cancel_join_thread()  # no one reads the results that are still in the queue
 
 
 class Workers:
-    """Processes with a queue of tasks each, and one queue for all their results."""
+    """Worker processes, a queue of tasks for each, and one queue for the results of all.
+
+    They run inside the ``with`` block.
+    """
 
     def __init__(self, dataset: Any, num_workers: int) -> None:
         self.results: Any = multiprocessing.Queue()
@@ -91,30 +94,30 @@ class Workers:
             tasks.put(None)
         for process in self.processes:
             process.join()
-        for each in [*self.tasks, self.results]:
-            each.close()
-            each.join_thread()
+        for any_queue in [*self.tasks, self.results]:
+            any_queue.close()
+            any_queue.join_thread()
 
     def deal(self, tasks: Iterator[tuple[int, list[Any]]], n: int) -> int:
-        """Send the next n tasks to the workers in turn, like cards; how many there were."""
+        """Send up to n more tasks to the workers, in turn, like cards; return how many it was."""
         dealt = list(islice(tasks, n))
         for number, keys in dealt:
             self.tasks[number % len(self.tasks)].put((number, keys))
         return len(dealt)
 
     def receive(self) -> tuple[int, Any]:
-        """The number and the batch that come next, whoever made them.
+        """The number and the batch of the next result, of any worker.
 
         Raises:
-            LoaderVizError: where a sample raised an exception, or a worker has died.
+            LoaderVizError: if a sample raised an exception, or a worker has died.
         """
         while True:
             try:
-                number, batch = self.results.get(timeout=LOOK_S)
+                number, batch = self.results.get(timeout=ALIVE_CHECK_S)
             except queue.Empty:
                 if not all(process.is_alive() for process in self.processes):
                     raise LoaderVizError(DIED) from None
-            except (EOFError, OSError):  # before it had passed on the memory of a tensor it sent
+            except (EOFError, OSError):  # it died before it passed on the memory of a sent tensor
                 raise LoaderVizError(DIED) from None
             else:
                 if isinstance(batch, Failure):
@@ -125,7 +128,7 @@ class Workers:
 def as_ready(
     dataset: Any, lists: Iterable[list[Any]], num_workers: int, prefetch_factor: int = 2
 ) -> Iterator[tuple[int, Any]]:
-    """Number and batch, in the order in which the workers finish."""
+    """Yields the number and the batch of each result, in the order in which the workers finish."""
     tasks = enumerate(lists)
     with Workers(dataset, num_workers) as workers:
         under_way = workers.deal(tasks, num_workers * prefetch_factor)
@@ -141,7 +144,7 @@ def as_ready(
 def in_order(
     dataset: Any, lists: Iterable[list[Any]], num_workers: int, prefetch_factor: int = 2
 ) -> Iterator[Any]:
-    """Every batch in the order of its keys; those that are early wait in a buffer."""
+    """Yields the batches in the order of ``lists``; those that come early wait in a buffer."""
     tasks = enumerate(lists)
     early: dict[int, Any] = {}
     expected = 0

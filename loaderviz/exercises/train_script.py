@@ -1,8 +1,8 @@
-"""The stand-in of notebook 10: a small training script that is wrong in three usual ways.
+"""The stand-in of notebook 10: a small training script that is wrong in three common ways.
 
-``python -m loaderviz.exercises.train_script`` trains for an epoch; with ``cured`` behind it, on the
-cured loader. As short as such scripts are, to be read as much as to be run. It does not know that
-it is recorded.
+``python -m loaderviz.exercises.train_script`` trains for an epoch; with ``cured`` as an argument,
+it uses the cured loader. It is as short as such scripts are, to be read as well as run, and does
+nothing to be recorded.
 """
 
 import sys
@@ -20,7 +20,7 @@ Sample = dict[str, Any]
 
 
 class Shots(IterableDataset[Sample]):
-    """Pictures from a far-away store, each made a little brighter or darker by chance."""
+    """Pictures from a remote store, each made a little brighter or darker at random."""
 
     def __init__(self, n: int = 160) -> None:
         self.numbers = range(n)
@@ -31,7 +31,7 @@ class Shots(IterableDataset[Sample]):
 
     def __iter__(self) -> Iterator[Sample]:
         for number in self.numbers:
-            time.sleep(0.008)  # the way to the store and back
+            time.sleep(0.008)  # the request to the store
             picture = torch.full((16, 16), number / len(self.numbers))
             yield {"number": number, "picture": picture + 0.1 * self.rng.normal()}
 
@@ -53,26 +53,28 @@ class CuredShots(IterableDataset[Sample]):
 
 
 def make_loader() -> DataLoader[Sample]:
+    """The script's loader."""
     return DataLoader(Shots(), batch_size=4, num_workers=2)
 
 
 def make_cured(num_workers: int = 5) -> DataLoader[Sample]:
+    """The loader of ``CuredShots``, by default with as many workers as the model needs."""
     return DataLoader(CuredShots(), batch_size=4, num_workers=num_workers)
 
 
 def number_of(sample: Sample) -> int:
-    """What a sample is known by: its content changes by chance."""
+    """The sample's key, since its picture changes at random."""
     return int(sample["number"])
 
 
 def train(loader: DataLoader[Sample]) -> None:
-    """Learns to tell a picture's number from its brightness."""
+    """Train a model to tell a picture's number from its brightness."""
     model = torch.nn.Linear(16 * 16, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
     steps = 0
     for batch in loader:
-        wanted = batch["number"] / 160
-        loss = (model(batch["picture"].flatten(1)).squeeze(1) - wanted).square().mean()
+        target = batch["number"] / 160
+        loss = (model(batch["picture"].flatten(1)).squeeze(1) - target).square().mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -1,4 +1,4 @@
-"""`try_out`: what can be asked of a dataset, found out by asking."""
+"""`try_out`: try what can be asked of a dataset."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from torch.utils.data import DataLoader
 if TYPE_CHECKING:
     import pandas as pd
 
-PATIENCE = 1000  # samples that a `for` gets before it is said not to end
+PATIENCE = 1000  # samples after which a `for` is taken to have no end
 
 
 def try_out(**datasets: Any) -> pd.DataFrame:
-    """A row for each thing tried, a column for each dataset, by name: what came of it.
+    """A table of what each dataset can do: a row for each attempt, a column for each dataset.
 
-    Where the answer is "no", the exception's name says why. Nothing is run with workers. An
-    iterable dataset that can be read only once is used up.
+    A "no" is followed by the name of the exception. No workers are started. An iterable dataset
+    that can be read only once is used up.
     """
     import pandas as pd
 
     return pd.DataFrame(
         {
-            name: {what: _answer(attempt, dataset) for what, attempt in _ATTEMPTS.items()}
+            name: {label: _answer(attempt, dataset) for label, attempt in _ATTEMPTS.items()}
             for name, dataset in datasets.items()
         }
     )

@@ -1,4 +1,4 @@
-"""Notebook 10: a loader with other settings, and the exercises: name, cure, and keep it so."""
+"""Notebook 10: a loader with other settings, and the exercises: name, cure, keep it cured."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from loaderviz.trace import Summary, Trace
 
 
 def with_settings(loader: DataLoader[Any], settings: Mapping[str, Any]) -> DataLoader[Any]:
-    """A loader of the same dataset, sampler and ``collate_fn``, as ``recommend`` wants it set."""
+    """A copy of the loader with these settings, such as ``recommend`` gives; the rest is kept."""
     return copy_loader(loader, **LoaderSettings(**settings).options())
 
 
@@ -54,114 +54,119 @@ limits_hint = Hints(
 
 @functools.cache
 def recording(name: str) -> Trace:
-    """Loader A, B, C or D, recorded now, when it is first asked for."""
+    """The recording of loader A, B, C or D; it is made when it is first asked for.
+
+    Raises:
+        LoaderVizError: for any other name.
+    """
     uneven = [0.004] * 80
     uneven[14] = 0.7
-    made: dict[str, Callable[[], tuple[DataLoader[Any], float, int]]] = {
-        "A": lambda: (_of(SleepingDataset(12, 0.02), num_workers=3), 0.03, 6),
-        "B": lambda: (_of(SleepingDataset(80, uneven), num_workers=2), 0.01, 1),
-        "C": lambda: (_of(SleepingDataset(80, 0.02), num_workers=2), 0.01, 1),
-        "D": lambda: (_of(SleepingDataset(80, 0.002), num_workers=2), 0.04, 1),
+    cases = {  # dataset, workers, seconds a step, epochs
+        "A": (SleepingDataset(12, 0.02), 3, 0.03, 6),
+        "B": (SleepingDataset(80, uneven), 2, 0.01, 1),
+        "C": (SleepingDataset(80, 0.02), 2, 0.01, 1),
+        "D": (SleepingDataset(80, 0.002), 2, 0.04, 1),
     }
-    if name not in made:
+    if name not in cases:
         raise LoaderVizError(f"recording({name!r}): give 'A', 'B', 'C' or 'D'")
-    loader, step_s, epochs = made[name]()
+    dataset, num_workers, step_s, epochs = cases[name]
+    loader = DataLoader(dataset, batch_size=4, num_workers=num_workers)
     with record(loader, label=name) as rec:
         for _ in range(epochs):
             take(loader, step_s)
     return rec.trace
 
 
-def _of(dataset: Any, num_workers: int) -> DataLoader[Any]:
-    return DataLoader(dataset, batch_size=4, num_workers=num_workers)
-
-
 def limits(answers: Mapping[str, str]) -> Check:
-    """Is what the reader says of each recording right? The first that is not is drawn."""
+    """Whether the reader names what limits each recording; draws the first where that is wrong.
+
+    ``answers`` maps the recording's letter to one of ``LIMITS``.
+    """
     for name, limit in _LIMITED_BY.items():
         answer = answers.get(name)
         if answer not in LIMITS:
             return Check(False, f"{name}: {answer!r} is none of {', '.join(LIMITS)}.")
         if answer != limit:
             trace = recording(name)
-            return Check(False, f"{name}: it is not {answer}. {_where(trace)}", timeline(trace))
+            return Check(False, f"{name}: it is not {answer}. {_waits(trace)}", timeline(trace))
     return Check(True, "All four named. Only C wants more workers.")
 
 
-def _where(trace: Trace) -> str:
-    """Where the consumer's time went, without saying what that means."""
-    found = trace.summary()
+def _waits(trace: Trace) -> str:
+    """How long the consumer waits, and when; what that means is the reader's to say."""
+    summary = trace.summary()
     batches = trace.batches
-    longest = (batches["delivered_s"] - batches["requested_s"]).max() / found.elapsed_s
-    first = (found.startup_s + found.first_wait_s) / found.elapsed_s
+    longest = (batches["delivered_s"] - batches["requested_s"]).max() / summary.elapsed_s
+    first = (summary.startup_s + summary.first_wait_s) / summary.elapsed_s
     return (
-        f"It waits {percent(found.wait_share)} of the time: {percent(first)} until the first batch "
-        f"of an epoch, and {percent(longest)} in its longest wait."
+        f"It waits {percent(summary.wait_share)} of the time: {percent(first)} until the first "
+        f"batch of an epoch, and {percent(longest)} in its longest wait."
     )
 
 
 # Cure it
 
-MOST_WAITING = 0.25  # of the time past the first batch
-TRIES = 3  # one of them is to be good: what else the machine does is no fault of the loader
+MOST_WAITING = 0.25  # of the time after the first batch
+TRIES = 3  # one good run is enough: other programs on the machine may slow down the others
 cure_hint = Hints(
-    "first the samples: every worker has to know its share. notebook 04, or loaderviz.shard.",
-    "then the random numbers: torch seeds its own generator anew in each worker.",
+    "first the samples: each worker has to read its own share. See notebook 04 or loaderviz.shard.",
+    "then the random numbers: torch seeds its own generator differently in each worker.",
     "then the pace: a worker needs 4 x 0.02 s for a batch, and the model takes one every 0.02 s.",
 )
 _numbers = itertools.count()
 
 
 def cured(path: str | Path) -> Check:
-    """Whether ``make_loader()`` of this file makes a loader that is right, and then fast enough."""
+    """Whether ``make_loader()`` of this file returns a loader that is right and fast enough."""
     try:
         with _module(Path(path)) as module:
-            return _judged(module.make_loader())
-    except (Exception, SystemExit) as error:  # of the reader's code
+            return _check_loader(module.make_loader())
+    except (Exception, SystemExit) as error:  # raised by the reader's code
         return Check(False, f"{type(error).__name__}: {error}")
 
 
-def _judged(loader: DataLoader[Any]) -> Check:
-    """The check of the reader's loader: is each sample there once, and is the model busy?"""
-    found = audit(loader, key=itemgetter(0))
-    if not found.exactly_once:
-        return Check(False, f"Not right yet: {found.verdict}.", found.figure())
-    with contextlib.redirect_stdout(io.StringIO()):  # it announces what it runs
-        faults = [each for each in doctor(loader) if each.severity != "advice"]
-    if faults:
-        return Check(False, "Every sample comes once. But:\n\n" + "\n\n".join(map(str, faults)))
+def _check_loader(loader: DataLoader[Any]) -> Check:
+    result = audit(loader, key=itemgetter(0))
+    if not result.exactly_once:
+        return Check(False, f"Not right yet: {result.verdict}.", result.figure())
+    with contextlib.redirect_stdout(io.StringIO()):  # the doctor announces what it runs
+        findings = [finding for finding in doctor(loader) if finding.severity != "advice"]
+    if findings:
+        text = "\n\n".join(map(str, findings))
+        return Check(False, f"Every sample comes once. But:\n\n{text}")
     if _draws(loader) & _draws(loader):
         return Check(False, "Every sample comes once, but with the numbers of the last epoch.")
     for _ in range(TRIES):
         with record(loader) as rec:
             take(loader, 0.02)
-        waits = waits_later(rec.trace.summary())
-        if waits <= MOST_WAITING:
+        wait_share = _later_wait_share(rec.trace.summary())
+        if wait_share <= MOST_WAITING:
             break
-    picture = timeline(rec.trace)
-    if waits > MOST_WAITING:
-        return Check(
-            False, f"Right, but slow: past the first batch it waits {percent(waits)}.", picture
+    figure = timeline(rec.trace)
+    if wait_share > MOST_WAITING:
+        message = (
+            f"Right, but slow: after the first batch it waits {percent(wait_share)} of the time."
         )
-    return Check(True, "Every sample once, new random numbers, and the model is busy.", picture)
+        return Check(False, message, figure)
+    return Check(True, "Every sample once, new random numbers, and the model is busy.", figure)
 
 
 def _draws(loader: DataLoader[Any]) -> set[tuple[int, float]]:
-    """What an epoch draws for each sample."""
+    """Each sample's key and random number, over an epoch."""
     return {
         pair for keys, draws in loader for pair in zip(keys.tolist(), draws.tolist(), strict=True)
     }
 
 
-def waits_later(found: Summary) -> float:
-    """The share of its time that the consumer waits, the start of the epochs left out."""
-    waits = found.wait_s - found.first_wait_s
-    return waits / ((waits + found.step_s) or 1.0)
+def _later_wait_share(summary: Summary) -> float:
+    """The share of its time that the consumer waits, without the first wait of each epoch."""
+    wait_s = summary.wait_s - summary.first_wait_s
+    return wait_s / ((wait_s + summary.step_s) or 1.0)
 
 
 @contextlib.contextmanager
 def _module(path: Path) -> Iterator[Any]:
-    """The file as a module with a name of its own, which every kind of worker can import."""
+    """The file as a module with a new name, which workers of every start method can import."""
     name = f"my_loader_{next(_numbers)}"
     with TemporaryDirectory() as folder:
         Path(folder, f"{name}.py").write_text(path.read_text())
@@ -174,39 +179,41 @@ def _module(path: Path) -> Iterator[Any]:
             sys.modules.pop(name, None)
 
 
-# Keep it so
+# Keep it cured
 
 keeps_hint = Hints(
-    "the number of samples may be right, and the samples wrong: ask the verdict of the audit.",
-    "exactly_once is True, False, or None where nothing is proven. What should None do in CI?",
-    "and the second promise: summary.wait_share is a share, 0 to 1.",
+    "the number of samples may be right and the samples wrong: ask the audit whether they are.",
+    "exactly_once is True, False, or None if nothing is proven. What should None do in CI?",
+    "for the second promise: summary.wait_share is a share, 0 to 1.",
 )
 
 
 def keeps(answer: Callable[[Audit, Summary], Any]) -> Check:
-    """Whether the reader's check lets good runs pass, and no others. All of them are simulated."""
-    for what, (found, run, good) in _runs().items():
+    """Whether ``answer(audit, summary)`` is true for good runs and false for all others."""
+    for case, (result, trace, is_good) in _runs().items():
         try:
-            said = answer(found, run.summary())
-        except Exception as error:  # of the reader's code
-            return Check(False, f"{what}: keeps raised {type(error).__name__}: {error}")
-        if bool(said) != good:
-            passed = "it passes" if said else "it fails"
-            picture = timeline(run) if found.exactly_once else _drawn(found)
-            return Check(False, f"{what}: {passed}, and should not.", picture)
+            passes = bool(answer(result, trace.summary()))
+        except Exception as error:  # raised by the reader's code
+            return Check(False, f"{case}: keeps raised {type(error).__name__}: {error}")
+        if passes != is_good:
+            outcome = "it passes" if passes else "it fails"
+            figure = timeline(trace) if result.exactly_once else _figure(result)
+            return Check(False, f"{case}: {outcome}, and should not.", figure)
     return Check(True, "The good runs pass, the bad ones fail, and what is not proven fails too.")
 
 
-def _drawn(found: Audit) -> Any:
-    known = (found.deliveries["sample"] >= 0).any()
-    return found.figure() if known else None
+def _figure(result: Audit) -> Any:
+    """The audit's figure; None if it knows no sample."""
+    is_known = (result.deliveries["sample"] >= 0).any()
+    return result.figure() if is_known else None
 
 
 @functools.cache
 def _runs() -> dict[str, tuple[Audit, Trace, bool]]:
+    """By what happens in it: the audit of a run, its trace, and whether it should pass."""
     quick, slow = (
-        simulate(Costs(sample_s=s, step_s=0.05), num_workers=2, batch_size=4, n_batches=60)
-        for s in (0.01, 0.1)
+        simulate(Costs(sample_s=sample_s, step_s=0.05), num_workers=2, batch_size=4, n_batches=60)
+        for sample_s in (0.01, 0.1)
     )
     once, twice, halves = (
         simulate_audit(split, 48, num_workers=2, batch_size=4)

@@ -122,7 +122,7 @@ def test_a_sample_that_fails_is_told_with_its_batch() -> None:
 
 
 def test_a_worker_that_dies_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiny_loader, "LOOK_S", 0.05)
+    monkeypatch.setattr(tiny_loader, "ALIVE_CHECK_S", 0.05)
     with pytest.raises(LoaderVizError, match="a worker died"):
         list(in_order(Deadly(8, 0), in_lists(range(8), 2), num_workers=2))
 
