@@ -39,7 +39,7 @@ def plot_timings(
     """
     _check(loader, model_time, n_batches)
     own = [loader] if isinstance(loader, DataLoader) else []
-    with Recording(own, every=not own) as recording:
+    with Recording(own, every_loader=not own) as recording:
         take(loader, model_time, n_batches)
     trace = recording.trace
     if trace.batches.empty:

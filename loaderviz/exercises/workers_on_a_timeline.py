@@ -87,7 +87,7 @@ def start_once(batches: Callable[[Any], Iterable[Any]]) -> Check:
     seen: list[int] = []
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="This DataLoader will create")
-        with Recording([], every=True) as recording:
+        with Recording([], every_loader=True) as recording:
             for batch in batches(dataset):
                 seen += batch.tolist()
                 time.sleep(0.02)
