@@ -108,6 +108,7 @@ class ShardInit:
         return {**self.__dict__, "_ranks": ranks()}
 
     def __call__(self, worker_id: int) -> None:
+        """Give the worker that runs this its share; raises what ``shard_init`` says."""
         info = get_worker_info()
         if info is None:
             raise LoaderVizError(

@@ -236,6 +236,6 @@ class Recording:
             "pid": os.getpid(),
             "started": process_clock.read_with_wall_clock(),
             "loaders": [describe(loader) for loader in self._loaders],
-            **machine.facts(),
+            **machine.describe_machine(),
             **(NOT_MEASURED if self._path_is_shared and machine.spans_machines() else {}),
         }
