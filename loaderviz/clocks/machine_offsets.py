@@ -35,7 +35,7 @@ from loaderviz.clocks.round_trips import (
 CLOCK_FILE = ".clock.json"  # in the folder of the run
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.05, 60.0  # between measurements; each wait is twice the last
 ANSWER_TIMEOUT_S = 0.5  # for one address
-END_TIMEOUT_S = 1.0  # for the last measurement, which holds up the end of the recording
+END_TIMEOUT_S = 1.0  # for the last measurement: the end of a recording waits no longer
 
 NOT_MEASURED = {"clock": None, "clock_note": "the clocks have not been compared yet"}
 
@@ -141,7 +141,7 @@ class Follower:
                 self._add_facts(clock_note=f"the clocks could not be aligned: {error}")
 
     def _measure(self) -> bool:
-        """Measure once, and write down the result; returns whether that was enough for good."""
+        """Measure once, and write down the result; returns whether no more are needed."""
         self._read_reference()
         if self._reference is None:
             self._note_failure("rank 0 has not begun to record in the same folder")
