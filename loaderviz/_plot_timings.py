@@ -1,4 +1,4 @@
-"""``plot_timings``: record a loader and draw its timeline, in one line."""
+"""``plot_timings``: record a loader and draw its timeline, in one call."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ def plot_timings(
 
     >>> plot_timings(DataLoader(dataset, batch_size=4, num_workers=2), model_time=0.2, n_batches=4)
 
-    The figure's ``trace`` holds what was recorded, to ask it for more than the picture shows.
+    The figure's ``trace`` holds what was recorded, for all that the picture does not show.
 
     Args:
-        loader: a ``DataLoader``, or an iterable that iterates DataLoaders of its own inside.
+        loader: a ``DataLoader``, or an iterable that iterates DataLoaders of its own.
         model_time: how long the stand-in step sleeps after each batch, in seconds.
         n_batches: how many batches to take; None for all there are.
 
     Raises:
-        LoaderVizError: for what cannot be iterated, a negative ``model_time``, an ``n_batches``
-            below 1, or a loader that delivers nothing.
+        LoaderVizError: for a ``loader`` that cannot be iterated or delivers nothing, a negative
+            ``model_time``, or an ``n_batches`` below 1.
         Exception: whatever the loader or its dataset raises, unchanged.
     """
     _check(loader, model_time, n_batches)
-    own = [loader] if isinstance(loader, DataLoader) else []
-    with Recording(own, every=not own) as recording:
+    dataloaders = [loader] if isinstance(loader, DataLoader) else []
+    with Recording(dataloaders, every_loader=not dataloaders) as recording:
         take(loader, model_time, n_batches)
     trace = recording.trace
     if trace.batches.empty:
@@ -51,7 +51,10 @@ def plot_timings(
 
 
 def take(loader: Iterable[Any], model_time: float, n_batches: int | None = None) -> None:
-    """The loop of a training script, with a model that sleeps."""
+    """Run the loop of a training script whose model sleeps ``model_time`` seconds for each batch.
+
+    It takes ``n_batches``, or all there are. What the loader raises passes through.
+    """
     for _ in itertools.islice(loader, n_batches):
         time.sleep(model_time)
 

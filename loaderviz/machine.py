@@ -1,4 +1,4 @@
-"""What this machine allows this process: the CPUs it may use, and the versions in use."""
+"""What this process has of its machine: CPUs, memory, its rank among others, versions."""
 
 import os
 import platform
@@ -15,17 +15,17 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 
 def cpu_allowance() -> float:
-    """CPUs that this process may keep busy: the affinity mask, cut by a container's CPU quota.
+    """How many CPUs this process may keep busy: its affinity mask, cut by a container's CPU quota.
 
     ``os.cpu_count()`` counts the CPUs of the machine, which in a container or under ``taskset`` is
     more than a loader can use. The quota is that of cgroup v2 (``cpu.max``) or v1
     (``cpu.cfs_quota_us``), which may be a fraction of a CPU.
     """
     if hasattr(os, "sched_getaffinity"):
-        allowed = float(len(os.sched_getaffinity(0)))
+        n_cpus = float(len(os.sched_getaffinity(0)))
     else:
-        allowed = float(os.cpu_count() or 1)
-    return min(allowed, _cgroup_quota())
+        n_cpus = float(os.cpu_count() or 1)
+    return min(n_cpus, _cgroup_quota())
 
 
 def _cgroup_quota() -> float:
@@ -47,50 +47,51 @@ def _cgroup_quota() -> float:
 
 
 def _cgroup_folders() -> list[Path]:
-    """This process's cgroup v2 folder and all above it: the tightest quota on the way up holds."""
+    """This process's cgroup v2 folder and all above it, of which the tightest quota holds."""
     try:
         line = next(
             line for line in Path("/proc/self/cgroup").read_text().splitlines() if "::" in line
         )
     except (OSError, StopIteration):
         return [_CGROUP]
-    own = _CGROUP / line.split("::", 1)[1].lstrip("/")
-    return [own, *(up for up in own.parents if up == _CGROUP or _CGROUP in up.parents)]
+    own_folder = _CGROUP / line.split("::", 1)[1].lstrip("/")
+    above = (folder for folder in own_folder.parents if folder.is_relative_to(_CGROUP))
+    return [own_folder, *above]
 
 
 def memory_available_bytes() -> int:
-    """What may be allocated before something has to give: of the machine, or of the container.
+    """How many bytes may still be allocated, in the machine and in the container.
 
-    A container's limit is that of cgroup v2 (``memory.max``); of what it holds, file pages that
-    have not been used lately are given up first (``inactive_file``), and count as free.
+    A container's limit is that of cgroup v2 (``memory.max``). File pages that have not been used
+    lately (``inactive_file``) count as free: the system gives them up first.
     """
     available = int(psutil.virtual_memory().available)
     for folder in _cgroup_folders():
         try:
-            most = int((folder / "memory.max").read_text())
-            held = int((folder / "memory.current").read_text())
+            limit = int((folder / "memory.max").read_text())
+            used = int((folder / "memory.current").read_text())
             stat = (folder / "memory.stat").read_text()
-            held -= int(stat.partition("\ninactive_file ")[2].split()[0])
+            used -= int(stat.partition("\ninactive_file ")[2].split()[0])
         except (OSError, ValueError, IndexError):  # no limit: "max"
             continue
-        available = min(available, max(most - held, 0))
+        available = min(available, max(limit - used, 0))
     return available
 
 
 def rss_bytes() -> int:
-    """The resident memory of this process now, what it shares with others included."""
+    """The resident memory of this process now, in bytes, what it shares with others included."""
     return int(psutil.Process().memory_info().rss)
 
 
 def rss_peak_bytes() -> int:
-    """The most resident memory that this process has had, what it shares with others included."""
+    """The most resident memory that this process has had, in bytes, shared memory included."""
     if sys.platform == "win32":
         return int(psutil.Process().memory_info().peak_wset)
     if sys.platform == "darwin":
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    # Not getrusage(2), whose figure a forked process has from its parent.
+    # Not getrusage(2), whose figure a forked process inherits from its parent.
     status = Path("/proc/self/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0]) * 1024  # it counts in KiB (proc(5))
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024  # given in KiB (proc(5))
 
 
 def rank() -> int:
@@ -112,29 +113,29 @@ def world_size() -> int:
 
 
 def local_world_size() -> int | None:
-    """How many ranks share this machine, ``LOCAL_WORLD_SIZE`` of torchrun; None: nobody says it."""
+    """How many ranks share this machine, by torchrun's ``LOCAL_WORLD_SIZE``; None where not set."""
     text = os.environ.get("LOCAL_WORLD_SIZE", "")
     return max(1, int(text)) if text.isdecimal() else None
 
 
 def spans_machines() -> bool:
-    """Whether the launcher says that ranks train elsewhere too."""
-    here = local_world_size()
-    return here is not None and world_size() > here
+    """Whether the launcher says that ranks train on other machines too."""
+    n_local = local_world_size()
+    return n_local is not None and world_size() > n_local
 
 
 def _process_group() -> Any:
-    """torch.distributed where it is initialised: not where it was never imported."""
+    """torch.distributed where it is initialised, else None; never imports it."""
     distributed: Any = sys.modules.get("torch.distributed")
     ready = distributed and distributed.is_available() and distributed.is_initialized()
     return distributed if ready else None
 
 
 def clock_domain() -> str:
-    """Processes for which this is the same read one ``process_clock``; others may not.
+    """Names the clock that ``process_clock`` reads: processes of one domain read the same.
 
-    The boot of a Linux kernel, which containers share with their host, and how far a time namespace
-    shifts its clock (time_namespaces(7)); elsewhere the host's name.
+    On Linux it names the boot of the kernel, which containers share with their host, and how far a
+    time namespace shifts its clock (time_namespaces(7)). Elsewhere it is the host's name.
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -142,14 +143,14 @@ def clock_domain() -> str:
         return platform.node()
     try:
         line = Path("/proc/self/timens_offsets").read_text().splitlines()[0]
-        shift = [int(each) for each in line.split()[1:]]  # seconds and nanoseconds
+        shift = [int(number) for number in line.split()[1:]]  # seconds and nanoseconds
     except (OSError, IndexError, ValueError):  # a kernel without time namespaces
         return boot
     return f"{boot} {shift}" if any(shift) else boot
 
 
-def facts() -> dict[str, object]:
-    """What a reader of a trace needs to know about where it was recorded."""
+def describe_machine() -> dict[str, object]:
+    """What the ``meta`` of a trace says of the machine that it was recorded on."""
     import torch  # not needed to read a trace, and slow to import
 
     return {

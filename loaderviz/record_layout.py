@@ -1,8 +1,8 @@
-"""What the records of a spool file mean: one place for the recorder and the reader.
+"""What the records of a spool file mean: the one place for recorder and reader.
 
-Each class names the words of one record, the first two (length and tag) aside. Times are int64
-nanoseconds of ``loaderviz.clocks.process_clock``; 0 means that it has not happened. Plain integers,
-because an enum's members take several times as long to look up, which counts in every batch.
+Each class names the words of one record, except the first two (length and tag). Times are int64
+nanoseconds of ``loaderviz.clocks.process_clock``; 0 means that it has not happened. The names are
+plain integers, because an enum's members take several times as long to look up, in every batch.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ class Tag:
     FINISH = 6  # the recording's end
     TASK = 7  # see Task
     SPAN = 8  # see Span
-    LATEST = 9  # a Task that the next one overwrites: past the limit on sample rows
-    LEFT_OUT = 10  # how many of the user's spans, and samples of batches, and how many batches
+    LATEST = 9  # a Task that the next one overwrites: past a limit on samples
+    LEFT_OUT = 10  # how many samples and named spans, then how many batches
 
 
 class Batch:
     """Positions of the words of a BATCH record: one batch, as the main process sees it.
 
-    Written when it is dispatched; the later times are filled in as they come.
+    Written when it is dispatched; later times are filled in as they come.
     """
 
     ITERATOR, ROUND, TASK, WORKER, DISPATCHED, PINNED, REQUESTED, DELIVERED, RELEASED = range(2, 11)
-    DEVICE_START, DEVICE_END = 11, 12  # of the step
+    DEVICE_START, DEVICE_END = 11, 12  # the step on the device
     N_WORDS = 13
 
 
@@ -54,18 +54,18 @@ class Task:
     """Positions of the words of a TASK record: one fetch, in the process that made the batch.
 
     After the fixed words come ``n_keys + 1`` stamps: one before each sample is read and one after
-    the last. Where all are read in one call, only the first is set, and N_SAMPLES says how many
-    came. Then the keys: ``n_keys`` integers, or, where a key is none, packed text.
+    the last. Where one call reads all samples, only the first stamp is set, and N_SAMPLES says how
+    many there were. Then come the keys: ``n_keys`` integers or, if not all are, packed text.
     """
 
     ITERATOR, ROUND, STARTED, COLLATE, READY, CPU, STATE, N_SAMPLES, N_KEYS, KEY_KIND = range(2, 12)
-    RSS = 12  # resident memory of the process in bytes, as last looked at
-    BYTES = 13  # of the batch, and one more; 0: not known
+    RSS = 12  # resident memory of the process in bytes, as last read
+    BYTES = 13  # the size of the batch plus one; 0: unknown
     STAMPS = 14
 
 
 class State:
-    """How a fetch stands; RUNNING for ever where it was killed or interrupted."""
+    """How a fetch stands; it stays RUNNING where its process was killed or interrupted."""
 
     RUNNING = 0
     DONE = 1
@@ -79,30 +79,37 @@ class KeyKind:
     COUNT = 0  # iterable-style: the count within this worker's stream
     INTEGERS = 1
     TEXT = 2  # JSON
-    LEFT_OUT = 3  # past the limit: neither stamps nor keys
+    LEFT_OUT = 3  # past a limit: neither stamps nor keys
 
 
 def encode_keys(keys: Sequence[Any]) -> tuple[int, array[int]]:
-    """Keys as words: those that ``decode_keys`` gives back, and any other as its ``repr``."""
+    """The kind of the keys (``KeyKind``) and the keys as words.
+
+    Integers are the words themselves. Other keys are text that ``decode_keys`` reads: a key that
+    ``sample_keys`` cannot write as JSON becomes its ``repr``.
+    """
     try:
         return KeyKind.INTEGERS, array("q", keys)
-    except Exception:  # of a key that is none, or of its __index__
-        return KeyKind.TEXT, pack_text(json.dumps([_plain(key) for key in keys]))
+    except Exception:  # a key is no integer, or its __index__ fails
+        return KeyKind.TEXT, pack_text(json.dumps([_json_value(key) for key in keys]))
 
 
 def decode_keys(text: str) -> list[Any]:
-    """Raises ValueError, TypeError or RecursionError for what ``encode_keys`` did not write."""
+    """The keys that ``encode_keys`` wrote as text.
+
+    Raises ValueError, TypeError or RecursionError for any other text.
+    """
     return [from_json(key) for key in list(json.loads(text))]
 
 
-def _plain(key: Any) -> Any:
+def _json_value(key: Any) -> Any:
     try:
         return to_json(key)
     except Exception:
-        return _repr(key)
+        return _safe_repr(key)
 
 
-def _repr(key: Any) -> str:
+def _safe_repr(key: Any) -> str:
     try:
         return repr(key)
     except Exception:
@@ -110,10 +117,11 @@ def _repr(key: Any) -> str:
 
 
 def pack_text(text: str) -> array[int]:
-    """UTF-8 text as words, padded with blanks."""
+    """Text as words: UTF-8, padded with blanks."""
     data = text.encode("utf-8", "replace")
     return array("q", data + b" " * (-len(data) % 8))
 
 
 def unpack_text(words: Any) -> str:
+    """The text that ``pack_text`` made into these words (an int64 array)."""
     return bytes(words.tobytes()).decode("utf-8", "replace").rstrip(" ")

@@ -25,11 +25,11 @@ BATCHES: Final[Columns] = {
     "delivered_s": "float64",
     "released_s": "float64",
     "cpu_s": "float64",  # CPU time of the fetch, to 20 us
-    "rss_bytes": "int64",  # resident memory of the process that made it, as last seen; 0: unknown
+    "rss_bytes": "int64",  # resident memory of the process that made it, as last read; 0: unknown
     "n_bytes": "float64",  # of its tensors, arrays and texts; NaN: unknown
-    "device_start_s": "float64",  # when the device came to the step, and when it was done with it
-    "device_end_s": "float64",
-    "state": "object",  # delivered; else ready, started or dispatched as far as it came; or failed
+    "device_start_s": "float64",  # when the device began the step
+    "device_end_s": "float64",  # ... and ended it
+    "state": "object",  # delivered; failed; else how far it got: ready, started or dispatched
 }
 
 SAMPLES: Final[Columns] = {

@@ -106,7 +106,7 @@ class ShardInit:
         return {**self.__dict__, "_ranks": ranks()}
 
     def __call__(self, worker_id: int) -> None:
-        """Cut the attribute of this worker's dataset; errors as in ``shard_init``."""
+        """Give the worker that runs this its share; raises what ``shard_init`` says."""
         info = get_worker_info()
         if info is None:
             raise LoaderVizError(

@@ -1,14 +1,14 @@
 """Crash-safe span files: one writer, any number of readers, at any moment.
 
 A spool file is a header followed by blocks of records. All of it is int64 words in a shared
-memory map, so that what was written outlives the process that wrote it, however it ended. A record
-is reserved whole, then filled in as things happen: a zero means "not yet".
+memory map, so what was written survives the process that wrote it, however that ended. A record is
+reserved whole, then filled in as things happen: a zero means "not yet".
 
     header   magic, length of meta, ended_ns, rss_peak_bytes, reserved..., meta as JSON, problem
     block    words in this block, words used, its number in the order of writing, records...
     record   words in this record, tag, fields...
 
-The problem, text at the end of the header, says why the writer gave up; empty where it did not.
+The problem, text at the end of the header, says why the writer gave up; it is empty otherwise.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Words = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class NoRoomError(Exception):
-    """The recording may not take more bytes: see ``Limit``."""
+    """The recording may not use more bytes: see ``Limit``."""
 
 
 class Limit(Protocol):
@@ -54,15 +54,21 @@ class Limit(Protocol):
 
     largest_block_bytes: int
 
-    def take(self, n_bytes: int) -> bool: ...
+    def take(self, n_bytes: int) -> bool:
+        """Whether the recording's files may grow by ``n_bytes``, which then count as used."""
 
 
 class Spool:
     """The writing end, used by one thread of one process at a time. Records stay where they are.
 
-    With a ``limit`` it pays for each part of its file one part ahead, so that what is under way
-    when the last is taken has room; then ``reserve`` and ``write`` raise NoRoomError.
-    ``paid_bytes`` are those that were taken for it before.
+    With a ``limit`` it takes the bytes of each part of its file one part ahead, so that what is
+    under way when the last bytes are taken still has room; after that ``reserve`` and ``write``
+    raise NoRoomError. ``paid_bytes`` were taken for it beforehand.
+
+    Raises:
+        LoaderVizError: for a ``meta`` that does not fit the header.
+        NoRoomError: where the limit has no room for the header.
+        OSError: where the file exists already or cannot be made.
     """
 
     def __init__(
@@ -71,8 +77,8 @@ class Spool:
         text = json.dumps(meta).encode()
         if len(text) > PROBLEM_AT - META_AT:
             raise LoaderVizError(f"spool meta of {len(text)} bytes does not fit its header")
-        self._limit, self._paid = limit, paid_bytes
-        self._pay(HEADER_BYTES)
+        self._limit, self._paid_bytes = limit, paid_bytes
+        self._take_bytes(HEADER_BYTES)
         self._fd = -1
         self._identity: tuple[int, int] | None = None
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
@@ -87,132 +93,139 @@ class Spool:
             self.header[0] = MAGIC
         except FileExistsError:  # not ours
             raise
-        except BaseException:  # a full disk, or Ctrl-C: half a file would tell of damage
+        except BaseException:  # a full disk, or Ctrl-C: half a file would look damaged
             self.close()
             with suppress(OSError):
                 path.unlink()
             raise
         self._page = page
-        self._size = HEADER_BYTES
-        self._next_block_bytes = self._largest(FIRST_BLOCK_BYTES)
+        self._file_bytes = HEADER_BYTES
+        self._next_block_bytes = self._limited(FIRST_BLOCK_BYTES)
         self._block = self.header[:0]
-        self._number = 0
+        self._block_number = 0
         self._used = 0
         self._latest = self._block, 0
 
     def reserve(self, n_words: int, tag: int) -> tuple[memoryview[int], int]:
         """Room for a record of ``n_words``, its first two words included.
 
-        Returns the block and where in it the record begins; the other words are zero.
-        Raises OSError where the disk is full.
+        Returns the block and the word in it at which the record begins; the other words are zero.
+
+        Raises:
+            NoRoomError: where the limit is reached.
+            OSError: where the disk is full, or the user's code has closed the file.
         """
-        at = self._used
-        if at + n_words > len(self._block):
+        start = self._used
+        if start + n_words > len(self._block):
             self._make_room(n_words)
-            at = self._used
+            start = self._used
         block = self._block
-        block[at + 1] = tag
-        block[at] = n_words
-        self._used = block[1] = at + n_words
-        return block, at
+        block[start + 1] = tag
+        block[start] = n_words
+        self._used = block[1] = start + n_words
+        return block, start
 
     def write(self, tag: int, *fields: int) -> tuple[memoryview[int], int]:
-        """One record, written at once; returns where it is, as ``reserve`` does."""
+        """Write a whole record; returns where it is and raises as ``reserve`` does."""
         n_words = 2 + len(fields)
-        at = self._used
-        if at + n_words > len(self._block):
+        start = self._used
+        if start + n_words > len(self._block):
             self._make_room(n_words)
-            at = self._used
+            start = self._used
         block = self._block
-        _pack_into(n_words)(block, at * WORD, n_words, tag, *fields)
-        self._used = block[1] = at + n_words  # before this the record does not count
-        return block, at
+        _pack_into(n_words)(block, start * WORD, n_words, tag, *fields)
+        self._used = block[1] = start + n_words  # before this the record does not count
+        return block, start
 
     def overwrite(self, n_words: int, tag: int) -> tuple[memoryview[int], int]:
-        """Room as ``reserve`` gives it, in the one place that each further call takes over."""
-        block, at = self._latest
-        if not len(block) or block[at] < n_words:
+        """Reserve a record, where it fits in place of the one that ``overwrite`` gave last."""
+        block, start = self._latest
+        if not len(block) or block[start] < n_words:
             self._latest = self.reserve(n_words, tag)
             return self._latest
-        end = at + block[at]
-        block[at + 2 : end] = memoryview(bytes((end - at - 2) * WORD)).cast("q")
-        return block, at
+        end = start + block[start]
+        block[start + 2 : end] = memoryview(bytes((end - start - 2) * WORD)).cast("q")
+        return block, start
 
     def note_problem(self, problem: object) -> None:
-        """Write down why nothing more will be written: the first reason stands."""
+        """Write down why nothing more will be written; only the first reason is kept."""
         if not self._page[PROBLEM_AT]:
             text = (str(problem) or type(problem).__name__).encode("utf-8", "replace")
             text = text[: PROBLEM_BYTES - 1]
             self._page[PROBLEM_AT : PROBLEM_AT + len(text)] = text
 
     def close(self) -> None:
+        """Close the file, unless the user's code has done so; blocks stay mapped while in use."""
         if self._fd >= 0 and _identity(self._fd) == self._identity:
             os.close(self._fd)
         self._fd = -1
 
-    def _check(self) -> None:
-        """The user's code may close any file, and open its own under the number of this one."""
+    def _check_file(self) -> None:
+        """Raise OSError unless the file is still open.
+
+        The user's code may close any file, and open its own under the number of this one.
+        """
         if _identity(self._fd) != self._identity:
             self._fd = -1
             raise OSError(errno.EBADF, "the recording's file was closed by another part")
 
     def _make_room(self, n_words: int) -> None:
-        self._check()
+        self._check_file()
         n_bytes = self._next_block_bytes
         while n_bytes < (n_words + BLOCK_HEAD) * WORD:
             n_bytes *= 2
-        self._pay(n_bytes, ahead=True)
+        self._take_bytes(n_bytes, ahead=True)
         self._add_block(n_bytes)
-        self._next_block_bytes = self._largest(min(2 * self._next_block_bytes, LARGEST_BLOCK_BYTES))
+        self._next_block_bytes = self._limited(min(2 * self._next_block_bytes, LARGEST_BLOCK_BYTES))
 
-    def _largest(self, n_bytes: int) -> int:
+    def _limited(self, n_bytes: int) -> int:
         return n_bytes if self._limit is None else min(n_bytes, self._limit.largest_block_bytes)
 
-    def _pay(self, n_bytes: int, *, ahead: bool = False) -> None:
+    def _take_bytes(self, n_bytes: int, *, ahead: bool = False) -> None:
         if self._limit is None:
             return
-        lacking = n_bytes - self._paid
+        lacking = n_bytes - self._paid_bytes
         if lacking > 0 and self._limit.take(lacking):
-            self._paid = n_bytes
-        if self._paid < n_bytes:
+            self._paid_bytes = n_bytes
+        if self._paid_bytes < n_bytes:
             raise NoRoomError
-        self._paid -= n_bytes
-        if ahead and self._paid < n_bytes and self._limit.take(n_bytes - self._paid):
-            self._paid = n_bytes
+        self._paid_bytes -= n_bytes
+        if ahead and self._paid_bytes < n_bytes and self._limit.take(n_bytes - self._paid_bytes):
+            self._paid_bytes = n_bytes
 
     def _add_block(self, n_bytes: int) -> None:
-        _allocate(self._fd, self._size, n_bytes)
-        block = memoryview(mmap.mmap(self._fd, n_bytes, offset=self._size)).cast("q")
-        self._number += 1
-        block[:BLOCK_HEAD] = array("q", [n_bytes // WORD, BLOCK_HEAD, self._number])
-        self._size += n_bytes
+        _allocate(self._fd, self._file_bytes, n_bytes)
+        block = memoryview(mmap.mmap(self._fd, n_bytes, offset=self._file_bytes)).cast("q")
+        self._block_number += 1
+        block[:BLOCK_HEAD] = array("q", [n_bytes // WORD, BLOCK_HEAD, self._block_number])
+        self._file_bytes += n_bytes
         self._block, self._used = block, BLOCK_HEAD
 
 
 class RollingSpool(Spool):
-    """A spool whose records are done with when the next one is reserved.
+    """A spool whose records are complete when the next one is reserved.
 
-    So one mapped block is enough: what fills it goes to the end of the file by a plain write, which
-    costs far less than to touch as many new pages of a map. Killed in between, a process leaves a
-    block twice, under one number.
+    So one mapped block is enough: when it is full, a plain write copies it to the end of the file,
+    which costs far less than touching as many new pages of a map. A process that is killed in
+    between leaves a block twice, under one number.
     """
 
     def _make_room(self, n_words: int) -> None:
-        self._check()
+        self._check_file()
         block, used = self._block, self._used
         n_bytes = WINDOW_BYTES if self._limit is None else SMALL_WINDOW_BYTES
         while n_bytes < 8 * n_words * WORD:  # what stays unused at its end is an eighth at most
             n_bytes *= 2
         grows = n_bytes > len(block) * WORD
-        self._pay(len(block) * WORD + (n_bytes if grows else 0), ahead=True)
+        self._take_bytes(len(block) * WORD + (n_bytes if grows else 0), ahead=True)
         if len(block):
-            _write_at(self._fd, self._size, block.cast("B"))
-            self._size += len(block) * WORD
+            _write_at(self._fd, self._file_bytes, block.cast("B"))
+            self._file_bytes += len(block) * WORD
         if grows:
             self._add_block(n_bytes)
         else:
-            self._number += 1
-            block[1], block[2] = BLOCK_HEAD, self._number
+            self._block_number += 1
+            block[1], block[2] = BLOCK_HEAD, self._block_number
             block[BLOCK_HEAD:used] = memoryview(bytes((used - BLOCK_HEAD) * WORD)).cast("q")
             self._used = BLOCK_HEAD
         self._latest = self._block[:0], 0
@@ -235,14 +248,14 @@ def _write_at(fd: int, offset: int, data: memoryview[int]) -> None:
 
 def _identity(fd: int) -> tuple[int, int] | None:
     try:
-        found = os.fstat(fd)
+        status = os.fstat(fd)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _allocate(fd: int, offset: int, n_bytes: int) -> None:
-    """Grow a file for real: a write to a sparse map on a full disk would kill the process."""
+    """Grow a file and reserve its space: on a full disk, a write to a sparse map would be fatal."""
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(fd, offset, n_bytes)
     else:
@@ -251,7 +264,11 @@ def _allocate(fd: int, offset: int, n_bytes: int) -> None:
 
 
 class SpoolHead:
-    """The reading end: what the header said at the moment of opening."""
+    """The reading end: what the header says at the moment of opening.
+
+    Raises:
+        LoaderVizError: for a file that cannot be read, is no spool or has a damaged header.
+    """
 
     def __init__(self, path: Path) -> None:
         try:
@@ -267,12 +284,16 @@ class SpoolHead:
             raise LoaderVizError(f"the header of {path} is damaged: {error}") from error
         self.ended_ns = int(data[ENDED])
         self.rss_peak_bytes = int(data[RSS_PEAK])
-        end = data[PROBLEM_AT // WORD : HEADER_BYTES // WORD].tobytes()
-        self.problem = end.split(b"\0", 1)[0].decode("utf-8", "replace")
+        problem = data[PROBLEM_AT // WORD : HEADER_BYTES // WORD].tobytes()
+        self.problem = problem.split(b"\0", 1)[0].decode("utf-8", "replace")
 
 
 class SpoolFile(SpoolHead):
-    """... and what the file held."""
+    """The reading end with all that the file holds: ``words``, int64 of shape (n_words,).
+
+    Raises:
+        LoaderVizError: as ``SpoolHead`` does.
+    """
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -282,34 +303,34 @@ class SpoolFile(SpoolHead):
             raise LoaderVizError(f"cannot read the recording file {path}: {error}") from error
 
     def records(self) -> dict[int, Words]:
-        """Where in ``words`` each record begins, in the order of writing, by tag.
+        """By tag: where in ``words`` each record begins, int64 of shape (n_records,).
 
-        Ends at the first record that is damaged.
+        In the order of writing, up to the first record that is damaged.
         """
         words = self.words.data
-        places: list[int] = []
-        for _, start, end in blocks(words):
-            at = start + BLOCK_HEAD
-            while at + 2 <= end and 2 <= words[at] <= end - at:
-                places.append(at)
-                at += words[at]
-            if at < end:
+        starts: list[int] = []
+        for _, block_start, end in blocks(words):
+            start = block_start + BLOCK_HEAD
+            while start + 2 <= end and 2 <= words[start] <= end - start:
+                starts.append(start)
+                start += words[start]
+            if start < end:
                 break
-        found = np.array(places, dtype=np.int64)
-        tags = self.words[found + 1]
-        return {int(tag): found[tags == tag] for tag in np.unique(tags)}
+        all_starts = np.array(starts, dtype=np.int64)
+        tags = self.words[all_starts + 1]
+        return {int(tag): all_starts[tags == tag] for tag in np.unique(tags)}
 
 
 def blocks(words: memoryview[int]) -> list[tuple[int, int, int]]:
-    """The number of each block, where it begins, where its records end; in the order of writing."""
-    found: dict[int, tuple[int, int, int]] = {}
+    """Each block's number, first word and the end of its records, in the order of writing."""
+    by_number: dict[int, tuple[int, int, int]] = {}
     start = 0
     while start + BLOCK_HEAD <= len(words):
         n_words, used, number = words[start : start + BLOCK_HEAD]
         if not BLOCK_HEAD <= used <= n_words:
             break
         end = start + used
-        if end <= len(words) or number not in found:  # else a copy that was cut off
-            found[number] = number, start, min(end, len(words))
+        if end <= len(words) or number not in by_number:  # else a copy that was cut off
+            by_number[number] = number, start, min(end, len(words))
         start += n_words
-    return [found[number] for number in sorted(found)]
+    return [by_number[number] for number in sorted(by_number)]

@@ -29,7 +29,12 @@ def begin() -> None:
         return
     settings = Settings.of_run()
     _recording = Recording(
-        [], every=True, path=settings.folder, of_run=True, again=True, **settings.limits
+        [],
+        every_loader=True,
+        path=settings.folder,
+        path_is_shared=True,
+        allow_restart=True,
+        **settings.limits,
     ).__enter__()
     # atexit does not run in multiprocessing's children; its finalizers do, and at exit too.
     util.Finalize(None, _end, exitpriority=FIRST_OF_ALL)

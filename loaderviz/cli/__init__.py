@@ -1,7 +1,6 @@
-"""The command line: a file for each command, which says what it asks for and prints what it finds.
+"""The command line: one file for each command, with its options and what it prints.
 
-A command does no work of its own: it calls what the package offers. Results go to stdout, all else
-to stderr.
+A command does no work of its own: it calls the package. Results go to stdout, all else to stderr.
 """
 
 from loaderviz.cli.app import main

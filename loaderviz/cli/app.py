@@ -1,4 +1,4 @@
-"""All commands in one program, and how it ends."""
+"""``main``: the program of all commands, and how it exits."""
 
 from __future__ import annotations
 
@@ -14,55 +14,55 @@ from rich.text import Text
 from loaderviz.cli.shared_options import printable, terminal
 from loaderviz.errors import LoaderVizError
 
-BAD_INPUT = 2  # as the shell's own tools, and typer for a wrong option
+EXIT_BAD_INPUT = 2  # as of the shell's own tools, and of typer for a wrong option
 
-# Each is the function of this name in the module of this name.
+# Each is a function in the module of its own name.
 COMMANDS = ("run", "summary", "report", "doctor", "recommend", "compare", "check", "export", "top")
-# What follows the name of a script is the script's, options too.
-OF_A_SCRIPT = {"allow_interspersed_args": False}
+# What follows the name of a script belongs to the script, options too.
+SCRIPT_CONTEXT = {"allow_interspersed_args": False}
 
 
-def _app() -> typer.Typer:
+def _build_app() -> typer.Typer:
     app = typer.Typer(
         name="loaderviz",
-        callback=_about,
+        callback=_describe_program,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",
         epilog="Exit code: 0 all is well · 1 something was found · 2 bad input. "
         "Each command has a --help of its own.",
     )
-    for name in _asked_for():
+    for name in _commands_to_load():
         command = getattr(import_module(f"loaderviz.cli.{name}"), name)
-        app.command(context_settings=OF_A_SCRIPT if name == "run" else None)(command)
+        app.command(context_settings=SCRIPT_CONTEXT if name == "run" else None)(command)
     return app
 
 
-def _asked_for() -> tuple[str, ...]:
-    """The one command that is called, if it is one: others may need torch, which takes seconds."""
+def _commands_to_load() -> tuple[str, ...]:
+    """The command that is called, else all: some import torch, which takes seconds."""
     called = tuple(sys.argv[1:2])
     return called if called and called[0] in COMMANDS else COMMANDS
 
 
-def _about() -> None:
+def _describe_program() -> None:
     """See what the PyTorch DataLoaders of a training run do."""
 
 
 def main() -> None:
     """Run the command that ``sys.argv`` names, and exit with its code."""
     try:
-        _app()()
+        _build_app()()
     except LoaderVizError as error:
-        _say(error)
-    except BrokenPipeError:  # `| head` has seen enough
+        _exit_with(error)
+    except BrokenPipeError:  # `| head` has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(0) from None
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
-        _say(error)
+        _exit_with(error)
 
 
-def _say(error: Exception) -> NoReturn:
+def _exit_with(error: Exception) -> NoReturn:
     terminal(stderr=True).print(Text(printable(f"loaderviz: {error}")))
-    raise SystemExit(BAD_INPUT) from None
+    raise SystemExit(EXIT_BAD_INPUT) from None

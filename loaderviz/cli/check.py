@@ -1,4 +1,4 @@
-"""``loaderviz check``: what a recorded run promised to keep, for the CI of training code."""
+"""``loaderviz check``: fails where a recorded run breaks a limit, for the CI of training code."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from loaderviz.cli.shared_options import FOUND, AsJson, TracePath, print_json, printable
+from loaderviz.cli.shared_options import EXIT_FOUND, AsJson, TracePath, print_json, printable
 from loaderviz.errors import LoaderVizError
 from loaderviz.text import percent
 from loaderviz.trace import Trace, load
@@ -16,7 +16,7 @@ from loaderviz.trace.merge.run_meta import left_out
 
 
 def check(
-    trace: TracePath,
+    trace_path: TracePath,
     max_wait: Annotated[
         float | None,
         typer.Option(
@@ -43,26 +43,29 @@ def check(
         raise LoaderVizError("nothing to check: give --max-wait 0.05, --exactly-once or both")
     if max_wait is not None and not 0 <= max_wait <= 1:
         raise LoaderVizError(f"--max-wait {max_wait}: give a share of the time, 0 to 1")
-    found = load(trace)
+    trace = load(trace_path)
     results = []
     if max_wait is not None:
-        results.append(("max-wait", *_waits_at_most(found, max_wait)))
+        results.append(("max-wait", *_check_max_wait(trace, max_wait)))
     if exactly_once:
-        results.append(("exactly-once", *_comes_once(found)))
+        results.append(("exactly-once", *_check_exactly_once(trace)))
     if as_json:
-        print_json([{"check": name, "kept": kept, "why": why} for name, kept, why in results])
+        print_json([{"check": name, "kept": passed, "why": why} for name, passed, why in results])
     else:
-        for name, kept, why in results:
-            typer.echo(printable(f"{'ok    ' if kept else 'failed'} {name}: {why}"))
-    if not all(kept for _, kept, _ in results):
-        raise typer.Exit(FOUND)
-    unread = found.meta.get("unread") or ()
-    if unread and not found.meta["complete"]:  # ranks that load nothing have no recording
+        for name, passed, why in results:
+            typer.echo(printable(f"{'ok    ' if passed else 'failed'} {name}: {why}"))
+    if not all(passed for _, passed, _ in results):
+        raise typer.Exit(EXIT_FOUND)
+    unread = trace.meta.get("unread") or ()
+    if unread and not trace.meta["complete"]:  # ranks that load nothing have no recording
         raise LoaderVizError(f"what is not in this recording was not checked: {'; '.join(unread)}")
 
 
-def _waits_at_most(trace: Trace, share: float) -> tuple[bool, str]:
-    """Of several ranks the one that waits the most: it may hold up all others."""
+def _check_max_wait(trace: Trace, max_share: float) -> tuple[bool, str]:
+    """Whether it passes, and why; of several ranks the one that waits the most decides.
+
+    That rank may hold up all others.
+    """
     ranks = by_rank(trace)
     ranks = ranks[ranks["n_batches"] > 0]
     if ranks.empty:
@@ -71,25 +74,26 @@ def _waits_at_most(trace: Trace, share: float) -> tuple[bool, str]:
     shares = waits / (waits + ranks["step_s"].to_numpy())
     worst = int(shares.argmax())
     who = f"rank {ranks['rank'].iloc[worst]}" if len(ranks) > 1 else "the loop"
-    waits_share = percent(shares[worst], decimals=1)
-    why = f"{who} waits {waits_share} of the time, at most {100 * share:g} % is allowed"
-    return bool(shares[worst] <= share), why
+    waited = percent(shares[worst], decimals=1)
+    why = f"{who} waits {waited} of the time, at most {100 * max_share:g} % is allowed"
+    return bool(shares[worst] <= max_share), why
 
 
-def _comes_once(trace: Trace) -> tuple[bool, str]:
-    from loaderviz._audit import audit  # which takes torch to import
+def _check_exactly_once(trace: Trace) -> tuple[bool, str]:
+    """Whether it passes, and why."""
+    from loaderviz._audit import audit  # imports torch
 
     need_room(trace, "an audit")
     audits = [audit(trace.of_loader(number)) for number in trace.batches["loader"].unique()]
     if not audits:
         raise LoaderVizError("no batch is in this recording: there is nothing to audit")
-    wrong = [each for each in audits if (each.epochs[["duplicates", "missing"]] > 0).any(axis=None)]
-    if wrong:
-        return False, wrong[0].verdict
-    unknown = [each for each in audits if each.epochs["duplicates"].isna().any()]
-    if unknown:
+    for result in audits:
+        if (result.epochs[["duplicates", "missing"]] > 0).any(axis=None):
+            return False, result.verdict
+    undecided = [result for result in audits if result.epochs["duplicates"].isna().any()]
+    if undecided:
         raise LoaderVizError(
-            f"--exactly-once: {unknown[0].verdict}. A recording knows the samples of map-style "
+            f"--exactly-once: {undecided[0].verdict}. A recording knows the samples of map-style "
             "datasets, by their keys; loaderviz.audit(loader) knows those of streams too."
         )
     samples_left_out, _ = left_out(trace.meta)
@@ -98,4 +102,4 @@ def _comes_once(trace: Trace) -> tuple[bool, str]:
             f"--exactly-once: {samples_left_out:,} samples are not in this recording; "
             "record with a larger max_spans"
         )
-    return True, "; ".join(each.verdict for each in audits)
+    return True, "; ".join(result.verdict for result in audits)

@@ -9,45 +9,54 @@ from rich.table import Table
 from rich.text import Text
 
 from loaderviz._compare import Comparison
-from loaderviz._compare import compare as side_by_side
+from loaderviz._compare import compare as compare_traces
 from loaderviz._compare.compare import CAVEAT
-from loaderviz.cli.shared_options import FOUND, AsJson, TracePath, print_json, printable, terminal
+from loaderviz.cli.shared_options import (
+    EXIT_FOUND,
+    AsJson,
+    TracePath,
+    print_json,
+    printable,
+    terminal,
+)
 from loaderviz.trace import load
 
 _STYLES = {"better": "green", "worse": "bold red"}
 
 
 def compare(
-    a: TracePath,
-    b: TracePath,
+    path_a: TracePath,
+    path_b: TracePath,
     fail_if_slower: Annotated[
         bool, typer.Option("--fail-if-slower", help="Exit with 1 where B is slower for sure.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Say what changed from run A to run B, and whether it is more than noise."""
-    found = side_by_side(load(a), load(b))
+    comparison = compare_traces(load(path_a), load(path_b))
     if as_json:
-        measures = found.measures.to_dict("records")
-        print_json({"verdict": found.verdict, "settings": found.settings, "measures": measures})
+        measures = comparison.measures.to_dict("records")
+        print_json(
+            {"verdict": comparison.verdict, "settings": comparison.settings, "measures": measures}
+        )
     else:
-        _print(found)
-    if fail_if_slower and found.measures["change"].iloc[0] == "worse":
-        raise typer.Exit(FOUND)
+        _print(comparison)
+    if fail_if_slower and comparison.measures["change"].iloc[0] == "worse":
+        raise typer.Exit(EXIT_FOUND)
 
 
-def _print(found: Comparison) -> None:
+def _print(comparison: Comparison) -> None:
     console = terminal()
-    console.print(Text(printable(f"{found.verdict}.")))
-    if found.settings:
+    console.print(Text(printable(f"{comparison.verdict}.")))
+    if comparison.settings:
         table = Table("set otherwise", "A", "B")
-        for name, (a, b) in found.settings.items():
-            shown = (name, *("" if each is None else each for each in (a, b)))
-            table.add_row(*(Text(printable(each)) for each in shown))
+        for name, values in comparison.settings.items():
+            cells = (name, *("" if value is None else value for value in values))
+            table.add_row(*(Text(printable(cell)) for cell in cells))
         console.print(table)
     table = Table("measured", "A", "B", "B to A (95 %)")
-    for row in found.rows():
-        said = Text(row["said"], _STYLES.get(row["change"], ""))
-        table.add_row(row["measure"], row["shown_a"], row["shown_b"], said)
+    for row in comparison.rows():
+        change = Text(row["said"], _STYLES.get(row["change"], ""))
+        table.add_row(row["measure"], row["shown_a"], row["shown_b"], change)
     console.print(table)
     console.print(Text(CAVEAT, "dim"))

@@ -1,4 +1,4 @@
-"""``loaderviz doctor``: the known pitfalls, looked for in one loader."""
+"""``loaderviz doctor``: looks for the known pitfalls of data loading in one loader."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import typer
 
 from loaderviz._doctor import doctor as examine
 from loaderviz._doctor.findings import DoctorError
-from loaderviz.cli.loader_target import Target, chatter_to_stderr, loader_of
-from loaderviz.cli.shared_options import FOUND, AsJson, print_json, printable
+from loaderviz.cli.loader_target import Target, import_loader, stdout_to_stderr
+from loaderviz.cli.shared_options import EXIT_FOUND, AsJson, print_json, printable
 
 
 def doctor(
@@ -28,18 +28,18 @@ def doctor(
     Exit code: 0 nothing was found or only advice, 1 an error or a warning was found, 2 the loader
     could not be examined.
     """
-    trouble = None
-    with chatter_to_stderr():
-        loader = loader_of(target)
+    failure = None
+    with stdout_to_stderr():
+        loader = import_loader(target)
         try:
             diagnosis = examine(loader, run=run, budget_s=budget_s)
         except DoctorError as error:
-            diagnosis, trouble = error.partial, error
+            diagnosis, failure = error.partial, error
     if as_json:
         print_json({"verdict": diagnosis.verdict, **dataclasses.asdict(diagnosis)})
-    elif trouble is None:
+    elif failure is None:
         typer.echo(printable(diagnosis))
-    if trouble is not None:
-        raise trouble
-    if any(each.severity != "advice" for each in diagnosis):
-        raise typer.Exit(FOUND)
+    if failure is not None:
+        raise failure
+    if any(finding.severity != "advice" for finding in diagnosis):
+        raise typer.Exit(EXIT_FOUND)

@@ -1,4 +1,4 @@
-"""``loaderviz export``: a trace for other programs."""
+"""``loaderviz export``: writes a trace for other programs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.trace import export_csv, load
 
 
-class Format(StrEnum):
+class _Format(StrEnum):
     perfetto = "perfetto"
     csv = "csv"
 
 
 def export(
-    trace: TracePath,
-    to: Annotated[Format, typer.Option(help="What to write.", show_default=False)],
+    trace_path: TracePath,
+    to: Annotated[_Format, typer.Option(help="What to write.", show_default=False)],
     out: Annotated[
         Path | None,
         typer.Option(
@@ -41,14 +41,16 @@ def export(
     ] = None,
 ) -> None:
     """Write a trace for Perfetto and chrome://tracing, or as CSV tables."""
-    found = load(trace)
-    name = trace.resolve().with_suffix("") if trace.is_file() else trace.resolve()
-    if to is Format.csv:
+    trace = load(trace_path)
+    base = trace_path.resolve()
+    if trace_path.is_file():
+        base = base.with_suffix("")
+    if to is _Format.csv:
         if profile is not None:
             raise LoaderVizError("--with goes with --to perfetto: a profile is no table")
-        paths = export_csv.write(found, out or name.with_name(f"{name.name}-csv"))
+        paths = export_csv.write(trace, out or base.with_name(f"{base.name}-csv"))
     else:
-        paths = [out or name.with_name(f"{name.name}.json.gz")]
-        found.to_perfetto(paths[0], profile=profile)
+        paths = [out or base.with_name(f"{base.name}.json.gz")]
+        trace.to_perfetto(paths[0], profile=profile)
     for path in paths:
         typer.echo(str(path))

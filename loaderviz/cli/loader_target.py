@@ -1,4 +1,4 @@
-"""``pkg.module:make_loader`` on the command line, and the DataLoader that it stands for."""
+"""From ``pkg.module:make_loader`` on the command line to the DataLoader that it names."""
 
 from __future__ import annotations
 
@@ -27,61 +27,63 @@ Target = Annotated[
 ]
 
 
-def loader_of(target: str) -> DataLoader[Any]:
-    """Import the module, call the function.
+def import_loader(target: str) -> DataLoader[Any]:
+    """Import the DataLoader that ``target`` names, or call the function that makes it.
 
     Raises:
-        LoaderVizError: for what names no module or nothing in it, and for what is no DataLoader.
+        LoaderVizError: for a ``target`` that names no module, nothing in it, or no DataLoader.
         Exception: whatever the module or the function raises, unchanged.
     """
-    place, _, name = target.partition(":")
-    if not place or not name:
+    module_or_file, _, name = target.partition(":")
+    if not module_or_file or not name:
         raise LoaderVizError(
             f"{target!r} does not name a loader: give MODULE:NAME, such as train:make_loader"
         )
-    found = getattr(_module(place), name, None)
-    if found is None:
-        raise LoaderVizError(f"{place} has no {name!r}{_instead(_module(place), name)}")
-    if not isinstance(found, DataLoader) and callable(found):
-        found = found()
-    if not isinstance(found, DataLoader):
+    module = _import_module(module_or_file)
+    loader = getattr(module, name, None)
+    if loader is None:
+        raise LoaderVizError(f"{module_or_file} has no {name!r}{_suggestion(module, name)}")
+    if not isinstance(loader, DataLoader) and callable(loader):
+        loader = loader()
+    if not isinstance(loader, DataLoader):
         raise LoaderVizError(
-            f"{target} is a {type(found).__name__}: give a DataLoader, or a function without "
+            f"{target} is a {type(loader).__name__}: give a DataLoader, or a function without "
             "arguments that returns one"
         )
-    return found
+    return loader
 
 
 @contextlib.contextmanager
-def chatter_to_stderr() -> Iterator[None]:
-    """What is printed inside is not the result."""
+def stdout_to_stderr() -> Iterator[None]:
+    """Send what is printed inside to stderr: stdout is for the result."""
     with contextlib.redirect_stdout(sys.stderr):
         yield
 
 
-def _module(place: str) -> Any:
-    path = Path(place)
+def _import_module(module_or_file: str) -> Any:
+    path = Path(module_or_file)
     if path.suffix == ".py":
         if not path.is_file():
-            raise LoaderVizError(f"{place!r} is no file")
-        home, name = path.resolve().parent, path.stem
+            raise LoaderVizError(f"{module_or_file!r} is no file")
+        folder, name = path.resolve().parent, path.stem
     else:
-        home, name = Path.cwd(), place
-    # Workers that are started by spawn get this path too, and import the module under its name.
-    if str(home) not in sys.path:
-        sys.path.insert(0, str(home))
+        folder, name = Path.cwd(), module_or_file
+    # Workers that are started by spawn get this path too, and import the module by its name.
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        # Another module that is missing is the user's error, and is told as such.
+        # Another module that is missing is an error in the user's code, and is shown as it is.
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise
         raise LoaderVizError(
-            f"there is no module {error.name!r} to import from {home}: "
+            f"there is no module {error.name!r} to import from {folder}: "
             "run this where your script is run, or give the path of the file: train.py:make_loader"
         ) from None
 
 
-def _instead(module: Any, name: str) -> str:
-    near = get_close_matches(name, [each for each in vars(module) if each[0] != "_"], 1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+def _suggestion(module: Any, name: str) -> str:
+    public = [attribute for attribute in vars(module) if attribute[0] != "_"]
+    nearest = get_close_matches(name, public, 1)
+    return f"; did you mean {nearest[0]!r}?" if nearest else ""

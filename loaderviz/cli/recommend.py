@@ -1,4 +1,4 @@
-"""``loaderviz recommend``: the settings that a loader should have."""
+"""``loaderviz recommend``: names the DataLoader settings to use."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import typer
 from rich.table import Table
 
 from loaderviz._recommend import Recommendation
-from loaderviz._recommend import recommend as advise
-from loaderviz.cli.loader_target import chatter_to_stderr, loader_of
+from loaderviz._recommend import recommend as recommend_settings
+from loaderviz.cli.loader_target import import_loader, stdout_to_stderr
 from loaderviz.cli.shared_options import AsJson, print_json, printable, terminal
 from loaderviz.text import percent, rate
 from loaderviz.trace import load
@@ -52,35 +52,36 @@ def recommend(
         "max_workers": max_workers,
         "loader": loader,
     }
-    with chatter_to_stderr():
+    with stdout_to_stderr():
         if Path(target).exists():
-            found = advise(load(target), verify=verify, **options)
+            recommendation = recommend_settings(load(target), verify=verify, **options)
         else:
-            found = advise(loader_of(target), verify=verify, **options)
+            recommendation = recommend_settings(import_loader(target), verify=verify, **options)
     if as_json:
-        print_json(_as_data(found))
+        print_json(_as_data(recommendation))
     else:
-        typer.echo(printable(found))
-        terminal().print(_table(found))
+        typer.echo(printable(recommendation))
+        terminal().print(_table(recommendation))
 
 
-def _as_data(found: Recommendation) -> dict[str, Any]:
+def _as_data(recommendation: Recommendation) -> dict[str, Any]:
     names = ("verdict", "settings", "code", "limits", "notes", "memory_bytes", "shm_bytes")
     return {
-        **{name: getattr(found, name) for name in names},
-        "uncertainty": found.uncertainty,
-        "candidates": found.candidates.to_dict("records"),
+        **{name: getattr(recommendation, name) for name in names},
+        "uncertainty": recommendation.uncertainty,
+        "candidates": recommendation.candidates.to_dict("records"),
     }
 
 
-def _table(found: Recommendation) -> Table:
-    """The best of each number of workers, the recommended and the present setting."""
-    tried = found.candidates
-    marked = tried["recommended"] | tried["present"]
-    best = tried[marked | ~tried["num_workers"].isin(tried["num_workers"][marked])]
-    best = best[best["recommended"] | best["present"] | ~best["num_workers"].duplicated()]
+def _table(recommendation: Recommendation) -> Table:
+    """The recommended and the present settings; of every other number of workers, the best."""
+    candidates = recommendation.candidates
+    marked = candidates["recommended"] | candidates["present"]
+    n_workers = candidates["num_workers"]
+    shown = candidates[marked | ~n_workers.isin(n_workers[marked])]
+    shown = shown[shown["recommended"] | shown["present"] | ~shown["num_workers"].duplicated()]
     table = Table("", "workers", "prefetch", "in order", "samples/s", "waits", title="Predicted")
-    for row in best.sort_values("num_workers", kind="stable").to_dict("records"):
+    for row in shown.sort_values("num_workers", kind="stable").to_dict("records"):
         prefetch = row["prefetch_factor"]
         table.add_row(
             "→ use" if row["recommended"] else "is now" if row["present"] else "",

@@ -1,4 +1,4 @@
-"""``loaderviz report``: one page about a recorded run."""
+"""``loaderviz report``: writes one page about a recorded run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from loaderviz.trace import load
 
 
 def report(
-    trace: TracePath,
+    trace_path: TracePath,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The page to write.")] = Path(
         "report.html"
     ),
@@ -25,10 +25,10 @@ def report(
     """
     from loaderviz.report import content_of, write  # plotly, only where a page is wanted
 
-    found = load(trace)
+    trace = load(trace_path)
     if as_json:
-        print_json(content_of(found).data())
+        print_json(content_of(trace).data())
         return
-    said = write(found, out)
-    typer.echo(printable(said.summary.verdict))
+    content = write(trace, out)
+    typer.echo(printable(content.summary.verdict))
     typer.echo(str(out))

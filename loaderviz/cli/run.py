@@ -1,4 +1,4 @@
-"""``loaderviz run``: a script as it is, with every DataLoader recorded."""
+"""``loaderviz run``: runs a script as it is, and records every DataLoader."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def run(
     max_bytes: Annotated[
         int | None,
         typer.Option(
-            min=1 << 20,  # as record() has it, which takes torch to import
+            min=1 << 20,  # as in record(), which would have to import torch
             metavar="N",
             help="Bytes that the files of each process and its workers may take, 1 MiB or more: "
             "samples to half of them, batches to all. By default there is no limit.",

@@ -1,4 +1,4 @@
-"""What several commands ask for, and how they print."""
+"""The arguments and options that several commands share, and how commands print."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-WIDE = 120  # columns of a file or a pipe: no number of a table is cut
-FOUND = 1  # exit code: the command did its work, and what it looked for is there
+PIPE_COLUMNS = 120  # for a file or a pipe: wide enough to cut no number of a table
+EXIT_FOUND = 1  # the command did its work, and what it looks for is there
 
 TracePath = Annotated[
     Path,
@@ -26,36 +26,39 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text
 
 
 def printable(text: object) -> str:
-    """What is shown of a text: names come from the recorded program, and command no terminal."""
-    shown = str(text).encode("utf-8", "backslashreplace").decode()
+    """A text with its control characters escaped.
+
+    Names come from the recorded program: they must not send commands to the terminal.
+    """
+    decoded = str(text).encode("utf-8", "backslashreplace").decode()
     return "".join(
-        each if each.isprintable() or each == "\n" else ascii(each)[1:-1] for each in shown
+        char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in decoded
     )
 
 
 def print_json(value: Any, indent: int | None = 2) -> None:
-    """One JSON document to stdout, in one line without ``indent``; no finite number is null."""
-    typer.echo(json.dumps(_plain(value), indent=indent, allow_nan=False))
+    """Print one JSON document, on one line where ``indent`` is None; NaN and infinity are null."""
+    typer.echo(json.dumps(_json_value(value), indent=indent, allow_nan=False))
 
 
 class _Terminal(Console):
     def on_broken_pipe(self) -> None:
-        raise BrokenPipeError  # rich would exit with 1, which says that something was found
+        raise BrokenPipeError  # rich would exit with 1, which means that something was found
 
 
 def terminal(*, stderr: bool = False) -> Console:
-    """For tables; text on it is to go through ``printable``."""
+    """A console to print tables on; texts in them must go through ``printable`` first."""
     console = _Terminal(stderr=stderr, soft_wrap=stderr)
     if not console.is_terminal and "COLUMNS" not in os.environ:
-        console.width = WIDE
+        console.width = PIPE_COLUMNS
     return console
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     if isinstance(value, dict):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): _json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_json_value(item) for item in value]
     if hasattr(value, "item"):  # numpy's
         value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,4 +1,4 @@
-"""``loaderviz summary``: what limits a recorded run."""
+"""``loaderviz summary``: says what limits a recorded run."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from loaderviz.cli.shared_options import AsJson, TracePath, print_json, printabl
 from loaderviz.trace import load
 
 
-def summary(trace: TracePath, as_json: AsJson = False) -> None:
+def summary(trace_path: TracePath, as_json: AsJson = False) -> None:
     """Say in two lines what limits a recorded run."""
-    found = load(trace).summary()
+    result = load(trace_path).summary()
     if as_json:
-        numbers = dataclasses.asdict(found)
-        print_json({"verdict": found.verdict, **numbers, "wait_share": found.wait_share})
+        numbers = dataclasses.asdict(result)
+        print_json({"verdict": result.verdict, **numbers, "wait_share": result.wait_share})
     else:
-        typer.echo(printable(found))
+        typer.echo(printable(result))

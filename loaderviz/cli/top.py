@@ -1,4 +1,4 @@
-"""``loaderviz top``: a run in progress, looked at from another shell."""
+"""``loaderviz top``: watches a run in progress, from another shell."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from loaderviz.trace.analysis.verdict import NEVER_WAITS
 from loaderviz.trace.recording.live_recording import WINDOW_S, Live, Now, WorkerNow
 
 MOST_RANKS = 16  # on one screen: those that wait the most
-BAR = 10  # characters
+BAR_WIDTH = 10  # characters
 
 
 def top(
@@ -45,124 +45,125 @@ def top(
 
     With --json a line for each look.
     """
-    watched = _Folder(folder)
-    watched.look()
+    watched = _WatchedFolder(folder)
+    watched.look()  # raises at once where nothing is recorded there
     console = terminal()
     if once:
         time.sleep(WINDOW_S)
     with Screen(console=console, auto_refresh=False) if not as_json else nullcontext() as screen:
         while True:
-            found = watched.look()
+            recordings = watched.look()
             if screen is None:
-                print_json([dataclasses.asdict(each) for each in found], indent=None)
+                print_json([dataclasses.asdict(now) for now in recordings], indent=None)
             else:
-                screen.update(_picture(found), refresh=True)
-            if once or not any(each.running for each in found):
+                screen.update(_screen_content(recordings), refresh=True)
+            if once or not any(now.running for now in recordings):
                 return
             time.sleep(every)
 
 
-class _Folder:
-    """The recordings in a folder: itself one, or one of each rank."""
+class _WatchedFolder:
+    """The recordings in a folder, which is itself one or holds one for each rank."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lives: dict[Path, Live] = {}
-        self._last: dict[Path, Now] = {}
+        self._latest: dict[Path, Now] = {}
 
     def look(self) -> list[Now]:
-        places = [self._folder]
+        folders = [self._folder]
         if not (self._folder / "meta.json").is_file():
-            places = sorted(each.parent for each in self._folder.glob("*/meta.json"))
-        for place in places:
+            folders = sorted(path.parent for path in self._folder.glob("*/meta.json"))
+        for folder in folders:
             try:
-                if place not in self._lives:
-                    self._lives[place] = Live(place)
-                self._last[place] = self._lives[place].look()
+                if folder not in self._lives:
+                    self._lives[folder] = Live(folder)
+                self._latest[folder] = self._lives[folder].look()
             except LoaderVizError:
-                if place in self._last or len(places) > 1:  # it has just ended, or just begun
+                if folder in self._latest or len(folders) > 1:  # it has just ended, or just begun
                     continue
                 raise
-        for place in set(self._last) - set(places):  # its recording has become one file
-            self._last[place] = dataclasses.replace(self._last[place], running=False)
-        if not self._last:
+        for folder in set(self._latest) - set(folders):  # its recording has become one file
+            self._latest[folder] = dataclasses.replace(self._latest[folder], running=False)
+        if not self._latest:
             raise LoaderVizError(
                 f"{str(self._folder)!r} holds no recording that runs; loaderviz summary tells of "
                 "one that has ended"
             )
-        return sorted(self._last.values(), key=lambda each: (each.rank, each.name))
+        return sorted(self._latest.values(), key=lambda now: (now.rank, now.name))
 
 
-def _picture(found: list[Now]) -> Group:
-    shown = found
-    if len(found) > MOST_RANKS:
-        shown = sorted(found, key=lambda each: -each.wait_share)[:MOST_RANKS]
-    parts: list[Table | Text] = [_heading(found), _ranks(shown)]
-    if len(found) > len(shown):
-        parts.append(Text(f"the {len(shown)} of {len(found)} ranks that wait the most", "dim"))
-    slowest = max(found, key=lambda each: each.wait_share)
+def _screen_content(recordings: list[Now]) -> Group:
+    shown = recordings
+    if len(recordings) > MOST_RANKS:
+        shown = sorted(recordings, key=lambda now: -now.wait_share)[:MOST_RANKS]
+    parts: list[Table | Text] = [_heading(recordings), _rank_table(shown)]
+    if len(recordings) > len(shown):
+        note = f"the {len(shown)} of {len(recordings)} ranks that wait the most"
+        parts.append(Text(note, "dim"))
+    slowest = max(recordings, key=lambda now: now.wait_share)
     if slowest.workers:
-        parts.append(_workers(slowest, several=len(found) > 1))
-    problems = (f"{each.name}: {each.problem}" for each in found if each.problem)
-    parts += [Text(printable(each), "red") for each in problems]
+        parts.append(_worker_table(slowest, several=len(recordings) > 1))
+    problems = (f"{now.name}: {now.problem}" for now in recordings if now.problem)
+    parts += [Text(printable(problem), "red") for problem in problems]
     return Group(*parts)
 
 
-def _heading(found: list[Now]) -> Text:
+def _heading(recordings: list[Now]) -> Text:
     """The run as a whole, in one line."""
-    running = sum(each.running for each in found)
-    state = "running" if running else "ended"
-    if 0 < running < len(found):
-        state = f"{running} of {len(found)} ranks running"
-    pace = sum(each.samples_per_s for each in found)
-    label = f" {printable(found[0].label)}" if found[0].label else ""
+    n_running = sum(now.running for now in recordings)
+    state = "running" if n_running else "ended"
+    if 0 < n_running < len(recordings):
+        state = f"{n_running} of {len(recordings)} ranks running"
+    samples_per_s = sum(now.samples_per_s for now in recordings)
+    label = f" {printable(recordings[0].label)}" if recordings[0].label else ""
     return Text(
-        f"loaderviz top{label} · {state} · {_clock(max(each.elapsed_s for each in found))} · "
-        f"{rate(pace)} samples/s in the last {WINDOW_S:g} s"
+        f"loaderviz top{label} · {state} · {_clock(max(now.elapsed_s for now in recordings))} · "
+        f"{rate(samples_per_s)} samples/s in the last {WINDOW_S:g} s"
     )
 
 
-def _ranks(found: list[Now]) -> Table:
+def _rank_table(recordings: list[Now]) -> Table:
     """A row for each rank: how far it is, and how much its loop waits."""
     table = Table("rank", "epoch", "batches", "batches/s", "the loop waits", "", "lie ready")
-    for each in found:
-        waits = each.wait_share > NEVER_WAITS
-        note = "ended" if not each.running else ""
-        if each.waiting_s > 1:
-            note = f"for {each.waiting_s:.0f} s now"
+    for now in recordings:
+        is_notable = now.wait_share > NEVER_WAITS
+        note = "ended" if not now.running else ""
+        if now.waiting_s > 1:
+            note = f"for {now.waiting_s:.0f} s now"
         table.add_row(
-            str(each.rank),
-            str(each.epoch),
-            f"{each.n_batches:,}",
-            rate(each.batches_per_s),
-            Text(f"{_bar(each.wait_share)} {100 * each.wait_share:3.0f} %", "red" * waits),
+            str(now.rank),
+            str(now.epoch),
+            f"{now.n_batches:,}",
+            rate(now.batches_per_s),
+            Text(f"{_bar(now.wait_share)} {100 * now.wait_share:3.0f} %", "red" * is_notable),
             note,
-            str(sum(worker.ready for worker in each.workers)),
+            str(sum(worker.ready for worker in now.workers)),
         )
     return table
 
 
-def _workers(found: Now, *, several: bool) -> Table:
+def _worker_table(recording: Now, *, several: bool) -> Table:
     """A row for each worker of a rank: what it does now."""
-    title = f"workers of rank {found.rank}" if several else None
+    title = f"workers of rank {recording.rank}" if several else None
     table = Table("worker", "busy", "does", "ready", "memory", title=title, title_justify="left")
-    for each in found.workers:
-        name = MAIN_PROCESS if each.worker < 0 else str(each.worker)
-        memory = size(each.rss_bytes) if each.rss_bytes else ""
-        busy = f"{_bar(each.busy_share)} {100 * each.busy_share:3.0f} %"
-        table.add_row(name, busy, _does(each), str(each.ready), memory)
+    for worker in recording.workers:
+        name = MAIN_PROCESS if worker.worker < 0 else str(worker.worker)
+        memory = size(worker.rss_bytes) if worker.rss_bytes else ""
+        busy = f"{_bar(worker.busy_share)} {100 * worker.busy_share:3.0f} %"
+        table.add_row(name, busy, _activity(worker), str(worker.ready), memory)
     return table
 
 
-def _does(worker: WorkerNow) -> str:
+def _activity(worker: WorkerNow) -> str:
     if math.isnan(worker.reading_s):
         return "waits for work"
     return "makes a batch" + (f" for {worker.reading_s:.0f} s" if worker.reading_s > 1 else "")
 
 
 def _bar(share: float) -> str:
-    full = round(BAR * share)
-    return "█" * full + "░" * (BAR - full)
+    n_full = round(BAR_WIDTH * share)
+    return "█" * n_full + "░" * (BAR_WIDTH - n_full)
 
 
 def _clock(seconds: float) -> str:

@@ -1,1 +1,1 @@
-"""Whose clock says what: one clock for each process, and how far those of machines are apart."""
+"""The clock that times are read from, and how far the clocks of several machines are apart."""

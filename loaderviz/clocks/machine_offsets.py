@@ -1,15 +1,15 @@
-"""The clocks of a run's machines, aligned: how far this one's is from that of rank 0, measured.
+"""Measures, while a run records, how far this machine's clock is from that of rank 0.
 
-Rank 0 serves its clock while it records, and says in a file of the run's folder where. Every other
-process asks it at the start of its recording, then ever more rarely, and at the end; what is known
-goes into the recording's description at once, so that a crash leaves it too:
+Rank 0 serves its clock while it records, and says where in a file of the run's folder. Every other
+process asks it at the start of its recording, then less and less often, and at the end. What is
+known goes into the recording's description at once, so that it survives a crash:
 
     clock       reference, offset_ns (to add to this recording's clock), uncertainty_ns; or None
     clock_note  why there is no clock, or since when it could not be measured again
 
-The true offset lies within the uncertainty at the first and at the last time it was measured, so at
-all times between, where clocks drift in one direction. All of it happens in a thread of its own:
-nothing here holds up or breaks what is recorded.
+The true offset lies within the uncertainty at the first and at the last measurement and, if the
+clocks drift in one direction only, at all times between. The measuring thread does not hold up the
+training, and no failure in here reaches it.
 """
 
 from __future__ import annotations
@@ -24,95 +24,108 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from loaderviz.clocks import process_clock
-from loaderviz.clocks.round_trips import TOKEN_BYTES, Offset, Server, addresses, ask
+from loaderviz.clocks.round_trips import (
+    TOKEN_BYTES,
+    ClockServer,
+    Offset,
+    machine_addresses,
+    measure_offset,
+)
 
-NAME = ".clock.json"  # in the folder of the run
+CLOCK_FILE = ".clock.json"  # in the folder of the run
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.05, 60.0  # between measurements; each wait is twice the last
-ANSWER_S = 0.5  # for one address
-END_S = 1.0  # for the last measurement: how long the end of a recording may be held up
+ANSWER_TIMEOUT_S = 0.5  # for one address
+END_TIMEOUT_S = 1.0  # for the last measurement: the end of a recording waits no longer
 
 NOT_MEASURED = {"clock": None, "clock_note": "the clocks have not been compared yet"}
 
-Note = Callable[..., None]  # adds facts to the recording's description
+AddFacts = Callable[..., None]  # adds its keyword arguments to the recording's description
 
 
 class Alignment(Protocol):
-    """Runs from its making to ``stop``."""
+    """Serves or measures a clock, from when it is made until ``stop``."""
 
-    def stop(self) -> None: ...
+    def stop(self) -> None:
+        """End it, and wait until it has ended."""
 
 
-def align(run: Path, about: Mapping[str, Any], note: Note) -> Alignment | None:
-    """Serve this machine's clock in the run, or measure it; ``about`` is the recording's meta."""
+def start_alignment(run: Path, meta: Mapping[str, Any], add_facts: AddFacts) -> Alignment | None:
+    """Serve this machine's clock in the folder of a run, or measure it against rank 0's.
+
+    ``meta`` is the recording's description so far. Returns None where no port or thread can be had;
+    the description then says so.
+    """
     try:
-        serves = about["rank"] == 0 and not _is_served(run / NAME, about["clock_domain"])
-        return Reference(run, about, note) if serves else Follower(run, about, note)
-    except (OSError, RuntimeError) as error:  # no port or no thread can be had
+        serves = meta["rank"] == 0 and not _is_served(run / CLOCK_FILE, meta["clock_domain"])
+        return Reference(run, meta, add_facts) if serves else Follower(run, meta, add_facts)
+    except (OSError, RuntimeError) as error:
         with suppress(OSError):
-            note(clock_note=f"the clocks could not be aligned: {error}")
+            add_facts(clock_note=f"the clocks could not be aligned: {error}")
         return None
 
 
 class Reference:
-    """Rank 0: the other machines' clocks are measured against its own."""
+    """Rank 0 serves its clock, which the other machines' clocks are measured against."""
 
     def __init__(
         self,
         run: Path,
-        about: Mapping[str, Any],
-        note: Note,
+        meta: Mapping[str, Any],
+        add_facts: AddFacts,
         *,
         now: Callable[[], int] = process_clock.now,
     ) -> None:
-        self._path = run / NAME
-        self._server = Server(now)
-        place = {
-            "host": about["host"],
-            "clock_domain": about["clock_domain"],
-            "addresses": addresses(),
+        self._path = run / CLOCK_FILE
+        self._server = ClockServer(now)
+        description = {
+            "host": meta["host"],
+            "clock_domain": meta["clock_domain"],
+            "addresses": machine_addresses(),
             "port": self._server.port,
             "token": self._server.token.hex(),
         }
-        self._text = json.dumps(place)
+        self._text = json.dumps(description)
         try:
-            beside = self._path.with_name(f"{NAME}.{place['token']}")
-            beside.touch(mode=0o600)
-            beside.write_text(self._text)
-            beside.replace(self._path)  # of a run that was started anew: takes its place
-            note(clock=_same(about["host"]), clock_note=None)
+            new_file = self._path.with_name(f"{CLOCK_FILE}.{description['token']}")
+            new_file.touch(mode=0o600)
+            new_file.write_text(self._text)
+            new_file.replace(self._path)  # also that of an earlier start of this run
+            add_facts(clock=_same_clock(meta["host"]), clock_note=None)
         except OSError:
             self.stop()
             raise
 
     def stop(self) -> None:
+        """Serve no more, and remove the file that says where."""
         self._server.close()
         with suppress(OSError):
-            if self._path.read_text() == self._text:  # else a later start's
+            if self._path.read_text() == self._text:  # else it is that of a later start
                 self._path.unlink()
 
 
 class Follower:
-    """Any other rank: its clock is measured, unless it shares that of rank 0."""
+    """Any other rank measures its clock against that of rank 0, unless both are the same."""
 
     def __init__(
         self,
         run: Path,
-        about: Mapping[str, Any],
-        note: Note,
+        meta: Mapping[str, Any],
+        add_facts: AddFacts,
         *,
         now: Callable[[], int] = process_clock.now,
     ) -> None:
-        self._path = run / NAME
-        self._domain = about["clock_domain"]
-        self._note = note
+        self._path = run / CLOCK_FILE
+        self._domain = meta["clock_domain"]
+        self._add_facts = add_facts
         self._now = now
-        self._place: dict[str, Any] | None = None
-        self._first: Offset | None = None
+        self._reference: dict[str, Any] | None = None  # what the clock file says of it
+        self._first_offset: Offset | None = None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="loaderviz-clock", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
+        """Measure a last time, and end."""
         self._ended.set()
         self._thread.join()
 
@@ -123,73 +136,76 @@ class Follower:
                 wait_s = min(2 * wait_s, LONGEST_WAIT_S)
             if not done:
                 self._measure()
-        except Exception as error:  # of a disk, or a bug: the wall clocks must do
+        except Exception as error:  # of the disk, or a bug: the wall clocks must do
             with suppress(Exception):
-                self._note(clock_note=f"the clocks could not be aligned: {error}")
+                self._add_facts(clock_note=f"the clocks could not be aligned: {error}")
 
     def _measure(self) -> bool:
-        """Ask once, and write down what came of it; returns whether there is no more to know."""
-        self._look()
-        if self._place is None:
-            self._fail("rank 0 has not begun to record in the same folder")
+        """Measure once, and write down the result; returns whether no more are needed."""
+        self._read_reference()
+        if self._reference is None:
+            self._note_failure("rank 0 has not begun to record in the same folder")
             return False
-        if self._place["clock_domain"] == self._domain:
-            self._note(clock=_same(self._place["host"]), clock_note=None)
+        if self._reference["clock_domain"] == self._domain:
+            self._add_facts(clock=_same_clock(self._reference["host"]), clock_note=None)
             return True
-        offset = self._ask(self._place)
+        offset = self._measure_offset(self._reference)
         if offset is not None:
-            self._first = self._first or offset
-            known = self._first.or_(offset)
+            self._first_offset = self._first_offset or offset
+            known = self._first_offset.union(offset)
             measured = {
-                "reference": self._place["host"],
+                "reference": self._reference["host"],
                 "offset_ns": known.middle_ns,
                 "uncertainty_ns": known.uncertainty_ns,
             }
-            self._note(clock=measured, clock_note=None)
+            self._add_facts(clock=measured, clock_note=None)
         return False
 
-    def _look(self) -> None:
-        """Where rank 0's clock is to be had; as before, where its recording has ended."""
-        found = _read(self._path)
-        if found and (self._place is None or found["token"] != self._place["token"]):
-            if self._place is None or found["clock_domain"] != self._place["clock_domain"]:
-                self._first = None  # another clock than the one before
-            self._place = found
+    def _read_reference(self) -> None:
+        """Read where rank 0's clock is served; where its recording has ended, that is kept."""
+        latest, known = _read_clock_file(self._path), self._reference
+        if latest and (known is None or latest["token"] != known["token"]):
+            if known is None or latest["clock_domain"] != known["clock_domain"]:
+                self._first_offset = None  # of another clock
+            self._reference = latest
 
-    def _ask(self, place: dict[str, Any]) -> Offset | None:
-        """The address that answers comes first the next time; those that do not, last."""
+    def _measure_offset(self, reference: dict[str, Any]) -> Offset | None:
+        """Try each address; the one that answers is tried first the next time, the others last."""
         problem: object = "it has no address"
         at_end = self._ended.is_set()
-        until = time.monotonic() + (END_S if at_end else math.inf)
-        for address in list(place["addresses"]):
-            left_s = until - time.monotonic()
+        deadline = time.monotonic() + (END_TIMEOUT_S if at_end else math.inf)
+        for address in list(reference["addresses"]):
+            left_s = deadline - time.monotonic()
             if left_s <= 0 or self._ended.is_set() != at_end:  # the last measurement is to come
                 break
             try:
-                timeout_s = min(left_s, ANSWER_S)
-                return ask(address, place["token"], timeout_s=timeout_s, now=self._now)
+                timeout_s = min(left_s, ANSWER_TIMEOUT_S)
+                return measure_offset(
+                    address, reference["token"], timeout_s=timeout_s, now=self._now
+                )
             except (OSError, ValueError, OverflowError) as error:
                 problem = f"{address[0]}: {error}"
-                place["addresses"].append(place["addresses"].pop(0))
-        self._fail(f"the clock of rank 0 on {place['host']} did not answer ({problem})")
+                reference["addresses"].append(reference["addresses"].pop(0))
+        self._note_failure(f"the clock of rank 0 on {reference['host']} did not answer ({problem})")
         return None
 
-    def _fail(self, why: str) -> None:
-        self._note(clock_note=f"{why}; the offset was measured before" if self._first else why)
+    def _note_failure(self, reason: str) -> None:
+        measured_before = "; the offset was measured before" if self._first_offset else ""
+        self._add_facts(clock_note=f"{reason}{measured_before}")
 
 
-def _read(path: Path) -> dict[str, Any] | None:
-    """Where the file says that a clock is to be had."""
+def _read_clock_file(path: Path) -> dict[str, Any] | None:
+    """What the file says of a clock that is served; None where there is none, or nonsense in it."""
     try:
-        place = json.loads(path.read_text())
-        hosts = [str(each) for each in place["addresses"]]
-        token = bytes.fromhex(place["token"])
-        if len(token) != TOKEN_BYTES or not 0 < place["port"] < 1 << 16:
+        described = json.loads(path.read_text())
+        hosts = [str(address) for address in described["addresses"]]
+        token = bytes.fromhex(described["token"])
+        if len(token) != TOKEN_BYTES or not 0 < described["port"] < 1 << 16:
             return None
         return {
-            "host": str(place["host"]),
-            "clock_domain": place["clock_domain"],
-            "addresses": [(host, int(place["port"])) for host in hosts],
+            "host": str(described["host"]),
+            "clock_domain": described["clock_domain"],
+            "addresses": [(host, int(described["port"])) for host in hosts],
             "token": token,
         }
     except (OSError, RecursionError, LookupError, TypeError, ValueError):
@@ -197,16 +213,17 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 def _is_served(path: Path, domain: object) -> bool:
-    """Whether this clock is served already: this process is one that rank 0 has started."""
-    place = _read(path)
-    if place is None or place["clock_domain"] != domain or not place["addresses"]:
+    """Whether this clock is served already, as in a process that rank 0 has started."""
+    served = _read_clock_file(path)
+    if served is None or served["clock_domain"] != domain or not served["addresses"]:
         return False
+    address = ("127.0.0.1", served["addresses"][0][1])
     try:
-        ask(("127.0.0.1", place["addresses"][0][1]), place["token"], timeout_s=ANSWER_S)
+        measure_offset(address, served["token"], timeout_s=ANSWER_TIMEOUT_S)
     except (OSError, ValueError):
         return False
     return True
 
 
-def _same(host: str) -> dict[str, Any]:
+def _same_clock(host: str) -> dict[str, Any]:
     return {"reference": host, "offset_ns": 0, "uncertainty_ns": 0}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,11 +11,11 @@ import numpy as np
 _NONSENSE = (KeyError, OverflowError, TypeError, ValueError)
 
 
-class Begun(NamedTuple):
+class RecordingStart(NamedTuple):
     """When a recording began."""
 
     at_ns: int  # on the clock of the first recording
-    uncertainty_s: float | None  # 0 on that clock itself; None: only the wall clocks tell
+    uncertainty_s: float | None  # 0 on that clock itself; None: told by the wall clocks
 
 
 @dataclass(frozen=True)
@@ -24,29 +24,32 @@ class Clock:
 
     started_ns: int
     wall_ns: int  # at the same moment
-    domain: object  # recordings that have the same one share a clock
+    domain: object  # recordings of one domain share a clock
     host: object
     reference: object = None  # the host against whose clock this one was measured
-    offset_ns: int = 0  # to be added for the reference's time
+    offset_ns: int = 0  # to add to this clock to get the reference's
     uncertainty_ns: int = 0
 
     @classmethod
-    def of(cls, meta: Mapping[str, Any]) -> Clock | None:
-        """None where the recording does not tell: it is simulated, or not of a recorder."""
+    def from_meta(cls, meta: Mapping[str, Any]) -> Clock | None:
+        """None where ``meta`` does not tell: the trace is simulated, or not of our recorder."""
         try:
-            started, wall = (int(np.int64(each)) for each in meta["started"])
+            started, wall = (int(np.int64(time_ns)) for time_ns in meta["started"])
         except _NONSENSE:
             return None
-        plain = cls(started, wall, meta.get("clock_domain") or object(), meta.get("host"))
+        unmeasured = cls(started, wall, meta.get("clock_domain") or object(), meta.get("host"))
         try:
             measured = meta["clock"]
             offset, uncertainty = (
                 int(np.int64(measured[name])) for name in ("offset_ns", "uncertainty_ns")
             )
         except _NONSENSE:
-            return plain
-        return cls(
-            started, wall, plain.domain, plain.host, measured.get("reference"), offset, uncertainty
+            return unmeasured
+        return replace(
+            unmeasured,
+            reference=measured.get("reference"),
+            offset_ns=offset,
+            uncertainty_ns=uncertainty,
         )
 
 
@@ -56,33 +59,38 @@ class _Offset(NamedTuple):
     uncertainty_ns: int
 
 
-def align(clocks: Sequence[Clock | None]) -> list[Begun]:
-    """When each began. One without a clock is taken to begin with the first."""
+def align_starts(clocks: Sequence[Clock | None]) -> list[RecordingStart]:
+    """When each recording began, in the order of ``clocks``.
+
+    One without a clock is taken to begin with the first recording that has one.
+    """
     first = next((clock for clock in clocks if clock is not None), None)
     if first is None:
-        return [Begun(0, None)] * len(clocks)
+        return [RecordingStart(0, None)] * len(clocks)
     offsets = _offsets([clock for clock in clocks if clock is not None])
-    here = offsets.get(first.domain)
-    begun = []
+    first_offset = offsets.get(first.domain)
+    starts = []
     for clock in clocks:
         if clock is None:
-            begun.append(Begun(first.started_ns, None))
+            starts.append(RecordingStart(first.started_ns, None))
             continue
-        there = offsets.get(clock.domain)
+        offset = offsets.get(clock.domain)
         if clock.domain == first.domain:
-            begun.append(Begun(clock.started_ns, 0.0))
-        elif here and there and here.reference == there.reference:
-            both_ns = abs(here.uncertainty_ns) + abs(there.uncertainty_ns)
-            begun.append(Begun(clock.started_ns + there.ns - here.ns, both_ns / 1e9))
+            starts.append(RecordingStart(clock.started_ns, 0.0))
+        elif first_offset and offset and first_offset.reference == offset.reference:
+            at_ns = clock.started_ns + offset.ns - first_offset.ns
+            uncertainty_ns = abs(first_offset.uncertainty_ns) + abs(offset.uncertainty_ns)
+            starts.append(RecordingStart(at_ns, uncertainty_ns / 1e9))
         else:
-            begun.append(Begun(first.started_ns + clock.wall_ns - first.wall_ns, None))
-    return begun
+            at_ns = first.started_ns + clock.wall_ns - first.wall_ns
+            starts.append(RecordingStart(at_ns, None))
+    return starts
 
 
 def _offsets(clocks: Sequence[Clock]) -> dict[object, _Offset]:
-    """Of each clock that was measured, or that others were measured against: how it is off."""
+    """By domain: the offset of each clock that was measured or is itself a reference."""
     offsets: dict[object, _Offset] = {}
-    for clock in sorted(clocks, key=lambda each: abs(each.uncertainty_ns)):
+    for clock in sorted(clocks, key=lambda clock: abs(clock.uncertainty_ns)):
         if clock.reference is not None:
             offset = _Offset(clock.reference, clock.offset_ns, clock.uncertainty_ns)
             offsets.setdefault(clock.domain, offset)

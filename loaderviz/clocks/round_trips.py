@@ -1,12 +1,14 @@
 """How far a clock of another machine is from this one's, by the round trips of a few messages.
 
-``Server`` answers every ping with its clock; ``ask`` sends some and bounds the offset by the
-shortest round trip. Messages are of fixed length and carry a random token, so that nothing else
-that listens at an address is taken for a clock. In a forked child no socket stays open.
+``ClockServer`` answers every ping with its clock; ``measure_offset`` sends some pings and bounds
+the offset by the shortest round trip. Messages are of fixed length and carry a random token, so
+that nothing else that listens at an address is taken for a clock. A forked child keeps no socket
+open.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import secrets
 import selectors
@@ -25,49 +27,51 @@ from loaderviz.clocks import process_clock
 
 N_PINGS = 16
 MOST_ADDRESSES = 16
-MOST_CONNECTIONS = 512  # beyond it the oldest is closed: who still needs it asks again
+MOST_CONNECTIONS = 512  # beyond it the oldest is closed; who still needs it asks again
 TOKEN_BYTES = 16
 _PING = struct.Struct(f"!{TOKEN_BYTES}sq")  # token, number
 _PONG = struct.Struct(f"!{TOKEN_BYTES}sqq")  # token, number, the server's clock
 
-_open: weakref.WeakSet[socket.socket | selectors.BaseSelector] = weakref.WeakSet()
+_open_sockets: weakref.WeakSet[socket.socket | selectors.BaseSelector] = weakref.WeakSet()
 
 
 @dataclass(frozen=True)
 class Offset:
-    """What to add to this clock's readings to get another clock's: between two bounds, in ns."""
+    """What to add to this clock's readings to get another clock's: two bounds, in ns."""
 
-    least: int
-    most: int
+    least_ns: int
+    most_ns: int
 
     @classmethod
-    def of_ping(cls, sent: int, theirs: int, received: int) -> Offset:
+    def from_ping(cls, sent_ns: int, theirs_ns: int, received_ns: int) -> Offset:
         """The other clock was read after the ping was sent and before its answer was received."""
-        return cls(theirs - received, theirs - sent)
+        return cls(theirs_ns - received_ns, theirs_ns - sent_ns)
 
     @classmethod
-    def of_pings(cls, pings: Sequence[tuple[int, int, int]]) -> Offset:
-        """From (sent, theirs, received) of each: what the shortest round trip tells."""
-        return min((cls.of_ping(*each) for each in pings), key=lambda each: each.width)
+    def from_pings(cls, pings: Sequence[tuple[int, int, int]]) -> Offset:
+        """What the shortest round trip tells; each ping is (sent, theirs, received), in ns."""
+        return min((cls.from_ping(*ping) for ping in pings), key=lambda offset: offset._width_ns)
 
     @property
-    def width(self) -> int:
-        return self.most - self.least
+    def _width_ns(self) -> int:
+        return self.most_ns - self.least_ns
 
     @property
     def middle_ns(self) -> int:
-        return (self.least + self.most) // 2
+        """The offset itself, as well as it is known."""
+        return (self.least_ns + self.most_ns) // 2
 
     @property
     def uncertainty_ns(self) -> int:
-        return self.most - self.middle_ns
+        """How far the true offset may be from the middle, either way."""
+        return self.most_ns - self.middle_ns
 
-    def or_(self, other: Offset) -> Offset:
+    def union(self, other: Offset) -> Offset:
         """Bounds that hold for both, and for a clock that drifts from one to the other."""
-        return Offset(min(self.least, other.least), max(self.most, other.most))
+        return Offset(min(self.least_ns, other.least_ns), max(self.most_ns, other.most_ns))
 
 
-class Server:
+class ClockServer:
     """Answers pings until it is closed; raises OSError where it can open no port."""
 
     def __init__(self, now: Callable[[], int] = process_clock.now) -> None:
@@ -75,28 +79,29 @@ class Server:
         self._now = now
         self._listener = _listen()
         self.port = int(self._listener.getsockname()[1])
-        self._bell, self._wake = socket.socketpair()
+        self._close_signal, self._close_sender = socket.socketpair()
         self._connections: dict[socket.socket, None] = {}
         self._selector = selectors.DefaultSelector()
-        ours = (self._listener, self._bell, self._wake)
-        _open.update((*ours, self._selector))
-        for each in ours:
-            each.setblocking(False)
+        own_sockets = (self._listener, self._close_signal, self._close_sender)
+        _open_sockets.update((*own_sockets, self._selector))
+        for own_socket in own_sockets:
+            own_socket.setblocking(False)
         self._selector.register(self._listener, selectors.EVENT_READ)
-        self._selector.register(self._bell, selectors.EVENT_READ)
+        self._selector.register(self._close_signal, selectors.EVENT_READ)
         self._thread = threading.Thread(target=self._serve, name="loaderviz-clock", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
+        """Answer no more, and close every socket."""
         with suppress(OSError):
-            self._wake.send(b"x")
+            self._close_sender.send(b"x")
         self._thread.join()
 
     def _serve(self) -> None:
         try:
             while True:
                 for key, _ in self._selector.select():
-                    if key.fileobj is self._bell:
+                    if key.fileobj is self._close_signal:
                         return
                     if key.fileobj is self._listener:
                         self._accept()
@@ -105,8 +110,9 @@ class Server:
         except (OSError, ValueError):  # the user's code may close any file
             return
         finally:
-            for each in (*self._connections, self._listener, self._bell, self._wake):
-                each.close()
+            own_sockets = (self._listener, self._close_signal, self._close_sender)
+            for open_socket in (*self._connections, *own_sockets):
+                open_socket.close()
             self._selector.close()
 
     def _accept(self) -> None:
@@ -114,7 +120,7 @@ class Server:
             connection, _ = self._listener.accept()
         except OSError:  # gone already, or no file is free
             return
-        _open.add(connection)
+        _open_sockets.add(connection)
         connection.setblocking(False)
         if len(self._connections) >= MOST_CONNECTIONS:
             self._drop(next(iter(self._connections)))
@@ -125,7 +131,7 @@ class Server:
         if connection not in self._connections:  # dropped since
             return
         try:
-            # A message this short comes whole; one that does not is not worth waiting for.
+            # A message this short arrives whole; one that does not is no ping of ours.
             token, number = _PING.unpack(connection.recv(_PING.size))
             if not secrets.compare_digest(token, self.token):
                 raise ValueError("another token")
@@ -139,38 +145,39 @@ class Server:
         connection.close()
 
 
-def ask(
+def measure_offset(
     address: tuple[str, int],
     token: bytes,
     *,
     timeout_s: float,
     now: Callable[[], int] = process_clock.now,
 ) -> Offset:
-    """The offset to the clock of the server at ``address``: what it adds to this one's readings.
+    """The offset from this clock to that of the server at ``address``.
 
     Raises:
-        OSError: where nothing answers there within ``timeout_s`` altogether, or nonsense.
+        OSError: where there is no answer within ``timeout_s``, for all pings together, or one that
+            is not of the server with this ``token``.
     """
-    until = time.monotonic() + timeout_s
+    deadline = time.monotonic() + timeout_s
     pings = []
     with socket.create_connection(address, timeout=timeout_s) as connection:
-        _open.add(connection)
+        _open_sockets.add(connection)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for number in range(N_PINGS):
-            sent = now()
+            sent_ns = now()
             connection.sendall(_PING.pack(token, number))
-            answer = _receive(connection, _PONG.size, until)
-            received = now()
+            answer = _receive(connection, _PONG.size, deadline)
+            received_ns = now()
             if answer[: _PING.size] != _PING.pack(token, number):
                 raise OSError("what answers there is no clock of this run")
-            pings.append((sent, _PONG.unpack(answer)[2], received))
-    return Offset.of_pings(pings)
+            pings.append((sent_ns, _PONG.unpack(answer)[2], received_ns))
+    return Offset.from_pings(pings)
 
 
-def _receive(connection: socket.socket, n_bytes: int, until: float) -> bytes:
+def _receive(connection: socket.socket, n_bytes: int, deadline: float) -> bytes:
     answer = b""
     while len(answer) < n_bytes:
-        left_s = until - time.monotonic()
+        left_s = deadline - time.monotonic()
         if left_s <= 0:
             raise TimeoutError("timed out")
         connection.settimeout(left_s)
@@ -181,16 +188,19 @@ def _receive(connection: socket.socket, n_bytes: int, until: float) -> bytes:
     return answer
 
 
-def addresses() -> list[str]:
-    """This machine's, as numbers: to look up a name can take long, and nothing can end it."""
-    found = []
-    for each in [one for ones in psutil.net_if_addrs().values() for one in ones]:
-        if each.family not in (socket.AF_INET, socket.AF_INET6):
+def machine_addresses() -> list[str]:
+    """The IP addresses under which other machines may reach this one, or its loopback address.
+
+    No names: looking one up can take long, and cannot be interrupted.
+    """
+    reachable = []
+    for interface in itertools.chain.from_iterable(psutil.net_if_addrs().values()):
+        if interface.family not in (socket.AF_INET, socket.AF_INET6):
             continue
-        is_local = each.address.startswith(("127.", "fe80:")) or each.address == "::1"
+        is_local = interface.address.startswith(("127.", "fe80:")) or interface.address == "::1"
         if not is_local:
-            found.append(each.address)
-    return found[:MOST_ADDRESSES] or ["127.0.0.1"]
+            reachable.append(interface.address)
+    return reachable[:MOST_ADDRESSES] or ["127.0.0.1"]
 
 
 def _listen() -> socket.socket:
@@ -202,10 +212,10 @@ def _listen() -> socket.socket:
 
 
 def _close_in_child() -> None:
-    for each in list(_open):
+    for inherited in list(_open_sockets):
         with suppress(OSError):
-            each.close()
-    _open.clear()
+            inherited.close()
+    _open_sockets.clear()
 
 
 if hasattr(os, "register_at_fork"):

@@ -91,7 +91,7 @@ def start_once(batches: Callable[[Any], Iterable[Any]]) -> Check:
     samples: list[int] = []
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="This DataLoader will create")
-        with Recording([], every=True) as recording:
+        with Recording([], every_loader=True) as recording:
             for batch in batches(dataset):
                 samples += batch.tolist()
                 time.sleep(0.02)

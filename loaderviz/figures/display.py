@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 import plotly.io as pio
 from plotly.offline import get_plotlyjs_version
 
-from loaderviz.web import OF_FIGURES, script
+from loaderviz.web import FIGURE_SCRIPTS, script
 
 if TYPE_CHECKING:
     from loaderviz.trace import Trace
@@ -27,7 +27,7 @@ CONFIG = {"displayModeBar": False, "responsive": True}
 def look() -> str:
     """The script that every shown figure brings along; running it again changes nothing."""
     once = "window.loadervizLook ? window.loadervizLook.adoptAll() : look();"
-    return "\n".join(["(() => {", *map(script, OF_FIGURES), once, "})();"])
+    return "\n".join(["(() => {", *map(script, FIGURE_SCRIPTS), once, "})();"])
 
 
 def script_tag() -> str:

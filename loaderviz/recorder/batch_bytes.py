@@ -1,6 +1,6 @@
 """How many bytes a batch holds.
 
-The batch is only looked at, and through the methods of built-in types: no code of the user's runs.
+The batch is only read, and through the methods of built-in types: no code of the user's runs.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import numpy as np
 from torch import Tensor
 from torch._C import DisableTorchFunctionSubclass
 
-MOST_PARTS: Final = 64  # to look at more would take longer than a small batch
+MOST_PARTS: Final = 64  # reading more would take longer than making a small batch
 _NUMBERS: Final = frozenset({bool, int, float, complex, type(None)})
 
 
 def n_bytes_of(batch: Any) -> int | None:
-    """The bytes of its tensors, arrays and texts; a number that is none of these counts as 0.
+    """The bytes of a batch's tensors, arrays and texts; a plain number counts as 0.
 
-    Looks into lists, tuples, dicts and dataclasses, and what is derived from them. None for a
-    batch of more than ``MOST_PARTS`` parts, those that hold others included, and for one with
-    something else in it, or a tensor that does not tell, as a sparse one.
+    Looks into lists, tuples, dicts and dataclasses, and classes derived from them. Returns None
+    for a batch of more than ``MOST_PARTS`` parts, containers included; for one that holds anything
+    else; and for one with a tensor that does not know its size, such as a sparse one.
     """
     try:
         if type(batch) is Tensor:
@@ -31,44 +31,44 @@ def n_bytes_of(batch: Any) -> int | None:
         n_bytes = 0
         parts = [batch]
         for part in parts:  # which grow meanwhile
-            kind = type(part)
-            if kind is Tensor:
+            part_type = type(part)
+            if part_type is Tensor:
                 n_bytes += part.nbytes
-            elif kind not in _NUMBERS:
-                inside = _inside(part, kind)
-                if inside is None:
-                    n_bytes += _n_bytes(part, kind)
-                elif len(parts) + len(cast(Sized, inside)) > MOST_PARTS:
+            elif part_type not in _NUMBERS:
+                contents = _contents(part, part_type)
+                if contents is None:
+                    n_bytes += _leaf_bytes(part, part_type)
+                elif len(parts) + len(cast(Sized, contents)) > MOST_PARTS:
                     return None
                 else:
-                    parts.extend(inside)
+                    parts.extend(contents)
         return n_bytes
-    except Exception:  # of what is unlike anything known
+    except Exception:  # of a type that is like none of these
         return None
 
 
-def _inside(part: Any, kind: type) -> Iterable[Any] | None:
-    """What a container holds; None for what is none."""
-    if issubclass(kind, dict):
+def _contents(part: Any, part_type: type) -> Iterable[Any] | None:
+    """What a container holds; None for a part that is no container."""
+    if issubclass(part_type, dict):
         return dict.values(part)
-    for plain in (list, tuple):
-        if issubclass(kind, plain):
-            return cast(Iterable[Any], plain.__getitem__(part, slice(MOST_PARTS)))
-    if issubclass(kind, UserDict):
+    for builtin in (list, tuple):
+        if issubclass(part_type, builtin):
+            return cast(Iterable[Any], builtin.__getitem__(part, slice(MOST_PARTS)))
+    if issubclass(part_type, UserDict):
         return [object.__getattribute__(part, "data")]
-    if is_dataclass(kind):
+    if is_dataclass(part_type):
         return cast(Iterable[Any], object.__getattribute__(part, "__dict__").values())
     return None
 
 
-def _n_bytes(part: Any, kind: type) -> int:
-    if issubclass(kind, Tensor):
+def _leaf_bytes(part: Any, part_type: type) -> int:
+    if issubclass(part_type, Tensor):
         with DisableTorchFunctionSubclass():
             return int(part.nbytes)
-    for plain in (np.ndarray, np.generic):
-        if issubclass(kind, plain) and not plain.dtype.__get__(part).hasobject:
-            return int(plain.nbytes.__get__(part))
-    for text in (str, bytes, bytearray):
-        if issubclass(kind, text):
-            return text.__len__(part)
-    raise TypeError(kind)
+    for array_type in (np.ndarray, np.generic):
+        if issubclass(part_type, array_type) and not array_type.dtype.__get__(part).hasobject:
+            return int(array_type.nbytes.__get__(part))
+    for text_type in (str, bytes, bytearray):
+        if issubclass(part_type, text_type):
+            return text_type.__len__(part)
+    raise TypeError(part_type)

@@ -1,4 +1,4 @@
-"""One shared page that tells every process of a recording how it stands."""
+"""One memory page, shared by every process of a recording, that says how the recording stands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PROBLEM = slice(64, 512)  # text
 
 
 class Control:
-    """Flags in a shared map of the recording's folder: looked at before each task."""
+    """The flags of a recording, in a shared map of its folder; read before each task."""
 
     def __init__(self, path: Path) -> None:
         with path.open("r+b") as file:
@@ -20,46 +20,57 @@ class Control:
 
     @classmethod
     def create(cls, folder: Path) -> Control:
+        """Make the page of a new recording; raises OSError where it cannot be written."""
         path = folder / _NAME
         path.write_bytes(bytes(mmap.PAGESIZE))
         return cls(path)
 
     @classmethod
     def attach(cls, folder: Path) -> Control:
-        """Raises FileNotFoundError where the recording has ended and its folder is gone."""
+        """Open the page of a running recording.
+
+        Raises FileNotFoundError where the recording has ended and its folder is gone.
+        """
         return cls(folder / _NAME)
 
-    def stop(self) -> None:
+    def set_stopped(self) -> None:
+        """From now on no process records anything."""
         self.page[STOPPED] = 1
 
-    def stopped(self) -> bool:
+    def is_stopped(self) -> bool:
+        """Whether the recording has ended."""
         return self.page[STOPPED] != 0
 
-    def fill(self) -> None:
+    def set_full(self) -> None:
         """From now on no process writes down samples."""
         self.page[FULL] = 1
 
     def is_full(self) -> bool:
+        """Whether samples and spans are left out, because a limit is reached."""
         return self.page[FULL] != 0
 
-    def spend(self) -> None:
-        """From now on no file of the recording grows: what was allowed is taken."""
+    def set_spent(self) -> None:
+        """From now on no file of the recording grows: all of ``max_bytes`` is used."""
         self.page[FULL] = 1
         self.page[SPENT] = 1
 
     def is_spent(self) -> bool:
+        """Whether all of ``max_bytes`` is used."""
         return self.page[SPENT] != 0
 
-    def limit(self, max_bytes: int) -> None:
+    def set_max_bytes(self, max_bytes: int) -> None:
+        """Limit the files of the recording to so many bytes."""
         self.page[MAX_BYTES] = max_bytes.to_bytes(8, "little")
 
     def max_bytes(self) -> int:
+        """How many bytes the files of the recording may take; 0: no limit."""
         return int.from_bytes(self.page[MAX_BYTES], "little")
 
     def note_problem(self, problem: str) -> None:
-        """Why a worker sees nothing that it could write to a file of its own."""
+        """Say why a worker records nothing, where it has no file of its own to say it in."""
         text = problem.encode("utf-8", "replace")[: PROBLEM.stop - PROBLEM.start]
         self.page[PROBLEM] = text.ljust(PROBLEM.stop - PROBLEM.start, b"\0")
 
     def problem(self) -> str:
+        """What ``note_problem`` was last given; empty where nothing was."""
         return self.page[PROBLEM].rstrip(b"\0").decode("utf-8", "replace")

@@ -1,9 +1,9 @@
-"""Where iterators come from: the one place that changes torch's DataLoader, while it records.
+"""Hooks into torch's DataLoader classes, where iterators are made: the only place to change them.
 
-``_get_iterator`` is called below every ``__iter__``, once for each iterator (torch/utils/data/
-dataloader.py, ``DataLoader.__iter__``). It is shadowed on the class that defines it, so that the
-user's loader keeps its attributes and can be pickled or copied meanwhile. While it runs, the
-attributes that torch gives the new iterator tell how far it is.
+Every ``__iter__`` calls ``_get_iterator`` once for each iterator (torch/utils/data/dataloader.py,
+``DataLoader.__iter__``). It is replaced on the class that defines it, while a recording runs, so
+the user's loader keeps its own attributes and can be pickled or copied meanwhile. How far the new
+iterator is built shows in the attributes that torch sets on it.
 """
 
 from __future__ import annotations
@@ -20,40 +20,49 @@ from torch.utils.data import DataLoader, _utils, dataloader
 from loaderviz.errors import LoaderVizError
 from loaderviz.recorder.iterator_log import IteratorLog
 from loaderviz.recorder.recorded_iterator import time_pins
-from loaderviz.recorder.traceback_filter import is_ours, unseen
+from loaderviz.recorder.traceback_filter import hide_recorder_frames, is_recorder_error
 
 
 class Observer(Protocol):
-    """A running recording, as seen from here."""
+    """A running recording, as seen from here. Times are in ns."""
 
-    def wants(self, loader: DataLoader[Any]) -> bool: ...
+    def wants(self, loader: DataLoader[Any]) -> bool:
+        """Whether it records this loader."""
 
-    def iterator_begun(self, loader: DataLoader[Any], iterator: Any) -> IteratorLog | None: ...
+    def iterator_begun(self, loader: DataLoader[Any], iterator: Any) -> IteratorLog | None:
+        """An iterator is being built; returns where to log it, None: nowhere."""
 
-    def worker_hook(self, log: IteratorLog, user_init: Any) -> Any: ...
+    def make_worker_hook(self, log: IteratorLog, user_init: Any) -> Any:
+        """Returns the ``worker_init_fn`` to use in place of the user's, or None for that one."""
 
-    def fetcher_made(self, log: IteratorLog, iterator: Any, fetcher: Any) -> None: ...
+    def fetcher_made(self, log: IteratorLog, iterator: Any, fetcher: Any) -> None:
+        """An iterator that loads in this process has its fetcher."""
 
-    def iterator_built(self, log: IteratorLog, iterator: Any) -> None: ...
+    def iterator_built(self, log: IteratorLog, iterator: Any) -> None:
+        """The iterator is complete."""
 
-    def begin_span(self, name: str, at: int) -> Any: ...
+    def begin_span(self, name: str, at_ns: int) -> Any:
+        """A span of the user's begins; returns what ``end_span`` is to be given."""
 
-    def end_span(self, begun: Any, at: int) -> None: ...
+    def end_span(self, begun_span: Any, at_ns: int) -> None:
+        """A span of the user's ends."""
 
-    def fail(self, error: Exception) -> None: ...
+    def fail(self, error: Exception) -> None:
+        """One of these methods has raised: end the recording."""
 
-    def forget(self) -> None: ...
+    def forget(self) -> None:
+        """This process was forked: the recording is the parent's."""
 
 
 _lock = threading.RLock()
 _observers: list[Observer] = []
-_here = threading.local()  # .building: what this thread is building, the innermost last
-_shadowed: dict[type, tuple[Any, int]] = {}  # class: its own _get_iterator, how many want it
+_thread = threading.local()  # .building: the iterators it is building, the innermost last
+_replaced: dict[type, tuple[Any, int]] = {}  # by class: its own _get_iterator, number of users
 
 _Iterator: Any = dataloader._BaseDataLoaderIter
 _Multi: Any = dataloader._MultiProcessingDataLoaderIter
-# Attributes of classes and modules that are used here, in this room and in ``loaders``.
-_NEEDED = (
+# Attributes of classes and modules that ``recorder`` and ``loaders`` use ...
+_NEEDED_ATTRIBUTES = (
     (DataLoader, "_get_iterator"),
     (_Iterator, "_next_index"),
     (_Iterator, "_next_data"),
@@ -64,8 +73,8 @@ _NEEDED = (
     (_utils.fetch, "_MapDatasetFetcher"),
     (_utils.fetch, "_IterableDatasetFetcher"),
 )
-# ... and of objects.
-_NEEDED_OF_OBJECTS = (
+# ... and attributes of instances.
+_NEEDED_OF_INSTANCES = (
     (DataLoader, ("_iterator", "_DataLoader__multiprocessing_context")),
     (_Iterator, ("_dataset", "_auto_collation", "_num_workers")),
     (dataloader._SingleProcessDataLoaderIter, ("_dataset_fetcher",)),
@@ -75,13 +84,15 @@ _NEEDED_OF_OBJECTS = (
 
 
 def check_torch() -> None:
-    """Raises LoaderVizError where this release of torch has moved a part that is needed here."""
-    missing = [f"{owner.__name__}.{name}" for owner, name in _NEEDED if not hasattr(owner, name)]
-    for owner, names in _NEEDED_OF_OBJECTS:
-        mentioned = _names_in(owner)
+    """Raise LoaderVizError where this release of torch lacks a private part that we use."""
+    missing = [
+        f"{owner.__name__}.{name}" for owner, name in _NEEDED_ATTRIBUTES if not hasattr(owner, name)
+    ]
+    for owner, names in _NEEDED_OF_INSTANCES:
+        mentioned = _attributes_of(owner)
         if mentioned is not None:
             missing += [f"{owner.__name__}.{name}" for name in names if name not in mentioned]
-    if hasattr(_Multi, "_process_data") and not _is_told_the_worker(_Multi._process_data):
+    if hasattr(_Multi, "_process_data") and not _takes_worker(_Multi._process_data):
         missing.append("worker among what _MultiProcessingDataLoaderIter._process_data is given")
     if missing:
         import torch
@@ -92,20 +103,20 @@ def check_torch() -> None:
         )
 
 
-def _is_told_the_worker(process_data: Any) -> bool:
-    """Not so in torch 2.6."""
+def _takes_worker(process_data: Any) -> bool:
+    """Whether ``_process_data`` is told whose data it gets, as in all releases after torch 2.6."""
     code = getattr(inspect.unwrap(process_data), "__code__", None)
     return code is None or code.co_argcount >= 3 or bool(code.co_flags & inspect.CO_VARARGS)
 
 
-def _names_in(owner: type) -> set[str] | None:
-    """Attributes that a class declares, or mentions in its methods and properties.
+def _attributes_of(owner: type) -> set[str] | None:
+    """The attributes that a class declares, or mentions in its methods and properties.
 
-    None: another tool has put a function of its own in the place of one, and nobody can tell.
+    None where another tool has replaced one of its functions, so that this cannot be told.
     """
     names = {*vars(owner).get("__annotations__", ())}
-    for found in vars(owner).values():
-        function = inspect.unwrap(getattr(found, "fget", None) or found)
+    for value in vars(owner).values():
+        function = inspect.unwrap(getattr(value, "fget", None) or value)
         code = getattr(function, "__code__", None)
         if code is not None:
             if code.co_filename != dataloader.__file__:
@@ -122,57 +133,58 @@ def running() -> list[Observer]:
 def attach(observer: Observer, classes: set[type]) -> None:
     """Tell ``observer`` of each iterator that loaders of these classes build from now on.
 
-    Further classes may be added later.
+    May be called again, to add classes.
     """
     with _lock:
-        for owner in {_owner(cls) for cls in classes}:
-            original, users = _shadowed.get(owner, (owner.__dict__["_get_iterator"], 0))
+        for owner in {_defining_class(cls) for cls in classes}:
+            original, users = _replaced.get(owner, (owner.__dict__["_get_iterator"], 0))
             if users == 0:
-                owner._get_iterator = _shadow(original)  # type: ignore[attr-defined]
-            _shadowed[owner] = original, users + 1
+                owner._get_iterator = _replacement(original)  # type: ignore[attr-defined]
+            _replaced[owner] = original, users + 1
         if not _observers:
-            for name, act in _ACTS.items():
-                setattr(_Iterator, name, _OnSet(name, act))
+            for name, action in _SET_HOOKS.items():
+                setattr(_Iterator, name, _SetHook(name, action))
         if observer not in _observers:
             _observers.append(observer)
 
 
 def detach(observer: Observer, classes: set[type]) -> None:
+    """Tell ``observer`` nothing more; ``classes`` are all that it was attached to."""
     with _lock:
         if observer not in _observers:  # never attached, or forgotten in a forked process
             return
         _observers.remove(observer)
         if not _observers:
-            _remove_acts()
-        for owner in {_owner(cls) for cls in classes}:
-            original, users = _shadowed.pop(owner)
+            _remove_set_hooks()
+        for owner in {_defining_class(cls) for cls in classes}:
+            original, users = _replaced.pop(owner)
             if users == 1:
                 owner._get_iterator = original  # type: ignore[attr-defined]
             else:
-                _shadowed[owner] = original, users - 1
+                _replaced[owner] = original, users - 1
 
 
 def every_class() -> set[type]:
-    """``DataLoader``, and each subclass so far that builds its iterators without it."""
-    found: set[type] = {DataLoader}
-    to_see: list[Any] = [DataLoader]
-    while to_see:
-        for cls in to_see.pop().__subclasses__():
-            to_see.append(cls)
+    """``DataLoader``, and each subclass so far that has a ``_get_iterator`` of its own."""
+    classes: set[type] = {DataLoader}
+    to_visit: list[Any] = [DataLoader]
+    while to_visit:
+        for cls in to_visit.pop().__subclasses__():
+            to_visit.append(cls)
             if "_get_iterator" in vars(cls):
-                found.add(cls)
-    return found
+                classes.add(cls)
+    return classes
 
 
-def _owner(cls: type) -> type:
+def _defining_class(cls: type) -> type:
     return next(base for base in cls.__mro__ if "_get_iterator" in base.__dict__)
 
 
-def _shadow(original: Any) -> Any:
+def _replacement(original: Any) -> Any:
     @functools.wraps(original)
     def _get_iterator(loader: DataLoader[Any]) -> Any:
-        stack: list[_Building] = _here.__dict__.setdefault("building", [])
-        if any(loader is each.loader for each in stack):  # an override that calls super()
+        stack: list[_Building] = _thread.__dict__.setdefault("building", [])
+        if any(loader is building.loader for building in stack):  # an override that calls super()
             return original(loader)
         building = _Building(loader)
         if not building.observers:
@@ -181,7 +193,7 @@ def _shadow(original: Any) -> Any:
         try:
             iterator = original(loader)
         except BaseException as error:
-            unseen(error)
+            hide_recorder_frames(error)
             raise
         finally:
             stack.remove(building)
@@ -191,24 +203,32 @@ def _shadow(original: Any) -> Any:
     return _get_iterator
 
 
-def guarded(observer: Observer, act: Callable[..., Any], *args: Any) -> Any:
-    """What ``act`` returns; None where it failed, which ends that recording and nothing else."""
+def call_guarded(observer: Observer, function: Callable[..., Any], *args: Any) -> Any:
+    """Call ``function`` for a recording; returns its result, or None where it failed.
+
+    A failure ends that recording and nothing else.
+    """
     try:
-        return act(*args)
+        return function(*args)
     except Exception as error:
-        if not is_ours(error):
+        if not is_recorder_error(error):
             raise
         observer.fail(error)
         return None
 
 
 class _Building:
-    """One iterator that is being built, and the recordings that want to know."""
+    """One iterator that is being built, and the recordings that record it.
+
+    A method that is called for an attribute of the iterator returns the value to set.
+    """
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         self.loader = loader
         self.iterator: Any = None
-        self.observers = [each for each in running() if guarded(each, each.wants, loader)]
+        self.observers = [
+            observer for observer in running() if call_guarded(observer, observer.wants, loader)
+        ]
         self._logs: list[tuple[Observer, IteratorLog]] = []
         self._user_init: list[Any] = []
 
@@ -216,51 +236,51 @@ class _Building:
         if self.iterator is None and dataset is self.loader.dataset:
             self.iterator = iterator
             for observer in self.observers:
-                log = guarded(observer, observer.iterator_begun, self.loader, iterator)
+                log = call_guarded(observer, observer.iterator_begun, self.loader, iterator)
                 if log is not None:
                     self._logs.append((observer, log))
         return dataset
 
-    def hook_workers(self, iterator: Any, init: Any) -> Any:
+    def hook_workers(self, iterator: Any, init_fn: Any) -> Any:
         if iterator is not self.iterator or self._user_init:
-            return init
-        self._user_init.append(init)
+            return init_fn
+        self._user_init.append(init_fn)
         for observer, log in self._logs:
-            init = guarded(observer, observer.worker_hook, log, init) or init
-        return init
+            init_fn = call_guarded(observer, observer.make_worker_hook, log, init_fn) or init_fn
+        return init_fn
 
     def time_fetcher(self, iterator: Any, fetcher: Any) -> Any:
         if iterator is self.iterator:
             for observer, log in self._logs:
-                guarded(observer, observer.fetcher_made, log, iterator, fetcher)
+                call_guarded(observer, observer.fetcher_made, log, iterator, fetcher)
         return fetcher
 
     def time_pins(self, iterator: Any, queue: Any) -> Any:
         if iterator is self.iterator:
-            for observer, _ in self._logs[:1]:  # once for all
-                guarded(observer, time_pins, iterator, queue)
+            for observer, _ in self._logs[:1]:  # once for all of them
+                call_guarded(observer, time_pins, iterator, queue)
         return queue
 
     def finish(self, iterator: Any) -> None:
         for observer, log in self._logs:
-            guarded(observer, observer.iterator_built, log, iterator)
+            call_guarded(observer, observer.iterator_built, log, iterator)
         if self._user_init:
             iterator.__dict__["_worker_init_fn"] = self._user_init[0]
 
 
-class _OnSet:
-    """Tells when an attribute of an iterator that is being built is set.
+class _SetHook:
+    """Calls ``action`` when an attribute of an iterator that is being built is set.
 
-    Without a ``__get__`` it is not in the way of reading, which finds the attribute as ever.
+    Reading the attribute is as fast as ever, since the hook has no ``__get__``.
     """
 
-    def __init__(self, name: str, act: Callable[[_Building, Any, Any], Any]) -> None:
+    def __init__(self, name: str, action: Callable[[_Building, Any, Any], Any]) -> None:
         self._name = name
-        self._act = act
+        self._action = action
 
     def __set__(self, iterator: Any, value: Any) -> None:
-        stack: list[_Building] = _here.__dict__.get("building", [])
-        iterator.__dict__[self._name] = self._act(stack[-1], iterator, value) if stack else value
+        stack: list[_Building] = _thread.__dict__.get("building", [])
+        iterator.__dict__[self._name] = self._action(stack[-1], iterator, value) if stack else value
 
     def __delete__(self, iterator: Any) -> None:
         if self._name not in iterator.__dict__:
@@ -268,32 +288,35 @@ class _OnSet:
         del iterator.__dict__[self._name]
 
 
-_ACTS: dict[str, Callable[[_Building, Any, Any], Any]] = {
-    "_dataset": _Building.begin,  # the first one that torch sets
+_SET_HOOKS: dict[str, Callable[[_Building, Any, Any], Any]] = {
+    "_dataset": _Building.begin,  # the first attribute that torch sets
     "_worker_init_fn": _Building.hook_workers,
     "_dataset_fetcher": _Building.time_fetcher,
     "_data_queue": _Building.time_pins,
 }
 
 
-def _remove_acts() -> None:
-    for name in _ACTS:
+def _remove_set_hooks() -> None:
+    for name in _SET_HOOKS:
         if name in vars(_Iterator):
             delattr(_Iterator, name)
 
 
 def _forget_in_child() -> None:
-    """A forked process is not the one that is recorded; its workers' hooks begin anew."""
-    global _lock, _here
+    """Remove all hooks in a forked process: it is not the one that is recorded.
+
+    A worker sets up its own recording anew (``worker_process.py``).
+    """
+    global _lock, _thread
     _lock = threading.RLock()
-    _here = threading.local()
+    _thread = threading.local()
     for observer in _observers:
         observer.forget()
     _observers.clear()
-    _remove_acts()
-    for owner, (original, _) in _shadowed.items():
+    _remove_set_hooks()
+    for owner, (original, _) in _replaced.items():
         owner._get_iterator = original  # type: ignore[attr-defined]
-    _shadowed.clear()
+    _replaced.clear()
 
 
 if hasattr(os, "register_at_fork"):

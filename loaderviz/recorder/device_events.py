@@ -1,8 +1,8 @@
-"""When the device got to a point of its work, without waiting for it.
+"""When the device reached a point of its work, without waiting for it.
 
-The loop only queues work for a GPU. An event that is queued in between is given its time by the
-device itself when it gets there (torch.cuda.Event); its time is asked for once it has passed, at
-the next mark or at the end of the recording, so that nothing is synchronised meanwhile.
+The loop only queues work for a GPU. An event that is queued in between gets its time from the
+device itself when the device reaches it (torch.cuda.Event). That time is read once the event has
+passed, at the next mark or at the end of the recording, so nothing is synchronised meanwhile.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from loaderviz.clocks.process_clock import now
 
 class _Mark(NamedTuple):
     event: Any
-    queued: int
+    queued_ns: int
     block: memoryview[int]
-    at: int
+    word: int
 
 
 class Device:
@@ -28,49 +28,50 @@ class Device:
 
     Events tell the time between each other. The host tells the rest: an event cannot pass before
     it is queued, nor after it has been seen to have passed. The first bound is exact whenever the
-    device has nothing to do, so that the two clocks never drift apart.
+    device is idle, so the two clocks never drift apart.
     """
 
     @classmethod
     def find(cls) -> Device | None:
         """None where torch has no CUDA. A device is not looked for before the loop uses one.
 
-        To look would be to start the driver, and workers forked after that cannot use the device:
-        with a recording they would fail, without it they would not (torch.cuda.is_available).
+        Looking for it would start the driver, and workers that are forked after that cannot use
+        the device: with a recording they would fail, without it they would not
+        (torch.cuda.is_available).
         """
         return cls() if torch.backends.cuda.is_built() else None
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: deque[_Mark] = deque()
-        self._last: tuple[Any, int] | None = None
+        self._last_passed: tuple[Any, int] | None = None  # the event and its time, in ns
 
-    def mark(self, block: memoryview[int], at: int) -> None:
-        """Once the device gets here, its time goes into this word."""
+    def mark(self, block: memoryview[int], word: int) -> None:
+        """Write the time at which the device gets here into this word of ``block``, once it has."""
         cuda = torch.cuda
         if not cuda.is_initialized() or cuda.is_current_stream_capturing():
             return
         event = cuda.Event(enable_timing=True)
         with self._lock:
-            queued = now()
+            queued_ns = now()
             event.record()
-            self._waiting.append(_Mark(event, queued, block, at))
+            self._waiting.append(_Mark(event, queued_ns, block, word))
             while self._waiting and self._waiting[0].event.query():
-                self._settle()
+                self._settle_oldest()
 
     def finish(self) -> None:
-        """Wait for what is still under way: the loop is over."""
+        """Wait for the marks that have not passed yet: the loop is over."""
         with self._lock:
             while self._waiting:
                 self._waiting[0].event.synchronize()
-                self._settle()
+                self._settle_oldest()
 
-    def _settle(self) -> None:
+    def _settle_oldest(self) -> None:
         mark = self._waiting.popleft()
-        time = mark.queued
-        if self._last is not None and self._last[0].device == mark.event.device:
-            event, last = self._last
-            time = max(time, last + round(event.elapsed_time(mark.event) * 1e6))
-        time = min(time, now())
-        mark.block[mark.at] = time
-        self._last = mark.event, time
+        passed_ns = mark.queued_ns
+        if self._last_passed is not None and self._last_passed[0].device == mark.event.device:
+            event, event_ns = self._last_passed
+            passed_ns = max(passed_ns, event_ns + round(event.elapsed_time(mark.event) * 1e6))
+        passed_ns = min(passed_ns, now())
+        mark.block[mark.word] = passed_ns
+        self._last_passed = mark.event, passed_ns

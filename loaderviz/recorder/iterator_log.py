@@ -8,52 +8,54 @@ from collections.abc import Callable
 from loaderviz.clocks.process_clock import now
 from loaderviz.record_layout import MAIN_PROCESS, Batch, Tag
 from loaderviz.recorder.device_events import Device
-from loaderviz.recorder.recording_files import Files, Place
+from loaderviz.recorder.recording_files import RecordingFiles, RecordPlace
 
-LATER = (0,) * (Batch.N_WORDS - Batch.PINNED)
+_NOT_YET = (0,) * (Batch.N_WORDS - Batch.PINNED)
 
 
 class IteratorLog:
-    """Writes down the life of one iterator's batches, for one recording.
-
-    What is delivered ``in_hands_of_torch`` does not reach the loop: a StatefulDataLoader takes
-    batches itself to get to where it was (torchdata/stateful_dataloader).
+    """Writes down the life of one iterator's batches, for one recording; times are in ns.
 
     No worker takes another's task and each works through its queue in order (torch/utils/data/
     dataloader.py, ``_try_put_index``), so what a worker delivers next is always the oldest of its
     tasks: tasks need no mark of their own on the way.
+
+    A batch that is delivered while the iterator is ``being_built`` does not reach the loop: a
+    StatefulDataLoader then takes batches itself, to get to where it was
+    (torchdata/stateful_dataloader).
     """
 
     def __init__(
         self,
-        files: Files,
+        files: RecordingFiles,
         next_epoch: Callable[[], int],
         number: int,
         device: Device | None = None,
     ) -> None:
         self.number = number  # of the iterator
-        self.in_hands_of_torch = False
-        self.paid_bytes = 0  # for each of its workers' files
+        self.being_built = False
+        self.paid_bytes = 0  # taken from the budget for each of its workers' files
         self._files = files
         self._next_epoch = next_epoch
         self._device = device
         self._round = -1
-        self._n_here = 0
-        self._held: Place | None = None
-        self._requested = 0
-        self._pending: defaultdict[int, deque[Place | None]] = defaultdict(deque)
-        self._unpinned: dict[int, Place] | None = None  # by task, where a thread pins
-        self._under_way: list[tuple[int, int]] = []
+        self._n_tasks_here = 0  # num_workers=0
+        self._held: RecordPlace | None = None  # the batch being handed over, or that the loop has
+        self._requested_ns = 0
+        self._pending: defaultdict[int, deque[RecordPlace | None]] = defaultdict(deque)
+        self._unpinned: dict[int, RecordPlace] | None = None  # by task, where a thread pins
+        self._adopted_tasks: list[tuple[int, int]] = []
 
-    def adopt(self, tasks: list[tuple[int, int]]) -> None:
-        """Tasks, with their workers, of an epoch that was under way when the recording began.
+    def adopt_tasks(self, tasks: list[tuple[int, int]]) -> None:
+        """Know the tasks, each with its worker, of an epoch that was running at the start.
 
         It counts as an epoch once the loop asks for more of it.
         """
-        self._under_way = tasks
+        self._adopted_tasks = tasks
 
     def begin_round(self) -> None:
-        self.release(now())
+        """The iterator begins an epoch: the first, or with persistent workers a further one."""
+        self.note_released(now())
         self._pending.clear()
         if self._unpinned is not None:
             self._unpinned.clear()
@@ -61,80 +63,86 @@ class IteratorLog:
         self._files.write(Tag.EPOCH, self.number, self._round, self._next_epoch(), now())
 
     def begin_first_round(self) -> None:
-        """Where building the iterator has not begun one, as it does where it starts workers."""
+        """Begin the first epoch, unless starting the iterator's workers has begun it."""
         if self._round < 0:
             self.begin_round()
 
-    def dispatch(self, task: int, worker: int, at: int, n_samples: int) -> None:
+    def note_dispatched(self, task: int, worker: int, at_ns: int, n_samples: int) -> None:
+        """A task has been given to a worker."""
         place = self._files.write_batch(
-            n_samples, self.number, self._round, task, worker, at, *LATER
+            n_samples, self.number, self._round, task, worker, at_ns, *_NOT_YET
         )
         self._pending[worker].append(place)
         if place is not None and self._unpinned is not None:
             self._unpinned[task] = place
 
-    def begin_here(self, at: int, n_samples: int) -> Place | None:
-        """num_workers=0: a task is dispatched, fetched and delivered in one call.
+    def begin_here(self, at_ns: int, n_samples: int) -> RecordPlace | None:
+        """With num_workers=0 a task is dispatched, fetched and delivered in one call: it begins.
 
-        Returns where it is written down, None where it is not.
+        Returns the place of its record, None where it is not written down.
         """
-        task, self._n_here = self._n_here, self._n_here + 1
+        task, self._n_tasks_here = self._n_tasks_here, self._n_tasks_here + 1
         self._held = place = self._files.write_batch(
-            n_samples, self.number, self._round, task, MAIN_PROCESS, at, *LATER
+            n_samples, self.number, self._round, task, MAIN_PROCESS, at_ns, *_NOT_YET
         )
         return place
 
-    def request(self, at: int) -> None:
+    def note_requested(self, at_ns: int) -> None:
+        """The loop asks for the next batch, and so is done with the one before."""
         if self._held is not None:
-            self.release(at)
+            self.note_released(at_ns)
         if self._round < 0:
             self.begin_round()
-            for task, worker in self._under_way:
-                self.dispatch(task, worker, 0, 0)  # when, nobody has seen
-        self._requested = at
+            for task, worker in self._adopted_tasks:
+                self.note_dispatched(task, worker, 0, 0)  # when, and how many samples: unknown
+        self._requested_ns = at_ns
 
     def expect_pins(self) -> None:
+        """From now on a thread pins the batches: ``note_pinned`` will be called for each."""
         self._unpinned = {}
 
-    def pin(self, task: int, at: int) -> None:
-        """The batch has come out of the pin thread, which calls this."""
+    def note_pinned(self, task: int, at_ns: int) -> None:
+        """The batch has been pinned; the pin thread calls this."""
         place = self._unpinned.pop(task, None) if self._unpinned is not None else None
         if place is not None:
             block, start = place
-            block[start + Batch.PINNED] = at
+            block[start + Batch.PINNED] = at_ns
 
-    def take_from(self, worker: int) -> None:
-        """The batch now being handed over, or its exception, is this worker's."""
+    def hold_oldest_of(self, worker: int) -> None:
+        """What is being handed over, a batch or an exception, is this worker's oldest task."""
         pending = self._pending[worker]
         self._held = pending.popleft() if pending else None
 
-    def deliver(self, at: int) -> None:
-        if self.in_hands_of_torch:
+    def note_delivered(self, at_ns: int) -> None:
+        """The loop gets the batch that was handed over."""
+        if self.being_built:
             self._held = None
         elif self._held is not None:
             block, start = self._held
-            block[start + Batch.REQUESTED] = self._requested
-            block[start + Batch.DELIVERED] = at
+            block[start + Batch.REQUESTED] = self._requested_ns
+            block[start + Batch.DELIVERED] = at_ns
             if self._device is not None:
                 self._device.mark(block, start + Batch.DEVICE_START)
 
-    def lose(self) -> None:
+    def drop_held(self) -> None:
         """What was handed over was an exception: the batch is not delivered."""
         self._held = None
 
-    def release(self, at: int) -> None:
+    def note_released(self, at_ns: int) -> None:
+        """The loop is done with the batch that it has, if any."""
         if self._held is not None:
             block, start = self._held
             self._held = None
-            block[start + Batch.RELEASED] = at
+            block[start + Batch.RELEASED] = at_ns
             if self._device is not None:
                 self._device.mark(block, start + Batch.DEVICE_END)
 
     def fail(self, error: Exception) -> None:
+        """End the recording, because the recorder failed."""
         self._held = None
         self._files.fail(error)
 
     def forget(self) -> None:
-        """In a forked process: the records are another's."""
+        """Let go of the records: in a forked process they are the parent's."""
         self._held = self._device = self._unpinned = None
         self._pending.clear()

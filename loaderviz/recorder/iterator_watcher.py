@@ -1,4 +1,4 @@
-"""A running recording, as ``dataloader_hooks.py`` knows it: whom it watches, and what it writes."""
+"""A running recording, as ``dataloader_hooks.py`` sees it: what it watches, and what it writes."""
 
 from __future__ import annotations
 
@@ -20,21 +20,26 @@ from loaderviz.recorder import dataloader_hooks
 from loaderviz.recorder.device_events import Device
 from loaderviz.recorder.iterator_log import IteratorLog
 from loaderviz.recorder.recorded_iterator import unwatch, watch
-from loaderviz.recorder.recording_files import Files, Place
+from loaderviz.recorder.recording_files import RecordingFiles, RecordPlace
 from loaderviz.recorder.timed_fetch import FetchTimer
 from loaderviz.recorder.worker_process import WorkerHook
 
 
 class Watcher:
-    """Watches loaders, or ``every`` one that is iterated, until it is stopped."""
+    """Watches loaders, or with ``every_loader`` all that are iterated, until ``stop``.
 
-    def __init__(self, files: Files, loaders: list[DataLoader[Any]], *, every: bool) -> None:
+    It is an ``Observer`` of ``dataloader_hooks``, which says what its events mean.
+    """
+
+    def __init__(
+        self, files: RecordingFiles, loaders: list[DataLoader[Any]], *, every_loader: bool
+    ) -> None:
         self.files = files
-        self.forgotten = False  # in a forked process: the files are another's
+        self.forgotten = False  # in a forked process: the files are the parent's
         self._loaders = loaders
-        self._every = every
+        self._every_loader = every_loader
         self._classes = {type(loader) for loader in loaders}
-        if every:
+        if every_loader:
             self._classes |= dataloader_hooks.every_class()
         self._device = Device.find()
         self._iterator_numbers = itertools.count()
@@ -44,38 +49,43 @@ class Watcher:
         self._processes: list[tuple[int, int, Any]] = []
 
     def start(self) -> None:
+        """Watch from now on, also the persistent workers that run already."""
         dataloader_hooks.attach(self, self._classes)
         for loader in list(self._loaders):
             self._adopt_running(loader)
 
     def add_class(self, cls: type) -> None:
+        """Watch the loaders of a further class, which was made after the start."""
         self._classes.add(cls)
         dataloader_hooks.attach(self, {cls})
 
-    def stop(self, at: int) -> None:
+    def stop(self, at_ns: int) -> None:
         """Let go of everything, and write what is known at the end."""
-        with ExitStack() as steps:  # each is taken, the last one first, whatever becomes of others
-            steps.enter_context(self.files.lock)
-            acts: list[Callable[[], None]] = [
-                functools.partial(self.files.finish, at),
+        with ExitStack() as cleanup:  # each step is taken, the last one first, if others fail too
+            cleanup.enter_context(self.files.lock)
+            steps: list[Callable[[], None]] = [
+                functools.partial(self.files.finish, at_ns),
                 self._note_exits,
-                self._note_device_times,
+                self._finish_device,
                 *(timer.detach for timer in self._timers),
-                *(functools.partial(_let_go, *each, at) for each in self._watched),
+                *(
+                    functools.partial(_release_and_unwatch, *watched, at_ns)
+                    for watched in self._watched
+                ),
             ]
-            for act in acts:
-                steps.callback(dataloader_hooks.guarded, self, act)
-            steps.callback(dataloader_hooks.detach, self, self._classes)
+            for step in steps:
+                cleanup.callback(dataloader_hooks.call_guarded, self, step)
+            cleanup.callback(dataloader_hooks.detach, self, self._classes)
         # Whoever keeps the trace need not keep the loaders and their workers alive.
-        for kept in (self._loaders, self._timers, self._watched, self._processes):
-            kept.clear()
+        for collection in (self._loaders, self._timers, self._watched, self._processes):
+            collection.clear()
 
-    def _note_device_times(self) -> None:
+    def _finish_device(self) -> None:
         if self._device is not None:
             self._device.finish()
 
     def _note_exits(self) -> None:
-        """Write down how workers ended, and keep no more of them: each holds open files."""
+        """Write down how workers ended, and let go of those that have: each holds open files."""
         running = []
         for number, worker, process in self._processes:
             code = process.exitcode
@@ -85,63 +95,71 @@ class Watcher:
                 self.files.write(Tag.EXIT, number, worker, code)
         self._processes = running
 
-    # What dataloader_hooks.py asks and tells (its Observer).
+    # What dataloader_hooks.py asks and tells: its Observer.
 
     def wants(self, loader: DataLoader[Any]) -> bool:
-        if self.files.stopped():
+        """Whether the loader is one to record, and the recording still runs."""
+        if self.files.is_stopped():
             return False
-        return self._every or any(loader is own for own in self._loaders)
+        return self._every_loader or any(loader is watched for watched in self._loaders)
 
     def iterator_begun(self, loader: DataLoader[Any], iterator: Any) -> IteratorLog | None:
+        """Watch an iterator that is being built; None where the recording has ended."""
         with self.files.lock:
-            if self.files.stopped():
+            if self.files.is_stopped():
                 return None
             paid_bytes = self.files.pay_for_workers(loader.num_workers)
             log = self._watch(loader, iterator)
-            log.in_hands_of_torch = True
+            log.being_built = True
             log.paid_bytes = paid_bytes
             return log
 
-    def worker_hook(self, log: IteratorLog, user_init: Any) -> WorkerHook:
+    def make_worker_hook(self, log: IteratorLog, user_init: Any) -> WorkerHook:
+        """The ``worker_init_fn`` of the iterator's workers, which also calls the user's."""
         return WorkerHook(user_init, self.files.folder, log.number, log.paid_bytes)
 
     def fetcher_made(self, log: IteratorLog, iterator: Any, fetcher: Any) -> None:
         """Time the fetches of an iterator that loads in this process."""
         files = self.files
         with files.lock:
-            spool = None if files.stopped() else files.borrow(log.number)
+            spool = None if files.is_stopped() else files.borrow_spool(log.number)
             if spool is None:
                 return
-            weakref.finalize(fetcher, files.give_back, spool).atexit = False
+            weakref.finalize(fetcher, files.return_spool, spool).atexit = False
             timer = FetchTimer(fetcher, spool, log.number, 0, files.control, log.begin_here)
             self._timers.append(timer)
 
     def iterator_built(self, log: IteratorLog, iterator: Any) -> None:
-        log.in_hands_of_torch = False
+        """Write down the workers of an iterator that is complete."""
+        log.being_built = False
         with self.files.lock:
-            if not self.files.stopped():  # else it ended meanwhile, in another thread
+            if not self.files.is_stopped():  # else it ended meanwhile, in another thread
                 self._note_workers(log, iterator)
                 log.begin_first_round()
 
-    def begin_span(self, name: str, at: int) -> Place | None:
-        place = self.files.write_span(at, 0, 0, 0, *pack_text(name))
-        self._mark(place, Span.DEVICE_START)
+    def begin_span(self, name: str, at_ns: int) -> RecordPlace | None:
+        """Write down a span of the user's; returns where, None where it is left out."""
+        place = self.files.write_span(at_ns, 0, 0, 0, *pack_text(name))
+        self._mark_device(place, Span.DEVICE_START)
         return place
 
-    def end_span(self, begun: Place | None, at: int) -> None:
-        if begun is not None:
-            block, start = begun
-            block[start + Span.END] = at
-            self._mark(begun, Span.DEVICE_END)
+    def end_span(self, begun_span: RecordPlace | None, at_ns: int) -> None:
+        """Write down the end of a span, given where it was written."""
+        if begun_span is not None:
+            block, start = begun_span
+            block[start + Span.END] = at_ns
+            self._mark_device(begun_span, Span.DEVICE_END)
 
-    def _mark(self, place: Place | None, word: int) -> None:
+    def _mark_device(self, place: RecordPlace | None, word: int) -> None:
         if place is not None and self._device is not None:
             self._device.mark(place[0], place[1] + word)
 
     def fail(self, error: Exception) -> None:
+        """End the recording, because the recorder failed."""
         self.files.fail(error)
 
     def forget(self) -> None:
+        """Write nothing more: in a forked process the recording is the parent's."""
         self.forgotten = True
         for _, log in self._watched:
             log.forget()
@@ -152,30 +170,30 @@ class Watcher:
     def _watch(
         self, loader: DataLoader[Any], iterator: Any, *, adopted: bool = False
     ) -> IteratorLog:
-        self._watched = [each for each in self._watched if each[0]() is not None]
-        self._timers = [each for each in self._timers if not each.is_over()]
-        which = self._number_of(loader)
+        self._watched = [watched for watched in self._watched if watched[0]() is not None]
+        self._timers = [timer for timer in self._timers if not timer.fetcher_is_gone()]
+        loader_number = self._number_of(loader)
         log = IteratorLog(
             self.files,
-            lambda: next(self._epochs[which]),
+            lambda: next(self._epochs[loader_number]),
             next(self._iterator_numbers),
             self._device,
         )
-        self.files.write(Tag.ITERATOR, log.number, which, now(), adopted)
+        self.files.write(Tag.ITERATOR, log.number, loader_number, now(), adopted)
         watch(iterator, log)
         self._watched.append((weakref.ref(iterator), log))
         return log
 
     def _note_workers(self, log: IteratorLog, iterator: Any) -> None:
         workers = iterator._workers if iterator._num_workers else ()
-        if workers:  # starting them has looked at all others too (multiprocessing/process.py)
+        if workers:  # starting them has polled all others too (multiprocessing/process.py)
             self._note_exits()
         for worker, process in enumerate(workers):
             if self.files.write(Tag.WORKER, log.number, worker, process.pid) is not None:
                 self._processes.append((log.number, worker, process))
 
     def _adopt_running(self, loader: DataLoader[Any]) -> None:
-        """Persistent workers that were started before the recording: seen from outside only."""
+        """Watch persistent workers that were started before the recording, from outside only."""
         iterator: Any = loader._iterator
         if iterator is None or loader.num_workers == 0:
             return
@@ -186,7 +204,7 @@ class Watcher:
         )
         log = self._watch(loader, iterator, adopted=True)
         self._note_workers(log, iterator)
-        log.adopt(
+        log.adopt_tasks(
             [
                 (task, info[0])
                 for task, info in iterator._task_info.items()
@@ -195,18 +213,18 @@ class Watcher:
         )
 
     def _number_of(self, loader: DataLoader[Any]) -> int:
-        for number, own in enumerate(self._loaders):
-            if own is loader:
+        for number, watched in enumerate(self._loaders):
+            if watched is loader:
                 return number
         self._loaders.append(loader)
         self.files.add_loader(describe(loader))
         return len(self._loaders) - 1
 
 
-def _let_go(reference: weakref.ref[Any], log: IteratorLog, at: int) -> None:
+def _release_and_unwatch(reference: weakref.ref[Any], log: IteratorLog, at_ns: int) -> None:
     iterator = reference()
     if iterator is not None:
         try:
-            log.release(at)
+            log.note_released(at_ns)
         finally:
             unwatch(iterator, log)

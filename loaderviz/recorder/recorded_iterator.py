@@ -1,7 +1,7 @@
 """What the main process sees of one iterator: batches dispatched, asked for, delivered, released.
 
-A recorded iterator keeps its object, its attributes and its ``isinstance`` answers; only its class
-becomes a subclass of the one it had, and gets back the old one when the recording ends.
+A recorded iterator keeps its identity, its attributes and its ``isinstance`` answers. Only its
+class becomes a subclass of the one it had, and the old one comes back when the recording ends.
 """
 
 from __future__ import annotations
@@ -13,49 +13,49 @@ from typing import Any
 
 from loaderviz.clocks.process_clock import now
 from loaderviz.recorder.iterator_log import IteratorLog
-from loaderviz.recorder.traceback_filter import is_ours, unseen
+from loaderviz.recorder.traceback_filter import hide_recorder_frames, is_recorder_error
 
 _LOGS = "_loaderviz_logs"
-_DRAWN = "_loaderviz_drawn"  # when the index list of the next task was drawn, and of how many
+_DRAWN = "_loaderviz_drawn"  # when the index list of the next task was drawn, and its length
 
 
 class _Recorded:
-    """Mixed into the class of an iterator; the methods that torch's own code calls."""
+    """Mixed into the class of an iterator: the methods that torch's own code calls."""
 
     def _next_data(self) -> Any:
         logs: list[IteratorLog] = self.__dict__[_LOGS]
-        requested = now()
+        requested_ns = now()
         try:
             for log in logs:
-                log.request(requested)
+                log.note_requested(requested_ns)
         except Exception as error:
-            _fail(logs, error)
+            _fail_all(logs, error)
         try:
             data = super()._next_data()  # type: ignore[misc]
         except BaseException as error:
             for log in logs:
-                log.lose()
-            unseen(error)
+                log.drop_held()
+            hide_recorder_frames(error)
             raise
-        delivered = now()
+        delivered_ns = now()
         try:
             for log in logs:
-                log.deliver(delivered)
+                log.note_delivered(delivered_ns)
         except Exception as error:
-            _fail(logs, error)
+            _fail_all(logs, error)
         return data
 
     def __del__(self) -> None:
-        at = now()
+        at_ns = now()
         logs = _logs(self)
         try:
             for log in logs:
-                log.release(at)
+                log.note_released(at_ns)
         except Exception as error:
-            _fail(logs, error)
-        end = getattr(super(), "__del__", None)
-        if end is not None:
-            end()
+            _fail_all(logs, error)
+        inherited_del = getattr(super(), "__del__", None)
+        if inherited_del is not None:
+            inherited_del()
 
 
 class _RecordedMulti(_Recorded):
@@ -65,7 +65,7 @@ class _RecordedMulti(_Recorded):
 
     def _next_index(self) -> Any:
         index = super()._next_index()  # type: ignore[misc]
-        self.__dict__[_DRAWN] = now(), _count(index) if self._auto_collation else 1
+        self.__dict__[_DRAWN] = now(), _n_samples(index) if self._auto_collation else 1
         return index
 
     def _try_put_index(self) -> None:
@@ -76,18 +76,18 @@ class _RecordedMulti(_Recorded):
             if self._send_idx != task:  # else the sampler has no more, or all workers have ended
                 worker = self._task_info[task][0]
                 for log in logs:
-                    log.dispatch(task, worker, *self.__dict__[_DRAWN])
+                    log.note_dispatched(task, worker, *self.__dict__[_DRAWN])
         except Exception as error:
-            _fail(logs, error)
+            _fail_all(logs, error)
 
-    def _process_data(self, data: Any, worker: int, *rest: Any) -> Any:
+    def _process_data(self, data: Any, worker: int, *args: Any) -> Any:
         logs = _logs(self)
         try:
             for log in logs:
-                log.take_from(worker)
+                log.hold_oldest_of(worker)
         except Exception as error:
-            _fail(logs, error)
-        return super()._process_data(data, worker, *rest)  # type: ignore[misc]
+            _fail_all(logs, error)
+        return super()._process_data(data, worker, *args)  # type: ignore[misc]
 
     def _reset(self, loader: Any, *args: Any, **kwargs: Any) -> None:
         logs = _logs(self)
@@ -95,11 +95,11 @@ class _RecordedMulti(_Recorded):
             for log in logs:
                 log.begin_round()
         except Exception as error:
-            _fail(logs, error)
+            _fail_all(logs, error)
         super()._reset(loader, *args, **kwargs)  # type: ignore[misc]
 
 
-def _count(index: Any) -> int:
+def _n_samples(index: Any) -> int:
     """How many samples an index list asks for; 1 where it does not say."""
     try:
         return len(index)
@@ -107,8 +107,8 @@ def _count(index: Any) -> int:
         return 1
 
 
-def _fail(logs: list[IteratorLog], error: Exception) -> None:
-    if not is_ours(error):
+def _fail_all(logs: list[IteratorLog], error: Exception) -> None:
+    if not is_recorder_error(error):
         raise error
     for log in logs:
         log.fail(error)
@@ -120,23 +120,23 @@ def _logs(iterator: Any) -> list[IteratorLog]:
 
 
 @functools.cache
-def _recorded_class(plain: type) -> type:
-    mixin = _RecordedMulti if hasattr(plain, "_try_put_index") else _Recorded
-    names = {"__module__": plain.__module__, "__qualname__": plain.__qualname__}
-    return type(plain.__name__, (mixin, plain), names)
+def _recorded_class(original: type) -> type:
+    mixin = _RecordedMulti if hasattr(original, "_try_put_index") else _Recorded
+    names = {"__module__": original.__module__, "__qualname__": original.__qualname__}
+    return type(original.__name__, (mixin, original), names)
 
 
 def watch(iterator: Any, log: IteratorLog) -> None:
-    """From now on this iterator's batches are written to ``log``."""
+    """From now on write this iterator's batches to ``log``."""
     logs = iterator.__dict__.setdefault(_LOGS, [])
     if not logs:
-        plain: Any = type(iterator)
-        iterator.__class__ = _recorded_class(plain)
+        original: Any = type(iterator)
+        iterator.__class__ = _recorded_class(original)
     logs.append(log)
 
 
 def unwatch(iterator: Any, log: IteratorLog) -> None:
-    """The iterator as it was, once no recording watches it."""
+    """Write no more to ``log``; the iterator is as it was once no recording watches it."""
     logs = _logs(iterator)
     if log in logs:
         logs.remove(log)
@@ -150,7 +150,7 @@ def unwatch(iterator: Any, log: IteratorLog) -> None:
 
 
 def time_pins(iterator: Any, queue: Any) -> None:
-    """Note each batch that comes out of the pin thread, where the queue is one that it fills."""
+    """Note each batch that comes out of the pin thread, where that is what fills ``queue``."""
     if type(queue) is Queue:
         for log in _logs(iterator):
             log.expect_pins()
@@ -158,15 +158,15 @@ def time_pins(iterator: Any, queue: Any) -> None:
 
 
 def _timed_put(put: Callable[..., None], logs: list[IteratorLog]) -> Callable[..., None]:
-    """Into the queue that the pin thread fills (torch/utils/data/_utils/pin_memory.py)."""
+    """The ``put`` that the pin thread is to call (torch/utils/data/_utils/pin_memory.py)."""
 
     def timed_put(item: Any, *args: Any, **kwargs: Any) -> None:
-        at = now()
+        at_ns = now()
         try:
             for log in list(logs):
-                log.pin(item[0], at)
+                log.note_pinned(item[0], at_ns)
         except Exception as error:
-            _fail(logs, error)
+            _fail_all(logs, error)
         put(item, *args, **kwargs)
 
     return timed_put

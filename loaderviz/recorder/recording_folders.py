@@ -1,12 +1,13 @@
-"""Where a recording's files lie; a temporary folder that a killed process left goes with the next.
+"""Makes and removes the folders that recordings are written to.
 
 The ranks of a run share one folder. In it ``rank-00003`` is the folder of a recording that runs, or
-was killed; ``rank-00003.parquet`` is one that has ended. Where both are there, its end was
-interrupted after the file was whole: the file counts.
+was killed; ``rank-00003.parquet`` is one that has ended. Where both are there, the recording was
+interrupted at its very end, when the file was complete: the file counts.
 
-Nothing runs in a process that is killed, so its temporary folder stays. It is known by its lock,
-which the system takes from a process that ends and which no child inherits (fcntl(2), "Record
-locks"). Where a system has no such locks, leftovers stay.
+The temporary folder of a process that is killed stays, since nothing of ours runs in it any more.
+The next recording removes it: it is known by its lock, which the system takes from a process that
+ends and which no child inherits (fcntl(2), "Record locks"). On a system without such locks,
+leftovers stay.
 """
 
 from __future__ import annotations
@@ -25,20 +26,20 @@ if os.name == "posix":
 
 _PREFIX = "loaderviz-"
 _LOCK = "temporary.lock"
-_locks: dict[Path, int] = {}  # open files of the temporary folders of this process
+_locks: dict[Path, int] = {}  # of each temporary folder of this process, the open lock file
 
 
 def make(path: Path | None) -> Path:
-    """The folder of a recording, a temporary one where none is asked for.
+    """Make the folder of a recording: at ``path``, or a temporary one.
 
     Raises:
-        LoaderVizError: where ``path`` holds something already, or it cannot be made.
+        LoaderVizError: where ``path`` holds something already, or the folder cannot be made.
     """
     try:
         if path is None:
             return _make_temporary()
-        taken = path.exists() and (not path.is_dir() or any(path.iterdir()))
-        if not taken:
+        is_taken = path.exists() and (not path.is_dir() or any(path.iterdir()))
+        if not is_taken:
             path.mkdir(parents=True, exist_ok=True)
             return path.absolute()
     except OSError as error:
@@ -47,22 +48,22 @@ def make(path: Path | None) -> Path:
     raise LoaderVizError(f"path={str(path)!r} is taken: a recording needs a new or empty folder")
 
 
-def make_in_run(run: Path, rank: int, *, again: bool = False) -> Path:
-    """The folder of one rank's recording in the folder of a run that several processes share.
+def make_in_run(run: Path, rank: int, *, allow_restart: bool = False) -> Path:
+    """Make the folder of one rank's recording, in the folder of a run that all ranks share.
 
-    ``again``: where this rank has one already, as after a restart, it gets a further one.
+    ``allow_restart``: where this rank has one already, as after a restart, make a further one.
 
     Raises:
-        LoaderVizError: where the rank has one already, and where the folder cannot be made.
+        LoaderVizError: where the rank has one already, or the folder cannot be made.
     """
     name = f"rank-{rank:05d}"
     try:
         run.mkdir(parents=True, exist_ok=True)
         for number in itertools.count():
             folder = run / (f"{name}-{number}" if number else name)
-            if number and not again:
+            if number and not allow_restart:
                 break
-            if sealed(folder).exists():
+            if finished_file(folder).exists():
                 continue
             with suppress(FileExistsError):
                 folder.mkdir()
@@ -74,12 +75,13 @@ def make_in_run(run: Path, rank: int, *, again: bool = False) -> Path:
     )
 
 
-def sealed(folder: Path) -> Path:
-    """The one file that takes the place of a rank's folder when its recording has ended."""
+def finished_file(folder: Path) -> Path:
+    """The path of the one file that replaces a rank's folder when its recording has ended."""
     return folder.with_name(f"{folder.name}.parquet")
 
 
 def remove(folder: Path) -> None:
+    """Remove the folder of a recording, as far as that can be done."""
     shutil.rmtree(folder, ignore_errors=True)
     lock = _locks.pop(folder, None)
     if lock is not None:
@@ -92,27 +94,27 @@ def _make_temporary() -> Path:
         _remove_leftovers(folder.parent)
         lock = os.open(folder / f"{_LOCK}.new", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         _locks[folder] = lock
-        if _hold(lock):  # first held, then named: whoever finds the name finds it held
+        if _try_lock(lock):  # before it gets its name: whoever finds the name finds it locked
             (folder / f"{_LOCK}.new").rename(folder / _LOCK)
     return folder
 
 
-def _remove_leftovers(home: Path) -> None:
-    for lock in home.glob(f"{_PREFIX}*/{_LOCK}"):
-        if lock.parent in _locks:
+def _remove_leftovers(parent: Path) -> None:
+    for lock_path in parent.glob(f"{_PREFIX}*/{_LOCK}"):
+        if lock_path.parent in _locks:
             continue
         try:
-            fd = os.open(lock, os.O_RDWR)
+            fd = os.open(lock_path, os.O_RDWR)
         except OSError:  # another user's, or gone
             continue
         try:
-            if _hold(fd):
-                shutil.rmtree(lock.parent, ignore_errors=True)
+            if _try_lock(fd):
+                shutil.rmtree(lock_path.parent, ignore_errors=True)
         finally:
             os.close(fd)
 
 
-def _hold(fd: int) -> bool:
+def _try_lock(fd: int) -> bool:
     try:
         fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

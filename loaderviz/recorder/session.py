@@ -1,4 +1,4 @@
-"""``record``: one recording, from the start of its block to the trace."""
+"""``record`` and ``Recording``: one recording, from the start of its block to its trace."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from torch.utils.data import DataLoader
 
 from loaderviz import machine
 from loaderviz.clocks import process_clock
-from loaderviz.clocks.machine_offsets import NOT_MEASURED, Alignment, align
+from loaderviz.clocks.machine_offsets import NOT_MEASURED, Alignment, start_alignment
 from loaderviz.clocks.process_clock import now
 from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.describe_loader import behind, describe
 from loaderviz.recorder import dataloader_hooks, recording_folders, recording_size_limit
 from loaderviz.recorder.iterator_watcher import Watcher
-from loaderviz.recorder.recording_files import Files
+from loaderviz.recorder.recording_files import RecordingFiles
 from loaderviz.trace import Trace, read_folder
 
 MAX_SPANS = 10_000_000
@@ -44,35 +44,34 @@ def record(
 
     Args:
         loader: the ``torch.utils.data.DataLoader`` to record, map-style or iterable-style. Or an
-            object that iterates DataLoaders of its own inside, as a loader of several streams does:
-            then every DataLoader that is iterated in the block is recorded.
+            object that iterates DataLoaders of its own, as a loader of several streams does: then
+            every DataLoader that is iterated in the block is recorded.
         more: further loaders, such as one for validation.
         path: a folder to keep the recording in; ``loaderviz.load`` opens it, also while it is
-            written and after a crash. Without one it lives in the trace alone. The ranks of a
-            distributed run give the same folder: each keeps its own recording in it.
+            written and after a crash. Without one the recording is kept in the trace alone. The
+            ranks of a distributed run give the same folder: each keeps its own recording in it.
         label: a name for the recording, shown where several are compared.
-        max_spans: how many samples and named spans are written down at most. Past it batches are
-            recorded as before, and ``trace.meta["left_out"]`` counts what is not.
-        max_bytes: how many bytes the files may take that this process and its workers write
-            meanwhile; 1 MiB or more, None for no limit. Samples and spans are written to half of
-            them, batches to all; ``trace.meta`` counts what is not, in ``left_out`` and
-            ``left_out_batches``. The one file that a rank leaves is smaller; while it is made, both
-            are there.
+        max_spans: the most samples and named spans to write down. Past it batches are recorded as
+            before, and ``trace.meta["left_out"]`` counts the rest.
+        max_bytes: the most bytes that the files of this process and its workers may take: 1 MiB or
+            more, None for no limit. Samples and spans are written until half of them are used,
+            batches until all are; ``trace.meta`` counts the rest, in ``left_out`` and
+            ``left_out_batches``. The one file that a rank leaves in the end is smaller, but while
+            it is written the others are still there.
 
     Raises:
-        LoaderVizError: for what is no ``DataLoader`` and can use none, a ``path`` that is none or
-            holds something already, a negative ``max_spans``, too small a ``max_bytes``, or a
-            release of torch whose private parts have moved. Nothing was changed then.
+        LoaderVizError: for an object that is no ``DataLoader`` and cannot use one, a ``path`` that
+            is no path, a negative ``max_spans``, too small a ``max_bytes``, or a release of torch
+            that lacks a private part we need. On entering the block: for a folder that holds
+            something already. Nothing was changed then.
     """
-    found = [behind(given) for given in (loader, *more)]
-    loaders = [each for each in found if each is not None]
-    every = len(loaders) < len(found)
-    of_run = path is not None and machine.world_size() > 1
+    dataloaders = [behind(given) for given in (loader, *more)]
+    own_dataloaders = [dataloader for dataloader in dataloaders if dataloader is not None]
     return Recording(
-        loaders,
-        every=every,
+        own_dataloaders,
+        every_loader=len(own_dataloaders) < len(dataloaders),
         path=path,
-        of_run=of_run,
+        path_is_shared=path is not None and machine.world_size() > 1,
         label=label,
         max_spans=max_spans,
         max_bytes=max_bytes,
@@ -86,10 +85,10 @@ class Recording:
         self,
         loaders: Iterable[DataLoader[Any]],
         *,
-        every: bool = False,
+        every_loader: bool = False,  # record all that are iterated, not ``loaders`` alone
         path: str | Path | None = None,
-        of_run: bool = False,  # path is the folder that all processes of a run share
-        again: bool = False,  # ... and a rank may have several, as after a restart
+        path_is_shared: bool = False,  # the folder of a run, which all its ranks share
+        allow_restart: bool = False,  # a rank of the run may have several recordings
         label: str | None = None,
         max_spans: int = MAX_SPANS,
         max_bytes: int | None = None,
@@ -97,21 +96,21 @@ class Recording:
         dataloader_hooks.check_torch()
         if not isinstance(max_spans, int) or max_spans < 0:
             raise LoaderVizError(f"max_spans={max_spans!r}: give 0 or more")
-        recording_size_limit.check(max_bytes)
+        recording_size_limit.check_max_bytes(max_bytes)
         self._loaders = list({id(loader): loader for loader in loaders}.values())
-        self._every = every
+        self._every_loader = every_loader
         try:
             self._path = None if path is None else Path(path)
         except TypeError as error:
             raise LoaderVizError(f"path={path!r}: give the path of a folder") from error
-        self._of_run = of_run
-        self._again = again
+        self._path_is_shared = path_is_shared
+        self._allow_restart = allow_restart
         self._label = label
         self._max_spans, self._max_bytes = max_spans, max_bytes
         self._folder: Path | None = None
         self._watcher: Watcher | None = None  # while the block runs
         self._alignment: Alignment | None = None
-        self._lost = ""  # why there is no trace; not the error, whose frames hold the user's loop
+        self._why_lost = ""  # not the error itself, whose frames keep the user's loop alive
         self._trace: Trace | None = None
 
     @property
@@ -122,8 +121,8 @@ class Recording:
             LoaderVizError: while the block still runs (``snapshot()`` shows what there is so far),
                 and where the recording's files have been lost.
         """
-        if self._lost:
-            raise LoaderVizError(f"there is no trace: {self._lost}")
+        if self._why_lost:
+            raise LoaderVizError(f"there is no trace: {self._why_lost}")
         if self._trace is None:
             raise LoaderVizError(
                 "the trace is complete when the `with record(...)` block has ended; "
@@ -136,10 +135,14 @@ class Recording:
             return repr(self._trace)
         if self._watcher is not None:
             return "<Recording: running>"
-        return "<Recording: lost>" if self._lost else "<Recording: not begun>"
+        return "<Recording: lost>" if self._why_lost else "<Recording: not begun>"
 
     def snapshot(self) -> Trace:
-        """What has been recorded so far, as a trace of its own."""
+        """What has been recorded so far, as a trace of its own.
+
+        Raises:
+            LoaderVizError: before the block has begun, and where the recording's files are lost.
+        """
         if self._trace is not None:
             return self._trace
         if self._folder is None:
@@ -147,25 +150,29 @@ class Recording:
         return read_folder(self._folder)
 
     def add_class(self, cls: type) -> None:
-        """Record the iterators of a class of loaders that is made while every one is recorded."""
+        """Record the loaders of a class that was made after the start, where all are recorded."""
         if self._watcher is not None:
             self._watcher.add_class(cls)
 
     def __enter__(self) -> Self:
         if self._folder is not None:
             raise LoaderVizError("a recording runs once; call record(loader) again for another")
-        if self._of_run and self._path is not None:
+        if self._path_is_shared and self._path is not None:
             self._folder = recording_folders.make_in_run(
-                self._path, machine.rank(), again=self._again
+                self._path, machine.rank(), allow_restart=self._allow_restart
             )
         else:
             self._folder = recording_folders.make(self._path)
         try:
-            about = self._describe()
-            self._watcher = Watcher(Files(self._folder, about), self._loaders, every=self._every)
+            meta = self._describe()
+            self._watcher = Watcher(
+                RecordingFiles(self._folder, meta), self._loaders, every_loader=self._every_loader
+            )
             self._watcher.start()
-            if "clock" in about:
-                self._alignment = align(self._folder.parent, about, self._watcher.files.note)
+            if "clock" in meta:
+                self._alignment = start_alignment(
+                    self._folder.parent, meta, self._watcher.files.note
+                )
         except BaseException as error:
             if self._watcher is not None:
                 self._watcher.stop(now())
@@ -177,7 +184,7 @@ class Recording:
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        error_type: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
@@ -195,28 +202,28 @@ class Recording:
         try:
             self._trace = read_folder(folder)
             for problem in self._trace.meta["problems"]:
-                watcher.files.tell(problem)
-            if self._of_run:
-                self._seal(folder, watcher)
-        except Exception as lost:  # never in place of what the user's block raised
-            self._lost = str(lost) or type(lost).__name__
-            watcher.files.tell(lost)
-        except BaseException:  # a second Ctrl-C: while the trace is made, or its file
+                watcher.files.warn_once(problem)
+            if self._path_is_shared:
+                self._replace_folder(folder, watcher)
+        except Exception as failure:  # never in place of what the user's block raised
+            self._why_lost = str(failure) or type(failure).__name__
+            watcher.files.warn_once(failure)
+        except BaseException:  # a second Ctrl-C, while the trace or its file is made
             if self._trace is None:
-                self._lost = "it was interrupted while it was made"
+                self._why_lost = "it was interrupted while it was made"
                 if self._path is not None:
-                    self._lost += f"; loaderviz.load({str(folder)!r}) makes it"
+                    self._why_lost += f"; loaderviz.load({str(folder)!r}) makes it"
             raise
         finally:
             if self._path is None:
                 recording_folders.remove(folder)
 
-    def _seal(self, folder: Path, watcher: Watcher) -> None:
-        """One file in place of the folder; where it cannot be written, the folder stays."""
+    def _replace_folder(self, folder: Path, watcher: Watcher) -> None:
+        """Put one file in place of the folder; where it cannot be written, the folder stays."""
         try:
-            self.trace.save(recording_folders.sealed(folder))
+            self.trace.save(recording_folders.finished_file(folder))
         except LoaderVizError as error:
-            watcher.files.tell(error)
+            watcher.files.warn_once(error)
         else:
             recording_folders.remove(folder)
 
@@ -227,8 +234,8 @@ class Recording:
             "max_bytes": self._max_bytes,
             "rank": machine.rank(),
             "pid": os.getpid(),
-            "started": process_clock.pair(),
+            "started": process_clock.read_with_wall_clock(),
             "loaders": [describe(loader) for loader in self._loaders],
-            **machine.facts(),
-            **(NOT_MEASURED if self._of_run and machine.spans_machines() else {}),
+            **machine.describe_machine(),
+            **(NOT_MEASURED if self._path_is_shared and machine.spans_machines() else {}),
         }

@@ -1,4 +1,4 @@
-"""``span``: named stretches of the consumer's own work."""
+"""``span``: names a part of the consumer's own work."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ def span(name: str) -> Iterator[None]:
     ...     with loaderviz.span("backward"):
     ...         loss.backward()
 
-    The span is a row of ``trace.spans`` and a bar under the consumer's lane: ``start_s`` and
-    ``end_s`` are this process's, in seconds of the recording. Where CUDA is in use, ``device_s`` is
-    how long the device's current stream took over what was queued in between. Without a recording
-    it does nothing.
+    The span is a row of ``trace.spans`` and a bar under the consumer's lane. ``start_s`` and
+    ``end_s`` are times of this process, in seconds of the recording. Where CUDA is in use,
+    ``device_s`` is how long the device's current stream took for what was queued in between.
+    Without a recording it does nothing.
 
     Raises:
         Exception: what the block raises, unchanged; the span ends there.
     """
-    begun = [
-        (observer, dataloader_hooks.guarded(observer, observer.begin_span, str(name), now()))
+    begun_spans = [
+        (observer, dataloader_hooks.call_guarded(observer, observer.begin_span, str(name), now()))
         for observer in dataloader_hooks.running()
     ]
     try:
         yield
     finally:
-        end = now()
-        for observer, span in begun:
-            dataloader_hooks.guarded(observer, observer.end_span, span, end)
+        end_ns = now()
+        for observer, begun_span in begun_spans:
+            dataloader_hooks.call_guarded(observer, observer.end_span, begun_span, end_ns)

@@ -1,4 +1,4 @@
-"""Index lists that look at the clock as they are gone through."""
+"""Index lists that note the time at which each of their indices is drawn."""
 
 from __future__ import annotations
 
@@ -8,34 +8,38 @@ from typing import Any
 from loaderviz.clocks.process_clock import now
 
 
-class Stamped:
-    """An index list that writes down when each of its indices is drawn.
+class StampedIndices:
+    """An index list that writes into a record when each of its indices is drawn, in ns.
 
-    ``index`` is the list, or what another recording made of it; ``keys`` is the list itself.
+    ``keys`` is the list itself; ``index`` is that list, or what another recording has made of it.
+    The times go into ``block`` from word ``start`` on, one more than there are keys.
     """
 
     def __init__(
-        self, index: Iterable[Any], keys: Sequence[Any], block: memoryview[int], at: int
+        self, index: Iterable[Any], keys: Sequence[Any], block: memoryview[int], start: int
     ) -> None:
         self.keys = keys
         self._index = index
         self._block = block
-        self._at = at
+        self._start = start
 
     def __len__(self) -> int:
         return len(self.keys)
 
     def __iter__(self) -> Iterator[Any]:
-        block, at = self._block, self._at
+        block, word = self._block, self._start
         for key in self._index:
-            block[at] = now()
-            at += 1
+            block[word] = now()
+            word += 1
             yield key
-        block[at] = now()
+        block[word] = now()
 
 
-class Gathered:
-    """The same for an index list that does not say what is in it until it is gone through."""
+class GatheredIndices:
+    """The same for an index list whose keys and length are known only once it has been drawn.
+
+    ``keys`` and ``stamps``, in ns, grow meanwhile; in the end there is one more stamp than keys.
+    """
 
     def __init__(self, index: Any) -> None:
         self.keys: list[Any] = []

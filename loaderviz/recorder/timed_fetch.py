@@ -1,9 +1,9 @@
 """Times one fetch: the torch object that turns an index list into a batch.
 
-The dataset stays untouched. Torch's fetchers read it by going through the index list
-(torch/utils/data/_utils/fetch.py, ``fetch``), so the list is handed over as an iterable that looks
-at the clock each time the next index is drawn: the moment before a sample is read is also the
-moment after the one before. Then they look up their ``collate_fn``, which tells that all are read.
+The dataset stays untouched. Torch's fetchers go through the index list and read one sample for
+each index (torch/utils/data/_utils/fetch.py, ``fetch``). They are given the list as an iterable
+that reads the clock each time the next index is drawn: that moment ends one sample and begins the
+next. Then they look up their ``collate_fn``, which shows that all samples are read.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from loaderviz.machine import rss_bytes, rss_peak_bytes
 from loaderviz.record_layout import KeyKind, State, Tag, Task, encode_keys
 from loaderviz.recorder.batch_bytes import n_bytes_of
 from loaderviz.recorder.control_page import FULL, STOPPED, Control
-from loaderviz.recorder.stamped_indices import Gathered, Stamped
-from loaderviz.recorder.traceback_filter import is_ours, unseen
+from loaderviz.recorder.stamped_indices import GatheredIndices, StampedIndices
+from loaderviz.recorder.traceback_filter import hide_recorder_frames, is_recorder_error
 from loaderviz.spool import RSS_PEAK, NoRoomError, RollingSpool
 
-RSS_EVERY_NS = 50_000_000  # a look at the memory takes longer than a small batch
-# To ask for the CPU time is a system call. Right after a fetch it is as good as it was at its end.
-SHORT_NS = 20_000
+RSS_EVERY_NS = 50_000_000  # to read it takes longer than a small batch
+# Reading the CPU time is a system call. For so long after a fetch, the reading at its end will do.
+CPU_TIME_FRESH_NS = 20_000
 _TIMERS = "_loaderviz_timers"
-_PLAIN = (
+_BUILTIN_INDEX_TYPES = (
     list,
     tuple,
     range,
@@ -41,13 +41,13 @@ _PLAIN = (
     frozenset,
     torch.Tensor,
     np.ndarray,
-)  # going through them shows in nothing
+)  # going through them twice does no harm: no code of the user's runs
 
 
 class FetchTimer:
     """Writes down the fetches of one fetcher, for one recording.
 
-    Whatever fails in here, the batch is made as without it; the spool then says what failed.
+    A failure in here never reaches the batch; the spool then says what failed.
     """
 
     def __init__(
@@ -57,59 +57,61 @@ class FetchTimer:
         iterator: int,
         round_: int,
         control: Control,
-        begun: Callable[[int, int], object] | None = None,
+        on_begin: Callable[[int, int], object] | None = None,
     ) -> None:
         self._spool = spool
         self._iterator, self._round = iterator, round_
         self._page = control.page
-        self._begun = begun  # told of each fetch: when, and of how many samples; None: not this one
-        self._off = False
+        # Called for each fetch with its time, in ns, and number of samples; returns None where the
+        # fetch is not to be written down.
+        self._on_begin = on_begin
+        self._disabled = False
         self._auto_collation = fetcher.auto_collation
         self._iterable = isinstance(fetcher, _IterableDatasetFetcher)
         self._per_sample = fetcher.auto_collation and _reads_one_by_one(fetcher)
         self._block: memoryview[int] | None = None
-        self._at = 0
-        self._gathered: Gathered | None = None
-        self._cpu = self._ready = self._rss = self._rss_until = 0
-        # Held weakly: a fetcher goes when its iterator goes, and with it the stream that it reads.
+        self._start = 0
+        self._gathered: GatheredIndices | None = None
+        self._cpu_ns = self._ready_ns = self._rss_bytes = self._next_rss_ns = 0
+        # Weakly, so that a fetcher and the stream that it reads go when their iterator goes.
         self._fetcher = weakref.ref(fetcher)
         timers = fetcher.__dict__.setdefault(_TIMERS, [])
         if not timers:
-            plain: Any = type(fetcher)
-            fetcher.__class__ = _timed_class(plain)
+            original: Any = type(fetcher)
+            fetcher.__class__ = _timed_class(original)
         timers.append(self)
 
     def begin(self, index: Any) -> Any:
-        """Reserve the task's record; returns the index list to hand on."""
-        if self._off or self._page[STOPPED]:
+        """Reserve the task's record; returns the index list to pass on."""
+        if self._disabled or self._page[STOPPED]:
             return index
         try:
-            started = now()
-            if started - self._ready > SHORT_NS:
-                self._cpu = thread_time_ns()
+            started_ns = now()
+            if started_ns - self._ready_ns > CPU_TIME_FRESH_NS:
+                self._cpu_ns = thread_time_ns()
             keys: Sequence[Any] = ()
             if not self._auto_collation:
                 keys = (index,)
             elif type(index) is list:
                 keys = index
-            elif isinstance(index, Stamped):
+            elif isinstance(index, StampedIndices):
                 keys = index.keys
-            elif isinstance(index, _PLAIN):
+            elif isinstance(index, _BUILTIN_INDEX_TYPES):
                 keys = list(index)
                 index = keys if self._per_sample else index
             elif self._per_sample:
-                self._gathered = Gathered(index)
-            if self._begun is not None and self._begun(started, len(keys)) is None:
+                self._gathered = GatheredIndices(index)
+            if self._on_begin is not None and self._on_begin(started_ns, len(keys)) is None:
                 self._gathered = None
                 return index
-            block, at = self._reserve(keys)
-            block[at + Task.STARTED] = started
-            self._block, self._at = block, at
+            block, start = self._reserve(keys)
+            block[start + Task.STARTED] = started_ns
+            self._block, self._start = block, start
             if self._gathered is not None:
                 return self._gathered
             if self._per_sample:
-                return Stamped(index, keys, block, at + Task.STAMPS)
-            block[at + Task.STAMPS] = started
+                return StampedIndices(index, keys, block, start + Task.STAMPS)
+            block[start + Task.STAMPS] = started_ns
         except Exception as error:
             self._fail(error)
         return index
@@ -117,37 +119,38 @@ class FetchTimer:
     def _reserve(self, keys: Sequence[Any]) -> tuple[memoryview[int], int]:
         n = len(keys)
         kind, words = (KeyKind.COUNT, None) if self._iterable else encode_keys(keys)
-        keys_at = Task.STAMPS + n + 1
-        size = keys_at + (len(words) if words else 0)
-        if self._page[FULL]:  # no sample rows: this tells no more than what a process died of
-            block, at = self._spool.overwrite(size, Tag.LATEST)
+        keys_start = Task.STAMPS + n + 1
+        size = keys_start + (len(words) if words else 0)
+        if self._page[FULL]:  # samples are left out: this only shows what a process died of
+            block, start = self._spool.overwrite(size, Tag.LATEST)
         else:
-            block, at = self._spool.reserve(size, Tag.TASK)
+            block, start = self._spool.reserve(size, Tag.TASK)
         if words:
-            block[at + keys_at : at + size] = memoryview(words)
-        block[at + Task.ITERATOR] = self._iterator
-        block[at + Task.ROUND] = self._round
-        block[at + Task.N_KEYS] = n
-        block[at + Task.KEY_KIND] = kind
-        return block, at
+            block[start + keys_start : start + size] = memoryview(words)
+        block[start + Task.ITERATOR] = self._iterator
+        block[start + Task.ROUND] = self._round
+        block[start + Task.N_KEYS] = n
+        block[start + Task.KEY_KIND] = kind
+        return block, start
 
-    def all_read(self) -> None:
-        """The samples are read, and the fetcher's ``fetch`` asks for its ``collate_fn``."""
-        block, at = self._block, self._at
+    def note_all_read(self) -> None:
+        """The samples are read: the fetcher's ``fetch`` has asked for its ``collate_fn``."""
+        block, start = self._block, self._start
         if block is None:
             return
         try:
-            block[at + Task.COLLATE] = now()
+            block[start + Task.COLLATE] = now()
             if not self._per_sample:
                 # A __getitems__ may return the batch ready made: its length can mean anything.
                 data = sys._getframe(2).f_locals.get("data") if self._auto_collation else None
-                n = list.__len__(data) if isinstance(data, list) else block[at + Task.N_KEYS]
-                block[at + Task.N_SAMPLES] = n
+                n = list.__len__(data) if isinstance(data, list) else block[start + Task.N_KEYS]
+                block[start + Task.N_SAMPLES] = n
         except Exception as error:
             self._fail(error)
 
     def finish(self, error: BaseException | None, batch: Any = None) -> None:
-        block, at = self._block, self._at
+        """Fill in the task's record, after ``fetch`` has returned ``batch`` or raised ``error``."""
+        block, start = self._block, self._start
         if block is None:
             return
         self._block = None
@@ -155,60 +158,61 @@ class FetchTimer:
             self._gathered = None
             return
         try:
-            ready = now()
-            if ready >= self._rss_until:
-                self._rss_until = ready + RSS_EVERY_NS
-                self._rss = rss_bytes()
+            ready_ns = now()
+            if ready_ns >= self._next_rss_ns:
+                self._next_rss_ns = ready_ns + RSS_EVERY_NS
+                self._rss_bytes = rss_bytes()
                 self._spool.header[RSS_PEAK] = rss_peak_bytes()
             if self._gathered is not None:
-                block, at = self._write_gathered(self._gathered, block, at)
+                block, start = self._write_gathered(self._gathered, block, start)
                 self._gathered = None
-            block[at + Task.RSS] = self._rss
-            block[at + Task.READY] = ready
-            cpu = thread_time_ns()
-            took = ready - block[at + Task.STARTED]
-            block[at + Task.CPU] = min(max(cpu - self._cpu, 0), took)
-            self._cpu, self._ready = cpu, ready
+            block[start + Task.RSS] = self._rss_bytes
+            block[start + Task.READY] = ready_ns
+            cpu_ns = thread_time_ns()
+            took_ns = ready_ns - block[start + Task.STARTED]
+            block[start + Task.CPU] = min(max(cpu_ns - self._cpu_ns, 0), took_ns)
+            self._cpu_ns, self._ready_ns = cpu_ns, ready_ns
             if error is None:
                 n_bytes = n_bytes_of(batch)
-                block[at + Task.BYTES] = 0 if n_bytes is None else n_bytes + 1
-                block[at + Task.STATE] = State.DONE
+                block[start + Task.BYTES] = 0 if n_bytes is None else n_bytes + 1
+                block[start + Task.STATE] = State.DONE
             elif self._iterable and isinstance(error, StopIteration):
-                block[at + Task.STATE] = State.EXHAUSTED
+                block[start + Task.STATE] = State.EXHAUSTED
             else:
-                block[at + Task.STATE] = State.RAISED
-            if block[at + 1] == Tag.LATEST:
-                self._sum_up(block, at)
-        except Exception as own:
-            self._fail(own)
+                block[start + Task.STATE] = State.RAISED
+            if block[start + 1] == Tag.LATEST:
+                self._write_without_samples(block, start)
+        except Exception as failure:
+            self._fail(failure)
 
     def _write_gathered(
-        self, gathered: Gathered, block: memoryview[int], at: int
+        self, gathered: GatheredIndices, block: memoryview[int], start: int
     ) -> tuple[memoryview[int], int]:
-        """The record with keys and stamps, in place of the one that was reserved without."""
-        head = block[at + 2 : at + Task.N_KEYS].tolist()
-        block[at + 1] = 0
-        block, at = self._reserve(gathered.keys)
-        for i, word in enumerate(head, at + 2):
+        """Write the record with keys and stamps, in place of the one reserved without them."""
+        head = block[start + 2 : start + Task.N_KEYS].tolist()
+        block[start + 1] = 0
+        block, start = self._reserve(gathered.keys)
+        for i, word in enumerate(head, start + 2):
             block[i] = word
-        for i, stamp in enumerate(gathered.stamps, at + Task.STAMPS):
+        for i, stamp in enumerate(gathered.stamps, start + Task.STAMPS):
             block[i] = stamp
-        return block, at
+        return block, start
 
-    def _sum_up(self, block: memoryview[int], at: int) -> None:
-        """A record of a task whose samples are left out."""
-        head = block[at : at + Task.STAMPS].tolist()
-        stamps = block[at + Task.STAMPS : at + Task.STAMPS + head[Task.N_KEYS] + 1]
+    def _write_without_samples(self, block: memoryview[int], start: int) -> None:
+        """Write the record of a task whose samples are left out."""
+        head = block[start : start + Task.STAMPS].tolist()
+        stamps = block[start + Task.STAMPS : start + Task.STAMPS + head[Task.N_KEYS] + 1]
         head[Task.N_SAMPLES] = max(head[Task.N_SAMPLES], sum(map(bool, stamps)) - 1)
         head[Task.N_KEYS], head[Task.KEY_KIND] = 0, KeyKind.LEFT_OUT
         self._spool.write(Tag.TASK, *head[2:])
 
-    def is_over(self) -> bool:
+    def fetcher_is_gone(self) -> bool:
+        """Whether there will be no more fetches to write down."""
         return self._fetcher() is None
 
     def detach(self) -> None:
-        """The fetcher as it was, once no recording times it."""
-        self._off = True
+        """Time no more; the fetcher is as it was once no recording times it."""
+        self._disabled = True
         fetcher = self._fetcher()
         timers = fetcher.__dict__.get(_TIMERS, []) if fetcher is not None else []
         if self in timers:
@@ -218,33 +222,33 @@ class FetchTimer:
                 del fetcher.__dict__[_TIMERS]
 
     def forget(self) -> None:
-        """In a forked process: the spool is another's."""
-        self._off, self._block = True, None
+        """Write nothing more: in a forked process the spool is the parent's."""
+        self._disabled, self._block = True, None
 
     def _fail(self, error: Exception) -> None:
-        if not is_ours(error):
+        if not is_recorder_error(error):
             raise error
-        self._off, self._block, self._gathered = True, None, None
+        self._disabled, self._block, self._gathered = True, None, None
         if not isinstance(error, NoRoomError):
             self._spool.note_problem(f"{type(error).__name__}: {error}")
-        elif self._begun is not None:  # who is told counts what is left out, and ends it
-            self._off = False
+        elif self._on_begin is not None:  # go on calling it: it counts what is left out
+            self._disabled = False
 
 
 class _Timed:
-    """Mixed into the class of a fetcher."""
+    """Mixed into the class of a fetcher: times each ``fetch``."""
 
     def fetch(self, index: Any) -> Any:
         timers: list[FetchTimer] = self.__dict__[_TIMERS]
-        handed_on = index
+        timed_index = index
         for timer in timers:
-            handed_on = timer.begin(handed_on)
+            timed_index = timer.begin(timed_index)
         try:
-            batch = super().fetch(handed_on)  # type: ignore[misc]
+            batch = super().fetch(timed_index)  # type: ignore[misc]
         except BaseException as error:
             for timer in timers:
                 timer.finish(error)
-            unseen(error)
+            hide_recorder_frames(error)
             raise
         for timer in timers:
             timer.finish(None, batch)
@@ -252,9 +256,9 @@ class _Timed:
 
     @property
     def collate_fn(self) -> Any:
-        # Not a function around the user's, which would be in the way of warnings and tracebacks.
+        # Not a wrapper of the user's function, which would show in warnings and tracebacks.
         for timer in self.__dict__[_TIMERS]:
-            timer.all_read()
+            timer.note_all_read()
         return self.__dict__["collate_fn"]
 
     @collate_fn.setter
@@ -263,16 +267,16 @@ class _Timed:
 
 
 @functools.cache
-def _timed_class(plain: type) -> type:
-    names = {"__module__": plain.__module__, "__qualname__": plain.__qualname__}
-    return type(plain.__name__, (_Timed, plain), names)
+def _timed_class(original: type) -> type:
+    names = {"__module__": original.__module__, "__qualname__": original.__qualname__}
+    return type(original.__name__, (_Timed, original), names)
 
 
 def _reads_one_by_one(fetcher: Any) -> bool:
     """Whether torch's ``fetch`` goes through the index list sample by sample.
 
-    A dataset with ``__getitems__`` reads all in one call of its own. A ``Subset`` of a dataset
-    without one has it too, but goes through the list (torch/utils/data/dataset.py, ``Subset``).
+    A dataset with ``__getitems__`` reads all in one call of its own. ``Subset`` has it too, yet
+    goes through the list where its dataset has none (torch/utils/data/dataset.py, ``Subset``).
     """
     if isinstance(fetcher, _Timed):
         timers: list[FetchTimer] = fetcher.__dict__[_TIMERS]

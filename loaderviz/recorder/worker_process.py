@@ -16,7 +16,7 @@ from loaderviz.machine import rss_peak_bytes
 from loaderviz.recorder.control_page import Control
 from loaderviz.recorder.recording_size_limit import Budget
 from loaderviz.recorder.timed_fetch import FetchTimer
-from loaderviz.recorder.traceback_filter import unseen
+from loaderviz.recorder.traceback_filter import hide_recorder_frames
 from loaderviz.spool import ENDED, RSS_PEAK, RollingSpool, Spool
 
 _forked_ns = 0
@@ -27,13 +27,13 @@ def _note_fork() -> None:
     _forked_ns = now()
 
 
-# A forked worker has no other way to know when it was begun; costs one clock read a fork.
+# A forked worker cannot tell otherwise when it was started. This costs one clock read a fork.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_note_fork)
 
 
 class WorkerHook:
-    """A picklable ``worker_init_fn`` that runs the user's own one first, then starts to record."""
+    """A picklable ``worker_init_fn`` that runs the user's own first, then starts to record."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class WorkerHook:
         self._user_init = user_init
         self._folder = folder
         self.iterator = iterator
-        self._paid_bytes = paid_bytes  # of the recording's budget, where it has one
+        self._paid_bytes = paid_bytes  # taken from the recording's budget, where it has one
         self._spawned_ns = 0
 
     def __getstate__(self) -> dict[str, Any]:
@@ -53,16 +53,17 @@ class WorkerHook:
         return {**self.__dict__, "_spawned_ns": now()}
 
     def __call__(self, worker_id: int) -> None:
+        """Set up one worker, which runs this; raises what the user's own function raises."""
         if self._user_init is not None:
             try:
                 self._user_init(worker_id)
             except BaseException as error:
-                unseen(error)
+                hide_recorder_frames(error)
                 raise
         control = None
         try:
             control = Control.attach(self._folder)
-            if not control.stopped():
+            if not control.is_stopped():
                 self._record(worker_id, control)
         except Exception as error:  # the recording lacks this worker; the training does not
             if control is not None:  # else the recording has ended, and its folder is gone
@@ -83,19 +84,19 @@ class WorkerHook:
             budget,
             self._paid_bytes,
         )
-        kinds: Any = _DatasetKind
-        create = kinds.create_fetcher
+        dataset_kind: Any = _DatasetKind
+        create_fetcher = dataset_kind.create_fetcher
         rounds = itertools.count()
 
         def create_timed_fetcher(kind: int, dataset: Any, *args: Any) -> Any:
             try:
-                fetcher = create(kind, dataset, *args)
+                fetcher = create_fetcher(kind, dataset, *args)
             except BaseException as error:
-                unseen(error)
+                hide_recorder_frames(error)
                 raise
             try:
                 info = get_worker_info()
-                # A dataset may itself use a DataLoader, whose fetchers are none of ours.
+                # A dataset may itself use a DataLoader, whose fetchers are not to be timed.
                 if info is not None and dataset is info.dataset:
                     FetchTimer(fetcher, spool, self.iterator, next(rounds), control)
             except Exception as error:
@@ -104,7 +105,7 @@ class WorkerHook:
 
         # Called here and, in persistent workers, anew for each epoch
         # (torch/utils/data/_utils/worker.py, _worker_loop). This process is the worker's own.
-        kinds.create_fetcher = staticmethod(create_timed_fetcher)
+        dataset_kind.create_fetcher = staticmethod(create_timed_fetcher)
         # atexit does not run in workers; multiprocessing's own finalizers do.
         util.Finalize(None, _note_end, args=(spool,), exitpriority=0)
 

@@ -1,18 +1,18 @@
-"""What runs in the browser: scripts and styles. Each script says at its top what it does.
+"""The scripts and styles that run in the browser. Each script says at its top what it does.
 
 Who loads which:
 
-- Every figure (``figures/display.py``): all of ``OF_FIGURES``, in one scope, once a page.
+- Every figure (``figures/display.py``): all of ``FIGURE_SCRIPTS``, in one scope, once a page.
 - The widgets' figures (``widgets/figure_view.py``): ``sizes`` and ``figure_view`` for each;
-  ``widget_scripts``, after ``find_plotly`` and those of figures, once a page.
+  ``widget_scripts``, after ``find_plotly`` and the figure scripts, once a page.
 - The line of code under an explorer (``widgets/code_line.py``): ``code_line``.
 - ``play`` (``widgets/play.py``), and its still picture: ``play_scene``.
-- The page of ``loaderviz report`` (``report/render_page.py``): those of figures, ``report_page``.
+- The page of ``loaderviz report`` (``report/render_page.py``): the figure scripts, ``report_page``.
 """
 
 from importlib.resources import files
 
-OF_FIGURES = (
+FIGURE_SCRIPTS = (
     "sizes",
     "titles",
     "packed_rows",
@@ -28,14 +28,14 @@ OF_FIGURES = (
 
 
 def script(name: str) -> str:
-    """The text of one script."""
+    """The text of the script ``name``, which is given without its ``.js``."""
     return _text(f"{name}.js")
 
 
 def style(name: str) -> str:
-    """The text of one style sheet."""
+    """The text of the style sheet ``name``, which is given without its ``.css``."""
     return _text(f"{name}.css")
 
 
-def _text(file: str) -> str:
-    return files("loaderviz.web").joinpath(file).read_text("utf-8")
+def _text(file_name: str) -> str:
+    return files("loaderviz.web").joinpath(file_name).read_text("utf-8")

@@ -21,8 +21,8 @@ from torch.utils.data import DataLoader
 import loaderviz as lv
 from loaderviz import machine
 from loaderviz.clocks import machine_offsets
-from loaderviz.clocks.machine_offsets import NAME, Follower, Reference
-from loaderviz.clocks.round_trips import Offset, Server, ask
+from loaderviz.clocks.machine_offsets import CLOCK_FILE, Follower, Reference
+from loaderviz.clocks.round_trips import ClockServer, Offset, measure_offset
 
 ROOT = Path(__file__).parents[2]
 SHIFT_NS = 1234 * 10**9  # of a machine that was started so much earlier
@@ -36,7 +36,7 @@ def shifted():
 
 @pytest.fixture
 def server():
-    server = Server(shifted)
+    server = ClockServer(shifted)
     yield server
     server.close()
 
@@ -70,7 +70,7 @@ def test_the_true_offset_lies_within_the_uncertainty(true, begun, pings):
         sent = at + pause
         seen.append((sent, sent + there + true, sent + there + back))
         at = sent + there + back
-    found = Offset.of_pings(seen)
+    found = Offset.from_pings(seen)
 
     assert abs(true - found.middle_ns) <= found.uncertainty_ns
     shortest = min(there + back for _, there, back in pings)
@@ -85,28 +85,28 @@ def test_the_true_offset_lies_within_the_uncertainty(true, begun, pings):
 )
 def test_a_clock_that_drifts_stays_within_the_uncertainty(first, drift, delays, share):
     there, back, there_later, back_later = delays
-    known = Offset.of_ping(0, there + first, there + back).or_(
-        Offset.of_ping(0, there_later + first + drift, there_later + back_later)
+    known = Offset.from_ping(0, there + first, there + back).union(
+        Offset.from_ping(0, there_later + first + drift, there_later + back_later)
     )
     meanwhile = first + round(share * drift)
     assert abs(meanwhile - known.middle_ns) <= known.uncertainty_ns
 
 
 def test_a_server_tells_its_clock(server):
-    found = ask(("127.0.0.1", server.port), server.token, timeout_s=10)
+    found = measure_offset(("127.0.0.1", server.port), server.token, timeout_s=10)
     assert abs(SHIFT_NS - found.middle_ns) <= found.uncertainty_ns
 
 
 def test_who_does_not_know_the_token_is_not_answered(server):
     with pytest.raises(OSError, match=r"closed|reset"):
-        ask(("127.0.0.1", server.port), bytes(16), timeout_s=10)
+        measure_offset(("127.0.0.1", server.port), bytes(16), timeout_s=10)
 
 
 def test_a_server_survives_nonsense(server):
     for nonsense in (b"", b"x", b"GET / HTTP/1.1\r\n\r\n", bytes(10_000)):
         with socket.create_connection(("127.0.0.1", server.port)) as connection:
             connection.sendall(nonsense)
-    ask(("127.0.0.1", server.port), server.token, timeout_s=10)
+    measure_offset(("127.0.0.1", server.port), server.token, timeout_s=10)
 
 
 @pytest.mark.parametrize("answer", [b"", b"nonsense", b"HTTP/1.1 200 OK\r\n\r\n", bytes(40)])
@@ -122,13 +122,13 @@ def test_nonsense_is_not_taken_for_a_clock(answer):
         thread = threading.Thread(target=reply)
         thread.start()
         with pytest.raises(OSError, match=r"closed|reset|no clock of this run"):
-            ask(listener.getsockname(), bytes(range(16)), timeout_s=10)
+            measure_offset(listener.getsockname(), bytes(range(16)), timeout_s=10)
         thread.join()
 
 
 def test_silence_is_waited_for_in_vain_but_not_for_long():
     with socket.create_server(("127.0.0.1", 0)) as listener, pytest.raises(TimeoutError):
-        ask(listener.getsockname(), bytes(16), timeout_s=0.05)
+        measure_offset(listener.getsockname(), bytes(16), timeout_s=0.05)
 
 
 class TestInARun:
@@ -180,11 +180,11 @@ class TestInARun:
         assert "same folder" in noted["clock_note"]
 
     def test_a_rank_0_that_was_killed_is_not_waited_for(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(machine_offsets, "ANSWER_S", 0.1)
+        monkeypatch.setattr(machine_offsets, "ANSWER_TIMEOUT_S", 0.1)
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         place = {**ABOUT, "addresses": ["127.0.0.1"], "port": port, "token": "00" * 16}
-        (tmp_path / NAME).write_text(json.dumps(place))
+        (tmp_path / CLOCK_FILE).write_text(json.dumps(place))
         noted = Noted()
         Follower(tmp_path, ELSEWHERE, noted).stop()
         assert noted["clock"] is None
@@ -192,7 +192,7 @@ class TestInARun:
 
     @pytest.mark.parametrize("text", ["", "{}", "[]", '{"addresses": 3}', "\0"])
     def test_a_file_of_nonsense_is_as_good_as_none(self, text, tmp_path):
-        (tmp_path / NAME).write_text(text)
+        (tmp_path / CLOCK_FILE).write_text(text)
         noted = Noted()
         Follower(tmp_path, ELSEWHERE, noted).stop()
         assert noted["clock"] is None
@@ -201,20 +201,20 @@ class TestInARun:
         old = Reference(tmp_path, ABOUT, Noted())
         new = Reference(tmp_path, ABOUT, Noted())
         old.stop()
-        assert (tmp_path / NAME).exists()
+        assert (tmp_path / CLOCK_FILE).exists()
         new.stop()
-        assert not (tmp_path / NAME).exists()
+        assert not (tmp_path / CLOCK_FILE).exists()
 
     def test_what_rank_0_starts_leaves_the_serving_to_it(self, tmp_path):
         reference = Reference(tmp_path, ABOUT, Noted())
         noted = Noted()
-        child = machine_offsets.align(tmp_path, ABOUT, noted)
+        child = machine_offsets.start_alignment(tmp_path, ABOUT, noted)
         child.stop()
         assert isinstance(child, Follower)
         assert noted["clock"]["offset_ns"] == 0
-        assert (tmp_path / NAME).exists()
+        assert (tmp_path / CLOCK_FILE).exists()
         reference.stop()
-        assert not (tmp_path / NAME).exists()
+        assert not (tmp_path / CLOCK_FILE).exists()
 
     def test_where_no_port_can_be_had_the_recording_goes_on(self, tmp_path, monkeypatch):
         def refuse(*_, **__):

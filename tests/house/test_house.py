@@ -77,8 +77,8 @@ def names_in(path: Path) -> set[str]:
 
 
 def test_the_recorder_checks_for_every_private_part_that_it_touches():
-    checked = {name for _, name in dataloader_hooks._NEEDED}
-    checked |= {name for *_, names in dataloader_hooks._NEEDED_OF_OBJECTS for name in names}
+    checked = {name for _, name in dataloader_hooks._NEEDED_ATTRIBUTES}
+    checked |= {name for *_, names in dataloader_hooks._NEEDED_OF_INSTANCES for name in names}
     paths = [*(ROOT / "recorder").glob("*.py"), *(ROOT / "loaders").glob("*.py")]
     touched = {name for path in paths for name in names_in(path)}
     classes = {cls.__name__ for cls in ITERATORS} | {"_DatasetKind"}

@@ -258,7 +258,9 @@ class TestRecordings:
             loader = DataLoader(range(6), batch_size=2)
             with monkeypatch.context() as patch:
                 if not seal:  # as where its process was killed
-                    patch.setattr("loaderviz.recorder.session.Recording._seal", lambda *_: None)
+                    patch.setattr(
+                        "loaderviz.recorder.session.Recording._replace_folder", lambda *_: None
+                    )
                 with lv.record(loader, path=tmp_path / "run"):
                     list(loader)
             return tmp_path / "run"

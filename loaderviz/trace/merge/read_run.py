@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderviz.clocks.rank_alignment import Begun, Clock, align
+from loaderviz.clocks.rank_alignment import Clock, RecordingStart, align_starts
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace.columns_of_rows import Table, arrays
 from loaderviz.trace.merge.run_meta import is_rank, whole
@@ -59,7 +59,7 @@ def merge(folder: Path, names: Sequence[str]) -> Trace:
         raise LoaderVizError(f"no recording in {str(folder)!r} can be read: {problems[0]}{more}")
     first = min(read, key=lambda each: (each.rank, each.clock.wall_ns if each.clock else 0))
     read.sort(key=lambda each: each is not first)
-    begun = align([each.clock for each in read])
+    begun = align_starts([each.clock for each in read])
     order = sorted(range(len(read)), key=lambda i: (read[i].rank, begun[i].at_ns, read[i].name))
     return _merged([read[i] for i in order], [begun[i] for i in order], problems)
 
@@ -112,7 +112,7 @@ def _read_one(path: Path) -> _Recording:
         found = read_but_samples(path)
     if "ranks" in found.meta:
         raise LoaderVizError(f"{str(path)!r} is left aside: it is a merged run, not one recording")
-    return _Recording(path, found, _rank(found), Clock.of(found.meta))
+    return _Recording(path, found, _rank(found), Clock.from_meta(found.meta))
 
 
 def _rank(found: Opened) -> int:
@@ -127,7 +127,9 @@ def _loaders(meta: Mapping[str, Any]) -> list[Any]:
     return loaders if isinstance(loaders, list) else []
 
 
-def _merged(recordings: list[_Recording], begun: list[Begun], problems: list[str]) -> Trace:
+def _merged(
+    recordings: list[_Recording], begun: list[RecordingStart], problems: list[str]
+) -> Trace:
     origin_ns = min(each.at_ns for each in begun)
     sources, tables = [], {name: list[Table]() for name in ("batches", "workers", "spans")}
     n_loaders: dict[int, int] = {}  # so far, of each rank
@@ -154,7 +156,10 @@ def _merged(recordings: list[_Recording], begun: list[Begun], problems: list[str
 
 
 def _meta(
-    recordings: list[_Recording], sources: list[Source], begun: list[Begun], problems: list[str]
+    recordings: list[_Recording],
+    sources: list[Source],
+    begun: list[RecordingStart],
+    problems: list[str],
 ) -> dict[str, Any]:
     metas = [each.found.meta for each in recordings]
     loaders: list[Any] = []
@@ -182,7 +187,7 @@ def _meta(
     }
 
 
-def _about(recording: _Recording, source: Source, begun: Begun) -> dict[str, Any]:
+def _about(recording: _Recording, source: Source, begun: RecordingStart) -> dict[str, Any]:
     """One recording, in ``meta["ranks"]``."""
     batches, meta = recording.found.tables["batches"], recording.found.meta
     delivered = ~np.isnan(batches["delivered_s"])
