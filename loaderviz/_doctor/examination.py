@@ -10,19 +10,16 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
-import random
 import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import psutil
 import torch
 
@@ -31,8 +28,9 @@ from loaderviz._doctor import rank_messages
 from loaderviz._doctor.batch_contents import Contents
 from loaderviz._doctor.checks import Undecided
 from loaderviz._doctor.examination_runs import Epoch, run_all
-from loaderviz._doctor.loader_setup import Setup, is_a, walk
+from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.run_outcomes import Fact, Trouble, in_silence
+from loaderviz.loaders.random_state import keep_random_state
 from loaderviz.trace import Trace, load
 
 _WHICH = {"plain": "", "alone": " without workers"}
@@ -186,30 +184,10 @@ def _forget_fork_server() -> None:
 
 def _run_here(setup: Setup, folder: Path, budget_s: float) -> list[Any]:
     sent: list[Any] = []
-    with undisturbed(setup), warnings.catch_warnings():
+    with keep_random_state(setup.loader), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         run_all(setup, folder, budget_s, sent.append, copied=False)
     return sent
-
-
-@contextlib.contextmanager
-def undisturbed(setup: Setup) -> Iterator[None]:
-    """Puts back the global random generators, and those that the loader and its samplers hold."""
-    held = [part.value for part in walk("loader", setup.loader)]
-    torch_generators = {id(each): each for each in held if is_a(each, torch.Generator)}.values()
-    states = [(each, each.get_state()) for each in torch_generators]
-    own = torch.get_rng_state(), np.random.get_state(), random.getstate()
-    device = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
-    try:
-        yield
-    finally:
-        torch.set_rng_state(own[0])
-        np.random.set_state(own[1])
-        random.setstate(own[2])
-        if device is not None:
-            torch.cuda.set_rng_state_all(device)
-        for generator, state in states:
-            generator.set_state(state)
 
 
 def _explained(trouble: Trouble, said: list[str]) -> Trouble:

@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, IterableDataset, SequentialSampler
 
 from loaderviz._doctor import batch_probe
 from loaderviz._doctor.batch_contents import contents_of
-from loaderviz._doctor.loader_setup import Setup, attributes, is_a
+from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.process_state import epoch_of
 from loaderviz._doctor.resume_trial import resumable, resume, two_copies
 from loaderviz._doctor.run_outcomes import (
@@ -33,6 +33,7 @@ from loaderviz._doctor.run_outcomes import (
     text_of,
 )
 from loaderviz.loaders.copy_loader import copy_loader
+from loaderviz.loaders.held_objects import attributes, is_a
 from loaderviz.recorder import Recording
 
 MOST_BATCHES = 500  # of an epoch

@@ -15,7 +15,7 @@ from torch.utils.data import TensorDataset
 
 from loaderviz._doctor.checks import Seen, Undecided, check, seen
 from loaderviz._doctor.examination import Case
-from loaderviz._doctor.loader_setup import Part, attributes
+from loaderviz.loaders.held_objects import Part, attributes
 
 if sys.platform != "win32":
     import resource

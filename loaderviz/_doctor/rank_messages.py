@@ -73,7 +73,7 @@ def _message(case: Case) -> dict[str, Any]:
         "states": note.started or note.states,
         "drawn": drawn,  # the generators that were drawn from between two batches
         "keys": keys,
-        "digests": [each.hex() for one in first.notes for each in one.digests if each is not None][
+        "digests": [each for one in first.notes for each in one.digests if each is not None][
             :MOST_KEYS
         ],
     }

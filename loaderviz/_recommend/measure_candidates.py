@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 from torch.utils.data import DataLoader
 
-from loaderviz._doctor.examination import undisturbed
-from loaderviz._doctor.loader_setup import Setup
 from loaderviz._recommend.candidate_settings import Setting
 from loaderviz._recommend.choose_candidate import NOISE
 from loaderviz._recommend.evidence import Evidence
 from loaderviz._recommend.predict import Prediction
 from loaderviz._recommend.trial_recording import PATIENCE
 from loaderviz.loaders.copy_loader import copy_loader
+from loaderviz.loaders.random_state import keep_random_state
 
 TOP = 4  # settings that are measured
 
@@ -54,7 +53,7 @@ def measure(
     )
     found = {}
     for setting in settings:
-        with undisturbed(Setup(loader)):
+        with keep_random_state(loader):
             timeout_s = loader.timeout or PATIENCE * seconds
             copied = copy_loader(loader, **setting.options(), timeout=timeout_s)
             found[setting] = _batches_per_s(copied, evidence, setting, seconds)
