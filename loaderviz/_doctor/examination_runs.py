@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch.utils.data import DataLoader, IterableDataset, SequentialSampler
 
 from loaderviz._doctor import batch_probe
@@ -145,8 +144,6 @@ def _probed(
             digest=is_a(setup.dataset, IterableDataset),
         ),
     }
-    if torch.cuda.is_initialized():
-        settings["pin_memory"] = False  # the copy of a process cannot use the device
     if workers:
         init = batch_probe.Start(own["worker_init_fn"], folder, 0.4 * budget_s)
         settings["worker_init_fn"] = init

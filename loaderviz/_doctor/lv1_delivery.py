@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from loaderviz._doctor.checks import Seen, Undecided, check, seen
+from loaderviz._doctor.checks import Seen, check, seen
 from loaderviz._doctor.delivery_counts import Tally, tally
 from loaderviz._doctor.examination import Case
 from loaderviz._doctor.examination_runs import Epoch
+from loaderviz._doctor.findings import Undecided
 from loaderviz.loaders.held_objects import attributes
 
 SHARD = """

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from loaderviz._doctor.checks import Seen, Undecided, check, seen
+from loaderviz._doctor.checks import Seen, check, seen
 from loaderviz._doctor.examination import Case
+from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.resume_trial import resumable
 from loaderviz.loaders.held_objects import attributes
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from loaderviz._doctor.batch_probe import Note
-from loaderviz._doctor.checks import Seen, Undecided, check, seen
+from loaderviz._doctor.checks import Seen, check, seen
 from loaderviz._doctor.examination import Case
+from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.process_state import epoch_of
 from loaderviz.loaders.held_objects import attributes
 from loaderviz.loaders.random_state import held_generators

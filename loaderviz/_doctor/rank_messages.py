@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch.distributed as dist
 
 from loaderviz import machine
-from loaderviz._doctor.checks import Undecided
+from loaderviz._doctor.findings import Undecided
 from loaderviz.loaders.process_group import store
 
 if TYPE_CHECKING:
