@@ -21,7 +21,6 @@ from torch.utils.data import (
 from loaderviz._audit import delivered_samples, failed_runs
 from loaderviz._audit import expected_samples as holds
 from loaderviz._audit.audit_result import Audit, AuditError
-from loaderviz._audit.borrowed_draws import kept
 from loaderviz._audit.conclude_audit import conclude
 from loaderviz._audit.count_deliveries import Delivered, Expected, compare, frontier
 from loaderviz._audit.run_copy import Run, lacks_rows, run
@@ -29,6 +28,7 @@ from loaderviz._audit.verdict_text import Setting
 from loaderviz._audit.watching_copy import is_iterable
 from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.content_hash import Identify
+from loaderviz.loaders.random_state import keep_random_state
 from loaderviz.sharding import ranks
 from loaderviz.trace import Trace
 
@@ -43,7 +43,7 @@ def audit_loader(
     n_samples: int | None,
 ) -> Audit:
     identify = Identify(key) if key is not None or is_iterable(loader) else None
-    with kept(loader), TemporaryDirectory(prefix="loaderviz-audit-") as folder:
+    with keep_random_state(loader), TemporaryDirectory(prefix="loaderviz-audit-") as folder:
         done = run(loader, epochs, identify, n_samples, Path(folder))
         setting = _setting(loader, by_content=key is None and is_iterable(loader))
         try:

@@ -21,13 +21,14 @@ from loaderviz._doctor import (  # noqa: F401  # for what they register
     lv5_lv6_processes,
 )
 from loaderviz._doctor.checks import CHECKS
-from loaderviz._doctor.examination import Case, case_of, may_copy
+from loaderviz._doctor.examination import Case, case_of
 from loaderviz._doctor.examination_runs import EPOCHS, MOST_BATCHES
 from loaderviz._doctor.findings import SEVERITIES, Diagnosis, DoctorError, Finding
 from loaderviz._doctor.findings_of_recordings import findings_of, need_the_loader
 from loaderviz._doctor.loader_setup import Setup, callers_of, names_of
 from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.describe_loader import behind
+from loaderviz.loaders.forked_run import may_fork
 
 __all__ = [
     "Diagnosis",
@@ -118,7 +119,7 @@ def _setup(loader: Any, budget_s: float) -> Setup:
 
 
 def _announce(setup: Setup, budget_s: float) -> None:
-    where = "a copy of this process" if may_copy(setup) else "this process"
+    where = "a copy of this process" if may_fork(setup.num_workers) else "this process"
     alone = ", one without workers" if setup.num_workers else ""
     print(
         f"doctor: runs {EPOCHS} epochs of the {setup.name}{alone}, at most "

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from loaderviz._doctor.loader_setup import attributes, is_a, walk
+from loaderviz.loaders.held_objects import attributes, is_a, walk
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from loaderviz._doctor.process_state import (
     states_of,
     values_of,
 )
-from loaderviz._doctor.sample_digests import digest
+from loaderviz.loaders.content_hash import digest_or_none
 
 MEMORY_EVERY_S = 0.1
 _started: dict[str, int] = {}  # of this worker process: the state of each generator at its start
@@ -42,7 +42,7 @@ class Note(NamedTuple):
     delay_s: float  # and how long it was ready to run and had no CPU (NaN: unknown)
     cpus: tuple[int, ...]  # that it may run on
     cuda: bool  # whether it uses CUDA
-    digests: tuple[bytes | None, ...]  # of the samples' contents, where asked for
+    digests: tuple[int | None, ...]  # of the samples' contents, where asked for
     digest_s: float  # what that took
     values: dict[str, int]  # "len of dataset.x" and "dataset.epoch", where they have changed
     states: dict[str, int]  # of random generators, by path, after a worker's first two batches
@@ -64,12 +64,12 @@ class Probe:
         self._sent: dict[str, int] = {}
 
     def __call__(self, samples: Any) -> tuple[Any, Note]:
-        digests: tuple[bytes | None, ...] = ()
+        digests: tuple[int | None, ...] = ()
         begun = time.perf_counter()
         n = len(samples) if self._batched and type(samples) in (list, tuple) else 1
         if self._digest:
             each = samples if self._batched and type(samples) in (list, tuple) else [samples]
-            digests = tuple(map(digest, each))
+            digests = tuple(map(digest_or_none, each))
         took = time.perf_counter() - begun
         batch = self._collate_fn(samples)
         try:
@@ -77,7 +77,7 @@ class Probe:
         except Exception as error:
             return batch, _faulty(f"{type(error).__name__}: {error}")
 
-    def _note(self, n: int, digests: tuple[bytes | None, ...], took: float) -> Note:
+    def _note(self, n: int, digests: tuple[int | None, ...], took: float) -> Note:
         info = get_worker_info()
         dataset = self._dataset if info is None else info.dataset
         self._calls += 1

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from loaderviz._doctor.findings import Finding, Severity, State
+from loaderviz._doctor.findings import Finding, Severity, State, Undecided
 
 if TYPE_CHECKING:
     from loaderviz._doctor.examination import Case
@@ -34,10 +34,6 @@ class Seen:
 
     evidence: tuple[str, ...]
     fix: str
-
-
-class Undecided(Exception):  # noqa: N818  # no error, an answer
-    """Raised by a check that cannot tell; the message says why."""
 
 
 @dataclass(frozen=True)

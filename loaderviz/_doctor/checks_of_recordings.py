@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from loaderviz._doctor.checks import OF_RECORDINGS, Seen, Undecided, check, seen
+from loaderviz._doctor.checks import OF_RECORDINGS, Seen, check, seen
 from loaderviz._doctor.examination import Case
+from loaderviz._doctor.findings import Undecided
 from loaderviz.text import duration, percent, size, worker_name
 
 if TYPE_CHECKING:

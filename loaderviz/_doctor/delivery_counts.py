@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from loaderviz._doctor.checks import Undecided
 from loaderviz._doctor.examination import Case
+from loaderviz._doctor.findings import Undecided
 
 
 @dataclass(frozen=True)

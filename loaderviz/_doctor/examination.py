@@ -9,30 +9,22 @@ this process, and the random generators are put back afterwards.
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
-import random
-import sys
 import tempfile
-import time
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from multiprocessing import forkserver
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-import psutil
-import torch
 
 from loaderviz import machine
 from loaderviz._doctor import rank_messages
 from loaderviz._doctor.batch_contents import Contents
-from loaderviz._doctor.checks import Undecided
-from loaderviz._doctor.examination_runs import Epoch, run_all
-from loaderviz._doctor.loader_setup import Setup, is_a, walk
+from loaderviz._doctor.examination_runs import Epoch, Send, run_all
+from loaderviz._doctor.findings import Undecided
+from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.run_outcomes import Fact, Trouble, in_silence
+from loaderviz.loaders.copy_loader import copy_loader
+from loaderviz.loaders.forked_run import fork_loses_cuda, may_fork, run_forked
+from loaderviz.loaders.random_state import keep_random_state
 from loaderviz.trace import Trace, load
 
 _WHICH = {"plain": "", "alone": " without workers"}
@@ -113,103 +105,41 @@ def case_of(setup: Setup, *, run: bool, budget_s: float, danger: str = "") -> Ca
         return Case(setup, why_not=danger)
     with tempfile.TemporaryDirectory(prefix="loaderviz-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        sent = _run_copied(setup, folder, budget_s) if may_copy(setup) else None
+        sent = _run_copied(setup, folder, budget_s) if may_fork(setup.num_workers) else None
         if sent is None:
             sent = _run_here(setup, folder, budget_s)
         case = _case(setup, sent, folder)
     return rank_messages.join(case)
 
 
-def may_copy(setup: Setup) -> bool:
-    """Whether the runs can be made in a copy of this process."""
-    if sys.platform != "linux" or multiprocessing.current_process().daemon:
-        return False
-    return bool(setup.num_workers) or not torch.cuda.is_initialized()
-
-
 def _run_copied(setup: Setup, folder: Path, budget_s: float) -> list[Any]:
-    context = multiprocessing.get_context("fork")
-    here, there = context.Pipe(duplex=False)
-    process = context.Process(target=_in_copy, args=(setup, folder, budget_s, there))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of Python 3.12 and later: this process has threads
-        process.start()
-    there.close()
-    sent: list[Any] = []
-    until = time.monotonic() + budget_s + GRACE_S
-    try:
-        while here.poll(max(until - time.monotonic(), 0)):
-            sent.append(here.recv())
+    to_run = setup
+    if fork_loses_cuda():  # and pinning needs it
+        to_run = replace(setup, loader=copy_loader(setup.loader, pin_memory=False))
+    most_s = budget_s + GRACE_S
+    run = run_forked(_in_copy, to_run, folder, budget_s, timeout_s=most_s)
+    sent = list(run.sent)
+    if not run.in_time:
         runs = [each.value for each in sent if isinstance(each, Fact) and each.name == "run"]
-        text = f"nothing came for {budget_s + GRACE_S:g} s (in a copy of this process)"
+        text = f"nothing came for {most_s:g} s (in a copy of this process)"
         sent.append(Trouble(runs[-1] if runs else "plain", 0, "stuck", text))
-    except EOFError:
-        process.join(GRACE_S)
-        if process.exitcode and not any(isinstance(each, Trouble) for each in sent):
-            text = f"the process that iterates it has died (exit code {process.exitcode})"
-            sent.append(Trouble("plain", 0, "died", text))
-    finally:
-        here.close()
-        _end(process)
+    elif run.exit_code and not any(isinstance(each, Trouble) for each in sent):
+        text = f"the process that iterates it has died (exit code {run.exit_code})"
+        sent.append(Trouble("plain", 0, "died", text))
     return sent
 
 
-def _end(process: Any) -> None:
-    """The copied process and all that it has started."""
-    below: list[psutil.Process] = []
-    with contextlib.suppress(psutil.Error):
-        below = psutil.Process(process.pid).children(recursive=True)
-    process.kill()
-    process.join()
-    for each in below:
-        with contextlib.suppress(psutil.Error):
-            each.kill()
-    psutil.wait_procs(below, timeout=GRACE_S)
-    process.close()
-
-
-def _in_copy(setup: Setup, folder: Path, budget_s: float, there: Connection) -> None:
-    torch.set_num_threads(1)  # as in a worker: OpenMP's threads do not survive a fork
-    _forget_fork_server()
+def _in_copy(setup: Setup, folder: Path, budget_s: float, send: Send) -> None:
     with in_silence(folder):
-        run_all(setup, folder, budget_s, there.send, copied=True)
-    there.close()
-
-
-def _forget_fork_server() -> None:
-    """The one of the process that was copied is no child of this one, which starts its own."""
-    server: Any = forkserver._forkserver
-    for name in ("_forkserver_address", "_forkserver_alive_fd", "_forkserver_pid"):
-        if name in vars(server):
-            setattr(server, name, None)
+        run_all(setup, folder, budget_s, send, copied=True)
 
 
 def _run_here(setup: Setup, folder: Path, budget_s: float) -> list[Any]:
     sent: list[Any] = []
-    with undisturbed(setup), warnings.catch_warnings():
+    with keep_random_state(setup.loader), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         run_all(setup, folder, budget_s, sent.append, copied=False)
     return sent
-
-
-@contextlib.contextmanager
-def undisturbed(setup: Setup) -> Iterator[None]:
-    """Puts back the global random generators, and those that the loader and its samplers hold."""
-    held = [part.value for part in walk("loader", setup.loader)]
-    torch_generators = {id(each): each for each in held if is_a(each, torch.Generator)}.values()
-    states = [(each, each.get_state()) for each in torch_generators]
-    own = torch.get_rng_state(), np.random.get_state(), random.getstate()
-    device = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
-    try:
-        yield
-    finally:
-        torch.set_rng_state(own[0])
-        np.random.set_state(own[1])
-        random.setstate(own[2])
-        if device is not None:
-            torch.cuda.set_rng_state_all(device)
-        for generator, state in states:
-            generator.set_state(state)
 
 
 def _explained(trouble: Trouble, said: list[str]) -> Trouble:

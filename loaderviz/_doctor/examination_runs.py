@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch.utils.data import DataLoader, IterableDataset, SequentialSampler
 
 from loaderviz._doctor import batch_probe
 from loaderviz._doctor.batch_contents import contents_of
-from loaderviz._doctor.loader_setup import Setup, attributes, is_a
+from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.process_state import epoch_of
 from loaderviz._doctor.resume_trial import resumable, resume, two_copies
 from loaderviz._doctor.run_outcomes import (
@@ -33,6 +32,7 @@ from loaderviz._doctor.run_outcomes import (
     text_of,
 )
 from loaderviz.loaders.copy_loader import copy_loader
+from loaderviz.loaders.held_objects import attributes, is_a
 from loaderviz.recorder import Recording
 
 MOST_BATCHES = 500  # of an epoch
@@ -144,8 +144,6 @@ def _probed(
             digest=is_a(setup.dataset, IterableDataset),
         ),
     }
-    if torch.cuda.is_initialized():
-        settings["pin_memory"] = False  # the copy of a process cannot use the device
     if workers:
         init = batch_probe.Start(own["worker_init_fn"], folder, 0.4 * budget_s)
         settings["worker_init_fn"] = init

@@ -126,6 +126,10 @@ class Diagnosis:
         return f'<div class="loaderviz-diagnosis">{"".join(parts)}</div>'
 
 
+class Undecided(Exception):  # noqa: N818  # no error, an answer
+    """Raised by a check that cannot tell; the message says why."""
+
+
 class DoctorError(LoaderVizError):
     """Raised when a loader could not be examined to the end.
 

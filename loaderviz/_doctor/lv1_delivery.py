@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from loaderviz._doctor.checks import Seen, Undecided, check, seen
+from loaderviz._doctor.checks import Seen, check, seen
 from loaderviz._doctor.delivery_counts import Tally, tally
 from loaderviz._doctor.examination import Case
 from loaderviz._doctor.examination_runs import Epoch
-from loaderviz._doctor.loader_setup import attributes
+from loaderviz._doctor.findings import Undecided
+from loaderviz.loaders.held_objects import attributes
 
 SHARD = """
 import loaderviz
@@ -63,7 +64,7 @@ def repeated_stream(case: Case) -> Seen | None:
 
 def _same_beginnings(case: Case) -> Seen | None:
     """Of a stream that is too long to be counted: do workers begin with the same samples?"""
-    streams: dict[int, list[bytes | None]] = {}
+    streams: dict[int, list[int | None]] = {}
     for note in case.epoch().notes:
         streams.setdefault(note.worker, []).extend(note.digests)
     first, *others = streams.values()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from loaderviz._doctor.checks import Seen, Undecided, check, seen
+from loaderviz._doctor.checks import Seen, check, seen
 from loaderviz._doctor.examination import Case
-from loaderviz._doctor.loader_setup import attributes
+from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.resume_trial import resumable
+from loaderviz.loaders.held_objects import attributes
 
 MOST = 0.5  # of the batches: where more differ, contents may vary by themselves
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from loaderviz._doctor.batch_probe import Note
-from loaderviz._doctor.checks import Seen, Undecided, check, seen
+from loaderviz._doctor.checks import Seen, check, seen
 from loaderviz._doctor.examination import Case
-from loaderviz._doctor.loader_setup import attributes
-from loaderviz._doctor.process_state import epoch_of, generators
+from loaderviz._doctor.findings import Undecided
+from loaderviz._doctor.process_state import epoch_of
+from loaderviz.loaders.held_objects import attributes
+from loaderviz.loaders.random_state import held_generators
 
 GLOBAL = ("torch", "numpy.random", "random")
 EVALUATION = ("val", "valid", "validation", "eval", "evaluation", "test", "dev", "holdout")
@@ -36,7 +38,7 @@ def _drawn(notes: list[Note], path: str) -> bool:
     threads="5059",
 )
 def copied_generator(case: Case) -> Seen | None:
-    held = generators(case.setup.dataset)
+    held = held_generators("dataset", case.setup.dataset)
     if not held or not case.setup.num_workers:
         return None
     if not case.ran:

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from loaderviz import machine
-from loaderviz._doctor.checks import Seen, Undecided, check, seen
+from loaderviz._doctor.checks import Seen, check, seen
 from loaderviz._doctor.examination import Case
 from loaderviz._doctor.examination_runs import Epoch
+from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.process_state import cpus
 from loaderviz.text import duration, percent
 

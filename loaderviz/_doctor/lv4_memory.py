@@ -13,9 +13,10 @@ import psutil
 import torch
 from torch.utils.data import TensorDataset
 
-from loaderviz._doctor.checks import Seen, Undecided, check, seen
+from loaderviz._doctor.checks import Seen, check, seen
 from loaderviz._doctor.examination import Case
-from loaderviz._doctor.loader_setup import Part, attributes
+from loaderviz._doctor.findings import Undecided
+from loaderviz.loaders.held_objects import Part, attributes
 from loaderviz.text import size
 
 if sys.platform != "win32":

@@ -10,10 +10,12 @@ from typing import Any
 import torch
 from torch.utils.data import Dataset, IterableDataset
 
-from loaderviz._doctor.checks import Seen, Undecided, check, seen
+from loaderviz._doctor.checks import Seen, check, seen
 from loaderviz._doctor.examination import Case
-from loaderviz._doctor.loader_setup import Part, Setup, is_a, walk
+from loaderviz._doctor.findings import Undecided
+from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.process_state import is_handle
+from loaderviz.loaders.held_objects import Part, is_a, walk
 
 _LOCKS = ("futex",)  # what a process waits for that waits for a lock (proc(5), wchan)
 

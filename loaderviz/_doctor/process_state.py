@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
-import random
 import sqlite3
 import tarfile
 import zipfile
@@ -15,42 +13,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from loaderviz._doctor.loader_setup import Part, attributes, is_a, walk
+from loaderviz.loaders.content_hash import digest_or_none
+from loaderviz.loaders.held_objects import attributes, walk
+from loaderviz.loaders.random_state import global_states, held_states
 
 _SIZED = (list, tuple, dict, set, np.ndarray, torch.Tensor)
 
 
-def generators(dataset: Any) -> list[Part]:
-    """Random generators that the dataset holds."""
-    kinds = (np.random.Generator, np.random.RandomState, random.Random, torch.Generator)
-    return [part for part in walk("dataset", dataset) if is_a(part.value, *kinds)]
-
-
 def states_of(dataset: Any) -> dict[str, int]:
     """A number for the state of each generator: the global ones, and those of the dataset."""
-    found = {
-        "torch": _number(torch.get_rng_state().numpy().tobytes()),
-        "numpy.random": _state_of(np.random.mtrand._rand),
-        "random": hash(random.getstate()),
-    }
-    for path, generator in generators(dataset):
-        found[path] = _state_of(generator)
-    return found
-
-
-def _state_of(generator: Any) -> int:
-    if is_a(generator, random.Random):
-        return hash(generator.getstate())  # of numbers: the same in every process
-    if is_a(generator, torch.Generator):
-        return _number(generator.get_state().numpy().tobytes())
-    if is_a(generator, np.random.RandomState):
-        _, words, *rest = generator.get_state(legacy=True)
-        return _number(words.tobytes() + str(rest).encode())
-    return _number(repr(generator.bit_generator.state).encode())
-
-
-def _number(data: bytes) -> int:
-    return int.from_bytes(hashlib.blake2b(data, digest_size=7).digest())
+    states = (*global_states(), *held_states("dataset", dataset))
+    numbers = {state.path: digest_or_none(state.value) for state in states}
+    return {path: number for path, number in numbers.items() if number is not None}
 
 
 def values_of(dataset: Any) -> dict[str, int]:

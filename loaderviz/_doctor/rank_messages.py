@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch.distributed as dist
 
 from loaderviz import machine
-from loaderviz._doctor.checks import Undecided
+from loaderviz._doctor.findings import Undecided
 from loaderviz.loaders.process_group import store
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _message(case: Case) -> dict[str, Any]:
         "states": note.started or note.states,
         "drawn": drawn,  # the generators that were drawn from between two batches
         "keys": keys,
-        "digests": [each.hex() for one in first.notes for each in one.digests if each is not None][
+        "digests": [each for one in first.notes for each in one.digests if each is not None][
             :MOST_KEYS
         ],
     }

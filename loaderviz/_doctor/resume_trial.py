@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 
 from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.run_outcomes import Fact, text_of
-from loaderviz._doctor.sample_digests import digest
+from loaderviz.loaders.content_hash import digest_or_none
 
 MOST_BATCHES = 500
 INTERRUPTED = 3  # after so many batches
@@ -43,14 +43,14 @@ def resume(spare: tuple[Any, Any], until: float) -> Fact | None:
         else:
             return None
         for batch in batches:
-            rest.append(digest(batch))
+            rest.append(digest_or_none(batch))
             if time.monotonic() > until or len(rest) == MOST_BATCHES:
                 return None
         torch.manual_seed(2)  # a new process begins with other draws
         second.load_state_dict(state)
         again = []
         for batch in second:
-            again.append(digest(batch))
+            again.append(digest_or_none(batch))
             if len(again) > len(rest) + at:
                 break
     except Exception as error:

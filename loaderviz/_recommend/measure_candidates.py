@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from torch.utils.data import DataLoader
 
-from loaderviz._doctor.examination import undisturbed
-from loaderviz._doctor.loader_setup import Setup
 from loaderviz._recommend.candidate_settings import cost
 from loaderviz._recommend.choose_candidate import NOISE
 from loaderviz._recommend.evidence import Evidence
@@ -18,6 +16,7 @@ from loaderviz._recommend.predict import Prediction
 from loaderviz._recommend.trial_recording import PATIENCE
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.loaders.copy_loader import copy_loader
+from loaderviz.loaders.random_state import keep_random_state
 from loaderviz.text import count
 
 TOP = 4  # settings that are measured
@@ -56,7 +55,7 @@ def measure(
     )
     found = {}
     for setting in settings:
-        with undisturbed(Setup(loader)):
+        with keep_random_state(loader):
             timeout_s = loader.timeout or PATIENCE * seconds
             copied = copy_loader(loader, **setting.options(), timeout=timeout_s)
             found[setting] = _batches_per_s(copied, evidence, setting, seconds)

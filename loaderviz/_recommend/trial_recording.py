@@ -13,7 +13,6 @@ import torch
 from torch.utils.data import DataLoader
 
 from loaderviz._doctor.batch_contents import contents_of
-from loaderviz._doctor.examination import undisturbed
 from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.run_outcomes import children
 from loaderviz._recommend.evidence import Evidence, of_trace
@@ -21,9 +20,10 @@ from loaderviz._recommend.memory_budget import Room
 from loaderviz._recommend.without_workers import without_workers
 from loaderviz.errors import LoaderVizError
 from loaderviz.loader_settings import LoaderSettings
-from loaderviz.loaders.content_hash import digest_of
+from loaderviz.loaders.content_hash import digest_or_none
 from loaderviz.loaders.copy_loader import copy_loader
 from loaderviz.loaders.describe_loader import describe
+from loaderviz.loaders.random_state import keep_random_state
 from loaderviz.recorder import record
 from loaderviz.simulator import Costs
 from loaderviz.text import count
@@ -67,7 +67,7 @@ def rehearse(
         f"{seconds:g} s from its first batch, and for {ALONE * seconds:g} s without; at most "
         f"{MOST_BATCHES} batches. Gives up where none comes in {PATIENCE * seconds:g} s."
     )
-    with undisturbed(setup):
+    with keep_random_state(loader):
         if _is_tight(loader):
             workers = 0
         seen = _record(loader, workers, seconds, pins=present.pin_memory)
@@ -143,7 +143,7 @@ def _iterate(loader: DataLoader[Any], seconds: float, seen: _Seen, before: Any) 
             begun = now
             seen.batch_bytes = contents_of(batch).tensor_bytes
         if len(seen.digests) < COMPARED:
-            seen.digests.append(_digest(batch))
+            seen.digests.append(digest_or_none(batch))
         seen.n_batches += 1
         n_samples += loader.batch_size or 1
         over = now - begun > seconds or seen.n_batches >= MOST_BATCHES or n_samples >= MOST_SAMPLES
@@ -164,13 +164,6 @@ def _own_bytes(before: set[psutil.Process]) -> int:
         with contextlib.suppress(psutil.Error, AttributeError):
             found.append(int(child.memory_full_info().uss))
     return max(found)
-
-
-def _digest(batch: Any) -> int | None:
-    try:
-        return digest_of(batch, lambda _: "")
-    except LoaderVizError:
-        return None
 
 
 def _repeats(digests: list[int | None]) -> bool:

@@ -7,7 +7,6 @@ workers that are forked from it later.
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import tempfile
 import time
 import warnings
@@ -15,13 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch.utils.data import DataLoader
 
-from loaderviz._doctor.examination import may_copy
 from loaderviz._doctor.loader_setup import Setup
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.loaders.copy_loader import copy_loader
+from loaderviz.loaders.forked_run import may_fork, run_forked
 from loaderviz.recorder import Recording
 from loaderviz.trace import Trace, load
 
@@ -34,19 +32,12 @@ WARM = 10  # of the batches, the first tenth does not count: pages are copied wh
 
 def without_workers(setup: Setup, seconds: float) -> Trace | None:
     """None where the process cannot be copied (other systems than Linux), or nothing came."""
-    if not may_copy(setup):
+    if not may_fork(setup.num_workers):
         return None
-    context = multiprocessing.get_context("fork")
     with tempfile.TemporaryDirectory(prefix="loaderviz-", ignore_cleanup_errors=True) as name:
         folder = Path(name) / "alone"
-        process = context.Process(target=_record, args=(setup.loader, seconds, folder))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of Python 3.12 and later: this process has threads
-            process.start()
-        process.join(LATE * seconds + GRACE_S)
-        process.kill()
-        process.join()
-        process.close()
+        most_s = LATE * seconds + GRACE_S
+        run_forked(_record, setup.loader, seconds, folder, timeout_s=most_s)
         with contextlib.suppress(Exception):  # what it lacks is done without
             return _warm(load(folder))
     return None
@@ -57,8 +48,8 @@ def _warm(trace: Trace) -> Trace:
     return replace(trace, batches=batches.iloc[len(batches) // WARM :])
 
 
-def _record(loader: DataLoader[Any], seconds: float, folder: Path) -> None:
-    torch.set_num_threads(1)  # OpenMP's threads do not survive a fork
+def _record(loader: DataLoader[Any], seconds: float, folder: Path, _send: Any) -> None:
+    warnings.simplefilter("ignore")  # they have been seen, or will be
     n, begun = 0, time.monotonic()
     with contextlib.suppress(Exception):  # it was raised in a worker before, or is not our concern
         copied = copy_loader(loader, **LoaderSettings(0).options())

@@ -7,6 +7,7 @@ forked process that iterates a loader has one.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing import util
 
@@ -14,17 +15,21 @@ from torch.utils.data import get_worker_info
 
 from loaderviz._run import final_message
 from loaderviz._run.script_environment import Settings
-from loaderviz._run.start_at_first_loader import trigger
 from loaderviz.recorder import Recording, dataloader_hooks
 
 FIRST_OF_ALL = 100  # before multiprocessing's own finalizers, and before it ends the workers
 
 _recording: Recording | None = None
+_arm_again: Callable[[set[type]], None] | None = None
 
 
-def begin() -> None:
-    """Record every DataLoader of this process from now on; raises where it cannot."""
-    global _recording
+def begin(arm_again: Callable[[set[type]], None]) -> None:
+    """Record every DataLoader of this process from now on; raises where it cannot.
+
+    ``arm_again`` is called in a forked process, with the classes whose first iterator begins anew.
+    """
+    global _recording, _arm_again
+    _arm_again = arm_again
     if get_worker_info() is not None:
         return
     settings = Settings.of_run()
@@ -60,7 +65,8 @@ def _end() -> None:
 def _begin_anew() -> None:
     global _recording
     _recording = None
-    trigger.arm_again(dataloader_hooks.every_class())
+    if _arm_again is not None:
+        _arm_again(dataloader_hooks.every_class())
 
 
 # After dataloader_hooks.py has let go of torch's classes in the forked process: it came first.

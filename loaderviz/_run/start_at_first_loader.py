@@ -12,7 +12,7 @@ def _begin() -> None:
     try:
         from loaderviz._run import process_recording
 
-        process_recording.begin()
+        process_recording.begin(trigger.arm_again)
     except Exception as error:  # the script goes on
         final_message.say(f"this process is not recorded: {error}")
 

@@ -11,6 +11,7 @@ import datetime
 import enum
 import numbers
 import pathlib
+import pickle
 import uuid
 from array import array
 from collections.abc import Callable, Mapping, Set
@@ -82,19 +83,34 @@ def digest_of(content: Any, named: Callable[[Any], str]) -> int:
     Raises:
         LoaderVizError: for an object whose content cannot be told.
     """
+    try:
+        return _number_of(content)
+    except (_NoContentError, RecursionError, TypeError, ValueError, RuntimeError) as error:
+        raise LoaderVizError(
+            f"{named(content)} cannot be told from others by its content: "
+            f"{str(error) or type(error).__name__}. Say what it is known by, as in "
+            "audit(loader, key=lambda sample: sample.name)."
+        ) from error
+
+
+def digest_or_none(content: Any) -> int | None:
+    """The content's number, of a kind that is not known by its pickle; None: it cannot be told.
+
+    A pickle may differ where the content does not: that is no proof, as an audit needs it.
+    """
+    try:
+        return _number_of(content, by_pickle=True)
+    except Exception:  # also of the user's own
+        return None
+
+
+def _number_of(content: Any, *, by_pickle: bool = False) -> int:
     kind = type(content)
     if kind is int or kind is str:
         number = xxh3_64_intdigest(f"{kind.__name__}:{content}".encode("utf-8", "surrogatepass"))
     else:
         hasher = xxh3_64()
-        try:
-            _feed(hasher.update, content)
-        except (_NoContentError, RecursionError, TypeError, ValueError, RuntimeError) as error:
-            raise LoaderVizError(
-                f"{named(content)} cannot be told from others by its content: "
-                f"{str(error) or type(error).__name__}. Say what it is known by, as in "
-                "audit(loader, key=lambda sample: sample.name)."
-            ) from error
+        _feed(hasher.update, content, by_pickle)
         number = hasher.intdigest()
     return number - (number >> 63 << 64)
 
@@ -103,13 +119,13 @@ class _NoContentError(Exception):
     """Of an object that is none of the kinds below."""
 
 
-def _feed(update: Callable[[Any], None], value: Any) -> None:
+def _feed(update: Callable[[Any], None], value: Any, by_pickle: bool) -> None:
     """Each value with its kind and its length, so that no two contents make the same bytes."""
     kind = type(value)
     if isinstance(value, torch.Tensor):
         _feed_tensor(update, value)
     elif isinstance(value, _ARRAYS):
-        _feed_array(update, value)
+        _feed_array(update, value, by_pickle)
     elif isinstance(value, _WHOLE):
         update(f"{kind.__name__}:{value!r};".encode("utf-8", "surrogatepass"))
     elif isinstance(value, str):
@@ -126,30 +142,32 @@ def _feed(update: Callable[[Any], None], value: Any) -> None:
             update(words)  # a list of tokens takes a hundredth of the time then
             return
         for each in value:
-            _feed(update, each)
+            _feed(update, each, by_pickle)
     elif isinstance(value, Mapping):
         update(f"{kind.__name__} {len(value)}:".encode())
         for name, each in value.items():
-            _feed(update, name)
-            _feed(update, each)
+            _feed(update, name, by_pickle)
+            _feed(update, each, by_pickle)
     elif isinstance(value, Set):
         update(f"{kind.__name__} {len(value)}:".encode())
-        for number in sorted(
-            digest_of(each, _shown) for each in value
-        ):  # its order differs by process
+        # Its order differs by process.
+        for number in sorted(_number_of(each, by_pickle=by_pickle) for each in value):
             update(b"%d;" % number)
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         update(f"{kind.__qualname__}:".encode())
         for field in dataclasses.fields(value):
             update(f"{field.name}=".encode())
-            _feed(update, getattr(value, field.name))
+            _feed(update, getattr(value, field.name), by_pickle)
     elif kind.__module__.partition(".")[0] == "PIL" and hasattr(value, "tobytes"):
         update(f"image {value.mode} {value.size}:".encode())
         if value.mode in ("P", "PA"):
-            _feed(update, value.getpalette())
+            _feed(update, value.getpalette(), by_pickle)
         update(value.tobytes())
     elif hasattr(value, "__array__"):  # of pandas, say
-        _feed_array(update, np.asarray(value))
+        _feed_array(update, np.asarray(value), by_pickle)
+    elif by_pickle:
+        update(f"{kind.__module__}.{kind.__qualname__} pickled:".encode())
+        update(pickle.dumps(value, protocol=4))
     else:
         raise _NoContentError(
             f"{kind.__module__}.{kind.__qualname__} is no tensor, array, text, number, image, "
@@ -176,12 +194,12 @@ def _feed_tensor(update: Callable[[Any], None], tensor: torch.Tensor) -> None:
     update(plain.reshape(-1).view(torch.uint8).numpy())
 
 
-def _feed_array(update: Callable[[Any], None], value: Any) -> None:
+def _feed_array(update: Callable[[Any], None], value: Any, by_pickle: bool) -> None:
     array = np.asarray(value)
     update(f"array {array.dtype} {array.shape}:".encode())
     if array.dtype.hasobject:
         for each in array.ravel().tolist():
-            _feed(update, each)
+            _feed(update, each, by_pickle)
     else:
         update(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
 

@@ -176,7 +176,7 @@ class TestAVisit:
     @pytest.mark.parametrize("copied", [True, False])
     def test_leaves_the_training_as_it_was(self, workers, copied, monkeypatch):
         if not copied:
-            monkeypatch.setattr(examination, "may_copy", lambda setup: False)
+            monkeypatch.setattr(examination, "may_fork", lambda num_workers: False)
         own = torch.Generator().manual_seed(5)
         patient = loader(Counting(), workers=workers, shuffle=True, generator=own)
         before = generators(), own.get_state().tolist(), dict(vars(patient))
@@ -194,7 +194,7 @@ class TestAVisit:
         assert torch.equal(torch.cat([first, *batches]), torch.arange(24))
 
     def test_in_this_process_finds_the_same(self, monkeypatch):
-        monkeypatch.setattr(examination, "may_copy", lambda setup: False)
+        monkeypatch.setattr(examination, "may_fork", lambda num_workers: False)
         for name in ("LV101", "LV103", "LV201", "LV203"):
             assert name in visit(name, cured=False).codes
             assert name not in visit(name, cured=True).codes

@@ -104,3 +104,35 @@ def test_torch_s_private_parts_are_touched_where_loaders_are_handled_and_nowhere
             if name in private and not of_itself:
                 touched.setdefault(str(path.relative_to(ROOT)), set()).add(name)
     assert touched == {}
+
+
+def imported(path: Path) -> set[str]:
+    """Modules of ours that this one imports when it runs, wherever in it that is written."""
+    tree = ast.parse(path.read_text("utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            node.body = []
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {each.name for each in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            inner = {f"{node.module}.{each.name}" for each in node.names}
+            names |= inner & NAMES.keys() or {node.module}
+    return names & NAMES.keys()
+
+
+NAMES = {
+    ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in MODULES
+}
+
+
+def test_no_module_imports_one_that_imports_it():
+    above = {name: imported(path) - {name} for name, path in NAMES.items()}
+    for middle in NAMES:  # Warshall's transitive closure
+        for below in above.values():
+            if middle in below:
+                below |= above[middle]
+    rooms = {name.split(".")[1] for name, reached in above.items() if name in reached}
+    assert rooms <= {"simulator", "trace"}, "these two have circles yet, and no other room has"
