@@ -11,7 +11,7 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.text import percent
 from loaderviz.trace import Trace, load
 from loaderviz.trace.analysis.rank_summary import by_rank
-from loaderviz.trace.enough_memory import need_room
+from loaderviz.trace.enough_memory import require_memory
 from loaderviz.trace.merge.run_meta import left_out
 
 
@@ -83,7 +83,7 @@ def _check_exactly_once(trace: Trace) -> tuple[bool, str]:
     """Whether it passes, and why."""
     from loaderviz._audit import audit  # imports torch
 
-    need_room(trace, "an audit")
+    require_memory(trace, "an audit")
     audits = [audit(trace.of_loader(number)) for number in trace.batches["loader"].unique()]
     if not audits:
         raise LoaderVizError("no batch is in this recording: there is nothing to audit")

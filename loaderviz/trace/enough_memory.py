@@ -14,11 +14,15 @@ if TYPE_CHECKING:
 BYTES_PER_SAMPLE = 300  # measured: 250 to audit, or to export, a run of 6.4 million samples
 
 
-def need_room(trace: Trace, work: str) -> None:
-    """Before ``work`` on all samples, which would otherwise be killed in the midst of it.
+def require_memory(trace: Trace, work: str) -> None:
+    """Refuse ``work`` on all samples that would run out of memory, and be killed halfway.
+
+    Args:
+        trace: its samples are counted, not read.
+        work: what is to be done, with its article, as the message of the error names it.
 
     Raises:
-        LoaderVizError: where it takes more memory than is free.
+        LoaderVizError: where the work takes more memory than is free.
     """
     needed = BYTES_PER_SAMPLE * trace.n_sample_rows
     if needed > machine.memory_available_bytes():

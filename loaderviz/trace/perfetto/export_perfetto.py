@@ -1,10 +1,10 @@
 """What is where in an exported trace, and the file around it.
 
-A process for each rank's consumer and for each worker. The consumer's lane holds
-waits, steps and named spans. Where the main process loads, it has a lane for that beside it. A
-worker's lane holds its batches, with samples and collate inside. A flow leads from the batch in its
-worker, by way of the thread that pins, to the step on it. Counters: batches ready and not
-delivered, and the memory of each worker.
+Each rank's consumer and each worker is a process. The consumer's lane holds waits, steps and named
+spans; where the main process loads, another lane of it holds the batches. A worker's lane holds its
+batches, with samples and collate inside. A flow leads from each batch in its worker, by way of the
+pin thread, to the step on it. Counters show the batches that are ready and not delivered, and the
+memory of each worker.
 
 Times are those of the trace, to the nanosecond. ``baseTimeNanoseconds`` is the wall clock at time
 0, as in the files of torch.profiler (2.4 and later).
@@ -23,40 +23,43 @@ import numpy as np
 
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace.atomic_file import replacing
-from loaderviz.trace.enough_memory import need_room
+from loaderviz.trace.enough_memory import require_memory
 from loaderviz.trace.merge.run_meta import left_out
-from loaderviz.trace.perfetto import consumer_events, counters, event_writer, worker_events
+from loaderviz.trace.perfetto.consumer_events import consumer_slices, device_slices, pin_slices
+from loaderviz.trace.perfetto.counters import process_memory, ready_batches
+from loaderviz.trace.perfetto.event_writer import SEPARATOR, json_text
 from loaderviz.trace.perfetto.torch_profile import GRID_NS, Profile
-from loaderviz.trace.perfetto.trace_source import Source
+from loaderviz.trace.perfetto.trace_source import TraceSource
+from loaderviz.trace.perfetto.worker_events import worker_slices
 
 if TYPE_CHECKING:
     from loaderviz.trace.trace import Trace
 
 LAYERS: Final = (
-    consumer_events.slices,
-    worker_events.slices,
-    consumer_events.pinning,
-    consumer_events.device,
-    counters.ready,
-    counters.memory,
+    consumer_slices,
+    worker_slices,
+    pin_slices,
+    device_slices,
+    ready_batches,
+    process_memory,
 )
-FAST: Final = 1  # gzip's level: the text is so regular that more effort gains little
+GZIP_LEVEL: Final = 1  # the fastest: the text is so regular that more effort gains little
 
 
 def export(trace: Trace, path: str | os.PathLike[str], profile: Any = None) -> None:
     """What ``Trace.to_perfetto`` does."""
-    need_room(trace, "an export")
-    wall_ns = started_wall_ns(trace)
+    require_memory(trace, "an export")
+    wall_ns = _start_wall_ns(trace)
     if profile is None:
-        before, after, shift_ns, grid_ns = _head(trace, wall_ns), b"\n]}\n", 0, 1
+        before, after, shift_ns, grid_ns = _file_head(trace, wall_ns), b"\n]}\n", 0, 1
     else:
-        found = Profile.read(profile)
-        (before, after), grid_ns = found.around(), GRID_NS
-        shift_ns = found.shift_of(trace, wall_ns)
-    packs = str(path).endswith(".gz")
+        beside = Profile.read(profile)
+        (before, after), grid_ns = beside.split_after_events(), GRID_NS
+        shift_ns = beside.shift_ns(trace, wall_ns)
+    as_gzip = str(path).endswith(".gz")
     with (
         replacing(path, "to_perfetto()") as file,
-        gzip.GzipFile("", "wb", FAST, file, 0) if packs else nullcontext(file) as out,
+        gzip.GzipFile("", "wb", GZIP_LEVEL, file, 0) if as_gzip else nullcontext(file) as out,
     ):
         out.write(before)
         for piece in _events(trace, shift_ns, grid_ns):
@@ -64,15 +67,15 @@ def export(trace: Trace, path: str | os.PathLike[str], profile: Any = None) -> N
         out.write(after)
 
 
-def started_wall_ns(trace: Trace) -> int:
-    """The wall clock at time 0 of the trace, 0 where it has none."""
+def _start_wall_ns(trace: Trace) -> int:
+    """The wall clock at time 0 of the trace, in ns since 1970; 0 where it has none."""
     try:
         return int(np.int64(trace.meta["started"][1]))
     except (LookupError, TypeError, ValueError, OverflowError):
         return 0
 
 
-def _head(trace: Trace, wall_ns: int) -> bytes:
+def _file_head(trace: Trace, wall_ns: int) -> bytes:
     label = trace.meta.get("label")
     about = {
         "made by": "loaderviz",
@@ -80,15 +83,13 @@ def _head(trace: Trace, wall_ns: int) -> bytes:
         **({"label": str(label)} if label is not None else {}),
         "left out": str(left_out(trace.meta)[0]),
     }
-    told = ",".join(
-        event_writer.text(key)
-        + ":"
-        + (event_writer.text(value) if isinstance(value, str) else json.dumps(value))
+    members = ",".join(
+        json_text(key) + ":" + (json_text(value) if isinstance(value, str) else json.dumps(value))
         for key, value in about.items()
     )
     return (
         f'{{"displayTimeUnit":"ms","baseTimeNanoseconds":{wall_ns},'
-        f'"otherData":{{{told}}},"traceEvents":[\n'
+        f'"otherData":{{{members}}},"traceEvents":[\n'
     ).encode()
 
 
@@ -99,9 +100,9 @@ def _events(trace: Trace, shift_ns: int, grid_ns: int) -> Iterator[Any]:
             "the trace is empty: no batch was asked for while it was recorded, so there is nothing "
             "to export"
         )
-    source = Source.of(trace, shift_ns, grid_ns)
+    source = TraceSource.from_trace(trace, shift_ns, grid_ns)
     for layer in LAYERS:
         yield from layer(source)
-    *most, last = source.places.about()
-    yield from most
-    yield last.removesuffix(event_writer.END.encode())
+    *metadata, last = source.lanes.metadata_events()
+    yield from metadata
+    yield last.removesuffix(SEPARATOR.encode())

@@ -11,7 +11,7 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 EVENTS: Final = "traceEvents"
 # Perfetto and browsers read a time as a double of microseconds, which has no room for nanoseconds
-# weeks after the profile's base. Multiples of 125 it holds exactly, for 104 days: the base is at
+# weeks after the profile's base. It holds multiples of 125 ns exactly, for 104 days: the base is at
 # most three months back (libkineto's ChromeTraceBaseTime).
 GRID_NS: Final = 125
 GZIP: Final = b"\x1f\x8b"
@@ -31,17 +31,28 @@ _blank = re.compile(r"[ \t\r\n]*")
 _decode = json.JSONDecoder().raw_decode
 
 
+class _EventList(NamedTuple):
+    end: int  # the character that closes the list
+    is_empty: bool
+    first_us: float
+    last_us: float
+
+
 @dataclass(frozen=True)
 class Profile:
-    """The file's text, which stays as it is, and where in it more events can stand."""
+    """The text of a profile, which stays as it is, and where further events can be put in.
+
+    Attributes:
+        path: the file.
+        text: what the file holds, unpacked.
+        events: where the list of events ends in the text, and when its events begin and end.
+        base_ns: the wall clock at time 0 of the events, in ns since 1970.
+    """
 
     path: Path
     text: str
-    end: int  # of the events
-    empty: bool
+    events: _EventList
     base_ns: int
-    first_us: float
-    last_us: float
 
     @classmethod
     def read(cls, path: Any) -> Profile:
@@ -51,39 +62,40 @@ class Profile:
             LoaderVizError: where the file cannot be read, or is no such profile.
         """
         try:
-            place = Path(path)
-            data = place.read_bytes()
+            file = Path(path)
+            data = file.read_bytes()
             text = (gzip.decompress(data) if data.startswith(GZIP) else data).decode()
-            return cls(place, text, *_scan(text))
+            return cls(file, text, *_scan_profile(text))
         except (OSError, EOFError, TypeError, ValueError, RecursionError) as error:
             raise LoaderVizError(
                 f"{str(path)!r} is no profile that can be read ({error}); give the file that "
                 "torch.profiler's export_chrome_trace wrote"
             ) from error
 
-    def around(self) -> tuple[bytes, bytes]:
+    def split_after_events(self) -> tuple[bytes, bytes]:
         """What stands before and after further events."""
-        comma = "" if self.empty else ","
-        return (self.text[: self.end] + comma + "\n").encode(), self.text[self.end :].encode()
+        end = self.events.end
+        comma = "" if self.events.is_empty else ","
+        return (self.text[:end] + comma + "\n").encode(), self.text[end:].encode()
 
-    def shift_of(self, trace: Trace, wall_ns: int) -> int:
-        """What to add to the trace's nanoseconds.
+    def shift_ns(self, trace: Trace, wall_ns: int) -> int:
+        """The nanoseconds to add to the trace's times; ``wall_ns`` is the wall clock at its time 0.
 
         Raises:
             LoaderVizError: where the trace has no wall clock, or is of another time.
         """
         if not wall_ns:
-            what = "simulated" if trace.meta.get("simulated") else "without the time of its start"
+            lack = "simulated" if trace.meta.get("simulated") else "without the time of its start"
             raise LoaderVizError(
-                f"the trace is {what}: it has no place beside {str(self.path)!r}; "
+                f"the trace is {lack}: it has no place beside {str(self.path)!r}; "
                 "record() the run that was profiled"
             )
         shift_ns = wall_ns - self.base_ns
-        times = trace.batches[["dispatched_s", "delivered_s", "released_s"]].to_numpy()
-        begun, ended = (
-            shift_ns / 1e3 + 1e6 * each for each in (np.nanmin(times), np.nanmax(times))
+        times_s = trace.batches[["dispatched_s", "delivered_s", "released_s"]].to_numpy()
+        first_us, last_us = (
+            shift_ns / 1e3 + 1e6 * time_s for time_s in (np.nanmin(times_s), np.nanmax(times_s))
         )
-        apart_s = max(begun - self.last_us, self.first_us - ended) / 1e6
+        apart_s = max(first_us - self.events.last_us, self.events.first_us - last_us) / 1e6
         if apart_s > 0:
             raise LoaderVizError(
                 f"{str(self.path)!r} is of another time than the trace, {duration(apart_s)} apart; "
@@ -92,50 +104,50 @@ class Profile:
         return shift_ns
 
 
-def _scan(text: str) -> tuple[int, bool, int, float, float]:
-    """Where the list of events ends, whether it is empty, the base, the first and last time."""
-    base_ns, found, at = 0, None, _expect(text, 0, "{")
+def _scan_profile(text: str) -> tuple[_EventList, int]:
+    """The list of events, and the base of their times in ns."""
+    base_ns, events, at = 0, None, _skip_mark(text, 0, "{")
     while text[at : at + 1] != "}":
         name, at = _decode(text, at)
-        at = _expect(text, _skip(text, at), ":")
+        at = _skip_mark(text, _skip_blanks(text, at), ":")
         if name == EVENTS:
-            at = _expect(text, at, "[")
-            found, at = _events(text, at)
+            events = _scan_events(text, _skip_mark(text, at, "["))
+            at = events.end + 1
         else:
             value, at = _decode(text, at)
             if name == "baseTimeNanoseconds":
                 base_ns = int(value)
-        at = _skip(text, at)
+        at = _skip_blanks(text, at)
         if text[at : at + 1] != "}":
-            at = _expect(text, at, ",")
-    if found is None or found[2] > found[3]:
+            at = _skip_mark(text, at, ",")
+    if events is None or events.first_us > events.last_us:
         raise ValueError(f"it has no {EVENTS} with a time")
-    return found[0], found[1], base_ns, found[2], found[3]
+    return events, base_ns
 
 
-def _events(text: str, at: int) -> tuple[tuple[int, bool, float, float], int]:
-    first, last, empty = float("inf"), float("-inf"), True
+def _scan_events(text: str, at: int) -> _EventList:
+    first_us, last_us, is_empty = float("inf"), float("-inf"), True
     while text[at : at + 1] != "]":
         event, at = _decode(text, at)
-        empty = False
+        is_empty = False
         if not isinstance(event, dict):
             raise ValueError(f"the event {event!r} is no object")
         if event.get("ph") == "X" and "ts" in event:
-            first = min(first, float(event["ts"]))
-            last = max(last, float(event["ts"]) + float(event.get("dur", 0)))
-        at = _skip(text, at)
+            first_us = min(first_us, float(event["ts"]))
+            last_us = max(last_us, float(event["ts"]) + float(event.get("dur", 0)))
+        at = _skip_blanks(text, at)
         if text[at : at + 1] != "]":
-            at = _expect(text, at, ",")
-    return (at, empty, first, last), at + 1
+            at = _skip_mark(text, at, ",")
+    return _EventList(at, is_empty, first_us, last_us)
 
 
-def _skip(text: str, at: int) -> int:
-    found = _blank.match(text, at)
-    return found.end() if found else at
+def _skip_blanks(text: str, at: int) -> int:
+    blanks = _blank.match(text, at)
+    return blanks.end() if blanks else at
 
 
-def _expect(text: str, at: int, mark: str) -> int:
-    at = _skip(text, at)
+def _skip_mark(text: str, at: int, mark: str) -> int:
+    at = _skip_blanks(text, at)
     if text[at : at + 1] != mark:
         raise ValueError(f"{mark!r} is missing at character {at}")
-    return _skip(text, at + 1)
+    return _skip_blanks(text, at + 1)

@@ -9,48 +9,56 @@ import numpy as np
 
 from loaderviz.trace.columns_of_rows import Table, arrays
 from loaderviz.trace.parquet.columns import whole_ns
-from loaderviz.trace.perfetto.process_lanes import Places
+from loaderviz.trace.perfetto.process_lanes import ProcessLanes
 
 if TYPE_CHECKING:
     from loaderviz.trace.trace import Trace
 
 
 @dataclass(frozen=True)
-class Source:
-    """Times in the file are whole nanoseconds: those of the trace, and ``shift_ns`` more.
+class TraceSource:
+    """A trace, the lanes that its events go to, and how its times become those of the file.
 
-    They are rounded to a multiple of ``grid_ns``: starts and ends, so that what nests still does.
+    Times in the file are whole nanoseconds: those of the trace plus ``shift_ns``, rounded to a
+    multiple of ``grid_ns``. Starts and ends are rounded alike, so that what nests still does.
     """
 
     trace: Trace
-    places: Places
+    lanes: ProcessLanes
     batches: Table
     shift_ns: int
     grid_ns: int
 
     @classmethod
-    def of(cls, trace: Trace, shift_ns: int, grid_ns: int) -> Source:
-        return cls(trace, Places.of(trace), arrays(trace.batches), shift_ns, grid_ns)
+    def from_trace(cls, trace: Trace, shift_ns: int, grid_ns: int) -> TraceSource:
+        """The source for a trace; it has no lanes yet."""
+        return cls(trace, ProcessLanes.from_trace(trace), arrays(trace.batches), shift_ns, grid_ns)
 
-    def ns(self, seconds: Any) -> Any:
+    def to_ns(self, seconds: Any) -> Any:
+        """Times of the trace (float seconds, none NaN) as times of the file (int64 nanoseconds)."""
         ns = whole_ns(seconds).astype(np.int64) + self.shift_ns
         return (ns + self.grid_ns // 2) // self.grid_ns * self.grid_ns
 
     @property
-    def seen(self) -> Any:
-        """Whether each batch was seen where it was made and where it went to: it has a flow."""
-        made = ~np.isnan(self.batches["started_s"])
-        return made & ~np.isnan(self.batches["requested_s"] + self.batches["delivered_s"])
+    def has_flow(self) -> Any:
+        """For each batch, whether it was seen both where it was made and where it went to."""
+        was_made = ~np.isnan(self.batches["started_s"])
+        return was_made & ~np.isnan(self.batches["requested_s"] + self.batches["delivered_s"])
 
-    def flow(self, rows: Any, way: str) -> Any:
-        """JSON members that tie the slices of a batch together; of each of these rows."""
+    def flow_members(self, rows: Any, direction: str) -> Any:
+        """For each of these rows, the JSON members that tie the slices of its batch together.
+
+        ``direction``: the members that say whether the flow comes in or goes out. Empty for a batch
+        without a flow. Returns a pyarrow array of texts, each with a comma before it.
+        """
         import pyarrow as pa
 
-        ties = [
-            f',"bind_id":"0x{row + 1:x}",{way}' if has else ""
-            for row, has in zip(rows.tolist(), self.seen[rows].tolist(), strict=True)
+        members = [
+            f',"bind_id":"0x{row + 1:x}",{direction}' if has_flow else ""
+            for row, has_flow in zip(rows.tolist(), self.has_flow[rows].tolist(), strict=True)
         ]
-        return pa.array(ties, pa.string())
+        return pa.array(members, pa.string())
 
-    def told(self, rows: Any, *columns: str) -> dict[str, Any]:
-        return {column: self.batches[column][rows] for column in columns}
+    def batch_columns(self, rows: Any, *names: str) -> dict[str, Any]:
+        """These columns of the batches in these rows."""
+        return {name: self.batches[name][rows] for name in names}
