@@ -19,7 +19,12 @@ from loaderviz.cli.shared_options import AsJson, print_json, printable, terminal
 from loaderviz.errors import LoaderVizError
 from loaderviz.text import MAIN_PROCESS, rate, size
 from loaderviz.trace.analysis.verdict import NEVER_WAITS
-from loaderviz.trace.recording.live_recording import WINDOW_S, Live, Now, WorkerNow
+from loaderviz.trace.recording.live_recording import (
+    WINDOW_S,
+    LiveRecording,
+    RecordingNow,
+    WorkerNow,
+)
 
 MOST_RANKS = 16  # on one screen: those that wait the most
 BAR_WIDTH = 10  # characters
@@ -67,18 +72,18 @@ class _WatchedFolder:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._lives: dict[Path, Live] = {}
-        self._latest: dict[Path, Now] = {}
+        self._lives: dict[Path, LiveRecording] = {}
+        self._latest: dict[Path, RecordingNow] = {}
 
-    def look(self) -> list[Now]:
+    def look(self) -> list[RecordingNow]:
         folders = [self._folder]
         if not (self._folder / "meta.json").is_file():
             folders = sorted(path.parent for path in self._folder.glob("*/meta.json"))
         for folder in folders:
             try:
                 if folder not in self._lives:
-                    self._lives[folder] = Live(folder)
-                self._latest[folder] = self._lives[folder].look()
+                    self._lives[folder] = LiveRecording(folder)
+                self._latest[folder] = self._lives[folder].read_now()
             except LoaderVizError:
                 if folder in self._latest or len(folders) > 1:  # it has just ended, or just begun
                     continue
@@ -93,7 +98,7 @@ class _WatchedFolder:
         return sorted(self._latest.values(), key=lambda now: (now.rank, now.name))
 
 
-def _screen_content(recordings: list[Now]) -> Group:
+def _screen_content(recordings: list[RecordingNow]) -> Group:
     shown = recordings
     if len(recordings) > MOST_RANKS:
         shown = sorted(recordings, key=lambda now: -now.wait_share)[:MOST_RANKS]
@@ -109,7 +114,7 @@ def _screen_content(recordings: list[Now]) -> Group:
     return Group(*parts)
 
 
-def _heading(recordings: list[Now]) -> Text:
+def _heading(recordings: list[RecordingNow]) -> Text:
     """The run as a whole, in one line."""
     n_running = sum(now.running for now in recordings)
     state = "running" if n_running else "ended"
@@ -123,7 +128,7 @@ def _heading(recordings: list[Now]) -> Text:
     )
 
 
-def _rank_table(recordings: list[Now]) -> Table:
+def _rank_table(recordings: list[RecordingNow]) -> Table:
     """A row for each rank: how far it is, and how much its loop waits."""
     table = Table("rank", "epoch", "batches", "batches/s", "the loop waits", "", "lie ready")
     for now in recordings:
@@ -143,7 +148,7 @@ def _rank_table(recordings: list[Now]) -> Table:
     return table
 
 
-def _worker_table(recording: Now, *, several: bool) -> Table:
+def _worker_table(recording: RecordingNow, *, several: bool) -> Table:
     """A row for each worker of a rank: what it does now."""
     title = f"workers of rank {recording.rank}" if several else None
     table = Table("worker", "busy", "does", "ready", "memory", title=title, title_justify="left")

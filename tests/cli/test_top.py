@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader
 import loaderviz as lv
 from loaderviz.datasets import SleepingDataset
 from loaderviz.trace.recording import live_recording
-from loaderviz.trace.recording.live_recording import Live
+from loaderviz.trace.recording.live_recording import LiveRecording
 
 
 def quick(n=40, **options):
@@ -21,10 +21,10 @@ def quick(n=40, **options):
 def test_each_look_counts_what_has_come_until_then(num_workers, tmp_path):
     loader = quick(num_workers=num_workers)
     with lv.record(loader, path=tmp_path / "run"):
-        looked = Live(tmp_path / "run")
-        assert looked.look().n_batches == 0
+        live = LiveRecording(tmp_path / "run")
+        assert live.read_now().n_batches == 0
         for n, _ in enumerate(loader, 1):
-            found = looked.look()
+            found = live.read_now()
             assert found.n_batches == n
             assert found.running
         assert [each.worker for each in found.workers] == ([0, 1] if num_workers else [-1])
@@ -36,12 +36,12 @@ def test_what_is_counted_in_many_looks_is_what_is_there_in_the_end(tmp_path, mon
     monkeypatch.setattr(live_recording, "WINDOW_S", 1e6)
     loader = quick(400, num_workers=2, persistent_workers=True)
     with lv.record(loader, path=tmp_path / "run"):
-        looked = Live(tmp_path / "run")
+        live = LiveRecording(tmp_path / "run")
         for _ in range(3):
             for number, _ in enumerate(loader):
                 if number % 7 == 0:
-                    seen = looked.look()
-    found = looked.look()
+                    seen = live.read_now()
+    found = live.read_now()
     trace = lv.load(tmp_path / "run")
     assert found.n_batches == len(trace.batches) == 300
     assert not found.running
@@ -55,10 +55,10 @@ def test_batches_that_lie_ready_are_counted_with_their_worker(tmp_path):
     with lv.record(loader, path=tmp_path / "run"):
         batches = iter(loader)
         next(batches)
-        looked = Live(tmp_path / "run")
-        while looked.look().workers[0].ready < 3:  # all that it may fetch ahead
+        live = LiveRecording(tmp_path / "run")
+        while live.read_now().workers[0].ready < 3:  # all that it may fetch ahead
             pass
-        found = looked.look()
+        found = live.read_now()
         assert math.isnan(found.workers[0].reading_s)
         assert found.workers[0].rss_bytes > 0
         del batches
@@ -68,15 +68,15 @@ def test_a_worker_is_busy_for_a_share_of_its_own_life(tmp_path):
     slow = DataLoader(SleepingDataset(40, 0.02), batch_size=2, num_workers=1)
     with lv.record(slow, path=tmp_path / "run"):
         list(DataLoader(SleepingDataset(40, 0.02)))  # time in which it was not there yet
-        looked = Live(tmp_path / "run")
+        live = LiveRecording(tmp_path / "run")
         for number, _ in enumerate(slow):
             if number == 15:
-                assert looked.look().workers[0].busy_share > 0.5
+                assert live.read_now().workers[0].busy_share > 0.5
 
 
 def test_what_is_no_recording_is_named(tmp_path):
     with pytest.raises(lv.LoaderVizError, match="holds no recording that runs"):
-        Live(tmp_path)
+        LiveRecording(tmp_path)
 
 
 def test_top_shows_every_rank_and_says_when_they_have_ended(loaderviz, tmp_path, monkeypatch):

@@ -10,111 +10,129 @@ import numpy as np
 from loaderviz.record_layout import KeyKind, State, Tag, Task, decode_keys, unpack_text
 from loaderviz.spool import SpoolFile, Words
 
-MOST_BEYOND = 1 << 20  # samples that the fetches of one file may return beyond what they asked for
+MOST_UNASKED = 1 << 20  # samples that the fetches of one file may return beyond those asked for
 
-# What keys can raise that were damaged, or whose process died while it wrote them.
+# What reading keys can raise if they are damaged or their process died while it wrote them.
 _DAMAGE = (ValueError, TypeError, KeyError, RecursionError)
 
 
 @dataclass(frozen=True)
-class Tasks:
+class Fetches:
     """Columns of n fetches, in their order, and of the samples that they read, one after another.
 
     Times are those of ``loaderviz.clocks.process_clock`` in ns, 0 where something has not happened.
+
+    Attributes:
+        heads: the fixed words of each TASK record, of shape (n, Task.STAMPS).
+        n_samples: how many samples each fetch read.
+        n_rows: how many rows of samples each fetch has here: a sample that was begun counts too,
+            one that was left out does not.
+        left_out: whether each fetch was past the limit on sample rows.
+        position: of each sample in its batch.
+        start: when the read of each sample began.
+        end: when it ended.
+        key: of each sample; an array of int64, or of objects.
+        reading: the key that was being read when the process stopped, None if there is none.
+        damaged: whether some of the file could not be read.
     """
 
-    heads: Words  # (n, Task.STAMPS)
-    n_samples: Words  # read
-    n_rows: Words  # of the samples below: also one that was begun, none of those left out
-    left_out: np.ndarray[Any, np.dtype[np.bool_]]  # past the limit on sample rows
+    heads: Words
+    n_samples: Words
+    n_rows: Words
+    left_out: np.ndarray[Any, np.dtype[np.bool_]]
     position: Words
     start: Words
     end: Words
-    key: Any  # an array of int64, or of objects
-    reading: Any  # the key that was being read when the process stopped, None if there is none
+    key: Any
+    reading: Any
     damaged: bool
 
     def __len__(self) -> int:
         return len(self.heads)
 
 
-def read_tasks(file: SpoolFile) -> Tasks:
+def read_fetches(file: SpoolFile) -> Fetches:
+    """The fetches that a process wrote into its spool file, up to the first that is damaged."""
     words, records = file.words, file.records()
-    none = np.zeros(0, np.int64)
-    places = records.get(Tag.TASK, none)
-    latest = records.get(Tag.LATEST, none)[-1:]
-    if len(latest) and len(words) > latest[0] + Task.STATE:
-        under_way = words[latest[0] + Task.STATE] == State.RUNNING
-        places = np.concatenate([places, latest[: int(under_way)]])
-    places = places[words[places] >= Task.STAMPS]
-    heads = words[places[:, None] + np.arange(Task.STAMPS)]
-    room = heads[:, 0] - Task.STAMPS
-    sane = _are_sane(heads, room)
-    n = len(sane) if sane.all() else int(np.argmin(sane))
-    damaged = n < len(sane)
-    places, heads = places[:n], heads[:n]
+    starts = _record_starts(words, records)
+    heads = words[starts[:, None] + np.arange(Task.STAMPS)]
+    is_sane = _are_sane(heads, heads[:, 0] - Task.STAMPS)
+    n = len(is_sane) if is_sane.all() else int(np.argmin(is_sane))
+    damaged = n < len(is_sane)
+    starts, heads = starts[:n], heads[:n]
 
     n_keys, kinds, collate = heads[:, Task.N_KEYS], heads[:, Task.KEY_KIND], heads[:, Task.COLLATE]
-    summed_up = kinds == KeyKind.LEFT_OUT
-    first_stamp = places + Task.STAMPS
-    n_stamps = _count_nonzero(words, first_stamp, np.where(summed_up, 0, n_keys + 1))
-    counted = (collate != 0) | summed_up
-    told = np.where(counted, heads[:, Task.N_SAMPLES], 0)  # where there is no stamp for each
-    n_samples = np.maximum(n_stamps - 1, told)
+    keys_left_out = kinds == KeyKind.LEFT_OUT
+    first_stamp = starts + Task.STAMPS
+    n_stamps = _count_nonzero(words, first_stamp, np.where(keys_left_out, 0, n_keys + 1))
+    has_count = (collate != 0) | keys_left_out
+    written_count = np.where(has_count, heads[:, Task.N_SAMPLES], 0)  # there may be fewer stamps
+    n_samples = np.maximum(n_stamps - 1, written_count)
     # A sample that was begun and never read: its read raised, or its process was killed.
-    begun = ~counted & (heads[:, Task.STATE] != State.EXHAUSTED)
+    begun = ~has_count & (heads[:, Task.STATE] != State.EXHAUSTED)
     begun &= (n_stamps > 0) & (n_stamps <= n_keys)
-    at_once = (collate != 0) & (n_stamps <= n_samples)  # in one call: all took that long
-    beyond = np.maximum(n_samples - n_keys, 0)[~summed_up].sum()
-    if beyond > MOST_BEYOND:
-        n_samples = np.where(summed_up, n_samples, np.minimum(n_samples, n_keys))
+    in_one_call = (collate != 0) & (n_stamps <= n_samples)  # each sample has the whole call's time
+    n_unasked = np.maximum(n_samples - n_keys, 0)[~keys_left_out].sum()
+    if n_unasked > MOST_UNASKED:
+        n_samples = np.where(keys_left_out, n_samples, np.minimum(n_samples, n_keys))
         damaged = True
-    left_out = summed_up | (heads[:, 1] == Tag.LATEST)
+    left_out = keys_left_out | (heads[:, 1] == Tag.LATEST)
     n_rows = np.where(left_out, 0, n_samples + begun)
 
-    task = np.repeat(np.arange(n), n_rows)
-    position = ragged(n_rows)
-    stamp = first_stamp[task] + np.where(at_once[task], 0, position)
+    fetch = np.repeat(np.arange(n), n_rows)
+    position = ragged_range(n_rows)
+    stamp = first_stamp[fetch] + np.where(in_one_call[fetch], 0, position)
     start = words[stamp]
-    end = np.where(at_once[task], collate[task], words[np.minimum(stamp + 1, len(words) - 1)])
-    end[position >= n_samples[task]] = 0
-    first_key = first_stamp + n_keys + 1
+    next_stamp = words[np.minimum(stamp + 1, len(words) - 1)]
+    end = np.where(in_one_call[fetch], collate[fetch], next_stamp)
+    end[position >= n_samples[fetch]] = 0
     counts = _counts_before(heads, n_samples)
-    key = _keys(words, kinds, n_keys, first_key, counts, heads[:, 0] + places, task, position)
+    key = _keys(words, starts, heads, counts, fetch, position)
     reading = None
     if n and begun[-1] and heads[-1, Task.STATE] == State.RUNNING:
         last = np.array([n - 1])
-        ends = heads[:, 0] + places
-        reading = _keys(words, kinds, n_keys, first_key, counts, ends, last, n_samples[last])
-        reading = reading.tolist()[0]
-    return Tasks(heads, n_samples, n_rows, left_out, position, start, end, key, reading, damaged)
+        reading = _keys(words, starts, heads, counts, last, n_samples[last]).tolist()[0]
+    return Fetches(heads, n_samples, n_rows, left_out, position, start, end, key, reading, damaged)
 
 
-def ragged(sizes: Words) -> Words:
-    """0 to size - 1 for each size, one after another."""
+def ragged_range(sizes: Words) -> Words:
+    """0 to size - 1 for each size, one after another: an int64 array as long as their sum."""
     ends = np.cumsum(sizes)
     return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - sizes, sizes)
 
 
+def _record_starts(words: Words, records: dict[int, Words]) -> Words:
+    """Where in ``words`` the record of each fetch begins, the one under way included."""
+    no_records = np.zeros(0, np.int64)
+    starts = records.get(Tag.TASK, no_records)
+    latest = records.get(Tag.LATEST, no_records)[-1:]
+    if len(latest) and len(words) > latest[0] + Task.STATE:
+        under_way = words[latest[0] + Task.STATE] == State.RUNNING
+        starts = np.concatenate([starts, latest[: int(under_way)]])
+    return starts[words[starts] >= Task.STAMPS]
+
+
 def _are_sane(heads: Words, room: Words) -> Any:
+    """Whether each fetch claims no more stamps and keys than fit into its ``room`` (in words)."""
     n_keys, kinds = heads[:, Task.N_KEYS], heads[:, Task.KEY_KIND]
     left_out = kinds == KeyKind.LEFT_OUT
     fits = (n_keys >= 0) & (n_keys < np.maximum(room, 1))
     n_keys = np.where(fits, n_keys, 0)  # so that sums of them do not overflow
     needed = n_keys + 1 + np.where(kinds == KeyKind.INTEGERS, n_keys, 0)
     n_samples = heads[:, Task.N_SAMPLES]
-    plausible = (n_samples >= 0) & (n_samples <= np.maximum(n_keys, MOST_BEYOND))
+    plausible = (n_samples >= 0) & (n_samples <= np.maximum(n_keys, MOST_UNASKED))
     return fits & plausible & (left_out | (needed <= room))
 
 
 def _count_nonzero(words: Words, first: Words, sizes: Words) -> Words:
-    """Of each stretch of ``words``."""
+    """How many words are not 0 in each stretch, given by its first word and its size."""
     counts = np.zeros(len(first), np.int64)
-    some = sizes > 0
-    if some.any():
-        own = sizes[some]
-        set_ = words[np.repeat(first[some], own) + ragged(own)] != 0
-        counts[some] = np.add.reduceat(set_, np.cumsum(own) - own, dtype=np.int64)
+    filled = sizes > 0
+    if filled.any():
+        filled_sizes = sizes[filled]
+        at = np.repeat(first[filled], filled_sizes) + ragged_range(filled_sizes)
+        stretch_starts = np.cumsum(filled_sizes) - filled_sizes
+        counts[filled] = np.add.reduceat(words[at] != 0, stretch_starts, dtype=np.int64)
     return counts
 
 
@@ -123,38 +141,38 @@ def _counts_before(heads: Words, n_samples: Words) -> Words:
     import pandas as pd
 
     streams = pd.DataFrame(heads[:, [Task.ITERATOR, Task.ROUND]])
-    done = pd.Series(n_samples).groupby([streams[0], streams[1]], sort=False).cumsum()
-    return np.asarray(done, np.int64) - n_samples
+    running_count = pd.Series(n_samples).groupby([streams[0], streams[1]], sort=False).cumsum()
+    return np.asarray(running_count, np.int64) - n_samples
 
 
 def _keys(
-    words: Words,
-    kinds: Words,
-    n_keys: Words,
-    first_key: Words,
-    counts: Words,
-    ends: Words,
-    task: Words,
-    position: Words,
+    words: Words, starts: Words, heads: Words, counts: Words, fetch: Words, position: Words
 ) -> Any:
-    """The keys of samples, each given by its task and its position in it."""
-    asked = position < n_keys[task]
-    integers = (kinds[task] == KeyKind.INTEGERS) & asked
-    keys = np.where(integers, 0, counts[task] + position)
-    keys[integers] = words[first_key[task[integers]] + position[integers]]
-    texts = kinds[task] == KeyKind.TEXT
-    if asked.all() and not texts.any():
+    """The keys of samples, each given by its fetch and its position in it.
+
+    A fetch is the index of its record in ``starts`` and ``heads``, and of its first sample's number
+    in ``counts``.
+    """
+    n_keys, kinds = heads[:, Task.N_KEYS], heads[:, Task.KEY_KIND]
+    first_key = starts + Task.STAMPS + n_keys + 1
+    ends = heads[:, 0] + starts
+    was_asked_for = position < n_keys[fetch]
+    is_integer = (kinds[fetch] == KeyKind.INTEGERS) & was_asked_for
+    keys = np.where(is_integer, 0, counts[fetch] + position)
+    keys[is_integer] = words[first_key[fetch[is_integer]] + position[is_integer]]
+    is_text = kinds[fetch] == KeyKind.TEXT
+    if was_asked_for.all() and not is_text.any():
         return keys
-    plain: Any = keys.astype(object)
-    plain[~asked] = None
-    for each in np.unique(task[texts]):
-        own = np.arange(*np.searchsorted(task, [each, each + 1]))  # tasks come one after another
-        own = own[asked[own]]
-        text = unpack_text(words[first_key[each] : ends[each]])
+    objects: Any = keys.astype(object)
+    objects[~was_asked_for] = None
+    for i in np.unique(fetch[is_text]):
+        rows = np.arange(*np.searchsorted(fetch, [i, i + 1]))  # fetches come one after another
+        rows = rows[was_asked_for[rows]]
+        text = unpack_text(words[first_key[i] : ends[i]])
         try:
             decoded = decode_keys(text)
-            for row in own:
-                plain[row] = decoded[position[row]]
+            for row in rows:
+                objects[row] = decoded[position[row]]
         except (IndexError, *_DAMAGE):
-            plain[own] = None
-    return plain
+            objects[rows] = None
+    return objects

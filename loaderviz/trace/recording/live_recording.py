@@ -1,6 +1,6 @@
-"""A recording that runs, as it stands now: reads what its processes have added since the last look.
+"""A recording that runs, as it stands now: reads what its processes have added since the last time.
 
-A look costs what was written in between, however long the recording is. ``load`` reads all of it.
+That costs as much as was written in between, however long the recording is. ``load`` reads all.
 """
 
 from __future__ import annotations
@@ -22,42 +22,66 @@ from loaderviz.record_layout import MAIN_PROCESS, Batch, State, Tag, Task
 from loaderviz.spool import BLOCK_HEAD, HEADER_BYTES, SpoolHead, Words, blocks
 from loaderviz.trace.recording.read_recording import META_NAME
 
-WINDOW_S: Final = 5.0  # what rates and shares are of
-MOST_OPEN: Final = 4096  # batches under way; those of epochs that were left stay so for ever
+WINDOW_S: Final = 5.0  # rates and shares are of the last WINDOW_S seconds
+MOST_OPEN: Final = 4096  # batches under way; those of epochs that were left early stay so for ever
 
 
 @dataclass(frozen=True)
 class WorkerNow:
-    """One worker; -1 is the main process itself."""
+    """One worker at one moment.
+
+    Attributes:
+        worker: its number; -1 is the main process itself.
+        busy_share: the share of the last ``WINDOW_S`` that it made batches, 0 to 1.
+        reading_s: since it began the batch that it makes now; NaN where it waits for work.
+        ready: how many of its batches are made and not taken yet.
+        rss_bytes: its resident memory, as last measured; 0 where it is not known.
+    """
 
     worker: int
-    busy_share: float  # of the last WINDOW_S, 0 to 1
-    reading_s: float  # since it began the batch that it makes now; NaN: it waits for work
-    ready: int  # batches that it has made and that were not taken yet
+    busy_share: float
+    reading_s: float
+    ready: int
     rss_bytes: int
 
 
 @dataclass(frozen=True)
-class Now:
-    """A recording at one moment. Rates and shares are of the last ``WINDOW_S`` seconds."""
+class RecordingNow:
+    """A recording at one moment. Rates and shares are of the last ``WINDOW_S`` seconds.
 
-    name: str  # of its folder
+    Attributes:
+        name: of its folder.
+        rank: of its process.
+        label: what the user called it, None for nothing.
+        running: whether it goes on.
+        elapsed_s: since it began.
+        epoch: the one that began last.
+        n_batches: how many were delivered so far.
+        batches_per_s: how many were delivered per second.
+        samples_per_s: how many were read per second, in all processes.
+        wait_share: the share of the time that the loop waited for batches, 0 to 1.
+        waiting_s: since the loop asked for the batch that it waits for now; 0 where it works.
+        workers: those that run, in order of their numbers.
+        problem: why the main process stopped recording; empty where it did not.
+    """
+
+    name: str
     rank: int
     label: str | None
     running: bool
     elapsed_s: float
     epoch: int
-    n_batches: int  # delivered
+    n_batches: int
     batches_per_s: float
     samples_per_s: float
     wait_share: float
-    waiting_s: float  # since the loop asked for the batch that it waits for now; 0: it works
+    waiting_s: float
     workers: tuple[WorkerNow, ...]
     problem: str
 
 
-class Live:
-    """Looks at the recording in a folder, again and again.
+class LiveRecording:
+    """The recording in a folder, to be read again and again while it goes on.
 
     Raises:
         LoaderVizError: where there is no recording in ``folder``.
@@ -69,84 +93,87 @@ class Live:
             self._rank, self._label = int(meta["rank"]), meta.get("label")
             self._started_ns = int(meta["started"][0])
             self._pid = int(meta.get("pid") or 0)
-            self._here = meta.get("clock_domain") == machine.clock_domain()
+            self._same_clock = meta.get("clock_domain") == machine.clock_domain()
         except (OSError, ValueError, TypeError, LookupError) as error:
             raise LoaderVizError(f"{folder} holds no recording that runs ({error})") from error
         self._folder = folder
         self._main = _Tail(folder / "main.spool")
         self._makers: dict[str, _Maker] = {}
-        self._open: deque[int] = deque(maxlen=MOST_OPEN)  # batches that the loop is not done with
-        self._held = 0  # the one that it works on, as far as it is known
+        self._undelivered: deque[int] = deque(maxlen=MOST_OPEN)  # where their records are
+        self._last_taken = 0  # where the record of the batch is that the loop took last; 0: none
         self._taken: deque[tuple[int, int]] = deque()  # when batches were asked for and came
         self._n_taken: Counter[tuple[int, int, int]] = Counter()  # by iterator, round and worker
-        self._n_batches = self._epoch = self._latest = self._ended = 0
+        self._n_batches = self._epoch = self._latest_ns = self._ended_ns = 0
 
-    def look(self) -> Now:
-        """How it stands.
+    def read_now(self) -> RecordingNow:
+        """How the recording stands now.
 
         Raises:
-            LoaderVizError: where its files are gone, or no recording's.
+            LoaderVizError: where its files are gone, or are not those of a recording.
         """
         words = self._read_main()
         self._read_makers()
-        moment = self._ended or (now() if self._here else self._latest)
-        ended = bool(self._ended) or self._is_dead(moment)
+        now_ns = self._ended_ns or (now() if self._same_clock else self._latest_ns)
+        ended = bool(self._ended_ns) or self._is_dead(now_ns)
         if ended:
-            moment = self._ended or max(self._latest, self._started_ns)
-        since = max(moment - int(WINDOW_S * 1e9), self._started_ns)
-        span_s = max((moment - since) / 1e9, 1e-9)
-        while self._taken and self._taken[0][1] < since:
+            now_ns = self._ended_ns or max(self._latest_ns, self._started_ns)
+        since_ns = max(now_ns - int(WINDOW_S * 1e9), self._started_ns)
+        window_s = max((now_ns - since_ns) / 1e9, 1e-9)
+        while self._taken and self._taken[0][1] < since_ns:
             self._taken.popleft()
-        asked = 0 if ended or not self._held else int(words[self._held + Batch.RELEASED])
-        waited = sum(came - max(asked, since) for asked, came in self._taken)
-        waited += moment - max(asked, since) if asked else 0
-        return Now(
+        asked_ns = 0
+        if self._last_taken and not ended:  # the loop asks for a batch as it releases the last one
+            asked_ns = int(words[self._last_taken + Batch.RELEASED])
+        waited_ns = sum(came - max(asked, since_ns) for asked, came in self._taken)
+        waited_ns += now_ns - max(asked_ns, since_ns) if asked_ns else 0
+        n_samples = sum(maker.n_samples(since_ns) for maker in self._makers.values())
+        return RecordingNow(
             name=self._folder.name,
             rank=self._rank,
             label=self._label,
             running=not ended,
-            elapsed_s=(moment - self._started_ns) / 1e9,
+            elapsed_s=(now_ns - self._started_ns) / 1e9,
             epoch=self._epoch,
             n_batches=self._n_batches,
-            batches_per_s=len(self._taken) / span_s,
-            samples_per_s=sum(each.n_samples(since) for each in self._makers.values()) / span_s,
-            wait_share=min(waited / 1e9 / span_s, 1.0),
-            waiting_s=(moment - asked) / 1e9 if asked else 0.0,
+            batches_per_s=len(self._taken) / window_s,
+            samples_per_s=n_samples / window_s,
+            wait_share=min(waited_ns / 1e9 / window_s, 1.0),
+            waiting_s=(now_ns - asked_ns) / 1e9 if asked_ns else 0.0,
             workers=tuple(
-                each.at(moment, since, self._n_taken)
-                for each in sorted(self._makers.values(), key=lambda each: each.worker)
-                if not each.ended
+                maker.worker_now(now_ns, since_ns, self._n_taken)
+                for maker in sorted(self._makers.values(), key=lambda maker: maker.worker)
+                if not maker.ended
             ),
             problem=self._main.head.problem,
         )
 
-    def _is_dead(self, moment: int) -> bool:
-        """Whether its process was killed. In another container it is only not to be seen."""
-        silent = moment - max(self._latest, self._started_ns) > WINDOW_S * 1e9
-        return self._here and self._pid > 0 and silent and not psutil.pid_exists(self._pid)
+    def _is_dead(self, now_ns: int) -> bool:
+        """Whether its process was killed; False where it runs in another container, unseen."""
+        is_silent = now_ns - max(self._latest_ns, self._started_ns) > WINDOW_S * 1e9
+        return self._same_clock and self._pid > 0 and is_silent and not psutil.pid_exists(self._pid)
 
     def _read_main(self) -> Words:
-        words, news = self._main.read()
-        for tag, at in news:
+        words, new_records = self._main.read()
+        for tag, at in new_records:
             if tag == Tag.BATCH:
-                self._open.append(at)
+                self._undelivered.append(at)
             elif tag == Tag.EPOCH:
                 self._epoch = int(words[at + 4])
             elif tag == Tag.FINISH:
-                self._ended = int(words[at + 2])
-        still_open = []
-        for at in self._open:
+                self._ended_ns = int(words[at + 2])
+        undelivered = []
+        for at in self._undelivered:
             asked, came, released = words[at + Batch.REQUESTED : at + Batch.RELEASED + 1].tolist()
             if not came:
-                still_open.append(at)
+                undelivered.append(at)
                 continue
             self._taken.append((asked, came))
-            self._latest = max(self._latest, came, released)
-            self._held = at
+            self._latest_ns = max(self._latest_ns, came, released)
+            self._last_taken = at
             self._n_batches += 1
             iterator, round_, _, worker = words[at + Batch.ITERATOR : at + Batch.WORKER + 1]
             self._n_taken[int(iterator), int(round_), int(worker)] += 1
-        self._open = deque(still_open, maxlen=MOST_OPEN)
+        self._undelivered = deque(undelivered, maxlen=MOST_OPEN)
         return words
 
     def _read_makers(self) -> None:
@@ -156,95 +183,104 @@ class Live:
                     self._makers[path.name] = _Maker(path)
         for maker in self._makers.values():
             maker.read()
-            self._latest = max(self._latest, maker.latest)
+            self._latest_ns = max(self._latest_ns, maker.latest_ns)
 
 
 class _Maker:
-    """A process that makes batches, by what it has written."""
+    """A process that makes batches, as its spool file shows it."""
 
     def __init__(self, path: Path) -> None:
         self._tail = _Tail(path)
         self.worker = int(self._tail.head.meta.get("worker", MAIN_PROCESS))
         self._started_ns = int(self._tail.head.meta.get("started_ns", 0))
         self.ended = False
-        self.latest = 0
+        self.latest_ns = 0
         self._stream = (0, 0)  # iterator and round
-        self._n_made = 0  # of it
-        self._rss = 0
-        self._begun = 0  # of the task under way; 0: none is
-        self._recent: deque[tuple[int, int, int]] = deque()  # begun, ready, samples
+        self._n_made = 0  # batches of that stream
+        self._rss_bytes = 0
+        self._task_started_ns = 0  # of the task under way; 0: none is
+        self._recent: deque[tuple[int, int, int]] = deque()  # started, ready, samples
 
     def read(self) -> None:
+        """Read what the process has added since the last time."""
         if self.ended:
             return
-        words, news = self._tail.read()
+        words, new_records = self._tail.read()
         self.ended = bool(self._tail.head.ended_ns)
-        for tag, at in news:
+        for tag, at in new_records:
             if tag != Tag.TASK:
                 continue
             head = words[at : at + Task.STAMPS].tolist()
             stream = head[Task.ITERATOR], head[Task.ROUND]
             if stream != self._stream:
                 self._stream, self._n_made = stream, 0
-            self._begun = 0
+            self._task_started_ns = 0
             if head[Task.STATE] == State.RUNNING:
-                self._begun = head[Task.STARTED]
-                if at == news[-1][1]:
-                    self._tail.again(head[0])
+                self._task_started_ns = head[Task.STARTED]
+                if at == new_records[-1][1]:
+                    self._tail.read_last_again(head[0])
             else:
-                done = head[Task.STATE] == State.DONE
-                n = max(head[Task.N_KEYS], head[Task.N_SAMPLES]) if done else 0
-                self._n_made += done
+                is_done = head[Task.STATE] == State.DONE
+                n = max(head[Task.N_KEYS], head[Task.N_SAMPLES]) if is_done else 0
+                self._n_made += is_done
                 self._recent.append((head[Task.STARTED], head[Task.READY], n))
-            self._rss = head[Task.RSS] or self._rss
-            self.latest = max(self.latest, head[Task.STARTED], head[Task.READY])
+            self._rss_bytes = head[Task.RSS] or self._rss_bytes
+            self.latest_ns = max(self.latest_ns, head[Task.STARTED], head[Task.READY])
 
-    def n_samples(self, since: int) -> int:
-        while self._recent and self._recent[0][1] < since:
+    def n_samples(self, since_ns: int) -> int:
+        """How many samples were read since then; forgets what was before."""
+        while self._recent and self._recent[0][1] < since_ns:
             self._recent.popleft()
         return sum(n for _, _, n in self._recent)
 
-    def at(self, moment: int, since: int, n_taken: Counter[tuple[int, int, int]]) -> WorkerNow:
-        since = max(since, self._started_ns)  # each epoch may have workers of its own
-        busy = sum(ready - max(begun, since) for begun, ready, _ in self._recent)
-        busy += moment - max(self._begun, since) if self._begun else 0
+    def worker_now(
+        self, now_ns: int, since_ns: int, n_taken: Counter[tuple[int, int, int]]
+    ) -> WorkerNow:
+        """How it stands, after ``n_samples`` was asked for the same window.
+
+        ``n_taken``: how many batches the loop has taken of each iterator, round and worker.
+        """
+        since_ns = max(since_ns, self._started_ns)  # each epoch may have workers of its own
+        started_ns = self._task_started_ns
+        busy_ns = sum(ready - max(started, since_ns) for started, ready, _ in self._recent)
+        busy_ns += now_ns - max(started_ns, since_ns) if started_ns else 0
         return WorkerNow(
             worker=self.worker,
-            busy_share=min(max(busy / max(moment - since, 1), 0.0), 1.0),
-            reading_s=(moment - self._begun) / 1e9 if self._begun else math.nan,
+            busy_share=min(max(busy_ns / max(now_ns - since_ns, 1), 0.0), 1.0),
+            reading_s=(now_ns - started_ns) / 1e9 if started_ns else math.nan,
             ready=max(self._n_made - n_taken[*self._stream, self.worker], 0),
-            rss_bytes=self._rss,
+            rss_bytes=self._rss_bytes,
         )
 
 
 class _Tail:
-    """A spool file that grows, read on from where the last look ended."""
+    """A spool file that grows, read on from where the last read ended."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._number, self._at = 0, BLOCK_HEAD  # the block that was read last, and how far
+        self._block, self._at = 0, BLOCK_HEAD  # the number of the block read last, and how far
         self.head = SpoolHead(path)
 
     def read(self) -> tuple[Words, list[tuple[int, int]]]:
-        """The file's words after its header, and the tag and place of each new record."""
+        """The file's words after its header, and of each new record the tag and first word."""
         self.head = SpoolHead(self._path)
         try:
             words: Words = np.memmap(self._path, np.int64, "r", HEADER_BYTES)
         except (OSError, ValueError):  # it has no block yet
             return np.zeros(0, np.int64), []
-        news: list[tuple[int, int]] = []
+        new_records: list[tuple[int, int]] = []
         for number, start, end in blocks(words.data):
-            if number < self._number:
+            if number < self._block:
                 continue
-            if number > self._number:
-                self._number, self._at = number, BLOCK_HEAD
+            if number > self._block:
+                self._block, self._at = number, BLOCK_HEAD
             at = start + self._at
             while at + 2 <= end and 2 <= words[at] <= end - at:
-                news.append((int(words[at + 1]), at))
+                new_records.append((int(words[at + 1]), at))
                 at += int(words[at])
             self._at = at - start
-        return words, news
+        return words, new_records
 
-    def again(self, n_words: int) -> None:
-        """Tell of the last record, which is so long, at the next look once more."""
+    def read_last_again(self, n_words: int) -> None:
+        """Let the next ``read`` return the last record once more; it has ``n_words`` words."""
         self._at -= n_words

@@ -1,4 +1,4 @@
-"""Which fetch each batch became that was dispatched: what was sent, beside what was made of it."""
+"""Which fetch made each dispatched batch: what the main process sent, matched to what was made."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import numpy as np
 
 from loaderviz.record_layout import Batch, State, Task
 from loaderviz.spool import Words
-from loaderviz.trace.recording.fetch_columns import Tasks
+from loaderviz.trace.recording.fetch_columns import Fetches
 
 
-class Made(NamedTuple):
-    """The fetches of all processes, and a blank one at the end: what index -1 finds."""
+class AllFetches(NamedTuple):
+    """The fetches of all processes, and a blank one at the end, which index -1 finds.
+
+    Columns are those of ``Fetches``, and ``first_row`` says where each fetch's samples begin.
+    """
 
     heads: Words
     streams: Words  # iterator, round and worker of each; the blank one belongs to none
@@ -26,53 +29,68 @@ class Made(NamedTuple):
     key: Any
 
     @classmethod
-    def of(cls, tasks: list[tuple[int, Tasks]]) -> Made:
-        def chain(*arrays: Any) -> Any:
-            some = [np.asarray(each) for each in arrays if len(each)] or [np.zeros(0, np.int64)]
-            return some[0] if len(some) == 1 else np.concatenate(some)
+    def from_processes(cls, by_process: list[tuple[int, Fetches]]) -> AllFetches:
+        """Put together the fetches of processes, each given with its worker's number."""
 
-        all_ = [each for _, each in tasks]
+        def chain(*arrays: Any) -> Any:
+            filled = [np.asarray(array) for array in arrays if len(array)]
+            filled = filled or [np.zeros(0, np.int64)]
+            return filled[0] if len(filled) == 1 else np.concatenate(filled)
+
+        parts = [fetches for _, fetches in by_process]
         blank = np.zeros((1, Task.STAMPS), np.int64)
-        heads = np.concatenate([*(each.heads for each in all_), blank])
+        heads = np.concatenate([*(part.heads for part in parts), blank])
         workers = np.repeat(
-            np.array([*(worker for worker, _ in tasks), 0], np.int64), [*map(len, all_), 1]
+            np.array([*(worker for worker, _ in by_process), 0], np.int64), [*map(len, parts), 1]
         )
         streams = np.column_stack([heads[:, Task.ITERATOR], heads[:, Task.ROUND], workers])
         streams[-1] = np.iinfo(np.int64).min
-        n_rows = chain(*(each.n_rows for each in all_), [0])
+        n_rows = chain(*(part.n_rows for part in parts), [0])
         return cls(
             heads=heads,
             streams=streams,
-            n_samples=chain(*(each.n_samples for each in all_), [0]),
+            n_samples=chain(*(part.n_samples for part in parts), [0]),
             n_rows=n_rows,
-            left_out=chain(*(each.left_out for each in all_), [False]).astype(bool),
+            left_out=chain(*(part.left_out for part in parts), [False]).astype(bool),
             first_row=np.cumsum(n_rows) - n_rows,
-            position=chain(*(each.position for each in all_)),
-            start=chain(*(each.start for each in all_)),
-            end=chain(*(each.end for each in all_)),
-            key=chain(*(each.key for each in all_)),
+            position=chain(*(part.position for part in parts)),
+            start=chain(*(part.start for part in parts)),
+            end=chain(*(part.end for part in parts)),
+            key=chain(*(part.key for part in parts)),
         )
 
 
-def match(sent: Words, made: Words) -> Words:
-    """For each task sent, which fetch it became: the k-th of a stream is its k-th; -1 for none."""
+def match_tasks(sent: Words, made: Words) -> Words:
+    """For each task that was sent, the index of its fetch, or -1 if it has none.
+
+    The k-th task of a stream became the k-th fetch of that stream. ``sent`` and ``made`` hold the
+    stream of each task and of each fetch: iterator, round and worker, int64 of shape (n, 3).
+    """
     import pandas as pd
 
     stream = ["iterator", "round", "worker"]
-    sent_rows, made_rows = (pd.DataFrame(each, columns=stream) for each in (sent, made))
+    sent_rows, made_rows = (pd.DataFrame(words, columns=stream) for words in (sent, made))
     for rows in (sent_rows, made_rows):
         rows["nth"] = rows.groupby(stream, sort=False).cumcount()
     made_rows["fetch"] = np.arange(len(made_rows))
-    found = sent_rows.merge(made_rows, how="left", on=[*stream, "nth"])["fetch"]
-    return np.asarray(found.fillna(-1), np.int64)
+    fetch = sent_rows.merge(made_rows, how="left", on=[*stream, "nth"])["fetch"]
+    return np.asarray(fetch.fillna(-1), np.int64)
 
 
-def states(sent: Words, task: Words, fetched: Words, ready: Words) -> Any:
+def batch_states(sent: Words, fetch: Words, heads: Words, ready: Words) -> Any:
+    """What the column ``state`` of ``batches`` says, an array of n texts.
+
+    Args:
+        sent: the batches' records, shape (n, Batch.N_WORDS).
+        fetch: the index of each one's fetch, -1 for none.
+        heads: the fixed words of that fetch, shape (n, Task.STAMPS).
+        ready: when the batch was ready, 0 if it was not.
+    """
     return np.select(
         [
             sent[:, Batch.DELIVERED] != 0,
-            task < 0,
-            fetched[:, Task.STATE] == State.RAISED,
+            fetch < 0,
+            heads[:, Task.STATE] == State.RAISED,
             ready != 0,
         ],
         ["delivered", "dispatched", "failed", "ready"],

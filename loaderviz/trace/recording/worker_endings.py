@@ -1,18 +1,18 @@
-"""How a worker's life ended: done, failed, killed, or not at all yet."""
+"""How a worker ended: done, failed or killed; or that it still runs."""
 
 from __future__ import annotations
 
 import psutil
 
-SAME_PROCESS_S = 10.0  # between a worker's start as it was recorded and as the system tells it
+SAME_PROCESS_S = 10.0  # the most that the recorded and the system's time of a start may differ
 
 
 def worker_ending(pid: int, started_at: float, exit_code: int | None, *, has_ended: bool) -> str:
-    """What the column ``exit`` of ``workers`` says.
+    """What the column ``exit`` of ``workers`` says: "done", "failed", "killed" or "running".
 
     Args:
         pid: the worker's, as it was recorded; another process may have it now.
-        started_at: in seconds since 1970, 0 where it is not known.
+        started_at: when the worker started, in seconds since 1970; 0 where it is not known.
         exit_code: as the main process saw it, negative for a signal; None where it saw none.
         has_ended: whether the worker wrote down that it ended.
     """
@@ -24,10 +24,10 @@ def worker_ending(pid: int, started_at: float, exit_code: int | None, *, has_end
 
 
 def _is_running(pid: int, started_at: float) -> bool:
-    """Whether this process runs, and not a later one under its number."""
+    """Whether this process runs; a later one that has its number does not count."""
     try:
         process = psutil.Process(pid)
-        same = not started_at or abs(process.create_time() - started_at) < SAME_PROCESS_S
-        return same and process.status() != psutil.STATUS_ZOMBIE
+        is_same = not started_at or abs(process.create_time() - started_at) < SAME_PROCESS_S
+        return is_same and process.status() != psutil.STATUS_ZOMBIE
     except (psutil.Error, ValueError, OverflowError):
         return False
