@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all: what is written takes its place when it is complete."""
+"""Files that are there whole or not at all: one that is written is put in place once complete."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from loaderviz.errors import LoaderVizError
 
 @contextmanager
 def replacing(
-    path: str | os.PathLike[str], call: str, what: str = "save a trace"
+    path: str | os.PathLike[str], call: str, purpose: str = "save a trace"
 ) -> Iterator[BinaryIO]:
     """A file, open for reading and writing, that is at ``path`` once the block has ended well.
 
-    ``call``: what the user called, and ``what`` it was to do, as the message of an error names it.
+    Args:
+        path: where to; a file that is there is replaced.
+        call: what the user called, as the message of an error names it.
+        purpose: what the call was to do, as the message of an error names it.
 
     Raises:
-        LoaderVizError: where the path is none, or the file cannot be written.
+        LoaderVizError: where ``path`` is not a path or not one of a file, or cannot be written.
     """
     import pyarrow as pa
 
@@ -33,17 +36,17 @@ def replacing(
         target = target.resolve()  # a link stays a link
         if target.exists() and not target.is_file():
             raise LoaderVizError(f"{str(path)!r} is not a file; {call} writes or replaces a file")
-        beside = target.with_name(f".loaderviz-{uuid.uuid4().hex}.tmp")
+        temporary = target.with_name(f".loaderviz-{uuid.uuid4().hex}.tmp")
         try:
-            with beside.open("x+b") as file:
+            with temporary.open("x+b") as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-            beside.replace(target)
+            temporary.replace(target)
         finally:
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
     except (MemoryError, OSError, RuntimeError, ValueError, pa.ArrowException) as error:
         raise LoaderVizError(
-            f"cannot {what} as {str(path)!r} ({error}); "
+            f"cannot {purpose} as {str(path)!r} ({error}); "
             f"{call} takes the path of a file, in a folder that exists and has room"
         ) from error

@@ -1,4 +1,4 @@
-"""Tables as dicts of numpy arrays: to compute from, without pandas' price a step."""
+"""Tables as dicts of numpy arrays, to compute with: pandas takes longer for each step."""
 
 from __future__ import annotations
 
@@ -16,21 +16,23 @@ MOST_CODES = 2**40
 
 
 def arrays(frame: pd.DataFrame) -> Table:
+    """The columns of a table as numpy arrays, by name."""
     return {column: frame[column].to_numpy() for column in frame.columns}
 
 
 def where(table: Table, rows: Any) -> Table:
-    """The rows that a mask or an array of positions picks."""
+    """The rows of a table that a mask or an array of positions picks."""
     return {column: values[rows] for column, values in table.items()}
 
 
 def codes(columns: Sequence[str], *tables: Table) -> list[Any]:
-    """For each table one whole number a row; equal where all the columns are, in any table.
+    """For each table an int64 array of one number per row, over all the tables.
 
-    Numbers are in the order of the columns' values.
+    Two rows have the same number if they are equal in all these columns, be they of one table or of
+    two. The numbers are in the order of the columns' values.
     """
     sizes = [len(table[columns[0]]) for table in tables]
-    found, n_codes = np.zeros(sum(sizes), np.int64), 1
+    numbers, n_codes = np.zeros(sum(sizes), np.int64), 1
     for column in columns:
         values = np.concatenate([table[column] for table in tables])
         if not len(values) or values[0] == values.min() == values.max():
@@ -38,15 +40,15 @@ def codes(columns: Sequence[str], *tables: Table) -> list[Any]:
         least, n = int(values.min()), int(values.max()) - int(values.min()) + 1
         if n_codes * n > MOST_CODES:
             values, n = np.unique(values, return_inverse=True)[1], len(values)
-            found, least = np.unique(found, return_inverse=True)[1], 0
+            numbers, least = np.unique(numbers, return_inverse=True)[1], 0
             n_codes = len(values)
-        found = found * n + (values - least)
+        numbers = numbers * n + (values - least)
         n_codes *= n
-    return np.split(found, np.cumsum(sizes)[:-1])
+    return np.split(numbers, np.cumsum(sizes)[:-1])
 
 
-def rows_of(samples: Table, batches: Table) -> Any:
-    """For each sample the row of its batch."""
-    known, wanted = codes(BATCH, batches, samples)
-    order = np.argsort(known, kind="stable")
-    return order[np.searchsorted(known[order], wanted)]
+def batch_rows(samples: Table, batches: Table) -> Any:
+    """For each sample the row of its batch in ``batches``, which must have it."""
+    batch, batch_of_sample = codes(BATCH, batches, samples)
+    order = np.argsort(batch, kind="stable")
+    return order[np.searchsorted(batch[order], batch_of_sample)]

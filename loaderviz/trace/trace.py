@@ -1,4 +1,4 @@
-"""The ``Trace``: four tables and what is known about them. Holds data, draws nothing."""
+"""The ``Trace``: four tables, and ``meta`` about them. It holds data and draws nothing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Trace:
         samples: one row per sample, timed in the process that read it.
         workers: one row per worker process.
         spans: one row per named span of the consumer.
-        meta: the loaders' configurations, versions, the CPU allowance, the start of the clock.
+        meta: the loaders' configurations, versions, how many CPUs it may use, when its clock began.
 
     Columns and units are those of ``loaderviz.schema``; times are float64 seconds since the start
     of the recording, NaN where something did not happen.
@@ -69,21 +69,21 @@ class Trace:
     @property
     def n_sample_rows(self) -> int:
         """How many rows ``samples`` has, known without reading them."""
-        return len(SamplesField.held(self))
+        return len(SamplesField.without_reading(self))
 
     def sample_parts(self) -> Iterator[pd.DataFrame]:
-        """``samples`` in parts, at least one: of a run of many ranks, a recording at a time."""
-        samples = SamplesField.held(self)
+        """``samples`` in one part or more: for a run of many ranks, a recording at a time."""
+        samples = SamplesField.without_reading(self)
         if isinstance(samples, UnreadSamples):
             yield from samples.parts(self.batches)
         else:
             yield samples
 
     def of_ranks(self, ranks: Collection[int]) -> Trace:
-        """The rows of these ranks alone, and what ``meta["ranks"]`` says of them."""
+        """The trace of these ranks alone, its ``meta["ranks"]`` included."""
         names = ("batches", "workers", "spans")
         tables: dict[str, Any] = {name: _rows(getattr(self, name), "rank", ranks) for name in names}
-        samples = SamplesField.held(self)
+        samples = SamplesField.without_reading(self)
         if isinstance(samples, UnreadSamples):
             tables["samples"] = samples.of_ranks(ranks)
         else:
@@ -91,15 +91,15 @@ class Trace:
         return Trace(**tables, meta=meta_of_ranks(self.meta, ranks))
 
     def of_loader(self, number: int) -> Trace:
-        """The rows of this loader alone, in all ranks; spans are of none, and stay.
+        """The trace of this loader alone, in all ranks; spans belong to no loader, and stay.
 
         Where there is no other loader, samples that were not read yet stay unread.
         """
         if all((table["loader"] == number).all() for table in (self.batches, self.workers)):
             return self
         names = ("batches", "samples", "workers")
-        own = {name: _rows(getattr(self, name), "loader", [number]) for name in names}
-        return Trace(**own, spans=self.spans, meta=self.meta)
+        tables = {name: _rows(getattr(self, name), "loader", [number]) for name in names}
+        return Trace(**tables, spans=self.spans, meta=self.meta)
 
     def summary(self) -> Summary:
         """What limits this run, in numbers and in words."""
@@ -109,9 +109,9 @@ class Trace:
         """Write the trace to one file; ``loaderviz.load(path)`` opens it again.
 
         The file is Parquet (``loaderviz.trace.parquet.write_parquet`` says what is where): pandas,
-        pyarrow, DuckDB and the like read it too. A file that is there already is replaced, at once
-        and only when all is written. Times are kept to the nanosecond: those of a recording come
-        back as they are, those of a simulation rounded. Rows come back numbered from 0, tuples in
+        pyarrow, DuckDB and the like read it too. A file that is there already is replaced, in one
+        step once all is written. Times are kept to the nanosecond: those of a recording come back
+        as they are, those of a simulation rounded. Rows come back numbered from 0, tuples in
         ``meta`` as lists.
 
         Args:
@@ -134,14 +134,14 @@ class Trace:
         Each rank's consumer and each worker is a process with its lanes; a flow leads from each
         batch in its worker to the step on it, and counters show the batches that lie ready and the
         memory of the workers. Times are those of the trace, to the nanosecond. A file that is there
-        already is replaced, at once and only when all is written.
+        already is replaced, in one step once all is written.
 
         Args:
             path: where to; packed by gzip where it ends in ``.gz``, which both viewers open.
-            profile: a file of torch.profiler's ``export_chrome_trace`` of the same run. All that it
-                holds goes into the new file, beside the trace, on one time axis, with times of the
-                trace rounded to 125 ns. The profiler uses the wall clock, which a recording
-                reads as it starts: the axes agree as long as that clock is not set meanwhile.
+            profile: a file that torch.profiler's ``export_chrome_trace`` wrote of the same run. All
+                that it holds goes into the new file, beside the trace, on one time axis; times of
+                the trace are rounded to 125 ns. The profiler uses the wall clock, which a recording
+                reads as it starts: the axes agree as long as nobody sets that clock meanwhile.
 
         Raises:
             LoaderVizError: where the file cannot be written, the trace is empty, or the profile
@@ -162,7 +162,7 @@ class Trace:
         draw("Trace", self)._ipython_display_()
 
 
-# Not within the class: dataclass() would take it for the field's default.
+# Not in the class body: dataclass() would take it for the field's default.
 Trace.samples = SamplesField()  # type: ignore[assignment]
 
 
@@ -170,36 +170,36 @@ def _rows(table: pd.DataFrame, column: str, numbers: Collection[int]) -> pd.Data
     return table[np.isin(table[column].to_numpy(), list(numbers))].reset_index(drop=True)
 
 
-def _table(name: str, columns: schema.Columns, given: Mapping[str, Any]) -> pd.DataFrame:
+def _table(name: str, columns: schema.Columns, values_of: Mapping[str, Any]) -> pd.DataFrame:
     import pandas as pd
 
-    unknown = set(given) - set(columns)
+    unknown = set(values_of) - set(columns)
     if unknown:
         raise LoaderVizError(
             f"{name} has no column {sorted(unknown)[0]!r}; it has {', '.join(columns)}"
         )
-    given = {column: _plain(values) for column, values in given.items()}
-    lengths = {column: len(values) for column, values in given.items() if _is_column(values)}
+    values_of = {column: _without_index(values) for column, values in values_of.items()}
+    lengths = {column: len(values) for column, values in values_of.items() if _is_column(values)}
     n = max(lengths.values(), default=0)
     for column, length in lengths.items():
         if length != n:
             raise LoaderVizError(f"{name} has {n} rows, but {length} values of {column!r}")
-    blank = {"int64": 0, "float64": math.nan, "object": None}
+    default = {"int64": 0, "float64": math.nan, "object": None}
     data = {}
     for column, kind in columns.items():
-        values: Any = given.get(column, blank[kind])
+        values: Any = values_of.get(column, default[kind])
         if not _is_column(values):
             values = np.full(n, values) if isinstance(values, int | float) else [values] * n
         if column == "key" and _are_int64(values):
             kind = "int64"
-        # A Series checks and converts, which takes ten times as long as to take an array as it is.
+        # A Series checks and converts, which takes ten times as long as taking an array as it is.
         fits = isinstance(values, np.ndarray) and values.dtype == kind != "object"
         data[column] = values if fits else pd.Series(values, dtype=kind, copy=False)
     return pd.DataFrame(data, copy=False)
 
 
-def _plain(values: Any) -> Any:
-    """A Series of another table without its row labels."""
+def _without_index(values: Any) -> Any:
+    """The values of a Series as an array, without its row labels; anything else as it is."""
     return values.to_numpy() if hasattr(values, "to_numpy") else values
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class UnreadSamples(ABC):
     """Samples in files; ``len`` says how many, without reading them.
 
-    ``batches``, where asked for, are those of the trace.
+    ``read`` and ``parts`` take the trace's batches.
     """
 
     @abstractmethod
@@ -27,15 +27,15 @@ class UnreadSamples(ABC):
 
     @abstractmethod
     def parts(self, batches: pd.DataFrame) -> Iterator[pd.DataFrame]:
-        """All of them, in one table or more."""
+        """All of them, as one table or more."""
 
     @abstractmethod
     def of_ranks(self, ranks: Collection[int]) -> Self:
-        """Those of these ranks."""
+        """The samples of these ranks, unread."""
 
 
 class SamplesField:
-    """The field ``Trace.samples``: a table. It is read when first asked for, if it was unread."""
+    """The field ``Trace.samples``: a table, which is read when it is first asked for."""
 
     def __set__(self, trace: Trace, samples: pd.DataFrame | UnreadSamples) -> None:
         vars(trace)["samples"] = samples
@@ -43,13 +43,13 @@ class SamplesField:
     def __get__(self, trace: Trace | None, owner: type[Trace]) -> Any:
         if trace is None:
             return self
-        samples = self.held(trace)
+        samples = self.without_reading(trace)
         if isinstance(samples, UnreadSamples):
             samples = vars(trace)["samples"] = samples.read(trace.batches)
         return samples
 
     @staticmethod
-    def held(trace: Trace) -> pd.DataFrame | UnreadSamples:
-        """What the trace holds, as it is."""
-        found: pd.DataFrame | UnreadSamples = vars(trace)["samples"]
-        return found
+    def without_reading(trace: Trace) -> pd.DataFrame | UnreadSamples:
+        """What the trace holds: a table, or samples that were not read yet."""
+        samples: pd.DataFrame | UnreadSamples = vars(trace)["samples"]
+        return samples

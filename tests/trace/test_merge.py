@@ -239,7 +239,7 @@ class TestWhatIsLacking:
         lv.load(run).save(run / "whole.parquet")
         merged = lv.load(run)
         assert len(merged.batches) == 8
-        assert "whole.parquet' is left aside" in merged.meta["problems"][0]
+        assert "whole.parquet' is left out" in merged.meta["problems"][0]
 
     def test_what_was_left_out_is_added_up(self, folder):
         first, second = of_rank(0, left_out=3), of_rank(1, left_out=4, left_out_batches=2)

@@ -10,7 +10,7 @@ from loaderviz.figures import style
 from loaderviz.figures.timelines import boxes
 from loaderviz.figures.timelines.lanes import Lanes
 from loaderviz.text import count
-from loaderviz.trace.columns_of_rows import Table, rows_of, where
+from loaderviz.trace.columns_of_rows import Table, batch_rows, where
 
 
 def samples(
@@ -18,7 +18,7 @@ def samples(
 ) -> dict[str, Any]:
     """A box for each sample that was read."""
     read = where(samples, ~np.isnan(samples["end_s"]))
-    own = rows_of(read, batches)
+    own = batch_rows(read, batches)
     start, end = read["start_s"], read["end_s"]
     hover = (
         f"{name}<br>sample {position}, key {boxes.key_text(key)}<br>{took}"
@@ -86,7 +86,7 @@ def numbers(made: Table, lanes: Lanes) -> dict[str, Any]:
 def failures(samples: Table, batches: Table, lanes: Lanes) -> dict[str, Any]:
     """A cross where reading a sample raised an exception."""
     begun = where(samples, np.isnan(samples["end_s"]))
-    own = rows_of(begun, batches)
+    own = batch_rows(begun, batches)
     failed = np.asarray(batches["state"][own] == "failed", bool)
     raised, own = where(begun, failed), own[failed]
     hover = (

@@ -1,1 +1,1 @@
-"""One trace of the recordings of many ranks."""
+"""Merges the recordings of many ranks into one trace."""

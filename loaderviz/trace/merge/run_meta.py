@@ -1,4 +1,7 @@
-"""What the ``meta`` of a merged run says of the recordings in it; whatever a file holds there."""
+"""What the ``meta`` of a merged run says of the recordings in it.
+
+The ``meta`` may come from a stranger's file: values that make no sense are passed over.
+"""
 
 from __future__ import annotations
 
@@ -7,27 +10,33 @@ from typing import Any
 
 
 def meta_of_ranks(meta: Mapping[str, Any], ranks: Collection[int]) -> dict[str, Any]:
-    picked = [each for each in recordings(meta) if each["rank"] in ranks]
+    """The same ``meta``, with only these ranks' recordings in its ``ranks``."""
+    picked = [recording for recording in recordings(meta) if recording["rank"] in ranks]
     return {**meta, **({"ranks": picked} if "ranks" in meta else {})}
 
 
 def recordings(meta: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What the meta of a merged run says of each recording in it; nothing for one recording."""
-    found = meta.get("ranks")
-    if not isinstance(found, list):
+    """What the meta of a merged run says of each recording in it; empty for a single recording."""
+    ranks = meta.get("ranks")
+    if not isinstance(ranks, list):
         return []
-    return [each for each in found if isinstance(each, dict) and is_rank(each.get("rank"))]
+    return [
+        recording
+        for recording in ranks
+        if isinstance(recording, dict) and is_rank(recording.get("rank"))
+    ]
 
 
 def left_out(meta: Mapping[str, Any]) -> tuple[int, int]:
     """How many samples and spans, and how many batches, were past a limit of the recording."""
-    return whole(meta.get("left_out")), whole(meta.get("left_out_batches"))
+    return count_or_0(meta.get("left_out")), count_or_0(meta.get("left_out_batches"))
 
 
-def whole(number: Any) -> int:
-    """A number of things; 0 for what is none."""
-    return number if isinstance(number, int) and number > 0 else 0
+def count_or_0(value: Any) -> int:
+    """The value where it can be a count of things, else 0."""
+    return value if isinstance(value, int) and value > 0 else 0
 
 
-def is_rank(rank: Any) -> bool:
-    return isinstance(rank, int) and 0 <= rank < 2**31
+def is_rank(value: Any) -> bool:
+    """Whether the value can be the rank of a process."""
+    return isinstance(value, int) and 0 <= value < 2**31

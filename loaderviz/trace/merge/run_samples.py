@@ -29,22 +29,31 @@ if TYPE_CHECKING:
     import pandas as pd
 
 BYTES_PER_ROW = 8 * len(schema.SAMPLES)
-ROOM = 1.25  # times what the rows take: what is needed while they are put together
+MEMORY_FACTOR = 1.25  # putting rows together takes this many times their own memory
 
 
 @dataclass(frozen=True)
-class Source:
-    """Where the samples of one recording lie, and what changes as they join the others'."""
+class SampleSource:
+    """Where the samples of one recording are, and how its columns become those of the run.
+
+    Attributes:
+        path: the recording's file or folder.
+        rank: the recording's.
+        shift_s: to be added to its times.
+        first_loader: to be added to its loaders' numbers.
+        n_sample_rows: how many rows its samples have.
+        int_keys: whether all keys of its samples are int64.
+    """
 
     path: Path
     rank: int
-    shift_s: float  # to be added to its times
-    first_loader: int  # to be added to its loaders' numbers
+    shift_s: float
+    first_loader: int
     n_sample_rows: int
     int_keys: bool
 
-    def joining(self, table: Table) -> Table:
-        """The columns of one of its tables as those of the run."""
+    def to_run_columns(self, table: Table) -> Table:
+        """The columns of one of the recording's tables as those of the run."""
         columns = dict(table)
         for column in columns:
             if column.endswith("_s") and column not in schema.DURATIONS:
@@ -54,7 +63,11 @@ class Source:
         return columns
 
     def samples(self) -> Table:
-        """As they lie there; raises LoaderVizError where they do not any more."""
+        """The samples as the recording has them.
+
+        Raises:
+            LoaderVizError: where they are not there any more, or cannot be read.
+        """
         path = self.path
         if path.is_dir():
             return arrays(read_folder(path).samples)
@@ -65,20 +78,20 @@ class Source:
 
 @dataclass(frozen=True)
 class RunSamples(UnreadSamples):
-    """Those of all recordings, in this order."""
+    """The samples of all recordings, in the order of ``sources``."""
 
-    sources: tuple[Source, ...]
+    sources: tuple[SampleSource, ...]
 
     def __len__(self) -> int:
         return sum(source.n_sample_rows for source in self.sources)
 
     def read(self, batches: pd.DataFrame) -> pd.DataFrame:
-        """One row per sample.
+        """All of them, as one table: one row per sample.
 
         Raises:
-            LoaderVizError: where they take more memory than there is, or a file cannot be read.
+            LoaderVizError: where they take more memory than is free, or a file cannot be read.
         """
-        needed = int(ROOM * BYTES_PER_ROW * len(self))
+        needed = int(MEMORY_FACTOR * BYTES_PER_ROW * len(self))
         if needed > machine.memory_available_bytes():
             raise LoaderVizError(
                 f"the {len(self):,} samples of {len(self.sources):,} recordings take "
@@ -89,37 +102,47 @@ class RunSamples(UnreadSamples):
         return joined(self._parts(batches))
 
     def parts(self, batches: pd.DataFrame) -> Iterator[pd.DataFrame]:
+        """All of them, a recording at a time.
+
+        Raises:
+            LoaderVizError: where a file cannot be read.
+        """
         return map(frame, self._parts(batches))
 
     def of_ranks(self, ranks: Collection[int]) -> Self:
-        return replace(self, sources=tuple(each for each in self.sources if each.rank in ranks))
+        """The samples of these ranks."""
+        picked = tuple(source for source in self.sources if source.rank in ranks)
+        return replace(self, sources=picked)
 
     def _parts(self, batches: pd.DataFrame) -> Iterator[Table]:
         if not self.sources:
             yield arrays(Trace.from_columns().samples)
         int_keys = all(source.int_keys for source in self.sources)
         for source in self.sources:
-            part = source.joining(source.samples())
+            part = source.to_run_columns(source.samples())
             if source.path.suffix != ".parquet":
-                part = _known(part, batches[batches["rank"] == source.rank])
+                part = _of_batches(part, batches[batches["rank"] == source.rank])
             if not int_keys:
                 part["key"] = part["key"].astype(object)
             yield part
 
 
-def _known(samples: Table, batches: pd.DataFrame) -> Table:
-    """Those of batches that are in the trace: a recording may have gone on since."""
-    pairs = (
+def _of_batches(samples: Table, batches: pd.DataFrame) -> Table:
+    """The samples of batches that are in the trace: a recording may have gone on since."""
+    columns = (
         np.concatenate([batches[column].to_numpy(), samples[column]])
         for column in ("loader", "epoch", "batch")
     )
-    batch, of_sample = np.split(groups(*pairs), [len(batches)])
+    batch, of_sample = np.split(groups(*columns), [len(batches)])
     return where(samples, np.isin(of_sample, batch))
 
 
 def joined(parts: Iterable[Table]) -> pd.DataFrame:
-    """One table, a column after another: it takes one column more than the parts do."""
-    every = [dict(part) for part in parts]
-    filled = [part for part in every if len(part["rank"])] or every[:1]
-    columns = list(filled[0])
-    return frame({name: np.concatenate([part.pop(name) for part in filled]) for name in columns})
+    """The parts as one table.
+
+    Joins one column after another, so that it takes the memory of one column beyond the parts'.
+    """
+    tables = [dict(part) for part in parts]
+    filled = [table for table in tables if len(table["rank"])] or tables[:1]
+    names = list(filled[0])
+    return frame({name: np.concatenate([table.pop(name) for table in filled]) for name in names})

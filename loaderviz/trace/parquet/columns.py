@@ -1,7 +1,7 @@
-"""How the values of one column lie in a saved trace: pyarrow on one side, numpy on the other.
+"""How the values of one column are stored in a saved trace: numpy arrays as pyarrow's, and back.
 
-Values that cannot be stored, and nonsense that was, raise pyarrow's own errors, TypeError,
-ValueError or RecursionError.
+Values that cannot be stored, and stored values that make no sense, raise pyarrow's own errors,
+TypeError, ValueError or RecursionError.
 """
 
 from __future__ import annotations
@@ -15,26 +15,27 @@ import numpy as np
 from loaderviz.sample_keys import from_json, to_json
 
 NS_PER_S: Final = 1e9
-JSON: Final = ("key", "last_key")  # the columns of any values: the JSON of each
-COUNTS: Final = ("n_bytes",)  # of whole numbers, NaN where one is unknown
+JSON: Final = ("key", "last_key")  # columns of any values, stored as the JSON of each
+COUNTS: Final = ("n_bytes",)  # columns of whole numbers, NaN where one is unknown
 _encode = json.JSONEncoder(allow_nan=False).encode
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def stored_name(column: str) -> str:
+    """The name in the file of a column of ``loaderviz.schema``: ``end_ns`` for ``end_s``."""
     return column.removesuffix("_s") + "_ns" if column.endswith("_s") else column
 
 
 def to_arrow(column: str, values: Any, kind: Any) -> Any:
-    """The values as a pyarrow array of the type ``kind``."""
+    """The values of a column, shape (n,), as a pyarrow array of the type ``kind``."""
     import pyarrow as pa
 
     if column.endswith("_s"):
         values = whole_ns(values)
     elif column in JSON and kind == pa.string():
         values = [None if key is None else _encode(to_json(key)) for key in values]
-    may_lack = column.endswith("_s") or column in COUNTS or kind == pa.string()
-    return pa.array(values, kind, from_pandas=may_lack)
+    may_be_missing = column.endswith("_s") or column in COUNTS or kind == pa.string()
+    return pa.array(values, kind, from_pandas=may_be_missing)
 
 
 def from_arrow(column: str, values: Any) -> Any:
@@ -52,13 +53,16 @@ def from_arrow(column: str, values: Any) -> Any:
 
 
 def whole_ns(seconds: Any) -> Floats:
-    """Rounded to nanoseconds; exact for what a recording has seen in its first 48 days."""
+    """Seconds as whole nanoseconds, still float64: exact for the first 48 days of a recording."""
     with np.errstate(over="ignore"):  # infinity is refused where it is stored
         return np.rint(np.asarray(seconds, np.float64) * NS_PER_S)
 
 
 def next_starts(starts: Any, n: int) -> Any:
-    """Of ``n`` rows, of which the starts are given, and of the row below them if there is one."""
+    """For each of ``n`` rows the start of the row below it; NaN where there is none.
+
+    ``starts``: those of the rows, and of the row below the last one if there is one.
+    """
     return np.append(starts[1:], math.nan)[:n]
 
 
@@ -66,10 +70,10 @@ def _objects(column: str, values: Any) -> Any:
     """The values of a dictionary array; rows of the same text share one object."""
     texts = values.dictionary.to_pylist()
     if column in JSON:
-        found = json.loads(f"[{','.join(texts)}]")
-        if len(found) != len(texts):
+        keys = json.loads(f"[{','.join(texts)}]")
+        if len(keys) != len(texts):
             raise ValueError(f"a text of {column!r} that is not the JSON of one key")
-        texts = [from_json(key) for key in found]
+        texts = [from_json(key) for key in keys]
     objects = np.empty(len(texts) + 1, object)
     objects[:-1] = np.fromiter(texts, object, len(texts))  # a list stays one object
     rows = values.indices.fill_null(len(texts)).to_numpy()

@@ -1,4 +1,4 @@
-"""Opening what ``loaderviz.trace.parquet.write_parquet`` wrote: all of it, or without its samples.
+"""Opens what ``loaderviz.trace.parquet.write_parquet`` wrote: all of it, or all but the samples.
 
 The file may come from a stranger: its seal, its layout and its sizes are checked before its rows
 are read. Arrow's dataset engine is not used: it starts threads even with ``use_threads=False``, and
@@ -37,17 +37,24 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# What reading a sealed file can raise that save() did not write, beside pyarrow's own errors.
+# What reading can raise, beside pyarrow's own errors, if a file is sealed but not by save().
 _NONSENSE = (ArithmeticError, LookupError, OSError, RecursionError, TypeError, ValueError)
 
 
 @dataclass(frozen=True)
-class Opened:
-    """A saved trace whose samples stay in the file."""
+class TraceButSamples:
+    """A recorded trace without its samples, which stay in their file or folder.
 
-    tables: dict[str, Table]  # all but the samples
+    Attributes:
+        tables: by name, all but the samples.
+        meta: that of the trace.
+        n_sample_rows: how many rows the samples have.
+        int_keys: whether all keys of the samples are int64.
+    """
+
+    tables: dict[str, Table]
     meta: dict[str, Any]
-    n_sample_rows: int  # that the file has
+    n_sample_rows: int
     int_keys: bool
 
 
@@ -58,43 +65,45 @@ def read(path: Path) -> Trace:
         LoaderVizError: where the file cannot be read, is none that ``save`` wrote, or is damaged.
     """
 
-    def all_of(file: _File) -> Trace:
+    def read_trace(file: _File) -> Trace:
         return Trace(**{name: frame(file.columns(name)) for name in TABLES}, meta=file.meta)
 
-    return _open(path, all_of)
+    return _read_file(path, read_trace)
 
 
-def read_but_samples(path: Path) -> Opened:
-    """As ``read``, but of the samples only how many there are."""
+def read_but_samples(path: Path) -> TraceButSamples:
+    """The trace that ``save`` wrote, its samples only counted; raises as ``read`` does."""
 
-    def all_but_samples(file: _File) -> Opened:
+    def read_trace(file: _File) -> TraceButSamples:
         tables = {name: file.columns(name) for name in TABLES if name != "samples"}
-        return Opened(tables, file.meta, file.n_rows("samples"), file.int_keys)
+        return TraceButSamples(tables, file.meta, file.n_rows("samples"), file.int_keys)
 
-    return _open(path, all_but_samples)
+    return _read_file(path, read_trace)
 
 
 def read_samples(path: Path) -> Table:
     """The samples of the trace that ``save`` wrote; raises as ``read`` does."""
-    return _open(path, lambda file: file.columns("samples"))
+    return _read_file(path, lambda file: file.columns("samples"))
 
 
 def frame(columns: Table) -> pd.DataFrame:
     """A table of these columns, which are not copied; texts stay Python objects."""
     import pandas as pd
 
-    series = {name: pd.Series(each, dtype=each.dtype, copy=False) for name, each in columns.items()}
+    series = {
+        name: pd.Series(values, dtype=values.dtype, copy=False) for name, values in columns.items()
+    }
     return pd.DataFrame(series, copy=False)
 
 
-def _open(path: Path, look: Callable[[_File], T]) -> T:
+def _read_file(path: Path, read_from: Callable[[_File], T]) -> T:
     import pyarrow as pa
 
     try:
         with path.open("rb") as file:
             check_seal(file, path)
             try:
-                return look(_File(file, path))
+                return read_from(_File(file, path))
             except MemoryError as error:
                 raise LoaderVizError(f"{str(path)!r} needs more memory than there is") from error
             except (*_NONSENSE, pa.ArrowException) as error:
@@ -116,36 +125,38 @@ class _File:
             pre_buffer=False,
             page_checksum_verification=True,
         )
-        about = parquet.metadata.metadata or {}
-        if FORMAT_KEY not in about:
+        metadata = parquet.metadata.metadata or {}
+        if FORMAT_KEY not in metadata:
             raise not_a_trace(path)
-        self._parquet, self._lacking = parquet, _lacking(about[FORMAT_KEY], path)
-        self.meta = json.loads(about[META_KEY].decode())
+        self._parquet, self._lacking = parquet, _lacking_columns(metadata[FORMAT_KEY], path)
+        self.meta = json.loads(metadata[META_KEY].decode())
         if not isinstance(self.meta, dict):
-            raise ValueError("its meta is no dict")
+            raise ValueError("its meta is not a dict")
         layout = parquet.metadata.schema.to_arrow_schema()
-        keys = (pa.int64(), pa.string())
-        if not any(layout.equals(layout_of(key, self._lacking)) for key in keys):
+        key_types = (pa.int64(), pa.string())
+        if not any(layout.equals(layout_of(kind, self._lacking)) for kind in key_types):
             raise ValueError("its columns are not those of a trace")
         self._groups: dict[str, list[int]] = {name: [] for name in TABLES}
         for i in range(parquet.num_row_groups):
             group = parquet.metadata.row_group(i)
             if not 0 < group.num_rows <= ROWS_PER_GROUP or group.num_columns != len(layout):
                 raise ValueError(f"row group {i} is not one of a trace")
-            (name,) = _rows(parquet, i, ["table"])["table"].unique().to_pylist()
+            (name,) = _read_group(parquet, i, ["table"])["table"].unique().to_pylist()
             self._groups[name].append(i)
 
     @property
     def int_keys(self) -> bool:
+        """Whether all keys of the samples are int64."""
         import pyarrow as pa
 
         return bool(self._parquet.schema_arrow.field("key").type == pa.int64())
 
     def n_rows(self, name: str) -> int:
+        """How many rows a table has, without reading them."""
         return sum(self._parquet.metadata.row_group(i).num_rows for i in self._groups[name])
 
     def columns(self, name: str) -> Table:
-        """One table. Each column is made once, at full length: it takes little more memory."""
+        """One table. Each column is made once, at full length, so it takes little more memory."""
         n = self.n_rows(name)
         kinds = dict(TABLES[name])
         if name == "samples" and self.int_keys:
@@ -156,32 +167,32 @@ class _File:
         }
         until_next = np.empty(n if name == "samples" else 0, bool)
         stored = {column: stored_name(column) for column in kinds if column not in self._lacking}
-        wanted = [*stored.values(), *(["until_next"] if name == "samples" else [])]
-        at = 0
+        names = [*stored.values(), *(["until_next"] if name == "samples" else [])]
+        start = 0
         for i in self._groups[name]:
-            rows = _rows(self._parquet, i, wanted)
-            end = at + len(rows)
+            group = _read_group(self._parquet, i, names)
+            end = start + len(group)
             for column, its_name in stored.items():
-                data[column][at:end] = from_arrow(column, rows[its_name])
+                data[column][start:end] = from_arrow(column, group[its_name])
             if name == "samples":
-                until_next[at:end] = from_arrow("until_next", rows["until_next"])
-            at = end
+                until_next[start:end] = from_arrow("until_next", group["until_next"])
+            start = end
         if name == "samples":
             np.copyto(data["end_s"][:-1], data["start_s"][1:], where=until_next[:-1])
         return data
 
 
-def _lacking(found: bytes, path: Path) -> Collection[str]:
+def _lacking_columns(file_format: bytes, path: Path) -> Collection[str]:
     """The columns of a trace that a file of this format does not have."""
-    for known, lacking in {**ADDED, FORMAT: ()}.items():
-        if found == known.encode():
+    for known_format, lacking in {**ADDED, FORMAT: ()}.items():
+        if file_format == known_format.encode():
             return lacking
     raise LoaderVizError(
-        f"the saved trace {str(path)!r} has the format {found!r}, and this version "
+        f"the saved trace {str(path)!r} has the format {file_format!r}, and this version "
         f"of loaderviz reads up to {FORMAT!r}; update loaderviz"
     )
 
 
-def _rows(parquet: Any, group: int, columns: list[str]) -> Any:
-    # Threads would stay, and loaders fork: with pyarrow's threads there, that is not safe.
-    return parquet.read_row_group(group, columns=columns, use_threads=False)
+def _read_group(parquet: Any, number: int, columns: list[str]) -> Any:
+    # pyarrow's threads would stay, and to fork with them, as loaders do, is not safe.
+    return parquet.read_row_group(number, columns=columns, use_threads=False)

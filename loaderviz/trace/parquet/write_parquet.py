@@ -1,22 +1,22 @@
 """A trace in one Parquet file, readable with and without loaderviz. Nothing in it is pickled.
 
-The rows of all four tables lie one below the other, in row groups of one table each; the column
-``table`` names it. A row has the columns of all tables, null where its own table has none.
+The rows of all four tables follow one another, in row groups of one table each, which the column
+``table`` names. A row has the columns of all tables, null in those that its own table lacks.
 
 - Columns are those of ``loaderviz.schema``, but times are whole nanoseconds: ``started_s`` is
   stored as the int64 ``started_ns``, and NaN as null.
 - ``key`` is int64 where all keys of the trace are, else text: the JSON of each key. ``last_key``
-  always is JSON. A tuple is ``{"tuple": [...]}``, and None is null.
-- Most samples end as the next one starts. There ``until_next`` is true and ``end_ns`` is null: the
-  end is ``start_ns`` of the next row. With DuckDB, from the rows with ``table = 'samples'``:
+  is always JSON. A tuple is ``{"tuple": [...]}``, and None is null.
+- Most samples end when the next one starts. There ``until_next`` is true, ``end_ns`` is null, and
+  the end is ``start_ns`` of the next row. With DuckDB, from the rows with ``table = 'samples'``:
   ``CASE WHEN until_next THEN lead(start_ns) OVER () ELSE end_ns END``.
 - ``n_bytes`` is int64, null where it is not known. Format 1 lacks this column.
 - The schema's metadata has ``loaderviz.format``, the version of this layout, and
   ``loaderviz.meta``, the JSON of ``Trace.meta``.
 - A seal covers the whole file: see ``loaderviz.trace.parquet.seal``.
 
-A row group has up to ROWS_PER_GROUP rows and takes some KB to describe its columns. That bounds
-the rows that a file can claim to have by its size.
+A row group has up to ROWS_PER_GROUP rows, and describing its columns takes some KB. So the size of
+a file limits how many rows it can claim to have.
 """
 
 from __future__ import annotations
@@ -69,14 +69,14 @@ def _write(trace: Trace, file: BinaryIO) -> None:
     tables = {name: iter([getattr(trace, name)]) for name in TABLES if name != "samples"}
     tables["samples"] = itertools.chain([samples], parts)
     for name, columns in TABLES.items():
-        found = list(map(str, samples if name == "samples" else getattr(trace, name)))
-        if sorted(found) != sorted(columns):
+        its_columns = list(map(str, samples if name == "samples" else getattr(trace, name)))
+        if sorted(its_columns) != sorted(columns):
             raise LoaderVizError(
-                f"cannot save {name} with the columns {', '.join(found)}; "
+                f"cannot save {name} with the columns {', '.join(its_columns)}; "
                 f"those of a trace are {', '.join(columns)}"
             )
     layout = layout_of(pa.int64() if samples["key"].dtype == np.int64 else pa.string())
-    about = {FORMAT_KEY: FORMAT, META_KEY: _meta_json(trace.meta)}
+    metadata = {FORMAT_KEY: FORMAT, META_KEY: _meta_json(trace.meta)}
     with pq.ParquetWriter(
         file,
         layout,
@@ -89,15 +89,15 @@ def _write(trace: Trace, file: BinaryIO) -> None:
         write_page_checksum=True,
         store_schema=False,
     ) as writer:
-        writer.add_key_value_metadata(about)
+        writer.add_key_value_metadata(metadata)
         for name in TABLES:
             for frame in tables[name]:
-                for rows in _groups(name, frame, layout):
-                    writer.write_table(rows, row_group_size=ROWS_PER_GROUP)
+                for group in _row_groups(name, frame, layout):
+                    writer.write_table(group, row_group_size=ROWS_PER_GROUP)
 
 
-def layout_of(key: Any, lacking: Collection[str] = ()) -> Any:
-    """The pyarrow schema of a file, where keys have the type ``key``, without those columns."""
+def layout_of(key_type: Any, lacking: Collection[str] = ()) -> Any:
+    """The pyarrow schema of a file whose keys have this type, without the ``lacking`` columns."""
     import pyarrow as pa
 
     types = {"table": pa.string()}
@@ -106,43 +106,44 @@ def layout_of(key: Any, lacking: Collection[str] = ()) -> Any:
             if column in lacking:
                 continue
             types[stored_name(column)] = pa.string() if kind == "object" else pa.int64()
-    return pa.schema({**types, "key": key, "until_next": pa.bool_()})
+    return pa.schema({**types, "key": key_type, "until_next": pa.bool_()})
 
 
 def _meta_json(meta: Mapping[str, Any]) -> str:
-    parts = []
+    members = []
     for key, value in meta.items():
         try:
-            parts.append(json.dumps({key: value}, allow_nan=False)[1:-1])
+            members.append(json.dumps({key: value}, allow_nan=False)[1:-1])
         except (TypeError, ValueError, RecursionError) as error:
             raise LoaderVizError(
                 f"meta[{key!r}] cannot be saved as JSON ({error}); "
                 "use text, finite numbers, lists and dicts there"
             ) from error
-    return "{" + ", ".join(parts) + "}"
+    return "{" + ", ".join(members) + "}"
 
 
-def _groups(name: str, frame: Any, layout: Any) -> Iterator[Any]:
+def _row_groups(name: str, frame: Any, layout: Any) -> Iterator[Any]:
     """The rows of a table with all columns of the file, one row group at a time."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     data = {column: frame[column].to_numpy() for column in TABLES[name]}
-    for at in range(0, len(frame), ROWS_PER_GROUP):
-        size = min(ROWS_PER_GROUP, len(frame) - at)
+    for start in range(0, len(frame), ROWS_PER_GROUP):
+        size = min(ROWS_PER_GROUP, len(frame) - start)
         stored = {"table": pa.repeat(name, size)}
         for column, values in data.items():
             kind = layout.field(stored_name(column)).type
             try:
-                stored[stored_name(column)] = to_arrow(column, values[at : at + size], kind)
+                stored[stored_name(column)] = to_arrow(column, values[start : start + size], kind)
             except (TypeError, ValueError, RecursionError, pa.ArrowException) as error:
                 raise LoaderVizError(
                     f"cannot save the column {column!r} of {name} ({error}); "
                     "see loaderviz.schema for what it holds"
                 ) from error
         if name == "samples":
-            below = next_starts(data["start_s"][at : at + size + 1], size)
-            until_next = whole_ns(data["end_s"][at : at + size]) == whole_ns(below)
+            starts_below = next_starts(data["start_s"][start : start + size + 1], size)
+            end_ns = whole_ns(data["end_s"][start : start + size])
+            until_next = end_ns == whole_ns(starts_below)
             stored["until_next"] = pa.array(until_next)
             stored["end_ns"] = pc.if_else(stored["until_next"], None, stored["end_ns"])
         columns = [stored.get(field.name, pa.nulls(size, field.type)) for field in layout]

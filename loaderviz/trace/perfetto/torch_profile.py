@@ -68,7 +68,7 @@ class Profile:
             return cls(file, text, *_scan_profile(text))
         except (OSError, EOFError, TypeError, ValueError, RecursionError) as error:
             raise LoaderVizError(
-                f"{str(path)!r} is no profile that can be read ({error}); give the file that "
+                f"{str(path)!r} cannot be read as a profile ({error}); give the file that "
                 "torch.profiler's export_chrome_trace wrote"
             ) from error
 
@@ -87,7 +87,7 @@ class Profile:
         if not wall_ns:
             lack = "simulated" if trace.meta.get("simulated") else "without the time of its start"
             raise LoaderVizError(
-                f"the trace is {lack}: it has no place beside {str(self.path)!r}; "
+                f"the trace is {lack}: it cannot be put beside {str(self.path)!r}; "
                 "record() the run that was profiled"
             )
         shift_ns = wall_ns - self.base_ns
@@ -131,7 +131,7 @@ def _scan_events(text: str, at: int) -> _EventList:
         event, at = _decode(text, at)
         is_empty = False
         if not isinstance(event, dict):
-            raise ValueError(f"the event {event!r} is no object")
+            raise ValueError(f"the event {event!r} is not an object")
         if event.get("ph") == "X" and "ts" in event:
             first_us = min(first_us, float(event["ts"]))
             last_us = max(last_us, float(event["ts"]) + float(event.get("dur", 0)))

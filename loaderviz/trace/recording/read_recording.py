@@ -99,7 +99,7 @@ class _Reader:
         if file.problem:
             self.problems.append(file.problem)
         elif not finished:
-            self.problems.append("the recording has not ended: it runs still, or was killed")
+            self.problems.append("the recording has not ended: it still runs, or was killed")
         starts = records.pop(Tag.BATCH, np.zeros(0, np.int64))
         starts = starts[words[starts] >= Batch.N_WORDS]
         self._batches = words[starts[:, None] + np.arange(Batch.N_WORDS)]
