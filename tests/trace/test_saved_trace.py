@@ -458,7 +458,7 @@ class TestSaving:
     @pytest.mark.parametrize(
         "error", [OSError(28, "No space left on device"), MemoryError(), KeyboardInterrupt()]
     )
-    @pytest.mark.parametrize("step", ["_groups", "seal"])
+    @pytest.mark.parametrize("step", ["_row_groups", "seal"])
     def test_what_fails_or_is_interrupted_leaves_the_old_file_and_no_other(
         self, error, step, tmp_path, monkeypatch
     ):

@@ -124,7 +124,7 @@ class LiveRecording:
         asked_ns = 0
         if self._last_taken and not ended:  # the loop asks for a batch as it releases the last one
             asked_ns = int(words[self._last_taken + Batch.RELEASED])
-        waited_ns = sum(came - max(asked, since_ns) for asked, came in self._taken)
+        waited_ns = sum(delivered - max(asked, since_ns) for asked, delivered in self._taken)
         waited_ns += now_ns - max(asked_ns, since_ns) if asked_ns else 0
         n_samples = sum(maker.n_samples(since_ns) for maker in self._makers.values())
         return RecordingNow(
@@ -163,12 +163,14 @@ class LiveRecording:
                 self._ended_ns = int(words[at + 2])
         undelivered = []
         for at in self._undelivered:
-            asked, came, released = words[at + Batch.REQUESTED : at + Batch.RELEASED + 1].tolist()
-            if not came:
+            asked, delivered, released = words[
+                at + Batch.REQUESTED : at + Batch.RELEASED + 1
+            ].tolist()
+            if not delivered:
                 undelivered.append(at)
                 continue
-            self._taken.append((asked, came))
-            self._latest_ns = max(self._latest_ns, came, released)
+            self._taken.append((asked, delivered))
+            self._latest_ns = max(self._latest_ns, delivered, released)
             self._last_taken = at
             self._n_batches += 1
             iterator, round_, _, worker = words[at + Batch.ITERATOR : at + Batch.WORKER + 1]
