@@ -58,7 +58,7 @@ def draw(audit: Audit, epoch: int, theme: style.ThemeName) -> Figure:
         title=title(audit, epoch),
         numbers=numbers,
         height=height,
-        margins=(axes.names_px(lanes.labels), right_px, TITLE_PX, AXIS_PX),
+        margins=(axes.labels_px(lanes.labels), right_px, TITLE_PX, AXIS_PX),
         lanes=lanes.labels,
     )
     layout |= _axes(columns, lanes, look, came, height)
@@ -68,7 +68,7 @@ def draw(audit: Audit, epoch: int, theme: style.ThemeName) -> Figure:
         *cells(columns, lanes, came),
         *strip(columns, came, missing),
     ]
-    return Figure.of(data, layout)
+    return Figure.unchecked(data, layout)
 
 
 def title(audit: Audit, epoch: int) -> str:
@@ -117,7 +117,7 @@ def _cells(columns: Columns, lanes: Lanes, came: pd.DataFrame) -> list[dict[str,
     """A box for each sample, in the colour of its batch; and the batch's number over its boxes."""
     lane = lanes.of_rows(came)
     sample = came["sample"].to_numpy()
-    fills = style.shades(came["batch"], came["position"])
+    fills = style.batch_codes(came["batch"], came["position"])
     hover = [
         f"sample {each:,}<br>batch {batch}, {lanes.labels[at]}"
         for each, batch, at in zip(sample, came["batch"], lane, strict=True)
@@ -125,7 +125,7 @@ def _cells(columns: Columns, lanes: Lanes, came: pd.DataFrame) -> list[dict[str,
     ends = sample + 1
     marks = boxes.bars(
         "delivered", sample - 0.5, ends - 0.5, lane, thickness=0.7, fill=fills,
-        edge=boxes.edges(fills, sample, ends, columns.n), batch=sample, hover=hover,
+        edge=boxes.edge_codes(fills, sample, ends, columns.n), batch=sample, hover=hover,
     )  # fmt: skip
     return [marks, _numbers(sample, lane, came["batch"].to_numpy())]
 
@@ -142,9 +142,9 @@ def _numbers(sample: Any, lane: Any, batch: Any) -> dict[str, Any]:
     last = np.append(first[1:], len(sample))[: len(first)] - 1
     return boxes.bars(
         "number", sample[first] - 0.5, sample[last] + 0.5, lane[first], thickness=0.7,
-        fill=style.NONE, edge_px=0, batch=sample[first],
+        fill=style.TRANSPARENT, edge_px=0, batch=sample[first],
         insidetextanchor="start",  # not on the edge between two boxes
-        **boxes.numbered(batch[first], 12),
+        **boxes.number_labels(batch[first], 12),
     )  # fmt: skip
 
 
@@ -203,7 +203,7 @@ def _axes(
             theme, SAMPLES, range=[-room, columns.n - 1 + room], anchor="y2", tickformat=",d",
             nticks=11, **each_one,
         ),
-        "yaxis": axes.lanes(theme, lanes.labels, domain=[share, 1]),
+        "yaxis": axes.lane_axis(theme, lanes.labels, domain=[share, 1]),
         "yaxis2": axes.axis(
             theme, "times", 4, zeroline=True, zerolinecolor=theme.grid,
             domain=[0, share - 10 / inner], range=[-BELOW * top, 1.04 * top], tickmode="array",

@@ -209,5 +209,5 @@ def _axes(found: Recommendation, theme: style.Theme) -> dict[str, Any]:
         "xaxis": axes.axis(
             theme, WORKERS, range=shown, tick0=0, dtick=max(1, most // 8), showgrid=False
         ),
-        "yaxis": axes.from_zero(theme, ROOM * top, tickformat="~s" if top >= 10_000 else ","),
+        "yaxis": axes.axis_from_zero(theme, ROOM * top, tickformat="~s" if top >= 10_000 else ","),
     }

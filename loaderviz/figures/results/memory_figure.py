@@ -43,11 +43,11 @@ def memory(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
     layout = style.layout(colours, title=title, numbers="", height=HEIGHT_PX, margins=margins)
     layout |= {
         "xaxis": axes.axis(colours, TIME, showgrid=False, nticks=10),
-        "yaxis": axes.from_zero(colours, 1.08 * top, "MiB"),
+        "yaxis": axes.axis_from_zero(colours, 1.08 * top, "MiB"),
         "annotations": _names(lines, top) if named else [],
     }
     marks = [_drawn(line, at if named else None) for at, line in enumerate(lines)]
-    return Figure.of(marks, layout)
+    return Figure.unchecked(marks, layout)
 
 
 def _lines(trace: Trace) -> list[Table]:

@@ -55,7 +55,7 @@ def waits(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
     dots = ([], []) if far else (x, y)
     first = np.flatnonzero(rows["first"])
     first = first[np.argsort(-y[first], kind="stable")[:MOST_FIRSTS]]
-    return Figure.of([*_marks(band, dots), _firsts(x[first], y[first])], layout)
+    return Figure.unchecked([*_marks(band, dots), _firsts(x[first], y[first])], layout)
 
 
 def _marks(band: Any, dots: Any) -> list[dict[str, Any]]:

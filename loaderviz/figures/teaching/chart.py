@@ -48,7 +48,7 @@ def chart(
     layout = style.layout(colours, title=title, numbers=numbers, height=HEIGHT_PX, margins=margins)
     layout |= {
         "xaxis": axes.axis(colours, x, 8, showgrid=False, **_across(lines)),
-        "yaxis": axes.from_zero(colours, ROOM * max(top, 1e-9)),
+        "yaxis": axes.axis_from_zero(colours, ROOM * max(top, 1e-9)),
         "annotations": [
             {
                 "text": y,

@@ -50,7 +50,7 @@ def streams(
     look = style.theme(theme)
     height = TITLE_PX + AXIS_PX + len(lanes) * LANE_PX
     names = list(lanes)
-    margins = (axes.names_px(names), 22, TITLE_PX, AXIS_PX)
+    margins = (axes.labels_px(names), 22, TITLE_PX, AXIS_PX)
     layout = style.layout(
         look, title=title, numbers=numbers, height=height, margins=margins, lanes=names
     )
@@ -58,9 +58,9 @@ def streams(
     layout |= {
         "uniformtext": {"minsize": 10, "mode": "hide"},
         "xaxis": axes.axis(look, "seconds", range=shown, nticks=10),
-        "yaxis": axes.lanes(look, names, range=[len(names) - 0.45, -0.55]),
+        "yaxis": axes.lane_axis(look, names, range=[len(names) - 0.45, -0.55]),
     }
-    return Figure.of(
+    return Figure.unchecked(
         [
             _of_the_loop("wait", waits, "waits for", {"pattern": HATCH}, style.WAIT),
             _of_the_loop("held", held, "is held up by", {}, style.QUIET),
@@ -77,7 +77,7 @@ def _of_the_loop(
     batch, start, end = _columns([box for box in own if box[2] > box[1]])
     hover = (
         f"the loop {verb} <b>batch {each}</b><br>{took}"
-        for each, took in zip(batch.tolist(), boxes.durations(end - start), strict=True)
+        for each, took in zip(batch.tolist(), boxes.duration_texts(end - start), strict=True)
     )
     return boxes.bars(
         kind, start, end, np.zeros(len(batch), int), thickness=0.5, fill=fill, edge_px=0,
@@ -93,14 +93,14 @@ def _of_the_device(lanes: Mapping[str, Sequence[Box]], span: float) -> dict[str,
     hover = (
         f"<b>batch {each}</b>, {names[lane]}<br>{took}"
         for each, lane, took in zip(
-            batch.tolist(), at.tolist(), boxes.durations(end - start), strict=True
+            batch.tolist(), at.tolist(), boxes.duration_texts(end - start), strict=True
         )
     )
-    fills = style.shades(batch)
+    fills = style.batch_codes(batch)
     return boxes.bars(
         "work", start, end, at, thickness=0.72, fill=fills,
-        edge=boxes.edges(fills, start, end, span), batch=batch, hover=hover,
-        insidetextanchor="middle", **boxes.numbered(batch, 12),
+        edge=boxes.edge_codes(fills, start, end, span), batch=batch, hover=hover,
+        insidetextanchor="middle", **boxes.number_labels(batch, 12),
     )  # fmt: skip
 
 

@@ -51,7 +51,7 @@ def draws(table: pd.DataFrame, *, theme: style.ThemeName = "light") -> Figure:
         numbers=f"{len(table):,} numbers · {len(labels)} lanes · one colour is one sequence of "
         f"numbers: {lanes['sequence'].nunique()} of them",
         height=height,
-        margins=(axes.names_px(labels), 22, TITLE_PX, AXIS_PX),
+        margins=(axes.labels_px(labels), 22, TITLE_PX, AXIS_PX),
         lanes=labels,
     )
     longest = int(lanes["number"].str.len().max())
@@ -59,9 +59,9 @@ def draws(table: pd.DataFrame, *, theme: style.ThemeName = "light") -> Figure:
     layout |= {
         "uniformtext": {"minsize": 9, "mode": "hide"},
         "xaxis": axes.axis(look, DRAWN, range=[0, longest], tickvals=[], **still),
-        "yaxis": axes.lanes(look, labels),
+        "yaxis": axes.lane_axis(look, labels),
     }
-    return Figure.of([_boxes(lanes, labels)], layout)
+    return Figure.unchecked([_boxes(lanes, labels)], layout)
 
 
 def verdict(lanes: pd.DataFrame, by: list[str]) -> str:
@@ -105,10 +105,10 @@ def _boxes(lanes: pd.DataFrame, labels: list[str]) -> dict[str, Any]:
         turn + 1,
         lane,
         thickness=0.72,
-        fill=style.shades(sequence, turn),
+        fill=style.batch_codes(sequence, turn),
         batch=sequence,
         hover=[f"{labels[lane]}<br>number {turn}: {number}" for lane, turn, _, number in rows],
-        text=boxes.texts(str(number) for *_, number in rows),
+        text=boxes.text_array(str(number) for *_, number in rows),
         textposition="inside",
         textangle=0,
         insidetextanchor="middle",

@@ -48,7 +48,7 @@ def shuffle(order: Sequence[int], *, theme: style.ThemeName = "light") -> Figure
         "xaxis": axes.axis(look, "place when it came out", **places),
         "yaxis": axes.axis(look, "place when it went in", 8, **places),
     }
-    return Figure.of([_diagonal(n), _dots(came)], layout)
+    return Figure.unchecked([_diagonal(n), _dots(came)], layout)
 
 
 def mean_move(came: Any) -> float:

@@ -101,7 +101,7 @@ def _draw(slots: Slots, theme: style.ThemeName) -> Figure:
     n, lanes = slots.table.shape
     batch, lane = (each.ravel() for each in np.indices((n, lanes)))
     sample, sequence = slots.table.ravel(), slots.sequence.ravel()
-    fills = style.shades(sequence)
+    fills = style.batch_codes(sequence)
     hover = [
         f"<b>batch {b}</b>, slot {s}<br>sample {each}, sequence {own}"
         for b, s, each, own in zip(batch, lane, sample, sequence, strict=True)
@@ -125,7 +125,7 @@ def _draw(slots: Slots, theme: style.ThemeName) -> Figure:
         title=slots.verdict,
         numbers=slots.numbers,
         height=height,
-        margins=(axes.names_px(labels), 22, TITLE_PX, AXIS_PX),
+        margins=(axes.labels_px(labels), 22, TITLE_PX, AXIS_PX),
         lanes=labels,
     )
     each_one = {"dtick": 1} if n <= 16 else {}
@@ -134,6 +134,6 @@ def _draw(slots: Slots, theme: style.ThemeName) -> Figure:
         "xaxis": axes.axis(
             look, IN_ORDER, showgrid=False, range=[-0.6, n - 0.4], nticks=12, **each_one
         ),
-        "yaxis": axes.lanes(look, labels, range=[lanes - 0.45, -0.55]),
+        "yaxis": axes.lane_axis(look, labels, range=[lanes - 0.45, -0.55]),
     }
     return Figure(data=[marks, breaks], layout=layout)
