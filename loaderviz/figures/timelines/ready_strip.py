@@ -35,10 +35,10 @@ def strip(batches: Table, lanes: Lanes, edges: Any = None) -> dict[str, Any]:
     times, counts = ready_counts(batches)
     if edges is not None:
         first = np.searchsorted(times, edges[:-1], side="right")  # each bin's first change
-        before = np.append(0, counts)[first]
+        count_before = np.append(0, counts)[first]
         most = np.maximum.reduceat(np.append(counts, 0), first) if len(first) else counts
         changed = np.diff(first, append=len(times)) > 0
-        times, counts = edges[:-1], np.where(changed, np.maximum(most, before), before)
+        times, counts = edges[:-1], np.where(changed, np.maximum(most, count_before), count_before)
     if not lanes.has_workers:
         times, counts = times[:0], counts[:0]
     return {
