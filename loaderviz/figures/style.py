@@ -72,7 +72,7 @@ def text_on(batch: int) -> str:
 
 def _lighter(colour: str) -> str:
     channels = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-    return "#" + "".join(f"{round(c + (255 - c) * LIGHTER):02x}" for c in channels)
+    return "#" + "".join(f"{round(value + (255 - value) * LIGHTER):02x}" for value in channels)
 
 
 # All colours of boxes. A colour's code is its position in here: boxes are computed with codes,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 TITLE_PX, AXIS_PX, HEIGHT_PX = 92, 58, 400
 LINE, BAND = style.READY_LINE, "rgba(58, 135, 194, 0.16)"
 CHOSEN, MEASURED = style.colour(2), style.colour(1)
-WORKERS = (
+WORKERS_TITLE = (
     "workers · the line: in order, prefetch_factor 2 · hollow points: another order or "
     "prefetch_factor"
 )
@@ -210,7 +210,7 @@ def _axes(recommendation: Recommendation, theme: style.Theme) -> dict[str, Any]:
     x_range = [-0.03 * most - 0.1, _axis_end(recommendation)]
     return {
         "xaxis": axes.axis(
-            theme, WORKERS, range=x_range, tick0=0, dtick=max(1, most // 8), showgrid=False
+            theme, WORKERS_TITLE, range=x_range, tick0=0, dtick=max(1, most // 8), showgrid=False
         ),
         "yaxis": axes.axis_from_zero(theme, ROOM * top, tickformat="~s" if top >= 10_000 else ","),
     }
