@@ -1,8 +1,8 @@
-"""Results that draw themselves: the one place that looks up from data to figures.
+"""The one place where a result finds the function that draws it.
 
-A ``Trace``, an ``Audit`` or a ``Recommendation`` that ends a notebook's cell shows its figure. What
-draws is imported when a person asks to see it, by name, and knows what it draws; nothing below
-knows what draws it.
+A ``Trace``, an ``Audit`` or a ``Recommendation`` that ends a notebook cell shows its figure.
+``figures`` is a higher layer than results, so the drawing function is imported by name, and only
+once a figure is wanted. No result imports what draws it.
 """
 
 from importlib import import_module
@@ -15,7 +15,7 @@ FIGURES = {
 }
 
 
-def draw(kind: str, *given: Any) -> Any:
-    """The figure of a result of this kind, as its function draws it."""
+def draw(kind: str, *arguments: Any) -> Any:
+    """Draw a result: call the function that ``FIGURES`` names for its kind, return its figure."""
     module, function = FIGURES[kind]
-    return getattr(import_module(module), function)(*given)
+    return getattr(import_module(module), function)(*arguments)

@@ -1,4 +1,4 @@
-"""Pictures of traces: pure functions from a trace to a plotly figure."""
+"""Figures: functions from a trace or a result to a plotly figure, without side effects."""
 
 from loaderviz.figures.timelines.timeline import timeline
 

@@ -1,4 +1,4 @@
-"""The axes that all figures share: a faint grid without lines, and small titles."""
+"""The axes that all figures share: a faint grid, no axis lines, small titles."""
 
 from __future__ import annotations
 
@@ -9,22 +9,29 @@ from loaderviz.figures import style
 
 
 def axis(
-    theme: style.Theme, title: str | None = None, standoff: int | None = 10, **more: Any
+    theme: style.Theme, title: str | None = None, standoff: int | None = 10, **options: Any
 ) -> dict[str, Any]:
-    """``standoff``: pixels between numbers and title, None for plotly's own; ``more``: plotly's."""
+    """An axis as plotly describes it.
+
+    Args:
+        theme: gives the colour of the grid.
+        title: None for an axis without one.
+        standoff: pixels between numbers and title; None for plotly's default.
+        options: plotly's own options for an axis; they win over ours.
+    """
     titled = {"text": title, "standoff": standoff, "font": {"size": 12}}
     return {
         "gridcolor": theme.grid,
         "zeroline": False,
         "showline": False,
         **({} if title is None else {"title": titled}),
-        **more,
+        **options,
     }
 
 
-def lanes(theme: style.Theme, labels: Sequence[str], **more: Any) -> dict[str, Any]:
-    """A vertical axis with a name for each lane, the first on top."""
-    names = {
+def lane_axis(theme: style.Theme, labels: Sequence[str], **options: Any) -> dict[str, Any]:
+    """A vertical axis that names each lane, the first on top; ``options`` are plotly's."""
+    lane_options = {
         "showgrid": False,
         "tickmode": "array",
         "tickvals": list(range(len(labels))),
@@ -34,16 +41,16 @@ def lanes(theme: style.Theme, labels: Sequence[str], **more: Any) -> dict[str, A
         "range": [len(labels) - 0.5, -0.5],
         "fixedrange": True,
     }
-    return axis(theme, **{**names, **more})
+    return axis(theme, **{**lane_options, **options})
 
 
-def from_zero(
-    theme: style.Theme, top: float, title: str | None = None, **more: Any
+def axis_from_zero(
+    theme: style.Theme, top: float, title: str | None = None, **options: Any
 ) -> dict[str, Any]:
-    """A vertical axis of amounts, up to ``top``."""
-    return axis(theme, title, 6, range=[0, top], nticks=6, ticklabelstandoff=6, **more)
+    """A vertical axis of amounts, from 0 to ``top``; ``options`` are plotly's."""
+    return axis(theme, title, 6, range=[0, top], nticks=6, ticklabelstandoff=6, **options)
 
 
-def names_px(labels: Sequence[str]) -> int:
-    """How much room on the left the names of lanes take."""
+def labels_px(labels: Sequence[str]) -> int:
+    """The width in pixels that the names of lanes need on the left."""
     return 36 + 7 * max(map(len, labels))

@@ -1,4 +1,4 @@
-"""A plotly figure that lights up one batch at a time, and follows the page's theme."""
+"""A plotly figure that highlights one batch at a time and follows the page's theme."""
 
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ from loaderviz.web import FIGURE_SCRIPTS, script
 if TYPE_CHECKING:
     from loaderviz.trace import Trace
 
-# plotly's buttons would lie over the title; a double click shows all again after a zoom.
+# Plotly's buttons would cover the title. A double click undoes a zoom.
 CONFIG = {"displayModeBar": False, "responsive": True}
 
 
 @functools.cache
-def look() -> str:
-    """The script that every shown figure brings along; running it again changes nothing."""
-    once = "window.loadervizLook ? window.loadervizLook.adoptAll() : look();"
-    return "\n".join(["(() => {", *map(script, FIGURE_SCRIPTS), once, "})();"])
+def figure_script() -> str:
+    """The JavaScript that comes with every shown figure; to run it twice does no harm."""
+    run_once = "window.loadervizLook ? window.loadervizLook.adoptAll() : look();"
+    return "\n".join(["(() => {", *map(script, FIGURE_SCRIPTS), run_once, "})();"])
 
 
 def script_tag() -> str:
-    """``look`` as HTML, by whose class it is known that the output above is ours."""
-    return f"<script class='loaderviz-look'>{look()}</script>"
+    """``figure_script`` as an HTML element; its class marks the output above it as ours."""
+    return f"<script class='loaderviz-look'>{figure_script()}</script>"
 
 
 class Figure(go.Figure):  # type: ignore[misc]  # plotly has no types
-    """``plotly.graph_objects.Figure``; hovering or clicking a batch makes it stand out.
+    """A ``plotly.graph_objects.Figure`` in which a batch stands out when it is hovered or clicked.
 
-    The script that does so needs no kernel: ``to_html`` and ``write_html`` include it too. A page
-    that nbconvert makes of a notebook draws its figures with the ``plotly.min.js`` beside it, else
+    The script for that needs no kernel; ``to_html`` and ``write_html`` include it. A page that
+    nbconvert makes from a notebook draws its figures with the ``plotly.min.js`` beside it, or else
     with the one that plotly offers on the web.
 
     Attributes:
-        trace: what a timeline was drawn from; None for other figures, and for a copy.
+        trace: the trace that a timeline was drawn from; None for other figures and for a copy.
     """
 
     trace: Trace | None = None
 
     @classmethod
-    def of(cls, data: list[dict[str, Any]], layout: dict[str, Any]) -> Figure:
-        """Without plotly's check of each colour, which takes longer than all else.
+    def unchecked(cls, data: list[dict[str, Any]], layout: dict[str, Any]) -> Figure:
+        """A figure made without plotly's checks: checking each colour takes longer than all else.
 
-        Tests see to it that all is valid; what is changed later is checked again.
+        Tests check that our figures are valid. Later changes to the figure are checked as usual.
         """
         figure = cls(data=data, layout=layout, _validate=False)
         for part in (figure, figure.layout, *figure.data):
@@ -67,53 +67,57 @@ class Figure(go.Figure):  # type: ignore[misc]  # plotly has no types
 
         bundle = {
             "application/vnd.plotly.v1+json": _content(self),
-            "text/html": for_export(self),
+            "text/html": html_for_export(self),
             "text/plain": repr(self),
         }
         display(bundle, raw=True)
         display({"text/html": script_tag(), "text/plain": ""}, raw=True)
 
     def to_html(self, *args: Any, **kwargs: Any) -> str:
-        return str(super().to_html(*args, **_with_look(kwargs)))
+        """As plotly's ``to_html``, with our script and configuration."""
+        return str(super().to_html(*args, **_with_script(kwargs)))
 
     def write_html(self, *args: Any, **kwargs: Any) -> None:
-        super().write_html(*args, **_with_look(kwargs))
+        """As plotly's ``write_html``, with our script and configuration."""
+        super().write_html(*args, **_with_script(kwargs))
 
     def __repr__(self) -> str:
         return str(self.layout.title.text or "").replace("<b>", "").replace("</b>", "")
 
 
-def for_export(figure: go.Figure) -> str:
-    """What a page made of the notebook shows (nbconvert knows no plotly); ``look`` draws it.
+def html_for_export(figure: go.Figure) -> str:
+    """The figure as HTML for a page made from the notebook: nbconvert cannot draw plotly figures.
 
-    Where no script runs, as on a code host, it is what the figure says in words.
+    ``figure_script`` draws it there. Where no script runs, as on a code host, the page shows the
+    figure's title and subtitle as text.
     """
     content = _content(figure)
     packed = base64.b64encode(zlib.compress(json.dumps(content).encode())).decode()
-    plotly = f"https://cdn.plot.ly/plotly-{get_plotlyjs_version()}.min.js"
+    plotly_url = f"https://cdn.plot.ly/plotly-{get_plotlyjs_version()}.min.js"
     height = content["layout"].get("height", 450)
     return (
         f"<div class='loaderviz-saved' style='height: {height}px' "
-        f"data-plotly='{plotly}' data-figure='{packed}'>{_in_words(figure)}</div>"
+        f"data-plotly='{plotly_url}' data-figure='{packed}'>{_title_html(figure)}</div>"
     )
 
 
-def _in_words(figure: go.Figure) -> str:
+def _title_html(figure: go.Figure) -> str:
     title = figure.layout.title
     verdict, numbers = (_plain(text or "") for text in (title.text, title.subtitle.text))
     return f"<p><b>{verdict}</b><br>{numbers}</p>"
 
 
 def _plain(text: str) -> str:
-    """Without the markup that plotly knows, and safe in a page."""
+    """The text without plotly's markup, escaped for a page."""
     return html.escape(html.unescape(re.sub("<[^>]*>", " ", text))).strip()
 
 
 def _content(figure: go.Figure) -> dict[str, Any]:
+    """The figure as plotly.js takes it: data, layout and configuration."""
     return {**json.loads(figure.to_json()), "config": CONFIG}
 
 
-def _with_look(options: dict[str, Any]) -> dict[str, Any]:
-    given = options.get("post_script") or []
-    scripts = [given] if isinstance(given, str) else list(given)
-    return {"config": CONFIG, **options, "post_script": [look(), *scripts]}
+def _with_script(options: dict[str, Any]) -> dict[str, Any]:
+    post_script = options.get("post_script") or []
+    scripts = [post_script] if isinstance(post_script, str) else list(post_script)
+    return {"config": CONFIG, **options, "post_script": [figure_script(), *scripts]}

@@ -1,9 +1,9 @@
 """The look that all figures share: palette, type, and the layout they start from.
 
-The colours of marks hold on white and on black; only text, grid and background differ by theme.
-Where our script runs (``adopt_figures.js``) the background is transparent and the rest follows
-the page's theme. Where none runs, as in a notebook that was sent by somebody else, the figure
-brings the background that its text needs.
+The colours of marks are legible on white and on black; only text, grid and background differ by
+theme. Where our script runs (``adopt_figures.js``), the background is transparent and the rest
+follows the page's theme. Where it does not run, as in a notebook that somebody else sent, the
+figure has a background of its own that its text is legible on.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from loaderviz.errors import LoaderVizError
 
 ThemeName = Literal["light", "dark"]
 
-# Okabe and Ito's hues, without the yellow that vanishes on white, and one violet. The second
-# value is the colour of text on it.
+# Fill and the colour of text on it. The hues are Okabe and Ito's, with a violet in place of the
+# yellow, which cannot be seen on white.
 PALETTE = (
     ("#0072b2", "#ffffff"),
     ("#e69f00", "#1b1f24"),
@@ -29,23 +29,25 @@ PALETTE = (
     ("#d55e00", "#ffffff"),
     ("#8c6bb1", "#ffffff"),
 )
-LIGHTER = 0.28  # how far every second sample of a batch is moved towards white
+LIGHTER = 0.28  # how far the colour of every second sample in a batch is moved towards white
 WAIT_FILL = "rgba(213, 94, 0, 0.16)"
 WAIT = "#d55e00"
 WAIT_LINE = "rgba(213, 94, 0, 0.55)"
 QUIET = "#7d8590"  # start-up, collate: legible on white and on black
-BUSY = "#5b9bc8"  # a lane from afar, where batches have no colour of their own
+BUSY = "#5b9bc8"  # a zoomed-out lane, where batches have no colour of their own
 FAILED = "#c1121f"
 HOLE = "rgba(193, 18, 31, 0.09)"
 READY_LINE = "#3a87c2"
 READY_FILL = "rgba(58, 135, 194, 0.18)"
 EDGE = "rgba(255, 255, 255, 0.9)"
-NONE = "rgba(0, 0, 0, 0)"
+TRANSPARENT = "rgba(0, 0, 0, 0)"
 FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 
 
 @dataclass(frozen=True)
 class Theme:
+    """The colours that differ between a light and a dark page, as CSS writes them."""
+
     text: str
     muted: str
     grid: str
@@ -59,43 +61,51 @@ THEMES: dict[ThemeName, Theme] = {
 
 
 def colour(batch: int) -> str:
+    """The fill of a batch, a series or a lane, by its number; the palette repeats."""
     return PALETTE[batch % len(PALETTE)][0]
 
 
 def text_on(batch: int) -> str:
+    """The colour of text that is legible on ``colour(batch)``."""
     return PALETTE[batch % len(PALETTE)][1]
 
 
 def _lighter(colour: str) -> str:
     channels = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-    return "#" + "".join(f"{round(c + (255 - c) * LIGHTER):02x}" for c in channels)
+    return "#" + "".join(f"{round(value + (255 - value) * LIGHTER):02x}" for value in channels)
 
 
-# What a box can look like: each by its position in here, until plotly gets the colours.
+# All colours of boxes. A colour's code is its position in here: boxes are computed with codes,
+# which become colours when they go to plotly.
 COLOURS = (
-    *(own for own, _ in PALETTE),
-    *(_lighter(own) for own, _ in PALETTE),
-    *(WAIT, WAIT_LINE, QUIET, EDGE, HOLE, NONE),
+    *(fill for fill, _ in PALETTE),
+    *(_lighter(fill) for fill, _ in PALETTE),
+    *(WAIT, WAIT_LINE, QUIET, EDGE, HOLE, TRANSPARENT),
 )
-_COLOURS = np.array(COLOURS, object)
+_COLOUR_OF_CODE = np.array(COLOURS, object)
 
 
-def code(colour: str) -> int:
+def code_of(colour: str) -> int:
+    """The code of one of ``COLOURS``."""
     return COLOURS.index(colour)
 
 
-def colours(codes: Any) -> list[str]:
-    found: list[str] = _COLOURS[codes].tolist()
-    return found
+def colours_of(codes: Any) -> list[str]:
+    """The colour of each code in an integer array."""
+    colours: list[str] = _COLOUR_OF_CODE[codes].tolist()
+    return colours
 
 
-def shades(batch: Any, position: Any = 0) -> Any:
-    """The codes of batches; lighter for every second sample, so that they can be counted."""
+def batch_codes(batch: Any, position: Any = 0) -> Any:
+    """The colour code (int8) of each batch, or of each sample in it.
+
+    Every second position in a batch is lighter, so that samples can be counted.
+    """
     lighter = np.asarray(position) % 2 * len(PALETTE)
     return (np.asarray(batch) % len(PALETTE) + lighter).astype(np.int8)
 
 
-# Of our own: plotly's is long, and whoever has chosen another would change figures without it.
+# In place of plotly's default template, which is long, and which a user may have replaced.
 TEMPLATE = {
     "layout": {
         "hoverlabel": {"align": "left"},
@@ -105,9 +115,13 @@ TEMPLATE = {
 
 
 def theme(name: str) -> Theme:
-    """Its colours. Raises LoaderVizError for a name that is none."""
-    for known, colours in THEMES.items():
-        if known == name:
+    """The colours of the theme with this name.
+
+    Raises:
+        LoaderVizError: for a name that is not in ``THEMES``.
+    """
+    for known_name, colours in THEMES.items():
+        if known_name == name:
             return colours
     raise LoaderVizError(f"theme={name!r} is not one of {', '.join(THEMES)}")
 
@@ -121,15 +135,15 @@ def layout(
     margins: tuple[int, int, int, int],
     lanes: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The verdict as title, the numbers it rests on under it, no box, no legend.
+    """A layout with title and subtitle, without frame and legend.
 
     Args:
         theme: the colours of text and grid.
         title: the verdict.
-        numbers: what it rests on.
-        height: of all, in pixels.
+        numbers: the subtitle: the numbers that the verdict rests on.
+        height: of the whole figure, in pixels.
         margins: left, right, top and bottom, in pixels.
-        lanes: their names, from top to bottom.
+        lanes: the names of the lanes, from top to bottom.
     """
     return {
         "template": TEMPLATE,

@@ -23,7 +23,7 @@ from plotly.offline import get_plotlyjs
 from loaderviz import web
 from loaderviz._doctor import need_the_loader
 from loaderviz.errors import LoaderVizError
-from loaderviz.figures.display import CONFIG, look
+from loaderviz.figures.display import CONFIG, figure_script
 from loaderviz.figures.results.memory_figure import memory
 from loaderviz.figures.results.waits_figure import waits
 from loaderviz.figures.timelines.timeline import timeline
@@ -51,7 +51,7 @@ class Drawn:
 def page_of(content: Content) -> str:
     """The whole page."""
     figures = {each.name: each for each in _figures(content)}
-    scripts = [get_plotlyjs(), f"{look()}\n{web.script('report_page')}"]
+    scripts = [get_plotlyjs(), f"{figure_script()}\n{web.script('report_page')}"]
     drawn = {name: each.content for name, each in figures.items()}
     page: str = _template().render(
         content=content,

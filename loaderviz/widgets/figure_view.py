@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 import traitlets
 from plotly.offline import get_plotlyjs
 
-from loaderviz.figures.display import CONFIG, look
+from loaderviz.figures.display import CONFIG, figure_script
 from loaderviz.web import script
 
 
@@ -26,7 +26,7 @@ class _Scripts(anywidget.AnyWidget):
     gives up a widget whose script has not run within two (Runtime.ready in its front end).
     """
 
-    _esm = "\n".join([look(), script("find_plotly"), script("widget_scripts")])
+    _esm = "\n".join([figure_script(), script("find_plotly"), script("widget_scripts")])
     plotly = traitlets.Unicode(get_plotlyjs()).tag(sync=True)
 
 

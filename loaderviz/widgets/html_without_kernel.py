@@ -9,7 +9,7 @@ from typing import Any
 import ipywidgets as widgets
 from IPython.display import display
 
-from loaderviz.figures.display import for_export, script_tag
+from loaderviz.figures.display import html_for_export, script_tag
 from loaderviz.web import script, style
 from loaderviz.widgets.figure_view import FigureView
 
@@ -45,7 +45,7 @@ class Still(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
 def still(place: widgets.Widget) -> str:
     """One part of a widget: a figure, or text."""
     if isinstance(place, FigureView):
-        return "" if place.drawn is None else for_export(place.drawn)
+        return "" if place.drawn is None else html_for_export(place.drawn)
     return str(place.value)
 
 

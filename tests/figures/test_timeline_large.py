@@ -164,7 +164,7 @@ def test_the_seconds_of_all_bins_add_up_to_the_time_spent(spans, n_bins):
     start = np.array([start for start, _ in spans])
     end = start + np.array([length for _, length in spans])
     edges = np.linspace(-1, 13, n_bins + 1)
-    found = bands.seconds(start, end, edges)
+    found = bands.seconds_in_bins(start, end, edges)
     assert found.sum() == pytest.approx((end - start).sum(), abs=1e-6)
     for at, seconds in enumerate(found):
         within = np.minimum(end, edges[at + 1]) - np.maximum(start, edges[at])

@@ -1,1 +1,1 @@
-"""Figures of what was found: an audit, a recommendation, waits, memory."""
+"""Figures of results: an audit, a recommendation, waits, memory."""

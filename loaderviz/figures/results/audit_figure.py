@@ -1,4 +1,4 @@
-"""The audit figure: samples x workers, so that overlap and holes are seen at a glance."""
+"""The figure of an audit: samples x workers, so that overlap and holes are seen at a glance."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
 from loaderviz.figures.results.delivery_strip import (
-    BELOW,
     HOLE,
-    LEAST,
+    LEAST_HEIGHT,
     LEAST_WIDTH,
+    ROOM_BELOW,
     Columns,
-    most,
     strip,
+    strip_top,
 )
 from loaderviz.figures.timelines import boxes
 from loaderviz.text import count, worker_name
@@ -27,114 +27,129 @@ if TYPE_CHECKING:
     from loaderviz._audit import Audit
 
 STRIP_PX, AXIS_PX, TITLE_PX = 76, 62, 86
-LANE_PX = {2: 52, 4: 44, 8: 32}
+LANE_PX = {2: 52, 4: 44, 8: 32}  # the height of a lane, for at most as many lanes
+LEAST_LANE_PX = 24
 SAMPLES = "samples, in the order in which one process reads them"
 
 
 def draw(audit: Audit, epoch: int, theme: style.ThemeName) -> Figure:
-    """A lane for each worker, and below them how often each sample came in this epoch.
+    """Draw one epoch: a lane for each worker, below them how often each sample was delivered.
 
     Raises:
-        LoaderVizError: for an unknown theme, and where it is not known which samples came.
+        LoaderVizError: for an unknown theme, or if it is not known which samples were delivered.
     """
-    came = audit.deliveries[audit.deliveries["epoch"] == epoch]
-    came = came[came["sample"] >= 0]
+    deliveries = audit.deliveries[audit.deliveries["epoch"] == epoch]
+    deliveries = deliveries[deliveries["sample"] >= 0]
     missing = audit.missing[audit.missing["epoch"] == epoch]
-    ends = [(audit.n_samples or 1) - 1, *came["sample"].nlargest(1), *missing["sample"].nlargest(1)]
-    if came.empty and missing.empty:
+    last_samples = [
+        (audit.n_samples or 1) - 1,
+        *deliveries["sample"].nlargest(1),
+        *missing["sample"].nlargest(1),
+    ]
+    if deliveries.empty and missing.empty:
         raise LoaderVizError("there is nothing to draw: it is not known which samples came")
-    columns = Columns.of(int(max(ends)) + 1)
-    lanes = Lanes.of(audit.per_worker[audit.per_worker["epoch"] == epoch])
+    columns = Columns.for_samples(int(max(last_samples)) + 1)
+    lanes = _Lanes.from_table(audit.per_worker[audit.per_worker["epoch"] == epoch])
     height = TITLE_PX + STRIP_PX + AXIS_PX + len(lanes.labels) * lanes.px
     numbers = audit.numbers
     if len(audit.epochs) > 1:
         numbers += f" · this is epoch {epoch}"
     if columns.size > 1:
         numbers += f" · a column is {columns.size:,} samples, as tall as the share that came"
-    look = style.theme(theme)
+    colours = style.theme(theme)
     right_px = 22 + 8 * max(len(f"{n:,}") for n in lanes.totals)
     layout = style.layout(
-        look,
-        title=title(audit, epoch),
+        colours,
+        title=_title(audit, epoch),
         numbers=numbers,
         height=height,
-        margins=(axes.names_px(lanes.labels), right_px, TITLE_PX, AXIS_PX),
+        margins=(axes.labels_px(lanes.labels), right_px, TITLE_PX, AXIS_PX),
         lanes=lanes.labels,
     )
-    layout |= _axes(columns, lanes, look, came, height)
-    cells = _cells if columns.size == 1 else _shares
+    layout |= _axes(columns, lanes, colours, deliveries, height)
+    marks = _sample_boxes if columns.size == 1 else _share_boxes
     data = [
         _holes(columns, lanes, missing),
-        *cells(columns, lanes, came),
-        *strip(columns, came, missing),
+        *marks(columns, lanes, deliveries),
+        *strip(columns, deliveries, missing),
     ]
-    return Figure.of(data, layout)
+    return Figure.unchecked(data, layout)
 
 
-def title(audit: Audit, epoch: int) -> str:
-    """The verdict; where it is about one epoch and another one is drawn, what is wrong in that."""
+def _title(audit: Audit, epoch: int) -> str:
+    """The verdict or, if that is about another epoch than this one, what is wrong in this one."""
     wrong = audit.epochs.set_index("epoch")[["missing", "duplicates", "extra"]]
     if not audit.verdict.startswith("In epoch ") or epoch == (wrong > 0).any(axis=1).idxmax():
         return audit.verdict
-    kinds = "never arrived", "came more than once", "came from outside the dataset"
-    said = [
-        f"{count(n, 'sample')} {kind}" for n, kind in zip(wrong.loc[epoch], kinds, strict=True) if n
+    faults = "never arrived", "came more than once", "came from outside the dataset"
+    sentences = [
+        f"{count(n, 'sample')} {fault}"
+        for n, fault in zip(wrong.loc[epoch], faults, strict=True)
+        if n
     ]
-    return f"Epoch {epoch}: " + ("; ".join(said) or "nothing wrong was found")
+    return f"Epoch {epoch}: " + ("; ".join(sentences) or "nothing wrong was found")
 
 
-class Lanes(NamedTuple):
+class _Lanes(NamedTuple):
     """Which lane each worker is drawn in, from top to bottom."""
 
-    places: dict[tuple[int, int], int]  # of rank and worker
+    numbers: dict[tuple[int, int], int]  # by rank and worker
     labels: list[str]
-    totals: list[int]  # samples
+    totals: list[int]  # samples that each worker delivered
 
     @classmethod
-    def of(cls, per_worker: pd.DataFrame) -> Lanes:
-        """From an audit's table; rank by rank."""
+    def from_table(cls, per_worker: pd.DataFrame) -> _Lanes:
+        """From an audit's ``per_worker``; rank by rank."""
         rows = per_worker.sort_values(["rank", "worker"])
-        several = rows["rank"].nunique() > 1
-        who = [(int(rank), int(worker)) for rank, worker in rows[["rank", "worker"]].to_numpy()]
+        several_ranks = rows["rank"].nunique() > 1
+        workers = [(int(rank), int(worker)) for rank, worker in rows[["rank", "worker"]].to_numpy()]
         labels = [
-            (f"rank {rank} · " if several else "") + worker_name(worker) for rank, worker in who
+            (f"rank {rank} · " if several_ranks else "") + worker_name(worker)
+            for rank, worker in workers
         ]
         totals = [int(n) for n in rows["samples"]]
-        if not who:
+        if not workers:
             return cls({}, ["nothing came"], [0])
-        return cls({each: i for i, each in enumerate(who)}, labels, totals)
+        return cls({worker: i for i, worker in enumerate(workers)}, labels, totals)
 
     @property
     def px(self) -> int:
-        return next((px for most, px in LANE_PX.items() if len(self.labels) <= most), 24)
+        """The height of a lane in pixels."""
+        n = len(self.labels)
+        return next((px for most, px in LANE_PX.items() if n <= most), LEAST_LANE_PX)
 
-    def of_rows(self, came: pd.DataFrame) -> Any:
-        who = zip(came["rank"], came["worker"], strict=True)
-        return np.array([self.places[int(rank), int(worker)] for rank, worker in who], np.int64)
+    def of_rows(self, deliveries: pd.DataFrame) -> Any:
+        """The lane (int64) of each delivery."""
+        workers = zip(deliveries["rank"], deliveries["worker"], strict=True)
+        return np.array(
+            [self.numbers[int(rank), int(worker)] for rank, worker in workers], np.int64
+        )
 
 
-def _cells(columns: Columns, lanes: Lanes, came: pd.DataFrame) -> list[dict[str, Any]]:
+def _sample_boxes(
+    columns: Columns, lanes: _Lanes, deliveries: pd.DataFrame
+) -> list[dict[str, Any]]:
     """A box for each sample, in the colour of its batch; and the batch's number over its boxes."""
-    lane = lanes.of_rows(came)
-    sample = came["sample"].to_numpy()
-    fills = style.shades(came["batch"], came["position"])
+    lane = lanes.of_rows(deliveries)
+    sample = deliveries["sample"].to_numpy()
+    fills = style.batch_codes(deliveries["batch"], deliveries["position"])
     hover = [
-        f"sample {each:,}<br>batch {batch}, {lanes.labels[at]}"
-        for each, batch, at in zip(sample, came["batch"], lane, strict=True)
+        f"sample {number:,}<br>batch {batch}, {lanes.labels[i]}"
+        for number, batch, i in zip(sample, deliveries["batch"], lane, strict=True)
     ]
     ends = sample + 1
     marks = boxes.bars(
         "delivered", sample - 0.5, ends - 0.5, lane, thickness=0.7, fill=fills,
-        edge=boxes.edges(fills, sample, ends, columns.n), batch=sample, hover=hover,
+        edge=boxes.edge_codes(fills, sample, ends, columns.n), batch=sample, hover=hover,
     )  # fmt: skip
-    return [marks, _numbers(sample, lane, came["batch"].to_numpy())]
+    return [marks, _batch_numbers(sample, lane, deliveries["batch"].to_numpy())]
 
 
-def _numbers(sample: Any, lane: Any, batch: Any) -> dict[str, Any]:
-    """One for each run of neighbours of the same batch; hidden where it is too narrow."""
+def _batch_numbers(sample: Any, lane: Any, batch: Any) -> dict[str, Any]:
+    """A number for each run of neighbours of one batch; hidden where the run is too narrow."""
     order = np.lexsort((sample, lane))
     sample, lane, batch = sample[order], lane[order], batch[order]
-    # What comes twice to one lane is drawn one over the other: only the last is seen.
+    # If one worker delivers a sample twice, the second box covers the first: only it has a number.
     seen = np.append((np.diff(lane) != 0) | (np.diff(sample) != 0), len(sample) > 0)[: len(sample)]
     sample, lane, batch = sample[seen], lane[seen], batch[seen]
     breaks = (np.diff(lane) != 0) | (np.diff(batch) != 0) | (np.diff(sample) > 1)
@@ -142,35 +157,35 @@ def _numbers(sample: Any, lane: Any, batch: Any) -> dict[str, Any]:
     last = np.append(first[1:], len(sample))[: len(first)] - 1
     return boxes.bars(
         "number", sample[first] - 0.5, sample[last] + 0.5, lane[first], thickness=0.7,
-        fill=style.NONE, edge_px=0, batch=sample[first],
+        fill=style.TRANSPARENT, edge_px=0, batch=sample[first],
         insidetextanchor="start",  # not on the edge between two boxes
-        **boxes.numbered(batch[first], 12),
+        **boxes.number_labels(batch[first], 12),
     )  # fmt: skip
 
 
-def _shares(columns: Columns, lanes: Lanes, came: pd.DataFrame) -> list[dict[str, Any]]:
+def _share_boxes(columns: Columns, lanes: _Lanes, deliveries: pd.DataFrame) -> list[dict[str, Any]]:
     """A box for each worker and column, as tall as the share of the samples that it delivered."""
-    lane = lanes.of_rows(came)
-    which, times = np.unique(
-        lane * len(columns) + came["sample"].to_numpy() // columns.size, return_counts=True
+    cell, n_delivered = np.unique(
+        lanes.of_rows(deliveries) * len(columns) + deliveries["sample"].to_numpy() // columns.size,
+        return_counts=True,
     )
-    at, column = np.divmod(which, len(columns))
+    lane, column = np.divmod(cell, len(columns))
     width = columns.width[column]
     start = columns.start[column]
     hover = [
-        f"{columns.name(each)}<br>{lanes.labels[place]}: {n:,} of {all_:,}"
-        for each, place, n, all_ in zip(column, at, times, width, strict=True)
+        f"{columns.name(number)}<br>{lanes.labels[i]}: {n:,} of {n_samples:,}"
+        for number, i, n, n_samples in zip(column, lane, n_delivered, width, strict=True)
     ]
-    tall = 0.8 * np.clip(times / width, LEAST, 1)
+    heights = 0.8 * np.clip(n_delivered / width, LEAST_HEIGHT, 1)
     fill = style.colour(0)
     marks = boxes.bars(
-        "delivered", start - 0.5, start + width - 0.5, at, thickness=0.8, fill=fill,
+        "delivered", start - 0.5, start + width - 0.5, lane, thickness=0.8, fill=fill,
         edge=fill, edge_px=0.6, batch=column, hover=hover,
     )  # fmt: skip
-    return [{**marks, "width": tall}]
+    return [{**marks, "width": heights}]
 
 
-def _holes(columns: Columns, lanes: Lanes, missing: pd.DataFrame) -> dict[str, Any]:
+def _holes(columns: Columns, lanes: _Lanes, missing: pd.DataFrame) -> dict[str, Any]:
     """A pale band through all lanes where samples are missing."""
     column = np.flatnonzero(columns.counts(missing["sample"]))
     middle, n = columns.middle[column], len(lanes.labels)
@@ -182,32 +197,32 @@ def _holes(columns: Columns, lanes: Lanes, missing: pd.DataFrame) -> dict[str, A
 
 
 def _axes(
-    columns: Columns, lanes: Lanes, theme: style.Theme, came: pd.DataFrame, height: int
+    columns: Columns, lanes: _Lanes, theme: style.Theme, deliveries: pd.DataFrame, height: int
 ) -> dict[str, Any]:
-    inner = height - TITLE_PX - AXIS_PX
-    share = STRIP_PX / inner
-    top = most(columns, came)
-    notes = [
+    inner_px = height - TITLE_PX - AXIS_PX
+    strip_share = STRIP_PX / inner_px
+    top = strip_top(columns, deliveries)
+    totals = [
         {
-            "x": 1, "xref": "paper", "xanchor": "left", "xshift": 8, "y": place, "yref": "y",
+            "x": 1, "xref": "paper", "xanchor": "left", "xshift": 8, "y": lane, "yref": "y",
             "text": f"{n:,}", "showarrow": False, "font": {"size": 12, "color": theme.muted},
         }
-        for place, n in enumerate(lanes.totals)
+        for lane, n in enumerate(lanes.totals)
     ]  # fmt: skip
-    each_one = {"dtick": 1} if columns.n <= 10 else {}
+    tick_each = {"dtick": 1} if columns.n <= 10 else {}
     room = 0.5 + 0.006 * columns.n
     return {
         "uniformtext": {"minsize": 9, "mode": "hide"},
-        "annotations": notes,
+        "annotations": totals,
         "xaxis": axes.axis(
             theme, SAMPLES, range=[-room, columns.n - 1 + room], anchor="y2", tickformat=",d",
-            nticks=11, **each_one,
+            nticks=11, **tick_each,
         ),
-        "yaxis": axes.lanes(theme, lanes.labels, domain=[share, 1]),
+        "yaxis": axes.lane_axis(theme, lanes.labels, domain=[strip_share, 1]),
         "yaxis2": axes.axis(
             theme, "times", 4, zeroline=True, zerolinecolor=theme.grid,
-            domain=[0, share - 10 / inner], range=[-BELOW * top, 1.04 * top], tickmode="array",
-            tickvals=list(range(top + 1)) if top <= 4 else [0, top], tickfont={"size": 11},
-            fixedrange=True,
+            domain=[0, strip_share - 10 / inner_px], range=[-ROOM_BELOW * top, 1.04 * top],
+            tickmode="array", tickvals=list(range(top + 1)) if top <= 4 else [0, top],
+            tickfont={"size": 11}, fixedrange=True,
         ),
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""The figure of a recommendation: throughput by workers, the chosen setting, the CPUs' end."""
+"""The figure of a recommendation: throughput by workers, the chosen setting, the limit of CPUs."""
 
 from __future__ import annotations
 
@@ -19,64 +19,66 @@ if TYPE_CHECKING:
 TITLE_PX, AXIS_PX, HEIGHT_PX = 92, 58, 400
 LINE, BAND = style.READY_LINE, "rgba(58, 135, 194, 0.16)"
 CHOSEN, MEASURED = style.colour(2), style.colour(1)
-WORKERS = (
+WORKERS_TITLE = (
     "workers · the line: in order, prefetch_factor 2 · hollow points: another order or "
     "prefetch_factor"
 )
-BEYOND = "rgba(125, 133, 144, 0.10)"
-LONG = 4  # letters, from where on a label needs room
-LOW = 0.25  # of the height: no room for a label between the mark and the axis
-ROOM = 1.16  # above the highest point, for the labels
+BEYOND_FILL = "rgba(125, 133, 144, 0.10)"
+LONG_LABEL = 4  # letters; a longer label would not fit at the left edge
+LOW = 0.25  # of the height: a label does not fit between a lower mark and the axis
+ROOM = 1.16  # the height of the axis, in heights of the highest point: labels need room
 
 
-def draw(found: Recommendation, theme: style.ThemeName) -> Figure:
-    """A line of what is predicted in order with torch's own prefetch, and points for all else.
+def draw(recommendation: Recommendation, theme: style.ThemeName) -> Figure:
+    """Draw predictions in order with torch's default prefetch as a line, all others as points.
 
     Raises:
         LoaderVizError: for an unknown theme.
     """
-    table, colours = found.candidates, style.theme(theme)
-    plain = _plain(table)
+    table, colours = recommendation.candidates, style.theme(theme)
+    defaults = _default_rows(table)
     layout = style.layout(
         colours,
-        title=found.verdict,
-        numbers=found.numbers,
+        title=recommendation.verdict,
+        numbers=recommendation.numbers,
         height=HEIGHT_PX,
         margins=(74, 84, TITLE_PX, AXIS_PX),
     )
-    layout |= _axes(found, colours)
-    layout["annotations"] = _labels(found, plain)
-    layout["shapes"] = _allowance(found)
-    at = {
-        "other settings": (table.drop(plain.index), style.QUIET, 6, "circle-open"),
+    layout |= _axes(recommendation, colours)
+    layout["annotations"] = _labels(recommendation, defaults)
+    layout["shapes"] = _shade_beyond_cpus(recommendation)
+    point_styles = {
+        "other settings": (table.drop(defaults.index), style.QUIET, 6, "circle-open"),
         "does not fit": (table[~table["fits"]], style.FAILED, 11, "x-thin-open"),
         "now": (table[table["present"]], LINE, 17, "circle-open"),
         "recommended": (table[table["recommended"]], CHOSEN, 17, "circle"),
         "measured": (table[table["measured_per_s"].notna()], MEASURED, 12, "diamond"),
     }
-    others, *marks = (_points(name, *given) for name, given in at.items())
-    line = {**_points("predicted", plain, LINE, 7, "circle"), "mode": "lines+markers"}
-    data = [_band(plain), others, line, *marks]
+    others, *marks = (_points(name, *arguments) for name, arguments in point_styles.items())
+    line = {**_points("predicted", defaults, LINE, 7, "circle"), "mode": "lines+markers"}
+    data = [_band(defaults), others, line, *marks]
     return Figure(data=data, layout=layout)
 
 
-def _plain(table: pd.DataFrame) -> pd.DataFrame:
-    """A row for each number of workers: in order, with torch's own prefetch."""
+def _default_rows(table: pd.DataFrame) -> pd.DataFrame:
+    """A row for each number of workers: in order, with torch's default ``prefetch_factor``.
+
+    ``persistent_workers`` is as in the recommended setting.
+    """
     chosen = table[table["recommended"]].iloc[0]
-    persists = bool(chosen["persistent_workers"])
-    usual = table["prefetch_factor"].fillna(PREFETCH_FACTOR) == PREFETCH_FACTOR
-    lasting = (table["persistent_workers"] == persists) | (table["num_workers"] == 0)
-    rows = table[usual & lasting & table["in_order"]]
+    default_prefetch = table["prefetch_factor"].fillna(PREFETCH_FACTOR) == PREFETCH_FACTOR
+    as_chosen = table["persistent_workers"] == bool(chosen["persistent_workers"])
+    rows = table[default_prefetch & (as_chosen | (table["num_workers"] == 0)) & table["in_order"]]
     return rows.sort_values("num_workers").drop_duplicates("num_workers")
 
 
-def _band(plain: pd.DataFrame) -> dict[str, Any]:
-    workers = plain["num_workers"].to_numpy()
+def _band(defaults: pd.DataFrame) -> dict[str, Any]:
+    workers = defaults["num_workers"].to_numpy()
     return {
         "type": "scatter",
         "name": "as uncertain as that is",
         "x": np.concatenate([workers, workers[::-1]]),
-        "y": np.concatenate([plain["high_per_s"], plain["low_per_s"].to_numpy()[::-1]]),
+        "y": np.concatenate([defaults["high_per_s"], defaults["low_per_s"].to_numpy()[::-1]]),
         "mode": "lines",
         "line": {"width": 0},
         "fill": "toself",
@@ -99,19 +101,19 @@ def _points(name: str, rows: pd.DataFrame, colour: str, size: int, symbol: str) 
             "symbol": symbol,
             "line": {"width": 2 if "open" in symbol else 0, "color": colour},
         },
-        "hovertext": [_told(row) for row in rows.to_dict("records")],
+        "hovertext": [_hover_text(row) for row in rows.to_dict("records")],
         "hovertemplate": "%{hovertext}<extra></extra>",
     }
 
 
-def _told(row: Any) -> str:
-    """What the mark of a candidate says when it is pointed at."""
+def _hover_text(row: Any) -> str:
+    """The hover text of a candidate."""
     n = row["num_workers"]
     lines = [f"<b>{count(n, 'worker')}</b>"]
     if n:
         order = "" if row["in_order"] else ", out of order"
-        lives = ", persistent" if row["persistent_workers"] else ""
-        lines.append(f"prefetch_factor {row['prefetch_factor']}{order}{lives}")
+        persistent = ", persistent" if row["persistent_workers"] else ""
+        lines.append(f"prefetch_factor {row['prefetch_factor']}{order}{persistent}")
     lines.append(
         f"predicted {rate(row['samples_per_s'])} samples/s "
         f"({rate(row['low_per_s'])} to {rate(row['high_per_s'])})"
@@ -124,14 +126,14 @@ def _told(row: Any) -> str:
     return "<br>".join(lines)
 
 
-def _labels(found: Recommendation, plain: pd.DataFrame) -> list[dict[str, Any]]:
-    """What the marks are, beside them."""
-    table = found.candidates
+def _labels(recommendation: Recommendation, defaults: pd.DataFrame) -> list[dict[str, Any]]:
+    """Labels beside the marks, and the unit of the y axis."""
+    table = recommendation.candidates
     chosen = table[table["recommended"]].iloc[0]
     now = table[table["present"]]
     same = len(now) and now.index[0] == chosen.name
     text = "recommended, as it is now" if same else "recommended"
-    last = {**_label(plain.iloc[-1], "samples_per_s", "predicted", 0), "showarrow": False}
+    last = {**_label(defaults.iloc[-1], "samples_per_s", "predicted", 0), "showarrow": False}
     labels = [
         _label(chosen, "samples_per_s", text, -28),
         {**last, "xanchor": "left", "xshift": 12, "font": {"color": LINE}},
@@ -148,15 +150,16 @@ def _labels(found: Recommendation, plain: pd.DataFrame) -> list[dict[str, Any]]:
         labels.append(_label(now.iloc[0], "samples_per_s", "now", -32 if low else 32))
     measured = table[table["measured_per_s"].notna()].sort_values("measured_per_s")
     if len(measured):
-        free = measured[~measured["present"]] if (~measured["present"]).any() else measured
-        least = free.sort_values("measured_per_s").iloc[0]  # "now" has a label of its own
+        # Preferably not the present setting, which has the label "now".
+        others = measured[~measured["present"]] if (~measured["present"]).any() else measured
+        least = others.sort_values("measured_per_s").iloc[0]
         labels.append(_label(least, "measured_per_s", "measured", 32))
     return labels
 
 
 def _label(row: Any, column: str, text: str, down_px: int) -> dict[str, Any]:
-    """``down_px``: from the mark; at the left edge the text goes to the right."""
-    at_edge = row["num_workers"] <= 1 and len(text) > LONG
+    """A label ``down_px`` below a mark; at the left edge a long one is moved to the right."""
+    at_edge = row["num_workers"] <= 1 and len(text) > LONG_LABEL
     return {
         "text": text,
         "x": float(row["num_workers"]),
@@ -172,17 +175,17 @@ def _label(row: Any, column: str, text: str, down_px: int) -> dict[str, Any]:
     }
 
 
-def _allowance(found: Recommendation) -> list[dict[str, Any]]:
-    """A shade over more workers than CPUs."""
-    cpus, most = found.cpu_allowance, _right(found)
-    if cpus >= most:
+def _shade_beyond_cpus(recommendation: Recommendation) -> list[dict[str, Any]]:
+    """A shaded area where there are more workers than CPUs."""
+    cpus, axis_end = recommendation.cpu_allowance, _axis_end(recommendation)
+    if cpus >= axis_end:
         return []
     return [
         {
             "type": "rect",
-            "x0": cpus, "x1": most, "y0": 0, "y1": 1, "yref": "paper",
+            "x0": cpus, "x1": axis_end, "y0": 0, "y1": 1, "yref": "paper",
             "line": {"width": 0},
-            "fillcolor": BEYOND,
+            "fillcolor": BEYOND_FILL,
             "layer": "below",
             "label": {
                 "text": f"more than the {count(cpus, 'CPU')} allowed",
@@ -195,19 +198,19 @@ def _allowance(found: Recommendation) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _right(found: Recommendation) -> float:
-    """Where the axis ends."""
-    return 1.02 * float(found.candidates["num_workers"].max()) + 0.1
+def _axis_end(recommendation: Recommendation) -> float:
+    """Where the axis of workers ends."""
+    return 1.02 * float(recommendation.candidates["num_workers"].max()) + 0.1
 
 
-def _axes(found: Recommendation, theme: style.Theme) -> dict[str, Any]:
-    table = found.candidates
+def _axes(recommendation: Recommendation, theme: style.Theme) -> dict[str, Any]:
+    table = recommendation.candidates
     most = int(table["num_workers"].max())
     top = float(np.nanmax(table[["samples_per_s", "measured_per_s"]].to_numpy()))
-    shown = [-0.03 * most - 0.1, _right(found)]
+    x_range = [-0.03 * most - 0.1, _axis_end(recommendation)]
     return {
         "xaxis": axes.axis(
-            theme, WORKERS, range=shown, tick0=0, dtick=max(1, most // 8), showgrid=False
+            theme, WORKERS_TITLE, range=x_range, tick0=0, dtick=max(1, most // 8), showgrid=False
         ),
-        "yaxis": axes.from_zero(theme, ROOM * top, tickformat="~s" if top >= 10_000 else ","),
+        "yaxis": axes.axis_from_zero(theme, ROOM * top, tickformat="~s" if top >= 10_000 else ","),
     }

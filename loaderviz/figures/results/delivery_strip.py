@@ -1,4 +1,4 @@
-"""Samples along an axis, and the strip that counts how often each of them came."""
+"""Samples along the x axis, and the strip that shows how often each of them was delivered."""
 
 from __future__ import annotations
 
@@ -13,103 +13,124 @@ if TYPE_CHECKING:
 
 MOST_SAMPLES = 240  # past it a column stands for several samples
 MOST_EDGED = 60  # past it columns are too narrow for edges
-LEAST = 0.12  # of a column's height: what is there is seen, however little it is
-LEAST_WIDTH = 0.007  # of the axis: what is missing is seen first
-TWICE, NEVER = "#e69f00", "#e5383b"  # a red that stands out on white and on black
+LEAST_HEIGHT = 0.12  # of a column: a smaller share would not be seen
+LEAST_WIDTH = 0.007  # of the axis, for missing samples: they have to be seen first
+TWICE, NEVER = "#e69f00", "#e5383b"  # the red stands out on white and on black
 HOLE = "rgba(229, 56, 59, 0.16)"
-HOLE_AMONG_OTHERS = "#ffe3e3"  # where samples of the same column came, whose grey lies behind
-CELL, BELOW = 0.26, 0.18  # of the strip's height above 0: of a cell at 0, and of the room below it
+HOLE_AMONG_OTHERS = "#ffe3e3"  # opaque: it covers the grey of the column's delivered samples
+CELL_HEIGHT = 0.26  # of a cell at 0, as a part of the strip's height above 0
+ROOM_BELOW = 0.18  # below 0, as a part of the same height
 
 
 class Columns(NamedTuple):
     """How samples lie on the x axis: ``size`` of them make a column, the last may be smaller."""
 
-    n: int
+    n: int  # samples
     size: int
 
     @classmethod
-    def of(cls, n: int) -> Columns:
+    def for_samples(cls, n: int) -> Columns:
+        """At most ``MOST_SAMPLES`` columns for ``n`` samples."""
         return cls(n, -(-n // MOST_SAMPLES))
 
     def __len__(self) -> int:
         return -(-self.n // self.size)
 
-    def counts(self, samples: Any, weights: Any = None) -> Any:
+    def counts(self, samples: Any) -> Any:
+        """How many of these samples (an array of their numbers) lie in each column, (columns,)."""
         column = np.asarray(samples, np.int64) // self.size
-        return np.bincount(column, weights, minlength=len(self))
+        return np.bincount(column, minlength=len(self))
 
     @property
     def start(self) -> Any:
+        """The first sample of each column, (columns,)."""
         return np.arange(len(self)) * self.size
 
     @property
     def width(self) -> Any:
+        """How many samples each column stands for, (columns,)."""
         return np.minimum(self.size, self.n - self.start)
 
     @property
     def middle(self) -> Any:
+        """The middle of each column on the x axis, in samples, (columns,)."""
         return self.start + (self.width - 1) / 2
 
     def name(self, column: int) -> str:
+        """Which samples a column stands for, in words."""
         first, last = int(self.start[column]), int(self.start[column] + self.width[column] - 1)
         return f"sample {first:,}" if first == last else f"samples {first:,} to {last:,}"
 
 
-def strip(columns: Columns, came: pd.DataFrame, missing: pd.DataFrame) -> list[dict[str, Any]]:
-    """How often samples came: once is quiet, more stands out above it, never is a red cell at 0."""
+def strip(
+    columns: Columns, deliveries: pd.DataFrame, missing: pd.DataFrame
+) -> list[dict[str, Any]]:
+    """The plotly traces of the strip: bars as tall as samples were delivered often.
+
+    A sample's first delivery is grey, further ones above it stand out; a red cell at 0 stands for a
+    missing sample. ``deliveries`` and ``missing`` have a column ``sample``.
+    """
     width = columns.width
-    times = columns.counts(came["sample"])
-    per_sample = np.bincount(came["sample"], minlength=columns.n)
-    there = columns.counts(np.flatnonzero(per_sample))
-    twice = columns.counts(np.flatnonzero(per_sample > 1))
-    never = columns.counts(missing["sample"])
-    told = [
-        f"{columns.name(column)}<br>{_told(columns, *map(int, row))}"
-        for column, row in enumerate(zip(times, never, twice, strict=True))
+    times = columns.counts(deliveries["sample"])
+    times_of_sample = np.bincount(deliveries["sample"], minlength=columns.n)
+    n_delivered = columns.counts(np.flatnonzero(times_of_sample))
+    n_repeated = columns.counts(np.flatnonzero(times_of_sample > 1))
+    n_missing = columns.counts(missing["sample"])
+    hover = [
+        f"{columns.name(column)}<br>{_hover_text(columns, *map(int, counts))}"
+        for column, counts in enumerate(zip(times, n_missing, n_repeated, strict=True))
     ]
-    more = np.where(twice > 0, np.maximum((times - there) / width, LEAST), 0)
+    repeats = np.where(n_repeated > 0, np.maximum((times - n_delivered) / width, LEAST_HEIGHT), 0)
+    cell_height = CELL_HEIGHT * strip_top(columns, deliveries)
     return [
-        _upright(columns, told, "once", 0, there / width, style.QUIET),
-        _upright(columns, told, "twice", 1, more, TWICE),
-        _hollow(columns, told, never, CELL * most(columns, came)),
+        _upright_bars(columns, hover, "once", 0, n_delivered / width, style.QUIET),
+        _upright_bars(columns, hover, "twice", 1, repeats, TWICE),
+        _missing_cells(columns, hover, n_missing, cell_height),
     ]
 
 
-def most(columns: Columns, came: pd.DataFrame) -> int:
-    """How far the strip reaches up: 2 times, or as often as any sample came."""
+def strip_top(columns: Columns, deliveries: pd.DataFrame) -> int:
+    """How far the strip's axis reaches: at least 2, and as often as any sample was delivered.
+
+    It is 2 where a column stands for several samples.
+    """
     if columns.size > 1:
         return 2
-    return max(2, int(np.bincount(came["sample"], minlength=1).max()))
+    return max(2, int(np.bincount(deliveries["sample"], minlength=1).max()))
 
 
-def _upright(
-    columns: Columns, told: list[str], kind: str, base: int, tall: Any, fill: str
+def _upright_bars(
+    columns: Columns, hover: list[str], kind: str, base: int, height: Any, fill: str
 ) -> dict[str, Any]:
-    shown = np.flatnonzero(tall > 0)
+    shown = np.flatnonzero(height > 0)
     edge = (1, style.EDGE) if len(columns) <= MOST_EDGED else (0.6, fill)
-    return _bars(columns, told, kind, shown, columns.width[shown], fill, edge) | {
-        "y": tall[shown],
+    return _bars(columns, hover, kind, shown, columns.width[shown], fill, edge) | {
+        "y": height[shown],
         "base": np.full(len(shown), base),
     }
 
 
-def _hollow(columns: Columns, told: list[str], never: Any, tall: float) -> dict[str, Any]:
-    """As many times as these samples came: its middle is at 0."""
-    shown = np.flatnonzero(never)
+def _missing_cells(
+    columns: Columns, hover: list[str], n_missing: Any, height: float
+) -> dict[str, Any]:
+    """Hollow cells with their middle at 0: these samples were delivered 0 times."""
+    shown = np.flatnonzero(n_missing)
     few = len(columns) <= MOST_EDGED
     width = np.maximum(columns.width[shown] * (0.8 if few else 1), LEAST_WIDTH * columns.n)
     fill = HOLE if columns.size == 1 else HOLE_AMONG_OTHERS
     edge = (2 if few or columns.size > 1 else 1, NEVER)
-    return _bars(columns, told, "never", shown, width, fill, edge) | {
-        "y": np.full(len(shown), tall),
-        "base": np.full(len(shown), -tall / 2),
+    return _bars(columns, hover, "never", shown, width, fill, edge) | {
+        "y": np.full(len(shown), height),
+        "base": np.full(len(shown), -height / 2),
     }
 
 
 def _bars(
-    columns: Columns, told: list[str], kind: str, shown: Any, width: Any, fill: str,
+    columns: Columns, hover: list[str], kind: str, shown: Any, width: Any, fill: str,
     edge: tuple[float, str],
 ) -> dict[str, Any]:  # fmt: skip
+    """``shown``: the columns that get a bar; ``edge``: its width in pixels and its colour."""
+    edge_px, edge_colour = edge
     return {
         "type": "bar",
         "name": kind,
@@ -118,17 +139,18 @@ def _bars(
         "yaxis": "y2",
         "marker": {
             "color": [fill] * len(shown),
-            "line": {"width": edge[0], "color": [edge[1]] * len(shown)},
+            "line": {"width": edge_px, "color": [edge_colour] * len(shown)},
         },
-        "customdata": [int(each) for each in shown],
-        "hovertext": [told[each] for each in shown],
+        "customdata": [int(column) for column in shown],
+        "hovertext": [hover[column] for column in shown],
         "hovertemplate": "%{hovertext}<extra></extra>",
     }
 
 
-def _told(columns: Columns, times: int, never: int, twice: int) -> str:
+def _hover_text(columns: Columns, times: int, n_missing: int, n_repeated: int) -> str:
     if columns.size > 1:
-        more = f", {twice:,} samples more than once" if twice else ""
-        return f"{times:,} came{more}" + (f"<br>{never:,} never arrived" if never else "")
+        repeated = f", {n_repeated:,} samples more than once" if n_repeated else ""
+        never = f"<br>{n_missing:,} never arrived" if n_missing else ""
+        return f"{times:,} came{repeated}{never}"
     words = {0: "came 0 times: it never arrived", 1: "came once", 2: "came twice"}
     return words.get(times, f"came {times} times")

@@ -15,23 +15,24 @@ from loaderviz.trace import Trace
 from loaderviz.trace.columns_of_rows import Table, arrays, codes, where
 
 HEIGHT_PX, TITLE_PX, AXIS_PX = 280, 82, 58
-MOST_NAMED = 6  # lines that have a colour and a name; more are drawn alike
+MOST_NAMED = 6  # up to here each line has a colour and a name; past it all look alike
 MOST_LINES = 64
-POINTS = 400  # of a line: of each stretch the highest
-APART = 0.11  # of the height, between two names
-WHO = ("rank", "loader", "worker")
+POINTS = 400  # of a line at most, each the highest of a stretch
+AXIS_TOP = 1.08  # the height of the axis, in heights of the highest point
+NAMES_APART = 0.11  # of the height of the axis
+WORKER = ("rank", "loader", "worker")
 _MiB = 1 << 20
 
 
 def memory(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
-    """Draw what each worker held in memory, as it was seen with each batch, in MiB.
+    """Draw the memory of each worker, in MiB, as it was measured with each batch.
 
-    It is resident memory: what workers share with the main process counts in each.
+    It is resident memory: pages that workers share with the main process count in each of them.
 
     Raises:
-        LoaderVizError: for a trace that holds no such numbers, or an unknown theme.
+        LoaderVizError: for a trace without such measurements, or an unknown theme.
     """
-    lines = _lines(trace)
+    lines = _worker_lines(trace)
     if not lines:
         raise LoaderVizError("this trace does not tell what memory its workers held")
     top = max(float(line["y"].max()) for line in lines)
@@ -43,14 +44,15 @@ def memory(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
     layout = style.layout(colours, title=title, numbers="", height=HEIGHT_PX, margins=margins)
     layout |= {
         "xaxis": axes.axis(colours, TIME, showgrid=False, nticks=10),
-        "yaxis": axes.from_zero(colours, 1.08 * top, "MiB"),
-        "annotations": _names(lines, top) if named else [],
+        "yaxis": axes.axis_from_zero(colours, AXIS_TOP * top, "MiB"),
+        "annotations": _line_names(lines, top) if named else [],
     }
-    marks = [_drawn(line, at if named else None) for at, line in enumerate(lines)]
-    return Figure.of(marks, layout)
+    marks = [_line_mark(line, i if named else None) for i, line in enumerate(lines)]
+    return Figure.unchecked(marks, layout)
 
 
-def _lines(trace: Trace) -> list[Table]:
+def _worker_lines(trace: Trace) -> list[Table]:
+    """The line of each worker, or of the main process if it alone made batches."""
     rows = arrays(trace.batches)
     rows = where(rows, (rows["rss_bytes"] > 0) & ~np.isnan(rows["ready_s"]))
     if (rows["worker"] >= 0).any():
@@ -58,56 +60,60 @@ def _lines(trace: Trace) -> list[Table]:
     rows = where(rows, np.argsort(rows["ready_s"], kind="stable"))
     if not len(rows["rank"]):
         return []
-    several = [len(np.unique(rows[column])) > 1 for column in WHO]
-    who = codes(WHO, rows)[0]
-    order = np.argsort(who, kind="stable")
-    cuts = np.flatnonzero(np.diff(who[order])) + 1
-    return [_line(where(rows, own), several) for own in np.split(order, cuts)[:MOST_LINES]]
+    several = [len(np.unique(rows[column])) > 1 for column in WORKER]
+    worker_codes = codes(WORKER, rows)[0]
+    order = np.argsort(worker_codes, kind="stable")
+    cuts = np.flatnonzero(np.diff(worker_codes[order])) + 1
+    rows_of_workers = np.split(order, cuts)[:MOST_LINES]
+    return [_worker_line(where(rows, picked), several) for picked in rows_of_workers]
 
 
-def _line(rows: Table, several: list[bool]) -> Table:
-    """One worker's line: MiB over seconds, the highest of each stretch."""
+def _worker_line(rows: Table, several: list[bool]) -> Table:
+    """MiB (``y``) over seconds (``x``), the highest of each stretch, and the worker's ``name``.
+
+    ``several``: whether there are several ranks, loaders and workers.
+    """
     n = len(rows["ready_s"])
     starts = np.unique(np.linspace(0, n, min(POINTS, n), endpoint=False).astype(int))
     highest = np.maximum.reduceat(rows["rss_bytes"], starts) / _MiB
-    rank, loader, worker = (int(rows[column][0]) for column in WHO)
+    rank, loader, worker = (int(rows[column][0]) for column in WORKER)
     name = f"rank {rank} · " if several[0] else ""
     name += f"loader {loader} · " if several[1] else ""
     name += worker_name(worker)
     return {"x": rows["ready_s"][starts], "y": highest, "name": name}
 
 
-def _drawn(line: Table, at: int | None) -> dict[str, Any]:
+def _line_mark(line: Table, number: int | None) -> dict[str, Any]:
+    """``number`` gives the line its own colour and dash; None: it looks like all others."""
     dashes = ("solid", "dash", "dot")
-    colour = style.READY_LINE if at is None else style.colour(at)
+    colour = style.READY_LINE if number is None else style.colour(number)
     return {
         "type": "scatter",
         "name": line["name"],
         "x": line["x"],
         "y": line["y"],
         "mode": "lines" if len(line["x"]) > 1 else "markers",
-        "opacity": 0.45 if at is None else 1,
-        "line": {"width": 1.6, "color": colour, "dash": dashes[(at or 0) % 3]},
+        "opacity": 0.45 if number is None else 1,
+        "line": {"width": 1.6, "color": colour, "dash": dashes[(number or 0) % 3]},
         "hovertemplate": f"<b>{line['name']}</b><br>%{{y:,.0f}} MiB at %{{x:.3~g}} s"
         "<extra></extra>",
     }
 
 
-def _names(lines: list[Table], top: float) -> list[dict[str, Any]]:
+def _line_names(lines: list[Table], top: float) -> list[dict[str, Any]]:
     """At the right end of each line, moved apart where they would overlap."""
-    ends = sorted(range(len(lines)), key=lambda at: float(lines[at]["y"][-1]))
-    labels, free = [], 0.0
-    for at in ends:
-        height = max(float(lines[at]["y"][-1]) / (1.08 * top), free)
-        free = height + APART
-        labels.append((at, height))
-    over = max(labels[-1][1] - 1, 0.0)
+    order = sorted(range(len(lines)), key=lambda i: float(lines[i]["y"][-1]))
+    heights, lowest_free = {}, 0.0
+    for i in order:
+        heights[i] = max(float(lines[i]["y"][-1]) / (AXIS_TOP * top), lowest_free)
+        lowest_free = heights[i] + NAMES_APART
+    excess = max(heights[order[-1]] - 1, 0.0)
     return [
         {
-            "text": lines[at]["name"],
+            "text": lines[i]["name"],
             "x": 1, "xref": "paper", "xanchor": "left", "xshift": 6,
-            "y": height - over, "yref": "paper", "yanchor": "middle",
-            "showarrow": False, "font": {"size": 12, "color": style.colour(at)},
+            "y": height - excess, "yref": "paper", "yanchor": "middle",
+            "showarrow": False, "font": {"size": 12, "color": style.colour(i)},
         }
-        for at, height in labels
+        for i, height in heights.items()
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""How long the consumer waited for each batch; large recordings as bands from afar."""
+"""How long the consumer waited for each batch; large recordings are bands when zoomed out."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from loaderviz.trace import Trace
 from loaderviz.trace.analysis.steps import waits_by_step
 
 HEIGHT_PX, TITLE_PX, AXIS_PX, LABEL_PX = 300, 82, 58, 96
-MOST_DOTS = 1500  # as of the timeline's batches; waits_figure.js draws as many when zoomed in
+MOST_DOTS = 1500  # as MOST_BATCHES of a timeline, and MOST_BOXES of our scripts
 BINS = 300
-MOST_ROWS = 1_000_000  # that travel with the page
-MOST_FIRSTS = 400
-LEAST_MS = 0.001  # shorter is drawn as this: the axis is logarithmic
+MOST_ROWS = 1_000_000  # past it the page gets no single steps
+MOST_FIRSTS = 400  # first batches of epochs
+LEAST_MS = 0.001  # shorter waits are drawn as this: the axis is logarithmic
 FIRST = style.colour(5)
 SPREAD = "rgba(58, 135, 194, 0.22)"
 
@@ -29,8 +29,8 @@ SPREAD = "rgba(58, 135, 194, 0.22)"
 def waits(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
     """Draw the wait for each delivered batch, in milliseconds on a logarithmic axis.
 
-    Past 1,500 steps a line is the median of a stretch and the band reaches to its longest wait;
-    a zoom shows single steps. Diamonds are the first batches of epochs. Of several ranks each
+    Past 1,500 steps a line shows the median of each stretch and a band its longest wait; single
+    steps appear when zoomed in. Diamonds are the first batches of epochs. Each of several ranks
     counts its own steps.
 
     Raises:
@@ -39,63 +39,65 @@ def waits(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
     rows = waits_by_step(trace)
     if not len(rows["step"]):
         raise LoaderVizError("this trace holds no batch that was delivered: nobody waited")
-    x, y = rows["step"], np.maximum(rows["wait_s"] * 1000, LEAST_MS)
-    far = len(x) > MOST_DOTS
+    step, wait_ms = rows["step"], np.maximum(rows["wait_s"] * 1000, LEAST_MS)
+    many = len(step) > MOST_DOTS
     colours = style.theme(theme)
-    title = f"Waits for {count(len(x), 'batch', 'batches')}"
+    title = f"Waits for {count(len(step), 'batch', 'batches')}"
     margins = (74, LABEL_PX, TITLE_PX, AXIS_PX)
     layout = style.layout(colours, title=title, numbers="", height=HEIGHT_PX, margins=margins)
-    layout |= _axes(x, y, colours)
-    step_ms = 1000 * float(np.median(rows["step_s"])) if len(x) else 0.0
-    if step_ms >= LEAST_MS:
-        layout["shapes"], layout["annotations"] = _usual_step(step_ms)
-    if far and len(x) <= MOST_ROWS:
-        layout["meta"]["loaderviz"]["waits"] = _packed(x, y)
-    band = _band(x, y) if far else ([], [], [])
-    dots = ([], []) if far else (x, y)
+    layout |= _axes(step, wait_ms, colours)
+    median_step_ms = 1000 * float(np.median(rows["step_s"]))
+    if median_step_ms >= LEAST_MS:
+        layout["shapes"], layout["annotations"] = _usual_step(median_step_ms)
+    if many and len(step) <= MOST_ROWS:
+        layout["meta"]["loaderviz"]["waits"] = _pack(step, wait_ms)
+    band = _band(step, wait_ms) if many else ([], [], [])
+    dots = ([], []) if many else (step, wait_ms)
     first = np.flatnonzero(rows["first"])
-    first = first[np.argsort(-y[first], kind="stable")[:MOST_FIRSTS]]
-    return Figure.of([*_marks(band, dots), _firsts(x[first], y[first])], layout)
+    first = first[np.argsort(-wait_ms[first], kind="stable")[:MOST_FIRSTS]]
+    marks = [*_marks(band, dots), _first_batches(step[first], wait_ms[first])]
+    return Figure.unchecked(marks, layout)
 
 
-def _marks(band: Any, dots: Any) -> list[dict[str, Any]]:
-    """Their order is known to ``waits_figure.js``."""
-    at, middle, longest = band
+def _marks(band: tuple[Any, Any, Any], dots: tuple[Any, Any]) -> list[dict[str, Any]]:
+    """``waits_figure.js`` relies on their order."""
+    middle_step, median_ms, longest_ms = band
     line = {"type": "scatter", "mode": "lines", "hoverinfo": "skip"}
-    told = "step %{x:,}<br>waited %{y:.3~g} ms<extra></extra>"
+    hover = "step %{x:,}<br>waited %{y:.3~g} ms<extra></extra>"
     return [
-        {**line, "name": "median", "x": at, "y": middle,
+        {**line, "name": "median", "x": middle_step, "y": median_ms,
          "line": {"color": style.READY_LINE, "width": 2, "shape": "hvh"}},
-        {**line, "name": "longest", "x": at, "y": longest, "fill": "tonexty", "fillcolor": SPREAD,
-         "line": {"color": style.READY_LINE, "width": 0.8, "shape": "hvh"}},
+        {**line, "name": "longest", "x": middle_step, "y": longest_ms, "fill": "tonexty",
+         "fillcolor": SPREAD, "line": {"color": style.READY_LINE, "width": 0.8, "shape": "hvh"}},
         {"type": "scatter", "mode": "markers", "name": "step", "x": dots[0], "y": dots[1],
-         "marker": {"color": style.READY_LINE, "size": 4.5}, "hovertemplate": told},
+         "marker": {"color": style.READY_LINE, "size": 4.5}, "hovertemplate": hover},
     ]  # fmt: skip
 
 
-def _firsts(x: Any, y: Any) -> dict[str, Any]:
+def _first_batches(step: Any, wait_ms: Any) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "markers",
         "name": "first of an epoch",
-        "x": x,
-        "y": y,
+        "x": step,
+        "y": wait_ms,
         "marker": {"color": FIRST, "size": 9, "symbol": "diamond"},
         "hovertemplate": "first batch of an epoch, step %{x:,}<br>"
         "waited %{y:.3~g} ms<extra></extra>",
     }
 
 
-def _band(x: Any, y: Any) -> tuple[Any, Any, Any]:
-    edges = np.linspace(0, len(x), BINS + 1).astype(int)
-    parts = [slice(a, b) for a, b in pairwise(edges) if b > a]
-    middle = [float(np.median(y[part])) for part in parts]
-    longest = [float(y[part].max()) for part in parts]
-    return [int(x[part][len(x[part]) // 2]) for part in parts], middle, longest
+def _band(step: Any, wait_ms: Any) -> tuple[Any, Any, Any]:
+    """For each of ``BINS`` stretches its middle step, its median wait and its longest, in ms."""
+    edges = np.linspace(0, len(step), BINS + 1).astype(int)
+    parts = [slice(first, end) for first, end in pairwise(edges) if end > first]
+    median_ms = [float(np.median(wait_ms[part])) for part in parts]
+    longest_ms = [float(wait_ms[part].max()) for part in parts]
+    return [int(step[part][len(step[part]) // 2]) for part in parts], median_ms, longest_ms
 
 
 def _usual_step(step_ms: float) -> tuple[list[Any], list[Any]]:
-    """A line and its label at the median step, which waits compare with."""
+    """A line and its label at the median step, to compare waits with."""
     line = {
         "type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": step_ms, "y1": step_ms,
         "line": {"color": style.QUIET, "width": 1.2, "dash": "dot"},
@@ -109,14 +111,14 @@ def _usual_step(step_ms: float) -> tuple[list[Any], list[Any]]:
     return [line], [label]
 
 
-def _axes(x: Any, y: Any, theme: style.Theme) -> dict[str, Any]:
-    low = np.floor(np.log10(max(float(y.min()), LEAST_MS)) * 2) / 2 - 0.1
-    high = np.log10(max(float(y.max()), 10 * LEAST_MS)) + 0.25
-    most = int(x.max())
+def _axes(step: Any, wait_ms: Any, theme: style.Theme) -> dict[str, Any]:
+    low = np.floor(np.log10(max(float(wait_ms.min()), LEAST_MS)) * 2) / 2 - 0.1
+    high = np.log10(max(float(wait_ms.max()), 10 * LEAST_MS)) + 0.25
+    last = int(step.max())
     return {
         "xaxis": axes.axis(
             theme, "step: batches in order of delivery", showgrid=False, tickformat=",d", nticks=10,
-            range=[1 - 0.012 * most, most + 0.012 * most + 0.2],
+            range=[1 - 0.012 * last, last + 0.012 * last + 0.2],
         ),
         "yaxis": axes.axis(
             theme, "wait, ms", 6, type="log", dtick=1, tickformat="~g", fixedrange=True,
@@ -125,11 +127,11 @@ def _axes(x: Any, y: Any, theme: style.Theme) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _packed(x: Any, y: Any) -> dict[str, Any]:
+def _pack(step: Any, wait_ms: Any) -> dict[str, Any]:
     """Two columns of float32, as ``waits_figure.js`` reads them."""
-    columns = np.concatenate([x, y]).astype("<f4").view(np.uint8)
-    planes = columns.reshape(-1, 4).T  # equal bytes beside each other
+    columns = np.concatenate([step, wait_ms]).astype("<f4").view(np.uint8)
+    planes = columns.reshape(-1, 4).T  # the first bytes of all numbers, then the second, ...
     return {
-        "n": len(x),
+        "n": len(step),
         "data": base64.b64encode(zlib.compress(planes.tobytes(), 6)).decode("ascii"),
     }

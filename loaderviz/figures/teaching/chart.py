@@ -1,4 +1,4 @@
-"""Lines with their names beside them, and named points on them: for what no timeline shows."""
+"""A line chart with the names of lines and points beside them, for what no timeline shows."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
 
-Line = tuple[Sequence[float], Sequence[float]]
+Line = tuple[Sequence[float], Sequence[float]]  # positions along the x axis, and the values
 HEIGHT_PX, TITLE_PX, NAME_PX = 360, 100, 110
-FEW = 16
-ROOM = 1.18  # above the highest point, for the names of points
+MOST_TICKS = 16
+ROOM = 1.18  # the height of the axis, in heights of the highest point: names need room
 
 
 def chart(
@@ -25,30 +25,31 @@ def chart(
     points: Mapping[str, tuple[float, float]] | None = None,
     theme: style.ThemeName = "light",
 ) -> Figure:
-    """Draw lines from zero upwards, in the look of all other figures.
+    """Draw lines on a value axis that begins at 0, in the style of all other figures.
 
     Args:
-        lines: by name, the positions along the x axis and the values.
-        title: what is to be seen, in one line.
-        x: what the x axis counts, with its unit.
-        y: the same of the y axis.
-        numbers: what the title rests on, under it.
-        points: by name, single places to point out; one without a name has just its mark.
+        lines: by name, the positions along the x axis and the values, equally many of both.
+        title: what the chart shows, in one line.
+        x: the title of the x axis, with its unit.
+        y: the title of the y axis, with its unit.
+        numbers: the subtitle: what the title rests on.
+        points: by name, single (x, y) to point out; one with the name "" has just its mark.
         theme: text and grid for a ``light`` or a ``dark`` page.
 
     Raises:
-        LoaderVizError: for no lines, a line without a value, or an unknown theme.
+        LoaderVizError: for no lines, a line without values or with unequal numbers of positions and
+            values, or an unknown theme.
     """
     if not lines or not all(len(xs) and len(xs) == len(ys) for xs, ys in lines.values()):
         raise LoaderVizError("chart() takes lines with as many x as y values, at least one")
-    marks = points or {}
+    points = points or {}
     top = max(max(ys) for _, ys in lines.values())
     colours = style.theme(theme)
     margins = (74, NAME_PX, TITLE_PX, 54)
     layout = style.layout(colours, title=title, numbers=numbers, height=HEIGHT_PX, margins=margins)
     layout |= {
-        "xaxis": axes.axis(colours, x, 8, showgrid=False, **_across(lines)),
-        "yaxis": axes.from_zero(colours, ROOM * max(top, 1e-9)),
+        "xaxis": axes.axis(colours, x, 8, showgrid=False, **_tick_options(lines)),
+        "yaxis": axes.axis_from_zero(colours, ROOM * max(top, 1e-9)),
         "annotations": [
             {
                 "text": y,
@@ -56,26 +57,31 @@ def chart(
                 "y": 1, "yref": "paper", "yanchor": "bottom", "yshift": 2,
                 "showarrow": False,
             },
-            *(_named(name, line, at) for at, (name, line) in enumerate(lines.items())),
-            *(_pointed_out(name, point) for name, point in marks.items() if name),
+            *(_line_label(name, line, i) for i, (name, line) in enumerate(lines.items())),
+            *(_point_label(name, point) for name, point in points.items() if name),
         ],
     }  # fmt: skip
-    drawn = [_drawn(name, line, x, at) for at, (name, line) in enumerate(lines.items())]
-    places: dict[str, Any] = {"type": "scatter", "mode": "markers", "hoverinfo": "skip"}
-    places |= {"x": [at for at, _ in marks.values()], "y": [value for _, value in marks.values()]}
-    places["marker"] = {"size": 14, "color": style.colour(2)}
-    return Figure(data=[*drawn, places], layout=layout)
+    line_marks = [_line_mark(name, line, x, i) for i, (name, line) in enumerate(lines.items())]
+    point_marks: dict[str, Any] = {
+        "type": "scatter",
+        "mode": "markers",
+        "hoverinfo": "skip",
+        "x": [x for x, _ in points.values()],
+        "y": [y for _, y in points.values()],
+        "marker": {"size": 14, "color": style.colour(2)},
+    }
+    return Figure(data=[*line_marks, point_marks], layout=layout)
 
 
-def _across(lines: Mapping[str, Line]) -> dict[str, Any]:
+def _tick_options(lines: Mapping[str, Line]) -> dict[str, Any]:
     """A tick for each of a few whole numbers: there are no 1.5 workers."""
     xs = [x for line in lines.values() for x in line[0]]
-    few = all(isinstance(x, int) for x in xs) and max(xs) - min(xs) <= FEW
+    few = all(isinstance(x, int) for x in xs) and max(xs) - min(xs) <= MOST_TICKS
     return {"dtick": 1} if few else {}
 
 
-def _drawn(name: str, line: Line, x: str, at: int) -> dict[str, Any]:
-    colour = style.colour(at)
+def _line_mark(name: str, line: Line, x_title: str, number: int) -> dict[str, Any]:
+    colour, symbols = style.colour(number), ["circle", "diamond", "square"]
     return {
         "type": "scatter",
         "name": name,
@@ -83,23 +89,23 @@ def _drawn(name: str, line: Line, x: str, at: int) -> dict[str, Any]:
         "y": list(line[1]),
         "mode": "lines+markers",
         "line": {"width": 2, "color": colour},
-        "marker": {"size": 7, "color": colour, "symbol": ["circle", "diamond", "square"][at % 3]},
-        "hovertemplate": f"<b>{name}</b><br>{x}: %{{x:,}}<br>%{{y:.3s}}<extra></extra>",
+        "marker": {"size": 7, "color": colour, "symbol": symbols[number % 3]},
+        "hovertemplate": f"<b>{name}</b><br>{x_title}: %{{x:,}}<br>%{{y:.3s}}<extra></extra>",
     }
 
 
-def _named(name: str, line: Line, at: int) -> dict[str, Any]:
+def _line_label(name: str, line: Line, number: int) -> dict[str, Any]:
     """The line's name at its right end."""
     return {
         "text": name,
         "x": line[0][-1], "y": line[1][-1],
         "xanchor": "left", "xshift": 12,
         "showarrow": False,
-        "font": {"color": style.colour(at)},
+        "font": {"color": style.colour(number)},
     }  # fmt: skip
 
 
-def _pointed_out(name: str, point: tuple[float, float]) -> dict[str, Any]:
+def _point_label(name: str, point: tuple[float, float]) -> dict[str, Any]:
     return {
         "text": name,
         "x": point[0], "y": point[1],

@@ -17,15 +17,16 @@ if TYPE_CHECKING:
 
 LANES = ("rank", "epoch", "worker")
 TITLE_PX, AXIS_PX, LANE_PX = 86, 56, 40
-DRAWN = "numbers, in the order in which they were drawn"
+IN_ORDER = "numbers, in the order in which they were drawn"
 
 
 def draws(table: pd.DataFrame, *, theme: style.ThemeName = "light") -> Figure:
-    """Draw who drew which numbers: lanes with the same numbers have the same colour.
+    """Draw which worker drew which random numbers; lanes with the same numbers share a colour.
 
     Args:
-        table: a row for each number, in the order in which they were drawn: ``number``, and one or
-            more of ``rank``, ``epoch`` and ``worker``.
+        table: a row for each number, in the order in which they were drawn, with the columns
+            ``number`` and one or more of ``rank``, ``epoch`` and ``worker``. Each combination of
+            these has a lane.
         theme: text and grid for a ``light`` or a ``dark`` page.
 
     Raises:
@@ -41,31 +42,35 @@ def draws(table: pd.DataFrame, *, theme: style.ThemeName = "light") -> Figure:
     lanes["sequence"] = lanes["number"].factorize()[0]
     by = [name for name in by if lanes[name].nunique() > 1] or by
     labels = [
-        " · ".join(_place(name, row[name]) for name in by) for row in lanes.to_dict("records")
+        " · ".join(_lane_name(name, row[name]) for name in by) for row in lanes.to_dict("records")
     ]
     height = TITLE_PX + AXIS_PX + len(labels) * LANE_PX
-    look = style.theme(theme)
+    colours = style.theme(theme)
     layout = style.layout(
-        look,
-        title=verdict(lanes, by),
+        colours,
+        title=_verdict(lanes, by),
         numbers=f"{len(table):,} numbers · {len(labels)} lanes · one colour is one sequence of "
         f"numbers: {lanes['sequence'].nunique()} of them",
         height=height,
-        margins=(axes.names_px(labels), 22, TITLE_PX, AXIS_PX),
+        margins=(axes.labels_px(labels), 22, TITLE_PX, AXIS_PX),
         lanes=labels,
     )
     longest = int(lanes["number"].str.len().max())
-    still = {"showgrid": False, "fixedrange": True}
     layout |= {
         "uniformtext": {"minsize": 9, "mode": "hide"},
-        "xaxis": axes.axis(look, DRAWN, range=[0, longest], tickvals=[], **still),
-        "yaxis": axes.lanes(look, labels),
+        "xaxis": axes.axis(
+            colours, IN_ORDER, range=[0, longest], tickvals=[], showgrid=False, fixedrange=True
+        ),
+        "yaxis": axes.lane_axis(colours, labels),
     }
-    return Figure.of([_boxes(lanes, labels)], layout)
+    return Figure.unchecked([_boxes(lanes, labels)], layout)
 
 
-def verdict(lanes: pd.DataFrame, by: list[str]) -> str:
-    """Over what the sequences repeat; ``lanes`` has a row for each, numbered by ``sequence``."""
+def _verdict(lanes: pd.DataFrame, by: list[str]) -> str:
+    """Over which of ``by`` (rank, epoch, worker) the sequences of numbers repeat.
+
+    ``lanes`` has a row for each lane; lanes with the same numbers have the same ``sequence``.
+    """
     if len(lanes) == 1:
         return "One lane only: there is nothing to compare with"
     names = [name for name in ("worker", "epoch", "rank") if name in by]
@@ -74,43 +79,47 @@ def verdict(lanes: pd.DataFrame, by: list[str]) -> str:
     same = [name for name in names if _repeats_over(name, lanes, by)]
     if same:
         return f"The same numbers in every {' and every '.join(same)}"
-    again = int(lanes["sequence"].duplicated().sum())
-    return f"{again} of {len(lanes)} lanes repeat the numbers of another"
+    n_repeats = int(lanes["sequence"].duplicated().sum())
+    return f"{n_repeats} of {len(lanes)} lanes repeat the numbers of another"
 
 
 def _repeats_over(name: str, lanes: pd.DataFrame, by: list[str]) -> bool:
-    others = [each for each in by if each != name]
+    """Whether the numbers are the same for each value of ``name``, all else being equal."""
+    others = [other for other in by if other != name]
     if not others:
         return lanes["sequence"].nunique() == 1
     return bool((lanes.groupby(others)["sequence"].nunique() == 1).all())
 
 
-def _place(name: str, number: int) -> str:
-    """What to call one worker, epoch or rank."""
+def _lane_name(name: str, number: int) -> str:
+    """The name of one worker, epoch or rank."""
     return worker_name(number) if name == "worker" else f"{name} {number}"
 
 
 def _boxes(lanes: pd.DataFrame, labels: list[str]) -> dict[str, Any]:
     rows = [
-        (lane, turn, int(sequence), number)
+        (lane, position, int(sequence), number)
         for lane, (numbers, sequence) in enumerate(
             zip(lanes["number"], lanes["sequence"], strict=True)
         )
-        for turn, number in enumerate(numbers)
+        for position, number in enumerate(numbers)
     ]
-    lane, turn, sequence = (np.array([row[i] for row in rows], np.int64) for i in range(3))
+    lane, position, sequence = (np.array([row[i] for row in rows], np.int64) for i in range(3))
     return boxes.bars(
         "draw",
-        turn,
-        turn + 1,
+        position,
+        position + 1,
         lane,
         thickness=0.72,
-        fill=style.shades(sequence, turn),
+        fill=style.batch_codes(sequence, position),
         batch=sequence,
-        hover=[f"{labels[lane]}<br>number {turn}: {number}" for lane, turn, _, number in rows],
-        text=boxes.texts(str(number) for *_, number in rows),
+        hover=[f"{labels[i]}<br>number {position}: {number}" for i, position, _, number in rows],
+        text=boxes.text_array(str(number) for *_, number in rows),
         textposition="inside",
         textangle=0,
         insidetextanchor="middle",
-        insidetextfont={"size": 13, "color": [style.text_on(each) for each in sequence.tolist()]},
+        insidetextfont={
+            "size": 13,
+            "color": [style.text_on(number) for number in sequence.tolist()],
+        },
     )

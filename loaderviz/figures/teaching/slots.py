@@ -1,4 +1,4 @@
-"""The slots of successive batches: does each go on where it was, and does a sample come twice?"""
+"""The slots of successive batches: does each continue its sequence, does a sample come twice?"""
 
 from __future__ import annotations
 
@@ -21,42 +21,53 @@ IN_ORDER = "batches, in the order in which they come"
 
 @dataclass(frozen=True)
 class Slots:
-    """Batches along sequences, as numbers. ``table`` has a row for each batch."""
+    """Batches whose slots each follow a sequence, checked; it shows a figure at the end of a cell.
 
-    table: Any  # int64, (batches, slots)
-    sequence: Any  # of each sample, int64, (batches, slots)
-    broken: Any  # bool, (batches, slots): this sample does not follow the one before it
+    Attributes:
+        table: the sample in each slot of each batch, int64, (batches, slots).
+        sequence: the number of the sequence that each of these samples is from, int64, likewise.
+        broken: whether a sample does not follow the one before it in its slot, bool, likewise.
+    """
+
+    table: Any
+    sequence: Any
+    broken: Any
 
     @classmethod
     def of(cls, batches: Iterable[Any], sequences: Iterable[Sequence[int]]) -> Slots:
-        """Raises LoaderVizError for no batch, and for a sample that is in none of the sequences."""
-        table = np.array([[int(each) for each in batch] for batch in batches], np.int64)
+        """Check batches, each one sample for each slot, against the sequences they are made of.
+
+        Raises:
+            LoaderVizError: for no batch, and for a sample that is in none of the sequences.
+        """
+        table = np.array([[int(sample) for sample in batch] for batch in batches], np.int64)
         if table.ndim != 2:
             raise LoaderVizError("there is no batch to look at: give a list of batches")
-        owner, follows, starts, ends = _chains(sequences)
-        unknown = [int(each) for each in table.flat if int(each) not in owner]
+        sequence_of, next_sample, starts, ends = _chains(sequences)
+        unknown = [int(sample) for sample in table.flat if int(sample) not in sequence_of]
         if unknown:
             raise LoaderVizError(f"sample {unknown[0]} is in none of the sequences")
         broken = np.zeros(table.shape, bool)
-        for at, (before, now) in enumerate(pairwise(table.tolist()), start=1):
-            broken[at] = [
-                follows.get(a) != b and not (a in ends and b in starts)
-                for a, b in zip(before, now, strict=True)
+        for i, (previous, batch) in enumerate(pairwise(table.tolist()), start=1):
+            broken[i] = [
+                next_sample.get(last) != sample and not (last in ends and sample in starts)
+                for last, sample in zip(previous, batch, strict=True)
             ]
-        return cls(table, np.vectorize(owner.__getitem__)(table), broken)
+        return cls(table, np.vectorize(sequence_of.__getitem__)(table), broken)
 
     @property
     def breaks(self) -> int:
-        """How often a slot goes on with something else."""
+        """How often a slot goes on with a sample that does not come next."""
         return int(self.broken.sum())
 
     @property
     def repeats(self) -> int:
         """How many batches hold a sample more than once."""
-        return sum(len(set(row)) < len(row) for row in self.table.tolist())
+        return sum(len(set(batch)) < len(batch) for batch in self.table.tolist())
 
     @property
     def verdict(self) -> str:
+        """One line: whether every slot goes on where it was, and whether samples repeat."""
         n, steps = len(self.table), self.broken[1:].size
         if self.breaks:
             return f"{self.breaks} of {steps} times a slot does not go on where it was"
@@ -66,6 +77,7 @@ class Slots:
 
     @property
     def numbers(self) -> str:
+        """One line: the numbers that the verdict rests on."""
         n, slots = self.table.shape
         return (
             f"{n} batches of {slots} slots · {self.breaks} breaks · "
@@ -79,61 +91,68 @@ class Slots:
         self.figure()._ipython_display_()
 
     def figure(self, theme: style.ThemeName = "light") -> Figure:
-        """A lane for each slot, a box for each sample, one colour for each sequence."""
+        """Draw a lane for each slot, a box for each sample and one colour for each sequence.
+
+        Raises:
+            LoaderVizError: for an unknown theme.
+        """
         return _draw(self, theme)
 
 
-def _chains(sequences: Iterable[Sequence[int]]) -> tuple[dict[int, int], dict[int, int], Any, Any]:
-    """Of each sample its sequence and the next one; which samples are first, which last."""
-    owner: dict[int, int] = {}
-    follows: dict[int, int] = {}
+def _chains(
+    sequences: Iterable[Sequence[int]],
+) -> tuple[dict[int, int], dict[int, int], set[int], set[int]]:
+    """For each sample its sequence's number and the next sample; all first and all last samples."""
+    sequence_of: dict[int, int] = {}
+    next_sample: dict[int, int] = {}
     starts, ends = set(), set()
     for number, sequence in enumerate(sequences):
-        samples = [int(each) for each in sequence]
-        owner.update(dict.fromkeys(samples, number))
-        follows.update(pairwise(samples))
+        samples = [int(sample) for sample in sequence]
+        sequence_of.update(dict.fromkeys(samples, number))
+        next_sample.update(pairwise(samples))
         starts.add(samples[0])
         ends.add(samples[-1])
-    return owner, follows, starts, ends
+    return sequence_of, next_sample, starts, ends
 
 
 def _draw(slots: Slots, theme: style.ThemeName) -> Figure:
-    n, lanes = slots.table.shape
-    batch, lane = (each.ravel() for each in np.indices((n, lanes)))
+    n, n_lanes = slots.table.shape
+    batch, lane = (index.ravel() for index in np.indices((n, n_lanes)))
     sample, sequence = slots.table.ravel(), slots.sequence.ravel()
-    fills = style.shades(sequence)
+    fills = style.batch_codes(sequence)
     hover = [
-        f"<b>batch {b}</b>, slot {s}<br>sample {each}, sequence {own}"
-        for b, s, each, own in zip(batch, lane, sample, sequence, strict=True)
+        f"<b>batch {i}</b>, slot {slot}<br>sample {key}, sequence {number}"
+        for i, slot, key, number in zip(batch, lane, sample, sequence, strict=True)
     ]
     marks = boxes.bars(
         "sample", batch - 0.46, batch + 0.46, lane, thickness=0.72, fill=fills, batch=sequence,
-        hover=hover, text=[str(each) for each in sample], textposition="inside", textangle=0,
+        hover=hover, text=[str(number) for number in sample], textposition="inside", textangle=0,
         insidetextanchor="middle",
-        insidetextfont={"size": 12, "color": [style.text_on(int(each)) for each in sequence]},
+        insidetextfont={"size": 12, "color": [style.text_on(int(number)) for number in sequence]},
     )  # fmt: skip
-    at = np.flatnonzero(slots.broken.ravel())
+    broken = np.flatnonzero(slots.broken.ravel())
+    middle = batch[broken] - 0.5
     breaks = boxes.bars(
-        "break", batch[at] - 0.5 - BREAK_WIDTH / 2, batch[at] - 0.5 + BREAK_WIDTH / 2, lane[at],
+        "break", middle - BREAK_WIDTH / 2, middle + BREAK_WIDTH / 2, lane[broken],
         thickness=0.92, fill=style.FAILED, edge=style.FAILED, edge_px=0,
     )  # fmt: skip
-    height = TITLE_PX + lanes * LANE_PX + AXIS_PX
-    look = style.theme(theme)
-    labels = [f"slot {each}" for each in range(lanes)]
+    height = TITLE_PX + n_lanes * LANE_PX + AXIS_PX
+    colours = style.theme(theme)
+    labels = [f"slot {number}" for number in range(n_lanes)]
     layout = style.layout(
-        look,
+        colours,
         title=slots.verdict,
         numbers=slots.numbers,
         height=height,
-        margins=(axes.names_px(labels), 22, TITLE_PX, AXIS_PX),
+        margins=(axes.labels_px(labels), 22, TITLE_PX, AXIS_PX),
         lanes=labels,
     )
-    each_one = {"dtick": 1} if n <= 16 else {}
+    tick_each = {"dtick": 1} if n <= 16 else {}
     layout |= {
         "uniformtext": {"minsize": 8, "mode": "hide"},
         "xaxis": axes.axis(
-            look, IN_ORDER, showgrid=False, range=[-0.6, n - 0.4], nticks=12, **each_one
+            colours, IN_ORDER, showgrid=False, range=[-0.6, n - 0.4], nticks=12, **tick_each
         ),
-        "yaxis": axes.lanes(look, labels, range=[lanes - 0.45, -0.55]),
+        "yaxis": axes.lane_axis(colours, labels, range=[n_lanes - 0.45, -0.55]),
     }
     return Figure(data=[marks, breaks], layout=layout)

@@ -1,1 +1,1 @@
-"""The timeline: its lanes, its boxes and, from afar, its bands."""
+"""The timeline: its lanes, its boxes and, zoomed out, its bands."""

@@ -1,7 +1,6 @@
-"""Boxes of a timeline: horizontal bars, what to call them and how to colour their edges.
+"""Boxes of a timeline: horizontal bars, their hover texts, numbers and edges.
 
-``customdata`` is the row of the batch that a mark belongs to: ``adopt_figures.js`` lights it up by
-that.
+``customdata`` of a mark is the row of its batch: ``adopt_figures.js`` highlights a row's marks.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from loaderviz.figures import style
 from loaderviz.text import duration, worker_name
 from loaderviz.trace.columns_of_rows import Table
 
-NARROW = 0.004  # of the axis: an edge in another colour would hide all of such a box
+NARROW = 0.004  # of the axis: a narrower box would be hidden by an edge in another colour
 
 
 def bars(
@@ -31,27 +30,41 @@ def bars(
     edge_px: Any = 1,
     batch: Any = None,
     hover: Iterable[str] | None = None,
-    **more: Any,
+    **options: Any,
 ) -> dict[str, Any]:
-    """Fill and edge: a colour for all, or a code of ``style.COLOURS`` for each."""
+    """A plotly trace of horizontal bars, one for each entry of the arrays.
+
+    Args:
+        kind: the name of the trace.
+        start: where each bar begins, in units of the x axis (seconds in a timeline).
+        end: where it ends.
+        lane: its place on the y axis.
+        thickness: of all bars; 1 is the distance between two lanes.
+        fill: one colour for all, or an integer array with a code of ``style.COLOURS`` for each.
+        edge: the same for the edges.
+        edge_px: the width of the edges: one for all, or an array.
+        batch: the row that each bar belongs to; None if nothing is to be highlighted.
+        hover: a text for each bar; None for no text.
+        options: plotly's own options for a bar trace.
+    """
     start, end, lane = np.asarray(start, float), np.asarray(end, float), np.asarray(lane)
-    # A colour for each bar, also where all are the same: one for all is lost on the way to a
-    # FigureWidget's first picture (plotly 7.1).
+    # Each bar gets its colour, even if all have the same: plotly 7.1 loses a colour that stands for
+    # all bars when a FigureWidget is first shown.
     fill, edge = (
-        [each] * len(start) if isinstance(each, str) else style.colours(each)
-        for each in (fill, edge)
+        [colour] * len(start) if isinstance(colour, str) else style.colours_of(colour)
+        for colour in (fill, edge)
     )
     marker = {
         "color": fill,
         "line": {"width": edge_px, "color": edge},
-        **more.pop("marker", {}),
+        **options.pop("marker", {}),
     }
     if batch is not None:
-        more["customdata"] = np.asarray(batch, np.int32)
+        options["customdata"] = np.asarray(batch, np.int32)
     if hover is None:
-        more["hoverinfo"] = "skip"
+        options["hoverinfo"] = "skip"
     else:
-        more |= {"hovertext": texts(hover), "hovertemplate": "%{hovertext}<extra></extra>"}
+        options |= {"hovertext": text_array(hover), "hovertemplate": "%{hovertext}<extra></extra>"}
     return {
         "type": "bar",
         "name": kind,
@@ -62,30 +75,38 @@ def bars(
         "width": thickness,
         "marker": marker,
         "textposition": "none",
-        **more,
+        **options,
     }
 
 
-def texts(strings: Iterable[str]) -> Any:
-    """As an array: plotly looks at each string of a list, and at none of an array's."""
+def text_array(strings: Iterable[str]) -> Any:
+    """The strings as an object array: plotly checks each string of a list, but none of an array."""
     return np.array(list(strings), object)
 
 
-def numbered(batch: Any, size: int) -> dict[str, Any]:
-    """The batch's number in its box, in the colour that can be read on it."""
+def number_labels(batch: Any, size: int) -> dict[str, Any]:
+    """Options for ``bars`` that write each batch's number in its box, in a legible colour.
+
+    Args:
+        batch: an integer array, one number for each bar.
+        size: of the type, in pixels.
+    """
     numbers = batch.tolist()
     return {
-        "text": texts(map(str, numbers)),
+        "text": text_array(map(str, numbers)),
         "textposition": "inside",
         "textangle": 0,
         "insidetextfont": {"size": size, "color": [style.text_on(number) for number in numbers]},
     }
 
 
-def names_of(batches: Table, rows: Any = ...) -> Any:
-    """What to call these batches: with epoch and loader where there are several."""
+def batch_names(batches: Table, rows: Any = ...) -> Any:
+    """An array of the batches' names for hover texts; ``rows`` picks some of them.
+
+    They include the epoch where there are several epochs, and the loader where there are several.
+    """
     several = {c: len(batches[c]) and np.ptp(batches[c]) > 0 for c in ("epoch", "loader")}
-    return texts(
+    return text_array(
         f"<b>batch {batch}</b>"
         + (f" of epoch {epoch}" if several["epoch"] else "")
         + (f", loader {loader}" if several["loader"] else "")
@@ -97,17 +118,25 @@ def names_of(batches: Table, rows: Any = ...) -> Any:
     )
 
 
-def edges(fills: Any, start: Any, end: Any, span_s: float) -> Any:
-    """Light edges; a box too narrow for one keeps its own colour to the rim."""
-    wide = np.asarray(end, float) - np.asarray(start, float) > NARROW * span_s
-    return np.where(wide, np.int8(style.code(style.EDGE)), fills)
+def edge_codes(fills: Any, start: Any, end: Any, axis_span: float) -> Any:
+    """The colour code of each box's edge: light, or the fill's where the box is too narrow for one.
+
+    Args:
+        fills: colour codes, an integer array.
+        start: where each box begins, in units of the x axis.
+        end: where it ends.
+        axis_span: how much the x axis shows, in the same units.
+    """
+    wide = np.asarray(end, float) - np.asarray(start, float) > NARROW * axis_span
+    return np.where(wide, np.int8(style.code_of(style.EDGE)), fills)
 
 
 def key_text(key: object) -> str:
+    """A sample's key or another text from the user: at most 60 characters, escaped for a page."""
     text = str(key)
     return html.escape(text if len(text) <= 60 else text[:57] + "...")
 
 
-def durations(seconds: Any) -> list[str]:
-    """Each of an array of seconds, as text."""
-    return [duration(each) for each in np.asarray(seconds, float).tolist()]
+def duration_texts(durations_s: Any) -> list[str]:
+    """Each duration of an array as text, with its unit."""
+    return [duration(duration_s) for duration_s in np.asarray(durations_s, float).tolist()]

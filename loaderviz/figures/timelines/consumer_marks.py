@@ -1,4 +1,8 @@
-"""What the consumer does, and what becomes of a batch on its way to it: marks of a timeline."""
+"""Marks of a timeline: what the consumer does, and what happens to a batch on its way to it.
+
+Each function returns one plotly trace. ``names`` are those of all batches (``boxes.batch_names``),
+by row; ``axis_span_s`` is how many seconds the time axis shows.
+"""
 
 from __future__ import annotations
 
@@ -17,143 +21,155 @@ from loaderviz.trace.columns_of_rows import Table, arrays, codes, where
 if TYPE_CHECKING:
     from loaderviz.trace import Trace
 
-# To be given an opaque fill: plotly.js draws the lines in it, and would thin all by its alpha.
+# For marks with an opaque fill: plotly.js draws the pattern with the fill's alpha.
 HATCH = {
     "shape": "/", "size": 7, "solidity": 0.22, "fillmode": "replace",
     "fgcolor": style.WAIT, "bgcolor": style.WAIT_FILL,
 }  # fmt: skip
-BELOW = 0.48  # the consumer's steps, and just so
+SPAN_OFFSET = 0.48  # of a lane: named spans lie just below the consumer's steps
 
 
 def start_up(trace: Trace, lanes: Lanes) -> dict[str, Any]:
     """Thin lines: a worker until its first task, and the consumer until it can ask for a batch."""
     workers = arrays(trace.workers)
-    begun = where(workers, ~np.isnan(workers["first_task_s"] - workers["started_s"]))
-    rank, busy_from, busy_to = np.array(startups(trace)).reshape(-1, 3).T
-    starts = np.append(begun["started_s"], busy_from)
-    ends = np.append(begun["first_task_s"], busy_to)
-    took = boxes.durations(ends - starts)
+    workers = where(workers, ~np.isnan(workers["first_task_s"] - workers["started_s"]))
+    rank, consumer_start, consumer_end = np.array(startups(trace)).reshape(-1, 3).T
+    starts = np.append(workers["started_s"], consumer_start)
+    ends = np.append(workers["first_task_s"], consumer_end)
+    durations = boxes.duration_texts(ends - starts)
     hover = [
-        f"worker {worker} starts up: {each}<br>pid {pid}, {html.escape(str(method))}"
-        for worker, pid, method, each in zip(
-            *(begun[c] for c in ("worker", "pid", "start_method")), took, strict=False
+        f"worker {worker} starts up: {duration}<br>pid {pid}, {html.escape(str(method))}"
+        for worker, pid, method, duration in zip(
+            *(workers[c] for c in ("worker", "pid", "start_method")), durations, strict=False
         )
     ]
-    hover += [f"starts the workers: {each}" for each in took[len(hover) :]]
-    starting = lanes.consumers_of({"rank": rank.astype(np.int64)})
-    lane = np.append(lanes.positions_of(begun), starting)
+    hover += [f"starts the workers: {duration}" for duration in durations[len(hover) :]]
+    consumer = lanes.consumer_lanes({"rank": rank.astype(np.int64)})
+    lane = np.append(lanes.worker_lanes(workers), consumer)
     return boxes.bars(
         "start-up", starts, ends, lane, thickness=0.1, fill=style.QUIET, edge_px=0, hover=hover
     )
 
 
-def waits(batches: Table, lanes: Lanes, named: Any, span_s: float) -> dict[str, Any]:
+def waits(batches: Table, lanes: Lanes, names: Any, axis_span_s: float) -> dict[str, Any]:
     """Hatched boxes: from the consumer's request to the delivery."""
-    waited = where(batches, ~np.isnan(batches["delivered_s"]))
-    start, end = waited["requested_s"], waited["delivered_s"]
+    delivered = where(batches, ~np.isnan(batches["delivered_s"]))
+    start, end = delivered["requested_s"], delivered["delivered_s"]
+    durations = boxes.duration_texts(end - start)
     hover = (
-        f"waits {wait} for<br>{name}"
-        for name, wait in zip(named[waited["row"]], boxes.durations(end - start), strict=True)
+        f"waits {duration} for<br>{name}"
+        for name, duration in zip(names[delivered["row"]], durations, strict=True)
     )
     return boxes.bars(
-        "wait", start, end, lanes.consumers_of(waited), thickness=0.5, fill=style.WAIT,
-        edge=style.WAIT_LINE, edge_px=(end - start > boxes.NARROW * span_s).astype(np.int8),
-        batch=waited["row"], hover=hover,
+        "wait", start, end, lanes.consumer_lanes(delivered), thickness=0.5, fill=style.WAIT,
+        edge=style.WAIT_LINE, edge_px=(end - start > boxes.NARROW * axis_span_s).astype(np.int8),
+        batch=delivered["row"], hover=hover,
         marker={"pattern": HATCH},
     )  # fmt: skip
 
 
-def steps(batches: Table, lanes: Lanes, named: Any, span_s: float) -> dict[str, Any]:
+def steps(batches: Table, lanes: Lanes, names: Any, axis_span_s: float) -> dict[str, Any]:
     """The consumer's steps, each in the colour of its batch."""
-    taken = where(batches, ~np.isnan(batches["delivered_s"]))
-    start, requested = taken["delivered_s"], taken["requested_s"]
-    end = step_ends(taken)
-    lay = requested - taken["ready_s"]
-    times = (boxes.durations(each) for each in (end - start, start - requested, lay))
+    delivered = where(batches, ~np.isnan(batches["delivered_s"]))
+    start, requested = delivered["delivered_s"], delivered["requested_s"]
+    end = step_ends(delivered)
+    unused = requested - delivered["ready_s"]  # how long the finished batch lay ready
+    durations = (boxes.duration_texts(times) for times in (end - start, start - requested, unused))
     hover = (
         f"{name}<br>{count(n, 'sample')}<br>step {step}<br>waited for {wait}"
         + (f"<br>lay ready {ready}" if lay_ready else "")
         for name, n, lay_ready, step, wait, ready in zip(
-            named[taken["row"]], taken["n_samples"].tolist(), lay > 0, *times, strict=True
+            names[delivered["row"]],
+            delivered["n_samples"].tolist(),
+            unused > 0,
+            *durations,
+            strict=True,
         )
     )
-    fills = style.shades(taken["batch"])
+    fills = style.batch_codes(delivered["batch"])
     return boxes.bars(
-        "step", start, end, lanes.consumers_of(taken), thickness=0.8,
-        fill=fills, edge=boxes.edges(fills, start, end, span_s), batch=taken["row"], hover=hover,
-        insidetextanchor="middle", **boxes.numbered(taken["batch"], 13),
+        "step", start, end, lanes.consumer_lanes(delivered), thickness=0.8, fill=fills,
+        edge=boxes.edge_codes(fills, start, end, axis_span_s), batch=delivered["row"], hover=hover,
+        insidetextanchor="middle", **boxes.number_labels(delivered["batch"], 13),
     )  # fmt: skip
 
 
 def spans(spans: Table, lanes: Lanes) -> dict[str, Any]:
     """The consumer's named spans, below its lane; each name has one colour."""
     numbers = {name: i + 1 for i, name in enumerate(dict.fromkeys(spans["name"]))}
+    start, end = spans["start_s"], spans["end_s"]
     hover = (
-        f"{boxes.key_text(name)}: {took}"
-        for name, took in zip(
-            spans["name"], boxes.durations(spans["end_s"] - spans["start_s"]), strict=True
-        )
+        f"{boxes.key_text(name)}: {duration}"
+        for name, duration in zip(spans["name"], boxes.duration_texts(end - start), strict=True)
     )
     return boxes.bars(
-        "span", spans["start_s"], spans["end_s"], BELOW + lanes.consumers_of(spans), thickness=0.1,
-         edge_px=0, hover=hover,
-        fill=style.shades(np.array([numbers[name] for name in spans["name"]], np.int64)),
+        "span", start, end, SPAN_OFFSET + lanes.consumer_lanes(spans), thickness=0.1, edge_px=0,
+        hover=hover,
+        fill=style.batch_codes(np.array([numbers[name] for name in spans["name"]], np.int64)),
     )  # fmt: skip
 
 
-def device(batches: Table, lanes: Lanes, named: Any, span_s: float) -> dict[str, Any]:
-    """What the device did of each step; in the gaps it had nothing to do."""
-    ran = where(batches, ~np.isnan(batches["device_end_s"] - batches["device_start_s"]))
-    ran, before = _in_turn(ran, ("rank",), "device_start_s", "device_end_s")
-    start, end = ran["device_start_s"], ran["device_end_s"]
-    idle = start - before
+def device(batches: Table, lanes: Lanes, names: Any, axis_span_s: float) -> dict[str, Any]:
+    """The part of each step that the device worked on; in the gaps it had nothing to do."""
+    on_device = where(batches, ~np.isnan(batches["device_end_s"] - batches["device_start_s"]))
+    on_device, previous_end = _in_order(on_device, ("rank",), "device_start_s", "device_end_s")
+    start, end = on_device["device_start_s"], on_device["device_end_s"]
+    idle = start - previous_end
     hover = (
-        f"{name}<br>step on the device {took}"
-        + (f"<br>nothing to do before it {gap}" if had_none else "")
-        for name, took, gap, had_none in zip(
-            named[ran["row"]],
-            boxes.durations(end - start),
-            boxes.durations(idle),
+        f"{name}<br>step on the device {duration}"
+        + (f"<br>nothing to do before it {gap}" if was_idle else "")
+        for name, duration, gap, was_idle in zip(
+            names[on_device["row"]],
+            boxes.duration_texts(end - start),
+            boxes.duration_texts(idle),
             idle > 0,
             strict=True,
         )
     )
-    fills = style.shades(ran["batch"])
+    fills = style.batch_codes(on_device["batch"])
     return boxes.bars(
-        "device", start, end, lanes.devices_of(ran), thickness=0.66, fill=fills,
-        edge=boxes.edges(fills, start, end, span_s), batch=ran["row"], hover=hover,
-        insidetextanchor="middle", **boxes.numbered(ran["batch"], 12),
+        "device", start, end, lanes.device_lanes(on_device), thickness=0.66, fill=fills,
+        edge=boxes.edge_codes(fills, start, end, axis_span_s), batch=on_device["row"], hover=hover,
+        insidetextanchor="middle", **boxes.number_labels(on_device["batch"], 12),
     )  # fmt: skip
 
 
-def pins(batches: Table, lanes: Lanes, named: Any, span_s: float) -> dict[str, Any]:
-    """What the pin thread did of each batch."""
-    pinned, start = pinning(batches)
+def pins(batches: Table, lanes: Lanes, names: Any, axis_span_s: float) -> dict[str, Any]:
+    """When the pin thread worked on each batch."""
+    pinned, start = pinned_batches(batches)
     end = pinned["pinned_s"]
+    durations = boxes.duration_texts(end - start)
     hover = (
-        f"{name}<br>taken over and pinned within {took}"
-        for name, took in zip(named[pinned["row"]], boxes.durations(end - start), strict=True)
+        f"{name}<br>taken over and pinned within {duration}"
+        for name, duration in zip(names[pinned["row"]], durations, strict=True)
     )
-    fills = style.shades(pinned["batch"])
+    fills = style.batch_codes(pinned["batch"])
     return boxes.bars(
-        "pin", start, end, lanes.pins_of(pinned), thickness=0.4, fill=fills,
-        edge=boxes.edges(fills, start, end, span_s), batch=pinned["row"], hover=hover,
+        "pin", start, end, lanes.pin_lanes(pinned), thickness=0.4, fill=fills,
+        edge=boxes.edge_codes(fills, start, end, axis_span_s), batch=pinned["row"], hover=hover,
     )  # fmt: skip
 
 
-def pinning(batches: Table) -> tuple[Table, Any]:
-    """What a thread unpickled and pinned: at work on a batch since free for it, at most."""
+def pinned_batches(batches: Table) -> tuple[Table, Any]:
+    """The batches that a pin thread unpickled and pinned, and the earliest start of that, in s.
+
+    The thread cannot begin before the batch is ready and the batch before is pinned; the start is
+    the batch's ``pinned_s`` where neither time is known.
+    """
     pinned = where(batches, ~np.isnan(batches["pinned_s"]))
-    pinned, free = _in_turn(pinned, ("rank", "loader"), "pinned_s", "pinned_s")
-    # Its end where no start is known.
-    return pinned, np.fmin(np.fmax(pinned["ready_s"], free), pinned["pinned_s"])
+    pinned, previous_end = _in_order(pinned, ("rank", "loader"), "pinned_s", "pinned_s")
+    return pinned, np.fmin(np.fmax(pinned["ready_s"], previous_end), pinned["pinned_s"])
 
 
-def _in_turn(rows: Table, lane: tuple[str, ...], by: str, ended: str) -> tuple[Table, Any]:
-    """The rows in order of time, and when the one before in the same lane ended (or NaN)."""
-    own = codes(lane, rows)[0]
-    order = np.lexsort((rows[by], own))
-    rows, own = where(rows, order), own[order]
-    before = np.full(len(order), np.nan)
-    before[1:] = np.where(own[1:] == own[:-1], rows[ended][:-1], np.nan)
-    return rows, before
+def _in_order(rows: Table, lane: tuple[str, ...], by: str, end: str) -> tuple[Table, Any]:
+    """The rows, lane by lane in order of time, and when the row before in the lane ended, or NaN.
+
+    ``lane``: the columns that tell lanes apart; ``by`` and ``end``: the columns of time.
+    """
+    lane_codes = codes(lane, rows)[0]
+    order = np.lexsort((rows[by], lane_codes))
+    rows, lane_codes = where(rows, order), lane_codes[order]
+    previous_end = np.full(len(order), np.nan)
+    same_lane = lane_codes[1:] == lane_codes[:-1]
+    previous_end[1:] = np.where(same_lane, rows[end][:-1], np.nan)
+    return rows, previous_end

@@ -1,7 +1,7 @@
-"""The table of batches of a large timeline, in as few characters as it takes to draw it.
+"""The table of batches that a large timeline carries, compressed for the page.
 
-Times are counted in ticks and written as what they are beyond another time of the batch: small
-numbers, the same again and again. ``packed_rows.js`` reads them.
+Times are whole ticks, and each is written as its difference from another time (``TIMES``): such
+numbers are small, repeat often and so compress well. ``packed_rows.js`` reads the table.
 """
 
 from __future__ import annotations
@@ -16,11 +16,14 @@ from loaderviz.figures.timelines import bands
 from loaderviz.figures.timelines.lanes import Lanes
 from loaderviz.trace.columns_of_rows import Table
 
-TICKS = 2**30  # the time axis at most: differences fit into 32 bits
+TICKS = 2**30  # at most, on the whole time axis: differences fit into 32 bits
 MOST_CHARS = 4_400_000  # with the script and the layout, the page stays below 5 MB
-MOST_ROWS = 1_000_000  # not tried beyond: a row takes 10 bytes at least
-COARSE_ROWS = 200_000
-BEFORE, LAST = "before", "last released_s"  # the row before's own; the latest in the rows before
+MOST_ROWS = 1_000_000  # more would not fit: a row takes at least 10 bytes
+COARSE_ROWS = 200_000  # about as many stretches of time, of all lanes together
+# Two bases of a difference: the latest known value of the same column in the rows before, and the
+# latest known ``released_s`` in them.
+BEFORE, LAST = "before", "last released_s"
+# Each column of time, and the base that its values are written as differences from.
 TIMES = {
     "dispatched_s": BEFORE,
     "started_s": "dispatched_s",
@@ -35,57 +38,63 @@ TIMES = {
 }
 
 
-def pack(batches: Table, lanes: Lanes, shown: list[float]) -> tuple[dict[str, Any], bool]:
-    """What ``layout.meta`` carries, and whether it holds each batch, or stretches of time only."""
+def pack(batches: Table, lanes: Lanes, time_range: list[float]) -> tuple[dict[str, Any], bool]:
+    """The table for ``layout.meta``, and whether it has a row for each batch.
+
+    Where that would be too large, its rows stand for stretches of time; ``time_range``, in seconds,
+    is what they cover.
+    """
     several = {c: np.ptp(batches[c]) > 0 for c in ("epoch", "loader")}
-    numbers = {"lane": lanes.positions_of(batches), "batch": batches["batch"]}
-    numbers |= {c: batches[c] for c, is_so in several.items() if is_so}
+    numbers = {"lane": lanes.worker_lanes(batches), "batch": batches["batch"]}
+    numbers |= {c: batches[c] for c, has_several in several.items() if has_several}
     numbers["n_samples"] = batches["n_samples"]
     if lanes.pins:
-        numbers["pin"] = lanes.pins_of(batches)
+        numbers["pin"] = lanes.pin_lanes(batches)
     if lanes.devices:
-        numbers["device"] = lanes.devices_of(batches)
+        numbers["device"] = lanes.device_lanes(batches)
     times = {c: batches[c] for c in TIMES}
     if len(batches["row"]) <= MOST_ROWS:
-        packed = _packed(numbers, times)
+        packed = _pack_columns(numbers, times)
         if len(packed["data"]) <= MOST_CHARS:
             return packed, True
-    return {**_packed(*_coarse(batches, lanes, shown)), "merged": True}, False
+    return {**_pack_columns(*_coarse_columns(batches, lanes, time_range)), "merged": True}, False
 
 
-def _packed(numbers: dict[str, Any], times: dict[str, Any]) -> dict[str, Any]:
+def _pack_columns(numbers: dict[str, Any], times: dict[str, Any]) -> dict[str, Any]:
+    """``numbers``: columns of whole numbers; ``times``: columns of seconds, NaN where unknown."""
     times = {c: values for c, values in times.items() if not np.isnan(values).all()}
-    every = np.stack(list(times.values()))
-    start, end = float(np.nanmin(every)), float(np.nanmax(every))
+    seconds = np.stack(list(times.values()))
+    start, end = float(np.nanmin(seconds)), float(np.nanmax(seconds))
     tick = max((end - start) / (TICKS - 1), 1e-9)
-    missing = np.isnan(every)
+    missing = np.isnan(seconds)
     ticks = dict(
-        zip(times, np.rint(np.nan_to_num((every - start) / tick)).astype(np.int64), strict=True)
+        zip(times, np.rint(np.nan_to_num((seconds - start) / tick)).astype(np.int64), strict=True)
     )
     bits = 1 << np.arange(len(times))[:, None]
-    beyond = {name: np.diff(values, prepend=0) for name, values in numbers.items()}
-    beyond["missing"] = np.diff((missing * bits).sum(axis=0), prepend=0)
-    columns = [[name, BEFORE] for name in beyond]
-    for own, (name, values) in enumerate(ticks.items()):
+    differences = {name: np.diff(values, prepend=0) for name, values in numbers.items()}
+    differences["missing"] = np.diff((missing * bits).sum(axis=0), prepend=0)
+    columns = [[name, BEFORE] for name in differences]
+    for i, (name, values) in enumerate(ticks.items()):
         base = TIMES[name]
         while base not in (BEFORE, LAST, *ticks):
             base = TIMES[base]
         if base == LAST and "released_s" not in ticks:
             base = BEFORE
         if base in ticks:
-            of_base = ticks[base]
-            values = np.where(missing[own], of_base, values)
+            base_values = ticks[base]
         else:
-            last = name if base == BEFORE else "released_s"
-            of_base = _latest_before(ticks[last], missing[list(ticks).index(last)])
-            values = np.where(missing[own], of_base, values)
+            base_column = name if base == BEFORE else "released_s"
+            base_missing = missing[list(ticks).index(base_column)]
+            base_values = _latest_before(ticks[base_column], base_missing)
+        # A missing time is written as its base, which is a difference of 0.
+        values = np.where(missing[i], base_values, values)
         ticks[name] = values
-        beyond[name] = values - of_base
+        differences[name] = values - base_values
         columns.append([name, base])
-    wide = np.stack([_zigzag(values) for values in beyond.values()])
-    planes = wide.view(np.uint8).reshape(len(beyond), -1, 4).transpose(0, 2, 1)
+    words = np.stack([_zigzag(values) for values in differences.values()])
+    planes = words.view(np.uint8).reshape(len(differences), -1, 4).transpose(0, 2, 1)
     return {
-        "n": wide.shape[1],
+        "n": words.shape[1],
         "start": start,
         "tick": tick,
         "columns": columns,
@@ -95,32 +104,37 @@ def _packed(numbers: dict[str, Any], times: dict[str, Any]) -> dict[str, Any]:
 
 def _latest_before(values: Any, missing: Any) -> Any:
     """For each row the latest known value in the rows before it; 0 where there is none."""
-    at = np.maximum.accumulate(np.where(missing, -1, np.arange(len(values))))
-    known = np.where(at < 0, 0, values[at])
-    return np.append(0, known[:-1])
+    known_row = np.maximum.accumulate(np.where(missing, -1, np.arange(len(values))))
+    latest = np.where(known_row < 0, 0, values[known_row])
+    return np.append(0, latest[:-1])
 
 
 def _zigzag(values: Any) -> Any:
-    """Small numbers of either sign as small unsigned ones."""
-    if np.abs(values).max(initial=0) >= 2**31:  # a number of a batch, say, of a stranger's file
+    """Small numbers of either sign as small unsigned ones (uint32)."""
+    # A batch number, say, that does not fit: files may come from anybody.
+    if np.abs(values).max(initial=0) >= 2**31:
         values = np.zeros_like(values)
     return ((values << 1) ^ (values >> 63)).astype("<u4")
 
 
-def _coarse(
-    batches: Table, lanes: Lanes, shown: list[float]
+def _coarse_columns(
+    batches: Table, lanes: Lanes, time_range: list[float]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Rows that stand for stretches of time: so much of each as a lane was busy in it."""
-    edges = np.linspace(shown[0], shown[1], max(COARSE_ROWS // len(lanes), 500) + 1)
+    """The numbers and times of rows that each stand for a stretch of time of one lane.
+
+    The row's own times cover as much of the stretch as the lane was busy in it.
+    """
+    n_stretches = max(COARSE_ROWS // len(lanes), 500)
+    edges = np.linspace(time_range[0], time_range[1], n_stretches + 1)
     start = edges[:-1]
-    spent = bands.times_of(batches, lanes, edges)
-    blank = np.full(len(start), np.nan)
-    step, wait = (spent[kind].get(0, 0 * start) for kind in ("step", "wait"))
+    seconds = bands.seconds_by_kind(batches, lanes, edges)
+    unknown = np.full(len(start), np.nan)
+    step, wait = (seconds[kind].get(0, 0 * start) for kind in ("step", "wait"))
     parts = [
         {"started_s": start, "ready_s": start + busy, "lane": np.full(len(start), lane)}
-        for lane, busy in spent["busy"].items()
+        for lane, busy in seconds["busy"].items()
     ]
     consumer = {"requested_s": start, "delivered_s": start + wait}
     parts.append({**consumer, "released_s": start + wait + step, "lane": np.zeros(len(start))})
-    times = {c: np.concatenate([part.get(c, blank) for part in parts]) for c in TIMES}
+    times = {c: np.concatenate([part.get(c, unknown) for part in parts]) for c in TIMES}
     return {"lane": np.concatenate([part["lane"] for part in parts]).astype(np.int64)}, times

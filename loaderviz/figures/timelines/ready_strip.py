@@ -1,4 +1,4 @@
-"""The strip above the lanes: how many batches are finished, and the loop does not have yet."""
+"""The strip above the lanes: how many batches are finished and not yet taken by the loop."""
 
 from __future__ import annotations
 
@@ -13,26 +13,32 @@ if TYPE_CHECKING:
     from loaderviz.trace.columns_of_rows import Table
 
 
-def steps(batches: Table) -> tuple[Any, Any]:
-    """When the number of finished batches not yet taken changes, and what it is from then on."""
+def ready_counts(batches: Table) -> tuple[Any, Any]:
+    """When (s) the number of finished batches not yet taken changes, and the number from then on.
+
+    Two arrays of one length, float64 and int32, in order of time.
+    """
     ready, delivered = batches["ready_s"], batches["delivered_s"]
-    arrive = ready[~np.isnan(ready)]
-    leave = delivered[~np.isnan(ready + delivered)]
-    times = np.concatenate([arrive, leave])
-    changes = np.repeat(np.array([1, -1], np.int32), [len(arrive), len(leave)])
+    arrivals = ready[~np.isnan(ready)]
+    departures = delivered[~np.isnan(ready + delivered)]
+    times = np.concatenate([arrivals, departures])
+    changes = np.repeat(np.array([1, -1], np.int32), [len(arrivals), len(departures)])
     order = np.argsort(times, kind="stable")
     return times[order], np.cumsum(changes[order], dtype=np.int32)
 
 
 def strip(batches: Table, lanes: Lanes, edges: Any = None) -> dict[str, Any]:
-    """``edges``: the most between any two of them, in place of every change."""
-    times, counts = steps(batches)
+    """The plotly trace of the strip; empty where there are no workers.
+
+    ``edges``, in seconds: draw only the highest count of each bin between them; None: each change.
+    """
+    times, counts = ready_counts(batches)
     if edges is not None:
         first = np.searchsorted(times, edges[:-1], side="right")  # each bin's first change
-        before = np.append(0, counts)[first]
+        count_before = np.append(0, counts)[first]
         most = np.maximum.reduceat(np.append(counts, 0), first) if len(first) else counts
         changed = np.diff(first, append=len(times)) > 0
-        times, counts = edges[:-1], np.where(changed, np.maximum(most, before), before)
+        times, counts = edges[:-1], np.where(changed, np.maximum(most, count_before), count_before)
     if not lanes.has_workers:
         times, counts = times[:0], counts[:0]
     return {

@@ -23,10 +23,10 @@ from loaderviz.trace import Trace
 from loaderviz.trace.columns_of_rows import Table, arrays, where
 from loaderviz.trace.merge.run_meta import left_out
 
-MOST_SAMPLES = 3000  # more boxes than this make a page slow; batches are drawn whole then
+MOST_SAMPLES = 3000  # more boxes make a page slow: past it each batch is one box
 TIME = "seconds since the recording began"
-MOST_LANES = 24  # of several ranks; past it a row for each rank
-MOST_BATCHES = 1500  # past it the page draws: bands from afar, batches when near
+MOST_LANES = 24  # of several ranks; past it each rank has one row
+MOST_BATCHES = 1500  # past it the page draws: bands when zoomed out, batches when zoomed in
 READY_PX, AXIS_PX, TITLE_PX = 52, 58, 82
 
 
@@ -39,75 +39,79 @@ def timeline(
 ) -> Figure:
     """Draw a trace: the consumer's lane on top, below it a lane for each worker.
 
-    Several ranks lie one below the other. Where they have more than 24 lanes or 1,500 batches,
-    there is one row for each rank, coloured by how much of the time it waits; ``rank`` draws one of
-    them as if it were alone.
+    A batch has the same colour and number everywhere, from the worker that made it to the
+    consumer's step. Each sample is a box; a grey box at the end of the batch is its collate step. A
+    hatched box is the consumer waiting in ``next()``. Where nothing is drawn, a worker is idle. A
+    cross is a sample whose reading raised an exception. Spans named with ``span`` lie under the
+    consumer. A pin thread and a CUDA device have lanes of their own; in the gaps of its lane the
+    device had nothing to do. The strip at the top shows how many batches are finished and not yet
+    taken. Hovering a batch shows its path and times (ms); a click keeps them in view.
 
-    Past 1,500 batches the lanes show how busy each was, and batches once they are zoomed in on; the
-    page does that by itself, live or saved. Named spans are left out then.
+    Past 1,500 batches the lanes show how busy each was, and show batches once they are zoomed in
+    on; the page does that by itself, live or saved. Named spans are left out then.
 
-    One batch has one colour and one number, from the worker that made it to the consumer's step.
-    Each sample is a box, with the collate step as a grey cap at the end of the batch; a hatched
-    box is the consumer waiting in ``next()``; nothing is drawn where a worker is idle. Above, how
-    many batches are finished and not yet taken. Spans that were named with ``span`` lie under the
-    consumer; a cross is a sample whose reading raised an exception. Where batches are pinned by a
-    thread, and where steps run on a CUDA device, each has a lane of its own: in the gaps of the
-    device's it had nothing to do. Hovering a batch shows its way and times (ms); a click keeps it
-    in view. The figure's ``trace`` is what it was drawn from.
+    Several ranks are drawn below one another. If they have more than 24 lanes or 1,500 batches,
+    there is one row for each rank, coloured by the share of time that it waits; ``rank`` then shows
+    one of them in full.
 
     Args:
-        trace: a recorded or simulated ``Trace``. Past 3,000 samples batches are drawn whole, and
-            the figure says so.
-        rank: of a trace of several, which one; None for all.
-        seconds: how much time the axis spans at least, so that two timelines can be compared; None
-            for as much as the trace holds.
+        trace: a recorded or simulated ``Trace``. Past 3,000 samples each batch is one box, and the
+            figure says so.
+        rank: the only rank to draw; None for all.
+        seconds: the least time that the axis spans, so that two timelines can be compared; None for
+            as much as the trace holds.
         theme: text and grid for a light or a dark page. In JupyterLab the page's theme decides.
 
+    Returns:
+        A plotly figure; its ``trace`` is the trace that it was drawn from.
+
     Raises:
-        LoaderVizError: for what is no trace, a trace without any batch, ``seconds`` that are not
-            above 0, a ``rank`` that is not there, or an unknown theme.
+        LoaderVizError: if ``trace`` is no trace or has no batch, if ``seconds`` is not above 0, and
+            for a ``rank`` without a batch or an unknown theme.
     """
     _check(trace, seconds, rank, theme)
     if rank is not None:
         trace = trace.of_ranks([rank])
-    lanes = Lanes.of(trace)
+    lanes = Lanes.from_trace(trace)
     if len(lanes.consumers) > 1 and (len(lanes) > MOST_LANES or len(trace.batches) > MOST_BATCHES):
-        return _of_ranks(trace, seconds, theme)
+        return _figure_of_ranks(trace, seconds, theme)
     batches = arrays(trace.batches)
     batches["row"] = np.arange(len(trace.batches), dtype=np.int32)
     large = len(trace.batches) > MOST_BATCHES
-    whole = large or trace.n_sample_rows > MOST_SAMPLES
+    whole_batches = large or trace.n_sample_rows > MOST_SAMPLES
     summary = trace.summary()
     numbers = f"{_source(trace)} · {summary.numbers}"
-    shown = _time_range(trace, seconds)
-    table, each = packed_rows.pack(batches, lanes, shown) if large else (None, True)
-    if not each:
+    time_range = _time_range(trace, seconds)
+    table, has_batches = packed_rows.pack(batches, lanes, time_range) if large else (None, True)
+    if not has_batches:
         numbers += " · bands only: too many batches for a page"
     elif large:
         numbers += " · zoom in for batches"
-    elif whole:
+    elif whole_batches:
         numbers += " · samples are drawn merged into batches"
     samples_left_out, batches_left_out = left_out(trace.meta)
     if samples_left_out:
         numbers += f" · past the limit, {samples_left_out:,} samples and spans are left out"
     if batches_left_out:
         numbers += f", and {batches_left_out:,} batches"
-    height, look = _height(lanes), style.theme(theme)
-    margins = (axes.names_px(lanes.labels), 22, TITLE_PX, AXIS_PX)
+    height, colours = _height(lanes), style.theme(theme)
+    margins = (axes.labels_px(lanes.labels), 22, TITLE_PX, AXIS_PX)
     layout = style.layout(
-        look, title=summary.verdict, numbers=numbers, height=height, margins=margins
+        colours, title=summary.verdict, numbers=numbers, height=height, margins=margins
     )
-    layout |= _axes(lanes, batches, look, height, shown)
+    layout |= _axes(lanes, batches, colours, height, time_range)
     if len(lanes.consumers) > 1:
-        layout["shapes"] = _between_ranks(lanes, look)
-    page = {"large": table} if large else {"paths": _paths(batches, lanes)}
-    layout["meta"] = {"loaderviz": {"lanes": lanes.labels, **page}}
-    figure = Figure.of(_marks(trace, batches, lanes, shown, whole=whole, large=large), layout)
+        layout["shapes"] = _lines_between_ranks(lanes, colours)
+    page_data = {"large": table} if large else {"paths": _paths(batches, lanes)}
+    layout["meta"] = {"loaderviz": {"lanes": lanes.labels, **page_data}}
+    marks = _marks(trace, batches, lanes, time_range, whole_batches=whole_batches, large=large)
+    figure = Figure.unchecked(marks, layout)
     figure.trace = trace
     return figure
 
 
-def _of_ranks(trace: Trace, seconds: float | None, theme: style.ThemeName) -> Figure:
+def _figure_of_ranks(trace: Trace, seconds: float | None, theme: style.ThemeName) -> Figure:
+    """One row for each rank."""
     summary = trace.summary()
     numbers = f"{_source(trace)} · {summary.numbers} · timeline(trace, rank=...) shows one rank"
     colours = style.theme(theme)
@@ -116,61 +120,67 @@ def _of_ranks(trace: Trace, seconds: float | None, theme: style.ThemeName) -> Fi
     return figure
 
 
-def _between_ranks(lanes: Lanes, theme: style.Theme) -> list[dict[str, Any]]:
-    """A line above each rank's consumer but the first."""
+def _lines_between_ranks(lanes: Lanes, theme: style.Theme) -> list[dict[str, Any]]:
+    """A line above the consumer of each rank except the first."""
     line = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "yref": "y"}
     return [
-        {**line, "y0": at - 0.55, "y1": at - 0.55, "line": {"width": 1, "color": theme.grid}}
-        for at in lanes.numbers[0][1:].tolist()
+        {**line, "y0": lane - 0.55, "y1": lane - 0.55, "line": {"width": 1, "color": theme.grid}}
+        for lane in lanes.numbers[0][1:].tolist()
     ]
 
 
 def _marks(
-    trace: Trace, batches: Table, lanes: Lanes, shown: list[float], *, whole: bool, large: bool
+    trace: Trace,
+    batches: Table,
+    lanes: Lanes,
+    time_range: list[float],
+    *,
+    whole_batches: bool,
+    large: bool,
 ) -> list[dict[str, Any]]:
-    """One plotly trace a kind; always the same kinds in the same order.
+    """One plotly trace for each kind of mark; always the same kinds in the same order.
 
-    ``whole``: batches in place of their samples; ``large``: bands in place of batches.
+    ``whole_batches``: one box for all samples of a batch; ``large``: bands in place of boxes.
     """
-    span_s = shown[1] - shown[0]
-    drawn, far = (where(batches, slice(0)), batches) if large else (batches, None)
-    made = where(drawn, ~np.isnan(drawn["started_s"]))
-    samples = arrays(_failed_ranks(trace).samples if whole else trace.samples)
-    named = boxes.names_of(drawn)
+    span_s = time_range[1] - time_range[0]
+    as_boxes, as_bands = (where(batches, slice(0)), batches) if large else (batches, None)
+    made = where(as_boxes, ~np.isnan(as_boxes["started_s"]))
+    samples = arrays(_only_failed_ranks(trace).samples if whole_batches else trace.samples)
+    names = boxes.batch_names(as_boxes)
     return [
         consumer_marks.start_up(trace, lanes),
-        consumer_marks.waits(drawn, lanes, named, span_s),
-        worker_marks.whole_batches(made, lanes, named)
-        if whole
-        else worker_marks.samples(samples, drawn, lanes, named, span_s),
-        worker_marks.collate(made, lanes, named, span_s),
-        worker_marks.numbers(made, lanes),
-        consumer_marks.steps(drawn, lanes, named, span_s),
+        consumer_marks.waits(as_boxes, lanes, names, span_s),
+        worker_marks.whole_batches(made, lanes, names)
+        if whole_batches
+        else worker_marks.samples(samples, as_boxes, lanes, names, span_s),
+        worker_marks.collate(made, lanes, names, span_s),
+        worker_marks.batch_numbers(made, lanes),
+        consumer_marks.steps(as_boxes, lanes, names, span_s),
         consumer_marks.spans(arrays(trace.spans.iloc[:0] if large else trace.spans), lanes),
         worker_marks.failures(samples, batches, lanes),
-        consumer_marks.pins(drawn, lanes, named, span_s),
-        consumer_marks.device(drawn, lanes, named, span_s),
-        *bands.areas(far, lanes, shown),
-        ready_strip.strip(batches, lanes, bands.edges(shown) if large else None),
+        consumer_marks.pins(as_boxes, lanes, names, span_s),
+        consumer_marks.device(as_boxes, lanes, names, span_s),
+        *bands.band_marks(as_bands, lanes, time_range),
+        ready_strip.strip(batches, lanes, bands.bin_edges(time_range) if large else None),
     ]
 
 
-def _failed_ranks(trace: Trace) -> Trace:
-    """Those with a batch that failed: where samples are not drawn, only theirs are looked at."""
+def _only_failed_ranks(trace: Trace) -> Trace:
+    """The ranks with a failed batch: where samples are not drawn, only theirs need to be read."""
     batches = trace.batches
     return trace.of_ranks(batches.loc[batches["state"] == "failed", "rank"].unique().tolist())
 
 
 def _source(trace: Trace) -> str:
-    """Where the figure's numbers come from, and what they lack."""
+    """Where the figure's numbers come from, and what is missing in them."""
     if trace.meta.get("simulated"):
         return "simulated"
     batches = trace.batches
     unseen = int((batches["delivered_s"].notna() & batches["started_s"].isna()).sum())
     source = "measured" if trace.meta.get("complete", True) else "measured, incomplete"
     source = f"{source}, {unseen} batches not seen in their worker" if unseen else source
-    aligned = rank_rows.clocks(trace.meta)
-    return f"{source} · {aligned}" if aligned else source
+    clocks = rank_rows.clock_uncertainty(trace.meta)
+    return f"{source} · {clocks}" if clocks else source
 
 
 def _check(trace: Any, seconds: float | None, rank: int | None, theme: str) -> None:
@@ -187,10 +197,10 @@ def _check(trace: Any, seconds: float | None, rank: int | None, theme: str) -> N
             "or its dataset is empty"
         )
     if rank is not None and rank not in set(trace.batches["rank"]):
-        there = trace.batches["rank"].unique()
+        ranks = trace.batches["rank"].unique()
         raise LoaderVizError(
-            f"rank={rank!r} has no batch in this trace; it holds {len(there):,} ranks, "
-            f"{there.min()} to {there.max()}"
+            f"rank={rank!r} has no batch in this trace; it holds {len(ranks):,} ranks, "
+            f"{ranks.min()} to {ranks.max()}"
         )
 
 
@@ -201,51 +211,50 @@ def _height(lanes: Lanes) -> int:
 
 
 def _time_range(trace: Trace, seconds: float | None) -> list[float]:
-    """The span of the time axis, with a little room on both sides."""
+    """Both ends of the time axis, in seconds, with a little room on both sides."""
     batches, workers = trace.batches, trace.workers
     begins = [batches["dispatched_s"], batches["requested_s"], workers["started_s"]]
     ends = ["dispatched_s", "ready_s", "delivered_s", "released_s", "device_end_s"]
-    started = float(min(np.fmin.reduce(each.to_numpy(), initial=np.inf) for each in begins))
-    ended = float(max(np.fmax.reduce(batches[each].to_numpy()) for each in ends))
-    span = max(ended - started, seconds or 1e-6)
-    return [started - 0.012 * span, started + 1.012 * span]
+    started_s = float(min(np.fmin.reduce(times.to_numpy(), initial=np.inf) for times in begins))
+    ended_s = float(max(np.fmax.reduce(batches[column].to_numpy()) for column in ends))
+    span_s = max(ended_s - started_s, seconds or 1e-6)
+    return [started_s - 0.012 * span_s, started_s + 1.012 * span_s]
 
 
 def _axes(
-    lanes: Lanes, batches: Table, theme: style.Theme, height: int, shown: list[float]
+    lanes: Lanes, batches: Table, theme: style.Theme, height: int, time_range: list[float]
 ) -> dict[str, Any]:
-    inner = height - TITLE_PX - AXIS_PX
-    top = 1 - (READY_PX if lanes.has_workers else 1) / inner
-    most = max(2, int(ready_strip.steps(batches)[1].max(initial=0)))
+    inner_px = height - TITLE_PX - AXIS_PX
+    lanes_top = 1 - (READY_PX if lanes.has_workers else 1) / inner_px
+    most_ready = max(2, int(ready_strip.ready_counts(batches)[1].max(initial=0)))
     return {
         "uniformtext": {"minsize": 9, "mode": "hide"},
-        "xaxis": axes.axis(theme, TIME, range=shown, anchor="y", nticks=10),
-        "yaxis": axes.lanes(
+        "xaxis": axes.axis(theme, TIME, range=time_range, anchor="y", nticks=10),
+        "yaxis": axes.lane_axis(
             theme, lanes.labels, range=[len(lanes) - 0.45, -0.62],
-            domain=[0, top - (0.02 if lanes.has_workers else 0)],
+            domain=[0, lanes_top - (0.02 if lanes.has_workers else 0)],
         ),
         "yaxis2": axes.axis(
-            theme, "ready", 4, domain=[top, 1], range=[0, most * 1.08], nticks=3,
+            theme, "ready", 4, domain=[lanes_top, 1], range=[0, most_ready * 1.08], nticks=3,
             tickfont={"size": 11}, fixedrange=True, visible=lanes.has_workers,
         ),
     }  # fmt: skip
 
 
 def _paths(batches: Table, lanes: Lanes) -> list[list[list[float]]]:
-    """For each batch the stops of its life, [seconds, lane]: dispatched, made, delivered."""
-    main = lanes.consumers_of(batches)
-    made, pinned = lanes.positions_of(batches), lanes.pins_of(batches)
-    stops = {
-        "dispatched_s": main,
-        "started_s": made,
-        "ready_s": made,
-        "pinned_s": pinned,
-        "delivered_s": main,
+    """For each batch the [seconds, lane] of its stations: dispatched, made, pinned, delivered."""
+    consumer, worker = lanes.consumer_lanes(batches), lanes.worker_lanes(batches)
+    lanes_of_times = {
+        "dispatched_s": consumer,
+        "started_s": worker,
+        "ready_s": worker,
+        "pinned_s": lanes.pin_lanes(batches),
+        "delivered_s": consumer,
     }
-    stops = {c: lane for c, lane in stops.items() if not np.isnan(batches[c]).all()}
-    times = np.stack([batches[column] for column in stops], axis=1)
-    paths: list[list[list[float]]]
-    paths = np.stack([times.round(6), np.stack(list(stops.values()), axis=1)], axis=2).tolist()
+    columns = [column for column in lanes_of_times if not np.isnan(batches[column]).all()]
+    times = np.stack([batches[column] for column in columns], axis=1)
+    stations = np.stack([lanes_of_times[column] for column in columns], axis=1)
+    paths: list[list[list[float]]] = np.stack([times.round(6), stations], axis=2).tolist()
     for row in np.flatnonzero(np.isnan(times).any(axis=1)):
-        paths[row] = [[at, lane] for at, lane in paths[row] if at == at]
+        paths[row] = [[time, lane] for time, lane in paths[row] if not np.isnan(time)]
     return paths
