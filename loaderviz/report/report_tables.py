@@ -80,7 +80,7 @@ def _why_it_waited(steps: Table, i: int) -> str:
         return "first batch of its epoch"
     ready_s, requested_s = steps["ready_s"][i], steps["requested_s"][i]
     if np.isnan(ready_s):
-        return "making it was not recorded"
+        return "when it was made is not recorded"
     if steps["worker"][i] < 0:
         return "made while the loop waited"
     if ready_s <= requested_s:
@@ -163,7 +163,7 @@ def ranks_of(trace: Trace) -> list[dict[str, Any]]:
 
 
 def loaders_of(trace: Trace) -> list[dict[str, Any]]:
-    """A row for each loader, all ranks together, with the columns of ``ranks_of``."""
+    """A row for each loader, all ranks together; otherwise as in ``ranks_of``."""
     no_samples = Trace.from_columns().samples  # so that none are read
     bare = dataclasses.replace(trace, samples=no_samples)
     rows = []
