@@ -25,7 +25,7 @@ from loaderviz import Trace, load
 from loaderviz._doctor import findings_of
 from loaderviz.report import content_of, predictions_and_audits, report_tables
 from loaderviz.report.render_page import page_of
-from loaderviz.report.report_content import worst_of
+from loaderviz.report.report_content import longest_waiting_loader
 
 
 def main() -> None:
@@ -39,8 +39,11 @@ def main() -> None:
             lambda: (report_tables.waits_of(trace), report_tables.workers_of(trace)),
         )
         timed("findings", lambda: findings_of(trace))
-        timed("predictions", lambda: predictions_and_audits.prediction(trace, *worst_of(trace)))
-        timed("audit", lambda: predictions_and_audits.audits(trace))
+        timed(
+            "predictions",
+            lambda: predictions_and_audits.predict(trace, *longest_waiting_loader(trace)),
+        )
+        timed("audit", lambda: predictions_and_audits.audit_loaders(trace))
         content = timed("all that it says", lambda: content_of(trace))
         page = timed("page", lambda: page_of(content))
         path = Path(folder) / "report.html"

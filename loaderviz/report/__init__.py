@@ -1,7 +1,8 @@
 """A report: one page that says what limits a recorded run, and what to do.
 
-``content_of(trace)`` works out what there is to say, as data; ``write(trace, path)`` makes the
-page, which needs no network and no kernel. What the trace holds of the user's is only ever text.
+``content_of(trace)`` gathers what there is to say, as data; ``write(trace, path)`` makes the page,
+which needs no network and no kernel. Names and texts that come from the trace are only ever text,
+never markup.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ __all__ = ["Content", "content_of", "write"]
 
 
 def write(trace: Trace, path: str | os.PathLike[str]) -> Content:
-    """Write the report of a trace to one HTML file; returns what it says.
+    """Write the report of a trace to one HTML file, and return what it says.
 
-    A file that is there already is replaced, at once and only when all is written.
+    A file that is already there is replaced in one step, after the whole report has been written.
 
     Raises:
-        LoaderVizError: where the file cannot be written.
+        LoaderVizError: if the file cannot be written.
     """
     content = content_of(trace)
-    page = page_of(content).encode("utf-8", "replace")  # a name may be no Unicode
+    page = page_of(content).encode("utf-8", "replace")  # a name may not be valid Unicode
     with replacing(path, "loaderviz report", "write the report") as file:
         file.write(page)
     return content

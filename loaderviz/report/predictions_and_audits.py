@@ -1,6 +1,7 @@
-"""What the other rooms say of a recording, within bounds of time: predictions and audits.
+"""What ``recommend`` and ``audit`` say of a recording, with limits that bound how long they take.
 
-A report is better with a part less than not at all: what cannot be said is a sentence instead.
+A report without one part is better than no report: where a part cannot be made, a sentence says
+why.
 """
 
 from __future__ import annotations
@@ -14,49 +15,68 @@ from loaderviz._recommend.candidate_settings import reach
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace import Trace
 
-MOST_BATCHES = 20_000  # to predict from
+MOST_BATCHES = 20_000  # that a prediction is made from
 MOST_WORKERS = 32  # that are tried, however many CPUs there are
-MOST_SAMPLES = 20_000_000  # to audit
+MOST_SAMPLES = 20_000_000  # that are audited
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What other settings would do: of which loader and rank, or why that is not known."""
+    """What other settings would do for one loader of one rank, or why that is not known.
 
-    found: Recommendation | None = None
+    Attributes:
+        recommendation: the settings to use and all candidates; None where nothing was predicted.
+        why_not: why nothing was predicted; empty where something was.
+        rank: whose loader it is.
+        loader: the number of that loader.
+        n_used: how many delivered batches the prediction was made from.
+        n_batches: how many batches were delivered in all.
+    """
+
+    recommendation: Recommendation | None = None
     why_not: str = ""
     rank: int = 0
     loader: int = 0
-    n_used: int = 0  # batches that it was predicted from
-    n_batches: int = 0  # of them all
+    n_used: int = 0
+    n_batches: int = 0
 
     @property
     def present(self) -> Any:
-        return self._row("present")
+        """The candidate with the present settings, as a dictionary; None without a prediction."""
+        return self._candidate("present")
 
     @property
     def chosen(self) -> Any:
-        return self._row("recommended")
+        """The recommended candidate, as a dictionary; None without a prediction."""
+        return self._candidate("recommended")
 
     @property
     def gain(self) -> float:
-        """How much faster the recommended settings are, as a part of the present pace."""
-        if self.found is None or self.present is None:
+        """The relative gain in samples/s of the recommended over the present settings.
+
+        0.5 means half as fast again; NaN where nothing was predicted.
+        """
+        if self.recommendation is None or self.present is None:
             return float("nan")
         return float(self.chosen["samples_per_s"] / self.present["samples_per_s"] - 1)
 
-    def _row(self, name: str) -> Any:
-        if self.found is None:
+    def _candidate(self, flag: str) -> Any:
+        """The first candidate for which the column ``flag`` is true."""
+        if self.recommendation is None:
             return None
-        rows = self.found.candidates[self.found.candidates[name]].to_dict("records")
+        candidates = self.recommendation.candidates
+        rows = candidates[candidates[flag]].to_dict("records")
         return rows[0] if rows else None
 
 
-def prediction(trace: Trace, rank: int, loader: int) -> Prediction:
-    """From the first batches of one loader of one rank."""
+def predict(trace: Trace, rank: int, loader: int) -> Prediction:
+    """Predict other settings from the first batches of one loader of one rank.
+
+    Raises nothing: an error becomes the prediction's ``why_not``.
+    """
     try:
-        return _predicted(trace, rank, loader)
-    except LoaderVizError as error:  # its samples cannot be read, say
+        return _predict(trace, rank, loader)
+    except LoaderVizError as error:  # for example, its samples cannot be read
         why_not = str(error)
     except Exception as error:
         why_not = f"{type(error).__name__}: {error}"
@@ -65,66 +85,72 @@ def prediction(trace: Trace, rank: int, loader: int) -> Prediction:
     return Prediction(why_not=why_not, rank=rank, loader=loader, n_batches=len(rows))
 
 
-def _predicted(trace: Trace, rank: int, loader: int) -> Prediction:
-    own = trace.of_ranks([rank]).of_loader(loader)
-    delivered = own.batches[own.batches["delivered_s"].notna()]
+def _predict(trace: Trace, rank: int, loader: int) -> Prediction:
+    loader_trace = trace.of_ranks([rank]).of_loader(loader)
+    delivered = loader_trace.batches[loader_trace.batches["delivered_s"].notna()]
     epochs = delivered["epoch"]
     n_batches = int((epochs == epochs.min()).sum()) if epochs.nunique() > 1 else None
-    known: dict[str, Any] = {"rank": rank, "loader": loader, "n_batches": len(delivered)}
+    fields: dict[str, Any] = {"rank": rank, "loader": loader, "n_batches": len(delivered)}
     if len(delivered) < 2:
-        return Prediction(why_not="too few batches were delivered to predict from", **known)
-    used = _first(own, MOST_BATCHES)
-    known["n_used"] = int(used.batches["delivered_s"].notna().sum())
-    allowed = trace.meta.get("cpu_allowance")
-    most = reach(float(allowed)) if isinstance(allowed, int | float) else MOST_WORKERS
-    found = recommend(
+        return Prediction(why_not="too few batches were delivered to predict from", **fields)
+    used = _first_batches(loader_trace, MOST_BATCHES)
+    fields["n_used"] = int(used.batches["delivered_s"].notna().sum())
+    n_cpus = trace.meta.get("cpu_allowance")
+    max_workers = reach(float(n_cpus)) if isinstance(n_cpus, int | float) else MOST_WORKERS
+    recommendation = recommend(
         used,
         epochs=max(int(epochs.nunique()), 1),
         n_batches=n_batches,
-        max_workers=min(most, MOST_WORKERS),
+        max_workers=min(max_workers, MOST_WORKERS),
     )
-    return Prediction(found, **known)
+    return Prediction(recommendation, **fields)
 
 
 @dataclass(frozen=True)
-class Counted:
+class LoaderAudit:
     """The audit of one loader, or why there is none."""
 
     loader: int
-    found: Audit | None = None
+    audit: Audit | None = None
     why_not: str = ""
 
 
-def audits(trace: Trace) -> list[Counted]:
-    n = trace.n_sample_rows  # which a run of many ranks knows without reading them
-    loaders = sorted({int(each) for each in trace.batches["loader"].unique()})
-    if n > MOST_SAMPLES:
-        why = f"{n:,} samples would take minutes: loaderviz.audit(loaderviz.load(...)) counts them"
-        return [Counted(loader, why_not=why) for loader in loaders]
-    return [_audit(trace, loader) for loader in loaders]
+def audit_loaders(trace: Trace) -> list[LoaderAudit]:
+    """Audit each loader of a trace, all ranks together.
+
+    Raises nothing: an error becomes the ``why_not`` of its loader.
+    """
+    n_samples = trace.n_sample_rows  # a run of many ranks knows this without reading them
+    loaders = sorted({int(number) for number in trace.batches["loader"].unique()})
+    if n_samples > MOST_SAMPLES:
+        why_not = (
+            f"{n_samples:,} samples would take minutes: "
+            "loaderviz.audit(loaderviz.load(...)) counts them"
+        )
+        return [LoaderAudit(loader, why_not=why_not) for loader in loaders]
+    return [_audit_loader(trace, loader) for loader in loaders]
 
 
-def _audit(trace: Trace, loader: int) -> Counted:
+def _audit_loader(trace: Trace, loader: int) -> LoaderAudit:
     try:
-        own = trace.of_loader(loader)
-        if own.samples.empty:
-            return Counted(loader, why_not="the recording lists no samples")
-        return Counted(loader, audit(own))
+        loader_trace = trace.of_loader(loader)
+        if loader_trace.samples.empty:
+            return LoaderAudit(loader, why_not="the recording lists no samples")
+        return LoaderAudit(loader, audit(loader_trace))
     except LoaderVizError as error:
-        return Counted(loader, why_not=str(error))
+        return LoaderAudit(loader, why_not=str(error))
     except Exception as error:
-        return Counted(loader, why_not=f"{type(error).__name__}: {error}")
+        return LoaderAudit(loader, why_not=f"{type(error).__name__}: {error}")
 
 
-def _first(trace: Trace, most: int) -> Trace:
-    """Of a long recording the first batches, with their samples."""
+def _first_batches(trace: Trace, n: int) -> Trace:
+    """The trace with its first ``n`` batches and their samples alone."""
     batches = trace.batches
-    if len(batches) <= most:
+    if len(batches) <= n:
         return trace
-    columns = ["epoch", "batch"]
-    batches = batches.sort_values([*columns], kind="stable").iloc[:most]
+    batches = batches.sort_values(["epoch", "batch"], kind="stable").iloc[:n]
     last = batches.iloc[-1]
     samples = trace.samples
     epoch, batch = samples["epoch"].to_numpy(), samples["batch"].to_numpy()
-    kept = (epoch < last["epoch"]) | ((epoch == last["epoch"]) & (batch <= last["batch"]))
-    return replace(trace, batches=batches, samples=samples[kept])
+    in_range = (epoch < last["epoch"]) | ((epoch == last["epoch"]) & (batch <= last["batch"]))
+    return replace(trace, batches=batches, samples=samples[in_range])

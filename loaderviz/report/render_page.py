@@ -1,8 +1,8 @@
-"""From the content of a report to its page: figures, words and tables in one HTML text.
+"""Renders the content of a report as one HTML page, with its figures and tables.
 
-All text goes through a template that escapes it, all data through ``_in_script``; and the page's
-own policy (Content-Security-Policy) lets no script run but the two that are its own, by their hash,
-and nothing be fetched.
+All text goes through a template that escapes it, and all data through ``_json_for_script``. The
+page's Content-Security-Policy lets only its own two scripts run, by their hashes, and forbids it to
+fetch anything.
 """
 
 from __future__ import annotations
@@ -30,86 +30,89 @@ from loaderviz.figures.timelines.timeline import timeline
 from loaderviz.report.report_content import Content, key_text
 from loaderviz.text import count, duration, percent, rate, size
 
-TOP_PX = 14  # above a figure whose title is the page's own heading
-LABELS_PX = 34  # ... and that has labels there
+TOP_PX = 14  # margin above a figure, whose title is the page's own heading
+LABELS_PX = 34  # the same above a figure that has labels there
 MOST_ROWS = 64  # of a table
-MOST_DRAWN = 200_000  # samples of an audit's figure
-SHOWN_ACTIONS = 3
+MOST_DRAWN = 200_000  # samples in an audit's figure
+N_ACTIONS = 3  # shown at the top
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """A figure as the page draws it, without its title."""
+class PageFigure:
+    """A figure as the page draws it: its title and numbers are text beside it, not in it.
+
+    ``plotly`` is what ``Plotly.newPlot`` takes: ``data``, ``layout`` and ``config``.
+    """
 
     name: str
     title: str
     numbers: str
-    height: int
-    content: dict[str, Any]
+    height_px: int
+    plotly: dict[str, Any]
 
 
 def page_of(content: Content) -> str:
-    """The whole page."""
-    figures = {each.name: each for each in _figures(content)}
+    """The whole page of a report, as HTML; figures that cannot be drawn are left out."""
+    figures = {figure.name: figure for figure in _figures(content)}
     scripts = [get_plotlyjs(), f"{figure_script()}\n{web.script('report_page')}"]
-    drawn = {name: each.content for name, each in figures.items()}
     page: str = _template().render(
         content=content,
         trace=content.trace,
         figures=figures,
-        parts=_time_of(content),
-        shown_actions=SHOWN_ACTIONS,
+        parts=_parts_of_time(content),
+        n_actions=N_ACTIONS,
         most_rows=MOST_ROWS,
-        candidates=_candidates(content),
+        candidates=_shown_candidates(content),
         need_the_loader=need_the_loader(),
         policy=_policy(scripts),
         style=Markup(web.style("report_page")),
-        scripts=[Markup(each) for each in scripts],
-        data=_in_script(drawn),
+        scripts=[Markup(script) for script in scripts],
+        data=_json_for_script({name: figure.plotly for name, figure in figures.items()}),
     )
     return page
 
 
-def _figures(content: Content) -> Iterator[Drawn]:
+def _figures(content: Content) -> Iterator[PageFigure]:
     trace = content.trace
     makers: list[tuple[str, Callable[[], Any], int]] = [
         ("timeline", lambda: timeline(trace), TOP_PX),
         ("waits", lambda: waits(trace), TOP_PX),
         ("memory", lambda: memory(trace), TOP_PX),
     ]
-    found = content.prediction.found
-    if found is not None:
-        makers.append(("candidates", found.figure, LABELS_PX))
-    for each in content.audits:
-        audit = each.found
+    recommendation = content.prediction.recommendation
+    if recommendation is not None:
+        makers.append(("candidates", recommendation.figure, LABELS_PX))
+    for loader_audit in content.audits:
+        audit = loader_audit.audit
         if audit is None or audit.exactly_once is not False:
             continue
         if len(audit.deliveries) <= MOST_DRAWN:
-            makers.append((f"audit-{each.loader}", audit.figure, TOP_PX))
-    for name, make, top_px in makers:
+            makers.append((f"audit-{loader_audit.loader}", audit.figure, TOP_PX))
+    for name, make_figure, top_px in makers:
         try:
-            figure = make()
-        except LoaderVizError:  # nothing to draw: the words beside it say so
+            figure = make_figure()
+        except LoaderVizError:  # nothing to draw: the text beside it says so
             continue
-        yield _bare(name, figure, top_px, content.summary.numbers)
+        yield _page_figure(name, figure, top_px, content.summary.numbers)
 
 
-def _bare(name: str, figure: Any, top_px: int, said: str) -> Drawn:
-    """``said``: numbers that the page has told before."""
-    made = json.loads(figure.to_json())
-    layout = made["layout"]
+def _page_figure(name: str, figure: Any, top_px: int, shown_numbers: str) -> PageFigure:
+    """The figure without its title; numbers that the page already shows are not repeated."""
+    plotly = json.loads(figure.to_json())
+    layout = plotly["layout"]
     title = layout.pop("title")
     layout["height"] -= layout["margin"]["t"] - top_px
     layout["margin"]["t"] = top_px
-    plain = str(title["text"]).replace("<b>", "").replace("</b>", "")
+    title_text = str(title["text"]).replace("<b>", "").replace("</b>", "")
+    shown = shown_numbers.split(" · ")
     numbers = str(title["subtitle"]["text"]).split(" · ")
-    new = " · ".join(each for each in numbers if each not in said.split(" · "))
-    content = {"data": made["data"], "layout": layout, "config": CONFIG}
-    return Drawn(name, plain, new, layout["height"], content)
+    new_numbers = " · ".join(number for number in numbers if number not in shown)
+    content = {"data": plotly["data"], "layout": layout, "config": CONFIG}
+    return PageFigure(name, title_text, new_numbers, layout["height"], content)
 
 
-def _time_of(content: Content) -> list[dict[str, Any]]:
-    """The consumer's time, part by part."""
+def _parts_of_time(content: Content) -> list[dict[str, Any]]:
+    """What the consumer spent its time on, in seconds and as shares of the whole."""
     summary = content.summary
     later_s = summary.wait_s - summary.first_wait_s
     parts = [
@@ -118,39 +121,39 @@ def _time_of(content: Content) -> list[dict[str, Any]]:
         ("first", "waiting for first batches of epochs", summary.first_wait_s),
         ("start", "starting workers", summary.startup_s),
     ]
-    whole = summary.elapsed_s or 1.0
+    total_s = summary.elapsed_s or 1.0
     return [
-        {"kind": kind, "name": name, "seconds": seconds, "share": seconds / whole}
+        {"kind": kind, "name": name, "seconds": seconds, "share": seconds / total_s}
         for kind, name, seconds in parts
         if seconds > 0
     ]
 
 
-def _candidates(content: Content) -> list[dict[str, Any]]:
-    """A few of the settings that were tried: the best for each number of workers, and what is."""
-    found = content.prediction.found
-    if found is None:
+def _shown_candidates(content: Content) -> list[dict[str, Any]]:
+    """The best candidate for each number of workers, the recommended and the present one."""
+    recommendation = content.prediction.recommendation
+    if recommendation is None:
         return []
-    table = found.candidates
-    best = table.drop_duplicates("num_workers").index
-    marked = table.index[table["present"] | table["recommended"]]
-    rows = table.loc[sorted({*best, *marked})].sort_values(["num_workers", "samples_per_s"])
-    shown = rows.astype(object).where(rows.notna(), None).to_dict("records")
-    return [{str(name): value for name, value in row.items()} for row in shown]
+    candidates = recommendation.candidates
+    best = candidates.drop_duplicates("num_workers").index
+    marked = candidates.index[candidates["present"] | candidates["recommended"]]
+    shown = candidates.loc[sorted({*best, *marked})].sort_values(["num_workers", "samples_per_s"])
+    rows = shown.astype(object).where(shown.notna(), None).to_dict("records")
+    return [{str(name): value for name, value in row.items()} for row in rows]
 
 
-def _in_script(value: Any) -> Markup:
-    """JSON that no text in it can end, wherever it comes from (WHATWG HTML, 4.12.1.3)."""
-    text = json.dumps(value)  # in ASCII: no line separator of Unicode either
-    for mark in "<>&":
-        text = text.replace(mark, f"\\u{ord(mark):04x}")
+def _json_for_script(value: Any) -> Markup:
+    """JSON for a script element, which no text in it can close (WHATWG HTML, 4.12.1.3)."""
+    text = json.dumps(value)  # in ASCII, so without Unicode's line separators
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)
 
 
 def _policy(scripts: list[str]) -> str:
     hashes = " ".join(
-        f"'sha256-{base64.b64encode(hashlib.sha256(each.encode()).digest()).decode()}'"
-        for each in scripts
+        f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+        for script in scripts
     )
     return (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
@@ -160,7 +163,7 @@ def _policy(scripts: list[str]) -> str:
 
 @functools.cache
 def _template() -> Any:
-    """The page's template, with the filters that write numbers."""
+    """The page's template, with filters that write numbers and keys as text."""
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

@@ -10,7 +10,12 @@ from typing import Any
 
 from loaderviz._doctor import Diagnosis, findings_of
 from loaderviz.report import report_tables
-from loaderviz.report.predictions_and_audits import Counted, Prediction, audits, prediction
+from loaderviz.report.predictions_and_audits import (
+    LoaderAudit,
+    Prediction,
+    audit_loaders,
+    predict,
+)
 from loaderviz.report.report_tables import Waits
 from loaderviz.text import percent, rate
 from loaderviz.trace import Trace
@@ -18,10 +23,9 @@ from loaderviz.trace.analysis.summary import Summary
 from loaderviz.trace.analysis.verdict import NEVER_WAITS
 from loaderviz.trace.merge.run_meta import left_out
 
-WORTH = 0.03  # a smaller predicted gain is no reason to change settings
-TWICE = "Samples come more than once, or not at all"
+LEAST_GAIN = 0.03  # a smaller predicted gain is no reason to change settings
 SHARED = "DataLoader(dataset, sampler=DistributedSampler(dataset))  # each rank its own share"
-LONG = 300  # characters of a text of the user's
+MOST_CHARACTERS = 300  # of a text from the trace
 
 
 @dataclass(frozen=True)
@@ -36,135 +40,156 @@ class Action:
 
 @dataclass(frozen=True, eq=False)
 class Content:
-    """All that a report says of one trace."""
+    """All that a report says of one trace.
+
+    ``workers``, ``ranks`` and ``loaders`` hold a row for each of them, as ``report_tables`` makes
+    them.
+    """
 
     trace: Trace
     summary: Summary
     waits: Waits
     workers: list[dict[str, Any]]
-    ranks: list[dict[str, Any]]  # of one rank, its row alone
+    ranks: list[dict[str, Any]]
     loaders: list[dict[str, Any]]
     findings: Diagnosis
     prediction: Prediction
-    audits: list[Counted]
+    audits: list[LoaderAudit]
 
     @property
     def empty(self) -> bool:
+        """Whether the trace holds no batch."""
         return self.trace.batches.empty
 
     @property
     def simulated(self) -> bool:
+        """Whether the trace was simulated instead of recorded."""
         return bool(self.trace.meta.get("simulated"))
 
     @property
     def title(self) -> str:
+        """The label of the recording, or else the names of its datasets."""
         label = self.trace.meta.get("label")
-        return text_of(label) if label else ", ".join(self.datasets) or "DataLoader"
+        return _bounded_text(label) if label else ", ".join(self.datasets) or "DataLoader"
 
     @property
     def datasets(self) -> list[str]:
-        names = [text_of(each.get("dataset")) for each in described(self.trace)]
+        """The datasets' class names, each once, in the order of their loaders."""
+        names = [_bounded_text(about.get("dataset")) for about in _loader_metas(self.trace)]
         return list(dict.fromkeys(name for name in names if name != "None"))
 
     @property
     def slowest_rank(self) -> int | None:
-        """Where one waits or takes clearly longer than the others."""
+        """The rank that waits, or takes, clearly longer than the others; None without one."""
         return None if self.summary.slowest is None else self.summary.slowest.rank
 
     @property
     def about(self) -> list[tuple[str, str]]:
-        """Where and when, and how the loaders were set."""
+        """Where and when the trace was recorded and how the loaders were set: names and values."""
         meta = self.trace.meta
+        n_ranks = _world_size(meta)
         pairs = [
-            ("recorded", when(meta)),
+            ("recorded", _recording_time(meta)),
             ("host", meta.get("host")),
             ("CPUs allowed", meta.get("cpu_allowance")),
-            ("ranks", f"{len(self.ranks)} of {world}" if (world := _world(meta)) > 1 else None),
+            ("ranks", f"{len(self.ranks)} of {n_ranks}" if n_ranks > 1 else None),
             ("torch", meta.get("torch")),
             ("Python", meta.get("python")),
             ("platform", meta.get("platform")),
         ]
-        found = [(name, text_of(value)) for name, value in pairs if value not in (None, "")]
-        for number, each in enumerate(described(self.trace)):
+        lines = [(name, _bounded_text(value)) for name, value in pairs if value not in (None, "")]
+        for number, about in enumerate(_loader_metas(self.trace)):
             name = f"loader {number}" if len(self.loaders) > 1 else "loader"
-            found.append((name, _settings(each)))
-        return found
+            lines.append((name, _configuration(about)))
+        return lines
 
     @property
-    def limits(self) -> list[str]:
-        """What the recording lacks."""
+    def problems(self) -> list[str]:
+        """What the recording lacks, a sentence each."""
         meta = self.trace.meta
         listed = meta.get("problems") or ()
-        said = [text_of(each) for each in (listed if isinstance(listed, list | tuple) else ())]
-        said += [f"not read: {text_of(each)}" for each in self.summary.unread]
-        samples, batches = left_out(meta)
-        if samples:
-            said.append(f"past the limit, {samples:,} samples and spans were not written down")
-        if batches:
-            said.append(f"past max_bytes, {batches:,} batches were not written down")
-        if not meta.get("complete", True) and not said:
-            said.append("the recording is not complete")
-        return said
+        problems = [
+            _bounded_text(problem)
+            for problem in (listed if isinstance(listed, list | tuple) else ())
+        ]
+        problems += [f"not read: {_bounded_text(recording)}" for recording in self.summary.unread]
+        n_samples, n_batches = left_out(meta)
+        if n_samples:
+            problems.append(
+                f"past the limit, {n_samples:,} samples and spans were not written down"
+            )
+        if n_batches:
+            problems.append(f"past max_bytes, {n_batches:,} batches were not written down")
+        if not meta.get("complete", True) and not problems:
+            problems.append("the recording is not complete")
+        return problems
 
     @cached_property
     def actions(self) -> list[Action]:
         """What to do, the most urgent first."""
-        found = [
-            Action(each.title, "; ".join(each.evidence), each.fix, each.severity)
-            for each in self.findings.findings
+        of_findings = [
+            Action(finding.title, "; ".join(finding.evidence), finding.fix, finding.severity)
+            for finding in self.findings.findings
         ]
-        wrong = [each for each in found if each.kind == "error"]
-        wrong += [
+        errors = [action for action in of_findings if action.kind == "error"]
+        errors += [
             Action(
                 "Samples come more than once",
-                f"{each.found.verdict}.",
-                self._shared(each.loader),
+                f"{loader_audit.audit.verdict}.",
+                self._distributed_sampler_code(loader_audit.loader),
                 "error",
             )
-            for each in self.audits
-            if each.found is not None and each.found.exactly_once is False
+            for loader_audit in self.audits
+            if loader_audit.audit is not None and loader_audit.audit.exactly_once is False
         ]
-        rest = [each for each in found if each.kind != "error"]
-        return [*wrong, *self._settings_action(), *rest]
+        others = [action for action in of_findings if action.kind != "error"]
+        return [*errors, *self._settings_action(), *others]
 
-    def _shared(self, loader: int) -> str:
-        """The way out where several ranks go through one map-style dataset."""
-        about = dict(enumerate(described(self.trace))).get(loader, {})
+    def _distributed_sampler_code(self, loader: int) -> str:
+        """The fix where several ranks read the whole of one map-style dataset; else empty."""
+        about = dict(enumerate(_loader_metas(self.trace))).get(loader, {})
         return SHARED if len(self.ranks) > 1 and about.get("kind") == "map" else ""
 
     def _settings_action(self) -> list[Action]:
-        """Whether to change the settings, by the prediction; nothing where there is none."""
-        made = self.prediction
-        if made.found is None or made.present is None:
+        """Whether to change the settings, by the prediction; empty where there is none."""
+        prediction = self.prediction
+        recommendation = prediction.recommendation
+        present, chosen = prediction.present, prediction.chosen
+        if recommendation is None or present is None:
             return []
-        now, then = (rate(row["samples_per_s"]) for row in (made.present, made.chosen))
-        off = f"± {percent(made.found.uncertainty)}"
-        whose = f"the model of rank {made.rank}" if len(self.ranks) > 1 else "the model"
-        same = made.chosen["num_workers"] == made.present["num_workers"]
-        if made.gain >= max(WORTH, made.found.uncertainty):
-            times = f"{percent(made.gain)} more" if made.gain < 1 else f"{1 + made.gain:.1f} times"
-            what = f"Change the settings: {times} samples/s predicted"
-            waits = [percent(row["wait_share"]) for row in (made.present, made.chosen)]
+        now, predicted = (rate(row["samples_per_s"]) for row in (present, chosen))
+        uncertainty = f"± {percent(recommendation.uncertainty)}"
+        whose = f"the model of rank {prediction.rank}" if len(self.ranks) > 1 else "the model"
+        same_workers = chosen["num_workers"] == present["num_workers"]
+        gain = prediction.gain
+        if gain >= max(LEAST_GAIN, recommendation.uncertainty):
+            gain_text = f"{percent(gain)} more" if gain < 1 else f"{1 + gain:.1f} times"
+            what = f"Change the settings: {gain_text} samples/s predicted"
+            waits = [percent(row["wait_share"]) for row in (present, chosen)]
             why = (
-                f"{_changes(made)}: predicted {then} samples/s, now {now} ({off}); {whose} would "
-                f"wait {waits[1]} of the time once it runs, now {waits[0]}"
+                f"{_changes(prediction)}: predicted {predicted} samples/s, now {now} "
+                f"({uncertainty}); {whose} would wait {waits[1]} of the time once it runs, "
+                f"now {waits[0]}"
             )
-            return [Action(what, why, made.found.code)]
-        if not made.chosen["present"] and not same:
-            fewer = made.chosen["num_workers"] < made.present["num_workers"]
+            return [Action(what, why, recommendation.code)]
+        if not chosen["present"] and not same_workers:
+            fewer = chosen["num_workers"] < present["num_workers"]
             what = f"{'Fewer' if fewer else 'Other'} workers would do as well"
-            why = f"{_changes(made)}: predicted {then} samples/s, now {now} ({off})"
-            return [Action(what, why, made.found.code)]
-        if self.summary.wait_share <= NEVER_WAITS or made.found.limits.startswith("step"):
+            why = (
+                f"{_changes(prediction)}: predicted {predicted} samples/s, now {now} "
+                f"({uncertainty})"
+            )
+            return [Action(what, why, recommendation.code)]
+        if self.summary.wait_share <= NEVER_WAITS or recommendation.limits.startswith("step"):
             why = "the model's own steps set the pace: faster loading would gain nothing"
             return [Action("Keep the loader's settings", why, kind="fine")]
-        why = f"no other settings are predicted to be faster; limit: {made.found.limits}"
+        why = f"no other settings are predicted to be faster; limit: {recommendation.limits}"
         return [Action("Keep the settings, and make a sample cheaper", why)]
 
     def data(self) -> dict[str, Any]:
-        """The same as plain data."""
-        made = self.prediction
-        found = made.found
+        """What the report says as plain data, for JSON; times are in seconds, shares 0 to 1."""
+        prediction = self.prediction
+        recommendation = prediction.recommendation
         return {
             "title": self.title,
             "simulated": self.simulated,
@@ -174,54 +199,47 @@ class Content:
                 **dataclasses.asdict(self.summary),
                 "wait_share": self.summary.wait_share,
             },
-            "actions": [dataclasses.asdict(each) for each in self.actions],
+            "actions": [dataclasses.asdict(action) for action in self.actions],
             "waits": dataclasses.asdict(self.waits),
             "workers": [{**row, "last_key": key_text(row["last_key"])} for row in self.workers],
             "ranks": self.ranks,
             "slowest_rank": self.slowest_rank,
             "loaders": self.loaders,
-            "findings": [dataclasses.asdict(each) for each in self.findings.findings],
+            "findings": [dataclasses.asdict(finding) for finding in self.findings.findings],
             "undecided": [
-                {"code": each.code, "title": each.title, "why": " ".join(each.evidence)}
-                for each in self.findings.undecided
+                {"code": finding.code, "title": finding.title, "why": " ".join(finding.evidence)}
+                for finding in self.findings.undecided
             ],
             "predicted": None
-            if found is None
+            if recommendation is None
             else {
-                "rank": made.rank,
-                "loader": made.loader,
-                "verdict": found.verdict,
-                "settings": found.settings,
-                "code": found.code,
-                "limits": found.limits,
-                "notes": list(found.notes),
-                "gain": made.gain,
-                "uncertainty": found.uncertainty,
-                "from_batches": made.n_used,
-                "candidates": found.candidates.astype(object)
-                .where(found.candidates.notna(), None)
+                "rank": prediction.rank,
+                "loader": prediction.loader,
+                "verdict": recommendation.verdict,
+                "settings": recommendation.settings,
+                "code": recommendation.code,
+                "limits": recommendation.limits,
+                "notes": list(recommendation.notes),
+                "gain": prediction.gain,
+                "uncertainty": recommendation.uncertainty,
+                "from_batches": prediction.n_used,
+                "candidates": recommendation.candidates.astype(object)
+                .where(recommendation.candidates.notna(), None)
                 .to_dict("records"),
             },
-            "not_predicted": made.why_not or None,
-            "audits": [
-                {
-                    "loader": each.loader,
-                    "exactly_once": each.found.exactly_once if each.found else None,
-                    "verdict": each.found.verdict if each.found else each.why_not,
-                    "notes": list(each.found.notes) if each.found else [],
-                }
-                for each in self.audits
-            ],
-            "problems": self.limits,
+            "not_predicted": prediction.why_not or None,
+            "audits": [_audit_data(loader_audit) for loader_audit in self.audits],
+            "problems": self.problems,
         }
 
 
 def content_of(trace: Trace) -> Content:
-    """Everything that the other rooms have to say of this trace."""
+    """Gather all that the report says of a trace: findings, a prediction, audits and tables."""
     if trace.batches.empty:
-        made, counted = Prediction(why_not="no batch was recorded"), []
+        prediction, loader_audits = Prediction(why_not="no batch was recorded"), []
     else:
-        made, counted = prediction(trace, *worst_of(trace)), audits(trace)
+        prediction = predict(trace, *longest_waiting_loader(trace))
+        loader_audits = audit_loaders(trace)
     return Content(
         trace=trace,
         summary=trace.summary(),
@@ -230,39 +248,60 @@ def content_of(trace: Trace) -> Content:
         ranks=report_tables.ranks_of(trace),
         loaders=report_tables.loaders_of(trace),
         findings=findings_of(trace),
-        prediction=made,
-        audits=counted,
+        prediction=prediction,
+        audits=loader_audits,
     )
 
 
-def worst_of(trace: Trace) -> tuple[int, int]:
-    """Rank and loader for which the consumer waited longest."""
+def longest_waiting_loader(trace: Trace) -> tuple[int, int]:
+    """The rank and the loader for which the consumer waited longest.
+
+    Where a loader makes one rank slow, that rank alone is looked at.
+    """
     batches, slowest = trace.batches, trace.summary().slowest
     if slowest is not None and slowest.cause == "loader":
         batches = batches[batches["rank"] == slowest.rank]
-    waited = (batches["delivered_s"] - batches["requested_s"]).fillna(0)
-    by_loader = waited.groupby([batches["rank"], batches["loader"]]).sum()
+    waits_s = (batches["delivered_s"] - batches["requested_s"]).fillna(0)
+    by_loader = waits_s.groupby([batches["rank"], batches["loader"]]).sum()
     rank, loader = by_loader.index[int(by_loader.to_numpy().argmax())]
     return int(rank), int(loader)
 
 
-def _changes(made: Prediction) -> str:
+def key_text(key: Any) -> str | None:
+    """A sample's key as text of at most 300 characters; None where there is no key."""
+    return None if key is None else _bounded_text(key if isinstance(key, str) else repr(key))
+
+
+def _audit_data(loader_audit: LoaderAudit) -> dict[str, Any]:
+    audit = loader_audit.audit
+    return {
+        "loader": loader_audit.loader,
+        "exactly_once": audit.exactly_once if audit else None,
+        "verdict": audit.verdict if audit else loader_audit.why_not,
+        "notes": list(audit.notes) if audit else [],
+    }
+
+
+def _changes(prediction: Prediction) -> str:
     """What the recommended settings change, from what to what."""
+    present, chosen = prediction.present, prediction.chosen
     names = ("num_workers", "prefetch_factor", "in_order", "persistent_workers")
-    pairs = [(name, made.present[name], made.chosen[name]) for name in names]
-    if 0 in (made.present["num_workers"], made.chosen["num_workers"]):
+    pairs = [(name, present[name], chosen[name]) for name in names]
+    if 0 in (present["num_workers"], chosen["num_workers"]):
         pairs = pairs[:1]  # the others mean nothing without workers
-    told = [f"{name} {was} → {will}" for name, was, will in pairs if was != will]
-    return ", ".join(told)
+    return ", ".join(f"{name} {was} → {will}" for name, was, will in pairs if was != will)
 
 
-def described(trace: Trace) -> list[dict[str, Any]]:
-    """The loaders, as the recorder describes them."""
+def _loader_metas(trace: Trace) -> list[dict[str, Any]]:
+    """How the recorder describes each loader; what is not a description is left out."""
     listed = trace.meta.get("loaders")
-    return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+    if not isinstance(listed, list):
+        return []
+    return [about for about in listed if isinstance(about, dict)]
 
 
-def when(meta: Any) -> str | None:
+def _recording_time(meta: Any) -> str | None:
+    """When the recording began, in UTC; None where the trace does not say."""
     try:
         moment = datetime.fromtimestamp(int(meta["started"][1]) / 1e9, UTC)
     except (KeyError, IndexError, TypeError, ValueError, OverflowError, OSError):
@@ -270,29 +309,25 @@ def when(meta: Any) -> str | None:
     return moment.strftime("%Y-%m-%d %H:%M UTC")
 
 
-def key_text(key: Any) -> str | None:
-    """A sample's key, as text of bounded length; None where there is none."""
-    return None if key is None else text_of(key if isinstance(key, str) else repr(key))
-
-
-def text_of(value: Any) -> str:
+def _bounded_text(value: Any) -> str:
     text = f"{value:g}" if isinstance(value, float) else str(value)
-    return text if len(text) <= LONG else text[: LONG - 1] + "…"
+    return text if len(text) <= MOST_CHARACTERS else text[: MOST_CHARACTERS - 1] + "…"
 
 
-def _world(meta: Any) -> int:
-    size = meta.get("world_size")
-    return size if isinstance(size, int) else 1
+def _world_size(meta: Any) -> int:
+    n_ranks = meta.get("world_size")
+    return n_ranks if isinstance(n_ranks, int) else 1
 
 
-def _settings(about: dict[str, Any]) -> str:
+def _configuration(about: dict[str, Any]) -> str:
     """A loader's configuration in one line; what it was not given is left out."""
-    kind = text_of(about.get("kind", "map"))
-    told = [f"{text_of(about.get('class', 'DataLoader'))} of {text_of(about.get('dataset', '?'))}"]
-    told.append(f"{kind}-style")
+    text = _bounded_text
+    parts = [f"{text(about.get('class', 'DataLoader'))} of {text(about.get('dataset', '?'))}"]
+    parts.append(f"{text(about.get('kind', 'map'))}-style")
     names = ("batch_size", "num_workers", "prefetch_factor", "start_method")
-    told += [f"{name}={text_of(about[name])}" for name in names if about.get(name) is not None]
-    told += [name for name in ("persistent_workers", "pin_memory", "drop_last") if about.get(name)]
+    parts += [f"{name}={text(about[name])}" for name in names if about.get(name) is not None]
+    flags = ("persistent_workers", "pin_memory", "drop_last")
+    parts += [name for name in flags if about.get(name)]
     if about.get("in_order") is False:
-        told.append("in_order=False")
-    return ", ".join(told)
+        parts.append("in_order=False")
+    return ", ".join(parts)

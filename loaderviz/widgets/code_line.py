@@ -9,7 +9,7 @@ from loaderviz.web import script
 
 
 class CodeLine(anywidget.AnyWidget):
-    """Shows ``text`` and a button that copies it."""
+    """Shows ``text``, a line of code, beside a button that copies it."""
 
     _esm = script("code_line")
     text = traitlets.Unicode("").tag(sync=True)

@@ -1,4 +1,4 @@
-"""``explore``: controls for a loader's settings, and the timeline of what they lead to."""
+"""``explore``: controls for a loader's settings, and the timeline that they lead to."""
 
 from __future__ import annotations
 
@@ -15,33 +15,40 @@ from loaderviz.text import change, count
 from loaderviz.trace import Trace
 from loaderviz.web import style
 from loaderviz.widgets.code_line import CodeLine
-from loaderviz.widgets.explorer_controls import MAIN, Panel
+from loaderviz.widgets.explorer_controls import MAIN_CONTROLS, ControlPanel
 from loaderviz.widgets.explorer_settings import ExplorerSettings
-from loaderviz.widgets.figure_view import FigureView, scripts
-from loaderviz.widgets.html_without_kernel import Still, needs_lab, still
-from loaderviz.widgets.numbers_table import Numbers, table
+from loaderviz.widgets.figure_view import FigureView, figure_scripts
+from loaderviz.widgets.html_without_kernel import StaticFallback, control_values_html, static_html
+from loaderviz.widgets.numbers_table import RunNumbers, numbers_table
 from loaderviz.widgets.play import Scene
-from loaderviz.widgets.prediction import Known, Start, known_of, predict, start_of
-from loaderviz.widgets.real_runs import Measuring, Progress
+from loaderviz.widgets.prediction import (
+    MeasuredLoader,
+    StartCosts,
+    measured_loader,
+    measured_start_costs,
+    predict,
+)
+from loaderviz.widgets.real_runs import Progress, RealRuns
 from loaderviz.widgets.run_process import Failure
 
-FIRST_RUN_S = 30.0  # the picture is there before anyone touches a control, unless it takes longer
+FIRST_RUN_S = 30.0  # how long explore(loader) waits for its first run, to open with a picture
 
 
 def explore(loader: DataLoader[Any] | None = None) -> Explorer:
-    """Controls for the settings of a loader: the simulated timeline follows the thumb.
+    """Show controls for the settings of a loader; the simulated timeline follows as they move.
 
     *Run for real* runs a real loader with the same settings, and shows its timeline under the
-    predicted one, with the error of the prediction. *Pin* keeps the numbers to compare others with.
+    predicted one, with the error of the prediction. *Pin* keeps the present numbers, to compare
+    others with.
 
     Args:
-        loader: the ``DataLoader`` to vary. A short recording of it, in a process of its own, comes
-            first, and the simulation is fitted to that; the loader itself is not touched. Without
-            one, a dataset that waits and computes as the controls say shows how the settings play
-            together.
+        loader: the ``DataLoader`` to vary. First a short run of it is recorded, in a process of its
+            own, and the simulation is fitted to that; the loader itself is not touched. Without
+            one, a teaching dataset that waits and computes as the controls say shows how the
+            settings work together.
 
     Raises:
-        LoaderVizError: for what is no ``DataLoader``.
+        LoaderVizError: if ``loader`` is not a ``DataLoader``.
     """
     if loader is not None and not isinstance(loader, DataLoader):
         raise LoaderVizError(
@@ -51,21 +58,21 @@ def explore(loader: DataLoader[Any] | None = None) -> Explorer:
     return Explorer(loader)
 
 
-class Explorer(Still):
-    """The controls, what a simulation says of them, and the real runs that are asked for."""
+class Explorer(StaticFallback):
+    """The controls, the simulation of their settings, and the real runs that are asked for."""
 
     def __init__(self, loader: DataLoader[Any] | None = None) -> None:
-        self._own = loader
-        self._known: Known | None = None  # of the reader's own loader, once it was recorded
-        self._start: Start | None = None  # of workers, here, once it was measured
+        self._user_loader = loader
+        self._measured_loader: MeasuredLoader | None = None  # the user's, once it was recorded
+        self._start_costs: StartCosts | None = None  # of workers here, once measured
         self._predicted: Trace | None = None
-        self._measured: Trace | None = None  # by the latest run
+        self._measured: Trace | None = None  # recorded by the latest run
         self._measured_for: ExplorerSettings | None = None
-        self._numbers: dict[str, Numbers | None] = {}
-        self._pinned: Numbers | None = None
+        self._numbers: dict[str, RunNumbers | None] = {}
+        self._pinned: RunNumbers | None = None
         self._error: LoaderVizError | None = None
-        self._panel = Panel(loader, self.preview)
-        self._measuring = Measuring(loader, self._on_progress)
+        self._panel = ControlPanel(loader, self.preview)
+        self._real_runs = RealRuns(loader, self._on_progress)
         self._run_button = _button("Run for real", "play", self.start)
         self._cancel_button = _button("Cancel", "stop", self.cancel, disabled=True)
         self._pin_button = _button("Pin", "thumb-tack", self.pin)
@@ -86,57 +93,66 @@ class Explorer(Still):
         else:
             self.start(wait_s=FIRST_RUN_S)
 
-    # What the reader does.
+    # What the user does.
 
     @property
     def settings(self) -> ExplorerSettings:
-        """Where the controls stand."""
+        """The settings that the controls stand for."""
         return self._panel.settings
 
     def set(self, **settings: Any) -> None:
-        """Move controls, as by hand: ``set(num_workers=4)``.
+        """Move controls to these values, as by hand: ``set(num_workers=4)``.
 
         Raises:
-            LoaderVizError: for a name that no control has, or a value out of its range.
+            KeyError: for a name that no control has.
+            traitlets.TraitError: for a value of the wrong type, or that is not among the choices; a
+                number out of range becomes the nearest one in it.
         """
         self._panel.set(**settings)
 
     def preview(self) -> None:
-        """Draw what a simulation says of the present settings."""
+        """Simulate the present settings and draw the timeline that they lead to."""
         settings = self.settings
-        self._code.text = settings.code(self._own)
+        self._code.text = settings.code(self._user_loader)
         if settings != self._measured_for:
             self._measured_view.stale = True
             self._numbers.pop("measured", None)
-        if self._own is not None and self._known is None:
-            return  # nothing is known yet that a prediction could start from
+        if self._user_loader is not None and self._measured_loader is None:
+            return  # nothing has been measured yet to predict from
         try:
-            self._predicted = predict(settings, self._known, self._start)
+            self._predicted = predict(settings, self._measured_loader, self._start_costs)
             self._draw()
         except Exception as error:  # shown in place: nobody sees what a callback raises
-            self._tell(html.escape(f"{type(error).__name__}: {error}"), failed=True)
+            self._show_status(html.escape(f"{type(error).__name__}: {error}"), failed=True)
 
     def start(self, *, wait_s: float = 0.0) -> None:
-        """Run the real loader with the present settings, in the background."""
+        """Run the real loader with the present settings, in the background.
+
+        Args:
+            wait_s: how many seconds to wait for the run to end before this returns.
+        """
         self._error = self._measured = None
-        self._measuring.start(self.settings, wait_s=wait_s)
+        self._real_runs.start(self.settings, wait_s=wait_s)
 
     def measure(self, **settings: Any) -> Trace:
-        """Move controls, run the real loader, wait for it: for cells that go on from there.
+        """Move controls, run the real loader with these settings, and wait until it has ended.
 
         Returns:
-            The recorded trace, as ``result`` does; raises what that raises.
+            The recorded trace, as ``result`` does.
+
+        Raises:
+            LoaderVizError: as ``result`` does.
         """
         self.set(**settings)
         self.start(wait_s=float("inf"))
         return self.result()
 
     def cancel(self) -> None:
-        """End the run that goes on; what it recorded until then stays in the picture."""
-        self._measuring.cancel()
+        """End the run that goes on, if one does; what it recorded until then stays shown."""
+        self._real_runs.cancel()
 
     def pin(self) -> None:
-        """Keep the present numbers, the measured ones if there are any, to compare with."""
+        """Keep the present numbers to compare with, measured ones if there are any; or unpin."""
         if self._pinned is None:
             self._pinned = self._numbers.get("measured") or self._numbers.get("predicted")
         else:
@@ -148,8 +164,8 @@ class Explorer(Still):
         """The trace of the latest real run.
 
         Raises:
-            LoaderVizError: where it failed, with the last line of the traceback, or has not
-                recorded anything yet.
+            LoaderVizError: if it failed, with the last line of its traceback, or if nothing has
+                been recorded yet.
         """
         if self._error is not None:
             raise self._error
@@ -162,30 +178,32 @@ class Explorer(Still):
         """The trace of the simulation that is shown.
 
         Raises:
-            LoaderVizError: before the reader's own loader was recorded.
+            LoaderVizError: before the user's own loader has been recorded.
         """
         if self._predicted is None:
             raise LoaderVizError("nothing is predicted yet: the loader has not been recorded")
         return self._predicted
 
-    # What is shown.
+    # What the page shows.
 
     def _draw(self) -> None:
-        """Both timelines on one time axis, and the numbers."""
-        predicted, measured = self._predicted, self._measured
-        current = measured if self._measured_for == self.settings else None
-        ends = [_end_s(trace) for trace in (predicted, current) if trace is not None]
-        seconds = max(ends) if len(ends) > 1 else None
+        """Show both timelines on one time axis, and the numbers."""
+        predicted = self._predicted
+        measured = self._measured if self._measured_for == self.settings else None
+        ends_s = [_end_s(trace) for trace in (predicted, measured) if trace is not None]
+        axis_s = max(ends_s) if len(ends_s) > 1 else None
         if predicted is not None:
-            self._view.show(timeline(predicted, seconds=seconds))
-            self._numbers["predicted"] = Numbers.of(predicted, twice=self._twice(predicted))
+            self._view.show(timeline(predicted, seconds=axis_s))
+            self._numbers["predicted"] = RunNumbers.from_trace(
+                predicted, n_repeated=self._n_repeated(predicted)
+            )
             self._show_scene()
-        if current is not None:
-            self._measured_view.show(timeline(current, seconds=seconds))
+        if measured is not None:
+            self._measured_view.show(timeline(measured, seconds=axis_s))
         self._show_numbers()
 
     def _show_scene(self) -> None:
-        """Only where it is seen: it takes longer to send than all else."""
+        """Show the queues only while they are seen, because they take longest to send."""
         if self._playing.selected_index == 0 and self._predicted is not None:
             self._scene.show(self._predicted)
         else:
@@ -193,105 +211,112 @@ class Explorer(Still):
 
     def _show_numbers(self) -> None:
         rows = {name: self._numbers.get(name) for name in ("predicted", "measured")}
-        self._table.value = table({**rows, "pinned": self._pinned})
+        self._table.value = numbers_table({**rows, "pinned": self._pinned})
 
     def _on_progress(self, progress: Progress) -> None:
         try:
-            self._follow(progress)
+            self._show_progress(progress)
         except Exception as error:  # shown in place: it would be lost in the event loop
             text = f"{type(error).__name__}: {error}"
-            self._fail(Failure(text, text))
+            self._show_failure(Failure(text, text))
 
-    def _follow(self, progress: Progress) -> None:
+    def _show_progress(self, progress: Progress) -> None:
         settings, trace, delivered = progress.settings, progress.trace, progress.delivered
         self._cancel_button.disabled = progress.state != "running"
         if trace is not None:
             self._measured, self._measured_for = trace, settings
-            self._measured_view.stale = settings != self.settings  # moved while it goes on
-        self._progress.max = max(1, self._n_expected(settings))
+            self._measured_view.stale = settings != self.settings  # controls were moved meanwhile
+        self._progress.max = max(1, self._n_expected_batches(settings))
         self._progress.value = delivered
         self._progress.bar_style = {"done": "success", "failed": "danger"}.get(progress.state, "")
         so_far = f"{delivered} of {self._progress.max} batches"
         if progress.state == "running":
-            self._tell(f"Running: {so_far}" if delivered else "Starting the workers ...")
+            self._show_status(f"Running: {so_far}" if delivered else "Starting the workers ...")
         elif progress.state == "cancelled":
-            self._tell(f"Cancelled after {so_far}")
+            self._show_status(f"Cancelled after {so_far}")
         elif progress.state == "failed":
-            self._fail(progress.failure or Failure("the run failed", ""))
+            self._show_failure(progress.failure or Failure("the run failed", ""))
         elif trace is not None:
-            self._finish(settings, trace, progress.repeated)
+            self._finish(settings, trace, progress.n_repeated)
         if trace is not None and settings != self.settings:
             self._measured_view.show(timeline(trace))
         elif trace is not None and progress.state != "done":
             self._draw()
 
-    def _finish(self, settings: ExplorerSettings, trace: Trace, repeated: int | None) -> None:
+    def _finish(self, settings: ExplorerSettings, trace: Trace, n_repeated: int | None) -> None:
         n_batches = trace.summary().n_batches
-        self._progress.max = self._progress.value = n_batches  # a small dataset has fewer
-        if self._own is None:
-            self._start = start_of(trace) or self._start
+        # A small dataset has fewer batches than were expected.
+        self._progress.max = self._progress.value = n_batches
+        if self._user_loader is None:
+            self._start_costs = measured_start_costs(trace) or self._start_costs
         else:
-            self._known = known_of(trace, self._own)
+            self._measured_loader = measured_loader(trace, self._user_loader)
             if self._predicted is None and settings == self.settings:
-                self._predicted = predict(settings, self._known)
-        twice = self._twice(trace) if repeated is None else repeated
-        self._numbers["measured"] = Numbers.of(trace, twice=twice)
+                self._predicted = predict(settings, self._measured_loader)
+        if n_repeated is None:
+            n_repeated = self._n_repeated(trace)
+        self._numbers["measured"] = RunNumbers.from_trace(trace, n_repeated=n_repeated)
         if settings != self.settings:
             del self._numbers["measured"]
-        self._tell(f"Done: {n_batches} batches{self._compared(settings, trace)}")
+        self._show_status(f"Done: {n_batches} batches{self._comparison(settings, trace)}")
         self._draw()
 
-    def _compared(self, settings: ExplorerSettings, trace: Trace) -> str:
-        """How far off the prediction was, and what it was not measured with."""
-        words = ""
+    def _comparison(self, settings: ExplorerSettings, trace: Trace) -> str:
+        """How far off the prediction was, and which settings this machine could not follow."""
+        sentences = ""
         if self._predicted is not None and settings == self.settings:
             predicted, measured = self._predicted.summary(), trace.summary()
             if predicted.n_batches == measured.n_batches:
                 error = predicted.elapsed_s / measured.elapsed_s - 1
-                words = f". The prediction is off by {change(error)}"
+                sentences = f". The prediction is off by {change(error)}"
         if settings.cores is not None and settings.cores > round(cpu_allowance()):
-            words += f". This machine has {count(cpu_allowance(), 'CPU')} only"
-        if settings.loader.pin_memory and not any(each["pinned"] for each in trace.meta["loaders"]):
-            words += ". Without a GPU torch pins nothing"
-        return words
+            sentences += f". This machine has only {count(cpu_allowance(), 'CPU')}"
+        if settings.loader.pin_memory and not any(
+            loader["pinned"] for loader in trace.meta["loaders"]
+        ):
+            sentences += ". Without a GPU torch pins nothing"
+        return sentences
 
-    def _fail(self, failure: Failure) -> None:
+    def _show_failure(self, failure: Failure) -> None:
         self._error = LoaderVizError(failure.last_line)
-        self._tell(
+        self._show_status(
             f"<code>{html.escape(failure.last_line)}</code>{_hint(failure)}<details><summary>"
             f"traceback</summary><pre>{html.escape(failure.traceback)}</pre></details>",
             failed=True,
         )
 
-    def _tell(self, status: str, *, failed: bool = False) -> None:
-        look = "loaderviz-error" if failed else "loaderviz-status"
-        self._status.value = f"<div class='{look}'>{status}</div>"
+    def _show_status(self, status: str, *, failed: bool = False) -> None:
+        css_class = "loaderviz-error" if failed else "loaderviz-status"
+        self._status.value = f"<div class='{css_class}'>{status}</div>"
 
-    def _n_expected(self, settings: ExplorerSettings) -> int:
-        """How many batches a run will deliver, as far as anyone knows."""
+    def _n_expected_batches(self, settings: ExplorerSettings) -> int:
+        """How many batches a run will deliver, as predicted or else as asked for."""
         if self._predicted is not None and settings == self.settings:
             return self._predicted.summary().n_batches
         return settings.n_batches * settings.epochs
 
-    def _twice(self, trace: Trace) -> int | None:
-        """Samples that came more than once in an epoch: by their keys, or by their number."""
+    def _n_repeated(self, trace: Trace) -> int | None:
+        """Samples that came more than once in an epoch; None if that cannot be known.
+
+        They are counted by their keys, or by how many more came than the teaching dataset holds.
+        """
         if self.settings.kind == "map":
             keys = trace.samples[["epoch", "key"]].astype(str)
             return int(keys.duplicated().sum())
-        if self._own is not None:
+        if self._user_loader is not None:
             return None
-        each = trace.summary().n_samples - self.settings.n_samples * self.settings.epochs
-        return max(0, each)
+        n_surplus = trace.summary().n_samples - self.settings.n_samples * self.settings.epochs
+        return max(0, n_surplus)
 
-    def _still(self) -> str:
-        parts = map(still, (self._view, self._measured_view, self._table))
+    def _static_html(self) -> str:
+        parts = map(static_html, (self._view, self._measured_view, self._table))
         code = f"<p><code>{html.escape(self._code.text)}</code></p>"
-        main = [self._panel.controls[name] for name in MAIN]
+        main_controls = [self._panel.controls[name] for name in MAIN_CONTROLS]
         sheet = f"<style>{style('explorer')}</style>"
-        return "".join([needs_lab(main), *parts, code, sheet])
+        return "".join([control_values_html(main_controls), *parts, code, sheet])
 
     def _page(self) -> list[widgets.Widget]:
-        """Beside each other where there is room, else the settings on top."""
+        """The settings beside the pictures where there is room, else above them."""
         buttons = widgets.HBox([self._run_button, self._cancel_button, self._pin_button])
         side = widgets.Box([self._panel, buttons, self._progress, self._status])
         main = [self._view, self._measured_view, self._table, self._code]
@@ -301,12 +326,12 @@ class Explorer(Still):
         ]
         page = widgets.Box(columns).add_class("loaderviz-columns")
         sheet = f"<style>{style('explorer')}</style>"
-        return [page, widgets.HTML(sheet, layout=widgets.Layout(display="none")), scripts()]
+        return [page, widgets.HTML(sheet, layout=widgets.Layout(display="none")), figure_scripts()]
 
 
-def _button(label: str, icon: str, act: Any, **options: Any) -> widgets.Button:
+def _button(label: str, icon: str, on_click: Any, **options: Any) -> widgets.Button:
     button = widgets.Button(description=label, icon=icon, layout={"width": "122px"}, **options)
-    button.on_click(lambda _: act())
+    button.on_click(lambda _: on_click())
     return button
 
 
@@ -315,7 +340,7 @@ def _end_s(trace: Trace) -> float:
 
 
 def _hint(failure: Failure) -> str:
-    """The way out, where torch's message has none."""
+    """What to do, where torch's message does not say."""
     if "exited unexpectedly" not in failure.last_line:
         return ""
     return (

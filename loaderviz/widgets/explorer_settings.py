@@ -1,4 +1,4 @@
-"""What the controls choose, the real DataLoader that it stands for, and the call that makes it."""
+"""The settings that the controls choose, the DataLoader with them, and the code that makes it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 @dataclass(frozen=True)
 class ExplorerSettings:
-    """One position of the controls. Times are in seconds.
+    """One position of the controls; times are in seconds.
+
+    A loader is the user's own one, or loads the teaching dataset, whose samples take the time and
+    the CPU that the settings say.
 
     Raises:
         LoaderVizError: for a value that no loader can have.
@@ -33,26 +36,26 @@ class ExplorerSettings:
     batch_size: int = 4
     kind: Kind = "map"
     step_s: float = 0.05
-    n_samples: int = 96  # of an epoch, and no more than the dataset has
+    n_samples: int = 96  # in an epoch; a dataset may hold fewer
     epochs: int = 1
-    cores: int | None = None  # CPUs that the processes may use; None: as many as this one may
-    # Of the teaching dataset; a loader of one's own takes what it takes.
+    cores: int | None = None  # CPUs that the processes may use; None: as many as this process
+    # Of the teaching dataset alone:
     sample_s: float = 0.02
-    spread: float = 0.0  # standard deviation of the samples' times, as a part of their average
-    cpu_share: float = 0.0  # of the samples' times, the part that keeps a CPU busy
+    spread: float = 0.0  # standard deviation of the samples' times, divided by their mean
+    cpu_share: float = 0.0  # part of the samples' times that keeps a CPU busy, 0 to 1
     sample_bytes: int = 150_000
 
     def __post_init__(self) -> None:
-        least = {"batch_size": 1, "n_samples": 1, "epochs": 1, "sample_bytes": 0}
-        for name, at_least in least.items():
+        minimums = {"batch_size": 1, "n_samples": 1, "epochs": 1, "sample_bytes": 0}
+        for name, at_least in minimums.items():
             whole_number(name, getattr(self, name), at_least=at_least)
         if self.cores is not None:
             whole_number("cores", self.cores, at_least=1)
         for name in ("sample_s", "step_s", "spread", "cpu_share"):
             value = getattr(self, name)
-            what = "seconds" if name.endswith("_s") else "a number"
+            quantity = "seconds" if name.endswith("_s") else "a number"
             if not (isinstance(value, int | float) and 0 <= value < math.inf):
-                raise LoaderVizError(f"{name}={value!r}: give {what}, 0 or more")
+                raise LoaderVizError(f"{name}={value!r}: give {quantity}, 0 or more")
         if self.cpu_share > 1:
             raise LoaderVizError(f"cpu_share={self.cpu_share!r}: give a share, 0 to 1")
         if self.kind not in KINDS:
@@ -60,29 +63,32 @@ class ExplorerSettings:
 
     @property
     def n_batches(self) -> int:
-        """Of an epoch, where every sample is delivered once and none is left out."""
+        """Batches in an epoch, if every sample is delivered once and none is dropped."""
         return math.ceil(self.n_samples / self.batch_size)
 
     def options(self) -> dict[str, Any]:
         """The arguments of ``DataLoader`` that differ from torch's defaults, batch size first."""
         return {"batch_size": self.batch_size, **self.loader.changed_options()}
 
-    def code(self, own: DataLoader[Any] | None = None) -> str:
-        """The call that makes this loader."""
+    def code(self, user_loader: DataLoader[Any] | None = None) -> str:
+        """The call of ``DataLoader`` that makes a loader with these settings, as code."""
         options = self.options()
-        if own is not None and not has_batch_size(own):
-            options = _of_batches(own, options)
-        return f"DataLoader(dataset, {', '.join(f'{k}={v!r}' for k, v in options.items())})"
+        if user_loader is not None and not has_batch_size(user_loader):
+            options = _without_batch_size(user_loader, options)
+        arguments = ", ".join(f"{name}={value!r}" for name, value in options.items())
+        return f"DataLoader(dataset, {arguments})"
 
-    def make_loader(self, own: DataLoader[Any] | None = None) -> DataLoader[Any]:
-        """A loader with these settings: of the teaching dataset, or like the reader's own one."""
-        if own is None:
-            return DataLoader(self._teaching_dataset(), **self.options())
-        options = _of_batches(own, self.options()) if not has_batch_size(own) else self.options()
+    def make_loader(self, user_loader: DataLoader[Any] | None = None) -> DataLoader[Any]:
+        """Make a loader with these settings: of the teaching dataset, or like the user's."""
+        options = self.options()
+        if user_loader is None:
+            return DataLoader(self._teaching_dataset(), **options)
+        if not has_batch_size(user_loader):
+            options = _without_batch_size(user_loader, options)
         if self.loader.num_workers:
-            options["multiprocessing_context"] = own.multiprocessing_context
-            options["timeout"] = own.timeout
-        return DataLoader(own.dataset, **_kept(own), **options)
+            options["multiprocessing_context"] = user_loader.multiprocessing_context
+            options["timeout"] = user_loader.timeout
+        return DataLoader(user_loader.dataset, **_unchanged_options(user_loader), **options)
 
     def _teaching_dataset(self) -> WorkingDataset | WorkingStream:
         dataset = WorkingDataset(
@@ -97,41 +103,43 @@ class ExplorerSettings:
         return WorkingStream(dataset, shared=self.kind == "shared-out iterable")
 
 
-def settings_of(own: DataLoader[Any]) -> ExplorerSettings:
-    """Where the reader's own loader stands, and enough samples to see every worker twice."""
-    batch_size = own.batch_size or 1
-    stream = isinstance(own.dataset, IterableDataset)
+def settings_of(user_loader: DataLoader[Any]) -> ExplorerSettings:
+    """The settings of the user's own loader, with samples for two batches a worker or more."""
+    batch_size = user_loader.batch_size or 1
+    is_stream = isinstance(user_loader.dataset, IterableDataset)
+    # Whether batches are pinned: as the user asked for it, also where there is no GPU.
+    described = {**describe(user_loader), "pinned": user_loader.pin_memory}
     return ExplorerSettings(
-        LoaderSettings.of({**describe(own), "pinned": own.pin_memory}),  # as asked for
+        LoaderSettings.of(described),
         batch_size=batch_size,
-        kind="shared-out iterable" if stream else "map",
-        n_samples=batch_size * max(24, 2 * own.num_workers),
+        kind="shared-out iterable" if is_stream else "map",
+        n_samples=batch_size * max(24, 2 * user_loader.num_workers),
     )
 
 
 def has_batch_size(loader: DataLoader[Any]) -> bool:
-    """Whether torch cuts this loader's batches, so that their size can be chosen."""
+    """Whether torch forms this loader's batches, so that their size can be chosen."""
     return loader.batch_size is not None
 
 
-def _kept(own: DataLoader[Any]) -> dict[str, Any]:
-    """What a changed loader keeps of the reader's own."""
-    kept: dict[str, Any] = {
-        "collate_fn": own.collate_fn,
-        "worker_init_fn": own.worker_init_fn,
-        "generator": own.generator,
+def _unchanged_options(user_loader: DataLoader[Any]) -> dict[str, Any]:
+    """The arguments that a loader with other settings shares with the user's own."""
+    options: dict[str, Any] = {
+        "collate_fn": user_loader.collate_fn,
+        "worker_init_fn": user_loader.worker_init_fn,
+        "generator": user_loader.generator,
     }
-    if has_batch_size(own):
-        kept["drop_last"] = own.drop_last
-    if own.batch_size is not None or own.batch_sampler is None:
-        if not isinstance(own.dataset, IterableDataset):
-            kept["sampler"] = own.sampler
+    if has_batch_size(user_loader):
+        options["drop_last"] = user_loader.drop_last
+    if user_loader.batch_size is not None or user_loader.batch_sampler is None:
+        if not isinstance(user_loader.dataset, IterableDataset):
+            options["sampler"] = user_loader.sampler
     else:
-        kept["batch_sampler"] = own.batch_sampler
-    return kept
+        options["batch_sampler"] = user_loader.batch_sampler
+    return options
 
 
-def _of_batches(own: DataLoader[Any], options: dict[str, Any]) -> dict[str, Any]:
-    """Of a loader whose batches torch does not cut: its own stay as they are."""
-    del options["batch_size"]
-    return options if own.batch_sampler is not None else {"batch_size": None, **options}
+def _without_batch_size(user_loader: DataLoader[Any], options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a loader whose batches torch does not form: they stay as they are."""
+    others = {name: value for name, value in options.items() if name != "batch_size"}
+    return others if user_loader.batch_sampler is not None else {"batch_size": None, **others}

@@ -1,4 +1,4 @@
-"""A place on the page for one figure at a time, drawn anew fast enough to follow a thumb.
+"""A widget that shows one figure at a time and redraws fast enough to follow a slider.
 
 plotly's own ``FigureWidget`` checks every value of an update and sends it back and forth, which
 takes some 300 ms for 50 batches; here the page gets the whole figure and calls ``Plotly.react``.
@@ -20,10 +20,10 @@ from loaderviz.web import script
 
 
 class _Scripts(anywidget.AnyWidget):
-    """Shows nothing: brings the scripts of our figures to the page, and plotly's where it has none.
+    """Brings our figures' scripts to the page, and plotly's if it has none; shows nothing itself.
 
-    Plotly's is no part of the widget's own script, since it takes a second to run: anywidget 0.11
-    gives up a widget whose script has not run within two (Runtime.ready in its front end).
+    plotly's script is not part of the widget's own, because it takes a second to run, and anywidget
+    0.11 gives up on a widget whose script has not run within two (Runtime.ready in its front end).
     """
 
     _esm = "\n".join([figure_script(), script("find_plotly"), script("widget_scripts")])
@@ -31,37 +31,46 @@ class _Scripts(anywidget.AnyWidget):
 
 
 @functools.cache
-def _scripts_of(_session: object) -> _Scripts:
+def _shared_scripts(_session: object) -> _Scripts:
     return _Scripts()
 
 
-def scripts() -> widgets.Widget:
-    """To be shown beside figures, once on a page at least; megabytes, so that all share one."""
-    shared = _scripts_of(None)
-    if shared.comm is None:  # closed, with all other widgets
-        _scripts_of.cache_clear()
-        shared = _scripts_of(None)
+def figure_scripts() -> widgets.Widget:
+    """The widget with the scripts that figures need; show it beside them, at least once on a page.
+
+    All callers share one widget, because it holds megabytes.
+    """
+    shared = _shared_scripts(None)
+    if shared.comm is None:  # it was closed, with all other widgets
+        _shared_scripts.cache_clear()
+        shared = _shared_scripts(None)
     return shared
 
 
 class FigureView(anywidget.AnyWidget):
-    """Shows a figure; the next one takes its place without a flicker."""
+    """Shows a figure; the next one replaces it without a flicker.
+
+    Attributes:
+        figure: what is shown, as plotly's JSON with its configuration.
+        stale: whether it is dimmed, because it belongs to other settings than the present ones.
+        plotly_figure: what is shown, as a figure; None before the first.
+    """
 
     _esm = script("sizes") + script("figure_view")
-    figure = traitlets.Unicode("").tag(sync=True)  # plotly's JSON, with its configuration
+    figure = traitlets.Unicode("").tag(sync=True)
+    stale = traitlets.Bool(False).tag(sync=True)
 
-    stale = traitlets.Bool(False).tag(sync=True)  # dimmed: of other settings than the present
+    def __init__(self, plotly_figure: go.Figure | None = None) -> None:
+        # The first figure comes with the widget, because anywidget 0.11 (Runtime.ready in its front
+        # end) loses every later message if a page takes more than 2 s to load a widget's script.
+        super().__init__(figure="" if plotly_figure is None else _figure_json(plotly_figure))
+        self.plotly_figure = plotly_figure
 
-    def __init__(self, drawn: go.Figure | None = None) -> None:
-        # A first figure comes with the widget. Where a page takes more than 2 s to load a widget's
-        # script, anywidget 0.11 (Runtime.ready in its front end) loses every later message.
-        super().__init__(figure="" if drawn is None else _text(drawn))
-        self.drawn = drawn
-
-    def show(self, drawn: go.Figure) -> None:
-        self.drawn = drawn
-        self.figure = _text(drawn)
+    def show(self, plotly_figure: go.Figure) -> None:
+        """Show this figure in place of the one before."""
+        self.plotly_figure = plotly_figure
+        self.figure = _figure_json(plotly_figure)
 
 
-def _text(drawn: go.Figure) -> str:
-    return f'{drawn.to_json()[:-1]},"config":{json.dumps(CONFIG)}}}'
+def _figure_json(plotly_figure: go.Figure) -> str:
+    return f'{plotly_figure.to_json()[:-1]},"config":{json.dumps(CONFIG)}}}'

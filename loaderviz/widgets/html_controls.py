@@ -1,4 +1,4 @@
-"""Sliders, choices and check boxes with one look: a label, the control, a number to type."""
+"""Sliders, choices and check boxes that look alike: a label, the control, a number to type."""
 
 from __future__ import annotations
 
@@ -13,43 +13,51 @@ WIDTH = "388px"
 
 
 def slider(label: str, value: float, least: float, most: float, step: float | None = None) -> Any:
-    """For whole numbers, or for any where ``value`` is a float."""
-    whole = not any(isinstance(each, float) for each in (value, least, most))
+    """A slider from ``least`` to ``most``: of whole numbers, unless one argument is a float."""
+    whole = not any(isinstance(number, float) for number in (value, least, most))
     options: dict[str, Any] = {"step": step or (1 if whole else (most - least) / 100)}
     if not whole:
         options["readout_format"] = ".3f"
-    kind = widgets.IntSlider if whole else widgets.FloatSlider
-    return kind(value=value, min=least, max=most, description=label, **options, **_look())
+    slider_type = widgets.IntSlider if whole else widgets.FloatSlider
+    return slider_type(
+        value=value, min=least, max=most, description=label, **options, **_style_and_layout()
+    )
 
 
 def choice(label: str, options: Any, value: Any = None) -> Any:
-    """One of a few."""
+    """A choice among ``options``; the first of them where ``value`` is None."""
     options = list(options)
     value = options[0] if value is None else value
-    return widgets.Dropdown(options=options, value=value, description=label, **_look())
+    return widgets.Dropdown(options=options, value=value, description=label, **_style_and_layout())
 
 
 def check_box(label: str, value: bool) -> Any:
-    return widgets.Checkbox(value=value, description=label, **_look())
+    """A check box that begins as ``value``."""
+    return widgets.Checkbox(value=value, description=label, **_style_and_layout())
 
 
-def control(name: str, given: Any) -> Any:
-    """What ``given`` stands for: ``(least, most, first[, step])``, a list to choose from, a bool.
+def control(name: str, spec: Any) -> Any:
+    """The control that ``spec`` asks for.
+
+    Args:
+        name: the label; underscores become spaces.
+        spec: ``(least, most, first value)``, with a step as fourth where it matters, for a slider;
+            a list for a choice; a bool for a check box.
 
     Raises:
         LoaderVizError: for anything else, and for a slider whose ends or first value do not fit.
     """
     label = name.replace("_", " ")
-    if isinstance(given, bool):
-        return check_box(label, given)
-    if isinstance(given, list) and given:
-        return choice(label, given)
-    if isinstance(given, tuple) and len(given) in (3, 4) and all(map(_is_number, given)):
-        least, most, value, *step = given
-        if least <= value <= most and least < most and all(each > 0 for each in step):
+    if isinstance(spec, bool):
+        return check_box(label, spec)
+    if isinstance(spec, list) and spec:
+        return choice(label, spec)
+    if isinstance(spec, tuple) and len(spec) in (3, 4) and all(map(_is_number, spec)):
+        least, most, value, *step = spec
+        if least <= value <= most and least < most and all(number > 0 for number in step):
             return slider(label, value, least, most, *step)
     raise LoaderVizError(
-        f"{name}={given!r} is no control: give (least, most, first value), with a step as fourth "
+        f"{name}={spec!r} is no control: give (least, most, first value), with a step as fourth "
         "where it matters, a list to choose from, or True or False"
     )
 
@@ -58,5 +66,5 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _look() -> dict[str, Any]:
+def _style_and_layout() -> dict[str, Any]:
     return {"style": {"description_width": LABEL}, "layout": widgets.Layout(width=WIDTH)}

@@ -1,4 +1,4 @@
-"""What a widget shows where no kernel runs: its first picture, and where to find the controls."""
+"""What a widget shows where no kernel runs: its first picture, and how to get at the controls."""
 
 from __future__ import annotations
 
@@ -14,52 +14,55 @@ from loaderviz.web import script, style
 from loaderviz.widgets.figure_view import FigureView
 
 
-class Still(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
-    """A widget that is shown as it was at first where no kernel brings it to life.
+class StaticFallback(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
+    """A widget that comes with static HTML of its first state, for where no kernel runs.
 
-    That is on a page made of the notebook (by nbconvert), and in a notebook that is opened again
-    with a new kernel: there ``reopened_notebook.js`` puts it where ipywidgets only reports a
-    missing model.
+    That HTML is shown on a page made from the notebook (by nbconvert), and in a notebook that is
+    opened again with a new kernel: there ``reopened_notebook.js`` puts it where ipywidgets only
+    reports a missing model.
     """
 
     def __init__(self, children: Sequence[widgets.Widget]) -> None:
         super().__init__(children)
         self.add_class("loaderviz-widget")
 
-    def _still(self) -> str:
-        """As HTML, without ``look``."""
+    def _static_html(self) -> str:
+        """The widget as static HTML, without the scripts of ``look``."""
         raise NotImplementedError
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         bundle = super()._repr_mimebundle_(**options)
         if bundle is not None:
-            bundle["text/html"] = self._still()
+            bundle["text/html"] = self._static_html()
         return bundle
 
     def _ipython_display_(self) -> None:
         display(self._repr_mimebundle_() or {"text/plain": repr(self)}, raw=True)
-        kept = f"<template class='loaderviz-still'>{self._still()}</template>{script_tag()}"
-        display({"text/html": kept, "text/plain": ""}, raw=True)
+        template = (
+            f"<template class='loaderviz-still'>{self._static_html()}</template>{script_tag()}"
+        )
+        display({"text/html": template, "text/plain": ""}, raw=True)
 
 
-def still(place: widgets.Widget) -> str:
-    """One part of a widget: a figure, or text."""
-    if isinstance(place, FigureView):
-        return "" if place.drawn is None else html_for_export(place.drawn)
-    return str(place.value)
+def static_html(part: widgets.Widget) -> str:
+    """One part of a widget, a figure or text, as static HTML."""
+    if isinstance(part, FigureView):
+        return "" if part.plotly_figure is None else html_for_export(part.plotly_figure)
+    return str(part.value)
 
 
-def needs_lab(controls: Iterable[Any]) -> str:
-    """Where the controls stand, and that they can be moved elsewhere."""
-    said = ", ".join(f"{each.description} = {_plain(each.value)}" for each in controls)
+def control_values_html(controls: Iterable[Any]) -> str:
+    """The controls' values, and that they can be moved in JupyterLab."""
+    texts = [f"{control.description} = {_value_text(control.value)}" for control in controls]
+    values = ", ".join(texts)
     return (
-        f"<p class='loaderviz-needs-lab'><b>{html.escape(said)}</b>. To move these controls, "
+        f"<p class='loaderviz-needs-lab'><b>{html.escape(values)}</b>. To move these controls, "
         "run this cell in JupyterLab (<code>make lab</code>).</p>"
     )
 
 
-def still_scene(life: str) -> str:
-    """The animated queues, which need no kernel: ``life`` is the JSON that they are drawn from."""
+def static_scene_html(life: str) -> str:
+    """The animated queues, which need no kernel; ``life`` is the JSON of ``station_times``."""
     scene = script("play_scene").replace("export default", "const scene =")
     return (
         f"<style>{style('play_scene')}</style>"
@@ -75,7 +78,7 @@ for (const el of document.querySelectorAll(".loaderviz-still-scene:empty")) {
 """
 
 
-def _plain(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:g}" if isinstance(value, float) else str(value)

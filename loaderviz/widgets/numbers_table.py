@@ -1,4 +1,4 @@
-"""The numbers beside the timeline: of the prediction, of the real run, and of a pinned one."""
+"""The table of numbers under the timelines: the prediction, the real run and a pinned run."""
 
 from __future__ import annotations
 
@@ -12,45 +12,46 @@ from loaderviz.trace import Trace
 
 COLUMNS = (
     ("epoch", "from iter() to the end of the last step, of one epoch"),
-    ("samples/s", "once the first batch is there"),
-    ("model waits", "in next() and for the workers' start"),
+    ("samples/s", "from the first batch on"),
+    ("model waits", "in next(), and while the workers start"),
     ("delivered twice", "samples that came more than once in an epoch"),
-    ("most in flight", "batches that are being made, lie ready or are in their step"),
+    ("most in flight", "batches that are being made, are ready, or are in their step"),
 )
-MUCH = 0.02  # less than that is no difference
+LEAST_CHANGE = 0.02  # a smaller relative change is shown as none
 
 
 @dataclass(frozen=True)
-class Numbers:
-    """Of one run. Times are in seconds, of one epoch."""
+class RunNumbers:
+    """The numbers of one run; times are in seconds of one epoch, averaged over all."""
 
     epoch_s: float
     samples_per_s: float
     wait_s: float
     wait_share: float
-    twice: int | None  # None where nobody knows
-    in_flight: int  # batches
-    in_flight_bytes: float | None  # None where they are not known
+    n_repeated: int | None  # samples that came more than once in an epoch; None if not known
+    in_flight: int  # the most batches at once
+    in_flight_bytes: float | None  # None if not known
 
     @classmethod
-    def of(cls, trace: Trace, *, twice: int | None) -> Numbers:
+    def from_trace(cls, trace: Trace, *, n_repeated: int | None) -> RunNumbers:
+        """The numbers of a recorded or simulated run; ``n_repeated`` is counted elsewhere."""
         summary = trace.summary()
         n_epochs = max(1, summary.epochs)
-        in_flight = most_in_flight(trace)
+        in_flight = _most_in_flight(trace)
         batch_bytes = float(trace.batches["n_bytes"].max())
         return cls(
             epoch_s=summary.elapsed_s / n_epochs,
             samples_per_s=summary.samples_per_s,
             wait_s=(summary.elapsed_s - summary.step_s) / n_epochs,
             wait_share=summary.wait_share,
-            twice=twice,
+            n_repeated=n_repeated,
             in_flight=in_flight,
             in_flight_bytes=None if np.isnan(batch_bytes) else in_flight * batch_bytes,
         )
 
 
-def most_in_flight(trace: Trace) -> int:
-    """The most batches that were held in memory at once, begun ones included."""
+def _most_in_flight(trace: Trace) -> int:
+    """The most batches that were in memory at once, including those that are being made."""
     held = trace.batches[trace.batches["started_s"].notna()]
     until = held[["ready_s", "delivered_s", "released_s"]].max(axis=1)  # skips what is missing
     until = until.where(held["delivered_s"].notna(), np.inf)
@@ -61,15 +62,15 @@ def most_in_flight(trace: Trace) -> int:
     return int((np.arange(1, len(starts) + 1) - ended).max())
 
 
-def table(rows: dict[str, Numbers | None], pinned: str = "pinned") -> str:
-    """One row for each run, in HTML; the others say how far they are from the pinned one."""
+def numbers_table(rows: dict[str, RunNumbers | None], pinned: str = "pinned") -> str:
+    """One row for each run, in HTML, each with its change from the run named ``pinned``."""
     if not any(rows.values()):
         return ""
     head = "".join(f"<th title='{html.escape(why)}'>{name}</th>" for name, why in COLUMNS)
-    base = rows.get(pinned)
+    pinned_numbers = rows.get(pinned)
     body = "".join(
         f"<tr class='loaderviz-{name.split()[0]}'><th>{html.escape(name)}</th>"
-        f"{_cells(numbers, None if name == pinned else base)}</tr>"
+        f"{_cells(numbers, None if name == pinned else pinned_numbers)}</tr>"
         for name, numbers in rows.items()
         if numbers is not None
     )
@@ -79,37 +80,37 @@ def table(rows: dict[str, Numbers | None], pinned: str = "pinned") -> str:
     )
 
 
-def _cells(numbers: Numbers, base: Numbers | None) -> str:
-    """One run's cells, with how far each is from those of ``base``."""
-    held = count(numbers.in_flight, "batch", "batches")
+def _cells(numbers: RunNumbers, pinned: RunNumbers | None) -> str:
+    """One run's cells, each with its change from the pinned run."""
+    in_flight = count(numbers.in_flight, "batch", "batches")
     if numbers.in_flight_bytes is not None:
-        held = f"{numbers.in_flight} ({size(numbers.in_flight_bytes)})"
+        in_flight = f"{numbers.in_flight} ({size(numbers.in_flight_bytes)})"
     waits = f"{percent(numbers.wait_share)} ({duration(numbers.wait_s)})"
-    twice = "?" if numbers.twice is None else f"{numbers.twice:,}"
-    if base is None:
+    repeated = "?" if numbers.n_repeated is None else f"{numbers.n_repeated:,}"
+    if pinned is None:
         changes = ["", "", "", ""]
     else:
         changes = [
-            _change(numbers.epoch_s, base.epoch_s),
-            _change(numbers.samples_per_s, base.samples_per_s),
-            _change(numbers.wait_s, base.wait_s),
-            _change(numbers.in_flight, base.in_flight),
+            _change(numbers.epoch_s, pinned.epoch_s),
+            _change(numbers.samples_per_s, pinned.samples_per_s),
+            _change(numbers.wait_s, pinned.wait_s),
+            _change(numbers.in_flight, pinned.in_flight),
         ]
-    bad = " class='loaderviz-bad'" if numbers.twice else ""
+    bad = " class='loaderviz-bad'" if numbers.n_repeated else ""
     return (
         f"<td>{duration(numbers.epoch_s)}{changes[0]}</td>"
         f"<td>{rate(numbers.samples_per_s)}{changes[1]}</td>"
-        f"<td>{waits}{changes[2]}</td><td{bad}>{twice}</td><td>{held}{changes[3]}</td>"
+        f"<td>{waits}{changes[2]}</td><td{bad}>{repeated}</td><td>{in_flight}{changes[3]}</td>"
     )
 
 
-def _change(value: float, other: float) -> str:
-    """Against the pinned run, where that says something."""
-    if not other:
+def _change(value: float, pinned: float) -> str:
+    """How far a value is from that of the pinned run; empty where that was 0."""
+    if not pinned:
         return ""
-    relative = value / other - 1
-    if abs(relative) < MUCH:
+    relative = value / pinned - 1
+    if abs(relative) < LEAST_CHANGE:
         return " <small>=</small>"
     if relative >= 1:
-        return f" <small>{value / other:.1f}×</small>"
+        return f" <small>{value / pinned:.1f}×</small>"
     return f" <small>{change(relative)}</small>"

@@ -10,53 +10,62 @@ import traitlets
 from loaderviz.figures import timeline
 from loaderviz.trace import Trace
 from loaderviz.web import script, style
-from loaderviz.widgets.figure_view import FigureView, scripts
-from loaderviz.widgets.html_without_kernel import Still, still, still_scene
-from loaderviz.widgets.play_states import life
+from loaderviz.widgets.figure_view import FigureView, figure_scripts
+from loaderviz.widgets.html_without_kernel import StaticFallback, static_html, static_scene_html
+from loaderviz.widgets.play_states import station_times
 
 
 class Scene(anywidget.AnyWidget):
-    """The queues, workers, reorder buffer and consumer at one moment, and the control of time.
+    """The queues, workers, reorder buffer and consumer at one moment, with a control of the time.
 
-    Needs no kernel. It moves a cursor on the first timeline of the widget that it is part of.
+    It needs no kernel, and moves a cursor on the first timeline of the widget that it is part of.
+
+    Attributes:
+        life: the JSON of ``station_times``; empty where nothing is shown.
     """
 
     _esm = script("play_scene")
     _css = style("play_scene")
-    life = traitlets.Unicode("").tag(sync=True)  # JSON of `life.life`
+    life = traitlets.Unicode("").tag(sync=True)
 
     def show(self, trace: Trace) -> None:
-        self.life = json.dumps(life(trace))
+        """Show this trace, from its first moment.
+
+        Raises:
+            LoaderVizError: if ``trace`` is not a ``Trace``, or holds no batch.
+        """
+        self.life = json.dumps(station_times(trace))
 
     def clear(self) -> None:
+        """Show nothing."""
         self.life = ""
 
 
-class Player(Still):
-    """A timeline, and under it what is where at the cursor's time."""
+class Player(StaticFallback):
+    """A timeline, and under it where each batch is at the cursor's time."""
 
     def __init__(self, trace: Trace) -> None:
         self._scene, self._view = Scene(), FigureView()
         self._scene.show(trace)
         self._view.show(timeline(trace))
-        super().__init__([self._view, self._scene, scripts()])
+        super().__init__([self._view, self._scene, figure_scripts()])
         self.add_class("loaderviz-player")
 
-    def _still(self) -> str:
-        scene = still_scene(self._scene.life)
-        return f"<div class='loaderviz-player'>{still(self._view)}{scene}</div>"
+    def _static_html(self) -> str:
+        scene = static_scene_html(self._scene.life)
+        return f"<div class='loaderviz-player'>{static_html(self._view)}{scene}</div>"
 
 
 def play(trace: Trace) -> Player:
-    """Step or play through a trace: which batch is in which queue, and in whose hands.
+    """Step or play through a trace, and see which queue or process holds each batch.
 
     An outlined box is an index list, a filled one a batch of data.
 
     Args:
-        trace: a recorded or simulated ``Trace``; of several loaders or ranks the first, and of more
-            than 300 batches the first 300.
+        trace: a recorded or simulated ``Trace``. Of several loaders or ranks only the first is
+            shown, and only its first 300 batches.
 
     Raises:
-        LoaderVizError: for what is no trace, or a trace without a batch.
+        LoaderVizError: if ``trace`` is not a ``Trace``, or holds no batch.
     """
     return Player(trace)

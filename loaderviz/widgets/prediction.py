@@ -1,4 +1,4 @@
-"""What a simulation says of one position of the controls, before the real loader has run."""
+"""Predicts by simulation what a run with given settings would do."""
 
 from __future__ import annotations
 
@@ -15,86 +15,100 @@ from loaderviz.simulator.typical_costs import TYPICAL_SHARE_S, TYPICAL_START, TY
 from loaderviz.trace import Trace
 from loaderviz.widgets.explorer_settings import ExplorerSettings, has_batch_size
 
-COLLATE_S_PER_BYTE = 4e-10  # to copy a sample into its batch, on a machine of 2025
+COLLATE_S_PER_BYTE = 4e-10  # to copy a sample into its batch, as measured in 2025
 
 
 @dataclass(frozen=True)
-class Known:
-    """What a recording of the reader's own loader has shown."""
+class MeasuredLoader:
+    """What a recording of the user's own loader has shown."""
 
     costs: Costs
-    batch_size: int | None  # where torch does not cut the batches, so that it cannot be chosen
-    n_samples: int | None  # of the dataset; None where it does not say
+    batch_size: int | None  # where torch does not form the batches; None: it can be chosen
+    n_samples: int | None  # in the dataset; None if it does not say
 
 
-def known_of(trace: Trace, own: DataLoader[Any]) -> Known:
-    """Fitted to a run with any settings.
+def measured_loader(trace: Trace, user_loader: DataLoader[Any]) -> MeasuredLoader:
+    """Fit a loader's costs to a recorded run of it, with whatever settings.
 
     Raises:
-        LoaderVizError: for a run that was over before a batch was delivered.
+        LoaderVizError: if no batch was delivered in that run.
     """
-    n = trace.batches.loc[trace.batches["delivered_s"].notna(), "n_samples"]
+    batch_sizes = trace.batches.loc[trace.batches["delivered_s"].notna(), "n_samples"]
     try:
-        n_samples = len(own.dataset)  # type: ignore[arg-type]
-    except Exception:  # of the reader's own code: a stream's length may be anything
+        n_samples = len(user_loader.dataset)  # type: ignore[arg-type]
+    except Exception:  # from the user's code, where a stream's len() may do anything
         n_samples = None
     costs = Costs.from_trace(trace)
-    return Known(costs, None if has_batch_size(own) else max(1, int(n.median())), n_samples)
+    batch_size = None if has_batch_size(user_loader) else max(1, int(batch_sizes.median()))
+    return MeasuredLoader(costs, batch_size, n_samples)
 
 
-class Start(NamedTuple):
+class StartCosts(NamedTuple):
     """Seconds to start one worker: in the main process, and then in the worker."""
 
     startup_s: float
     boot_s: float
 
 
-def start_of(trace: Trace) -> Start | None:
-    """What it took in a recording; None where that had no workers."""
+def measured_start_costs(trace: Trace) -> StartCosts | None:
+    """What it cost to start a worker in a recorded run; None if it had no workers."""
     if trace.workers["first_task_s"].isna().all():
         return None
-    return Start(*Costs.from_trace(trace).start_of(None))
+    return StartCosts(*Costs.from_trace(trace).start_of(None))
 
 
 def predict(
-    settings: ExplorerSettings, known: Known | None = None, start: Start | None = None
+    settings: ExplorerSettings,
+    measured: MeasuredLoader | None = None,
+    start_costs: StartCosts | None = None,
 ) -> Trace:
-    """The trace of a simulated run: of the teaching dataset, or of the loader that is known.
+    """Simulate a run with these settings.
 
-    ``start``: of the teaching dataset's workers, where it has been measured on this machine.
+    Args:
+        settings: the position of the controls.
+        measured: the user's own loader; None for the teaching dataset.
+        start_costs: what it costs to start a worker of the teaching dataset, if that has been
+            measured on this machine.
+
+    Raises:
+        LoaderVizError: for settings that cannot be simulated.
     """
-    costs = known.costs if known else teaching_costs(settings, start)
+    costs = measured.costs if measured else _teaching_costs(settings, start_costs)
     costs = replace(costs, step_s=settings.step_s, cores=settings.cores or costs.cores)
-    batch_size = (known and known.batch_size) or settings.batch_size
+    batch_size = (measured and measured.batch_size) or settings.batch_size
     return simulate(
         costs,
         batch_size=batch_size,
         **settings.loader.options(),
         epochs=settings.epochs,
-        **_dataset(settings, known, batch_size),
+        **_dataset_options(settings, measured, batch_size),
     )
 
 
-def _dataset(settings: ExplorerSettings, known: Known | None, batch_size: int) -> dict[str, Any]:
-    """What there is to load. Of the reader's own dataset a run takes some batches only."""
-    n, most, workers = settings.n_samples, {}, max(1, settings.loader.num_workers)
-    if known is not None:
-        most = {"n_batches": settings.n_batches}
-        n = (settings.n_batches + settings.loader.max_tasks) * batch_size
-        n = n if known.n_samples is None else min(n, known.n_samples)
+def _dataset_options(
+    settings: ExplorerSettings, measured: MeasuredLoader | None, batch_size: int
+) -> dict[str, Any]:
+    """What ``simulate`` takes for the dataset; a run of the user's own takes a few batches only."""
+    n_samples, limit = settings.n_samples, {}
+    n_workers = max(1, settings.loader.num_workers)
+    if measured is not None:
+        limit = {"n_batches": settings.n_batches}
+        n_samples = (settings.n_batches + settings.loader.max_tasks) * batch_size
+        if measured.n_samples is not None:
+            n_samples = min(n_samples, measured.n_samples)
     if settings.kind == "map":
-        return {"n_samples": n, **most}
+        return {"n_samples": n_samples, **limit}
     if settings.kind == "naive iterable":
-        return {"kind": "iterable", "n_samples": n, **most}
-    if known is not None and known.n_samples is None:
-        n = workers * math.ceil(n / workers)
-    shares = [len(range(worker, n, workers)) for worker in range(workers)]
-    return {"kind": "iterable", "shards": shares, **most}
+        return {"kind": "iterable", "n_samples": n_samples, **limit}
+    if measured is not None and measured.n_samples is None:
+        n_samples = n_workers * math.ceil(n_samples / n_workers)
+    shards = [len(range(worker, n_samples, n_workers)) for worker in range(n_workers)]
+    return {"kind": "iterable", "shards": shards, **limit}
 
 
-def teaching_costs(settings: ExplorerSettings, start: Start | None = None) -> Costs:
+def _teaching_costs(settings: ExplorerSettings, start_costs: StartCosts | None) -> Costs:
     """What a ``WorkingDataset`` costs with these settings, and a loader of it on most machines."""
-    startup_s, boot_s = start or TYPICAL_START[start_method()]
+    startup_s, boot_s = start_costs or TYPICAL_START[start_method()]
     sample_s: Any = settings.sample_s
     typical: dict[str, Any] = {**TYPICAL_WAYS, "share_s": TYPICAL_SHARE_S}
     if settings.spread:

@@ -1,4 +1,4 @@
-"""The real runs that a reader asks for: one at a time, followed batch by batch."""
+"""The real runs that a user asks for: one at a time, followed batch by batch."""
 
 from __future__ import annotations
 
@@ -14,83 +14,96 @@ from loaderviz.trace import Trace
 from loaderviz.widgets.explorer_settings import ExplorerSettings
 from loaderviz.widgets.run_process import Failure, LoaderRun
 
-FOLLOW_S = 0.2  # how often a running recording is looked at
+FOLLOW_S = 0.2  # between two looks at a running recording
 
-_measuring: Measuring | None = None  # the one whose run goes on
+_latest: RealRuns | None = None  # whose run goes on, if any does
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run stands. ``trace`` is what it has recorded, once a batch was delivered."""
+    """How far a run has come.
+
+    Attributes:
+        settings: those of the run.
+        state: whether it goes on, and how it ended otherwise.
+        delivered: how many batches have been delivered.
+        trace: what has been recorded so far; None before the first batch is delivered.
+        failure: what went wrong, if anything did.
+        n_repeated: samples that came more than once in an epoch; None where nobody counted.
+    """
 
     settings: ExplorerSettings
     state: Literal["running", "done", "cancelled", "failed"]
     delivered: int = 0
     trace: Trace | None = None
     failure: Failure | None = None
-    repeated: int | None = None  # samples that came more than once, where that was counted
+    n_repeated: int | None = None
 
 
-class Measuring:
+class RealRuns:
     """Runs a loader with the settings that are asked for; a new request ends the run before it.
 
-    ``show`` is called with the run's progress, from the event loop's thread.
+    ``on_progress`` is called with the run's progress, from the event loop's thread.
     """
 
-    def __init__(self, own: DataLoader[Any] | None, show: Callable[[Progress], None]) -> None:
-        self._own = own
-        self._show = show
+    def __init__(
+        self, user_loader: DataLoader[Any] | None, on_progress: Callable[[Progress], None]
+    ) -> None:
+        self._user_loader = user_loader
+        self._on_progress = on_progress
         self._run: LoaderRun | None = None
-        self._following: asyncio.Task[None] | None = None
+        self._follow_task: asyncio.Task[None] | None = None
 
     @property
     def running(self) -> bool:
+        """Whether a run goes on."""
         return self._run is not None
 
     def start(self, settings: ExplorerSettings, *, wait_s: float = 0.0) -> None:
-        """Begin a run, and come back after ``wait_s`` seconds, or before if it is over.
+        """Begin a run, and return when it is over, or after ``wait_s`` seconds.
 
-        In a notebook it is followed in the background then. Where no event loop runs, it is waited
-        for to its end.
+        In a notebook, a run that is not over by then is followed in the background. Where no event
+        loop runs, it is waited for to its end. Nothing is raised: a run that cannot begin is shown
+        as failed.
         """
-        global _measuring
-        if _measuring is not None and _measuring is not self:
-            _measuring.cancel()  # runs beside each other would measure each other
-        _measuring = self
+        global _latest
+        if _latest is not None and _latest is not self:
+            _latest.cancel()  # two runs at once would slow each other down
+        _latest = self
         self._stop()
         try:
-            self._run = LoaderRun(settings, self._own)
+            self._run = LoaderRun(settings, self._user_loader)
         except Exception as error:
             text = f"{type(error).__name__}: {error}"
-            self._show(Progress(settings, "failed", failure=Failure(text, text)))
+            self._on_progress(Progress(settings, "failed", failure=Failure(text, text)))
             return
-        self._show(Progress(settings, "running"))
+        self._on_progress(Progress(settings, "running"))
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
             loop = None
-        until = time.monotonic() + (wait_s if loop else float("inf"))
-        while (more := self.step()) and time.monotonic() < until:
+        deadline = time.monotonic() + (wait_s if loop else float("inf"))
+        while (goes_on := self.step()) and time.monotonic() < deadline:
             time.sleep(FOLLOW_S)
-        if more and loop and (self._following is None or self._following.done()):
-            self._following = loop.create_task(self._follow())
+        if goes_on and loop and (self._follow_task is None or self._follow_task.done()):
+            self._follow_task = loop.create_task(self._follow())
 
     def cancel(self) -> None:
-        """End the run that goes on; what it recorded until then is shown."""
+        """End the run that goes on, if one does; what it recorded until then is shown."""
         if self._run is not None:
             self._run.cancel()
             self.step()
 
     def step(self) -> bool:
-        """Look at the run once; says whether to come again."""
+        """Look at the run once, show its progress, and return whether it goes on."""
         run = self._run
         if run is None:
             return False
-        over = not run.running  # before the look: what is seen then is all there is
-        progress = _look(run, over)
+        over = not run.running  # asked first: what is recorded after that is complete
+        progress = _progress_of(run, over)
         if over:
             self._stop()
-        self._show(progress)
+        self._on_progress(progress)
         return self.running
 
     async def _follow(self) -> None:
@@ -103,7 +116,7 @@ class Measuring:
             self._run = None
 
 
-def _look(run: LoaderRun, over: bool) -> Progress:
+def _progress_of(run: LoaderRun, over: bool) -> Progress:
     trace = run.snapshot()
     delivered = 0 if trace is None else int(trace.batches["delivered_s"].notna().sum())
     trace = trace if delivered else None
@@ -117,4 +130,4 @@ def _look(run: LoaderRun, over: bool) -> Progress:
     if not delivered:
         text = "the loader delivered no batch: its dataset is empty"
         return Progress(run.settings, "failed", failure=Failure(text, text))
-    return Progress(run.settings, "done", delivered, trace, repeated=outcome.repeated)
+    return Progress(run.settings, "done", delivered, trace, n_repeated=outcome.n_repeated)

@@ -1,7 +1,7 @@
 """One real run of a loader, in a process of its own: it can be followed and ended at any moment.
 
-The page stays alive because nothing of the run happens in its process; it follows the recording's
-files. A doctor's run waits in ``run_forked`` instead, until all is said or the time is up.
+The kernel stays responsive, because it only reads the files that the run records. The doctor's runs
+use ``run_forked`` instead, which waits until all is sent or the time is up.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from loaderviz.widgets.explorer_settings import ExplorerSettings
 
 @dataclass(frozen=True)
 class Failure:
-    """An exception of the run: its last line, and the whole traceback."""
+    """An exception in a run: its last line, and the whole traceback."""
 
     last_line: str
     traceback: str
@@ -39,22 +39,29 @@ class Failure:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the process of a run says at its end."""
+    """What the process of a run sends at its end."""
 
     failure: Failure | None = None
-    repeated: int | None = None  # samples of the teaching dataset that came again in an epoch
+    n_repeated: int | None = None  # samples of the teaching dataset that came again in an epoch
 
 
 class LoaderRun:
-    """Starts at once; ``close()`` it when it is over. Not reusable."""
+    """One run, which starts at once; ``close()`` it when it is over.
 
-    def __init__(self, settings: ExplorerSettings, own: DataLoader[Any] | None = None) -> None:
+    Raises:
+        Exception: what keeps the process from starting, for example a dataset that cannot be
+            pickled.
+    """
+
+    def __init__(
+        self, settings: ExplorerSettings, user_loader: DataLoader[Any] | None = None
+    ) -> None:
         self.settings = settings
         self._folder = Path(tempfile.mkdtemp(prefix="loaderviz-run-"))
         self._recording = self._folder / "recording"
         self._cancelled = False
         try:
-            self._process = ChildProcess(_run, settings, own, self._recording)
+            self._process = ChildProcess(_run_in_child, settings, user_loader, self._recording)
         except BaseException:
             shutil.rmtree(self._folder, ignore_errors=True)
             raise
@@ -62,83 +69,87 @@ class LoaderRun:
 
     @property
     def running(self) -> bool:
-        self._process.receive()  # else a long traceback would fill the pipe, and the run not end
+        """Whether the process of the run is still alive."""
+        self._process.receive()  # or a long traceback fills the pipe, and the run never ends
         return self._process.running
 
     @property
     def cancelled(self) -> bool:
+        """Whether ``cancel()`` ended the run."""
         return self._cancelled
 
     def snapshot(self) -> Trace | None:
-        """What has been recorded so far; None before the first moment of it."""
+        """What has been recorded so far; None before there is anything to read."""
         try:
             return read_folder(self._recording)
         except LoaderVizError:
             return None
 
     def outcome(self) -> Outcome:
-        """How it went, once the run is over."""
+        """How the run went, once it is over."""
         self._process.receive()
         outcome: Outcome = self._process.sent[-1] if self._process.sent else Outcome()
         code = self._process.exit_code
         if outcome.failure is None and code and not self._cancelled:
-            how = f"signal {-code}" if code < 0 else f"exit code {code}"
-            line = f"the process of the run ended with {how}"
+            ending = f"signal {-code}" if code < 0 else f"exit code {code}"
+            line = f"the process of the run ended with {ending}"
             return Outcome(Failure(line, line))
         return outcome
 
     def cancel(self) -> None:
-        """End it now, whatever it is doing, and wait until none of its processes is left."""
+        """End the run now, whatever it is doing, and wait until none of its processes is left."""
         if self.running:
             self._cancelled = True
         self._process.end()
 
     def close(self) -> None:
-        """Free all that the run holds; a run that still goes on is ended."""
+        """Delete the recording and free all else; a run that still goes on is ended."""
         atexit.unregister(self.close)
         self._process.end()
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _run(
+def _run_in_child(
     settings: ExplorerSettings,
-    own: DataLoader[Any] | None,
+    user_loader: DataLoader[Any] | None,
     folder: Path,
     send: Callable[[Outcome], None],
 ) -> None:
-    """What happens in the process of the run."""
-    # The sliders mark how many CPUs there are; here nobody would see torch's own warning.
+    """Run the loader and record it into ``folder``, in the process of the run."""
+    # Nobody would see torch's warning of too many workers here; the slider marks the CPUs instead.
     warnings.filterwarnings("ignore", message="This DataLoader will create")
     if settings.cores is not None and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: settings.cores])
     try:
-        loader = settings.make_loader(own)
-        repeated = 0
+        loader = settings.make_loader(user_loader)
+        teaching = user_loader is None
+        n_repeated = 0
         with Recording((loader,), path=folder):
             for _ in range(settings.epochs):
-                repeated += _epoch(loader, settings, own is None)
-        send(Outcome(repeated=repeated if own is None else None))
+                n_repeated += _run_epoch(loader, settings, teaching)
+        send(Outcome(n_repeated=n_repeated if teaching else None))
     except Exception as error:
-        whole = "".join(traceback.format_exception(error))
-        last = next(line for line in reversed(whole.splitlines()) if line.strip())
-        send(Outcome(Failure(last, whole)))
+        text = "".join(traceback.format_exception(error))
+        last_line = next(line for line in reversed(text.splitlines()) if line.strip())
+        send(Outcome(Failure(last_line, text)))
         sys.exit(1)
 
 
-def _epoch(loader: DataLoader[Any], settings: ExplorerSettings, teaching: bool) -> int:
-    """Of the teaching dataset all, of another as many batches as are asked for.
+def _run_epoch(loader: DataLoader[Any], settings: ExplorerSettings, teaching: bool) -> int:
+    """Take every batch of the teaching dataset, or ``settings.n_batches`` of the user's own.
 
-    Returns how many of the teaching dataset's samples came again.
+    Returns:
+        How many samples of the teaching dataset came more than once; 0 for the user's own.
     """
     seen: set[int] = set()
-    parent, repeated = os.getppid(), 0
+    parent, n_repeated = os.getppid(), 0
     batches = iter(loader)
     for batch in batches if teaching else itertools.islice(batches, settings.n_batches):
         time.sleep(settings.step_s)
         if teaching:
             indices = batch[:, 0].tolist()
-            repeated += len(indices) - len(set(indices) - seen)
+            n_repeated += len(indices) - len(set(indices) - seen)
             seen.update(indices)
         if os.getppid() != parent:
-            break  # nobody is left to look at it
-    return repeated
+            break  # the process that asked for the run has ended
+    return n_repeated

@@ -1,4 +1,4 @@
-"""``vary``: a control for every number of a picture, and the picture follows."""
+"""``vary``: controls for the arguments of a function that draws, and the picture follows them."""
 
 from __future__ import annotations
 
@@ -12,50 +12,50 @@ import plotly.graph_objects as go
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import timeline
 from loaderviz.trace import Trace
-from loaderviz.widgets.figure_view import FigureView, scripts
+from loaderviz.widgets.figure_view import FigureView, figure_scripts
 from loaderviz.widgets.html_controls import control
-from loaderviz.widgets.html_without_kernel import Still, needs_lab, still
+from loaderviz.widgets.html_without_kernel import StaticFallback, control_values_html, static_html
 
 
 def vary(draw: Callable[..., Any], **controls: Any) -> Vary:
-    """Controls for the arguments of ``draw``, and under them what it returns.
+    """Show controls for the arguments of ``draw``, and under them what it returns.
 
     >>> vary(lambda workers: timeline(simulate(costs, num_workers=workers, ...)), workers=(0, 8, 2))
 
     Args:
-        draw: called with one value for each control, first here and then whenever one is moved.
-            It returns a figure, anything that has one (a ``Trace``, an ``Audit``), text, or a list
+        draw: called with one value for each control, at once and then whenever one is moved. It
+            returns a figure, anything that has one (a ``Trace``, an ``Audit``), text, or a list
             of these.
         controls: ``(least, most, first value)`` or ``(least, most, first value, step)`` is a
             slider, a list a choice, ``True`` or ``False`` a check box.
 
     Raises:
         LoaderVizError: for a control that is none of these. What ``draw`` raises is shown in place
-            and raised by ``result()``.
+            of the picture, and raised by ``result()``.
     """
     return Vary(draw, controls)
 
 
-class Vary(Still):
-    """The controls and what is drawn with them. Nothing of it runs in the background."""
+class Vary(StaticFallback):
+    """Controls and what is drawn with their values; nothing runs in the background."""
 
     def __init__(self, draw: Callable[..., Any], controls: dict[str, Any]) -> None:
         self._draw = draw
-        self._controls = {name: control(name, given) for name, given in controls.items()}
-        self._shown = widgets.VBox()
+        self._controls = {name: control(name, spec) for name, spec in controls.items()}
+        self._views = widgets.VBox()
         self._problem = widgets.HTML()
         self._result: Any = None
         self._error: Exception | None = None
         row = widgets.Box(list(self._controls.values())).add_class("loaderviz-controls")
         style = widgets.HTML(f"<style>{_CSS}</style>")
-        super().__init__([row, self._problem, self._shown, style, scripts()])
+        super().__init__([row, self._problem, self._views, style, figure_scripts()])
         self.add_class("loaderviz-vary")
-        for each in self._controls.values():
-            each.observe(lambda _: self._redraw(), names="value")
+        for widget in self._controls.values():
+            widget.observe(lambda _: self._redraw(), names="value")
         self._redraw()
 
     def set(self, **values: Any) -> None:
-        """Move controls, as by hand.
+        """Move controls to these values, as by hand.
 
         Raises:
             LoaderVizError: for a name that no control has.
@@ -67,60 +67,61 @@ class Vary(Still):
             self._controls[name].value = value
 
     def result(self) -> Any:
-        """What ``draw`` returned last; raises what it raised."""
+        """What ``draw`` returned for the present values; raises what it raised."""
         if self._error is not None:
             raise self._error
         return self._result
 
-    def _still(self) -> str:
-        places = (self._problem, *self._shown.children)
-        return needs_lab(self._controls.values()) + "".join(map(still, places))
+    def _static_html(self) -> str:
+        parts = (self._problem, *self._views.children)
+        return control_values_html(self._controls.values()) + "".join(map(static_html, parts))
 
     def _redraw(self) -> None:
-        values = {name: each.value for name, each in self._controls.items()}
+        values = {name: widget.value for name, widget in self._controls.items()}
         try:
             self._result = self._draw(**values)
             self._error = None
             self._show(self._result)
             self._problem.value = ""
-            self._shown.layout.display = None
+            self._views.layout.display = None
         except Exception as error:  # shown in place: nobody sees what a callback raises
             self._error = error
             text = html.escape(f"{type(error).__name__}: {error}")
             self._problem.value = f"<div class='loaderviz-error'><code>{text}</code></div>"
-            self._shown.layout.display = "none"
+            self._views.layout.display = "none"
 
     def _show(self, result: Any) -> None:
         results = result if isinstance(result, list | tuple) else [result]
-        drawn = [each if isinstance(each, str) else _figure_of(each) for each in results]
-        kinds = [widgets.HTML if isinstance(each, str) else FigureView for each in drawn]
-        places = self._shown.children
-        if len(places) != len(kinds) or not all(map(isinstance, places, kinds)):
-            self._shown.children = [
-                widgets.HTML(_text(each)) if isinstance(each, str) else FigureView(each)
-                for each in drawn
+        shown = [item if isinstance(item, str) else _figure_of(item) for item in results]
+        types = [widgets.HTML if isinstance(item, str) else FigureView for item in shown]
+        views = self._views.children
+        if len(views) != len(types) or not all(map(isinstance, views, types)):
+            self._views.children = [
+                widgets.HTML(_text_html(item)) if isinstance(item, str) else FigureView(item)
+                for item in shown
             ]
             return
-        for place, each in zip(places, drawn, strict=True):
-            if isinstance(place, FigureView):
-                place.show(each)
+        for view, item in zip(views, shown, strict=True):
+            if isinstance(view, FigureView):
+                view.show(item)
             else:
-                place.value = _text(each)
+                view.value = _text_html(item)
 
 
-def _text(shown: str) -> str:
-    return f"<pre class='loaderviz-text'>{html.escape(shown)}</pre>"
+def _text_html(text: str) -> str:
+    return f"<pre class='loaderviz-text'>{html.escape(text)}</pre>"
 
 
-def _figure_of(drawn: Any) -> go.Figure:
-    if isinstance(drawn, go.Figure):
-        return drawn
-    if isinstance(drawn, Trace):
-        return timeline(drawn)
-    if (figure := getattr(drawn, "figure", None)) is not None:
+def _figure_of(result: Any) -> go.Figure:
+    """The figure that ``draw`` returned, or the one of the result that it returned."""
+    if isinstance(result, go.Figure):
+        return result
+    if isinstance(result, Trace):
+        return timeline(result)
+    if (figure := getattr(result, "figure", None)) is not None:
         return figure() if callable(figure) else figure
     raise LoaderVizError(
-        f"the function that draws returned {type(drawn).__name__} {drawn!r:.60}: "
+        f"the function that draws returned {type(result).__name__} {result!r:.60}: "
         "return a figure, a Trace, an Audit, text, or a list of these"
     )
 

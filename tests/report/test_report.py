@@ -38,7 +38,7 @@ def content(waiting):
 def unpredicted(content, monkeypatch):
     """... and which no other test waits for."""
     told = Prediction(why_not="not asked for")
-    monkeypatch.setattr("loaderviz.report.report_content.prediction", lambda *_: told)
+    monkeypatch.setattr("loaderviz.report.report_content.predict", lambda *_: told)
 
 
 def loaderviz(*args):
@@ -74,11 +74,11 @@ class TestItsContent:
 
     def test_a_model_that_never_waits_is_left_alone(self, content):
         idle = dataclasses.replace(content.summary, wait_s=0.0, startup_s=0.0)
-        rows = content.prediction.found.candidates
+        rows = content.prediction.recommendation.candidates
         same = rows.assign(present=rows["recommended"])
-        found = dataclasses.replace(content.prediction.found, candidates=same)
-        made_of_it = dataclasses.replace(content.prediction, found=found)
-        kept = dataclasses.replace(content, summary=idle, prediction=made_of_it)
+        recommendation = dataclasses.replace(content.prediction.recommendation, candidates=same)
+        already_set = dataclasses.replace(content.prediction, recommendation=recommendation)
+        kept = dataclasses.replace(content, summary=idle, prediction=already_set)
         assert [each.kind for each in kept.actions] == ["fine"]
 
     def test_waits_are_counted_and_the_longest_has_its_cause(self):
@@ -117,8 +117,8 @@ class TestItsContent:
     def test_problems_and_what_was_left_out_are_listed(self):
         trace = recorded(made(), complete=False, problems=["worker 1: its file is torn"])
         trace.meta["left_out"] = 1234
-        assert content_of(trace).limits[0] == "worker 1: its file is torn"
-        assert "1,234" in content_of(trace).limits[1]
+        assert content_of(trace).problems[0] == "worker 1: its file is torn"
+        assert "1,234" in content_of(trace).problems[1]
 
     @pytest.mark.parametrize(
         "meta",
@@ -142,7 +142,7 @@ class TestItsContent:
 
         monkeypatch.setattr(predictions_and_audits, "audit", unreadable)
         monkeypatch.setattr(predictions_and_audits, "recommend", unreadable)
-        predicted = predictions_and_audits.prediction(made(batches=12), 0, 0)
+        predicted = predictions_and_audits.predict(made(batches=12), 0, 0)
         assert "cannot read" in predicted.why_not
         assert predicted.n_batches == 12
         content = content_of(made(batches=12))
@@ -178,7 +178,7 @@ class TestItsPage:
             },
         )
         content = content_of(trace)
-        assert any(each.found and len(each.found.duplicates) for each in content.audits)
+        assert any(each.audit and len(each.audit.duplicates) for each in content.audits)
         page = page_of(content)
         assert "<img" not in page
         assert "<script>alert" not in page
@@ -231,7 +231,7 @@ class TestTheCommand:
         found = json.loads(json.dumps(content.data(), default=str))
         assert found["simulated"] is True
         assert found["predicted"]["settings"]["num_workers"] > 2
-        assert found["actions"][0]["code"] == content.prediction.found.code
+        assert found["actions"][0]["code"] == content.prediction.recommendation.code
 
     def test_what_is_no_file_is_left_alone(self, tmp_path):
         made(batches=1).save(tmp_path / "run.parquet")

@@ -262,7 +262,7 @@ def test_what_comes_twice_is_counted_in_both(explorer, kind, delivered, twice):
     assert explorer.measure().summary().n_samples == delivered
     assert explorer.predicted.summary().n_samples == delivered
     numbers = explorer._numbers
-    assert numbers["predicted"].twice == numbers["measured"].twice == twice
+    assert numbers["predicted"].n_repeated == numbers["measured"].n_repeated == twice
 
 
 def test_a_pinned_run_is_compared_with(explorer):
@@ -292,7 +292,7 @@ def test_a_run_goes_on_dimmed_when_a_control_is_moved_meanwhile(explorer):
         quick(explorer, num_workers=2)
         explorer.start()
         explorer.set(num_workers=3)
-        while explorer._measuring.running:
+        while explorer._real_runs.running:
             await asyncio.sleep(FOLLOW_S)
 
     asyncio.run(ask_and_move())
@@ -306,7 +306,7 @@ def test_a_recording_that_tells_no_costs_is_told_in_place(monkeypatch):
     def refuse(trace, own):
         raise LoaderVizError("<nothing> to go on")
 
-    monkeypatch.setattr("loaderviz.widgets.explorer.known_of", refuse)
+    monkeypatch.setattr("loaderviz.widgets.explorer.measured_loader", refuse)
     explorer = explore(DataLoader(SleepingDataset(8, 0), batch_size=4))
     assert "&lt;nothing&gt; to go on" in explorer._status.value
     with pytest.raises(LoaderVizError, match="to go on"):
@@ -317,11 +317,11 @@ def test_in_a_notebook_a_run_goes_on_in_the_background_and_the_latest_one_wins(e
     async def ask():
         explorer.set(num_workers=2, sample_s=0.2, step_s=0.5)
         explorer.start()
-        assert explorer._measuring.running
+        assert explorer._real_runs.running
         for num_workers in (5, 1, 4):
             quick(explorer, num_workers=num_workers)
             explorer.start()
-        while explorer._measuring.running:
+        while explorer._real_runs.running:
             await asyncio.sleep(FOLLOW_S)
 
     asyncio.run(ask())
@@ -381,7 +381,7 @@ def test_a_stream_of_ones_own_is_predicted_as_either_kind():
     assert list(kind.options) == ["naive iterable", "shared-out iterable"]
     explorer.set(num_workers=2)
     assert set(explorer.predicted.batches["worker"]) == {0, 1}
-    assert explorer._numbers["predicted"].twice is None  # nobody knows
+    assert explorer._numbers["predicted"].n_repeated is None  # nobody knows
     explorer.set(kind="naive iterable")
     assert explorer.predicted.summary().n_batches > 0
 

@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader
 from loaderviz import Costs, LoaderVizError, Trace, record, simulate
 from loaderviz.datasets import SleepingDataset
 from loaderviz.widgets import play
-from loaderviz.widgets.play_states import MOST_BATCHES, life
+from loaderviz.widgets.play_states import MOST_BATCHES, station_times
 
 STATIONS = ("dispatched", "started", "ready", "taken", "delivered", "released")
 
@@ -21,7 +21,7 @@ def slow_first(num_workers=2, **settings):
 
 
 def test_every_batch_goes_from_station_to_station():
-    for batch in life(slow_first())["batches"]:
+    for batch in station_times(slow_first())["batches"]:
         at = [batch[name] for name in STATIONS]
         assert at == sorted(at)
 
@@ -30,12 +30,12 @@ def test_at_its_end_all_is_delivered():
     trace = simulate(
         Costs(sample_s=1 / 3000, step_s=1 / 7), num_workers=2, batch_size=3, n_batches=9
     )
-    told = life(trace)
+    told = station_times(trace)
     assert told["end_s"] == max(batch["released"] for batch in told["batches"])
 
 
 def test_what_arrives_before_its_turn_lies_in_the_reorder_buffer():
-    batches = life(slow_first())["batches"]
+    batches = station_times(slow_first())["batches"]
     first, early = batches[0], batches[1]
     # The consumer asked for batch 0 and took 1 on the way.
     assert early["taken"] == pytest.approx(early["ready"], abs=1e-6)
@@ -44,13 +44,13 @@ def test_what_arrives_before_its_turn_lies_in_the_reorder_buffer():
 
 
 def test_out_of_order_nothing_lies_there():
-    for batch in life(slow_first(in_order=False))["batches"]:
+    for batch in station_times(slow_first(in_order=False))["batches"]:
         assert batch["taken"] == batch["delivered"]
 
 
 def test_what_arrives_during_a_step_stays_in_the_result_queue_until_it_ends():
     trace = simulate(Costs(sample_s=0.01, step_s=0.1), num_workers=1, batch_size=1, n_batches=4)
-    batches = life(trace)["batches"]
+    batches = station_times(trace)["batches"]
     for before, after in pairwise(batches):
         assert after["ready"] < before["released"] == after["taken"]
 
@@ -60,7 +60,7 @@ def test_a_recording_has_a_life_too():
     with record(loader) as rec:
         for _ in loader:
             pass
-    told = life(rec.trace)
+    told = station_times(rec.trace)
     assert told["workers"] == 2
     assert [batch["name"] for batch in told["batches"]] == [str(i) for i in range(12)]
     for batch in told["batches"]:
@@ -68,7 +68,7 @@ def test_a_recording_has_a_life_too():
 
 
 def test_the_main_process_has_no_queues():
-    told = life(slow_first(num_workers=0))
+    told = station_times(slow_first(num_workers=0))
     assert told["workers"] == 0
     assert {batch["worker"] for batch in told["batches"]} == {-1}
 
@@ -77,10 +77,15 @@ def test_epochs_are_told_apart_and_what_is_left_out_is_counted():
     trace = simulate(
         Costs(sample_s=0.001), num_workers=2, batch_size=1, n_batches=MOST_BATCHES, epochs=2
     )
-    told = life(trace)
+    told = station_times(trace)
     assert len(told["batches"]) == told["left_out"] == MOST_BATCHES
     trace = simulate(Costs(sample_s=0.001), num_workers=1, batch_size=1, n_batches=2, epochs=2)
-    assert [batch["name"] for batch in life(trace)["batches"]] == ["0·0", "0·1", "1·0", "1·1"]
+    assert [batch["name"] for batch in station_times(trace)["batches"]] == [
+        "0·0",
+        "0·1",
+        "1·0",
+        "1·1",
+    ]
 
 
 def test_the_player_is_a_timeline_with_the_scene_under_it():

@@ -22,11 +22,11 @@ def lanes(place):
 
 def test_the_picture_is_there_at_once_and_follows_the_control():
     shown = vary(what_if, workers=(0, 8, 2))
-    (place,) = shown._shown.children
+    (place,) = shown._views.children
     assert isinstance(place, FigureView)
     assert lanes(place) == ["consumer", "worker 0", "worker 1"]
     shown.set(workers=3)
-    assert shown._shown.children == (place,)  # changed in place: no flicker
+    assert shown._views.children == (place,)  # changed in place: no flicker
     assert lanes(place) == ["consumer", "worker 0", "worker 1", "worker 2"]
     assert shown.result().summary().n_batches == 6
 
@@ -39,7 +39,7 @@ def test_the_first_figure_comes_with_its_widget_as_a_slow_page_loses_later_messa
         open_it(view)
 
     monkeypatch.setattr(FigureView, "open", watched)
-    (place,) = vary(what_if, workers=(0, 8, 2))._shown.children
+    (place,) = vary(what_if, workers=(0, 8, 2))._views.children
     assert opened == [place.figure]
     assert lanes(place) == ["consumer", "worker 0", "worker 1"]
 
@@ -53,13 +53,13 @@ def test_figures_text_and_what_has_a_figure_stand_under_each_other():
         }[kind]
 
     shown = vary(draw, n=(1, 3, 2), kind=["all", "text"])
-    assert [type(each).__name__ for each in shown._shown.children] == [
+    assert [type(each).__name__ for each in shown._views.children] == [
         *["FigureView"] * 3,
         "HTML",
     ]
-    assert "2 &lt; 3" in shown._shown.children[-1].value
+    assert "2 &lt; 3" in shown._views.children[-1].value
     shown.set(kind="text")
-    (text,) = shown._shown.children
+    (text,) = shown._views.children
     assert "&lt;b&gt;" in text.value
 
 
@@ -67,12 +67,12 @@ def test_an_error_is_shown_in_place_raised_by_result_and_gone_with_the_next_valu
     shown = vary(lambda n: f"{6 / n:g}", n=(0, 3, 2))
     shown.set(n=0)
     assert "ZeroDivisionError: division by zero" in shown._problem.value
-    assert shown._shown.layout.display == "none"  # the picture is not of this value
+    assert shown._views.layout.display == "none"  # the picture is not of this value
     with pytest.raises(ZeroDivisionError):
         shown.result()
     shown.set(n=3)
     assert shown._problem.value == ""
-    assert shown._shown.layout.display is None
+    assert shown._views.layout.display is None
     assert shown.result() == "2"
 
 
@@ -82,11 +82,11 @@ def test_what_cannot_be_drawn_is_told():
 
 
 @pytest.mark.parametrize(
-    "given", [(0, 4), (0, 4, 9), (4, 0, 2), (0, 4, 1, -1), (0, "4", 2), [], 3, None, "a"]
+    "spec", [(0, 4), (0, 4, 9), (4, 0, 2), (0, 4, 1, -1), (0, "4", 2), [], 3, None, "a"]
 )
-def test_what_is_no_control_is_named(given):
+def test_what_is_no_control_is_named(spec):
     with pytest.raises(LoaderVizError, match=r"n=.* is no control: give"):
-        vary(lambda n: str(n), n=given)
+        vary(lambda n: str(n), n=spec)
 
 
 def test_each_kind_of_control_gives_its_kind_of_value():
