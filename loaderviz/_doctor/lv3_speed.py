@@ -301,7 +301,7 @@ def _cpus_wanted_and_used(case: Case) -> tuple[float, float]:
     notebook=8,
     threads="24984 77139",
 )
-def _dear_handover(case: Case) -> Seen | None:
+def _slow_handover(case: Case) -> Seen | None:
     setup = case.setup
     if not setup.num_workers and not setup.settings["pin_memory"]:
         return None
