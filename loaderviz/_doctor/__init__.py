@@ -1,8 +1,9 @@
-"""``doctor(loader)``: the known pitfalls of a DataLoader, each looked for in this one.
+"""``doctor(loader)``: looks in one DataLoader for each of the known pitfalls.
 
-The checks are small functions in files by family, named by their codes: ``lv1_delivery``,
-``lv2_randomness`` and so on. ``findings_of(trace)`` asks those that a recording alone can answer,
-and ``recorded_only``, which only a recording of the reader's own run can.
+The checks are small functions in one file per family, named by their codes: ``lv1_delivery``,
+``lv2_randomness`` and so on. ``findings_of(trace)`` asks the checks that can be decided from a
+recording; ``checks_of_recordings`` holds those that only a recording of the reader's own run
+decides.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from loaderviz._doctor import (  # noqa: F401  # for what they register
     lv5_lv6_processes,
 )
 from loaderviz._doctor.checks import CHECKS
-from loaderviz._doctor.examination import Case, case_of
+from loaderviz._doctor.examination import Case, examine
 from loaderviz._doctor.examination_runs import EPOCHS, MOST_BATCHES
 from loaderviz._doctor.findings import SEVERITIES, Diagnosis, DoctorError, Finding
 from loaderviz._doctor.findings_of_recordings import findings_of, need_the_loader
-from loaderviz._doctor.loader_setup import Setup, callers_of, names_of
+from loaderviz._doctor.loader_setup import Setup, names_given_to, names_used_by_callers
 from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.describe_loader import behind
 from loaderviz.loaders.forked_run import may_fork
@@ -41,8 +42,8 @@ __all__ = [
 
 BUDGET_S = 30.0
 
-# A finding that explains why a run failed: then the finding is the answer, and no error.
-_EXPLAINS = {
+# By kind of failure, the findings that explain it: where one was made, no error is raised.
+_EXPLAINED_BY = {
     "stuck": {"LV502"},
     "files": {"LV403"},
     "shared memory": {"LV402"},
@@ -64,42 +65,41 @@ def doctor(loader: Any, *, run: bool = True, budget_s: float = BUDGET_S) -> Diag
     >>> diagnosis.codes
     ('LV101',)
 
-    It says first what it is about to run: two epochs of the loader as it is and one without
-    workers, of at most 500 batches each, in a copy of this process on Linux, where nothing that
-    your code does outlives it. Elsewhere, and for a loader without workers once CUDA is in use, it
-    runs here: the random generators of torch, NumPy and ``random``, and those that the loader
-    holds, are put back afterwards; what a dataset or a sampler changes in itself is not.
+    It prints first what it is about to run: two epochs of the loader as it is and one without
+    workers, of at most 500 batches each. On Linux they run in a copy of this process, and nothing
+    that your code does outlives that copy. On other systems, and for a loader without workers once
+    CUDA is in use, they run in this process: the random generators of torch, NumPy and ``random``
+    and those that the loader holds are restored afterwards, but what a dataset or a sampler changes
+    in itself stays changed.
 
-    In a distributed run call it on every rank, after ``init_process_group``: each waits up to
-    half a minute for what the others have seen, which goes through the store of the process
-    group and not by a collective.
+    In a distributed run, call it on every rank, after ``init_process_group``. Each rank waits up to
+    half a minute for the observations of the others; they go through the store of the process
+    group, not through a collective.
 
     Args:
-        loader: the ``torch.utils.data.DataLoader``; an ``accelerate`` wrapper of one is looked
-            through.
+        loader: the ``torch.utils.data.DataLoader``, or an ``accelerate`` wrapper of one.
         run: False to look only at attributes: nothing of the dataset, sampler or collate_fn is
             called, not even ``len()``.
-        budget_s: seconds that the runs may take in all; a loader that hangs takes them in full.
+        budget_s: seconds that all runs together may take; a loader that hangs uses them up.
 
     Returns:
         A frozen ``Diagnosis``: ``.findings`` with evidence and fix, ``.undecided``, ``.clear``.
 
     Raises:
-        LoaderVizError: for what is no DataLoader, and a ``budget_s`` that is not above 0. And,
-            as a ``DoctorError`` whose ``.partial`` is the Diagnosis so far, where the loader could
-            not be examined to the end and no finding tells why: its dataset raises, its length is
-            broken, a worker dies, it cannot be iterated twice.
+        LoaderVizError: if ``loader`` is not a DataLoader, or ``budget_s`` is not above 0. Also, as
+            a ``DoctorError`` whose ``.partial`` is the Diagnosis so far, if the examination could
+            not be completed and no finding explains why: the dataset raises, its length is broken,
+            a worker dies, or the loader cannot be iterated twice.
     """
     setup = _setup(loader, budget_s)
-    look_only = Case(setup)
     danger = ""
     if run:
-        first = CHECKS["LV402"].judge(look_only)
-        if first is not None and first.state == "found":
-            danger = f"it was not run, because of LV402: {first.evidence[0]}"
+        shared_memory = CHECKS["LV402"].judge(Case(setup))
+        if shared_memory is not None and shared_memory.state == "found":
+            danger = f"the loader was not run, because of LV402: {shared_memory.evidence[0]}"
         else:
             _announce(setup, budget_s)
-    case = case_of(setup, run=run, budget_s=budget_s, danger=danger)
+    case = examine(setup, run=run, budget_s=budget_s, danger=danger)
     diagnosis = _judge(case, danger)
     _raise_for_troubles(case, diagnosis)
     return diagnosis
@@ -108,39 +108,40 @@ def doctor(loader: Any, *, run: bool = True, budget_s: float = BUDGET_S) -> Diag
 def _setup(loader: Any, budget_s: float) -> Setup:
     if not isinstance(budget_s, int | float) or not 0 < budget_s < math.inf:
         raise LoaderVizError(f"budget_s={budget_s!r}: give seconds, more than 0")
-    found = behind(loader)
-    if found is None:
+    torch_loader = behind(loader)
+    if torch_loader is None:
         raise LoaderVizError(
             f"doctor() takes a torch DataLoader, but got {type(loader).__name__}: "
             "pass it the loaders that this iterates inside, one at a time"
         )
     frame = sys._getframe(2)
-    return Setup(found, callers_of(frame), names_of(loader, frame))
+    return Setup(torch_loader, names_used_by_callers(frame), names_given_to(loader, frame))
 
 
 def _announce(setup: Setup, budget_s: float) -> None:
     where = "a copy of this process" if may_fork(setup.num_workers) else "this process"
-    alone = ", one without workers" if setup.num_workers else ""
+    without_workers = " and one without workers" if setup.num_workers else ""
     print(
-        f"doctor: runs {EPOCHS} epochs of the {setup.name}{alone}, at most "
-        f"{MOST_BATCHES} batches each and {budget_s:g} s in all, in {where}; "
+        f"doctor: runs {EPOCHS} epochs of the {setup.name}{without_workers} in {where}, at most "
+        f"{MOST_BATCHES} batches each and {budget_s:g} s in all; "
         "doctor(loader, run=False) only looks."
     )
 
 
 def _judge(case: Case, danger: str) -> Diagnosis:
     judged = {code: CHECKS[code].judge(case) for code in sorted(CHECKS)}
-    said = [each for each in judged.values() if each is not None]
-    found = [each for each in said if each.state == "found"]
+    answers = [finding for finding in judged.values() if finding is not None]
+    found = [finding for finding in answers if finding.state == "found"]
     troubles = [
-        f"{'without workers: ' if each.run == 'alone' else ''}{each.text}" for each in case.troubles
+        f"{'without workers: ' if trouble.run == 'alone' else ''}{trouble.text}"
+        for trouble in case.troubles
     ]
     return Diagnosis(
         loader=str(case.setup),
-        findings=tuple(sorted(found, key=lambda each: SEVERITIES.index(each.severity))),
-        undecided=tuple(each for each in said if each.state == "undecided"),
-        broken=tuple(each for each in said if each.state == "broken"),
-        clear=tuple(code for code, each in judged.items() if each is None),
+        findings=tuple(sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))),
+        undecided=tuple(finding for finding in answers if finding.state == "undecided"),
+        broken=tuple(finding for finding in answers if finding.state == "broken"),
+        clear=tuple(code for code, finding in judged.items() if finding is None),
         troubles=(*([danger] if danger else []), *troubles),
     )
 
@@ -148,29 +149,32 @@ def _judge(case: Case, danger: str) -> Diagnosis:
 def _raise_for_troubles(case: Case, diagnosis: Diagnosis) -> None:
     for trouble in case.troubles:
         if trouble.run != "plain" or trouble.kind == "ours":
-            continue  # not how the user runs it; or no fault of the loader
-        if not _EXPLAINS[trouble.kind] & set(diagnosis.codes):
-            raise DoctorError(_in_words(case, trouble.kind, trouble.text), diagnosis)
-    epochs = {each.number: each for each in case.epochs if each.run == "plain"}
-    if len(epochs) == 2 and all(each.complete for each in epochs.values()):
+            continue  # not how the user runs it; or not the loader's fault
+        if not _EXPLAINED_BY[trouble.kind] & set(diagnosis.codes):
+            raise DoctorError(_error_text(case, trouble.kind, trouble.text), diagnosis)
+    epochs = {epoch.number: epoch for epoch in case.epochs if epoch.run == "plain"}
+    if len(epochs) == 2 and all(epoch.complete for epoch in epochs.values()):
         first, second = (len(epochs[number].notes) for number in (0, 1))
         if first and not second:
             text = f"the first epoch delivered {first} batches, the second none"
-            raise DoctorError(_in_words(case, "once", text), diagnosis)
+            raise DoctorError(_error_text(case, "once", text), diagnosis)
 
 
-def _in_words(case: Case, kind: str, text: str) -> str:
+def _error_text(case: Case, kind: str, text: str) -> str:
     dataset = type(case.setup.dataset).__name__
-    ways = {
+    length = case.lengths.dataset
+    advice_by_kind = {
         "length": f"Correct {dataset}.__len__, or remove it if the length is not known.",
-        "once": f"{dataset} hands out one iterator that is used up: make __iter__ return a new "
-        "one each time, for example as a generator function.",
+        "once": f"{dataset}.__iter__ returns the same iterator each time, and it is used up: make "
+        "__iter__ return a new one each time, for example as a generator function.",
         "stuck": "Give more time with doctor(loader, budget_s=...), or look with "
         "doctor(loader, run=False).",
-        "died": "A worker that dies says why on stderr, or was killed for its memory: run the "
-        "loader with num_workers=0, and look with doctor(loader, run=False).",
+        "died": "A worker that dies prints the reason on stderr, unless it was killed for its "
+        "memory: run the loader with num_workers=0, or look with doctor(loader, run=False).",
         "index": f"Does len() of the dataset count more samples than {dataset} can read? "
-        f"It says {case.facts.get('len(dataset)', 'nothing')}.",
+        f"It says {'nothing' if length is None else length}.",
     }
-    way = ways.get(kind, "Correct that first; doctor(loader, run=False) looks without running.")
-    return f"this loader could not be examined to the end: {text}. {way}"
+    advice = advice_by_kind.get(
+        kind, "Correct that first; doctor(loader, run=False) looks without running."
+    )
+    return f"this loader could not be examined to the end: {text}. {advice}"

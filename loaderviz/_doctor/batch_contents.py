@@ -1,4 +1,4 @@
-"""What a batch consists of, as far as that matters on its way to the main process."""
+"""What a batch consists of, as far as it matters on its way to the main process."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ class Contents:
     kind: str
     n_tensors: int
     tensor_bytes: int
-    n_others: int  # objects that are no tensors
-    unpickle_s: float  # to make it from what came through the pipe
+    n_others: int  # objects that are not tensors
+    unpickle_s: float  # to rebuild it from what came through the pipe; NaN if it cannot be pickled
     cannot_pin: str = ""  # the class of a part that holds tensors and that torch does not pin
 
 
 def contents_of(batch: Any) -> Contents:
+    """Count a batch's tensors, bytes and other objects; measure how long unpickling takes."""
     n_tensors = tensor_bytes = n_others = 0
     cannot_pin = ""
     for leaf in _leaves(batch):
@@ -35,24 +36,24 @@ def contents_of(batch: Any) -> Contents:
             tensor_bytes += leaf.numel() * leaf.element_size()
         else:
             n_others += 1
-            held = (is_a(part.value, torch.Tensor) for part in walk("", leaf))
+            tensors = (is_a(part.value, torch.Tensor) for part in walk("", leaf))
             if not cannot_pin and not hasattr(leaf, "pin_memory") and attributes(leaf):
-                cannot_pin = type(leaf).__name__ if any(held) else ""
+                cannot_pin = type(leaf).__name__ if any(tensors) else ""
     return Contents(
         type(batch).__name__, n_tensors, tensor_bytes, n_others, _unpickle_s(batch), cannot_pin
     )
 
 
 def _leaves(batch: Any) -> Iterator[Any]:
-    """As far as torch goes into a batch to pin it (torch/utils/data/_utils/pin_memory.py)."""
+    """The parts of a batch that torch pins one by one (torch/utils/data/_utils/pin_memory.py)."""
     if is_a(batch, str, bytes):
         yield batch
     elif isinstance(batch, Mapping):
-        for each in batch.values():
-            yield from _leaves(each)
+        for value in batch.values():
+            yield from _leaves(value)
     elif is_a(batch, list, tuple):
-        for each in batch:
-            yield from _leaves(each)
+        for item in batch:
+            yield from _leaves(item)
     else:
         yield batch
 
@@ -62,14 +63,14 @@ def _unpickle_s(batch: Any) -> float:
         def reducer_override(self, value: Any) -> Any:  # tensors do not travel through the pipe
             return (int, ()) if is_a(value, torch.Tensor) else NotImplemented
 
-    took = []
+    times_s = []
     try:
         file = io.BytesIO()
         Pickler(file, protocol=pickle.HIGHEST_PROTOCOL).dump(batch)
         for _ in range(3):
-            begun = time.perf_counter()
+            begun_s = time.perf_counter()
             pickle.loads(file.getvalue())
-            took.append(time.perf_counter() - begun)
+            times_s.append(time.perf_counter() - begun_s)
     except Exception:
         return float("nan")
-    return min(took)
+    return min(times_s)

@@ -1,4 +1,4 @@
-"""The list of checks. A check is one decorated function: adding one touches no other place."""
+"""The list of checks. A check is one decorated function; to add one, change nothing else."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from loaderviz._doctor.examination import Case
 
 CHECKS: dict[str, Check] = {}
-OF_RECORDINGS: dict[str, Check] = {}  # what only the reader's own run shows
+OF_RECORDINGS: dict[str, Check] = {}  # checks of what only the reader's own run shows
 
 _NOTEBOOKS = {
     1: "01 Map and iterable",
@@ -30,7 +30,7 @@ _NOTEBOOKS = {
 
 @dataclass(frozen=True)
 class Seen:
-    """A check's yes: what it saw, in lines, and the code that cures it."""
+    """What a check returns that found its pitfall: the evidence, in lines, and code for a fix."""
 
     evidence: tuple[str, ...]
     fix: str
@@ -38,20 +38,22 @@ class Seen:
 
 @dataclass(frozen=True)
 class Check:
+    """A check: the text of its finding, and the function that looks for the pitfall."""
+
     code: str
     title: str
     severity: Severity
     notebook: str
     links: tuple[str, ...]
-    look: Callable[[Case], Seen | None]
-    recorded: bool = False
+    find: Callable[[Case], Seen | None]  # see ``check``
+    recorded: bool = False  # whether a recording can decide it, without the loader
 
     def judge(self, case: Case) -> Finding | None:
-        """None where all is well. A check that fails is reported as such; it stops no other."""
+        """The answer of this check; None where all is well. One that raises counts as broken."""
         try:
-            seen = self.look(case)
-        except Undecided as why:
-            return self._finding("undecided", (str(why),))
+            seen = self.find(case)
+        except Undecided as reason:
+            return self._finding("undecided", (str(reason),))
         except Exception as error:
             return self._finding("broken", (f"the check failed: {type(error).__name__}: {error}",))
         return None if seen is None else self._finding("found", seen.evidence, seen.fix)
@@ -79,32 +81,34 @@ def check(
     recorded: bool = False,
     into: dict[str, Check] = CHECKS,
 ) -> Callable[[Callable[[Case], Seen | None]], Callable[[Case], Seen | None]]:
-    """Add a check: ``look(case)`` returns what it saw, None if all is well, or raises Undecided.
+    """Add the decorated function to the list of checks.
+
+    It returns ``seen(...)`` if it finds the pitfall, None if all is well, or raises Undecided.
 
     Args:
-        code: of the design's table of pitfalls; never given to another one.
+        code: as in the design's table of pitfalls; never reused for another one.
         title: the pitfall in one line.
         severity: see ``Finding``.
-        notebook: the number of the one that shows it.
-        threads: numbers of issues, ``owner/name#number`` or a number of pytorch/pytorch, spaced.
-        recorded: whether the recording of a run can tell it, without the loader.
-        into: the list that it joins.
+        notebook: the number of the notebook that shows it.
+        threads: issues, separated by spaces: ``owner/name#number``, or a number of pytorch/pytorch.
+        recorded: whether the recording of a run can decide it, without the loader.
+        into: the list to add it to.
     """
 
-    def add(look: Callable[[Case], Seen | None]) -> Callable[[Case], Seen | None]:
+    def add(find: Callable[[Case], Seen | None]) -> Callable[[Case], Seen | None]:
         links = tuple(map(_link, threads.split()))
-        named = _NOTEBOOKS[notebook]
-        into[code] = Check(code, title, severity, named, links, look, recorded)
-        return look
+        into[code] = Check(code, title, severity, _NOTEBOOKS[notebook], links, find, recorded)
+        return find
 
     return add
 
 
 def seen(*evidence: str, fix: str) -> Seen:
+    """The pitfall was found: each line of evidence, and Python code that fixes it."""
     return Seen(evidence, fix.strip("\n"))
 
 
 def _link(thread: str) -> str:
-    found = re.fullmatch(r"(?:([\w.-]+/[\w.-]+)#)?(\d+)", thread)
-    assert found is not None, thread
-    return f"https://github.com/{found[1] or 'pytorch/pytorch'}/issues/{found[2]}"
+    match = re.fullmatch(r"(?:([\w.-]+/[\w.-]+)#)?(\d+)", thread)
+    assert match is not None, thread
+    return f"https://github.com/{match[1] or 'pytorch/pytorch'}/issues/{match[2]}"

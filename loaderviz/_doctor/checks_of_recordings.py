@@ -1,4 +1,4 @@
-"""What only a recording of the reader's own run shows: workers that die, that swell, that lag."""
+"""What only a recording of the reader's own run shows: workers that die, grow or lag behind."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from loaderviz._doctor.checks import OF_RECORDINGS, Seen, check, seen
-from loaderviz._doctor.examination import Case
+from loaderviz._doctor.examination import Case, RecordedLoop
 from loaderviz._doctor.findings import Undecided
 from loaderviz.text import duration, percent, size, worker_name
 
@@ -16,19 +16,20 @@ if TYPE_CHECKING:
 
 MOST_NAMED = 3
 LONG_KEY = 60  # characters of a key that are shown
-LOOKS = 20  # at a worker's memory, to say that it grows
-GROWN = 32 << 20  # bytes, in the second half
-STEADY = 0.5  # of what the first half grew by: less, and the growth comes to an end
+LEAST_MEASURES = 20  # of a worker's memory, to say that it grows
+GROWN_BYTES = 32 << 20  # in the second half
+STEADY = 0.5  # of the growth in the first half: if the second grew less, the growth is ending
 LAGS = 1.5  # times as long for a batch as the other workers
-FEW = 10  # batches of a worker
-HURTS = 0.1  # of the time of the loop
+LEAST_BATCHES = 10  # of a worker
+WAIT_SHARE = 0.1  # of the time of the loop
 
 
-def _recording(case: Case) -> Any:
-    return case.traces["recorded"]
+def _recording(case: Case) -> RecordedLoop:
+    assert case.recording is not None, "a check of recordings was given a loader"
+    return case.recording
 
 
-def _key(key: Any) -> str:
+def _short_repr(key: Any) -> str:
     text = repr(key)
     return text if len(text) <= LONG_KEY else text[: LONG_KEY - 3] + "..."
 
@@ -41,32 +42,33 @@ def _key(key: Any) -> str:
     threads="8976",
     into=OF_RECORDINGS,
 )
-def dead_worker(case: Case) -> Seen | None:
-    workers = _recording(case).workers
+def _dead_worker(case: Case) -> Seen | None:
+    recording = _recording(case)
+    workers = recording.trace.workers
     died = workers[workers["exit"].isin(("killed", "failed"))]
     if died.empty:
         return None
     lines = []
     for row in died.head(MOST_NAMED).to_dict("records"):
         how = "was killed" if row["exit"] == "killed" else "ended with an error"
-        what = f" while it read the sample {_key(row['last_key'])}"
+        sample = f" while it read the sample {_short_repr(row['last_key'])}"
         memory = row["rss_peak_bytes"]
         lines.append(
             f"worker {row['worker']} (pid {row['pid']}) {how}"
-            f"{what if row['last_key'] is not None else ''}"
+            f"{sample if row['last_key'] is not None else ''}"
             f"{f', with {size(memory)} at its peak' if memory else ''}"
         )
     if len(died) > MOST_NAMED:
         lines.append(f"and {len(died) - MOST_NAMED} more of {len(workers)} workers")
-    if not case.facts["complete"] and len(died) == len(workers):
-        lines.append("the recording did not end either: the whole run may have been killed")
+    if not recording.complete and len(died) == len(workers):
+        lines.append("the recording has no end either: the whole run may have been killed")
     keys = [key for key in died["last_key"] if key is not None][:1]
     return seen(
         *lines,
         fix=f"""
-# In the shell: was it the kernel, for want of memory?  dmesg | grep -i "killed process"
-dataset[{_key(keys[0]) if keys else "..."}]  # does this sample alone do it?
-DataLoader(dataset, num_workers=0)  # shows the error itself, or a debugger
+# In the shell: did the kernel kill it for lack of memory?  dmesg | grep -i "killed process"
+dataset[{_short_repr(keys[0]) if keys else "..."}]  # does this sample alone do it?
+DataLoader(dataset, num_workers=0)  # shows the error itself; you can use a debugger
 """,
     )
 
@@ -78,113 +80,121 @@ DataLoader(dataset, num_workers=0)  # shows the error itself, or a debugger
     notebook=2,
     into=OF_RECORDINGS,
 )
-def raised(case: Case) -> Seen | None:
-    trace = _recording(case)
-    failed = trace.batches[trace.batches["state"] == "failed"]
+def _raised(case: Case) -> Seen | None:
+    recording = _recording(case)
+    batches = recording.trace.batches
+    failed = batches[batches["state"] == "failed"]
     if failed.empty:
         return None
     first = failed.iloc[0]
-    own = case.facts["samples of"]()
+    samples = recording.read_samples()
     for column in ("rank", "loader", "epoch", "batch", "worker"):
-        own = own[own[column] == first[column]]
-    keys = own.loc[own["end_s"].isna(), "key"].tolist()
-    who = ("the " if first["worker"] < 0 else "") + worker_name(first["worker"])
-    what = f", at the sample {_key(keys[0])}" if keys else ""
+        samples = samples[samples[column] == first[column]]
+    keys = samples.loc[samples["end_s"].isna(), "key"].tolist()
+    process = ("the " if first["worker"] < 0 else "") + worker_name(first["worker"])
+    sample = f", at sample {_short_repr(keys[0])}" if keys else ""
     more = f"; {len(failed) - 1} more failed" if len(failed) > 1 else ""
     return seen(
-        f"batch {first['batch']} of epoch {first['epoch']} failed in {who}{what}{more}",
-        fix=f"dataset[{_key(keys[0]) if keys else '...'}]  # raises the same, in this process",
+        f"batch {first['batch']} of epoch {first['epoch']} failed in {process}{sample}{more}",
+        fix=f"dataset[{_short_repr(keys[0]) if keys else '...'}]  # should raise the same error",
     )
 
 
 @check(
     "LV404",
-    "The memory of the workers grows and goes on growing",
+    "The memory of the workers keeps growing",
     "warning",
     notebook=7,
     threads="13246",
     into=OF_RECORDINGS,
 )
-def growing(case: Case) -> Seen | None:
+def _growing(case: Case) -> Seen | None:
     if not case.setup.num_workers:
         return None
-    table = _made(case)
-    worker_of, rss = table["worker"].to_numpy(), table["rss_bytes"].to_numpy().astype(float)
-    looks = {
-        int(each): rss[(worker_of == each) & (rss > 0)] for each in np.unique(worker_of[rss > 0])
+    batches = _made_batches(case)
+    worker_of, rss = batches["worker"].to_numpy(), batches["rss_bytes"].to_numpy().astype(float)
+    measures = {
+        int(worker): rss[(worker_of == worker) & (rss > 0)] for worker in np.unique(worker_of)
     }
-    grown = {each: _growth(own) for each, own in looks.items() if len(own) >= LOOKS}
-    if not grown:
-        raise Undecided("too few looks at the workers' memory")
+    growth = {
+        worker: _growth(values)
+        for worker, values in measures.items()
+        if len(values) >= LEAST_MEASURES
+    }
+    if not growth:
+        raise Undecided("the workers' memory was measured too seldom")
     lasting = {
         worker: (first, middle, last)
-        for worker, (first, middle, last) in grown.items()
-        if last - middle >= GROWN and last - middle >= STEADY * (middle - first)
+        for worker, (first, middle, last) in growth.items()
+        if last - middle >= GROWN_BYTES and last - middle >= STEADY * (middle - first)
     }
-    if 2 * len(lasting) <= len(grown):
+    if 2 * len(lasting) <= len(growth):
         return None
-    worker, (first, middle, last) = max(lasting.items(), key=lambda each: each[1][2] - each[1][0])
+    worker, (first, middle, last) = max(lasting.items(), key=lambda item: item[1][2] - item[1][0])
     return seen(
         f"worker {worker} grew from {size(first)} to {size(last)}, by {size(last - middle)} in the "
         "second half of the recording (resident memory)",
-        f"so do {len(lasting)} of {len(grown)} workers: what they keep, or pages of Python objects "
-        "that are copied as they are read (LV401), a recording does not tell",
+        f"{len(lasting)} of {len(growth)} workers grow like this; the recording does not say "
+        "whether they keep something, or copy pages of Python objects as they read them (LV401)",
         fix="""
 self.items = np.array(items)  # one block instead of a list of Python objects
-# and in __getitem__ keep nothing: no cache, no list that grows.
+# and keep nothing in __getitem__: no cache, no list that grows
 # loaderviz.doctor(loader) looks at the dataset itself
 """,
     )
 
 
 def _growth(rss: Any) -> tuple[float, float, float]:
-    """At the start, in the middle and at the end; the first tenth is the filling of caches."""
+    """Bytes early, in the middle and at the end; the first tenth is left out: it fills caches."""
     n = len(rss)
     tenth = max(n // 10, 1)
-    cuts = (rss[tenth : 2 * tenth], rss[n // 2 : n // 2 + tenth], rss[-tenth:])
-    first, middle, last = (float(np.median(each)) for each in cuts)
+    parts = (rss[tenth : 2 * tenth], rss[n // 2 : n // 2 + tenth], rss[-tenth:])
+    first, middle, last = (float(np.median(part)) for part in parts)
     return first, middle, last
 
 
-def _made(case: Case) -> pd.DataFrame:
-    batches: pd.DataFrame = _recording(case).batches
+def _made_batches(case: Case) -> pd.DataFrame:
+    batches = _recording(case).trace.batches
     return batches[batches["ready_s"].notna()].sort_values("ready_s")
 
 
 @check(
     "LV307",
-    "One worker is slower than the others, and all wait for it",
+    "One worker is slower than the others, and the loop waits for it",
     "advice",
     notebook=3,
     threads="105203",
     into=OF_RECORDINGS,
 )
-def lagging(case: Case) -> Seen | None:
+def _lagging(case: Case) -> Seen | None:
     setup = case.setup
-    if setup.num_workers < 2 or not setup.own.get("in_order", True):
+    if setup.num_workers < 2 or not setup.settings.get("in_order", True):
         return None
-    table = _made(case)
-    made = {column: table[column].to_numpy() for column in table.columns if column[-2:] == "_s"}
-    worker, made_s = table["worker"].to_numpy(), made["ready_s"] - made["started_s"]
-    seen_at = {int(each): made_s[worker == each] for each in np.unique(worker)}
-    if len(seen_at) < 2 or min(map(len, seen_at.values())) < FEW:
+    batches = _made_batches(case)
+    columns = ("worker", "requested_s", "started_s", "ready_s", "delivered_s")
+    worker_of, requested, started, ready, delivered = (batches[c].to_numpy() for c in columns)
+    made_s = {
+        int(worker): (ready - started)[worker_of == worker] for worker in np.unique(worker_of)
+    }
+    if len(made_s) < 2 or min(map(len, made_s.values())) < LEAST_BATCHES:
         raise Undecided("too few batches of each worker")
-    took = {each: float(np.nanmedian(times)) for each, times in seen_at.items()}
-    slowest = max(took, key=lambda each: took[each])
-    others = float(np.median([each for who, each in took.items() if who != slowest]))
-    if not took[slowest] >= LAGS * others:
+    medians_s = {worker: float(np.nanmedian(times)) for worker, times in made_s.items()}
+    slowest = max(medians_s, key=lambda worker: medians_s[worker])
+    slowest_s = medians_s.pop(slowest)
+    others_s = float(np.median(list(medians_s.values())))
+    if not slowest_s >= LAGS * others_s:
         return None
-    due = np.fmax(made["requested_s"], made["started_s"] + others)
-    late_s = float(np.nansum((made["delivered_s"] - due).clip(0)[worker == slowest]))
-    span_s = float(np.nanmax(made["delivered_s"]) - np.nanmin(made["requested_s"]))
-    if not late_s > HURTS * span_s:
+    due = np.fmax(requested, started + others_s)
+    late_s = float(np.nansum((delivered - due).clip(0)[worker_of == slowest]))
+    span_s = float(np.nanmax(delivered) - np.nanmin(requested))
+    if not late_s > WAIT_SHARE * span_s:
         return None
     return seen(
-        f"worker {slowest} takes {duration(took[slowest])} for a batch (median), the others "
-        f"{duration(others)}",
-        f"the loop waits {percent(late_s / span_s)} of the time for its batches",
+        f"worker {slowest} takes {duration(slowest_s)} for a batch (median), the others "
+        f"{duration(others_s)}",
+        f"the loop waits for its batches {percent(late_s / span_s)} of the time",
         fix="""
 DataLoader(dataset, in_order=False)  # where the order of batches need not be reproduced
-# and look at what is its own: its shard, its disk, the CPU that it runs on
+# and look at what only this worker uses: its shard, its disk, its CPU
 """,
     )

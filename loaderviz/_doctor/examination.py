@@ -1,9 +1,9 @@
-"""What is learnt once of a loader and shared by all checks: its set-up, its runs, other ranks.
+"""What is learnt once about a loader and shared by all checks: its set-up, its runs, other ranks.
 
-The loader is run in a copy of this process (a fork), so that whatever it does to random generators,
-datasets and samplers stays there, and so that it can be ended if it hangs. Where a process cannot
-be copied (other systems than Linux; a loader without workers, once CUDA is in use here) it runs in
-this process, and the random generators are put back afterwards.
+The loader is run in a copy of this process (a fork): whatever it does to random generators,
+datasets and samplers stays there, and it can be ended if it hangs. Where a process cannot be copied
+(other systems than Linux; a loader without workers, once CUDA is in use here) it runs in this
+process, and the random generators are restored afterwards.
 """
 
 from __future__ import annotations
@@ -11,126 +11,168 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loaderviz import machine
-from loaderviz._doctor import rank_messages
 from loaderviz._doctor.batch_contents import Contents
-from loaderviz._doctor.examination_runs import Epoch, Send, run_all
+from loaderviz._doctor.examination_runs import (
+    Epoch,
+    EpochSet,
+    Lengths,
+    RunBegun,
+    Send,
+    run_all,
+)
 from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.loader_setup import Setup
-from loaderviz._doctor.run_outcomes import Fact, Trouble, in_silence
+from loaderviz._doctor.rank_messages import RankMessages, with_other_ranks
+from loaderviz._doctor.resume_trial import ResumeTrial
+from loaderviz._doctor.run_outcomes import OUTPUT_FILE, Trouble, output_to_file
 from loaderviz.loaders.copy_loader import copy_loader
 from loaderviz.loaders.forked_run import fork_loses_cuda, may_fork, run_forked
 from loaderviz.loaders.random_state import keep_random_state
 from loaderviz.trace import Trace, load
+from loaderviz.trace.analysis.unequal_epochs import Unequal
 
-_WHICH = {"plain": "", "alone": " without workers"}
-GRACE_S = 5.0  # past its time, before a run is ended from outside
+if TYPE_CHECKING:
+    import pandas as pd
+
+_RUN_NAMES = {"plain": "", "alone": " without workers"}
+GRACE_S = 5.0  # after its time is up, a run is ended from outside
+
+
+@dataclass(frozen=True)
+class RecordedLoop:
+    """What the recording of the reader's own loop tells, beside its epochs."""
+
+    trace: Trace  # of one loader on one rank, without samples
+    complete: bool  # whether the recording ended as it should
+    cpu_allowance: Any  # as the file says, which may be nonsense
+    unequal_epochs: list[Unequal]  # of this loader
+    read_samples: Callable[[], pd.DataFrame]  # of this rank: they may not fit into memory
 
 
 @dataclass(frozen=True)
 class Case:
-    """One loader under examination. A check reads it, and changes nothing.
+    """One loader under examination. A check reads it and changes nothing.
 
-    What a run has to tell raises Undecided where there was none, or where it did not come so far.
+    What only a run can tell raises Undecided if there was no run, or if it did not get that far.
     """
 
     setup: Setup
     ran: bool = False
-    why_not: str = "it takes a run to tell: doctor(loader, run=True)"
+    why_not_run: str = "it takes a run to tell: doctor(loader, run=True)"
     epochs: tuple[Epoch, ...] = ()
-    contents: Contents | None = None
-    facts: dict[str, Any] = field(default_factory=dict)
+    lengths: Lengths = field(default_factory=Lengths)
+    contents: Contents | None = None  # of the first batch
+    epochs_set: dict[int, int | None] = field(
+        default_factory=dict
+    )  # dataset.epoch, by epoch of the run
+    resume_trial: ResumeTrial | None = None
     troubles: tuple[Trouble, ...] = ()
-    traces: dict[str, Trace] = field(default_factory=dict)
-    stacks: tuple[str, ...] = ()  # where workers that were stuck stood
-    ranks: rank_messages.Ranks = field(default_factory=rank_messages.Ranks)
-    recorded: bool = False  # all is taken from a recording of the user's own loop
+    trace: Trace | None = None  # of the loader as it is; None if it could not be read
+    stacks: tuple[str, ...] = ()  # of workers that were stuck
+    ranks: RankMessages = field(default_factory=RankMessages)
+    recording: RecordedLoop | None = None  # if everything comes from the user's own loop
 
     def epoch(self, number: int = 0, run: str = "plain") -> Epoch:
-        """An epoch of which at least one batch was delivered."""
-        for each in self.epochs:
-            if (each.run, each.number) == (run, number) and each.notes:
-                return each
+        """An epoch of which at least one batch was delivered.
+
+        Args:
+            number: 0 or 1.
+            run: see ``Epoch.run``.
+
+        Raises:
+            Undecided: if there is none.
+        """
+        for epoch in self.epochs:
+            if (epoch.run, epoch.number) == (run, number) and epoch.notes:
+                return epoch
         if not self.ran:
-            raise Undecided(self.why_not)
+            raise Undecided(self.why_not_run)
         for trouble in self.troubles:
             if trouble.run in ("plain", run):
-                raise Undecided(f"the run{_WHICH[trouble.run]} ended early: {trouble.text}")
-        if self.recorded:
+                raise Undecided(f"the run{_RUN_NAMES[trouble.run]} ended early: {trouble.text}")
+        if self.recording is not None:
             raise Undecided("the recording holds too few batches")
-        raise Undecided("no batch was delivered in the time that was given")
+        raise Undecided("no batch was delivered in the time given")
 
-    def whole(self, number: int = 0, run: str = "plain") -> Epoch:
-        """An epoch that was delivered to its end."""
-        found = self.epoch(number, run)
-        if not found.complete and self.recorded:
-            raise Undecided("the recording holds one epoch only")
-        if not found.complete:
-            raise Undecided(f"the epoch is longer than what was run: {len(found.notes)} batches")
-        return found
+    def complete_epoch(self, number: int = 0) -> Epoch:
+        """An epoch of the loader as it is that was delivered to its end; raises Undecided."""
+        epoch = self.epoch(number)
+        if not epoch.complete and self.recording is not None:
+            raise Undecided("the recording holds only one epoch")
+        if not epoch.complete:
+            raise Undecided(f"the epoch is longer than what was run: {len(epoch.notes)} batches")
+        return epoch
 
-    def alone(self) -> Epoch:
-        """An epoch read by one process, without workers."""
+    def epoch_without_workers(self) -> Epoch:
+        """An epoch read by one process, without workers; raises Undecided."""
         return self.epoch(0, "alone" if self.setup.num_workers else "plain")
 
-    def told(self) -> tuple[dict[str, Any], ...] | None:
-        """What each rank has seen; None where there is but one."""
+    def rank_messages(self) -> tuple[dict[str, Any], ...] | None:
+        """What each rank observed; None where there is only one. Raises Undecided."""
         if not self.ran and machine.world_size() > 1:
-            raise Undecided(self.why_not)
-        return self.ranks.all()
+            raise Undecided(self.why_not_run)
+        return self.ranks.of_all_ranks()
 
     @property
     def cpus_allowed(self) -> float:
-        """Where the loader ran."""
-        if not self.recorded:
+        """CPUs that the process could use in which the loader ran. Raises Undecided."""
+        if self.recording is None:
             return machine.cpu_allowance()
-        allowed = self.facts.get("cpu_allowance")
+        allowed = self.recording.cpu_allowance
         if not isinstance(allowed, int | float) or not allowed > 0:
-            raise Undecided("the recording does not tell how many CPUs it was allowed")
+            raise Undecided("the recording does not say how many CPUs it was allowed")
         return float(allowed)
 
-    def trouble(self, *kinds: str) -> Trouble | None:
-        return next((each for each in self.troubles if each.kind in kinds), None)
+    def trouble_of_kind(self, kind: str) -> Trouble | None:
+        """The first trouble of this kind (see ``Trouble.kind``); None if there was none."""
+        return next((trouble for trouble in self.troubles if trouble.kind == kind), None)
 
 
-def case_of(setup: Setup, *, run: bool, budget_s: float, danger: str = "") -> Case:
-    """Look at the loader; unless ``danger`` says why not, run it."""
+def examine(setup: Setup, *, run: bool, budget_s: float, danger: str = "") -> Case:
+    """Everything that the checks need to know about the loader.
+
+    Args:
+        setup: the loader.
+        run: False to run nothing.
+        budget_s: seconds for all runs together.
+        danger: why the loader must not be run; empty if it may.
+    """
     if not run:
         return Case(setup)
     if danger:
-        return Case(setup, why_not=danger)
+        return Case(setup, why_not_run=danger)
     with tempfile.TemporaryDirectory(prefix="loaderviz-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        sent = _run_copied(setup, folder, budget_s) if may_fork(setup.num_workers) else None
-        if sent is None:
-            sent = _run_here(setup, folder, budget_s)
-        case = _case(setup, sent, folder)
-    return rank_messages.join(case)
+        run_loader = _run_in_fork if may_fork(setup.num_workers) else _run_here
+        case = _case(setup, run_loader(setup, folder, budget_s), folder)
+    return with_other_ranks(case)
 
 
-def _run_copied(setup: Setup, folder: Path, budget_s: float) -> list[Any]:
-    to_run = setup
+def _run_in_fork(setup: Setup, folder: Path, budget_s: float) -> list[Any]:
+    setup_to_run = setup
     if fork_loses_cuda():  # and pinning needs it
-        to_run = replace(setup, loader=copy_loader(setup.loader, pin_memory=False))
+        setup_to_run = replace(setup, loader=copy_loader(setup.loader, pin_memory=False))
     most_s = budget_s + GRACE_S
-    run = run_forked(_in_copy, to_run, folder, budget_s, timeout_s=most_s)
+    run = run_forked(_run_silently, setup_to_run, folder, budget_s, timeout_s=most_s)
     sent = list(run.sent)
     if not run.in_time:
-        runs = [each.value for each in sent if isinstance(each, Fact) and each.name == "run"]
+        runs_begun = [message.run for message in sent if isinstance(message, RunBegun)]
         text = f"nothing came for {most_s:g} s (in a copy of this process)"
-        sent.append(Trouble(runs[-1] if runs else "plain", 0, "stuck", text))
-    elif run.exit_code and not any(isinstance(each, Trouble) for each in sent):
-        text = f"the process that iterates it has died (exit code {run.exit_code})"
+        sent.append(Trouble(runs_begun[-1] if runs_begun else "plain", 0, "stuck", text))
+    elif run.exit_code and not any(isinstance(message, Trouble) for message in sent):
+        text = f"the process that iterates the loader has died (exit code {run.exit_code})"
         sent.append(Trouble("plain", 0, "died", text))
     return sent
 
 
-def _in_copy(setup: Setup, folder: Path, budget_s: float, send: Send) -> None:
-    with in_silence(folder):
+def _run_silently(setup: Setup, folder: Path, budget_s: float, send: Send) -> None:
+    with output_to_file(folder):
         run_all(setup, folder, budget_s, send, copied=True)
 
 
@@ -142,34 +184,44 @@ def _run_here(setup: Setup, folder: Path, budget_s: float) -> list[Any]:
     return sent
 
 
-def _explained(trouble: Trouble, said: list[str]) -> Trouble:
-    """With what a worker has said about it on stderr."""
+def _with_stderr(trouble: Trouble, output_lines: list[str]) -> Trouble:
+    """The trouble, with what a worker has written about it on stderr."""
     if trouble.kind not in ("stuck", "died"):
         return trouble
-    for line in reversed(said):
+    for line in reversed(output_lines):
         if "Too many open files" in line or "ancdata" in line:
             return replace(trouble, kind="files", text=f"{trouble.text}; a worker says: {line}")
-    errors = [line for line in said if line[:1].isalpha() and "Error" in line.partition(":")[0]]
+    errors = [
+        line for line in output_lines if line[:1].isalpha() and "Error" in line.partition(":")[0]
+    ]
     if errors:
         return replace(trouble, text=f"{trouble.text}; on stderr: {errors[-1]}")
     return trouble
 
 
 def _case(setup: Setup, sent: list[Any], folder: Path) -> Case:
-    traces = {}
-    for run in ("plain", "alone"):
-        with contextlib.suppress(Exception):  # what it lacks, checks do without
-            traces[run] = load(folder / run)
-    said = folder / "said"
-    lines = said.read_text(errors="replace").splitlines() if said.exists() else []
+    trace = None
+    with contextlib.suppress(Exception):  # the checks can do without it
+        trace = load(folder / "plain")
+    output = folder / OUTPUT_FILE
+    output_lines = output.read_text(errors="replace").splitlines() if output.exists() else []
     stacks = [path.read_text() for path in sorted(folder.glob("stack-*"))]
+
     return Case(
         setup,
         ran=True,
-        epochs=tuple(each for each in sent if isinstance(each, Epoch)),
-        contents=next((each for each in sent if isinstance(each, Contents)), None),
-        facts={each.name: each.value for each in sent if isinstance(each, Fact)},
-        troubles=tuple(_explained(each, lines) for each in sent if isinstance(each, Trouble)),
-        traces=traces,
-        stacks=tuple(each for each in stacks if each),
+        epochs=tuple(message for message in sent if isinstance(message, Epoch)),
+        lengths=next(
+            (message for message in reversed(sent) if isinstance(message, Lengths)), Lengths()
+        ),
+        contents=next((message for message in sent if isinstance(message, Contents)), None),
+        epochs_set={
+            message.number: message.value for message in sent if isinstance(message, EpochSet)
+        },
+        resume_trial=next((message for message in sent if isinstance(message, ResumeTrial)), None),
+        troubles=tuple(
+            _with_stderr(message, output_lines) for message in sent if isinstance(message, Trouble)
+        ),
+        trace=trace,
+        stacks=tuple(stack for stack in stacks if stack),
     )

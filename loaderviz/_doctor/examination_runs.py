@@ -19,17 +19,16 @@ from loaderviz._doctor import batch_probe
 from loaderviz._doctor.batch_contents import contents_of
 from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.process_state import epoch_of
-from loaderviz._doctor.resume_trial import resumable, resume, two_copies
+from loaderviz._doctor.resume_trial import resumable, try_to_resume, two_copies
 from loaderviz._doctor.run_outcomes import (
-    Fact,
     OwnFault,
     Trouble,
     alarm,
-    children,
+    child_processes,
     end_workers,
+    error_text,
     kind_of,
-    look_around,
-    text_of,
+    wait_channels,
 )
 from loaderviz.loaders.copy_loader import copy_loader
 from loaderviz.loaders.held_objects import attributes, is_a
@@ -38,10 +37,33 @@ from loaderviz.recorder import Recording
 MOST_BATCHES = 500  # of an epoch
 MOST_SAMPLES = 100_000
 EPOCHS = 2
-LATE_S = 0.5  # past the time of a run, before it is broken off
-SHARE = {"plain": 0.5, "alone": 0.75, "resume": 0.95}  # of the time, until the run has to end
+LATE_S = 0.5  # a run is broken off so long after its time is up
+END_SHARES = {"plain": 0.5, "alone": 0.75, "resume": 0.95}  # of the budget, when a run has to end
 
 Send = Callable[[Any], None]
+
+
+@dataclass(frozen=True)
+class RunBegun:
+    """A run begins."""
+
+    run: str  # see ``Epoch.run``, or "resume"
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """What ``len()`` says; None where it says nothing or was not asked."""
+
+    dataset: int | None = None
+    loader: int | None = None
+
+
+@dataclass(frozen=True)
+class EpochSet:
+    """``dataset.epoch`` was set, as a training loop does."""
+
+    number: int  # of the epoch of the run
+    value: int | None  # that dataset.epoch had then
 
 
 @dataclass(frozen=True)
@@ -58,64 +80,67 @@ class Epoch:
 
     @property
     def n_samples(self) -> int:
+        """Samples that were delivered."""
         return sum(note.n_samples for note in self.notes)
 
     @property
     def pace_s(self) -> float:
-        """Seconds a batch, once it runs; what the doctor's own look at the samples took aside."""
-        at = self.delivered_s
-        if len(at) < 2:
+        """Seconds per batch after the first one, without the time the doctor took for digests."""
+        delivered_s = self.delivered_s
+        if len(delivered_s) < 2:
             return float("nan")
         n_processes = len({note.pid for note in self.notes})
-        own = sum(note.digest_s for note in self.notes[1:]) / n_processes
-        return max(at[-1] - at[0] - own - self.steps_s, 1e-9) / (len(at) - 1)
+        digest_s = sum(note.digest_s for note in self.notes[1:]) / n_processes
+        loading_s = delivered_s[-1] - delivered_s[0] - digest_s - self.steps_s
+        return max(loading_s, 1e-9) / (len(delivered_s) - 1)
 
 
 def run_all(setup: Setup, folder: Path, budget_s: float, send: Send, *, copied: bool) -> None:
-    """Everything that the checks want to know from running the loader, as few runs as possible.
+    """Learn all that the checks need from running the loader, in as few runs as possible.
 
     Args:
         setup: the loader.
         folder: where recordings go.
-        budget_s: seconds for all of it.
-        send: is given an Epoch, Contents, Fact or Trouble as soon as there is one.
+        budget_s: seconds for all runs together.
+        send: is called with each RunBegun, Lengths, EpochSet, Epoch, Contents, ResumeTrial or
+            Trouble as soon as there is one.
         copied: whether this process is a copy, in which the user's objects may be changed.
     """
     try:
         _run_all(setup, folder, budget_s, send, copied=copied)
-    except Exception as error:  # of what is not iterating: set_epoch, the making of a copy
-        send(Trouble("plain", 0, kind_of(error), text_of(error)))
+    except Exception as error:  # outside of iterating: in set_epoch, or when the copy is made
+        send(Trouble("plain", 0, kind_of(error), error_text(error)))
 
 
 def _run_all(setup: Setup, folder: Path, budget_s: float, send: Send, *, copied: bool) -> None:
-    begun = time.monotonic()
-    before = children()
-    until = {run: begun + budget_s * share for run, share in SHARE.items()}
-    if not _measure(setup, send):
+    begun_s = time.monotonic()
+    already_running = child_processes()
+    until = {run: begun_s + budget_s * share for run, share in END_SHARES.items()}
+    if not _send_lengths(setup, send):
         return
-    spare = two_copies(setup) if copied and resumable(setup.loader) else None
+    copies = two_copies(setup) if copied and resumable(setup.loader) else None
     probed = _probed(setup, folder, budget_s)
-    if not _epochs("plain", probed, setup, EPOCHS, folder, until["plain"], send, copied=copied):
-        end_workers(before)
+    if not _iterate("plain", probed, setup, EPOCHS, folder, until["plain"], send, copied=copied):
+        end_workers(already_running)
         return
     if setup.num_workers:
-        alone = _probed(setup, folder, budget_s, num_workers=0)
-        took_s = time.monotonic() - begun  # that is W workers' time
+        probed = _probed(setup, folder, budget_s, num_workers=0)
+        took_s = time.monotonic() - begun_s  # alone, it may take that long for each worker
         end = min(until["alone"], time.monotonic() + 1 + setup.num_workers * took_s)
-        _epochs("alone", alone, setup, 1, folder, end, send, copied=copied)
-    if spare is not None:
-        send(Fact("run", "resume"))
-        send(resume(spare, until["resume"]))
-    end_workers(before)
+        _iterate("alone", probed, setup, 1, folder, end, send, copied=copied)
+    if copies is not None:
+        send(RunBegun("resume"))
+        send(try_to_resume(copies, until["resume"]))
+    end_workers(already_running)
 
 
-def _measure(setup: Setup, send: Send) -> bool:
-    """Lengths; whether the loader can be run with such a dataset."""
+def _send_lengths(setup: Setup, send: Send) -> bool:
+    """Send the lengths; returns whether the loader can be run with such a dataset."""
     dataset: Any = setup.dataset
     if not hasattr(type(dataset), "__len__"):
         return True
     try:
-        send(Fact("len(dataset)", len(dataset)))
+        length = len(dataset)
     except Exception as error:
         # A stream may not know; and a map-style dataset is not asked where a sampler knows.
         unknown = setup.iterable and isinstance(error, TypeError | NotImplementedError)
@@ -124,8 +149,9 @@ def _measure(setup: Setup, send: Send) -> bool:
         text = f"len(dataset) raises {type(error).__name__}: {error}"
         send(Trouble("plain", 0, "length", text))
         return False
-    with contextlib.suppress(Exception):  # of a sampler without a length
-        send(Fact("len(loader)", len(copy.copy(setup.loader))))
+    send(Lengths(length))
+    with contextlib.suppress(Exception):  # raised by a sampler without a length
+        send(Lengths(length, len(copy.copy(setup.loader))))
     return True
 
 
@@ -133,67 +159,68 @@ def _probed(
     setup: Setup, folder: Path, budget_s: float, *, num_workers: int | None = None
 ) -> DataLoader[Any]:
     """A copy of the loader that shares its dataset and sampler, with the probes in place."""
-    own = setup.own
+    settings = setup.settings
     workers = setup.num_workers if num_workers is None else num_workers
-    settings: dict[str, Any] = {
+    changes: dict[str, Any] = {
         "num_workers": workers,
         "collate_fn": batch_probe.Probe(
-            own["collate_fn"],
+            settings["collate_fn"],
             None if workers else setup.dataset,
-            batched=own["batch_sampler"] is not None,
+            batched=settings["batch_sampler"] is not None,
             digest=is_a(setup.dataset, IterableDataset),
         ),
     }
     if workers:
-        init = batch_probe.Start(own["worker_init_fn"], folder, 0.4 * budget_s)
-        settings["worker_init_fn"] = init
-        settings["timeout"] = min(own["timeout"] or budget_s, 0.5 * budget_s)
+        changes["worker_init_fn"] = batch_probe.WorkerStart(
+            settings["worker_init_fn"], folder, 0.4 * budget_s
+        )
+        changes["timeout"] = min(settings["timeout"] or budget_s, 0.5 * budget_s)
     elif num_workers == 0 and setup.iterable:
-        settings["drop_last"] = False
-    return copy_loader(setup.loader, **settings)
+        changes["drop_last"] = False
+    return copy_loader(setup.loader, **changes)
 
 
-def _epochs(
+def _iterate(
     run: str,
     loader: DataLoader[Any],
     setup: Setup,
-    n: int,
+    n_epochs: int,
     folder: Path,
     until: float,
     send: Send,
     *,
     copied: bool,
 ) -> bool:
-    """Iterate ``loader`` n times; returns whether all went well."""
-    before = children()
-    send(Fact("run", run))
+    """Iterate ``loader`` for so many epochs; returns whether all went well."""
+    already_running = child_processes()
+    send(RunBegun(run))
     with Recording((loader,), path=folder / run):
-        seen = _Seen(run, 0)
-        for number in range(n):
-            if number and time.monotonic() + seen.first_s > until:
+        progress = _EpochProgress(run, 0)
+        for number in range(n_epochs):
+            if number and time.monotonic() + progress.first_s > until:
                 return True  # no time for another
             if copied and run == "plain":
                 _set_epoch(setup.dataset, number, send)
-            share = time.monotonic() + (until - time.monotonic()) / (n - number)
-            seen = _Seen(run, number)
+            epoch_until = time.monotonic() + (until - time.monotonic()) / (n_epochs - number)
+            progress = _EpochProgress(run, number)
             try:
                 with alarm(until + LATE_S) if copied else contextlib.nullcontext():
-                    seen.iterate(loader, share)
+                    progress.iterate(loader, epoch_until)
             except Exception as error:
-                send(seen.epoch(complete=False))
-                trouble = Trouble(run, number, kind_of(error), text_of(error), look_around(error))
-                send(trouble)
-                end_workers(before)  # else torch waits for each, which may be stuck
+                send(progress.epoch(complete=False))
+                kind, text = kind_of(error), error_text(error)
+                send(Trouble(run, number, kind, text, wait_channels() if kind == "stuck" else ()))
+                end_workers(already_running)  # otherwise torch waits for each, and one may be stuck
                 return False
-            send(seen.epoch(complete=seen.ended))
-            if number == 0 and run == "plain" and seen.first_batch is not None:
-                send(contents_of(seen.first_batch[0]))
-                seen.first_batch = None
+            send(progress.epoch(complete=progress.ended))
+            if number == 0 and run == "plain" and progress.first_batch is not None:
+                send(contents_of(progress.first_batch[0]))
+                progress.first_batch = None
     return True
 
 
-class _Seen:
-    """What comes in while an epoch is iterated."""
+class _EpochProgress:
+    """What has been delivered while an epoch is iterated."""
 
     def __init__(self, run: str, number: int) -> None:
         self.run, self.number = run, number
@@ -203,14 +230,12 @@ class _Seen:
         self.ended = False
 
     def iterate(self, loader: DataLoader[Any], until: float) -> None:
-        begun = time.perf_counter()
+        begun_s = time.perf_counter()
         n_samples = 0
-        for got in loader:
-            self.delivered_s.append(time.perf_counter() - begun)
-            batch, note = got
-            note = (
-                note if type(note) is batch_probe.Note else batch_probe.Note(*note)
-            )  # pinning rebuilds it
+        for batch, note in loader:
+            self.delivered_s.append(time.perf_counter() - begun_s)
+            if type(note) is not batch_probe.Note:
+                note = batch_probe.Note(*note)  # pinning rebuilds it
             if note.fault:
                 raise OwnFault(note.fault)
             if self.first_batch is None:
@@ -230,8 +255,8 @@ class _Seen:
         return self.delivered_s[0] if self.delivered_s else float("nan")
 
     def epoch(self, *, complete: bool) -> Epoch:
-        notes, at = tuple(self.notes), tuple(self.delivered_s)
-        return Epoch(self.run, self.number, notes, complete, self.first_s, at)
+        notes, delivered_s = tuple(self.notes), tuple(self.delivered_s)
+        return Epoch(self.run, self.number, notes, complete, self.first_s, delivered_s)
 
 
 def _set_epoch(dataset: Any, number: int, send: Send) -> None:
@@ -244,4 +269,4 @@ def _set_epoch(dataset: Any, number: int, send: Send) -> None:
         dataset.epoch = number
     else:
         return
-    send(Fact(f"epoch {number} set", epoch_of(dataset)))
+    send(EpochSet(number, epoch_of(dataset)))

@@ -1,4 +1,4 @@
-"""What the doctor says: frozen data that reads well as text and in a notebook. Runs nothing."""
+"""What the doctor says: frozen data that reads well as text and in a notebook. It runs nothing."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _COLOURS = {"error": "#c1121f", "warning": "#b45309", "advice": "#0072b2"}
 
 @dataclass(frozen=True)
 class Finding:
-    """What one check says of one loader.
+    """What one check says about one loader.
 
     Attributes:
         code: stable, such as ``"LV101"``.
         title: the pitfall in one line.
-        severity: ``"error"``: wrong data, a crash or a hang. ``"warning"``: wrong in what is likely
-            to come, or memory at risk. ``"advice"``: time lost.
-        state: ``"found"``; ``"undecided"``: there was not enough to tell; ``"broken"``: the check
+        severity: ``"error"``: wrong data, a crash or a hang. ``"warning"``: likely to go wrong
+            later, or memory is at risk. ``"advice"``: time is lost.
+        state: ``"found"``; ``"undecided"``: there was not enough to decide; ``"broken"``: the check
             itself failed, which is a fault of loaderviz.
-        evidence: what was seen in this loader, in lines; where undecided or broken, why.
-        fix: Python code to paste; empty where nothing was found.
-        notebook: the notebook that shows it.
-        links: the threads that it comes from.
+        evidence: what was seen in this loader, in lines; if undecided or broken, the reason.
+        fix: Python code to paste; empty if nothing was found.
+        notebook: the notebook that shows the pitfall.
+        links: the threads where it was reported.
     """
 
     code: str
@@ -50,19 +50,19 @@ class Finding:
         lines += [f"    {line}" for line in self.evidence]
         if self.fix:
             lines += ["  fix:", textwrap.indent(self.fix, "    ")]
-        read = [*([f"notebook {self.notebook}"] if self.notebook else []), *self.links]
-        return "\n".join([*lines, *([f"  more: {'; '.join(read)}"] if read else [])])
+        sources = [*([f"notebook {self.notebook}"] if self.notebook else []), *self.links]
+        return "\n".join([*lines, *([f"  more: {'; '.join(sources)}"] if sources else [])])
 
 
 @dataclass(frozen=True, repr=False)
 class Diagnosis:
-    """All that the doctor found out about one loader.
+    """Everything that the doctor found out about one loader.
 
     Attributes:
         loader: the loader in a few words.
-        findings: the pitfalls that are there, the gravest first.
-        undecided: the checks that could not tell, each with the reason.
-        broken: the checks that failed inside.
+        findings: the pitfalls that were found, the most severe first.
+        undecided: the checks that could not decide, each with the reason.
+        broken: the checks that failed themselves.
         clear: the codes of the checks that found nothing.
         troubles: what cut the examination short, if anything did.
     """
@@ -76,18 +76,18 @@ class Diagnosis:
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """The codes of what was found, the gravest first."""
-        return tuple(each.code for each in self.findings)
+        """The codes of the findings, the most severe first."""
+        return tuple(finding.code for finding in self.findings)
 
     @property
     def verdict(self) -> str:
-        """The main thing, in one line."""
+        """The result in one line: how many errors, warnings and pieces of advice."""
         if not self.findings:
             return f"Nothing found: {count(len(self.clear), 'check is', 'checks are')} clear"
         counts = [
             count(n, severity, "advice" if severity == "advice" else "")
             for severity in SEVERITIES
-            if (n := sum(each.severity == severity for each in self.findings))
+            if (n := sum(finding.severity == severity for finding in self.findings))
         ]
         return ", ".join(counts)
 
@@ -100,25 +100,26 @@ class Diagnosis:
             parts.append("\n".join(["cut short:", *(f"    {line}" for line in self.troubles)]))
         for title, group in (("not decided", self.undecided), ("checks that failed", self.broken)):
             if group:
-                lines = [f"    {codes}: {why}" for codes, why in _by_reason(group)]
+                lines = [f"    {codes}: {reason}" for codes, reason in _by_reason(group)]
                 parts.append("\n".join([f"{title}:", *lines]))
         return "\n\n".join(parts)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        """For a notebook. Whatever comes from the user's code is escaped."""
-        say = html.escape
+        """For a notebook. Everything that comes from the user's code is escaped."""
+        escape = html.escape
         parts = [
-            f"<p><b>{say(self.verdict)}</b><br>{say(self.loader)}</p>",
+            f"<p><b>{escape(self.verdict)}</b><br>{escape(self.loader)}</p>",
             *map(_html_of, self.findings),
         ]
         if self.troubles:
-            parts.append(f"<p>Cut short: {say(' '.join(self.troubles))}</p>")
+            parts.append(f"<p>Cut short: {escape(' '.join(self.troubles))}</p>")
         for title, group in (("Not decided", self.undecided), ("Checks that failed", self.broken)):
             if group:
                 items = "".join(
-                    f"<li>{say(codes)}: {say(why)}</li>" for codes, why in _by_reason(group)
+                    f"<li>{escape(codes)}: {escape(reason)}</li>"
+                    for codes, reason in _by_reason(group)
                 )
                 parts.append(
                     f"<details><summary>{title}: {len(group)}</summary><ul>{items}</ul></details>"
@@ -126,8 +127,8 @@ class Diagnosis:
         return f'<div class="loaderviz-diagnosis">{"".join(parts)}</div>'
 
 
-class Undecided(Exception):  # noqa: N818  # no error, an answer
-    """Raised by a check that cannot tell; the message says why."""
+class Undecided(Exception):  # noqa: N818  # not an error but an answer
+    """Raised by a check that cannot decide; the message says why."""
 
 
 class DoctorError(LoaderVizError):
@@ -145,27 +146,30 @@ class DoctorError(LoaderVizError):
 
 
 def _by_reason(findings: tuple[Finding, ...]) -> list[tuple[str, str]]:
-    """Codes that share a reason, and the reason."""
-    codes: dict[str, list[str]] = {}
-    for each in findings:
-        codes.setdefault(" ".join(each.evidence), []).append(each.code)
-    return [(", ".join(each), why) for why, each in codes.items()]
+    """The codes that share a reason, and the reason."""
+    codes_by_reason: dict[str, list[str]] = {}
+    for finding in findings:
+        codes_by_reason.setdefault(" ".join(finding.evidence), []).append(finding.code)
+    return [(", ".join(codes), reason) for reason, codes in codes_by_reason.items()]
 
 
 def _html_of(finding: Finding) -> str:
-    say = html.escape
-    seen = "".join(f"<li>{say(line)}</li>" for line in finding.evidence)
+    escape = html.escape
+    evidence = "".join(f"<li>{escape(line)}</li>" for line in finding.evidence)
     links = " · ".join(
         [
-            *([f"notebook {say(finding.notebook)}"] if finding.notebook else []),
-            *(f'<a href="{say(link)}">{say(link.split("//")[-1])}</a>' for link in finding.links),
+            *([f"notebook {escape(finding.notebook)}"] if finding.notebook else []),
+            *(
+                f'<a href="{escape(link)}">{escape(link.split("//")[-1])}</a>'
+                for link in finding.links
+            ),
         ]
     )
     return (
         f'<details open style="border-left: 4px solid {_COLOURS[finding.severity]}; '
         'padding-left: 0.7em; margin: 0.6em 0">'
-        f"<summary><b>{say(finding.code)} {say(finding.title)}</b> "
+        f"<summary><b>{escape(finding.code)} {escape(finding.title)}</b> "
         f"({finding.severity})</summary>"
-        f'<ul>{seen}</ul><pre style="font-family: monospace">{say(finding.fix)}</pre>'
+        f'<ul>{evidence}</ul><pre style="font-family: monospace">{escape(finding.fix)}</pre>'
         f"<small>{links}</small></details>"
     )

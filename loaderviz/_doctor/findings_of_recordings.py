@@ -1,7 +1,8 @@
-"""What a recording alone shows of the known pitfalls: the doctor's own checks, and some more.
+"""The known pitfalls that a recording alone shows.
 
-A case is made of the recording of the reader's own loop. Only checks that say so (``recorded`` in
-``@check``) are asked: the others need what no recording holds, the dataset and its samples.
+The recording of the reader's own loop is made into cases. They go to the checks that can decide
+from one (``recorded`` in ``@check``) and to those of ``OF_RECORDINGS``. The others need what no
+recording holds: the dataset and its samples.
 """
 
 from __future__ import annotations
@@ -15,131 +16,135 @@ import numpy as np
 
 from loaderviz._doctor.batch_probe import Note
 from loaderviz._doctor.checks import CHECKS, OF_RECORDINGS
-from loaderviz._doctor.examination import Case
+from loaderviz._doctor.examination import Case, RecordedLoop
 from loaderviz._doctor.examination_runs import Epoch
 from loaderviz._doctor.findings import SEVERITIES, Diagnosis, Finding
 from loaderviz._doctor.loader_setup import Setup
-from loaderviz._doctor.rank_messages import Ranks
+from loaderviz._doctor.rank_messages import RankMessages
 from loaderviz.trace import Trace
 from loaderviz.trace.analysis.steps import startups, step_ends
-from loaderviz.trace.analysis.unequal_epochs import unequal
+from loaderviz.trace.analysis.unequal_epochs import Unequal, unequal
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_BATCHES = 20_000  # of an epoch that are looked at
-MOST_CASES = 64  # loaders and ranks
+MOST_BATCHES = 20_000  # that are looked at in one epoch
+MOST_CASES = 64  # one for each loader of each rank
 _NAN = math.nan
-_USUAL = {"batch_size": None, "prefetch_factor": None, "drop_last": False, "pin_memory": False}
+_DEFAULT_SETTINGS = {
+    "batch_size": None,
+    "prefetch_factor": None,
+    "drop_last": False,
+    "pin_memory": False,
+}
 
 
 def findings_of(trace: Trace) -> Diagnosis:
     """The pitfalls that this recording shows.
 
-    ``.undecided`` are the checks that could not tell from it; those that need the loader itself
-    are in none of its lists: ``need_the_loader()`` names them.
+    ``.undecided`` holds the checks that could not decide from it. The checks that need the loader
+    itself are in none of its lists: ``need_the_loader()`` names them.
     """
-    lanes = _most_telling_first(trace)
+    lanes = _sorted_lanes(trace)
     cases = _cases_of(trace, lanes)
-    checks = {code: each for code, each in CHECKS.items() if each.recorded} | OF_RECORDINGS
-    found: dict[str, list[tuple[str, Finding]]] = {code: [] for code in checks}
+    checks = {code: check for code, check in CHECKS.items() if check.recorded} | OF_RECORDINGS
+    answers: dict[str, list[tuple[str, Finding]]] = {code: [] for code in checks}
     for name, case in cases:
-        for code, each in checks.items():
-            judged = each.judge(case)
-            if judged is not None:
-                found[code].append((name, judged))
-    said = [_together(each) for each in found.values() if each]
-    by_state = {
-        state: tuple(each for each in said if each.state == state)
-        for state in ("found", "undecided", "broken")
-    }
-    more = len(lanes) - len(cases)
-    gravest_first = sorted(by_state["found"], key=lambda each: SEVERITIES.index(each.severity))
+        for code, check in checks.items():
+            finding = check.judge(case)
+            if finding is not None:
+                answers[code].append((name, finding))
+    merged = [_merged(named_findings) for named_findings in answers.values() if named_findings]
+    found = [finding for finding in merged if finding.state == "found"]
+    n_left_out = len(lanes) - len(cases)
     return Diagnosis(
         loader="",
-        findings=tuple(gravest_first),
-        undecided=by_state["undecided"],
-        broken=by_state["broken"],
-        clear=tuple(code for code, each in sorted(found.items()) if cases and not each),
-        troubles=(f"{more} more loaders and ranks were not looked at",) if more > 0 else (),
+        findings=tuple(sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))),
+        undecided=tuple(finding for finding in merged if finding.state == "undecided"),
+        broken=tuple(finding for finding in merged if finding.state == "broken"),
+        clear=tuple(code for code in sorted(answers) if cases and not answers[code]),
+        troubles=(f"{n_left_out} more loaders and ranks were not examined",)
+        if n_left_out > 0
+        else (),
     )
 
 
 def need_the_loader() -> tuple[tuple[str, str], ...]:
     """Code and title of each check that no recording can decide."""
-    return tuple((code, each.title) for code, each in sorted(CHECKS.items()) if not each.recorded)
+    return tuple(
+        (code, check.title) for code, check in sorted(CHECKS.items()) if not check.recorded
+    )
 
 
-def _together(judged: list[tuple[str, Finding]]) -> Finding:
-    """One finding of several loaders and ranks: where it was found in one of them, it is found."""
+def _merged(named_findings: list[tuple[str, Finding]]) -> Finding:
+    """One finding for several loaders and ranks: found if it was found in one of them."""
     order = ("found", "broken", "undecided")
-    judged = sorted(judged, key=lambda each: order.index(each[1].state))
-    name, first = judged[0]
-    same = [each for each, finding in judged if finding.state == first.state]
-    if not name or first.code == "LV505":  # which is of all ranks
+    name, first = min(named_findings, key=lambda named: order.index(named[1].state))
+    n_same = sum(finding.state == first.state for _, finding in named_findings)
+    if not name or first.code == "LV505":  # which is about all ranks
         return first
-    others = f", and in {len(same) - 1} more" if len(same) > 1 else ""
+    others = f", and in {n_same - 1} more" if n_same > 1 else ""
     return replace(first, evidence=(f"seen in {name}{others}", *first.evidence))
 
 
-def _most_telling_first(trace: Trace) -> list[tuple[int, int]]:
-    """Rank and loader: those in which something died first, then those that waited longest."""
+def _sorted_lanes(trace: Trace) -> list[tuple[int, int]]:
+    """Rank and loader of each lane: first those with a failure, then those that waited longest."""
     batches, workers = trace.batches, trace.workers
     lanes = {*_lanes(batches), *_lanes(workers)}
-    ended = {
+    failed = {
         *_lanes(workers[workers["exit"].isin(("killed", "failed"))]),
         *_lanes(batches[batches["state"] == "failed"]),
     }
-    waited = (batches["delivered_s"] - batches["requested_s"]).fillna(0)
-    waits: dict[Any, float] = waited.groupby([batches["rank"], batches["loader"]]).sum().to_dict()
-    return sorted(lanes, key=lambda lane: (lane not in ended, -waits.get(lane, 0.0), lane))
+    wait_s = (batches["delivered_s"] - batches["requested_s"]).fillna(0)
+    waited_s: dict[Any, float] = (
+        wait_s.groupby([batches["rank"], batches["loader"]]).sum().to_dict()
+    )
+    return sorted(lanes, key=lambda lane: (lane not in failed, -waited_s.get(lane, 0.0), lane))
 
 
 def _cases_of(trace: Trace, lanes: list[tuple[int, int]]) -> list[tuple[str, Case]]:
-    """A case for each loader of each rank, as far as they are looked at, and what to call it."""
+    """A name and a case for each loader of each rank, ``MOST_CASES`` at most."""
     several_ranks = len({rank for rank, _ in lanes}) > 1
     several_loaders = len({loader for _, loader in lanes}) > 1
-    differing, ranks = unequal(trace), _ranks(trace)
+    unequal_epochs, ranks = unequal(trace), _ranks(trace)
     cases = []
     for rank, loader in lanes[:MOST_CASES]:
         name = [f"rank {rank}"] if several_ranks else []
         name += [f"loader {loader}"] if several_loaders else []
-        case = _case(trace, rank, loader)
-        of_it = [each for each in differing if each.loader == loader]
-        facts = {**case.facts, "unequal": of_it}
-        cases.append((", ".join(name), replace(case, facts=facts, ranks=ranks)))
+        case = _case(trace, rank, loader, unequal_epochs, ranks)
+        cases.append((", ".join(name), case))
     return cases
 
 
 @dataclass(frozen=True)
-class Recorded(Setup):
+class _RecordedSetup(Setup):
     """A loader as the recorder described it: there is no dataset to look at."""
 
-    about: dict[str, Any] = field(default_factory=dict)
+    description: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
-    def own(self) -> dict[str, Any]:
-        return {**_USUAL, "dataset": None, **self.about}
+    def settings(self) -> dict[str, Any]:
+        return {**_DEFAULT_SETTINGS, "dataset": None, **self.description}
 
     @property
     def iterable(self) -> bool:
-        return bool(self.about.get("kind") == "iterable")
+        return bool(self.description.get("kind") == "iterable")
 
     @property
-    def method(self) -> str | None:
-        return self.about.get("start_method")
+    def start_method(self) -> str | None:
+        return self.description.get("start_method")
 
     @property
     def persistent(self) -> bool:
-        return bool(self.about.get("persistent_workers"))
+        return bool(self.description.get("persistent_workers"))
 
 
-def _described(trace: Trace, loader: int) -> dict[str, Any]:
-    """What the recorder says of it; nothing where a stranger's file holds nonsense there."""
+def _description(trace: Trace, loader: int) -> dict[str, Any]:
+    """The recorder's description of the loader; empty if the file holds something else there."""
     listed = trace.meta.get("loaders")
-    listed = listed if isinstance(listed, list) else []
-    found = listed[loader] if 0 <= loader < len(listed) else None
-    return dict(found) if isinstance(found, dict) else {}
+    descriptions = listed if isinstance(listed, list) else []
+    description = descriptions[loader] if 0 <= loader < len(descriptions) else None
+    return dict(description) if isinstance(description, dict) else {}
 
 
 def _lanes(table: pd.DataFrame) -> list[tuple[int, int]]:
@@ -147,111 +152,122 @@ def _lanes(table: pd.DataFrame) -> list[tuple[int, int]]:
     return [(int(rank), int(loader)) for rank, loader in rows]
 
 
-def _case(trace: Trace, rank: int, loader: int) -> Case:
-    # Samples may be more than fit into memory: LV507 asks for its own.
-    bare = replace(trace, samples=Trace.from_columns().samples)
-    all_of = bare.of_ranks([rank]).of_loader(loader)
-    batches, workers = all_of.batches, all_of.workers
-    about = _described(trace, loader)
-    if not isinstance(about.get("num_workers"), int):
-        about["num_workers"] = int(workers["worker"].nunique())
-    looks, whole = _looks(batches[batches["delivered_s"].notna()].sort_values("delivered_s"))
-    renumbered = [each.assign(epoch=number) for number, each in enumerate(looks)]
-    starts = [(start, end) for _, start, end in startups(all_of)]
+def _case(
+    trace: Trace, rank: int, loader: int, unequal_epochs: list[Unequal], ranks: RankMessages
+) -> Case:
+    # The samples may not fit into memory: LV507 reads those that it needs.
+    without_samples = replace(trace, samples=Trace.from_columns().samples)
+    lane = without_samples.of_ranks([rank]).of_loader(loader)
+    batches = lane.batches
+    description = _description(trace, loader)
+    if not isinstance(description.get("num_workers"), int):
+        description["num_workers"] = int(lane.workers["worker"].nunique())
+    parts, whole = _two_parts(batches[batches["delivered_s"].notna()].sort_values("delivered_s"))
+    starts = [(start, end) for _, start, end in startups(lane)]
     epochs = [
         epoch
-        for number, each in enumerate(looks)
-        for epoch in (_plain(number, each, starts, whole), _alone(number, each))
+        for number, part in enumerate(parts)
+        for epoch in (_plain(number, part, starts, whole), _alone(number, part))
     ]
-    looked_at = _joined(renumbered, batches)
     return Case(
-        Recorded(None, about=about),  # type: ignore[arg-type]  # the loader is not there
+        _RecordedSetup(None, description=description),  # type: ignore[arg-type]  # no loader
         ran=True,
         epochs=tuple(epochs),
-        facts={
-            "cpu_allowance": trace.meta.get("cpu_allowance"),
-            "complete": trace.meta.get("complete", True),
-            "samples of": lambda: trace.of_ranks([rank]).samples,
-        },
-        traces={"plain": replace(all_of, batches=looked_at), "recorded": all_of},
-        recorded=True,
+        trace=replace(lane, batches=_numbered(parts, batches)),
+        ranks=ranks,
+        recording=RecordedLoop(
+            lane,
+            complete=trace.meta.get("complete", True),
+            cpu_allowance=trace.meta.get("cpu_allowance"),
+            unequal_epochs=[epoch for epoch in unequal_epochs if epoch.loader == loader],
+            read_samples=lambda: trace.of_ranks([rank]).samples,
+        ),
     )
 
 
-def _joined(parts: list[pd.DataFrame], like: pd.DataFrame) -> pd.DataFrame:
+def _numbered(parts: list[pd.DataFrame], batches: pd.DataFrame) -> pd.DataFrame:
+    """The parts as one table, in which each is an epoch."""
     import pandas as pd
 
-    return pd.concat(parts) if parts else like.iloc[:0]
+    if not parts:
+        return batches.iloc[:0]
+    return pd.concat([part.assign(epoch=number) for number, part in enumerate(parts)])
 
 
-def _looks(batches: pd.DataFrame) -> tuple[list[pd.DataFrame], bool]:
-    """Two looks at the loop, since one alone may be disturbed; and whether they are whole epochs.
+def _two_parts(batches: pd.DataFrame) -> tuple[list[pd.DataFrame], bool]:
+    """The first two epochs, or the halves of the only one; and whether they are epochs.
 
-    The first two epochs, or the halves of the only one.
+    Two, because one alone may be disturbed by what else the machine does.
     """
-    epochs = [each for _, each in batches.groupby("epoch", sort=True)]
+    epochs = [epoch for _, epoch in batches.groupby("epoch", sort=True)]
     if len(epochs) > 1:
-        return [each.iloc[:MOST_BATCHES] for each in epochs[:2]], True
+        return [epoch.iloc[:MOST_BATCHES] for epoch in epochs[:2]], True
     if not epochs:
         return [], False
     only = epochs[0].iloc[: 2 * MOST_BATCHES]
     half = (len(only) + 1) // 2
-    return [each for each in (only.iloc[:half], only.iloc[half:]) if len(each)], False
+    return [part for part in (only.iloc[:half], only.iloc[half:]) if len(part)], False
 
 
 def _plain(
     number: int, batches: pd.DataFrame, starts: list[tuple[float, float]], whole: bool
 ) -> Epoch:
     """The loop as it went."""
-    requested, delivered = (batches[c].to_numpy() for c in ("requested_s", "delivered_s"))
+    requested = batches["requested_s"].to_numpy()
+    delivered = batches["delivered_s"].to_numpy()
     columns = ("rank", "requested_s", "delivered_s", "released_s")
     steps = step_ends({column: batches[column].to_numpy() for column in columns}) - delivered
-    asked = float(requested[0])
-    begun = max((start for start, end in starts if start < asked <= end + 1e-6), default=asked)
+    first_request_s = float(requested[0])
+    begun_s = max(
+        (start for start, end in starts if start < first_request_s <= end + 1e-6),
+        default=first_request_s,
+    )
     return Epoch(
         "plain",
         number,
         tuple(_notes(batches)),
         complete=whole,
-        first_s=float(delivered[0]) - begun,
-        delivered_s=tuple((delivered - begun).tolist()),
+        first_s=float(delivered[0]) - begun_s,
+        delivered_s=tuple((delivered - begun_s).tolist()),
         steps_s=float(np.nansum(steps[:-1])),
     )
 
 
 def _alone(number: int, batches: pd.DataFrame) -> Epoch:
-    """One process that makes these batches one after another, at the pace at which they were."""
-    made = _made_s(batches)
-    made = made[~np.isnan(made)]
-    at = np.cumsum(made)
-    notes = tuple(_notes(batches.iloc[: len(made)]))
-    return Epoch("alone", number, notes, True, float(at[0]) if len(at) else _NAN, tuple(at))
+    """As if one process had made these batches one after another, each taking as long as it did."""
+    made_s = _made_s(batches)
+    made_s = made_s[~np.isnan(made_s)]
+    ready_s = np.cumsum(made_s)
+    notes = tuple(_notes(batches.iloc[: len(made_s)]))
+    first_s = float(ready_s[0]) if len(ready_s) else _NAN
+    return Epoch("alone", number, notes, True, first_s, tuple(ready_s))
 
 
 def _made_s(batches: pd.DataFrame) -> Any:
+    """How long making each batch took, in seconds."""
     return (batches["ready_s"] - batches["started_s"]).to_numpy()
 
 
 def _notes(batches: pd.DataFrame) -> list[Note]:
-    """A worker's time is that in which it made batches."""
-    worker = batches["worker"].to_numpy()
-    at, cpu = np.zeros(len(batches)), np.zeros(len(batches))
-    for each in np.unique(worker):
-        own = worker == each
-        at[own] = np.nancumsum(_made_s(batches)[own])
-        cpu[own] = np.cumsum(batches["cpu_s"].to_numpy()[own])
-    rows = zip(
-        worker.tolist(), batches["n_samples"].tolist(), at.tolist(), cpu.tolist(), strict=True
-    )
+    """A note for each batch; a worker's clock runs only while it makes batches."""
+    workers = batches["worker"].to_numpy()
+    at_s, cpu_s = np.zeros(len(batches)), np.zeros(len(batches))
+    for worker in np.unique(workers):
+        rows = workers == worker
+        at_s[rows] = np.nancumsum(_made_s(batches)[rows])
+        cpu_s[rows] = np.cumsum(batches["cpu_s"].to_numpy()[rows])
+    columns = (workers, batches["n_samples"], at_s, cpu_s)
     return [
-        Note(who, who, n, -1, at_s, cpu_s, _NAN, (), False, (), 0.0, {}, {}, {}, None, {})
-        for who, n, at_s, cpu_s in rows
+        Note(worker, worker, n_samples, -1, at, cpu, _NAN, (), False, (), 0.0, {}, {}, {}, None, {})
+        for worker, n_samples, at, cpu in zip(*(c.tolist() for c in columns), strict=True)
     ]
 
 
-def _ranks(trace: Trace) -> Ranks:
-    """What the checks of ranks ask for: whether there are others that are not in this trace."""
-    world = trace.meta.get("world_size")
-    if trace.batches["rank"].nunique() < 2 and isinstance(world, int) and world > 1:
-        return Ranks(missing="the other ranks' recordings are not here: open their folder")
-    return Ranks()
+def _ranks(trace: Trace) -> RankMessages:
+    """No messages; says so if there are other ranks that are not in this trace."""
+    world_size = trace.meta.get("world_size")
+    if trace.batches["rank"].nunique() < 2 and isinstance(world_size, int) and world_size > 1:
+        return RankMessages(
+            why_missing="the recordings of the other ranks are not here: open the folder of all"
+        )
+    return RankMessages()

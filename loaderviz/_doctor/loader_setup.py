@@ -1,4 +1,4 @@
-"""What a loader shows without being run: attributes, read so that no code of the user runs."""
+"""What a loader shows without being run: its attributes, read so that no user code runs."""
 
 from __future__ import annotations
 
@@ -20,106 +20,115 @@ class Setup:
     """A loader's configuration and parts."""
 
     loader: DataLoader[Any]
-    callers: frozenset[str] = frozenset()  # names that the code which called the doctor uses
-    called: frozenset[str] = frozenset()  # names that it gives to this loader
+    names_in_callers: frozenset[str] = frozenset()  # that the code which called the doctor uses
+    loader_names: frozenset[str] = frozenset()  # that it gives to this loader
 
     @cached_property
-    def own(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
+        """The loader's attributes by name, such as ``batch_size``."""
         return attributes(self.loader)
 
     @property
     def name(self) -> str:
+        """The loader's class."""
         return type(self.loader).__name__
 
     @property
     def dataset(self) -> Any:
-        return self.own["dataset"]
+        """The loader's dataset."""
+        return self.settings["dataset"]
 
     @property
     def num_workers(self) -> int:
-        return int(self.own["num_workers"])
+        """How many workers each epoch has; 0 if the main process loads."""
+        return int(self.settings["num_workers"])
 
     @property
     def iterable(self) -> bool:
+        """Whether the dataset is iterable-style."""
         return is_a(self.dataset, IterableDataset)
 
     @property
-    def method(self) -> str | None:
-        """How workers are started; None without any."""
+    def start_method(self) -> str | None:
+        """How workers are started, such as ``"fork"``; None if there are none."""
         if not self.num_workers:
             return None
         return start_method(self.loader.multiprocessing_context)
 
     @property
     def forks(self) -> bool:
-        return self.method == "fork"
+        """Whether workers are forked."""
+        return self.start_method == "fork"
 
     @property
     def persistent(self) -> bool:
-        return bool(self.own["persistent_workers"])
+        """Whether workers stay from epoch to epoch."""
+        return bool(self.settings["persistent_workers"])
 
     @property
-    def in_flight(self) -> int:
-        """How many batches the workers have been asked for at any time."""
-        return self.num_workers * (self.own["prefetch_factor"] or 0)
+    def batches_in_flight(self) -> int:
+        """How many batches the workers have been asked for at any time; 0 without workers."""
+        return self.num_workers * (self.settings["prefetch_factor"] or 0)
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """The dataset and what it holds."""
+        """The dataset and the objects that it holds."""
         return tuple(walk("dataset", self.dataset))
 
     @cached_property
     def sampler(self) -> Part:
         """The sampler that the batch sampler draws from, or the loader's own."""
-        path, value = "batch_sampler", self.own.get("batch_sampler")
-        inner = attributes(value).get("sampler")
+        inner = attributes(self.settings.get("batch_sampler")).get("sampler")
         if inner is not None:
-            return Part(f"{path}.sampler", inner)
-        return Part("sampler", self.own.get("sampler"))
+            return Part("batch_sampler.sampler", inner)
+        return Part("sampler", self.settings.get("sampler"))
 
     @property
     def distributed_sampler(self) -> Part | None:
+        """The sampler, if it is a DistributedSampler."""
         return self.sampler if is_a(self.sampler.value, DistributedSampler) else None
 
     @cached_property
-    def threads(self) -> tuple[str, ...]:
-        """Other threads of this process than the one that asks."""
-        here = threading.current_thread()
-        return tuple(each.name for each in threading.enumerate() if each is not here)
+    def other_threads(self) -> tuple[str, ...]:
+        """The names of the threads of this process, without the current one."""
+        current = threading.current_thread()
+        return tuple(thread.name for thread in threading.enumerate() if thread is not current)
 
     def __str__(self) -> str:
         style = "iterable" if self.iterable else "map"
         return (
             f"{self.name} of {type(self.dataset).__name__} ({style}-style), "
-            f"batch_size={self.own['batch_size']}, num_workers={self.num_workers}"
+            f"batch_size={self.settings['batch_size']}, num_workers={self.num_workers}"
         )
 
 
-def names_in(code: types.CodeType) -> frozenset[str]:
-    """The names that a piece of code, and what is defined in it, calls or looks up."""
-    inner = [names_in(each) for each in code.co_consts if isinstance(each, types.CodeType)]
+def _names_in(code: types.CodeType) -> frozenset[str]:
+    """The names that this code calls or looks up, including the functions defined in it."""
+    inner = [
+        _names_in(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)
+    ]
     return frozenset(code.co_names).union(*inner)
 
 
-def callers_of(frame: types.FrameType | None) -> frozenset[str]:
-    """The names used by the calling code: each frame's own, and the functions of its module."""
+def names_used_by_callers(frame: types.FrameType | None) -> frozenset[str]:
+    """The names used by this frame and those that called it, and by the functions beside them."""
     names: set[str] = set()
     modules: list[int] = []
     while frame is not None:
-        names |= names_in(frame.f_code)
+        names |= _names_in(frame.f_code)
         if id(frame.f_globals) not in modules:
             modules.append(id(frame.f_globals))
             module = frame.f_globals.get("__name__")
             for value in list(frame.f_globals.values()):
                 if type(value) is types.FunctionType and value.__module__ == module:
-                    names |= names_in(value.__code__)
+                    names |= _names_in(value.__code__)
         frame = frame.f_back
     return frozenset(names)
 
 
-def names_of(value: Any, frame: types.FrameType | None) -> frozenset[str]:
-    """What the calling frame calls it."""
+def names_given_to(value: Any, frame: types.FrameType | None) -> frozenset[str]:
+    """The variables of this frame and its module that hold the value."""
     if frame is None:
         return frozenset()
     scope = {**frame.f_globals, **frame.f_locals}
-    return frozenset(name for name, each in scope.items() if each is value)
+    return frozenset(name for name, held in scope.items() if held is value)

@@ -1,9 +1,9 @@
-"""LV1xx: is every sample delivered, and once? For iterable-style datasets in the main."""
+"""LV1xx: is every sample delivered exactly once? Mostly for iterable-style datasets."""
 
 from __future__ import annotations
 
 from loaderviz._doctor.checks import Seen, check, seen
-from loaderviz._doctor.delivery_counts import Tally, tally
+from loaderviz._doctor.delivery_counts import DeliveryCounts, count_deliveries
 from loaderviz._doctor.examination import Case
 from loaderviz._doctor.examination_runs import Epoch
 from loaderviz._doctor.findings import Undecided
@@ -16,19 +16,19 @@ class MyStream(IterableDataset):
     def __iter__(self):
         yield from loaderviz.shard(self.everything())  # this worker's share, over all ranks
 """
-MOST = 0.5  # of the samples: ranks with more in common read the same
+SAME_DATA = 0.5  # of the samples: ranks that have more in common read the same data
 
 
-def _stream(case: Case) -> bool:
+def _is_stream_of_workers(case: Case) -> bool:
     return case.setup.iterable and case.setup.num_workers > 0
 
 
-def _whole_tally(case: Case) -> Tally:
-    case.whole()
-    return tally(case)
+def _counts_of_complete_epoch(case: Case) -> DeliveryCounts:
+    case.complete_epoch()
+    return count_deliveries(case)
 
 
-def _of_workers(case: Case) -> dict[int, int]:
+def _samples_by_worker(case: Case) -> dict[int, int]:
     """How many samples each worker delivered in the first epoch."""
     counts = dict.fromkeys(range(case.setup.num_workers), 0)
     for note in case.epoch().notes:
@@ -43,27 +43,27 @@ def _of_workers(case: Case) -> dict[int, int]:
     notebook=4,
     threads="30599 huggingface/datasets#3423",
 )
-def repeated_stream(case: Case) -> Seen | None:
+def _repeated_stream(case: Case) -> Seen | None:
     if not case.setup.iterable:
         return None
-    across = _same_on_every_rank(case)
-    if across is not None or case.setup.num_workers < 2:
-        return across
-    if not case.alone().complete:
+    repeated_on_ranks = _same_on_every_rank(case)
+    if repeated_on_ranks is not None or case.setup.num_workers < 2:
+        return repeated_on_ranks
+    if not case.epoch_without_workers().complete:
         return _same_beginnings(case)
-    counts = tally(case)
-    if not counts.twice:
+    counts = count_deliveries(case)
+    if not counts.n_repeats:
         return None
     return seen(
-        f"{counts.n_delivered} samples were delivered, and one process reads {counts.n_alone}",
-        f"{counts.twice} deliveries are repeats",
-        f"samples of each worker: {_of_workers(case)}",
+        f"{counts.n_delivered} samples were delivered, but one process reads only {counts.n_alone}",
+        f"{counts.n_repeats} deliveries are repeats",
+        f"samples delivered by each worker: {_samples_by_worker(case)}",
         fix=SHARD,
     )
 
 
 def _same_beginnings(case: Case) -> Seen | None:
-    """Of a stream that is too long to be counted: do workers begin with the same samples?"""
+    """In a stream that is too long to be counted: do two workers begin with the same samples?"""
     streams: dict[int, list[int | None]] = {}
     for note in case.epoch().notes:
         streams.setdefault(note.worker, []).extend(note.digests)
@@ -72,26 +72,25 @@ def _same_beginnings(case: Case) -> Seen | None:
         n = min(len(first), len(other))
         if n >= 2 and None not in first and len(set(first[:n])) > n / 2 and first[:n] == other[:n]:
             return seen(
-                f"the first {n} samples of two workers are the same, one by one",
-                "the stream is longer than what was run",
+                f"two workers deliver the same first {n} samples, in the same order",
+                "the stream is longer than what was run, so its repeats were not counted",
                 fix=SHARD,
             )
-    if len(streams) < 2 or any(None in each for each in streams.values()):
+    if len(streams) < 2 or any(None in digests for digests in streams.values()):
         raise Undecided("too little of the stream was seen to compare its workers")
     return None
 
 
 def _same_on_every_rank(case: Case) -> Seen | None:
-    told = case.told() if case.ran else None
-    if told is None:
+    messages = case.rank_messages() if case.ran else None
+    if messages is None:
         return None
-    sets = [set(each.get("digests", ())) for each in told]
-    first, *others = sets
+    first, *others = (set(message.get("digests", ())) for message in messages)
     for rank, other in enumerate(others, 1):
-        least = min(len(first), len(other))
-        if least > 1 and len(first & other) > MOST * least:
+        fewest = min(len(first), len(other))
+        if fewest > 1 and len(first & other) > SAME_DATA * fewest:
             return seen(
-                f"ranks 0 and {rank} have {len(first & other)} of {least} samples in common",
+                f"ranks 0 and {rank} have {len(first & other)} of {fewest} samples in common",
                 fix=SHARD,
             )
     return None
@@ -104,37 +103,37 @@ def _same_on_every_rank(case: Case) -> Seen | None:
     notebook=4,
     threads="40344",
 )
-def silent_length(case: Case) -> Seen | None:
+def _silent_length(case: Case) -> Seen | None:
     if not case.setup.iterable or not hasattr(type(case.setup.dataset), "__len__"):
         return None
     epoch = case.epoch()
-    length = case.facts.get("len(dataset)")
+    length = case.lengths.dataset
     if length is None:
-        raise Undecided("the dataset has a __len__ and does not tell")
+        raise Undecided("the dataset has a __len__, but its length is not known")
     n_batches = len(epoch.notes)
     if epoch.n_samples <= length or n_batches > length:
         return None
     return seen(
-        f"{epoch.n_samples} samples were delivered, and len(dataset) is {length}",
-        f"torch compares the {n_batches} batches with it, so that its warning stays away "
+        f"{epoch.n_samples} samples were delivered, but len(dataset) is {length}",
+        f"torch does not warn, because it compares the {n_batches} batches with that length "
         "(torch/utils/data/dataloader.py, _BaseDataLoaderIter.__next__)",
         fix=SHARD,
     )
 
 
 @check("LV103", "A split by floor division drops the remainder", "error", notebook=4)
-def lost_remainder(case: Case) -> Seen | None:
-    if not _stream(case) or case.setup.own["drop_last"]:
+def _lost_remainder(case: Case) -> Seen | None:
+    if not _is_stream_of_workers(case) or case.setup.settings["drop_last"]:
         return None
-    counts = _whole_tally(case)
-    if not counts.lost:
+    counts = _counts_of_complete_epoch(case)
+    if not counts.n_lost:
         return None
     workers = case.setup.num_workers
-    shares = _of_workers(case)
-    remainder = "fewer than there are workers" if counts.lost < workers else "more than a remainder"
+    shares = _samples_by_worker(case)
+    amount = "fewer than there are workers" if counts.n_lost < workers else "more than a remainder"
     return seen(
-        f"{counts.lost} of {counts.n_alone} samples never arrive: {remainder}",
-        f"samples of each of {workers} workers: {shares}",
+        f"{counts.n_lost} of {counts.n_alone} samples never arrive, {amount}",
+        f"samples delivered by each of {workers} workers: {shares}",
         fix="""
 info = torch.utils.data.get_worker_info()
 mine = itertools.islice(everything, info.id, None, info.num_workers)  # a stride loses nothing
@@ -150,22 +149,25 @@ mine = itertools.islice(everything, info.id, None, info.num_workers)  # a stride
     notebook=4,
     threads="33413",
 )
-def dropped_by_each(case: Case) -> Seen | None:
+def _dropped_by_each(case: Case) -> Seen | None:
     setup = case.setup
-    if not _stream(case) or not setup.own["drop_last"] or setup.num_workers < 2:
+    if not _is_stream_of_workers(case) or not setup.settings["drop_last"] or setup.num_workers < 2:
         return None
-    size = setup.own["batch_size"]
+    size = setup.settings["batch_size"]
     if not case.ran:
-        raise Undecided(f"up to {setup.num_workers} x {size - 1} samples; {case.why_not}")
-    counts = _whole_tally(case)
-    due = counts.n_alone % size
-    if counts.lost <= due:
+        raise Undecided(
+            f"up to {setup.num_workers} x {size - 1} samples may be dropped; {case.why_not_run}"
+        )
+    counts = _counts_of_complete_epoch(case)
+    dropped_by_one = counts.n_alone % size
+    if counts.n_lost <= dropped_by_one:
         return None
     return seen(
-        f"{counts.lost} of {counts.n_alone} samples are dropped; one process would drop {due}",
-        f"samples delivered by each worker, in batches of {size}: {_of_workers(case)}",
+        f"{counts.n_lost} of {counts.n_alone} samples are dropped; one process would drop "
+        f"{dropped_by_one}",
+        f"samples delivered by each worker, in batches of {size}: {_samples_by_worker(case)}",
         fix=f"""
-# Share out whole batches, so that one worker alone has a partial one:
+# Share out whole batches, so that only one worker has a partial one:
 for batch, start in enumerate(range(0, len(data), {size})):
     if batch % info.num_workers == info.id:
         yield from data[start : start + {size}]
@@ -181,27 +183,27 @@ for batch, start in enumerate(range(0, len(data), {size})):
     notebook=4,
     threads="44108",
 )
-def partial_batches(case: Case) -> Seen | None:
+def _partial_batches(case: Case) -> Seen | None:
     setup = case.setup
-    if not _stream(case) or setup.num_workers < 2 or setup.own["drop_last"]:
+    if not _is_stream_of_workers(case) or setup.num_workers < 2 or setup.settings["drop_last"]:
         return None
-    if not setup.own["batch_size"] or not hasattr(type(setup.dataset), "__len__"):
+    if not setup.settings["batch_size"] or not hasattr(type(setup.dataset), "__len__"):
         return None  # nothing says how many batches there are
-    epoch = case.whole()
-    told = case.facts.get("len(loader)")
-    if told is None:
+    epoch = case.complete_epoch()
+    length = case.lengths.loader
+    if length is None:
         raise Undecided("len(loader) is not known")
-    partial = [note for note in epoch.notes if note.n_samples < setup.own["batch_size"]]
-    if len(epoch.notes) <= told or len(partial) < 2 or _whole_tally(case).twice:
+    partial = [note for note in epoch.notes if note.n_samples < setup.settings["batch_size"]]
+    if len(epoch.notes) <= length or len(partial) < 2 or _counts_of_complete_epoch(case).n_repeats:
         return None
     return seen(
-        f"len(loader) is {told}, and {len(epoch.notes)} batches were delivered",
-        f"{len(partial)} of them are partial: {[note.n_samples for note in partial]} samples",
+        f"{len(epoch.notes)} batches were delivered, but len(loader) is {length}",
+        f"{len(partial)} of them are partial, with {[note.n_samples for note in partial]} samples",
         fix=f"""
 # Share out by batch, not by sample:
-for batch, start in enumerate(range(0, len(data), {setup.own["batch_size"]})):
+for batch, start in enumerate(range(0, len(data), {setup.settings["batch_size"]})):
     if batch % info.num_workers == info.id:
-        yield from data[start : start + {setup.own["batch_size"]}]
+        yield from data[start : start + {setup.settings["batch_size"]}]
 """,
     )
 
@@ -214,14 +216,14 @@ for batch, start in enumerate(range(0, len(data), {setup.own["batch_size"]})):
     threads="huggingface/datasets#5984 huggingface/datasets#7999",
     recorded=True,
 )
-def idle_workers(case: Case) -> Seen | None:
-    if not _stream(case) or case.setup.num_workers < 2:
+def _idle_workers(case: Case) -> Seen | None:
+    if not _is_stream_of_workers(case) or case.setup.num_workers < 2:
         return None
-    if not case.recorded:
-        case.whole()
+    if case.recording is None:
+        case.complete_epoch()
     elif len(case.epoch().notes) < 2 * case.setup.num_workers:
-        raise Undecided("the loop may have been left before every worker had its turn")
-    counts = _of_workers(case)
+        raise Undecided("the loop may have ended before every worker had its turn")
+    counts = _samples_by_worker(case)
     idle = [worker for worker, n in counts.items() if not n]
     if not idle:
         return None
@@ -236,27 +238,28 @@ def idle_workers(case: Case) -> Seen | None:
         f"workers {idle} delivered nothing in an epoch of {sum(counts.values())} samples",
         *shards,
         fix=f"""
-DataLoader(dataset, num_workers={busy})  # as many as have work; or more, smaller shards
+DataLoader(dataset, num_workers={busy})  # as many as have work; or cut more, smaller shards
 """,
     )
 
 
-def _sizes_at_the_start(name: str, epoch: Epoch, worker: int) -> list[int]:
-    """What the worker's first note says of it; nothing where it has not changed."""
-    notes = [note for note in epoch.notes if note.worker == worker][:1]
-    return [note.values[name] for note in notes if name in note.values]
+def _size_at_start(name: str, epoch: Epoch, worker: int) -> int | None:
+    """The size in the worker's first note; None where it has not changed."""
+    notes = (note for note in epoch.notes if note.worker == worker)
+    note = next(notes, None)
+    return None if note is None else note.values.get(name)
 
 
 @check("LV107", "The data is cut again each time it is iterated", "error", notebook=4)
-def cut_again(case: Case) -> Seen | None:
+def _cut_again(case: Case) -> Seen | None:
     if not case.setup.num_workers:
         return None
-    first, second = case.whole(0), case.whole(1)
+    first, second = case.complete_epoch(0), case.complete_epoch(1)
     shrunk: dict[str, list[int]] = {}
     for name, size in first.notes[0].values.items():
-        sizes = [size, *_sizes_at_the_start(name, second, first.notes[0].worker)]
-        if name.startswith("len(") and sizes[-1] < size:
-            shrunk[name] = sizes
+        later_size = _size_at_start(name, second, first.notes[0].worker)
+        if name.startswith("len(") and later_size is not None and later_size < size:
+            shrunk[name] = [size, later_size]
     if second.n_samples >= first.n_samples or not shrunk:
         return None
     return seen(

@@ -1,4 +1,4 @@
-"""LV108 and LV109: in which order samples come: by epoch, by rank, and after a break."""
+"""LV108 and LV109: the order of samples, by epoch, by rank and after an interruption."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.resume_trial import resumable
 from loaderviz.loaders.held_objects import attributes
 
-MOST = 0.5  # of the batches: where more differ, contents may vary by themselves
+MOST_DIFFER = 0.5  # of the batches: if more differ, contents may vary by themselves
 
 
 @check(
@@ -20,58 +20,60 @@ MOST = 0.5  # of the batches: where more differ, contents may vary by themselves
     notebook=9,
     threads="31771",
 )
-def distributed_sampler(case: Case) -> Seen | None:
-    found = case.setup.distributed_sampler
-    if found is None:
+def _distributed_sampler(case: Case) -> Seen | None:
+    part = case.setup.distributed_sampler
+    if part is None:
         return None
-    own = attributes(found.value)
-    if not own["shuffle"]:
-        return _padded(case, found.path)
-    if own["epoch"] != 0:
+    sampler = attributes(part.value)
+    if not sampler["shuffle"]:
+        return _padded(case, part.path)
+    if sampler["epoch"] != 0:
         return None
-    same = _same_order(case)
-    if not same:
+    n_same = _n_in_same_order(case)
+    if not n_same:
         return None
-    if "set_epoch" in case.setup.callers:
-        raise Undecided(f"{found.path}.epoch is 0; set_epoch is named in the code that called")
+    if "set_epoch" in case.setup.names_in_callers:
+        raise Undecided(
+            f"{part.path}.epoch is 0, but the code that called the doctor mentions set_epoch"
+        )
     return seen(
-        f"two epochs in a row bring the same {same} samples in the same order",
-        f"{found.path} is a DistributedSampler with shuffle=True and epoch=0, and the code that "
-        "called the doctor names no set_epoch",
+        f"two epochs in a row deliver the same {n_same} samples in the same order",
+        f"{part.path} is a DistributedSampler with shuffle=True and epoch=0, and the code that "
+        "called the doctor does not mention set_epoch",
         fix=f"""
 for epoch in range(n_epochs):
-    loader.{found.path}.set_epoch(epoch)
+    loader.{part.path}.set_epoch(epoch)
     for batch in loader: ...
 """,
     )
 
 
-def _same_order(case: Case) -> int:
-    """How many samples two epochs bring in the same order; 0 where they differ."""
-    n = min(case.epoch(0).n_samples, case.epoch(1).n_samples)
-    trace = case.traces.get("plain")
-    if trace is None or n < 2:
+def _n_in_same_order(case: Case) -> int:
+    """How many samples two epochs deliver in the same order; 0 where the order differs."""
+    n_samples = min(case.epoch(0).n_samples, case.epoch(1).n_samples)
+    trace = case.trace
+    if trace is None or n_samples < 2:
         raise Undecided("too little was delivered to compare the order of two epochs")
     rows = trace.samples.sort_values(["epoch", "batch", "position"])
-    orders = [rows.loc[rows["epoch"] == epoch, "key"].tolist()[:n] for epoch in (0, 1)]
-    return n if orders[0] == orders[1] else 0
+    orders = [rows.loc[rows["epoch"] == epoch, "key"].tolist()[:n_samples] for epoch in (0, 1)]
+    return n_samples if orders[0] == orders[1] else 0
 
 
 def _padded(case: Case, path: str) -> Seen | None:
-    own = attributes(case.setup.sampler.value)
+    sampler = attributes(case.setup.sampler.value)
     case.epoch()
-    length = case.facts.get("len(dataset)")
+    length = case.lengths.dataset
     if length is None:
         raise Undecided("the length of the dataset is not known")
-    extra = own["total_size"] - length
+    extra = sampler["total_size"] - length
     if extra <= 0:
         return None
     return seen(
-        f"{path} hands out {own['total_size']} samples of {length} to {own['num_replicas']} "
-        f"ranks: {extra} are counted twice",
+        f"{extra} samples are counted twice: {path} hands out {sampler['total_size']} to "
+        f"{sampler['num_replicas']} ranks, and the dataset has {length}",
         fix=f"""
 # In evaluation, give each rank its own part, without padding:
-indices = range(rank, {length}, {own["num_replicas"]})
+indices = range(rank, {length}, {sampler["num_replicas"]})
 DataLoader(torch.utils.data.Subset(dataset, indices), shuffle=False)
 """,
     )
@@ -79,31 +81,33 @@ DataLoader(torch.utils.data.Subset(dataset, indices), shuffle=False)
 
 @check(
     "LV109",
-    "Resuming in mid-epoch skips or repeats",
+    "Resuming in mid-epoch skips or repeats batches",
     "error",
     notebook=6,
     threads="meta-pytorch/data#1437",
 )
-def resumes_elsewhere(case: Case) -> Seen | None:
+def _resumes_elsewhere(case: Case) -> Seen | None:
     if not resumable(case.setup.loader):
-        return None  # it promises no such thing
+        return None  # it does not promise to resume
     case.epoch()
-    failed = case.facts.get("resume failed")
-    if failed is not None:
-        raise Undecided(f"it could not be resumed here: {failed}")
-    if "resumed" not in case.facts:
+    trial = case.resume_trial
+    if trial is None:
         raise Undecided("the epoch is too short or too long to be interrupted and resumed")
-    at, rest, again = case.facts["resumed"]
-    if None in rest or None in again:
+    if trial.failure:
+        raise Undecided(f"it could not be resumed here: {trial.failure}")
+    expected, resumed = trial.expected, trial.resumed
+    if None in expected or None in resumed:
         raise Undecided("batches cannot be compared by their contents")
-    if rest == again:
+    if expected == resumed:
         return None
-    missing, extra = Counter(rest) - Counter(again), Counter(again) - Counter(rest)
-    if missing.total() > MOST * len(rest) and len(rest) == len(again) and not _is_steady(case):
-        raise Undecided("contents differ at every reading, and so say nothing of the order")
+    n_missing = (Counter(expected) - Counter(resumed)).total()
+    n_extra = (Counter(resumed) - Counter(expected)).total()
+    may_vary = n_missing > MOST_DIFFER * len(expected) and len(expected) == len(resumed)
+    if may_vary and not _is_steady(case):
+        raise Undecided("contents differ at every reading, so they say nothing about the order")
     return seen(
-        f"interrupted after {at} batches and resumed from state_dict(): of the {len(rest)} "
-        f"batches that should follow {missing.total()} do not come, and {extra.total()} come "
+        f"interrupted after {trial.n_before} batches and resumed from state_dict(): of the "
+        f"{len(expected)} batches that should follow, {n_missing} are missing, and {n_extra} come "
         "that should not",
         fix="""
 from torchdata.stateful_dataloader import StatefulDataLoader
@@ -114,7 +118,7 @@ loader = StatefulDataLoader(dataset, ...)  # and state_dict()/load_state_dict() 
 
 
 def _is_steady(case: Case) -> bool:
-    """Whether no generator was drawn from between two batches: contents do not vary."""
+    """Whether nothing was drawn from a generator between two batches: contents do not vary."""
     notes = [note for note in case.epoch().notes if note.states]
-    pairs = [note for note in notes if note.worker == notes[0].worker][:2]
-    return len(pairs) == 2 and pairs[0].states == pairs[1].states
+    first_two = [note for note in notes if note.worker == notes[0].worker][:2]
+    return len(first_two) == 2 and first_two[0].states == first_two[1].states

@@ -1,4 +1,4 @@
-"""LV2xx: who draws which random numbers, in which worker, epoch and rank."""
+"""LV2xx: which random numbers are drawn, in which worker, epoch and rank."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ GLOBAL = ("torch", "numpy.random", "random")
 EVALUATION = ("val", "valid", "validation", "eval", "evaluation", "test", "dev", "holdout")
 
 
-def _first_two(notes: tuple[Note, ...]) -> dict[int, list[Note]]:
-    """By worker: the notes with the states of the generators."""
-    found: dict[int, list[Note]] = {}
+def _first_notes(notes: tuple[Note, ...]) -> dict[int, list[Note]]:
+    """By worker, the notes that hold states of generators: those of its first two batches."""
+    notes_by_worker: dict[int, list[Note]] = {}
     for note in notes:
         if note.states:
-            found.setdefault(note.worker, []).append(note)
-    return found
+            notes_by_worker.setdefault(note.worker, []).append(note)
+    return notes_by_worker
 
 
-def _drawn(notes: list[Note], path: str) -> bool:
+def _drew(notes: list[Note], path: str) -> bool:
     """Whether a worker drew from this generator while it made its first batches."""
-    states = [each.states.get(path) for each in notes]
-    before = notes[0].started.get(path)
-    return len({*states, *([] if before is None else [before])}) > 1
+    states = {note.states.get(path) for note in notes}
+    at_start = notes[0].started.get(path)
+    return len(states if at_start is None else states | {at_start}) > 1
 
 
 @check(
@@ -37,13 +37,13 @@ def _drawn(notes: list[Note], path: str) -> bool:
     notebook=5,
     threads="5059",
 )
-def copied_generator(case: Case) -> Seen | None:
-    held = held_generators("dataset", case.setup.dataset)
-    if not held or not case.setup.num_workers:
+def _copied_generator(case: Case) -> Seen | None:
+    generators = held_generators("dataset", case.setup.dataset)
+    if not generators or not case.setup.num_workers:
         return None
     if not case.ran:
-        raise Undecided(f"{held[0].path} is copied to each worker; {case.why_not}")
-    for path, generator in held:
+        raise Undecided(f"{generators[0].path} is copied to each worker; {case.why_not_run}")
+    for path, generator in generators:
         lines = _alike_in_workers(case, path) or _alike_in_epochs(case, path)
         if lines:
             return seen(
@@ -61,40 +61,38 @@ def __getitem__(self, index):
 
 
 def _alike_in_workers(case: Case, path: str) -> list[str]:
-    workers = _first_two(case.epoch().notes)
-    at: dict[int | None, list[int]] = {}
-    for worker, notes in workers.items():
-        if _drawn(notes, path):
-            at.setdefault(notes[0].states.get(path), []).append(worker)
-    alike = next((each for state, each in at.items() if state is not None and len(each) > 1), None)
-    return (
-        [] if alike is None else [f"workers {sorted(alike)} stand at the same draw after a batch"]
-    )
+    workers_by_state: dict[int | None, list[int]] = {}
+    for worker, notes in _first_notes(case.epoch().notes).items():
+        if _drew(notes, path):
+            workers_by_state.setdefault(notes[0].states.get(path), []).append(worker)
+    for state, workers in workers_by_state.items():
+        if state is not None and len(workers) > 1:
+            return [f"workers {sorted(workers)} have it in the same state after their first batch"]
+    return []
 
 
 def _alike_in_epochs(case: Case, path: str) -> list[str]:
-    first, second = (_first_two(case.epoch(number).notes) for number in (0, 1))
+    first, second = (_first_notes(case.epoch(number).notes) for number in (0, 1))
     for worker, notes in first.items():
-        if worker in second and _drawn(notes, path):
-            again = second[worker][0].states.get(path)
-            if again is not None and again == notes[0].states.get(path):
+        if worker in second and _drew(notes, path):
+            later_state = second[worker][0].states.get(path)
+            if later_state is not None and later_state == notes[0].states.get(path):
                 if _same_first_keys(case, worker):
                     raise Undecided(
-                        f"{path} stands where it stood an epoch before, after the same samples: "
-                        "a copy, or seeded by each sample"
+                        f"{path} is in the same state as an epoch before, after the same samples: "
+                        "either a worker's copy of it starts over, or each sample seeds it"
                     )
-                return [f"worker {worker} begins the second epoch with the draws of the first"]
+                return [f"worker {worker} draws the same numbers again in the second epoch"]
     return []
 
 
 def _same_first_keys(case: Case, worker: int) -> bool:
-    """Whether this worker's first batches of two epochs are of the same samples."""
-    trace = case.traces.get("plain")
-    if trace is None:
+    """Whether this worker's first batch is of the same samples in both epochs."""
+    if case.trace is None:
         raise Undecided("the recording was lost")
-    own = trace.samples[trace.samples["worker"] == worker]
+    samples = case.trace.samples
     keys = []
-    for _, epoch in own.groupby("epoch"):
+    for _, epoch in samples[samples["worker"] == worker].groupby("epoch"):
         keys.append(epoch.loc[epoch["batch"] == epoch["batch"].min(), "key"].tolist())
     return len(keys) < 2 or keys[0] == keys[1]
 
@@ -106,23 +104,24 @@ def _same_first_keys(case: Case, worker: int) -> bool:
     notebook=9,
     threads="huggingface/transformers#37932 meta-pytorch/torchtune#177",
 )
-def same_on_every_rank(case: Case) -> Seen | None:
-    told = case.told()
-    if told is None:
+def _same_on_every_rank(case: Case) -> Seen | None:
+    messages = case.rank_messages()
+    if messages is None:
         return None
-    if any("states" not in each for each in told):
+    if any("states" not in message for message in messages):
         raise Undecided("not every rank has delivered a batch")
-    first = told[0]
+    first = messages[0]
     for name in first["drawn"]:
         if all(
-            name in each["drawn"] and each["states"].get(name) == first["states"].get(name)
-            for each in told
+            name in message["drawn"] and message["states"].get(name) == first["states"].get(name)
+            for message in messages
         ):
             seed = first["seed"]
+            where = "worker 0" if first["workers"] else "the main process"
             return seen(
-                f"all {len(told)} ranks draw from the same state of {name} "
-                f"in worker {0 if first['workers'] else 'none'}",
-                *([f"the seed of their workers is {seed} on each"] if seed is not None else []),
+                f"{name} is in the same state on all {len(messages)} ranks, and each draws from it "
+                f"(in {where})",
+                *([f"their workers have the same base seed: {seed}"] if seed is not None else []),
                 fix="""
 torch.manual_seed(seed + torch.distributed.get_rank())  # before the loader is iterated
 # or: DataLoader(..., generator=torch.Generator().manual_seed(seed + rank))
@@ -138,24 +137,25 @@ torch.manual_seed(seed + torch.distributed.get_rank())  # before the loader is i
     notebook=5,
     threads="xingyizhou/CenterNet#233",
 )
-def constant_seed(case: Case) -> Seen | None:
+def _constant_seed(case: Case) -> Seen | None:
     setup = case.setup
-    if not setup.num_workers or setup.own["worker_init_fn"] is None:
+    if not setup.num_workers or setup.settings["worker_init_fn"] is None:
         return None
     if setup.persistent:
-        return None  # it runs once
-    first, second = (_first_two(case.epoch(number).notes) for number in (0, 1))
+        return None  # worker_init_fn runs only once
+    first, second = (_first_notes(case.epoch(number).notes) for number in (0, 1))
     for worker, notes in first.items():
-        again = second.get(worker)
-        if again is None or notes[0].seed == again[0].seed:
+        later_notes = second.get(worker)
+        if later_notes is None or notes[0].seed == later_notes[0].seed:
             continue
         for name in GLOBAL:
-            same = notes[0].started.get(name) == again[0].started.get(name)
-            if same and name in notes[0].started and _drawn(notes, name):
+            same_start = notes[0].started.get(name) == later_notes[0].started.get(name)
+            if same_start and name in notes[0].started and _drew(notes, name):
                 return seen(
-                    f"worker {worker} begins both epochs in the same state of {name}, and draws "
+                    f"worker {worker} begins both epochs with {name} in the same state, and draws "
                     "from it",
-                    f"torch had seeded it differently: {notes[0].seed}, then {again[0].seed}",
+                    "torch had given it different seeds: "
+                    f"{notes[0].seed}, then {later_notes[0].seed}",
                     fix="""
 def seed_worker(worker_id):
     seed = torch.initial_seed() % 2**32  # differs by worker and by epoch
@@ -169,24 +169,26 @@ def seed_worker(worker_id):
 @check(
     "LV204", "dataset.epoch does not reach persistent workers", "error", notebook=5, threads="76572"
 )
-def stale_epoch(case: Case) -> Seen | None:
+def _stale_epoch(case: Case) -> Seen | None:
     setup = case.setup
     if not setup.num_workers or not setup.persistent or epoch_of(setup.dataset) is None:
         return None
     if not case.ran:
-        raise Undecided(f"dataset.epoch and persistent_workers=True; {case.why_not}")
-    told: list[int] = []
-    for number in (0, 1):
-        values = [note.values.get("dataset.epoch") for note in case.epoch(number).notes]
-        told += [each for each in values if each is not None]
-    set_to = [case.facts.get(f"epoch {number} set") for number in (0, 1)]
+        raise Undecided(
+            f"the dataset has an epoch, and persistent_workers=True; {case.why_not_run}"
+        )
+    notes = (*case.epoch(0).notes, *case.epoch(1).notes)
+    seen_by_workers = [
+        note.values["dataset.epoch"] for note in notes if "dataset.epoch" in note.values
+    ]
+    set_to = [case.epochs_set.get(number) for number in (0, 1)]
     if None in set_to:
-        raise Undecided("dataset.epoch was not set from outside")
-    if set_to[1] in told or len(set(told)) > 1:
+        raise Undecided("dataset.epoch could not be set from outside")
+    if set_to[1] in seen_by_workers or len(set(seen_by_workers)) > 1:
         return None
     return seen(
-        f"dataset.epoch was set to {set_to[0]}, then {set_to[1]}; the workers saw {told[0]} both "
-        "times: they keep the copy that they began with",
+        f"dataset.epoch was set to {set_to[0]}, then to {set_to[1]}, but the workers saw "
+        f"{seen_by_workers[0]} both times: they keep the copy that they began with",
         fix="""
 self.epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # in __init__
 dataset.epoch.fill_(epoch)  # in the loop, before the loader is iterated
@@ -202,36 +204,36 @@ dataset.epoch.fill_(epoch)  # in the loop, before the loader is iterated
     notebook=5,
     threads="36998",
 )
-def draws_from_global(case: Case) -> Seen | None:
+def _draws_from_global(case: Case) -> Seen | None:
     setup = case.setup
-    if setup.own["generator"] is not None:
+    if setup.settings["generator"] is not None:
         return None
-    said = _says_evaluation(case)
-    if not said:
+    reason = _why_for_evaluation(case)
+    if not reason:
         if type(setup.sampler.value).__name__ != "SequentialSampler":
             return None  # shuffled: for training
         raise Undecided(
-            "generator is None, and iter(loader) draws from torch's global generator: it matters "
-            "if this loader is for evaluation, between epochs of training"
+            "generator is None, so iter(loader) draws from torch's global generator: this matters "
+            "if the loader is for evaluation between epochs of training"
         )
     return seen(
-        f"generator is None, and {said}",
+        f"generator is None, and the loader is for evaluation: {reason}",
         "iter(loader) draws a seed from torch's global generator (torch/utils/data/dataloader.py, "
-        "_BaseDataLoaderIter.__init__), so that the epochs of training after it differ",
+        "_BaseDataLoaderIter.__init__), which changes the epochs of training after it",
         fix="DataLoader(..., generator=torch.Generator())",
     )
 
 
-def _says_evaluation(case: Case) -> str:
-    """What tells that the loader is for evaluation."""
-    held = attributes(case.setup.dataset)
+def _why_for_evaluation(case: Case) -> str:
+    """Why the loader seems to be for evaluation; empty if it does not."""
+    dataset = attributes(case.setup.dataset)
     for name in ("split", "mode", "subset", "phase"):
-        value = held.get(name)
+        value = dataset.get(name)
         if type(value) is str and value.lower() in EVALUATION:
             return f"dataset.{name} is {value!r}"
-    if held.get("train") is False:
+    if dataset.get("train") is False:
         return "dataset.train is False"
-    for name in sorted(case.setup.called):
+    for name in sorted(case.setup.loader_names):
         if name.lower().split("_")[0] in EVALUATION:
             return f"the loader is called {name}"
     return ""

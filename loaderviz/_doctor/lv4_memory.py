@@ -1,4 +1,4 @@
-"""LV4xx: memory of the workers, the shared memory between processes, and open files."""
+"""LV4xx: the workers' memory, shared memory between processes, and open files."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import psutil
 import torch
 from torch.utils.data import TensorDataset
 
+from loaderviz._doctor.batch_probe import Note
 from loaderviz._doctor.checks import Seen, check, seen
 from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
@@ -23,29 +24,29 @@ if sys.platform != "win32":
     import resource
 
 MANY_OBJECTS = 10_000  # in one container
-COPIED = 4 << 20  # bytes that became a worker's own
+COPIED_BYTES = 4 << 20  # that became a worker's own
 SHM = Path("/dev/shm")
-_OBJECT = 64  # bytes, at the least
+_OBJECT_BYTES = 64  # at least, of an object whose size is not known
 
 
 def _large_containers(case: Case) -> list[Part]:
     """Containers of many Python objects that the dataset holds."""
-    large = []
+    containers = []
     for part in case.setup.parts:
         is_array = type(part.value) is np.ndarray and part.value.dtype == object
         if not is_array and type(part.value) not in (list, tuple, dict, set):
             continue
-        if len(part.value) >= MANY_OBJECTS and _bytes_in(part.value) >= COPIED:
-            large.append(part)
-    return large
+        if len(part.value) >= MANY_OBJECTS and _bytes_in(part.value) >= COPIED_BYTES:
+            containers.append(part)
+    return containers
 
 
 def _bytes_in(container: Any) -> int:
-    """About as much as its objects take, from the first hundred of them."""
-    known = (str, bytes, int, float, tuple, list, dict)  # whose size is not for the user to tell
-    few = list(itertools.islice(container, 100))
-    sizes = [sys.getsizeof(each) if type(each) in known else _OBJECT for each in few]
-    return len(container) * (8 + sum(sizes) // len(few))
+    """A rough estimate of what its objects take, from the first hundred of them."""
+    builtin = (str, bytes, int, float, tuple, list, dict)  # to ask others could run user code
+    items = list(itertools.islice(container, 100))
+    sizes = [sys.getsizeof(item) if type(item) in builtin else _OBJECT_BYTES for item in items]
+    return len(container) * (8 + sum(sizes) // len(items))
 
 
 @check(
@@ -55,72 +56,72 @@ def _bytes_in(container: Any) -> int:
     notebook=7,
     threads="13246",
 )
-def copied_pages(case: Case) -> Seen | None:
+def _copied_pages(case: Case) -> Seen | None:
     if not case.setup.num_workers or not case.setup.forks:
         return None
-    large = _large_containers(case)
-    if not large:
+    containers = _large_containers(case)
+    if not containers:
         return None
-    path, value = large[0]
-    what = f"{path} is a {type(value).__name__} of {len(value):,} Python objects"
+    path, value = containers[0]
+    description = f"{path} is a {type(value).__name__} of {len(value):,} Python objects"
     if not case.ran:
-        raise Undecided(f"{what}, which workers copy as they read; {case.why_not}")
-    growth = _own_memory(case)
+        raise Undecided(f"{description}, which workers copy as they read them; {case.why_not_run}")
+    growth = _memory_growth(case)
     if not growth:
-        raise Undecided(f"{what}; this system does not tell what memory processes share")
+        raise Undecided(f"{description}; this system does not say which memory processes share")
     least = min(last - first for first, last, _ in growth)
-    if least < COPIED:
+    if least < COPIED_BYTES:
         return None
-    first, last, n = max(growth)
+    first, last, n_samples = max(growth)
     return seen(
-        what,
-        f"what a worker has for its own grew from {size(first)} to {size(last)} over "
-        f"{n:,} samples, in each of {len(growth)} workers by {size(least)} or more: to "
-        "read an object is to write its reference count",
+        description,
+        f"a worker's own memory grew from {size(first)} to {size(last)} over {n_samples:,} "
+        f"samples, and by {size(least)} or more in each of {len(growth)} workers: reading an "
+        "object writes its reference count, which copies its page",
         fix=f"""
 {path.replace("dataset", "self", 1)} = np.array(items)  # one block; or Arrow, or a shared tensor
 """,
     )
 
 
-def _own_memory(case: Case) -> list[tuple[int, int, int]]:
+def _memory_growth(case: Case) -> list[tuple[int, int, int]]:
     """For each worker: bytes of its own after its first batch and at most, and its samples."""
-    by_pid: dict[int, list[Any]] = {}
+    notes_by_pid: dict[int, list[Note]] = {}
     for note in case.epoch().notes:
-        by_pid.setdefault(note.pid, []).append(note)
-    found = []
-    for notes in by_pid.values():
-        looks = [note.shared for note in notes if note.shared is not None]
-        if len(looks) > 1:
-            shared, own = zip(*looks, strict=True)
-            # What a cache takes is new; a page that is copied is no longer shared.
+        notes_by_pid.setdefault(note.pid, []).append(note)
+    growth = []
+    for notes in notes_by_pid.values():
+        measures = [note.memory for note in notes if note.memory is not None]
+        if len(measures) > 1:
+            shared, own = zip(*measures, strict=True)
+            # A cache takes new memory; a page that is copied is also no longer shared.
             grown = min(max(own) - own[0], shared[0] - min(shared))
-            found.append((own[0], own[0] + grown, sum(note.n_samples for note in notes)))
-    return found
+            growth.append((own[0], own[0] + grown, sum(note.n_samples for note in notes)))
+    return growth
 
 
 @check(
     "LV402", "The batches in flight do not fit into /dev/shm", "error", notebook=8, threads="5040"
 )
-def small_shared_memory(case: Case) -> Seen | None:
+def _small_shared_memory(case: Case) -> Seen | None:
     setup = case.setup
     if not setup.num_workers or not SHM.is_dir():
         return None
-    in_flight = setup.in_flight + 1
-    room = shutil.disk_usage(SHM).free
-    if (failed := case.trouble("shared memory")) is not None:
+    in_flight = setup.batches_in_flight + 1
+    free = shutil.disk_usage(SHM).free
+    if (trouble := case.trouble_of_kind("shared memory")) is not None:
         batch_bytes = 0
-        lines = [failed.text]
+        lines = [trouble.text]
     else:
         batch_bytes = _batch_bytes(case)
-        lines = [f"a batch holds {size(batch_bytes)} of tensors"]
-    if batch_bytes * in_flight <= room and failed is None:
+        lines = [f"the tensors of a batch take {size(batch_bytes)}"]
+    if batch_bytes * in_flight <= free and trouble is None:
         return None
-    fitting = max(1, int(room // max(batch_bytes, 1)) - 1)
+    fitting = max(1, int(free // max(batch_bytes, 1)) - 1)
     return seen(
         *lines,
-        f"{setup.num_workers} workers x prefetch_factor={setup.own['prefetch_factor']} + 1 = "
-        f"{in_flight} batches may be in flight, and {size(room)} of {SHM} are free",
+        f"{setup.num_workers} workers x prefetch_factor={setup.settings['prefetch_factor']} + 1 = "
+        f"{in_flight} batches may be in flight, and {SHM} has {size(free)} free",
         fix=f"""
 DataLoader(dataset, num_workers={min(setup.num_workers, fitting)}, prefetch_factor=1)
 # or more room: docker run --shm-size=8g; or smaller batches
@@ -129,16 +130,18 @@ DataLoader(dataset, num_workers={min(setup.num_workers, fitting)}, prefetch_fact
 
 
 def _batch_bytes(case: Case) -> int:
-    """Bytes of the tensors in one batch: known of a TensorDataset, else looked up in a batch."""
-    dataset, batch_size = case.setup.dataset, case.setup.own["batch_size"]
+    """Bytes of the tensors in one batch: of a TensorDataset without a run, else as measured."""
+    dataset, batch_size = case.setup.dataset, case.setup.settings["batch_size"]
     if type(dataset) is TensorDataset and batch_size:
         tensors = attributes(dataset)["tensors"]
-        if all(type(each) is torch.Tensor for each in tensors):
-            n = sum(each[0].numel() * each.element_size() for each in tensors if len(each))
-            return int(min(batch_size, len(tensors[0])) * n)
+        if all(type(tensor) is torch.Tensor for tensor in tensors):
+            sample_bytes = sum(
+                tensor[0].numel() * tensor.element_size() for tensor in tensors if len(tensor)
+            )
+            return int(min(batch_size, len(tensors[0])) * sample_bytes)
     if case.contents is None:
-        case.epoch()  # says why there is none
-        raise Undecided("no batch was looked into")
+        case.epoch()  # raises Undecided with the reason
+        raise Undecided("no batch was inspected")
     return case.contents.tensor_bytes
 
 
@@ -149,27 +152,27 @@ def _batch_bytes(case: Case) -> int:
     notebook=8,
     threads="973 11201",
 )
-def too_many_files(case: Case) -> Seen | None:
+def _too_many_files(case: Case) -> Seen | None:
     setup = case.setup
     if not setup.num_workers or sys.platform == "win32":
         return None
     if torch.multiprocessing.get_sharing_strategy() != "file_descriptor":
         return None
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    failed = case.trouble("files")
-    if failed is None:
+    trouble = case.trouble_of_kind("files")
+    if trouble is None:
         case.epoch()
-    a_batch = case.contents.n_tensors if case.contents is not None else 0
-    opened = psutil.Process().num_fds()
-    if failed is None and opened + 2 * a_batch <= limit:
+    n_tensors = case.contents.n_tensors if case.contents is not None else 0
+    n_open = psutil.Process().num_fds()
+    if trouble is None and n_open + 2 * n_tensors <= limit:
         return None
     return seen(
-        *([failed.text] if failed is not None else []),
-        *([f"a batch holds {a_batch} tensors, and each keeps a file open"] if a_batch else []),
-        f"this process has {opened} files open, and may have {limit} (ulimit -n)",
+        *([trouble.text] if trouble is not None else []),
+        *([f"a batch holds {n_tensors} tensors, and each keeps a file open"] if n_tensors else []),
+        f"this process has {n_open} files open, and may have {limit} (ulimit -n)",
         fix="""
 torch.multiprocessing.set_sharing_strategy("file_system")
 # or fewer, larger tensors: torch.stack(samples); or resource.setrlimit(RLIMIT_NOFILE, ...)
-# a batch that is kept: batch.clone()
+# and keep clones instead of batches: batch.clone()
 """,
     )

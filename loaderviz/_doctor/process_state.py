@@ -1,4 +1,4 @@
-"""What a process can tell of itself and of a dataset: generators, sizes, open files, memory."""
+"""What a process knows of itself and of a dataset: generators, sizes, open files, memory."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from loaderviz.loaders.random_state import global_states, held_states
 _SIZED = (list, tuple, dict, set, np.ndarray, torch.Tensor)
 
 
-def states_of(dataset: Any) -> dict[str, int]:
-    """A number for the state of each generator: the global ones, and those of the dataset."""
+def generator_states(dataset: Any) -> dict[str, int]:
+    """A digest of the state of each generator, by path: the global ones and the dataset's."""
     states = (*global_states(), *held_states("dataset", dataset))
-    numbers = {state.path: digest_or_none(state.value) for state in states}
-    return {path: number for path, number in numbers.items() if number is not None}
+    digests = {state.path: digest_or_none(state.value) for state in states}
+    return {path: digest for path, digest in digests.items() if digest is not None}
 
 
-def values_of(dataset: Any) -> dict[str, int]:
-    """How long the dataset's containers are, and the epoch that it believes in."""
-    found: dict[str, int] = {}
+def lengths_and_epoch(dataset: Any) -> dict[str, int]:
+    """``len(dataset.x)`` for each container x that the dataset holds, and ``dataset.epoch``."""
+    values: dict[str, int] = {}
     for name, value in attributes(dataset).items():
         if type(value) in _SIZED and getattr(value, "shape", None) != ():
-            found[f"len(dataset.{name})"] = len(value)
+            values[f"len(dataset.{name})"] = len(value)
     epoch = epoch_of(dataset)
     if epoch is not None:
-        found["dataset.epoch"] = epoch
-    return found
+        values["dataset.epoch"] = epoch
+    return values
 
 
 def epoch_of(dataset: Any) -> int | None:
-    """``dataset.epoch``, be it a number or shared; None where there is none."""
+    """``dataset.epoch``, whether it is a plain or a shared number; None where there is none."""
     value = attributes(dataset).get("epoch")
     if type(value).__module__ == "multiprocessing.sharedctypes":
         value = getattr(value, "value", None)
@@ -49,12 +49,13 @@ def epoch_of(dataset: Any) -> int | None:
     return value if type(value) is int else None
 
 
-def handles_of(dataset: Any) -> dict[str, int]:
+def handle_ids(dataset: Any) -> dict[str, int]:
+    """The ``id()`` of each open file or connection that the dataset holds, by path."""
     return {path: id(value) for path, value in walk("dataset", dataset) if is_handle(value)}
 
 
 def is_handle(value: Any) -> bool:
-    """Whether it is an open file, or a connection, whose position processes would share."""
+    """Whether the value is an open file or connection whose position forked processes share."""
     kind = type(value)
     if kind.__module__.partition(".")[0] in ("h5py", "lmdb", "tables"):
         return True
@@ -67,8 +68,8 @@ def is_handle(value: Any) -> bool:
     return False
 
 
-def cpus() -> tuple[int, ...]:
-    """The CPUs that this process may run on."""
+def allowed_cpus() -> tuple[int, ...]:
+    """The numbers of the CPUs that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return tuple(sorted(os.sched_getaffinity(0)))
     return tuple(range(os.cpu_count() or 1))
@@ -82,12 +83,13 @@ def run_delay_s() -> float:
         return float("nan")
 
 
-def shared_bytes() -> tuple[int, int] | None:
-    """Resident bytes that this process shares with others, and that it alone has (Linux)."""
+def shared_and_own_bytes() -> tuple[int, int] | None:
+    """Resident bytes: those shared with other processes, and its own (Linux; else None)."""
     try:
         lines = Path("/proc/self/smaps_rollup").read_text().splitlines()[1:]
     except OSError:
         return None
-    kib = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
+    fields = (line.partition(":") for line in lines)
+    kib = {name: int(value.split()[0]) for name, _, value in fields}
     shared = kib["Shared_Clean"] + kib["Shared_Dirty"]
     return 1024 * shared, 1024 * (kib["Private_Clean"] + kib["Private_Dirty"])

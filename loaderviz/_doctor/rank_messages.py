@@ -1,6 +1,6 @@
 """What the ranks of a distributed run tell each other: one small message each, and no collective.
 
-A collective would hang the training where only one rank calls the doctor. The messages go through
+A collective would hang the training if only one rank called the doctor. The messages go through
 the store of the default process group, with a time limit.
 """
 
@@ -22,79 +22,74 @@ if TYPE_CHECKING:
     from loaderviz._doctor.examination import Case
 
 WAIT_S = 30.0
-MOST_KEYS = 20_000
+MOST_DIGESTS = 20_000
 _visits = itertools.count()  # the doctor's n-th visit is the n-th on every rank
 
 
 @dataclass(frozen=True)
-class Ranks:
-    """What each rank saw; one alone where nothing is distributed."""
+class RankMessages:
+    """What each rank observed; a single message where nothing is distributed."""
 
-    own: int = 0
-    told: tuple[dict[str, Any], ...] = ()
-    missing: str = ""  # why there is less than there should be
+    messages: tuple[dict[str, Any], ...] = ()  # in order of rank; see ``_message``
+    why_missing: str = ""  # why messages are missing; empty where none is
 
-    def all(self) -> tuple[dict[str, Any], ...] | None:
-        """One message of each rank; None where there is but one.
+    def of_all_ranks(self) -> tuple[dict[str, Any], ...] | None:
+        """One message per rank; None where there is only one rank.
 
-        Raises Undecided where there are others, and they have told nothing.
+        Raises:
+            Undecided: if there are other ranks and their messages are missing.
         """
-        if self.missing:
-            raise Undecided(self.missing)
-        return self.told if len(self.told) > 1 else None
+        if self.why_missing:
+            raise Undecided(self.why_missing)
+        return self.messages if len(self.messages) > 1 else None
 
 
-def join(case: Case) -> Case:
-    """The case, with what the other ranks have seen of theirs."""
-    return replace(case, ranks=_gather(_message(case)))
+def with_other_ranks(case: Case) -> Case:
+    """The case, together with what every rank observed of its own loader."""
+    return replace(case, ranks=_exchange(_message(case)))
 
 
 def _message(case: Case) -> dict[str, Any]:
-    first = next((each for each in case.epochs if each.run == "plain" and not each.number), None)
-    if first is None or not first.notes:
+    epoch = next(
+        (epoch for epoch in case.epochs if epoch.run == "plain" and not epoch.number), None
+    )
+    if epoch is None or not epoch.notes:
         return {"trouble": case.troubles[0].text if case.troubles else "no batch"}
-    note = first.notes[0]
-    trace = case.traces.get("plain")
-    keys: list[Any] = []
-    if trace is not None and not case.setup.iterable:
-        samples = trace.samples[trace.samples["epoch"] == 0]
-        keys = [key for key in samples["key"].tolist()[:MOST_KEYS] if isinstance(key, int | str)]
-    used = [each for each in first.notes if each.worker == note.worker][:2]
+    first_note = epoch.notes[0]
+    first_two = [note for note in epoch.notes if note.worker == first_note.worker][:2]
     drawn = [
         name
-        for name in (used[0].states if len(used) == 2 else {})
-        if used[0].states[name] != used[1].states.get(name)
+        for name in (first_two[0].states if len(first_two) == 2 else {})
+        if first_two[0].states[name] != first_two[1].states.get(name)
     ]
+    digests = [digest for note in epoch.notes for digest in note.digests if digest is not None]
     return {
-        "n_batches": len(first.notes),
-        "complete": first.complete,
+        "n_batches": len(epoch.notes),
+        "complete": epoch.complete,
         "workers": case.setup.num_workers,
-        "seed": note.seed - note.worker if note.worker >= 0 else None,
-        "states": note.started or note.states,
+        "seed": first_note.seed - first_note.worker if first_note.worker >= 0 else None,
+        "states": first_note.started or first_note.states,
         "drawn": drawn,  # the generators that were drawn from between two batches
-        "keys": keys,
-        "digests": [each for one in first.notes for each in one.digests if each is not None][
-            :MOST_KEYS
-        ],
+        "digests": digests[:MOST_DIGESTS],
     }
 
 
-def _gather(message: dict[str, Any]) -> Ranks:
+def _exchange(message: dict[str, Any]) -> RankMessages:
     if not (dist.is_available() and dist.is_initialized()):
         if machine.world_size() > 1:
-            return Ranks(missing="call it after torch.distributed.init_process_group()")
-        return Ranks(told=(message,))
-    rank, n, visit = dist.get_rank(), dist.get_world_size(), next(_visits)
+            return RankMessages(
+                why_missing="call the doctor after torch.distributed.init_process_group()"
+            )
+        return RankMessages((message,))
+    rank, n_ranks, visit = dist.get_rank(), dist.get_world_size(), next(_visits)
     try:
         shared = store()
-        names = [f"loaderviz/_doctor/{visit}/{each}" for each in range(n)]
+        names = [f"loaderviz/_doctor/{visit}/{number}" for number in range(n_ranks)]
         shared.set(names[rank], json.dumps(message))
         shared.wait(names, timedelta(seconds=WAIT_S))
-        told = tuple(json.loads(shared.get(name)) for name in names)
+        return RankMessages(tuple(json.loads(shared.get(name)) for name in names))
     except Exception as error:
-        return Ranks(
-            own=rank,
-            missing=f"not all {n} ranks have told what they saw within {WAIT_S:g} s: "
+        return RankMessages(
+            why_missing=f"not all {n_ranks} ranks reported within {WAIT_S:g} s: "
             f"call doctor(loader) on every rank ({type(error).__name__})",
         )
-    return Ranks(rank, told)

@@ -1,4 +1,4 @@
-"""How a run ends, other than well: what sort of failure it is, and what it leaves behind."""
+"""How a run fails: what sort of failure it is, and what it leaves behind."""
 
 from __future__ import annotations
 
@@ -10,45 +10,43 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-_LATE = "no batch came in the time that was given"
+OUTPUT_FILE = "said"  # in the folder of an examination: what the user's code prints
+_LATE = "no batch came in the time given"
 
 
 class OwnFault(Exception):  # noqa: N818
-    """The doctor failed, and not the loader."""
-
-
-@dataclass(frozen=True)
-class Fact:
-    """Something learnt by a run: ``name`` says what, such as "len(dataset)"."""
-
-    name: str
-    value: Any
+    """The doctor itself failed, not the loader."""
 
 
 @dataclass(frozen=True)
 class Trouble:
     """Why a run ended early."""
 
-    run: str
+    run: str  # see ``Epoch.run``
     epoch: int
-    kind: str  # see kind_of
+    kind: str  # "length": of the dataset, is broken; else see ``kind_of``
     text: str
-    details: dict[str, Any] = field(default_factory=dict)
+    wait_channels: tuple[str, ...] = ()  # of workers that are stuck; see ``wait_channels``
 
 
 def kind_of(error: BaseException) -> str:
-    """What sort of failure this is, from torch's words (torch/utils/data/dataloader.py)."""
+    """The kind of failure, recognised by torch's messages (torch/utils/data/dataloader.py).
+
+    "ours" (a fault of the doctor), "stuck", "files" (too many are open), "shared memory", "cuda"
+    (in a forked worker), "died" (a worker), "no worker info" (``get_worker_info()`` is None),
+    "pickle", "index" (an IndexError), or "raised": anything else.
+    """
     if isinstance(error, OwnFault):
         return "ours"
     text = str(error)
     in_worker = "Caught" in text and "DataLoader worker process" in text
-    kinds = {
+    kind_by_message = {
         "timed out after": "stuck",
         _LATE: "stuck",
         "ancdata": "files",
@@ -61,8 +59,8 @@ def kind_of(error: BaseException) -> str:
         "'NoneType' object has no attribute 'num_workers'": "no worker info",
         "'NoneType' object has no attribute 'seed'": "no worker info",
     }
-    for words, kind in kinds.items():
-        if words in text:
+    for message, kind in kind_by_message.items():
+        if message in text:
             return kind
     if "pickle" in text.lower() or isinstance(error, pickle.PicklingError):
         return "pickle"
@@ -71,75 +69,76 @@ def kind_of(error: BaseException) -> str:
     return "raised"
 
 
-def text_of(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
+    """The type of the error, and the first and last line of its message."""
     lines = [line for line in str(error).strip().splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[0] if lines else ''}" + (
         f" ... {lines[-1].strip()}" if len(lines) > 1 else ""
     )
 
 
-def look_around(error: BaseException) -> dict[str, Any]:
-    """What the workers are doing, where they do not answer."""
-    if kind_of(error) != "stuck":
-        return {}
-    waiting, cpu_s = [], []
+def wait_channels() -> tuple[str, ...]:
+    """What each child of this process waits for in the kernel (proc(5), wchan); Linux only."""
+    channels = []
     for child in psutil.Process().children():
         with contextlib.suppress(psutil.Error, OSError):
-            waiting.append(Path(f"/proc/{child.pid}/wchan").read_text().strip())
-            cpu_s.append(sum(child.cpu_times()[:2]))
-    return {"waiting": waiting, "cpu_s": cpu_s}
+            channels.append(Path(f"/proc/{child.pid}/wchan").read_text().strip())
+    return tuple(channels)
 
 
-def children() -> set[psutil.Process]:
-    """The processes below this one; not the helpers of multiprocessing, which serve others too."""
-    found = set()
-    for each in psutil.Process().children(recursive=True):
+def child_processes() -> set[psutil.Process]:
+    """All processes below this one, except the helpers of multiprocessing, which serve others."""
+    children = set()
+    for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):
-            line = " ".join(each.cmdline())
-            if "resource_tracker" not in line and "multiprocessing.forkserver" not in line:
-                found.add(each)
-    return found
+            command = " ".join(process.cmdline())
+            if "resource_tracker" not in command and "multiprocessing.forkserver" not in command:
+                children.add(process)
+    return children
 
 
-def end_workers(before: set[psutil.Process]) -> None:
-    """What a run that failed has left running."""
-    left = children() - before
-    if not left:
+def end_workers(already_running: set[psutil.Process]) -> None:
+    """Kill the child processes that a run has left behind, but not those that ran before it."""
+    left_behind = child_processes() - already_running
+    if not left_behind:
         return
-    # Torch's own handler would raise, of workers that are killed.
+    # Torch's own handler would raise because workers are killed.
     handler = signal.signal(signal.SIGCHLD, signal.SIG_DFL) if hasattr(signal, "SIGCHLD") else None
-    for child in left:
+    for process in left_behind:
         with contextlib.suppress(psutil.Error):
-            child.kill()
-    psutil.wait_procs(left, timeout=5)
+            process.kill()
+    psutil.wait_procs(left_behind, timeout=5)
     if handler is not None:
         signal.signal(signal.SIGCHLD, handler)
 
 
 @contextlib.contextmanager
-def in_silence(folder: Path) -> Iterator[None]:
-    """What the user's code prints goes to a file of the examination (in a copied process)."""
+def output_to_file(folder: Path) -> Iterator[None]:
+    """Send what the user's code prints to a file in ``folder``, for good (in a copied process)."""
     sys.stdout.flush()
     sys.stderr.flush()
-    target = os.open(folder / "said", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    descriptor = os.open(folder / OUTPUT_FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for number in (1, 2):
-        os.dup2(target, number)
-    os.close(target)
-    with warnings.catch_warnings(), (folder / "said").open("a", buffering=1) as said:
+        os.dup2(descriptor, number)
+    os.close(descriptor)
+    with warnings.catch_warnings(), (folder / OUTPUT_FILE).open("a", buffering=1) as output:
         warnings.simplefilter("ignore")
-        sys.stdout = sys.stderr = said
+        sys.stdout = sys.stderr = output
         yield
 
 
 @contextlib.contextmanager
-def alarm(at_s: float) -> Iterator[None]:
-    """Break off what does not return in time (in a copied process, whose signals are ours)."""
+def alarm(until: float) -> Iterator[None]:
+    """Raise TimeoutError in the body at ``until``, a time of ``time.monotonic()``.
+
+    Only in a copied process, whose signals are ours.
+    """
 
     def ring(*_: Any) -> None:
         raise TimeoutError(_LATE)
 
     signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, max(at_s - time.monotonic(), 0.01))
+    signal.setitimer(signal.ITIMER_REAL, max(until - time.monotonic(), 0.01))
     try:
         yield
     finally:

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader
 
 from loaderviz._doctor.batch_contents import contents_of
 from loaderviz._doctor.loader_setup import Setup
-from loaderviz._doctor.run_outcomes import children
+from loaderviz._doctor.run_outcomes import child_processes
 from loaderviz._recommend.evidence import Evidence, of_trace
 from loaderviz._recommend.memory_budget import Room
 from loaderviz._recommend.without_workers import without_workers
@@ -122,7 +122,7 @@ def _record(loader: DataLoader[Any], workers: int, seconds: float, *, pins: bool
     setting = LoaderSettings(workers, PREFETCH if workers else None, pin_memory=pins)
     timeout_s = loader.timeout or PATIENCE * seconds
     copied = copy_loader(loader, **setting.options(), timeout=timeout_s)
-    seen, before = _Seen(), children()
+    seen, before = _Seen(), child_processes()
     with record(copied) as recording:
         try:
             _iterate(copied, seconds, seen, before)
@@ -160,7 +160,7 @@ def _iterate(loader: DataLoader[Any], seconds: float, seen: _Seen, before: Any) 
 def _own_bytes(before: set[psutil.Process]) -> int:
     """What the worker has that takes the most for its own; 0 where the system does not tell."""
     found = [0]
-    for child in children() - before:
+    for child in child_processes() - before:
         with contextlib.suppress(psutil.Error, AttributeError):
             found.append(int(child.memory_full_info().uss))
     return max(found)
@@ -201,7 +201,7 @@ def _too_slow(seconds: float) -> str:
 
 
 def _empty(setup: Setup) -> str:
-    size, drops = setup.own["batch_size"], setup.own["drop_last"]
+    size, drops = setup.settings["batch_size"], setup.settings["drop_last"]
     small = f", or smaller than batch_size={size} with drop_last=True" if drops else ""
     return (
         f"the {setup.name} delivered no batch: its dataset is empty{small}. There is nothing to "

@@ -292,7 +292,7 @@ class TestTheResult:
         def fail(case: Any) -> None:
             raise KeyError("of our own")
 
-        broken = dataclasses.replace(CHECKS["LV101"], look=fail)
+        broken = dataclasses.replace(CHECKS["LV101"], find=fail)
         monkeypatch.setitem(CHECKS, "LV101", broken)
         diagnosis = visit("LV102", cured=False)
         assert diagnosis.codes == ("LV102",)
@@ -309,7 +309,7 @@ class TestTheResult:
         text = str(visit("LV101", cured=False))
         assert text.startswith("1 error\nDataLoader of Stream (iterable-style)")
         assert "✗ LV101 Every worker delivers the whole stream (error)" in text
-        assert "32 samples were delivered, and one process reads 16" in text
+        assert "32 samples were delivered, but one process reads only 16" in text
         assert "loaderviz.shard(" in text
         assert "https://github.com/pytorch/pytorch/issues/30599" in text
 
@@ -343,7 +343,7 @@ def test_set_epoch_in_the_calling_code_leaves_it_open():
 def test_repeats_of_samples_that_are_never_the_same_cannot_be_told():
     diagnosis = lv.doctor(loader(NoisyStream(16, not_at_all)))
     assert diagnosis.codes == ()
-    assert "32 samples came where one process reads 16" in reasons(diagnosis)["LV101"]
+    assert "32 samples came and one process reads 16" in reasons(diagnosis)["LV101"]
 
 
 def test_a_loader_that_is_called_validation_is_for_evaluation():

@@ -161,6 +161,6 @@ class TestWhereCudaIsInUse:
 
         monkeypatch.setattr(examination, "run_forked", noted)
         loader = DataLoader(range(4), num_workers=2, pin_memory=True)
-        examination._run_copied(Setup(loader), tmp_path, PATIENCE_S)
+        examination._run_in_fork(Setup(loader), tmp_path, PATIENCE_S)
         assert [each.pin_memory for each in given] == [False]
         assert loader.pin_memory
