@@ -52,7 +52,7 @@ def verdict(found: Tables, setting: Setting) -> str:
     first = bad[0]
     others = len(bad) - 1
     more = f" (and {count(others, 'other epoch is', 'other epochs are')} wrong)"
-    return f"In epoch {first} {said[first]}{more if others else ''}"
+    return f"In epoch {first}, {said[first]}{more if others else ''}"
 
 
 def _epoch(found: Tables, setting: Setting, row: dict[str, Any]) -> str:

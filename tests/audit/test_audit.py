@@ -219,7 +219,7 @@ class Worse(list):
 def test_what_changes_between_epochs_and_should_not_is_in_the_verdict():
     found = audit(DataLoader(SleepingDataset(6, 0), sampler=Worse(range(6))), epochs=3)
     assert list(found.epochs["missing"]) == [0, 1, 2]
-    assert found.verdict.startswith("In epoch 1 1 of 6 samples never arrived")
+    assert found.verdict.startswith("In epoch 1, 1 of 6 samples never arrived")
     assert "1 other epoch is wrong" in found.verdict
     assert list(found.missing["epoch"]) == [1, 2, 2]
 
