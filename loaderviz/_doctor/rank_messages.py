@@ -16,7 +16,7 @@ import torch.distributed as dist
 
 from loaderviz import machine
 from loaderviz._doctor.findings import Undecided
-from loaderviz.loaders.process_group import store
+from loaderviz.loaders.process_group import default_store
 
 if TYPE_CHECKING:
     from loaderviz._doctor.examination import Case
@@ -86,7 +86,7 @@ def _gather(message: dict[str, Any]) -> Ranks:
         return Ranks(told=(message,))
     rank, n, visit = dist.get_rank(), dist.get_world_size(), next(_visits)
     try:
-        shared = store()
+        shared = default_store()
         names = [f"loaderviz/_doctor/{visit}/{each}" for each in range(n)]
         shared.set(names[rank], json.dumps(message))
         shared.wait(names, timedelta(seconds=WAIT_S))
