@@ -8,7 +8,7 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
-from loaderviz._audit.audit_of_loader import audit_loader, of_trace
+from loaderviz._audit.audit_of_loader import audit_loader, audit_trace
 from loaderviz._audit.audit_result import Audit
 from loaderviz.argument_checks import whole_number
 from loaderviz.errors import LoaderVizError
@@ -26,20 +26,21 @@ def audit(
 ) -> Audit:
     """Was every sample delivered exactly once? Against all that the dataset holds.
 
-    >>> found = audit(loader)
-    >>> print(found)
-    >>> found.exactly_once, found.missing, found.figure()
+    >>> result = audit(loader)
+    >>> print(result)
+    >>> result.exactly_once, result.missing, result.figure()
 
     Runs a copy of the loader as it is configured, with workers of its own, then reads the dataset
-    once in this process and compares. ``drop_last`` is set aside: what it takes counts as missing.
+    once in this process and compares. What ``drop_last`` takes counts as missing. What a
+    ``collate_fn`` leaves out of a batch counts as delivered. Afterwards every random generator is
+    where it was before.
+
     Map-style samples are known by the key that the sampler asks for. Iterable-style ones are known
     by their content, hashed in the worker before they are collated: tensors, arrays, texts, bytes,
-    numbers, pictures, and containers and dataclasses of such. Equal samples are counted. What a
-    ``collate_fn`` leaves out of a batch counts as delivered. Every random generator is put back to
-    where it was.
+    numbers, pictures, and containers and dataclasses of such. If k samples are equal, k must come.
 
-    A trace alone is not run again; then the audit says what it can and cannot prove. The recordings
-    of several ranks, opened as one trace, are audited as one.
+    Given a trace, nothing is run, and the audit says what the trace can and cannot prove. The
+    recordings of several ranks, opened as one trace, are audited as one.
 
     Args:
         loader_or_trace: a ``DataLoader``, or a ``Trace`` of one.
@@ -47,7 +48,7 @@ def audit(
         key: what a sample is known by, where its content will not do (random augmentation) or is
             costly to hash: from a sample, as the dataset returns it, to a number or text. Where
             workers are started by spawn or forkserver, a function that can be pickled.
-        n_samples: of an infinite stream, how many samples to take. Without it, it never ends.
+        n_samples: how many samples to take. On an infinite stream the audit never ends without it.
 
     Returns:
         An ``Audit``: ``exactly_once`` is the verdict, ``duplicates``, ``missing``, ``extra``,
@@ -66,14 +67,18 @@ def audit(
                 "a trace is audited as it is: epochs, key and n_samples are for a loader that is "
                 "run; leave them out, or pass the loader"
             )
-        return _of_trace(loader_or_trace)
-    _check(loader_or_trace, epochs, key, n_samples)
+        return _audit_single_loader_trace(loader_or_trace)
+    _check_arguments(loader_or_trace, epochs, key, n_samples)
     return audit_loader(loader_or_trace, epochs, key, n_samples)
 
 
-def _of_trace(trace: Trace) -> Audit:
-    """What a trace proves by itself: it does not hold the dataset, nor what the samples were."""
-    loaders = sorted({int(each) for each in trace.batches["loader"]})
+def _audit_single_loader_trace(trace: Trace) -> Audit:
+    """Audit a trace, which holds neither the dataset nor the content of the samples.
+
+    Raises:
+        LoaderVizError: for a trace of several loaders, or of none.
+    """
+    loaders = sorted({int(loader) for loader in trace.batches["loader"]})
     if len(loaders) != 1:
         raise LoaderVizError(
             f"this trace holds {len(loaders)} loaders: record each by itself, and audit them one "
@@ -81,39 +86,42 @@ def _of_trace(trace: Trace) -> Audit:
             if loaders
             else "this trace holds no batch: the loader was not iterated while it was recorded"
         )
-    described = dict(enumerate(trace.meta.get("loaders") or ())).get(loaders[0], {})
-    kind = described.get("kind", "map")
+    descriptions = dict(enumerate(trace.meta.get("loaders") or ()))
+    kind = descriptions.get(loaders[0], {}).get("kind", "map")
     n_epochs = int(trace.batches["epoch"].max()) + 1
-    return of_trace(trace, kind, n_epochs, _limits(trace, kind))
+    return audit_trace(trace, kind, n_epochs, _limits_of_trace(trace, kind))
 
 
-def _limits(trace: Trace, kind: str) -> tuple[str, ...]:
-    """What this trace cannot tell."""
+def _limits_of_trace(trace: Trace, kind: str) -> tuple[str, ...]:
+    """Sentences about what this trace cannot prove."""
     batches = trace.batches
-    taken = batches["delivered_s"].notna()
-    waiting, unseen = int((~taken).sum()), int((taken & batches["started_s"].isna()).sum())
+    is_delivered = batches["delivered_s"].notna()
+    n_never_taken = int((~is_delivered).sum())
+    n_unseen = int((is_delivered & batches["started_s"].isna()).sum())
     samples_left_out, _ = left_out(trace.meta)
-    facts = [
+    sentences = [
         "A trace of an iterable-style dataset counts samples and does not know what they were: "
         "audit(loader) finds what comes twice or never."
         if kind == "iterable"
         else "A trace does not tell how many samples the dataset holds, nor whether the loop ran "
         "to its end: audit(loader) finds what is missing."
     ]
-    if waiting and kind == "map":
-        facts.append(f"{waiting:,} batches that were sent for were never taken.")
-    if unseen:
-        facts.append(f"{unseen:,} batches were not seen in their worker.")
+    if n_never_taken and kind == "map":
+        sentences.append(f"{n_never_taken:,} batches that were sent for were never taken.")
+    if n_unseen:
+        sentences.append(f"{n_unseen:,} batches were not seen in their worker.")
     if samples_left_out:
-        facts.append(f"Past the limit on them, {samples_left_out:,} samples are not in the trace.")
-    return tuple(facts)
+        sentences.append(
+            f"Past the limit on them, {samples_left_out:,} samples are not in the trace."
+        )
+    return tuple(sentences)
 
 
-def _check(loader: Any, epochs: int, key: Any, n_samples: int | None) -> None:
-    what = f"{type(loader).__name__} {loader!r:.60}"
+def _check_arguments(loader: Any, epochs: int, key: Any, n_samples: int | None) -> None:
+    shown = f"{type(loader).__name__} {loader!r:.60}"
     if not issubclass(type(loader), DataLoader):
         raise LoaderVizError(
-            f"audit() takes a torch DataLoader or a Trace, but got {what}. What iterates "
+            f"audit() takes a torch DataLoader or a Trace, but got {shown}. What iterates "
             "DataLoaders of its own inside is recorded: with record(...) as rec, then "
             "audit(rec.trace)."
         )
@@ -130,11 +138,11 @@ def _check(loader: Any, epochs: int, key: Any, n_samples: int | None) -> None:
             "key=lambda sample: sample['name']"
         )
     if key is not None and loader.num_workers:
-        _check_that_it_travels(loader, key)
+        _check_that_key_pickles(loader, key)
 
 
-def _check_that_it_travels(loader: DataLoader[Any], key: Any) -> None:
-    """Workers that are not forked get all that they use pickled."""
+def _check_that_key_pickles(loader: DataLoader[Any], key: Any) -> None:
+    """Raise LoaderVizError for a key that cannot be sent to workers that are not forked."""
     method = start_method(loader.multiprocessing_context)
     if method == "fork":
         return

@@ -10,12 +10,12 @@ import numpy as np
 
 from loaderviz._audit.audit_result import Audit
 from loaderviz._audit.conclude_audit import conclude
-from loaderviz._audit.count_deliveries import Delivered, Expected, compare
-from loaderviz._audit.verdict_text import Setting
+from loaderviz._audit.count_deliveries import Delivered, Expected, compare_with_expected
+from loaderviz._audit.verdict_text import Evidence
 from loaderviz.trace import Trace
 
 
-class Listed(NamedTuple):
+class DeliveredBatch(NamedTuple):
     """A batch that was delivered: to which rank, by which of its workers, and what was in it."""
 
     rank: int
@@ -25,8 +25,8 @@ class Listed(NamedTuple):
     epoch: int = 0
 
 
-def audit_listed(
-    batches: Iterable[Listed],
+def audit_batches(
+    batches: Iterable[DeliveredBatch],
     n_samples: int,
     *,
     kind: str = "map",
@@ -42,20 +42,20 @@ def audit_listed(
         idle: rank and number of workers that delivered nothing.
         simulated: whether the batches were worked out instead of run.
     """
-    listed = list(batches)
+    batches = list(batches)
     rows = [
-        (each.epoch, each.rank, each.worker, each.batch, position, number)
-        for each in listed
-        for position, number in enumerate(each.numbers)
+        (batch.epoch, batch.rank, batch.worker, batch.batch, position, number)
+        for batch in batches
+        for position, number in enumerate(batch.numbers)
     ]
     delivered = Delivered(*np.array(rows, np.int64).reshape(-1, 6).T)
-    held = np.arange(n_samples)
-    n_epochs = 1 + max((each.epoch for each in listed), default=0)
-    found = compare(delivered, Expected(held, held, n_samples), n_epochs, {})
-    lanes = sorted({*idle, *((each.rank, each.worker) for each in listed)})
+    samples = np.arange(n_samples)
+    n_epochs = 1 + max((batch.epoch for batch in batches), default=0)
+    tables = compare_with_expected(delivered, Expected(samples, samples, n_samples), n_epochs, {})
+    lanes = sorted({*idle, *((batch.rank, batch.worker) for batch in batches)})
     workers = [worker for _, worker in lanes]
-    setting = Setting(
+    evidence = Evidence(
         kind, n_samples, proves_missing=True, n_workers=sum(worker >= 0 for worker in workers)
     )
-    who = Trace.from_columns(workers={"rank": [rank for rank, _ in lanes], "worker": workers})
-    return replace(conclude(found, setting, who), simulated=simulated)
+    trace = Trace.from_columns(workers={"rank": [rank for rank, _ in lanes], "worker": workers})
+    return replace(conclude(tables, evidence, trace), simulated=simulated)

@@ -18,16 +18,27 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
-from loaderviz._audit import delivered_samples, failed_runs
-from loaderviz._audit import expected_samples as holds
 from loaderviz._audit.audit_result import Audit, AuditError
 from loaderviz._audit.conclude_audit import conclude
-from loaderviz._audit.count_deliveries import Delivered, Expected, compare, frontier
-from loaderviz._audit.run_copy import Run, lacks_rows, run
-from loaderviz._audit.verdict_text import Setting
+from loaderviz._audit.count_deliveries import (
+    Delivered,
+    Expected,
+    compare_with_expected,
+    count_passed_by_all,
+)
+from loaderviz._audit.delivered_samples import delivered_by_key, delivered_by_number
+from loaderviz._audit.expected_samples import (
+    dataset_length,
+    expected_by_key,
+    expected_by_trace,
+    read_dataset,
+)
+from loaderviz._audit.failed_runs import raise_failure
+from loaderviz._audit.run_copy import CopyRun, describe_lacking_rows, run_copy
+from loaderviz._audit.verdict_text import Evidence
 from loaderviz._audit.watching_copy import is_iterable
 from loaderviz.errors import LoaderVizError
-from loaderviz.loaders.content_hash import Identify
+from loaderviz.loaders.content_hash import SampleIdentifier
 from loaderviz.loaders.random_state import keep_random_state
 from loaderviz.sharding import ranks
 from loaderviz.trace import Trace
@@ -42,135 +53,155 @@ def audit_loader(
     key: Callable[[Any], Any] | None,
     n_samples: int | None,
 ) -> Audit:
-    identify = Identify(key) if key is not None or is_iterable(loader) else None
+    """Run a copy of the loader, and compare what it delivers with what its dataset holds.
+
+    The arguments are those of ``audit``, checked already.
+
+    Raises:
+        AuditError: for any failure with a known cause, with the audit of what came until then.
+        Exception: whatever else the loader or its dataset raises, unchanged.
+    """
+    identifier = SampleIdentifier(key) if key is not None or is_iterable(loader) else None
     with keep_random_state(loader), TemporaryDirectory(prefix="loaderviz-audit-") as folder:
-        done = run(loader, epochs, identify, n_samples, Path(folder))
-        setting = _setting(loader, by_content=key is None and is_iterable(loader))
+        run = run_copy(loader, epochs, identifier, n_samples, Path(folder))
+        evidence = _evidence_before_run(loader, by_content=key is None and is_iterable(loader))
         try:
-            failed_runs.check(loader, done)
-            if lacking := lacks_rows(done, loader):
-                setting = replace(setting, remarks=(*setting.remarks, lacking))
-            if identify is None:
-                return _by_key(loader, done, setting, epochs, n_samples)
-            return _by_sample(loader, done, setting, identify, epochs, n_samples)
+            raise_failure(loader, run)
+            if remark := describe_lacking_rows(run, loader):
+                evidence = replace(evidence, remarks=(*evidence.remarks, remark))
+            if identifier is None:
+                return _audit_by_key(loader, run, evidence, epochs, n_samples)
+            return _audit_by_number(loader, run, evidence, identifier, epochs, n_samples)
         except LoaderVizError as error:
-            partial = _partial(done, setting, by_key=identify is None)
+            partial = _partial_audit(run, evidence, by_key=identifier is None)
             raise AuditError(str(error), partial) from error.__cause__
 
 
-def _setting(loader: DataLoader[Any], *, by_content: bool) -> Setting:
-    """What can be said before the comparison."""
+def _evidence_before_run(loader: DataLoader[Any], *, by_content: bool) -> Evidence:
+    """What the loader's configuration tells."""
     iterable = is_iterable(loader)
     sampler: Any = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
     if type(sampler) is BatchSampler:
         sampler = sampler.sampler
     is_distributed = isinstance(sampler, DistributedSampler)
     rank, n_ranks = (sampler.rank, sampler.num_replicas) if is_distributed else ranks()
-    others = (
+    remark = (
         f"This is rank {rank} of {n_ranks}, and what the others deliver is not seen here: record "
         "each rank, and audit the traces as one."
     )
-    return Setting(
+    return Evidence(
         kind="iterable" if iterable else "map",
         proves_missing=n_ranks == 1 or iterable,
         n_workers=loader.num_workers,
         by_content=by_content,
         sampler="" if iterable else type(sampler).__name__,
         shuffles=isinstance(sampler, _SHUFFLING) or (is_distributed and sampler.shuffle),
-        remarks=(others,) if n_ranks > 1 else (),
+        remarks=(remark,) if n_ranks > 1 else (),
     )
 
 
-def _unproven(setting: Setting, why: str) -> Setting:
-    return replace(setting, proves_missing=False, remarks=(*setting.remarks, why))
+def _unproven(evidence: Evidence, reason: str) -> Evidence:
+    """The evidence where, for this reason, no sample can be called missing."""
+    return replace(evidence, proves_missing=False, remarks=(*evidence.remarks, reason))
 
 
-def _by_key(
-    loader: DataLoader[Any], done: Run, setting: Setting, epochs: int, n_samples: int | None
+def _audit_by_key(
+    loader: DataLoader[Any], run: CopyRun, evidence: Evidence, epochs: int, n_samples: int | None
 ) -> Audit:
-    delivered, keys = delivered_samples.by_key(done.trace)
-    expected, numbers, left = holds.by_key(loader, keys, done.left)
+    """Samples are known by the keys that the sampler asks for."""
+    delivered, keys = delivered_by_key(run.trace)
+    expected, numbers, dropped = expected_by_key(loader, keys, run.leftover)
     delivered = replace(delivered, number=numbers).first(n_samples)
     if n_samples is not None:
-        setting = _unproven(setting, f"Only {n_samples:,} samples were taken: {_NOT_JUDGED}.")
-    elif len(expected) and not expected.judged:
-        n = holds.length_of(loader)
-        lists = f"{len(expected):,} different keys came, and the dataset, which holds {n:,} samples"
-        setting = _unproven(setting, f"{lists}, has no keys() that lists its own: {_NOT_JUDGED}.")
-    if not setting.proves_missing:
-        expected, left = replace(expected, judged=0), []
-    setting = replace(setting, n_known=len(expected))
-    found = compare(delivered, expected, epochs, dict(enumerate(left)))
-    return conclude(found, setting, done.trace)
+        evidence = _unproven(evidence, f"Only {n_samples:,} samples were taken: {_NOT_JUDGED}.")
+    elif len(expected) and not expected.n_judged:
+        n = dataset_length(loader)
+        reason = (
+            f"{len(expected):,} different keys came, and the dataset, which holds {n:,} samples, "
+            f"has no keys() that lists its own: {_NOT_JUDGED}."
+        )
+        evidence = _unproven(evidence, reason)
+    if not evidence.proves_missing:
+        expected, dropped = replace(expected, n_judged=0), []
+    evidence = replace(evidence, n_known=len(expected))
+    tables = compare_with_expected(delivered, expected, epochs, dict(enumerate(dropped)))
+    return conclude(tables, evidence, run.trace)
 
 
-def _by_sample(
+def _audit_by_number(
     loader: DataLoader[Any],
-    done: Run,
-    setting: Setting,
-    identify: Identify,
+    run: CopyRun,
+    evidence: Evidence,
+    identifier: SampleIdentifier,
     epochs: int,
     n_samples: int | None,
 ) -> Audit:
     """Samples are known by their content, or by the user's key."""
     iterable = is_iterable(loader)
-    full = loader.batch_size if iterable and loader.drop_last else None
-    delivered, dropped = delivered_samples.by_number(done.trace, done.blocks, full)
+    full_size = loader.batch_size if iterable and loader.drop_last else None
+    delivered, dropped = delivered_by_number(run.trace, run.notes, full_size)
     delivered = delivered.first(n_samples)
     dataset: Any = loader.dataset
     if iterable:
         # Beyond the samples that came, as far as workers that take turns may have got.
-        ahead = (loader.batch_size or 1) * max(loader.num_workers, 1)
-        expected = holds.read(dataset, identify, n_samples and n_samples + ahead)
+        n_ahead = (loader.batch_size or 1) * max(loader.num_workers, 1)
+        expected = read_dataset(dataset, identifier, n_samples and n_samples + n_ahead)
     else:
-        n = holds.length_of(loader)
-        expected = holds.read((dataset[index] for index in range(n)), identify)
-        if setting.proves_missing:
-            dropped = {e: expected.numbers[np.array(keys, int)] for e, keys in enumerate(done.left)}
+        n = dataset_length(loader)
+        expected = read_dataset((dataset[index] for index in range(n)), identifier)
+        if evidence.proves_missing:
+            dropped = {
+                epoch: expected.numbers[np.array(keys, int)]
+                for epoch, keys in enumerate(run.leftover)
+            }
         else:
-            expected = replace(expected, judged=0)
+            expected = replace(expected, n_judged=0)
     if not loader.num_workers:
         _check_that_it_was_read(expected, delivered)
     if n_samples is not None:
-        expected, setting = _of_the_first(delivered, expected, setting)
-    setting = replace(setting, n_known=setting.n_known or len(expected))
-    found = compare(delivered, expected, epochs, dropped)
-    if setting.by_content and (found.deliveries["sample"] < 0).any():
-        again = holds.read(dataset, identify, n_samples and len(expected))
-        if not np.array_equal(np.sort(again.numbers), np.sort(expected.numbers)):
-            return _unknowable(delivered, expected, setting, done)
-    return conclude(found, _with_length(loader, expected, setting), done.trace)
+        expected, evidence = _limit_to_passed(delivered, expected, evidence)
+    evidence = replace(evidence, n_known=evidence.n_known or len(expected))
+    tables = compare_with_expected(delivered, expected, epochs, dropped)
+    if evidence.by_content and (tables.deliveries["sample"] < 0).any():
+        second_reading = read_dataset(dataset, identifier, n_samples and len(expected))
+        if not np.array_equal(np.sort(second_reading.numbers), np.sort(expected.numbers)):
+            return _audit_by_count(delivered, expected, evidence, run)
+    return conclude(tables, _check_dataset_length(loader, expected, evidence), run.trace)
 
 
-def of_trace(trace: Trace, kind: str, n_epochs: int, remarks: tuple[str, ...]) -> Audit:
-    """What a trace alone proves."""
-    delivered, keys = delivered_samples.by_key(trace)
+def audit_trace(trace: Trace, kind: str, n_epochs: int, remarks: tuple[str, ...]) -> Audit:
+    """The audit of what a trace alone proves, with these remarks among its notes.
+
+    ``kind`` is that of the dataset: ``map`` or ``iterable``.
+    """
+    delivered, keys = delivered_by_key(trace)
     expected = None
-    setting = Setting(
+    evidence = Evidence(
         kind=kind,
         n_workers=trace.workers["worker"].nunique(),
-        known_as=" in the trace",
+        which_samples=" in the trace",
         remarks=remarks,
     )
     if kind == "map":
-        expected, numbers = holds.by_itself(keys)
+        expected, numbers = expected_by_trace(keys)
         delivered = replace(delivered, number=numbers)
-        counts_up = expected.judged > 0
-        setting = replace(setting, n_known=len(expected), keys_count_up=counts_up)
-    return conclude(compare(delivered, expected, n_epochs, {}), setting, trace)
+        keys_count_up = expected.n_judged > 0
+        evidence = replace(evidence, n_known=len(expected), keys_count_up=keys_count_up)
+    return conclude(compare_with_expected(delivered, expected, n_epochs, {}), evidence, trace)
 
 
-def _partial(done: Run, setting: Setting, *, by_key: bool) -> Audit:
-    """What came before a failure."""
-    kind = "map" if by_key else "iterable"
+def _partial_audit(run: CopyRun, evidence: Evidence, *, by_key: bool) -> Audit:
+    """The audit of what came before a failure."""
+    n_epochs = len(run.max_rows)
     if by_key:
-        return of_trace(done.trace, kind, len(done.rows), setting.remarks)
-    delivered, _ = delivered_samples.by_number(done.trace, done.blocks, None)
-    unknown = replace(delivered, number=None)
-    return conclude(compare(unknown, None, len(done.rows), {}), setting, done.trace)
+        return audit_trace(run.trace, "map", n_epochs, evidence.remarks)
+    delivered, _ = delivered_by_number(run.trace, run.notes, None)
+    tables = compare_with_expected(replace(delivered, number=None), None, n_epochs, {})
+    return conclude(tables, evidence, run.trace)
 
 
 def _check_that_it_was_read(expected: Expected, delivered: Delivered) -> None:
+    """Raise LoaderVizError where the dataset was used up by the run."""
     if len(delivered) and not len(expected):
         raise LoaderVizError(
             f"the loader delivered {len(delivered):,} samples, and then this process read none: "
@@ -179,47 +210,53 @@ def _check_that_it_was_read(expected: Expected, delivered: Delivered) -> None:
         )
 
 
-def _of_the_first(
-    delivered: Delivered, expected: Expected, setting: Setting
-) -> tuple[Expected, Setting]:
-    """Of a stream that was cut off: what all workers have passed, and what came twice."""
-    if not expected.goes_on:
-        return expected, setting
-    passed = frontier(delivered, expected, setting.n_workers)
-    if not passed:
-        return expected, _unproven(setting, f"Only so many samples were taken: {_NOT_JUDGED}.")
-    return replace(expected, judged=passed), replace(
-        setting, n_known=passed, known_as=f" of the first {passed:,}"
+def _limit_to_passed(
+    delivered: Delivered, expected: Expected, evidence: Evidence
+) -> tuple[Expected, Evidence]:
+    """For a stream that was cut off: judge only the samples that all workers have passed."""
+    if not expected.has_more:
+        return expected, evidence
+    n_passed = count_passed_by_all(delivered, expected, evidence.n_workers)
+    if not n_passed:
+        return expected, _unproven(evidence, f"Only so many samples were taken: {_NOT_JUDGED}.")
+    return replace(expected, n_judged=n_passed), replace(
+        evidence, n_known=n_passed, which_samples=f" of the first {n_passed:,}"
     )
 
 
-def _unknowable(delivered: Delivered, expected: Expected, setting: Setting, done: Run) -> Audit:
+def _audit_by_count(
+    delivered: Delivered, expected: Expected, evidence: Evidence, run: CopyRun
+) -> Audit:
     """Where the samples differ each time they are read: they can be counted, and no more."""
     remark = (
         "The samples differ each time they are read, as random augmentation makes them: their "
         "content does not tell which is which. Say what a sample is known by, "
         "audit(loader, key=lambda sample: ...)."
     )
-    setting = replace(setting, n_known=0, proves_missing=False, remarks=(remark, *setting.remarks))
-    tables = compare(replace(delivered, number=None), None, len(done.rows), {})
-    found = conclude(tables, setting, done.trace)
+    remarks = (remark, *evidence.remarks)
+    evidence = replace(evidence, n_known=0, proves_missing=False, remarks=remarks)
+    unnumbered = replace(delivered, number=None)
+    tables = compare_with_expected(unnumbered, None, len(run.max_rows), {})
+    audit = conclude(tables, evidence, run.trace)
     n = len(expected)
-    if expected.goes_on or (found.epochs["delivered"] == n).all():
-        return found
-    verdict = f"{found.verdict.partition(',')[0]}, where one process reads {n:,}"
-    return replace(found, exactly_once=False, verdict=verdict)
+    if expected.has_more or (audit.epochs["delivered"] == n).all():
+        return audit
+    verdict = f"{audit.verdict.partition(',')[0]}, where one process reads {n:,}"
+    return replace(audit, exactly_once=False, verdict=verdict)
 
 
-def _with_length(loader: DataLoader[Any], expected: Expected, setting: Setting) -> Setting:
-    """Says where an iterable-style dataset is wrong about its own length."""
+def _check_dataset_length(
+    loader: DataLoader[Any], expected: Expected, evidence: Evidence
+) -> Evidence:
+    """Add a remark where an iterable-style dataset is wrong about its own length."""
     dataset: Any = loader.dataset
-    if not is_iterable(loader) or expected.goes_on or not hasattr(dataset, "__len__"):
-        return setting
+    if not is_iterable(loader) or expected.has_more or not hasattr(dataset, "__len__"):
+        return evidence
     try:
-        said = f"len(dataset) is {len(dataset):,}"
+        claim = f"len(dataset) is {len(dataset):,}"
         if len(dataset) == len(expected):
-            return setting
+            return evidence
     except Exception as error:
-        said = f"len(dataset) raises {type(error).__name__}"
-    remark = f"{said}, and one process reads {len(expected):,} samples."
-    return replace(setting, remarks=(*setting.remarks, remark))
+        claim = f"len(dataset) raises {type(error).__name__}"
+    remark = f"{claim}, and one process reads {len(expected):,} samples."
+    return replace(evidence, remarks=(*evidence.remarks, remark))

@@ -12,7 +12,7 @@ from loaderviz.text import count, percent, worker_name
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_SHOWN = 16  # workers
+MAX_WORKERS_LISTED = 16
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -20,12 +20,13 @@ class Audit:
     """Whether every sample was delivered exactly once; ``print(audit)`` says it in words.
 
     Attributes:
-        exactly_once: the verdict; None where neither can be proven.
+        exactly_once: the verdict; None where it can be neither proven nor refuted.
         verdict: the same in one sentence.
-        notes: what else there is to say, and the ways out, a sentence or two each.
+        notes: further facts and ways out, a sentence or two each.
         n_samples: how many samples the dataset holds, read once by one process; None: not known.
         duplicates: a row for each sample that came more than once in an epoch: ``epoch, sample,
-            key, times, ranks, workers`` (two tuples, an entry for each time, as they came).
+            key, times, ranks, workers`` (two tuples with an entry for each time, in the order of
+            delivery).
         missing: a row for each sample that an epoch lacks: ``epoch, sample, key, cause``. The cause
             is ``drop_last`` for a sample that was left over in an incomplete batch.
         extra: a row for each delivered sample that one process does not read: ``epoch, rank,
@@ -36,7 +37,7 @@ class Audit:
             in_order, same_order`` (as in the epoch before); NA where it is not known.
         deliveries: a row for each delivered sample, in the order of delivery: ``epoch, rank,
             worker, batch, position, sample`` (-1 where it is extra or not known).
-        simulated: whether it was worked out instead of run.
+        simulated: whether the audit was worked out and no loader was run.
 
     ``sample`` is the place of a sample in the order in which one process reads them, from 0;
     ``key`` is what it is known by, None where that is a tensor or the like. ``worker`` is -1 where
@@ -59,13 +60,13 @@ class Audit:
     def numbers(self) -> str:
         """The numbers that the verdict rests on, in one line."""
         delivered = int(self.epochs["delivered"].sum())
-        held = "" if self.n_samples is None else f" for {self.n_samples:,} in the dataset"
+        expected = "" if self.n_samples is None else f" for {self.n_samples:,} in the dataset"
         workers = self.per_worker[["rank", "worker"]].drop_duplicates()
         n_ranks = workers["rank"].nunique()
         n_workers = int((workers["worker"] >= 0).sum())
         parts = [
             "simulated" if self.simulated else "",
-            f"{count(delivered, 'sample')} delivered{held}",
+            f"{count(delivered, 'sample')} delivered{expected}",
             count(n_workers, "worker") if n_workers else "no workers",
             count(n_ranks, "rank") if n_ranks > 1 else "",
             count(len(self.epochs), "epoch"),
@@ -73,19 +74,19 @@ class Audit:
         return " · ".join(filter(None, parts))
 
     def figure(self, epoch: int | None = None, *, theme: Any = "light") -> Any:
-        """Draw who delivered which sample: overlap and holes are seen at a glance.
+        """Draw who delivered which sample, so that overlap and holes are seen at a glance.
 
         Args:
-            epoch: which one; None for the first in which something is wrong, or else the first.
-            theme: text and grid for a ``light`` or a ``dark`` page.
+            epoch: the one to draw; None: the first in which something is wrong, or else the first.
+            theme: ``light`` or ``dark``: text and grid for such a page.
 
         Raises:
             LoaderVizError: for an epoch that was not audited, or where it is not known which
                 samples came, so that there is nothing to draw.
         """
         if epoch is None:
-            bad = self.epochs[(self.epochs[["duplicates", "missing", "extra"]] > 0).any(axis=1)]
-            epoch = int((bad if len(bad) else self.epochs)["epoch"].iloc[0])
+            wrong = self.epochs[(self.epochs[["duplicates", "missing", "extra"]] > 0).any(axis=1)]
+            epoch = int((wrong if len(wrong) else self.epochs)["epoch"].iloc[0])
         if epoch not in set(self.epochs["epoch"]):
             raise LoaderVizError(
                 f"epoch={epoch!r}: this audit has epochs 0 to {len(self.epochs) - 1}"
@@ -100,7 +101,7 @@ class Audit:
     __repr__ = __str__
 
     def _ipython_display_(self) -> None:
-        """At the end of a notebook cell: the words, and the figure where there is one."""
+        """Show, at the end of a notebook cell, the words, and the figure where there is one."""
         print(self)
         if len(self.missing) or (self.deliveries["sample"] >= 0).any():
             self.figure()._ipython_display_()
@@ -119,18 +120,18 @@ class AuditError(LoaderVizError):
 
 
 def _shares(per_worker: pd.DataFrame) -> str:
-    """How many samples came from each worker, all epochs together."""
+    """How many samples came from each worker, all epochs together; empty for a single worker."""
     totals = per_worker.groupby(["rank", "worker"], as_index=False)["samples"].sum()
     rows: list[tuple[int, int, int]] = [tuple(row) for row in totals.to_numpy().tolist()]
-    everything = sum(samples for _, _, samples in rows) or 1
-    several = totals["rank"].nunique() > 1
+    n_delivered = sum(samples for _, _, samples in rows) or 1
+    several_ranks = totals["rank"].nunique() > 1
     if len(rows) < 2:
         return ""
-    if len(rows) > MOST_SHOWN:
+    if len(rows) > MAX_WORKERS_LISTED:
         fewest, most = totals["samples"].min(), totals["samples"].max()
         return f"Each worker delivered {fewest:,} to {most:,} of them."
     return ", ".join(
-        (f"rank {rank} " if several else "")
-        + f"{worker_name(worker)}: {samples:,} ({percent(samples / everything)})"
+        (f"rank {rank} " if several_ranks else "")
+        + f"{worker_name(worker)}: {samples:,} ({percent(samples / n_delivered)})"
         for rank, worker, samples in rows
     )

@@ -10,12 +10,12 @@ import numpy as np
 if TYPE_CHECKING:
     import pandas as pd
 
-Words = np.ndarray[Any, np.dtype[np.int64]]
+IntArray = np.ndarray[Any, np.dtype[np.int64]]
 
 # Why a sample is missing.
 NOT_READ, DROP_LAST, NOT_IN_TRACE = "not read", "drop_last", "not in the trace"
 
-_FACTS = {
+_EPOCH_DTYPES = {
     "duplicates": "Int64",
     "missing": "Int64",
     "dropped": "Int64",
@@ -29,14 +29,21 @@ _FACTS = {
 class Expected:
     """The samples of a dataset, in the order in which one process reads them.
 
-    Each has a number by which it is known: samples of the same number are equal.
+    A sample's place in this order, from 0, is not its number: samples of the same number are equal.
+
+    Attributes:
+        numbers: int64, one for each sample.
+        keys: an array as long: what to call each sample; None where it has only its place.
+        n_judged: how many samples, from the first on, can be called missing if they do not come.
+        missing_cause: why they are missing, where ``drop_last`` did not take them.
+        has_more: whether the dataset holds more samples than these, so that none is extra.
     """
 
-    numbers: Words
-    keys: Any  # what to call them: an array as long, None for a sample that has only its place
-    judged: int  # of the first so many it can be said that they are missing
-    why: str = NOT_READ  # ... and why, where it was not drop_last
-    goes_on: bool = False  # the dataset holds more: a sample that is not among these is none extra
+    numbers: IntArray
+    keys: Any
+    n_judged: int
+    missing_cause: str = NOT_READ
+    has_more: bool = False
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -46,18 +53,19 @@ class Expected:
 class Delivered:
     """Samples in the order of delivery: int64 columns, one row a sample."""
 
-    epoch: Words
-    rank: Words
-    worker: Words
-    batch: Words
-    position: Words
-    number: Words | None  # None where it is not known what they were
+    epoch: IntArray
+    rank: IntArray
+    worker: IntArray
+    batch: IntArray
+    position: IntArray
+    number: IntArray | None  # None where it is not known which samples they were
 
     def __len__(self) -> int:
         return len(self.epoch)
 
     def first(self, n: int | None) -> Delivered:
-        columns: Any = [getattr(self, each.name) for each in fields(self)]
+        """The first ``n`` samples; None: all."""
+        columns: Any = [getattr(self, field.name) for field in fields(self)]
         cut: list[Any] = [None if column is None else column[:n] for column in columns]
         return Delivered(*cut)
 
@@ -73,10 +81,17 @@ class Tables:
     extra: pd.DataFrame
 
 
-def compare(
-    delivered: Delivered, expected: Expected | None, n_epochs: int, dropped: dict[int, Words]
+def compare_with_expected(
+    delivered: Delivered, expected: Expected | None, n_epochs: int, dropped: dict[int, IntArray]
 ) -> Tables:
-    """``dropped``: for each epoch the numbers of the samples that ``drop_last`` took."""
+    """Find what was delivered more than once, never, or without being expected, epoch by epoch.
+
+    Args:
+        delivered: the samples of all epochs.
+        expected: what each epoch should deliver; None where that is not known.
+        n_epochs: how many there are; one may have delivered nothing.
+        dropped: for each epoch the numbers of the samples that ``drop_last`` took.
+    """
     import pandas as pd
 
     place = np.full(len(delivered), -1, np.int64)
@@ -84,91 +99,97 @@ def compare(
     parts: list[tuple[pd.DataFrame, pd.DataFrame]] = []
     number = delivered.number
     if expected is not None and number is not None:
-        index = Index(expected.numbers)
-        before: Words | None = None
+        index = PlaceIndex(expected.numbers)
+        numbers_before: IntArray | None = None
         for epoch in range(n_epochs):
-            here = np.flatnonzero(delivered.epoch == epoch)
-            here = here[np.argsort(delivered.rank[here], kind="stable")]
+            rows = np.flatnonzero(delivered.epoch == epoch)
+            rows = rows[np.argsort(delivered.rank[rows], kind="stable")]
             # The dropped ones after the delivered ones: of equal samples they take the last places.
-            places = index.places(np.concatenate([number[here], dropped.get(epoch, number[:0])]))
-            place[here], taken = np.split(places, [len(here)])
-            parts.append(_judge(epoch, delivered, here, place[here], expected, taken))
-            twice, lost = parts[-1]
+            places = index.places(np.concatenate([number[rows], dropped.get(epoch, number[:0])]))
+            place[rows], dropped_places = np.split(places, [len(rows)])
+            parts.append(_judge(epoch, delivered, rows, place[rows], expected, dropped_places))
+            duplicates, missing = parts[-1]
             facts.append(
                 {
-                    "duplicates": int((twice["times"] - 1).sum()),
-                    "missing": len(lost),
-                    "dropped": int((lost["cause"] == DROP_LAST).sum()),
-                    "extra": 0 if expected.goes_on else int((place[here] < 0).sum()),
-                    "in_order": _rises(place[here], delivered.rank[here]),
-                    "same_order": pd.NA if before is None else np.array_equal(number[here], before),
+                    "duplicates": int((duplicates["times"] - 1).sum()),
+                    "missing": len(missing),
+                    "dropped": int((missing["cause"] == DROP_LAST).sum()),
+                    "extra": 0 if expected.has_more else int((place[rows] < 0).sum()),
+                    "in_order": _rises(place[rows], delivered.rank[rows]),
+                    "same_order": pd.NA
+                    if numbers_before is None
+                    else np.array_equal(number[rows], numbers_before),
                 }
             )
-            before = number[here]
+            numbers_before = number[rows]
     columns = ("epoch", "rank", "worker", "batch", "position")
     deliveries = pd.DataFrame({name: getattr(delivered, name) for name in columns}, copy=False)
-    judges_extra = expected is not None and bool(parts) and not expected.goes_on
-    unknown = deliveries[(place < 0) & judges_extra].reset_index(drop=True)
+    judges_extra = expected is not None and bool(parts) and not expected.has_more
+    extra = deliveries[(place < 0) & judges_extra].reset_index(drop=True)
     deliveries["sample"] = place
     counts = np.bincount(delivered.epoch, minlength=n_epochs)[:n_epochs]
     epochs = pd.DataFrame({"epoch": np.arange(n_epochs), "delivered": counts})
-    for name, kind in _FACTS.items():
+    for name, dtype in _EPOCH_DTYPES.items():
         values: Any = [fact[name] for fact in facts] or [pd.NA] * n_epochs
-        epochs[name] = pd.Series(values, dtype=kind)
+        epochs[name] = pd.Series(values, dtype=dtype)
     none = place[:0]
     parts = parts or [_judge(0, delivered, none, none, Expected(none, none, 0), none)]
-    twice, lost = (pd.concat(each, ignore_index=True) for each in zip(*parts, strict=True))
-    return Tables(deliveries, epochs, twice, lost, unknown)
+    duplicates, missing = (
+        pd.concat(tables, ignore_index=True) for tables in zip(*parts, strict=True)
+    )
+    return Tables(deliveries, epochs, duplicates, missing, extra)
 
 
-def frontier(delivered: Delivered, expected: Expected, n_workers: int) -> int:
-    """So many samples, the first ones, every worker has passed: one not there by now will not come.
+def count_passed_by_all(delivered: Delivered, expected: Expected, n_workers: int) -> int:
+    """How many samples, from the first on, every worker has passed: what has not come never will.
 
-    0 where some worker does not go through them in their order.
+    0 where a worker has delivered nothing, or does not go through the samples in their order.
     """
     assert delivered.number is not None
-    place = Index(expected.numbers).places(delivered.number)
-    reached = []
+    place = PlaceIndex(expected.numbers).places(delivered.number)
+    n_passed = []
     for worker in np.unique(delivered.worker):
-        own = place[(delivered.worker == worker) & (place >= 0)]
-        if not len(own) or (np.diff(own) <= 0).any():
+        places_of_worker = place[(delivered.worker == worker) & (place >= 0)]
+        if not len(places_of_worker) or (np.diff(places_of_worker) <= 0).any():
             return 0
-        reached.append(int(own[-1]) + 1)
-    return min(reached) if len(reached) == max(n_workers, 1) else 0
+        n_passed.append(int(places_of_worker[-1]) + 1)
+    return min(n_passed) if len(n_passed) == max(n_workers, 1) else 0
 
 
-class Index:
-    """From a sample's number to its place in the order of one process."""
+class PlaceIndex:
+    """From a sample's number to its place in the order in which one process reads the dataset."""
 
-    def __init__(self, numbers: Words) -> None:
+    def __init__(self, numbers: IntArray) -> None:
         self._order = np.argsort(numbers, kind="stable")
         in_order = numbers[self._order]
         self._numbers, self._first = np.unique(in_order, return_index=True)
         self._counts = np.diff(np.append(self._first, len(numbers)))
 
-    def places(self, numbers: Words) -> Words:
-        """Of samples as they come; -1 for one that the dataset does not hold.
+    def places(self, numbers: IntArray) -> IntArray:
+        """The place of each sample, in the order of delivery; -1 where the dataset lacks it.
 
         Where k samples are equal, the first one that comes takes the first of their places, and so
         on; past the last it begins again. So each place is taken once if k of them come.
         """
         if not len(self._numbers):
             return np.full(len(numbers), -1, np.int64)
-        which = self._nearest(numbers)
-        held = self._numbers[which] == numbers
+        kind = self._nearest(numbers)
+        is_held = self._numbers[kind] == numbers
         nth = np.zeros(len(numbers), np.int64)
-        if (self._counts[which] > 1).any():
-            nth = _nth_of_its_kind(np.where(held, which, -1)) % self._counts[which]
-        return np.where(held, self._order[self._first[which] + nth], -1)
+        if (self._counts[kind] > 1).any():
+            nth = _nth_of_its_kind(np.where(is_held, kind, -1)) % self._counts[kind]
+        return np.where(is_held, self._order[self._first[kind] + nth], -1)
 
-    def _nearest(self, numbers: Words) -> Words:
+    def _nearest(self, numbers: IntArray) -> IntArray:
+        """Where in ``_numbers`` each number is, if it is there at all."""
         first, n = int(self._numbers[0]), len(self._numbers)
-        if int(self._numbers[-1]) - first == n - 1:  # all in between: nothing to search for
+        if int(self._numbers[-1]) - first == n - 1:  # consecutive integers need no search
             return (numbers - first).clip(0, n - 1)
         return np.minimum(np.searchsorted(self._numbers, numbers), n - 1)
 
 
-def _nth_of_its_kind(kinds: Words) -> Words:
+def _nth_of_its_kind(kinds: IntArray) -> IntArray:
+    """For each entry, how many equal ones come before it."""
     order = np.argsort(kinds, kind="stable")
     _, first, counts = np.unique(kinds[order], return_index=True, return_counts=True)
     nth = np.empty(len(kinds), np.int64)
@@ -179,53 +200,56 @@ def _nth_of_its_kind(kinds: Words) -> Words:
 def _judge(
     epoch: int,
     delivered: Delivered,
-    rows: Words,
-    place: Words,
+    rows: IntArray,
+    place: IntArray,
     expected: Expected,
-    taken: Words,
+    dropped_places: IntArray,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """An epoch's duplicates and what it lacks; ``taken`` are the places that drop_last took."""
+    """The tables of an epoch's duplicates and of its missing samples.
+
+    ``rows`` are the epoch's rows of ``delivered``, and ``place`` holds the place of each.
+    """
     import pandas as pd
 
     n = len(expected)
     times = np.bincount(place[place >= 0], minlength=n)
-    twice = np.flatnonzero(times > 1)
-    who = np.flatnonzero((place >= 0) & (times[place] > 1)) if len(twice) else place[:0]
-    who = who[np.argsort(place[who], kind="stable")]
+    repeated = np.flatnonzero(times > 1)
+    copies = np.flatnonzero((place >= 0) & (times[place] > 1)) if len(repeated) else place[:0]
+    copies = copies[np.argsort(place[copies], kind="stable")]
     duplicates = {
-        "epoch": np.full(len(twice), epoch),
-        "sample": twice,
-        "key": expected.keys[twice],
-        "times": times[twice],
-        "ranks": _tuples(delivered.rank[rows[who]], times[twice]),
-        "workers": _tuples(delivered.worker[rows[who]], times[twice]),
+        "epoch": np.full(len(repeated), epoch),
+        "sample": repeated,
+        "key": expected.keys[repeated],
+        "times": times[repeated],
+        "ranks": _tuples(delivered.rank[rows[copies]], times[repeated]),
+        "workers": _tuples(delivered.worker[rows[copies]], times[repeated]),
     }
-    by_drop = np.bincount(taken[taken >= 0], minlength=n) > 0
-    never = np.flatnonzero((times == 0) & (by_drop | (np.arange(n) < expected.judged)))
+    was_dropped = np.bincount(dropped_places[dropped_places >= 0], minlength=n) > 0
+    never = np.flatnonzero((times == 0) & (was_dropped | (np.arange(n) < expected.n_judged)))
     missing = {
         "epoch": np.full(len(never), epoch),
         "sample": never,
         "key": expected.keys[never],
-        "cause": np.where(by_drop[never], DROP_LAST, expected.why).astype(object),
+        "cause": np.where(was_dropped[never], DROP_LAST, expected.missing_cause).astype(object),
     }
     return pd.DataFrame(duplicates), pd.DataFrame(missing)
 
 
-def _tuples(values: Words, sizes: Words) -> Any:
+def _tuples(values: IntArray, sizes: IntArray) -> Any:
     """``values`` cut into tuples of these sizes; rows with the same values share one tuple."""
-    found = np.empty(len(sizes), object)
+    tuples = np.empty(len(sizes), object)
     starts = np.cumsum(sizes) - sizes
     for size in np.unique(sizes):
-        own = np.flatnonzero(sizes == size)
-        table = values[starts[own][:, None] + np.arange(size)]
-        kinds, which = np.unique(table, axis=0, return_inverse=True)
-        shared = np.empty(len(kinds), object)
-        shared[:] = [tuple(kind) for kind in kinds.tolist()]
-        found[own] = shared[which.reshape(-1)]
-    return found
+        rows = np.flatnonzero(sizes == size)
+        table = values[starts[rows][:, None] + np.arange(size)]
+        distinct, index = np.unique(table, axis=0, return_inverse=True)
+        shared = np.empty(len(distinct), object)
+        shared[:] = [tuple(row) for row in distinct.tolist()]
+        tuples[rows] = shared[index.reshape(-1)]
+    return tuples
 
 
-def _rises(place: Words, rank: Words) -> bool:
+def _rises(place: IntArray, rank: IntArray) -> bool:
     """Whether each sample comes after the one before it, in every rank."""
-    later = np.diff(place) > 0
-    return bool((later | (np.diff(rank) != 0)).all())
+    is_later = np.diff(place) > 0
+    return bool((is_later | (np.diff(rank) != 0)).all())

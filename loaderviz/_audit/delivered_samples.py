@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from loaderviz._audit.count_deliveries import Delivered, Words
+from loaderviz._audit.count_deliveries import Delivered, IntArray
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -14,90 +14,109 @@ if TYPE_CHECKING:
     from loaderviz.trace import Trace
 
 
-_NONE = np.zeros(0, np.int64)
+_EMPTY = np.zeros(0, np.int64)
 
 
-def by_key(trace: Trace) -> tuple[Delivered, Any]:
+def delivered_by_key(trace: Trace) -> tuple[Delivered, Any]:
     """Samples as the trace lists them, and their keys: what a map-style dataset was asked for.
 
-    A key that is a list stands for as many samples: what a sampler of batches asks for where
-    ``batch_size=None``. The numbers are left open, since they depend on what is expected.
+    A key that is a list stands for as many samples: with ``batch_size=None`` a sampler may ask for
+    a whole batch at once. ``Delivered.number`` stays None, because which numbers the keys get
+    depends on what is expected. The keys are an array or a list, one for each sample.
     """
-    batches = delivered_batches(trace)
-    rows, turn = _rows_of(trace.samples, batches)
+    batches = _delivered_batches(trace)
+    sample_rows, batch_rows = _match_rows(trace.samples, batches)
     samples = trace.samples
-    keys: Any = samples["key"].to_numpy()[rows]
+    keys: Any = samples["key"].to_numpy()[sample_rows]
     columns = {
-        name: np.asarray(batches[name], np.int64)[turn]
+        name: np.asarray(batches[name], np.int64)[batch_rows]
         for name in ("epoch", "rank", "worker", "batch")
     }
-    position = samples["position"].to_numpy()[rows]
+    position = samples["position"].to_numpy()[sample_rows]
     if keys.dtype == object and any(isinstance(key, list) for key in keys):
         sizes = np.array([len(key) if isinstance(key, list) else 1 for key in keys], np.int64)
         columns = {name: np.repeat(values, sizes) for name, values in columns.items()}
-        position = counted(sizes)
-        keys = [each for key in keys for each in (key if isinstance(key, list) else [key])]
+        position = _positions(sizes)
+        keys = [part for key in keys for part in (key if isinstance(key, list) else [key])]
     return Delivered(**columns, position=np.asarray(position, np.int64), number=None), keys
 
 
-def by_number(
-    trace: Trace, blocks: list[dict[int, list[Words]]], full: int | None
-) -> tuple[Delivered, dict[int, Words]]:
-    """Samples as their workers wrote them down, epoch by epoch; and what ``drop_last`` took.
+def delivered_by_number(
+    trace: Trace, notes: list[dict[int, list[IntArray]]], full_size: int | None
+) -> tuple[Delivered, dict[int, IntArray]]:
+    """Samples as their workers noted them; and the numbers that ``drop_last`` took, by epoch.
 
-    The k-th block of a worker is that of the k-th batch that it came to collate. One of fewer
-    samples than ``full`` was dropped.
+    ``notes`` holds for each epoch and worker the sample numbers of each batch. A worker's k-th note
+    belongs to the k-th batch that it collated. A batch that was never delivered and has fewer
+    samples than ``full_size`` was dropped; None: ``drop_last`` is not set.
     """
     batches = trace.batches[trace.batches["collate_s"].notna()]
-    epoch, worker = (np.asarray(batches[name], np.int64) for name in ("epoch", "worker"))
-    taken = np.asarray(batches["delivered_s"])
-    numbers: list[Words] = []
-    rows: list[Words] = []
-    dropped: dict[int, Words] = {}
-    for number, of_workers in enumerate(blocks):
-        for each, own in of_workers.items():
-            made = np.flatnonzero((epoch == number) & (worker == each))[: len(own)]
-            numbers += own[: len(made)]
-            rows.append(made)
-            left = [
-                own[k] for k in np.flatnonzero(np.isnan(taken[made])) if len(own[k]) < (full or 0)
+    batch_epoch, batch_worker = (
+        np.asarray(batches[name], np.int64) for name in ("epoch", "worker")
+    )
+    delivered_s = np.asarray(batches["delivered_s"])
+    numbers: list[IntArray] = []
+    row_parts: list[IntArray] = []
+    dropped: dict[int, IntArray] = {}
+    for epoch, notes_of_epoch in enumerate(notes):
+        for worker, notes_of_worker in notes_of_epoch.items():
+            collated = np.flatnonzero((batch_epoch == epoch) & (batch_worker == worker))
+            collated = collated[: len(notes_of_worker)]
+            numbers += notes_of_worker[: len(collated)]
+            row_parts.append(collated)
+            undelivered = np.flatnonzero(np.isnan(delivered_s[collated]))
+            partial = [
+                notes_of_worker[k]
+                for k in undelivered
+                if len(notes_of_worker[k]) < (full_size or 0)
             ]
-            dropped[number] = np.concatenate([dropped.get(number, _NONE), *left])
-    row = np.concatenate([_NONE, *rows])
-    order = np.argsort(taken[row], kind="stable")
-    order = order[~np.isnan(taken[row[order]])]
+            dropped[epoch] = np.concatenate([dropped.get(epoch, _EMPTY), *partial])
+    rows = np.concatenate([_EMPTY, *row_parts])
+    order = np.argsort(delivered_s[rows], kind="stable")
+    order = order[~np.isnan(delivered_s[rows[order]])]
     sizes = np.array([len(numbers[k]) for k in order], np.int64)
     columns = {
-        name: np.repeat(np.asarray(batches[name], np.int64)[row[order]], sizes)
+        name: np.repeat(np.asarray(batches[name], np.int64)[rows[order]], sizes)
         for name in ("epoch", "rank", "worker", "batch")
     }
-    known = np.concatenate([_NONE, *(numbers[k] for k in order)])
-    return Delivered(**columns, position=counted(sizes), number=known), dropped
+    number = np.concatenate([_EMPTY, *(numbers[k] for k in order)])
+    return Delivered(**columns, position=_positions(sizes), number=number), dropped
 
 
-def delivered_batches(trace: Trace) -> pd.DataFrame:
+def _delivered_batches(trace: Trace) -> pd.DataFrame:
     return trace.batches[trace.batches["delivered_s"].notna()].sort_values("delivered_s")
 
 
-def counted(sizes: Words) -> Words:
+def _positions(sizes: IntArray) -> IntArray:
     """0 to size - 1 for each size, one after another."""
     return np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
 
 
-def _rows_of(samples: pd.DataFrame, batches: pd.DataFrame) -> tuple[Words, Words]:
-    """The rows of ``samples`` that lie in ``batches``, in their order, and each one's batch."""
+def _match_rows(samples: pd.DataFrame, batches: pd.DataFrame) -> tuple[IntArray, IntArray]:
+    """Rows of ``samples`` whose batch is in ``batches``, in the order of the batches.
+
+    And for each of these rows the row of its batch.
+    """
     names = ("rank", "epoch", "batch")
-    tables = [[np.asarray(each[name], np.int64) for name in names] for each in (samples, batches)]
-    sizes = [
-        max((int(column.max()) for column in each if len(column)), default=0) + 1
-        for each in zip(*tables, strict=True)
-    ]
-    own, sought = (np.ravel_multi_index(tuple(table), tuple(sizes)) for table in tables)
-    order = np.argsort(sought)
-    at = np.minimum(np.searchsorted(sought[order], own), max(len(order) - 1, 0))
-    inside = (sought[order][at] == own) if len(order) else np.zeros(len(own), bool)
-    rows = np.flatnonzero(inside)
-    turn = order[at[rows]]
-    position = np.asarray(samples["position"], np.int64)[rows]
-    sort = np.lexsort((position, turn))
-    return rows[sort], turn[sort]
+    sample_columns, batch_columns = (
+        tuple(np.asarray(table[name], np.int64) for name in names) for table in (samples, batches)
+    )
+    shape = tuple(
+        max((int(column.max()) for column in pair if len(column)), default=0) + 1
+        for pair in zip(sample_columns, batch_columns, strict=True)
+    )
+    sample_code, batch_code = (
+        np.ravel_multi_index(columns, shape) for columns in (sample_columns, batch_columns)
+    )
+    order = np.argsort(batch_code)
+    nearest = np.minimum(np.searchsorted(batch_code[order], sample_code), max(len(order) - 1, 0))
+    matches = (
+        (batch_code[order][nearest] == sample_code)
+        if len(order)
+        else np.zeros(len(sample_code), bool)
+    )
+    sample_rows = np.flatnonzero(matches)
+    batch_rows = order[nearest[sample_rows]]
+    position = np.asarray(samples["position"], np.int64)[sample_rows]
+    sort = np.lexsort((position, batch_rows))
+    return sample_rows[sort], batch_rows[sort]

@@ -1,4 +1,4 @@
-"""All that a dataset holds: read once by one process, or told by its keys."""
+"""All samples that a dataset holds: read once by one process, or known from its keys."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from typing import Any
 import numpy as np
 from torch.utils.data import DataLoader
 
-from loaderviz._audit.count_deliveries import NOT_IN_TRACE, Expected, Words
+from loaderviz._audit.count_deliveries import NOT_IN_TRACE, Expected, IntArray
 from loaderviz._audit.progress_bar import Progress
 from loaderviz.errors import LoaderVizError
-from loaderviz.loaders.content_hash import Identify
+from loaderviz.loaders.content_hash import SampleIdentifier
 from loaderviz.sample_keys import to_json
 
-SPARSE = 100  # integers as far apart as this do not count anything
-_SHOWN = (int, float, str, bytes, tuple)
+SPARSE = 100  # keys that use less than 1 in so many integers do not count from 0
+_PRINTABLE = (int, float, str, bytes, tuple)
 
 
-def read(dataset: Iterable[Any], identify: Identify, n: int | None = None) -> Expected:
+def read_dataset(
+    dataset: Iterable[Any], identifier: SampleIdentifier, n: int | None = None
+) -> Expected:
     """Iterate the dataset in this process, to its end or to its first ``n`` samples.
 
     Raises:
@@ -30,55 +32,59 @@ def read(dataset: Iterable[Any], identify: Identify, n: int | None = None) -> Ex
     numbers, keys = array("q"), []
     with Progress("reading the dataset in one process", "samples", n) as progress:
         for sample in itertools.islice(dataset, n):
-            known_by, number = identify.both(sample)
+            key, number = identifier.key_and_number(sample)
             numbers.append(number)
-            keys.append(known_by if isinstance(known_by, _SHOWN) else None)
+            keys.append(key if isinstance(key, _PRINTABLE) else None)
             progress.advance()
-    goes_on = len(keys) == n
-    return Expected(
-        np.array(numbers, np.int64), as_column(keys), 0 if goes_on else len(keys), goes_on=goes_on
-    )
+    has_more = len(keys) == n
+    n_judged = 0 if has_more else len(keys)
+    return Expected(np.array(numbers, np.int64), _as_column(keys), n_judged, has_more=has_more)
 
 
-def by_key(
-    loader: DataLoader[Any], keys: Any, left: list[list[Any]]
-) -> tuple[Expected, Words, list[Words]]:
-    """What a map-style dataset holds; with the numbers of ``keys`` and of each list in ``left``.
+def expected_by_key(
+    loader: DataLoader[Any], keys: Any, leftover: list[list[Any]]
+) -> tuple[Expected, IntArray, list[IntArray]]:
+    """What a map-style dataset holds; the numbers of ``keys``; and those of each ``leftover`` list.
 
-    That is 0 to ``len(dataset) - 1`` where integers are asked for, or what its ``keys()`` lists;
-    else no more is known than the keys that came, and that they are all if they are as many.
+    The dataset holds 0 to ``len(dataset) - 1`` where integers are asked for, or what its ``keys()``
+    lists. Otherwise only the keys that came are known; they are all if they are as many as
+    ``len(dataset)``, and else none can be called missing.
 
     Raises:
         LoaderVizError: for a dataset that does not say how many samples it holds.
     """
-    n = length_of(loader)
-    keys = as_column(list(keys)) if isinstance(keys, list) else keys
+    n = dataset_length(loader)
+    keys = _as_column(list(keys)) if isinstance(keys, list) else keys
     if keys.dtype == np.int64:
-        held = np.arange(n)
-        return Expected(held, held, n), keys, [np.array(each, np.int64) for each in left]
+        samples = np.arange(n)
+        return Expected(samples, samples, n), keys, [np.array(part, np.int64) for part in leftover]
     dataset: Any = loader.dataset
     listed = list(dataset.keys()) if callable(getattr(dataset, "keys", None)) else None
-    parts = [keys if listed is None else listed, keys, *left]
-    numbers, known = _numbered([key for part in parts for key in part])
-    held, asked, *taken = np.split(numbers, np.cumsum([len(part) for part in parts])[:-1])
-    held = np.unique(held)  # in the order in which they are listed
-    judged = n if listed is not None or len(held) == n else 0
-    return Expected(held, known[held], judged), asked, taken
+    key_lists = [keys if listed is None else listed, keys, *leftover]
+    numbers, known_keys = _number_keys([key for part in key_lists for key in part])
+    ends = np.cumsum([len(part) for part in key_lists])
+    held_numbers, key_numbers, *leftover_numbers = np.split(numbers, ends[:-1])
+    held_numbers = np.unique(held_numbers)  # in the order in which they are listed
+    n_judged = n if listed is not None or len(held_numbers) == n else 0
+    return Expected(held_numbers, known_keys[held_numbers], n_judged), key_numbers, leftover_numbers
 
 
-def by_itself(keys: Any) -> tuple[Expected, Words]:
-    """Where there are only the keys that came: they, and the integers between them."""
-    keys = as_column(list(keys)) if isinstance(keys, list) else keys
+def expected_by_trace(keys: Any) -> tuple[Expected, IntArray]:
+    """What a trace alone lets expect: the keys that came, and the integers below them.
+
+    And the number of each key. Keys that do not count from 0 let nothing be called missing.
+    """
+    keys = _as_column(list(keys)) if isinstance(keys, list) else keys
     if keys.dtype == np.int64 and (
         not len(keys) or (keys.min() >= 0 and keys.max() < SPARSE * len(keys))
     ):
-        held = np.arange(int(keys.max(initial=-1)) + 1)
-        return Expected(held, held, len(held), NOT_IN_TRACE), keys
-    numbers, known = _numbered(list(keys))
-    return Expected(np.arange(len(known)), known, 0), numbers
+        samples = np.arange(int(keys.max(initial=-1)) + 1)
+        return Expected(samples, samples, len(samples), NOT_IN_TRACE), keys
+    numbers, known_keys = _number_keys(list(keys))
+    return Expected(np.arange(len(known_keys)), known_keys, 0), numbers
 
 
-def length_of(loader: DataLoader[Any]) -> int:
+def dataset_length(loader: DataLoader[Any]) -> int:
     """How many samples a map-style dataset holds.
 
     Raises:
@@ -95,26 +101,29 @@ def length_of(loader: DataLoader[Any]) -> int:
         ) from error
 
 
-def as_column(values: list[Any]) -> Any:
-    """An array of any objects, tuples among them; of int64 where all are integers."""
+def _as_column(values: list[Any]) -> Any:
+    """An array of int64 where all values are integers that fit; otherwise of objects."""
     if set(map(type, values)) <= {int}:
         try:
             return np.array(values, np.int64)
         except OverflowError:
             pass
-    return np.fromiter(values, object, len(values))
+    return np.fromiter(values, object, len(values))  # np.array would unpack tuples
 
 
-def _numbered(keys: list[Any]) -> tuple[Words, Any]:
-    """A number for each different key, counted as they come; and the keys, by number."""
+def _number_keys(keys: list[Any]) -> tuple[IntArray, Any]:
+    """A number for each key, equal ones alike and counted as they come; and the keys, by number."""
     import pandas as pd
 
-    numbers, known = pd.factorize(np.fromiter(map(_plain, keys), object, len(keys)))
-    return np.asarray(numbers, np.int64), np.asarray(known)
+    numbers, known_keys = pd.factorize(np.fromiter(map(_as_in_trace, keys), object, len(keys)))
+    return np.asarray(numbers, np.int64), np.asarray(known_keys)
 
 
-def _plain(key: Any) -> Any:
-    """As a trace has it: what JSON cannot hold is its ``repr`` there (``records.encode_keys``)."""
+def _as_in_trace(key: Any) -> Any:
+    """The key as a trace holds it.
+
+    That is its ``repr`` where JSON cannot hold it (``record_layout.encode_keys``).
+    """
     try:
         to_json(key)
         hash(key)

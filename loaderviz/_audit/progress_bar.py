@@ -10,16 +10,19 @@ from typing import Any, Self
 
 from loaderviz.clocks.process_clock import now
 
-AFTER_NS = 1_000_000_000
+SHOW_AFTER_NS = 1_000_000_000
 
 
 class Progress:
-    """Counts; shows the bar of tqdm on stderr, or in a notebook, past a second."""
+    """Counts steps, and after a second shows a tqdm bar on stderr or in the notebook.
 
-    def __init__(self, what: str, unit: str, total: int | None = None) -> None:
-        self._what, self._unit, self._total = what, unit, total
+    ``total`` is the number of steps; None: it is not known.
+    """
+
+    def __init__(self, description: str, unit: str, total: int | None = None) -> None:
+        self._description, self._unit, self._total = description, unit, total
         self._n = 0
-        self._show_at = now() + AFTER_NS
+        self._show_at = now() + SHOW_AFTER_NS
         self._bar: Any = None
 
     def __enter__(self) -> Self:
@@ -35,50 +38,52 @@ class Progress:
             self._bar.close()
 
     def advance(self) -> None:
+        """Count one more step."""
         if self._bar is not None:
             self._bar.update()
             return
         self._n += 1
         if now() >= self._show_at:
-            self._bar = _quiet_bar()(
+            self._bar = _bar_class()(
                 total=self._total,
                 initial=self._n,
-                desc=self._what,
+                desc=self._description,
                 unit=f" {self._unit}",
                 leave=False,
-                disable=bool(os.environ.get("TQDM_DISABLE")),  # also when it was set just now
-                **_place(),
+                disable=bool(os.environ.get("TQDM_DISABLE")),  # tqdm reads it at import only
+                **_output_arguments(),
             )
 
 
-def _quiet_bar() -> Any:
-    """Without tqdm's monitor thread, which would outlive the bar and be there at each fork."""
+def _bar_class() -> Any:
+    """A tqdm without its monitor thread, which would outlive the bar and be there at each fork."""
     from tqdm import tqdm
 
-    class Bar(tqdm):  # type: ignore[type-arg]  # takes no parameter when it runs
+    class Bar(tqdm):  # type: ignore[type-arg]  # generic in its stubs only
         monitor_interval = 0
         _lock = threading.RLock()
 
     return Bar
 
 
-def _place() -> dict[str, Any]:
+def _output_arguments() -> dict[str, Any]:
     """Where tqdm writes: on stderr, or into an output of its own below a notebook's cell."""
     shell = "IPython" in sys.modules and sys.modules["IPython"].get_ipython()
-    return {"file": _Output(), "ncols": 80} if hasattr(shell, "kernel") else {}
+    return {"file": _CellOutput(), "ncols": 80} if hasattr(shell, "kernel") else {}
 
 
-class _Output:
-    """A line in a notebook that changes, and is gone at the end.
+class _CellOutput:
+    """A file whose last line is shown below a notebook's cell, and is gone at the end.
 
-    Not tqdm's own bar for notebooks: that is a widget, in whose place a notebook that is opened
-    again reports an error.
+    tqdm's own bar for notebooks is a widget: when such a notebook is opened again, an error is
+    shown in its place.
     """
 
     def __init__(self) -> None:
         self._handle: Any = None
 
     def write(self, text: str) -> None:
+        """Show this line in place of the one before; an empty line removes it."""
         from IPython.display import display
 
         line = text.strip("\r\n ")
@@ -88,4 +93,4 @@ class _Output:
             self._handle = display({"text/plain": line}, raw=True, display_id=True)
 
     def flush(self) -> None:
-        """What is written is there at once."""
+        """Do nothing: what is written is shown at once."""

@@ -12,109 +12,121 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, default_collate, default_convert
 
-from loaderviz._audit.count_deliveries import Words
+from loaderviz._audit.count_deliveries import IntArray
 from loaderviz._audit.progress_bar import Progress
-from loaderviz._audit.watching_copy import Blocks, is_iterable, note_samples, note_tail
-from loaderviz.loaders.content_hash import Identify
+from loaderviz._audit.watching_copy import NoteReader, is_iterable, note_leftover, note_samples
+from loaderviz.loaders.content_hash import SampleIdentifier
 from loaderviz.loaders.copy_loader import copy_loader
 from loaderviz.recorder import record
 from loaderviz.trace import Trace
 
-ALL_SAMPLES = 2**62  # none is left out of the recording
+NO_LIMIT = 2**62
 
 
 @dataclass
-class Run:
-    """What a loader did, epoch by epoch."""
+class CopyRun:
+    """What a copy of a loader did; each list has an entry for every epoch that was begun."""
 
     trace: Trace
-    blocks: list[dict[int, list[Words]]] = field(default_factory=list)  # where samples are noted
-    left: list[list[Any]] = field(default_factory=list)  # keys that drop_last took
-    rows: list[list[int]] = field(default_factory=list)  # of each batch, at most
-    error: Exception | None = None  # that ended it
+    notes: list[dict[int, list[IntArray]]] = field(default_factory=list)  # by worker, by batch
+    leftover: list[list[Any]] = field(default_factory=list)  # keys that drop_last took
+    max_rows: list[list[int]] = field(default_factory=list)  # by batch: the samples it may hold
+    error: Exception | None = None  # what ended the run early
 
 
-def run(
+def run_copy(
     loader: DataLoader[Any],
     epochs: int,
-    identify: Identify | None,
+    identifier: SampleIdentifier | None,
     n_samples: int | None,
     folder: Path,
-) -> Run:
-    """Iterate the copy; ``identify`` None: samples are known by what the sampler asks for."""
+) -> CopyRun:
+    """Iterate a copy of the loader and return what it did; an error of its own is kept, not raised.
+
+    Args:
+        loader: the user's own, which stays as it is.
+        epochs: how many times to iterate the copy.
+        identifier: numbers each sample before it is collated. None: samples are known by the keys
+            that the sampler asks for.
+        n_samples: stop each epoch after the batch that completes this many samples; None: never.
+        folder: an empty one, for what the workers note.
+    """
     copied = copy_loader(loader)
-    noting = None if identify is None else note_samples(copied, identify, folder)
-    tail = None if is_iterable(loader) else note_tail(copied)
-    recording = record(copied, max_spans=ALL_SAMPLES if noting is None else 0)
-    done = Run(Trace.from_columns())
-    blocks = Blocks(folder)
+    noting = None if identifier is None else note_samples(copied, identifier, folder)
+    leftover_sampler = None if is_iterable(loader) else note_leftover(copied)
+    recording = record(copied, max_spans=NO_LIMIT if noting is None else 0)
+    run = CopyRun(Trace.from_columns())
+    reader = NoteReader(folder)
     with closing(noting) if noting is not None else nullcontext():
         try:
             with recording:
                 for epoch in range(epochs):
-                    done.rows.append([])
+                    run.max_rows.append([])
                     try:
-                        _iterate(copied, epoch, epochs, n_samples, done.rows[-1])
+                        _iterate(copied, epoch, epochs, n_samples, run.max_rows[-1])
                     finally:
-                        done.blocks.append(blocks.take())
-                        done.left.append([] if tail is None else tail.left)
+                        run.notes.append(reader.read_new())
+                        leftover = [] if leftover_sampler is None else leftover_sampler.leftover
+                        run.leftover.append(leftover)
         except Exception as error:
-            done.error = error
-    done.trace = recording.trace
-    return done
+            run.error = error
+    run.trace = recording.trace
+    return run
 
 
 def _iterate(
-    loader: DataLoader[Any], epoch: int, epochs: int, n_samples: int | None, rows: list[int]
+    loader: DataLoader[Any], epoch: int, epochs: int, n_samples: int | None, max_rows: list[int]
 ) -> None:
+    """Run one epoch, and append to ``max_rows`` how many samples each batch may hold."""
     n_batches = None if is_iterable(loader) or n_samples else _length(loader)
-    named = f"epoch {epoch} of {epochs}" if epochs > 1 else "running the loader"
-    taken = 0
-    with Progress(named, "batches", n_batches) as progress:
+    description = f"epoch {epoch} of {epochs}" if epochs > 1 else "running the loader"
+    n_taken = 0
+    with Progress(description, "batches", n_batches) as progress:
         for batch in loader:
-            rows.append(most_rows(batch))
+            max_rows.append(_max_rows(batch))
             progress.advance()
-            taken += loader.batch_size or 1
-            if n_samples is not None and taken >= n_samples:
+            n_taken += loader.batch_size or 1
+            if n_samples is not None and n_taken >= n_samples:
                 break
 
 
 def _length(loader: DataLoader[Any]) -> int | None:
     try:
         return len(loader)
-    except Exception:  # of the user's own
+    except Exception:  # the sampler's own __len__ may raise anything
         return None
 
 
-def lacks_rows(run: Run, loader: DataLoader[Any]) -> str:
-    """What ``collate_fn`` may have left out of batches, in words; empty where nothing is seen."""
-    own = getattr(loader.collate_fn, "__name__", type(loader.collate_fn).__name__)
+def describe_lacking_rows(run: CopyRun, loader: DataLoader[Any]) -> str:
+    """A sentence about samples that ``collate_fn`` left out of batches; empty if none is seen."""
     if loader.collate_fn in (default_collate, default_convert) or loader.batch_sampler is None:
         return ""
-    short = []
+    name = getattr(loader.collate_fn, "__name__", type(loader.collate_fn).__name__)
+    lacking = []
     delivered = run.trace.batches[run.trace.batches["delivered_s"].notna()]
     delivered = delivered.sort_values("delivered_s")
-    for epoch, most in enumerate(run.rows):
+    for epoch, max_rows in enumerate(run.max_rows):
         sizes = delivered.loc[delivered["epoch"] == epoch, "n_samples"]
-        for rows, n in zip(most, sizes, strict=False):
-            if rows < n:
-                short.append((rows, int(n)))
-    if not short:
+        for n_rows, n_samples in zip(max_rows, sizes, strict=False):
+            if n_rows < n_samples:
+                lacking.append((n_rows, int(n_samples)))
+    if not lacking:
         return ""
-    rows, n = short[0]
+    n_rows, n_samples = lacking[0]
     return (
-        f"collate_fn={own} returned fewer rows than it was given samples in {len(short):,} "
-        f"batches ({rows} for {n}, say). Samples that it leaves out count as delivered here."
+        f"collate_fn={name} returned fewer rows than it was given samples in {len(lacking):,} "
+        f"batches ({n_rows} for {n_samples}, say). Samples that it leaves out count as delivered "
+        "here."
     )
 
 
-def most_rows(batch: Any) -> int:
-    """How many samples a batch may hold at most, as far as its shape tells."""
+def _max_rows(batch: Any) -> int:
+    """The largest number of samples that a batch can hold, as far as its shape shows."""
     if isinstance(batch, torch.Tensor):
         return batch.shape[0] if batch.ndim else 1
     if isinstance(batch, Mapping):
-        return max((most_rows(each) for each in itertools.islice(batch.values(), 8)), default=0)
+        return max((_max_rows(part) for part in itertools.islice(batch.values(), 8)), default=0)
     if isinstance(batch, Sequence) and not isinstance(batch, str | bytes):
-        parts = [most_rows(each) for each in batch[:8] if isinstance(each, torch.Tensor)]
-        return max([len(batch), *parts])
-    return ALL_SAMPLES
+        tensor_rows = [_max_rows(part) for part in batch[:8] if isinstance(part, torch.Tensor)]
+        return max([len(batch), *tensor_rows])
+    return NO_LIMIT

@@ -13,167 +13,181 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TIMES = {1: "once", 2: "twice"}
-ONCE = "exactly once"
-FEWEST_TO_SHUFFLE = 8  # so many come in one and the same order by chance once in 40,000 times
+MIN_TO_JUDGE_ORDER = 8  # two shuffles of 8 samples agree by chance once in 40,000 times
 
 
 @dataclass(frozen=True)
-class Setting:
-    """What is known of the loader, and what can be proven."""
+class Evidence:
+    """What is known of the loader and its samples, and what can be proven from it.
 
-    kind: str  # map or iterable
-    n_known: int = 0  # samples that what came is compared with
-    known_as: str = ""  # what they are where they are not all that the dataset holds
+    Attributes:
+        kind: of the dataset, ``map`` or ``iterable``.
+        n_known: how many samples the delivered ones are compared with.
+        which_samples: says which these are, such as `` in the trace``; empty: the whole dataset.
+        proves_missing: whether a sample that did not come can be called missing.
+        keys_count_up: whether only keys are known, and they are the integers from 0.
+        n_workers: how many there are; 0: the main process itself loads.
+        by_content: whether samples are known by their content.
+        sampler: the name of its class; empty where there is none.
+        shuffles: whether the sampler does.
+        remarks: sentences for the notes.
+    """
+
+    kind: str
+    n_known: int = 0
+    which_samples: str = ""
     proves_missing: bool = False
-    keys_count_up: bool = False  # from 0, where they are all that is known
+    keys_count_up: bool = False
     n_workers: int = 0
     by_content: bool = False
-    sampler: str = ""  # its class, where there is one
+    sampler: str = ""
     shuffles: bool = False
     remarks: tuple[str, ...] = ()
 
 
-def verdict(found: Tables, setting: Setting) -> str:
-    """One sentence, without its full stop."""
-    rows: list[Any] = found.epochs.to_dict("records")
-    if found.epochs["duplicates"].isna().any():
+def verdict(tables: Tables, evidence: Evidence) -> str:
+    """The verdict in one sentence, without its full stop."""
+    rows: list[Any] = tables.epochs.to_dict("records")
+    if tables.epochs["duplicates"].isna().any():
         n = sum(row["delivered"] for row in rows)
         return f"{count(n, 'sample')} came, and which ones they were is not known"
-    said = [_epoch(found, setting, row) for row in rows]
+    sentences = [_epoch_sentence(tables, evidence, row) for row in rows]
     if len(rows) == 1:
-        return _upper(said[0])
-    if len(set(said)) == 1:
-        head, colon, tail = said[0].partition(":")
-        return _upper(f"{head} in each of {len(rows)} epochs{colon}{tail}")
-    wrong = ("duplicates", "missing", "extra")
-    bad = [epoch for epoch, row in enumerate(rows) if any(row[name] for name in wrong)]
-    if not bad:
-        return f"No sample{setting.known_as} came more than once in any epoch"
-    first = bad[0]
-    others = len(bad) - 1
-    more = f" (and {count(others, 'other epoch is', 'other epochs are')} wrong)"
-    return f"In epoch {first} {said[first]}{more if others else ''}"
+        return _capitalise(sentences[0])
+    if len(set(sentences)) == 1:
+        head, colon, tail = sentences[0].partition(":")
+        return _capitalise(f"{head} in each of {len(rows)} epochs{colon}{tail}")
+    faults = ("duplicates", "missing", "extra")
+    wrong_epochs = [epoch for epoch, row in enumerate(rows) if any(row[name] for name in faults)]
+    if not wrong_epochs:
+        return f"No sample{evidence.which_samples} came more than once in any epoch"
+    first = wrong_epochs[0]
+    n_others = len(wrong_epochs) - 1
+    others = f" (and {count(n_others, 'other epoch is', 'other epochs are')} wrong)"
+    return f"In epoch {first}, {sentences[first]}{others if n_others else ''}"
 
 
-def _epoch(found: Tables, setting: Setting, row: dict[str, Any]) -> str:
-    """What is said of one epoch, from its row of the table."""
-    n, delivered = setting.n_known, int(row["delivered"])
-    if delivered == 0:
+def _epoch_sentence(tables: Tables, evidence: Evidence, row: dict[str, Any]) -> str:
+    """The verdict on one epoch, from its row of the table."""
+    n = evidence.n_known
+    if row["delivered"] == 0:
         return (
             f"nothing came: all {count(n, 'sample')} are missing"
             if n
             else "nothing came: the dataset is empty"
         )
-    twice = found.duplicates[found.duplicates["epoch"] == row["epoch"]]
-    every = f"every sample{setting.known_as}"
-    if len(twice) and len(twice) == n and twice["times"].nunique() == 1 and not row["extra"]:
-        times = int(twice["times"].iloc[0])
-        each = setting.kind == "iterable" and times == setting.n_workers
-        why = f": each of {times} workers delivered all of them" if each else ""
+    repeated = tables.duplicates[tables.duplicates["epoch"] == row["epoch"]]
+    every = f"every sample{evidence.which_samples}"
+    all_alike = len(repeated) == n and repeated["times"].nunique() == 1
+    if len(repeated) and all_alike and not row["extra"]:
+        times = int(repeated["times"].iloc[0])
+        once_per_worker = evidence.kind == "iterable" and times == evidence.n_workers
+        why = f": each of {times} workers delivered all of them" if once_per_worker else ""
         return f"{every} came {TIMES.get(times, f'{times} times')}{why}"
     parts = []
-    if len(twice):
+    if len(repeated):
         parts.append(
-            f"{len(twice):,} of {count(n, 'sample')}{setting.known_as} came more than once"
+            f"{len(repeated):,} of {count(n, 'sample')}{evidence.which_samples} came more than once"
         )
     if row["missing"]:
-        parts.append(_missing(found, setting, row))
+        parts.append(_missing_words(tables, evidence, row))
     if row["extra"]:
         parts.append(f"{count(row['extra'], 'sample')} came that one process does not read")
     if parts:
         return "; ".join(parts)
-    if setting.proves_missing:
-        return f"{every} came {ONCE}"
-    if setting.keys_count_up:
-        return f"each of the keys 0 to {n - 1:,} came once{setting.known_as}"
-    return f"no sample{setting.known_as} came more than once"
+    if evidence.proves_missing:
+        return f"{every} came exactly once"
+    if evidence.keys_count_up:
+        return f"each of the keys 0 to {n - 1:,} came once{evidence.which_samples}"
+    return f"no sample{evidence.which_samples} came more than once"
 
 
-def _missing(found: Tables, setting: Setting, row: dict[str, Any]) -> str:
-    """How many samples an epoch lacks and, where that is plain, why."""
-    n, missing, dropped = setting.n_known, int(row["missing"]), int(row["dropped"])
-    if not setting.proves_missing:
+def _missing_words(tables: Tables, evidence: Evidence, row: dict[str, Any]) -> str:
+    """How many samples an epoch lacks and, where it is known, why."""
+    n, missing, dropped = evidence.n_known, int(row["missing"]), int(row["dropped"])
+    if not evidence.proves_missing:
         return f"{missing:,} of the keys 0 to {n - 1:,} are not in the trace"
-    words = f"{missing:,} of {count(n, 'sample')}{setting.known_as} never arrived"
+    words = f"{missing:,} of {count(n, 'sample')}{evidence.which_samples} never arrived"
     if dropped == missing:
-        several = setting.kind == "iterable" and setting.n_workers > 1
-        whose = "each worker's last, partial batch" if several else "the last, partial batch"
-        return f"{words}: drop_last takes {whose}"
+        per_worker = evidence.kind == "iterable" and evidence.n_workers > 1
+        taken = "each worker's last, partial batch" if per_worker else "the last, partial batch"
+        return f"{words}: drop_last takes {taken}"
     if dropped:
         return f"{words}, {dropped:,} of them dropped by drop_last"
-    if _are_remainder(found, setting, row):
-        return f"{words}: the remainder of {n:,} by {setting.n_workers} workers"
+    if _are_remainder(tables, evidence, row):
+        return f"{words}: the remainder of {n:,} by {evidence.n_workers} workers"
     return words
 
 
-def _are_remainder(found: Tables, setting: Setting, row: dict[str, Any]) -> bool:
+def _are_remainder(tables: Tables, evidence: Evidence, row: dict[str, Any]) -> bool:
     """Whether just the last samples are missing, as many as a floor division leaves over."""
-    lost = found.missing.loc[found.missing["epoch"] == row["epoch"], "sample"]
-    rest = setting.n_known % setting.n_workers if setting.n_workers > 1 else 0
-    at_end = bool((lost >= setting.n_known - rest).all())
-    return setting.kind == "iterable" and len(lost) == rest > 0 and at_end
+    missing = tables.missing.loc[tables.missing["epoch"] == row["epoch"], "sample"]
+    remainder = evidence.n_known % evidence.n_workers if evidence.n_workers > 1 else 0
+    at_end = bool((missing >= evidence.n_known - remainder).all())
+    return evidence.kind == "iterable" and len(missing) == remainder > 0 and at_end
 
 
-def notes(found: Tables, setting: Setting, per_worker: pd.DataFrame) -> tuple[str, ...]:
-    """The ways out first."""
-    known = bool(found.epochs["duplicates"].notna().all())
-    facts = [*_ways_out(found, setting)] if known else []
-    facts += setting.remarks
-    facts += _of_workers(per_worker)
-    facts += _of_order(found, setting) if known and setting.n_known else []
-    return tuple(facts)
+def notes(tables: Tables, evidence: Evidence, per_worker: pd.DataFrame) -> tuple[str, ...]:
+    """The notes, a sentence or two each: the ways out first."""
+    samples_known = bool(tables.epochs["duplicates"].notna().all())
+    sentences = [*_ways_out(tables, evidence)] if samples_known else []
+    sentences += evidence.remarks
+    sentences += _notes_on_workers(per_worker)
+    sentences += _notes_on_order(tables, evidence) if samples_known and evidence.n_known else []
+    return tuple(sentences)
 
 
-def _ways_out(found: Tables, setting: Setting) -> Iterator[str]:
-    epochs = found.epochs
-    twice, extra = (bool((epochs[name] > 0).any()) for name in ("duplicates", "extra"))
-    lost = setting.proves_missing and bool((epochs["missing"] > epochs["dropped"]).any())
-    if extra and setting.by_content:
+def _ways_out(tables: Tables, evidence: Evidence) -> Iterator[str]:
+    epochs = tables.epochs
+    repeats, has_extra = (bool((epochs[name] > 0).any()) for name in ("duplicates", "extra"))
+    lacks = evidence.proves_missing and bool((epochs["missing"] > epochs["dropped"]).any())
+    if has_extra and evidence.by_content:
         yield (
             "Samples are known by their content here. Where that depends on chance (random "
             "augmentation) or on the worker, a sample seems to be missing and another one extra: "
             "say what it is known by, audit(loader, key=lambda sample: ...)."
         )
-    elif (twice or lost) and setting.kind == "iterable" and setting.n_workers > 1:
+    elif (repeats or lacks) and evidence.kind == "iterable" and evidence.n_workers > 1:
         yield (
             "Way out: share the samples out, with loaderviz.shard(...) inside __iter__ or with "
             "worker_init_fn=loaderviz.shard_init(...)."
         )
-    if setting.sampler and (twice or lost):
-        asks = "asks for some samples more than once" if twice else "does not ask for all samples"
-        yield f"{setting.sampler} {asks}{' and does not ask for others' if twice and lost else ''}."
+    if evidence.sampler and (repeats or lacks):
+        asks = "asks for some samples more than once" if repeats else "does not ask for all samples"
+        others = " and does not ask for others" if repeats and lacks else ""
+        yield f"{evidence.sampler} {asks}{others}."
     if (epochs["dropped"] > 0).any():
         yield "Way out: drop_last=False, or a number of samples that fills the batches."
 
 
-def _of_workers(per_worker: pd.DataFrame) -> Iterator[str]:
+def _notes_on_workers(per_worker: pd.DataFrame) -> Iterator[str]:
     totals = per_worker.groupby(["rank", "worker"], as_index=False)["samples"].sum()
-    nothing = totals[(totals["samples"] == 0) & (totals["worker"] >= 0)]
-    idle = [str(worker) for worker in nothing["worker"]]
+    is_idle = (totals["samples"] == 0) & (totals["worker"] >= 0)
+    idle = [str(worker) for worker in totals.loc[is_idle, "worker"]]
     if idle and len(idle) < len(totals):
-        who = f"Worker {idle[0]}" if len(idle) == 1 else f"Workers {', '.join(idle)}"
-        yield f"{who} delivered nothing: there is less to share out than there are workers."
+        names = f"Worker {idle[0]}" if len(idle) == 1 else f"Workers {', '.join(idle)}"
+        yield f"{names} delivered nothing: there is less to share out than there are workers."
 
 
-def _of_order(found: Tables, setting: Setting) -> Iterator[str]:
-    in_order, same = found.epochs["in_order"], found.epochs["same_order"].iloc[1:]
-    enough = setting.n_known >= FEWEST_TO_SHUFFLE
-    if setting.shuffles and enough and len(same) and bool(same.all()):
+def _notes_on_order(tables: Tables, evidence: Evidence) -> Iterator[str]:
+    same_order = tables.epochs["same_order"].iloc[1:]
+    enough = evidence.n_known >= MIN_TO_JUDGE_ORDER
+    if evidence.shuffles and enough and len(same_order) and bool(same_order.all()):
         yield (
-            f"The order is the same in every epoch, although {setting.sampler} shuffles: call "
+            f"The order is the same in every epoch, although {evidence.sampler} shuffles: call "
             "its set_epoch(epoch) before each one, where your loop does not."
         )
-    elif not setting.shuffles and len(same) and not bool(same.all()):
+    elif not evidence.shuffles and len(same_order) and not bool(same_order.all()):
         yield "The order changes from epoch to epoch."
-    if bool(in_order.all()):
+    if bool(tables.epochs["in_order"].all()):
         yield "They come in the order in which one process reads them."
-    elif setting.shuffles:
-        yield f"{setting.sampler} shuffles the order."
-    elif setting.kind == "iterable" and setting.n_workers > 1:
+    elif evidence.shuffles:
+        yield f"{evidence.sampler} shuffles the order."
+    elif evidence.kind == "iterable" and evidence.n_workers > 1:
         yield "Their order is not that of one process: workers take turns, batch by batch."
     else:
         yield "Their order is not that in which one process reads them."
 
 
-def _upper(words: str) -> str:
+def _capitalise(words: str) -> str:
     return words[:1].upper() + words[1:]

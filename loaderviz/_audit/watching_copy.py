@@ -1,7 +1,7 @@
-"""A copy of a loader that works as the loader does and tells which samples its batches hold.
+"""Changes a copy of a loader so that it also notes which samples its batches hold.
 
-Public parts of torch only: a ``collate_fn`` around the loader's own, which sees the samples of a
-batch in the process that has read them, and a sampler around the loader's own.
+It uses only public parts of torch: a ``collate_fn`` around the loader's own, which sees the samples
+of a batch in the process that has read them, and a sampler around the loader's own.
 """
 
 from __future__ import annotations
@@ -17,136 +17,157 @@ from typing import Any
 import numpy as np
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, get_worker_info
 
+from loaderviz._audit.count_deliveries import IntArray
 from loaderviz.errors import LoaderVizError
-from loaderviz.loaders.content_hash import Identify
+from loaderviz.loaders.content_hash import SampleIdentifier
 
-Words = np.ndarray[Any, np.dtype[np.int64]]
-HEAD = 2  # words of a block: the worker, how many samples; then a number for each of them
+N_HEAD = 2  # a note begins with the worker and the number of samples; a number for each follows
 
 
-class Noting:
-    """A ``collate_fn`` that writes down what the samples are, then does what the loader's own does.
+class NotingCollate:
+    """A ``collate_fn`` that notes the numbers of the samples, then calls the loader's own.
 
-    ``full``: the size below which an iterable-style fetcher with ``drop_last`` drops a batch. It is
-    dropped here in its place, and in its way: by StopIteration (torch/utils/data/_utils/fetch.py,
-    ``_IterableDatasetFetcher.fetch``).
+    With ``full_size``, a batch of fewer samples is noted and then dropped, by StopIteration. This
+    takes the place of ``drop_last``, by which an iterable-style fetcher does the same before it
+    collates (torch/utils/data/_utils/fetch.py, ``_IterableDatasetFetcher.fetch``).
     """
 
     def __init__(
         self,
         collate_fn: Callable[[Any], Any],
-        identify: Identify,
+        identifier: SampleIdentifier,
         folder: Path,
         *,
-        batched: bool,
-        full: int | None,
+        is_batched: bool,
+        full_size: int | None,
     ) -> None:
         self._collate_fn = collate_fn
-        self._identify = identify
+        self._identifier = identifier
         self._folder = folder
-        self._batched = batched
-        self._full = full
-        self._file: tuple[int, int] | None = None  # the process, and its open file
+        self._is_batched = is_batched
+        self._full_size = full_size
+        self._pid_and_file: tuple[int, int] | None = None  # the file's descriptor, open in that pid
 
     def __call__(self, data: Any) -> Any:
-        samples = data if self._batched else [data]
+        """Note what ``data`` holds and collate it, or drop it by StopIteration.
+
+        Raises:
+            LoaderVizError: for a batch that is no list of samples, or an unidentifiable sample.
+            Exception: whatever the loader's own ``collate_fn`` raises, unchanged.
+        """
+        samples = data if self._is_batched else [data]
         if not isinstance(samples, list):
             raise LoaderVizError(
                 f"the dataset returned a {type(samples).__name__} for a list of keys, so key= has "
                 "no samples to look at: leave key out, and samples are known by their keys"
             )
         info = get_worker_info()
-        numbers = map(self._identify, samples)
-        block = np.array([-1 if info is None else info.id, len(samples), *numbers], np.int64)
-        self._write(block.tobytes())
-        if self._full is not None and len(samples) < self._full:
+        numbers = map(self._identifier, samples)
+        note = np.array([-1 if info is None else info.id, len(samples), *numbers], np.int64)
+        self._write(note.tobytes())
+        if self._full_size is not None and len(samples) < self._full_size:
             raise StopIteration
         return self._collate_fn(data)
 
-    def _write(self, data: bytes) -> None:
-        # At once, so that it is there also when the process is killed.
-        if self._file is None or self._file[0] != os.getpid():  # forked, with the parent's number
-            self._file = os.getpid(), tempfile.mkstemp(dir=self._folder)[0]
-        os.write(self._file[1], data)
+    def _write(self, note: bytes) -> None:
+        """Write unbuffered, so that the note is there even if the process is killed next."""
+        pid = os.getpid()
+        if self._pid_and_file is None or self._pid_and_file[0] != pid:  # the parent's, after a fork
+            self._pid_and_file = pid, tempfile.mkstemp(dir=self._folder)[0]
+        os.write(self._pid_and_file[1], note)
 
     def close(self) -> None:
-        if self._file is not None and self._file[0] == os.getpid():
-            os.close(self._file[1])
-        self._file = None
+        """Close this process's file, where it has one."""
+        if self._pid_and_file is not None and self._pid_and_file[0] == os.getpid():
+            os.close(self._pid_and_file[1])
+        self._pid_and_file = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_file": None}
+        return {**self.__dict__, "_pid_and_file": None}
 
 
-class Blocks:
-    """What was written since it was last looked at: for each worker the samples of each batch."""
+class NoteReader:
+    """Reads what every ``NotingCollate`` has written into ``folder``."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._seen: defaultdict[Path, int] = defaultdict(int)
+        self._n_bytes_read: defaultdict[Path, int] = defaultdict(int)
 
-    def take(self) -> dict[int, list[Words]]:
-        found: defaultdict[int, list[Words]] = defaultdict(list)
+    def read_new(self) -> dict[int, list[IntArray]]:
+        """The notes written since the last call: by worker, the sample numbers of each batch."""
+        notes: defaultdict[int, list[IntArray]] = defaultdict(list)
         for path in sorted(self._folder.iterdir()):
-            words = np.fromfile(path, np.int64, offset=self._seen[path])
-            at = 0
-            while at + HEAD <= len(words) and at + HEAD + words[at + 1] <= len(words):
-                end = at + HEAD + int(words[at + 1])
-                found[int(words[at])].append(words[at + HEAD : end])
-                at = end
-            self._seen[path] += at * words.itemsize
-        return dict(found)
+            words = np.fromfile(path, np.int64, offset=self._n_bytes_read[path])
+            start = 0
+            while (first := start + N_HEAD) <= len(words):
+                end = first + int(words[start + 1])
+                if end > len(words):
+                    break
+                notes[int(words[start])].append(words[first:end])
+                start = end
+            self._n_bytes_read[path] += start * words.itemsize
+        return dict(notes)
 
 
-class Tail:
-    """A sampler that draws from the loader's own and keeps what is left over after full batches."""
+class LeftoverSampler:
+    """Draws from a sampler, and keeps the keys that are left over after the last full batch.
+
+    Attributes:
+        leftover: these keys, once the sampler is used up; empty before.
+    """
 
     def __init__(self, sampler: Any, batch_size: int) -> None:
         self._sampler, self._batch_size = sampler, batch_size
-        self.left: list[Any] = []
+        self.leftover: list[Any] = []
 
     def __len__(self) -> int:
         return len(self._sampler)
 
     def __iter__(self) -> Iterator[Any]:
-        self.left = []
-        last: deque[Any] = deque(maxlen=self._batch_size)
+        self.leftover = []
+        last_keys: deque[Any] = deque(maxlen=self._batch_size)
         n = 0
         for key in self._sampler:
             n += 1
-            last.append(key)
+            last_keys.append(key)
             yield key
-        rest = n % self._batch_size
-        self.left = list(last)[len(last) - rest :]
+        n_left = n % self._batch_size
+        self.leftover = list(last_keys)[len(last_keys) - n_left :]
 
 
 def is_iterable(loader: DataLoader[Any]) -> bool:
+    """Whether the loader's dataset is iterable-style."""
     return isinstance(loader.dataset, IterableDataset)
 
 
-def note_samples(copied: DataLoader[Any], identify: Identify, folder: Path) -> Noting:
-    """From now on a copy's batches are written down in ``folder``, by what the samples are."""
-    drops = is_iterable(copied) and copied.drop_last
-    noting = Noting(
+def note_samples(
+    copied: DataLoader[Any], identifier: SampleIdentifier, folder: Path
+) -> NotingCollate:
+    """Make a copy of a loader note in ``folder`` the numbers of all samples that it collates."""
+    drops_last = is_iterable(copied) and copied.drop_last
+    noting = NotingCollate(
         copied.collate_fn,
-        identify,
+        identifier,
         folder,
-        batched=copied.batch_sampler is not None,
-        full=copied.batch_size if drops else None,
+        is_batched=copied.batch_sampler is not None,
+        full_size=copied.batch_size if drops_last else None,
     )
     copied.__dict__["collate_fn"] = noting
-    if drops:
+    if drops_last:
         copied.__dict__["drop_last"] = False
     return noting
 
 
-def note_tail(copied: DataLoader[Any]) -> Tail | None:
-    """What ``drop_last`` takes of a map-style loader; None where it takes nothing, or unseen."""
-    batches: Any = copied.batch_sampler
-    if not isinstance(batches, BatchSampler) or not batches.drop_last:
+def note_leftover(copied: DataLoader[Any]) -> LeftoverSampler | None:
+    """Make a copy of a map-style loader keep the keys that ``drop_last`` takes.
+
+    None where it takes nothing, or where a batch sampler of the user's own hides what it takes.
+    """
+    batch_sampler: Any = copied.batch_sampler
+    if not isinstance(batch_sampler, BatchSampler) or not batch_sampler.drop_last:
         return None
-    tail = Tail(batches.sampler, batches.batch_size)
-    own = copy.copy(batches)
-    own.sampler = tail
-    copied.__dict__["batch_sampler"] = own
-    return tail
+    leftover_sampler = LeftoverSampler(batch_sampler.sampler, batch_sampler.batch_size)
+    copied_batch_sampler = copy.copy(batch_sampler)
+    copied_batch_sampler.sampler = leftover_sampler
+    copied.__dict__["batch_sampler"] = copied_batch_sampler
+    return leftover_sampler

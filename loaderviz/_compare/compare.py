@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from loaderviz._compare.bootstrap_noise import ratio
-from loaderviz._compare.changed_settings import differences
+from loaderviz._compare.bootstrap_noise import ratio_interval
+from loaderviz._compare.changed_settings import changed_settings
 from loaderviz._compare.measures import Measure, measures
 from loaderviz.errors import LoaderVizError
 from loaderviz.text import change, duration, percent, rate
@@ -17,10 +17,11 @@ from loaderviz.text import change, duration, percent, rate
 if TYPE_CHECKING:
     from loaderviz.trace import Trace
 
-SAME, BETTER, WORSE, SHORT, NONE = "within noise", "better", "worse", "too short to tell", ""
-WORTH_A_WORD = 0.01  # a smaller change is not worth one, however sure it is
+SAME, BETTER, WORSE, TOO_SHORT = "within noise", "better", "worse", "too short to tell"
+NEGLIGIBLE = ""
+MIN_CHANGE = 0.01  # a smaller one counts as none, however certain it is
 CAVEAT = "Noise is that of the batches within a run. Repeat a run to see how much runs differ."
-LEAST = {"s": 20e-6, "share": 0.005, "1/s": 0.0}  # of both: less is nothing
+MIN_VALUE = {"s": 20e-6, "share": 0.005, "1/s": 0.0}  # by unit: less in both is negligible
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -28,15 +29,15 @@ class Comparison:
     """What changed from recording A to recording B; ``print`` it.
 
     Attributes:
-        verdict: the main thing in one line.
-        settings: what was set otherwise, by name: in A and in B.
+        verdict: the main result in one line.
+        settings: those that differ, by name: a tuple of the values in A and in B.
         measures: a row for each: ``measure, unit, a, b, ratio`` (of B to A), ``low, high`` (its
             interval at 95 %, NaN where the recordings are too short), ``change`` (better, worse,
-            within noise, too short to tell; empty where there is next to nothing of it).
+            within noise, too short to tell; empty where both values are negligible).
 
-    The interval tells how much of a change the differences from batch to batch explain. What
-    differs from run to run, such as other work on the machine or files that are in memory already,
-    it cannot know: repeat a run to see that.
+    The interval covers the noise from batch to batch within a run. It does not cover what differs
+    from run to run, such as other work on the machine or files that are in memory already: repeat a
+    run to see that.
     """
 
     verdict: str
@@ -59,14 +60,17 @@ class Comparison:
     __repr__ = __str__
 
     def rows(self) -> list[dict[str, Any]]:
-        """The measures with their numbers in words: ``shown_a``, ``shown_b`` and ``said``."""
+        """The rows of ``measures``, with three texts each: ``shown_a``, ``shown_b``, and ``said``.
+
+        These are the values in A and in B with their units, and the change with its interval.
+        """
         rows: list[Any] = self.measures.to_dict("records")
         return [
             {
                 **row,
-                "shown_a": _shown(row["a"], row["unit"]),
-                "shown_b": _shown(row["b"], row["unit"]),
-                "said": _said(row),
+                "shown_a": _value_words(row["a"], row["unit"]),
+                "shown_b": _value_words(row["b"], row["unit"]),
+                "said": _change_words(row),
             }
             for row in rows
         ]
@@ -76,79 +80,80 @@ def compare(a: Trace, b: Trace) -> Comparison:
     """What changed from recording ``a`` to recording ``b``, and is it more than noise?
 
     Raises:
-        LoaderVizError: where one of them has fewer than two batches that were delivered.
+        LoaderVizError: for a recording without an epoch in which two batches were delivered.
     """
-    both = measures(a), measures(b)
-    for name, found in zip("AB", both, strict=True):
-        if not len(found[0].values):
+    measures_a, measures_b = measures(a), measures(b)
+    for name, measured in (("A", measures_a), ("B", measures_b)):
+        if not len(measured[0].values):
             raise LoaderVizError(
                 f"recording {name} has nothing to compare: it needs two batches of an epoch, "
                 "delivered to the loop"
             )
-    burst = max(_burst(a), _burst(b))
-    rows = [_row(*pair, burst) for pair in zip(*both, strict=True)]
-    table = pd.DataFrame(rows)
-    return Comparison(_verdict(rows), differences(a, b), table)
+    burst_batches = max(_burst_batches(a), _burst_batches(b))
+    rows = [_row(*pair, burst_batches) for pair in zip(measures_a, measures_b, strict=True)]
+    return Comparison(_verdict(rows), changed_settings(a, b), pd.DataFrame(rows))
 
 
-def _burst(trace: Trace) -> int:
-    """How many batches come together: one of each worker of a rank."""
+def _burst_batches(trace: Trace) -> int:
+    """How many batches may come together: two of each worker of a rank."""
     batches = trace.batches
     return 2 * max(1, int(batches.groupby("rank")["worker"].nunique().max()))
 
 
-def _row(a: Measure, b: Measure, burst: int) -> dict[str, Any]:
-    low, high = ratio(a, b, burst)
-    found = b.value / a.value if a.value else math.nan
+def _row(a: Measure, b: Measure, burst_batches: int) -> dict[str, Any]:
+    """The row of ``Comparison.measures`` for one measure of both runs."""
+    low, high = ratio_interval(a, b, burst_batches)
+    ratio = b.value / a.value if a.value else math.nan
     return {
         "measure": a.name,
         "unit": a.unit,
         "a": a.value,
         "b": b.value,
-        "ratio": found,
+        "ratio": ratio,
         "low": low,
         "high": high,
-        "change": _change(a, b, found, low, high),
+        "change": _change(a, b, ratio, low, high),
     }
 
 
-def _change(a: Measure, b: Measure, found: float, low: float, high: float) -> str:
-    if math.isnan(a.value) or math.isnan(b.value) or max(a.value, b.value) < LEAST[a.unit]:
-        return NONE
+def _change(a: Measure, b: Measure, ratio: float, low: float, high: float) -> str:
+    """Better, worse, or why it is neither."""
+    if math.isnan(a.value) or math.isnan(b.value) or max(a.value, b.value) < MIN_VALUE[a.unit]:
+        return NEGLIGIBLE
     if math.isnan(low):
-        return SHORT
-    if low <= 1 <= high or abs(found - 1) < WORTH_A_WORD:
+        return TOO_SHORT
+    if low <= 1 <= high or abs(ratio - 1) < MIN_CHANGE:
         return SAME
-    return BETTER if (found > 1) == a.more_is_better else WORSE
+    return BETTER if (ratio > 1) == a.more_is_better else WORSE
 
 
 def _verdict(rows: list[dict[str, Any]]) -> str:
-    """The main thing, without its full stop: the pace, then the waiting."""
+    """The main result, without its full stop: the pace, then the waiting."""
     pace, waiting = rows[0], rows[1]
-    was, is_now = percent(waiting["a"]), percent(waiting["b"])
-    waits = f"the loop waits {is_now} of the time instead of {was}"
-    if pace["change"] == SHORT:
-        return f"Too few batches to tell B from A: {_said(pace)}"
+    share_a, share_b = percent(waiting["a"]), percent(waiting["b"])
+    waits = f"the loop waits {share_b} of the time instead of {share_a}"
+    if pace["change"] == TOO_SHORT:
+        return f"Too few batches to tell B from A: {_change_words(pace)}"
     if pace["change"] in (BETTER, WORSE):
-        by = percent(abs(pace["ratio"] - 1))
-        return f"B is {by} {'faster' if pace['ratio'] > 1 else 'slower'}: {waits}"
+        difference = percent(abs(pace["ratio"] - 1))
+        return f"B is {difference} {'faster' if pace['ratio'] > 1 else 'slower'}: {waits}"
     if waiting["change"] in (BETTER, WORSE):
         return f"B is as fast as A within noise, and {waits}"
     return "B is as fast as A within noise"
 
 
-def _said(row: dict[str, Any]) -> str:
+def _change_words(row: dict[str, Any]) -> str:
     """A measure's change in words, with its interval where there is one."""
     if math.isnan(row["ratio"]):
         return row["change"] or "–"
-    said = change(row["ratio"] - 1)
+    words = change(row["ratio"] - 1)
     if not math.isnan(row["low"]):
-        said += f" ({change(row['low'] - 1)} to {change(row['high'] - 1)})"
-    return f"{said} {row['change']}".rstrip()
+        words += f" ({change(row['low'] - 1)} to {change(row['high'] - 1)})"
+    return f"{words} {row['change']}".rstrip()
 
 
-def _shown(value: float, unit: str) -> str:
-    """A measure's value, by its unit: a share, a rate or seconds."""
+def _value_words(value: float, unit: str) -> str:
+    """A measure's value with its unit: a share, a rate or seconds."""
     if unit == "share":
         return percent(value, decimals=1)
     if unit == "1/s":

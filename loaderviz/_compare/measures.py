@@ -1,7 +1,7 @@
-"""What is compared: each measure as one value a batch and a weight, from the tables of a trace.
+"""What is compared: for each measure a value and a weight of every batch, from a trace's tables.
 
-A measure of a run is ``sum(values) / sum(weights)``, so that seconds over samples, or waiting over
-all time, are true for batches of any size.
+A measure of a run is ``sum(values) / sum(weights)``, so that seconds a sample, or waiting as a
+share of all time, are right for batches of any size.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _COLUMNS = (
 
 @dataclass(frozen=True)
 class Measure:
-    """One quantity of a run, batch for batch in the order of delivery.
+    """One quantity of a run, with an entry for each batch in the order of delivery.
 
     Attributes:
-        name: what it is.
-        unit: ``1/s``, ``s`` or a ``share`` of 0 to 1.
-        more_is_better: which way is an improvement.
-        values: of each batch.
-        weights: of each batch.
+        name: what is measured, in words.
+        unit: ``1/s``, ``s``, or ``share`` for 0 to 1.
+        more_is_better: whether a larger value is an improvement.
+        values: float, one for each batch: samples or seconds.
+        weights: float, one for each batch: what its value is divided by; 0 leaves the batch out.
     """
 
     name: str
@@ -42,42 +42,47 @@ class Measure:
 
     @property
     def value(self) -> float:
-        total = float(self.weights.sum())
-        return float(self.values.sum()) / total if total > 0 else np.nan
+        """The measure of the whole run, in ``unit``; NaN where no batch has a weight."""
+        total_weight = float(self.weights.sum())
+        return float(self.values.sum()) / total_weight if total_weight > 0 else np.nan
 
 
 def measures(trace: Trace) -> list[Measure]:
-    """The measures of what was delivered, the first batch of each epoch left out.
+    """The measures of the delivered batches, without the first batch of each epoch.
 
-    That one waits for workers to start and for the pipeline to fill: how much of a run it is
-    depends on the length of the run.
+    The first one waits for workers to start and for the pipeline to fill, which is a larger share
+    of a short run than of a long one.
     """
     batches = {column: trace.batches[column].to_numpy() for column in _COLUMNS}
-    taken = np.flatnonzero(~np.isnan(batches["delivered_s"]))
-    order = taken[np.lexsort((batches["delivered_s"][taken], batches["rank"][taken]))]
+    delivered = np.flatnonzero(~np.isnan(batches["delivered_s"]))
+    by_time = np.lexsort((batches["delivered_s"][delivered], batches["rank"][delivered]))
+    order = delivered[by_time]
     batches = {column: values[order] for column, values in batches.items()}
     epoch = groups(*(batches[column] for column in ("rank", "loader", "epoch")))
-    first = np.zeros(len(order), bool)
-    first[np.unique(epoch, return_index=True)[1]] = True
-    released = step_ends(batches)
-    later = {column: values[~first] for column, values in batches.items()}
-    wait = np.nan_to_num(later["delivered_s"] - later["requested_s"])
-    step = released[~first] - later["delivered_s"]
-    n = later["n_samples"].astype(float)
-    one = np.ones(len(n))
-    made = ~np.isnan(later["started_s"]) & ~np.isnan(later["ready_s"])
-    collate = np.where(np.isnan(later["collate_s"]), later["ready_s"], later["collate_s"])
+    is_first = np.zeros(len(order), bool)
+    is_first[np.unique(epoch, return_index=True)[1]] = True
+    step_end_s = step_ends(batches)[~is_first]
+    later = {column: values[~is_first] for column, values in batches.items()}
+    wait_s = np.nan_to_num(later["delivered_s"] - later["requested_s"])
+    step_s = step_end_s - later["delivered_s"]
+    n_samples = later["n_samples"].astype(float)
+    ones = np.ones(len(n_samples))
+    was_timed = ~np.isnan(later["started_s"]) & ~np.isnan(later["ready_s"])
+    collate_s = np.where(np.isnan(later["collate_s"]), later["ready_s"], later["collate_s"])
+    read_s = collate_s - later["started_s"]
+    collating_s = later["ready_s"] - collate_s
     return [
-        Measure("samples a second", "1/s", True, n, wait + step),
-        Measure("time spent waiting", "share", False, wait, wait + step),
-        Measure("wait for a batch", "s", False, wait, one),
-        Measure("step", "s", False, step, one),
-        Measure("reading a sample", "s", False, *_of(made, collate - later["started_s"], n)),
-        Measure("collating a batch", "s", False, *_of(made, later["ready_s"] - collate, one)),
-        Measure("CPU time of a batch", "s", False, *_of(made, later["cpu_s"], one)),
+        Measure("samples a second", "1/s", True, n_samples, wait_s + step_s),
+        Measure("time spent waiting", "share", False, wait_s, wait_s + step_s),
+        Measure("wait for a batch", "s", False, wait_s, ones),
+        Measure("step", "s", False, step_s, ones),
+        Measure("reading a sample", "s", False, *_only_where(was_timed, read_s, n_samples)),
+        Measure("collating a batch", "s", False, *_only_where(was_timed, collating_s, ones)),
+        Measure("CPU time of a batch", "s", False, *_only_where(was_timed, later["cpu_s"], ones)),
     ]
 
 
-def _of(known: Any, values: Any, weights: Any) -> tuple[Any, Any]:
-    known = known & ~np.isnan(values)
-    return np.where(known, values, 0.0), np.where(known, weights, 0.0)
+def _only_where(condition: Any, values: Any, weights: Any) -> tuple[Any, Any]:
+    """Values and weights, both 0 where the condition does not hold or the value is NaN."""
+    is_known = condition & ~np.isnan(values)
+    return np.where(is_known, values, 0.0), np.where(is_known, weights, 0.0)

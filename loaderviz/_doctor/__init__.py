@@ -28,7 +28,7 @@ from loaderviz._doctor.findings import SEVERITIES, Diagnosis, DoctorError, Findi
 from loaderviz._doctor.findings_of_recordings import findings_of, need_the_loader
 from loaderviz._doctor.loader_setup import Setup, names_given_to, names_used_by_callers
 from loaderviz.errors import LoaderVizError
-from loaderviz.loaders.describe_loader import behind
+from loaderviz.loaders.describe_loader import dataloader_behind
 from loaderviz.loaders.forked_run import may_fork
 
 __all__ = [
@@ -108,7 +108,7 @@ def doctor(loader: Any, *, run: bool = True, budget_s: float = BUDGET_S) -> Diag
 def _setup(loader: Any, budget_s: float) -> Setup:
     if not isinstance(budget_s, int | float) or not 0 < budget_s < math.inf:
         raise LoaderVizError(f"budget_s={budget_s!r}: give seconds, more than 0")
-    torch_loader = behind(loader)
+    torch_loader = dataloader_behind(loader)
     if torch_loader is None:
         raise LoaderVizError(
             f"doctor() takes a torch DataLoader, but got {type(loader).__name__}: "

@@ -16,7 +16,7 @@ import torch.distributed as dist
 
 from loaderviz import machine
 from loaderviz._doctor.findings import Undecided
-from loaderviz.loaders.process_group import store
+from loaderviz.loaders.process_group import default_store
 
 if TYPE_CHECKING:
     from loaderviz._doctor.examination import Case
@@ -83,7 +83,7 @@ def _exchange(message: dict[str, Any]) -> RankMessages:
         return RankMessages((message,))
     rank, n_ranks, visit = dist.get_rank(), dist.get_world_size(), next(_visits)
     try:
-        shared = store()
+        shared = default_store()
         names = [f"loaderviz/_doctor/{visit}/{number}" for number in range(n_ranks)]
         shared.set(names[rank], json.dumps(message))
         shared.wait(names, timedelta(seconds=WAIT_S))

@@ -22,7 +22,7 @@ from loaderviz._recommend.trial_recording import rehearse
 from loaderviz.argument_checks import whole_number
 from loaderviz.errors import LoaderVizError
 from loaderviz.loader_settings import LoaderSettings
-from loaderviz.loaders.describe_loader import behind
+from loaderviz.loaders.describe_loader import dataloader_behind
 from loaderviz.trace import Trace
 
 SECONDS = 3.0
@@ -159,7 +159,7 @@ def _recommendation(found: recommendation_text.Outcome) -> Recommendation:
 
 
 def _loader(given: Any, which: int | None) -> DataLoader[Any]:
-    found = behind(given)
+    found = dataloader_behind(given)
     if found is None:
         raise LoaderVizError(
             f"recommend() takes a torch DataLoader or a Trace, but got {type(given).__name__} "

@@ -1,4 +1,4 @@
-"""What ``loaderviz run`` adds to what the script says: on stderr, one line when it has ended."""
+"""The line that ``loaderviz run`` writes to stderr when the script has ended."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from loaderviz._run.script_environment import Settings
+from loaderviz._run.script_environment import RunSettings
 from loaderviz.text import count
 
 if TYPE_CHECKING:
@@ -18,45 +18,46 @@ if TYPE_CHECKING:
 _n_batches: int | None = None  # of this process; None where it has recorded none
 
 
-def count_batches(recording: Recording) -> None:
+def remember_batches(recording: Recording) -> None:
     """Remember how many batches this process has recorded."""
     global _n_batches
-    with suppress(Exception):  # it has said itself why there is no trace
+    with suppress(Exception):  # the recording has said why there is no trace
         _n_batches = len(recording.trace.batches)
 
 
-def say(text: str) -> None:
-    """A line on stderr, where that is open."""
+def write_line(text: str) -> None:
+    """Write a line to stderr, where it is open."""
     with suppress(Exception):
         sys.stderr.write(f"loaderviz: {text}\n")
         sys.stderr.flush()
 
 
-def tell() -> None:
-    """Say what was recorded, and how to go on."""
-    if os.environ.get("RANK", "0") == "0":  # of several commands that share a run, one tells
+def write_message() -> None:
+    """Write what was recorded, and how to see more of it."""
+    if os.environ.get("RANK", "0") == "0":  # of several commands that share a run, one writes
         with suppress(Exception):  # such as a folder that is gone
-            say(_words(Path(Settings.of_run().folder)))
+            write_line(_message(Path(RunSettings.from_environment().folder)))
     remember_interrupt()
 
 
 def remember_interrupt() -> None:
     """Call after work at exit, so that a script which Ctrl-C ended still ends by that signal.
 
-    CPython remembers an interrupt that nobody caught until it runs source text again, as making a
-    dataclass does (Python/pythonrun.c, ``run_eval_code_obj``). So it is told again, in such text.
+    CPython remembers an interrupt that nobody caught, and forgets it when it runs source text
+    again, as making a dataclass does (Python/pythonrun.c, ``run_eval_code_obj``). Raising it once
+    more in such text makes CPython remember it.
     """
     if getattr(sys, "last_type", None) is KeyboardInterrupt:
         with suppress(KeyboardInterrupt):
             exec("raise KeyboardInterrupt")
 
 
-def _words(folder: Path) -> str:
+def _message(folder: Path) -> str:
     """What was recorded into the folder, and how to see more."""
-    recordings = {each.stem for each in folder.glob("rank-*")}
+    recordings = {path.stem for path in folder.glob("rank-*")}
     if not recordings:
         return f"no DataLoader was recorded in {folder}"
-    what = count(len(recordings), "process", "processes")
+    amount = count(len(recordings), "process", "processes")
     if len(recordings) == 1 and _n_batches is not None:
-        what = count(_n_batches, "batch", "batches")
-    return f"recorded {what}; to see more: loaderviz summary {shlex.quote(str(folder))}"
+        amount = count(_n_batches, "batch", "batches")
+    return f"recorded {amount}; to see more: loaderviz summary {shlex.quote(str(folder))}"

@@ -1,7 +1,7 @@
 """The recording of this process: from the first DataLoader that is iterated to the process's end.
 
-A DataLoader's worker has none of its own, and what it iterates itself is a part of its samples. A
-forked process that iterates a loader has one.
+A forked process that iterates a loader has a recording of its own. A DataLoader's worker has none:
+a loader that it iterates itself is a part of its samples.
 """
 
 from __future__ import annotations
@@ -14,25 +14,28 @@ from multiprocessing import util
 from torch.utils.data import get_worker_info
 
 from loaderviz._run import final_message
-from loaderviz._run.script_environment import Settings
+from loaderviz._run.script_environment import RunSettings
 from loaderviz.recorder import Recording, dataloader_hooks
 
-FIRST_OF_ALL = 100  # before multiprocessing's own finalizers, and before it ends the workers
+EXIT_PRIORITY = 100  # before multiprocessing's own finalizers, and before it ends the workers
 
 _recording: Recording | None = None
 _arm_again: Callable[[set[type]], None] | None = None
 
 
 def begin(arm_again: Callable[[set[type]], None]) -> None:
-    """Record every DataLoader of this process from now on; raises where it cannot.
+    """Record every DataLoader of this process from now on; in a DataLoader's worker, do nothing.
 
-    ``arm_again`` is called in a forked process, with the classes whose first iterator begins anew.
+    ``arm_again`` is called in a forked process, with the classes that need a trigger again.
+
+    Raises:
+        Exception: where this process cannot be recorded, whatever the cause.
     """
     global _recording, _arm_again
     _arm_again = arm_again
     if get_worker_info() is not None:
         return
-    settings = Settings.of_run()
+    settings = RunSettings.from_environment()
     _recording = Recording(
         [],
         every_loader=True,
@@ -42,7 +45,7 @@ def begin(arm_again: Callable[[set[type]], None]) -> None:
         **settings.limits,
     ).__enter__()
     # atexit does not run in multiprocessing's children; its finalizers do, and at exit too.
-    util.Finalize(None, _end, exitpriority=FIRST_OF_ALL)
+    util.Finalize(None, _end, exitpriority=EXIT_PRIORITY)
 
 
 def add_class(cls: type) -> None:
@@ -56,19 +59,21 @@ def _end() -> None:
     global _recording
     recording, _recording = _recording, None
     if recording is not None:
-        with suppress(KeyboardInterrupt):  # a second one: what is written stays as it is, and loads
+        with suppress(KeyboardInterrupt):  # a second Ctrl-C: what is written so far can be loaded
             recording.__exit__(None, None, None)
-            final_message.count_batches(recording)
+            final_message.remember_batches(recording)
         final_message.remember_interrupt()
 
 
-def _begin_anew() -> None:
+def _reset_after_fork() -> None:
+    """In a forked process: forget the parent's recording, and wait for the first loader again."""
     global _recording
     _recording = None
     if _arm_again is not None:
         _arm_again(dataloader_hooks.every_class())
 
 
-# After dataloader_hooks.py has let go of torch's classes in the forked process: it came first.
+# Runs after the hook of dataloader_hooks.py, which is registered before and restores torch's
+# classes.
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew)
+    os.register_at_fork(after_in_child=_reset_after_fork)

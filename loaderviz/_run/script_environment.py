@@ -1,4 +1,4 @@
-"""What the command tells every process of the run, through one environment variable."""
+"""The settings of a run, which reach all of its processes in an environment variable."""
 
 from __future__ import annotations
 
@@ -8,25 +8,27 @@ import os
 from dataclasses import dataclass
 from typing import Any, Self
 
-VARIABLE = "LOADERVIZ_RUN"
-FIRST = "LOADERVIZ_RUN_FIRST"  # set for the script's own process alone
+SETTINGS_VARIABLE = "LOADERVIZ_RUN"
+FIRST_PROCESS_VARIABLE = "LOADERVIZ_RUN_FIRST"  # set for the script's own process alone
 
 
 @dataclass(frozen=True)
-class Settings:
+class RunSettings:
     """What to record, and where.
 
     Attributes:
-        folder: that of the run, absolute.
-        limits: those of ``record`` that were asked for, by name.
+        folder: the absolute path of the run's folder.
+        limits: the arguments of ``record`` that limit it, by name, where the user gave any.
     """
 
     folder: str
     limits: dict[str, Any]
 
     def as_text(self) -> str:
+        """The settings as the value of ``SETTINGS_VARIABLE``."""
         return json.dumps(dataclasses.asdict(self))
 
     @classmethod
-    def of_run(cls) -> Self:
-        return cls(**json.loads(os.environ[VARIABLE]))
+    def from_environment(cls) -> Self:
+        """The settings of the run that this process is a part of; KeyError where it is of none."""
+        return cls(**json.loads(os.environ[SETTINGS_VARIABLE]))

@@ -1,4 +1,4 @@
-"""The first loader that is iterated begins the recording. Arming imports nothing of torch."""
+"""Begins the recording at the first loader that is iterated. Does not import torch before that."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ def _begin() -> None:
         from loaderviz._run import process_recording
 
         process_recording.begin(trigger.arm_again)
-    except Exception as error:  # the script goes on
-        final_message.say(f"this process is not recorded: {error}")
+    except Exception as error:  # the script itself goes on
+        final_message.write_line(f"this process is not recorded: {error}")
 
 
-def _add(cls: type) -> None:
-    with suppress(Exception):  # where this process is not recorded, that has been said
+def _add_class(cls: type) -> None:
+    with suppress(Exception):  # if this process is not recorded, _begin has said so
         from loaderviz._run import process_recording
 
         process_recording.add_class(cls)
 
 
-trigger = Trigger(_begin, _add)
+trigger = Trigger(on_first_iteration=_begin, on_new_class=_add_class)

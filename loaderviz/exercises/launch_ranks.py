@@ -18,7 +18,7 @@ import psutil
 from torch.utils.data import DataLoader
 
 from loaderviz._audit import Audit
-from loaderviz._audit.audit_of_keys import Listed, audit_listed
+from loaderviz._audit.audit_of_keys import DeliveredBatch, audit_batches
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace import Trace, load
 
@@ -115,14 +115,14 @@ def audit_run(run: Run, n_samples: int) -> Audit:
     """
     worker_of = run.trace.batches.set_index(["rank", "epoch", "batch"])["worker"]
     listed = [
-        Listed(rank, int(worker_of[rank, epoch, batch]), batch, numbers, epoch)
+        DeliveredBatch(rank, int(worker_of[rank, epoch, batch]), batch, numbers, epoch)
         for rank, epochs in enumerate(run.results)
         for epoch, batches in enumerate(epochs)
         for batch, numbers in enumerate(batches)
     ]
     workers = run.trace.workers
     idle = zip(workers["rank"].tolist(), workers["worker"].tolist(), strict=True)
-    return audit_listed(listed, n_samples, kind="iterable", idle=idle)
+    return audit_batches(listed, n_samples, kind="iterable", idle=idle)
 
 
 def audit_in_turn(loaders: Iterable[DataLoader[Any]], n_samples: int) -> Audit:
@@ -132,11 +132,11 @@ def audit_in_turn(loaders: Iterable[DataLoader[Any]], n_samples: int) -> Audit:
     ``DistributedSampler(dataset, num_replicas=..., rank=...)``.
     """
     listed = [
-        Listed(rank, -1, number, batch.tolist())
+        DeliveredBatch(rank, -1, number, batch.tolist())
         for rank, loader in enumerate(loaders)
         for number, batch in enumerate(loader)
     ]
-    return audit_listed(listed, n_samples)
+    return audit_batches(listed, n_samples)
 
 
 Share = Callable[[range, int, int, int, int], Iterable[int]]
@@ -174,8 +174,8 @@ def simulate_ranks(
             if numbers is not None
         )
         listed += [
-            Listed(rank, worker, batch, numbers)
+            DeliveredBatch(rank, worker, batch, numbers)
             for batch, (worker, numbers) in enumerate(delivered)
         ]
     idle = itertools.product(range(ranks), range(workers))
-    return audit_listed(listed, n_samples, kind="iterable", idle=idle, simulated=True)
+    return audit_batches(listed, n_samples, kind="iterable", idle=idle, simulated=True)

@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torch.utils.data import DataLoader, DistributedSampler
 
 from loaderviz.datasets import ShardedStream, SplitStream, Stream, splits
-from loaderviz.loaders.process_group import store
+from loaderviz.loaders.process_group import default_store
 from loaderviz.recorder import record
 
 N = 17
@@ -127,7 +127,7 @@ def main(folder: Path, names: list[str]) -> None:
             result = loop(loader)
         (folder / f"{name} {rank}.json").write_text(json.dumps(result))
     # No rank leaves before all have finished. Not a barrier, since an all_reduce may be pending.
-    shared = store()
+    shared = default_store()
     shared.set(f"finished {rank}", "")
     shared.wait([f"finished {other}" for other in range(n_ranks)])
     dist.destroy_process_group()

@@ -39,15 +39,15 @@ _WHOLE = (
     slice,
     np.dtype,
     torch.dtype,
-)  # what their repr says is all that they hold
+)  # of these, the repr tells all that they hold
 _ARRAYS = (np.ndarray, np.generic)
 _BYTES = (bytes, bytearray, memoryview)
 _SEQUENCES = (list, tuple)
-MANY = 16
+MIN_FOR_INT_ARRAY = 16
 
 
-class Identify:
-    """A sample's number; names the sample where it has none. It can be pickled where ``key`` can.
+class SampleIdentifier:
+    """Gives each sample its number. It can be pickled where ``key`` can.
 
     ``key`` is the user's function from a sample to what it is known by; None: by its content.
     """
@@ -56,29 +56,33 @@ class Identify:
         self.key = key
 
     def __call__(self, sample: Any) -> int:
-        """Raises LoaderVizError for a sample without a number, and for a key that fails."""
-        return self.both(sample)[1]
+        """The sample's number; raises as ``key_and_number`` does."""
+        return self.key_and_number(sample)[1]
 
-    def both(self, sample: Any) -> tuple[Any, int]:
-        """What the sample is known by, and its number."""
+    def key_and_number(self, sample: Any) -> tuple[Any, int]:
+        """What the sample is known by, and its number, from -2**63 to 2**63 - 1.
+
+        Raises:
+            LoaderVizError: for a sample that cannot be told from others, and a key that raises.
+        """
         if self.key is None:
             return sample, digest_of(sample, _shown)
         try:
-            known_by = self.key(sample)
+            sample_key = self.key(sample)
         except Exception as error:
             raise LoaderVizError(
                 f"key={_name_of(self.key)} raised {type(error).__name__}: {error} "
                 f"for {_shown(sample)}. Give a key that returns a number, a text or a tuple of "
                 "such for every sample."
             ) from error
-        return known_by, digest_of(known_by, self._named)
+        return sample_key, digest_of(sample_key, self._shown_key)
 
-    def _named(self, known_by: Any) -> str:
-        return f"what key={_name_of(self.key)} returned, {_shown(known_by)}"
+    def _shown_key(self, sample_key: Any) -> str:
+        return f"what key={_name_of(self.key)} returned, {_shown(sample_key)}"
 
 
-def digest_of(content: Any, named: Callable[[Any], str]) -> int:
-    """The content's number, from -2**63 to 2**63 - 1; ``named`` is what to call it in an error.
+def digest_of(content: Any, shown: Callable[[Any], str]) -> int:
+    """The content's number, from -2**63 to 2**63 - 1; ``shown`` says what to call it in an error.
 
     Raises:
         LoaderVizError: for an object whose content cannot be told.
@@ -87,20 +91,21 @@ def digest_of(content: Any, named: Callable[[Any], str]) -> int:
         return _number_of(content)
     except (_NoContentError, RecursionError, TypeError, ValueError, RuntimeError) as error:
         raise LoaderVizError(
-            f"{named(content)} cannot be told from others by its content: "
+            f"{shown(content)} cannot be told from others by its content: "
             f"{str(error) or type(error).__name__}. Say what it is known by, as in "
             "audit(loader, key=lambda sample: sample.name)."
         ) from error
 
 
 def digest_or_none(content: Any) -> int | None:
-    """The content's number, of a kind that is not known by its pickle; None: it cannot be told.
+    """The content's number, from -2**63 to 2**63 - 1; None where it has none. Raises nothing.
 
-    A pickle may differ where the content does not: that is no proof, as an audit needs it.
+    An object of a kind that ``digest_of`` refuses is known by its pickle here. That may differ
+    where the content does not, so it is no proof, as an audit needs it.
     """
     try:
         return _number_of(content, by_pickle=True)
-    except Exception:  # also of the user's own
+    except Exception:  # the user's classes may raise anything
         return None
 
 
@@ -116,11 +121,14 @@ def _number_of(content: Any, *, by_pickle: bool = False) -> int:
 
 
 class _NoContentError(Exception):
-    """Of an object that is none of the kinds below."""
+    """Raised for an object of a kind that ``_feed`` does not know."""
 
 
 def _feed(update: Callable[[Any], None], value: Any, by_pickle: bool) -> None:
-    """Each value with its kind and its length, so that no two contents make the same bytes."""
+    """Pass the value to ``update`` as bytes, with its kind and its length before it.
+
+    So no two different contents make the same bytes.
+    """
     kind = type(value)
     if isinstance(value, torch.Tensor):
         _feed_tensor(update, value)
@@ -138,20 +146,20 @@ def _feed(update: Callable[[Any], None], value: Any, by_pickle: bool) -> None:
         update(view if view.contiguous else view.tobytes())
     elif isinstance(value, _SEQUENCES):
         update(f"{kind.__name__} {len(value)}:".encode())
-        if len(value) >= MANY and (words := _words(value)) is not None:
-            update(words)  # a list of tokens takes a hundredth of the time then
+        if len(value) >= MIN_FOR_INT_ARRAY and (integers := _int_array(value)) is not None:
+            update(integers)  # so a list of tokens takes a hundredth of the time
             return
-        for each in value:
-            _feed(update, each, by_pickle)
+        for item in value:
+            _feed(update, item, by_pickle)
     elif isinstance(value, Mapping):
         update(f"{kind.__name__} {len(value)}:".encode())
-        for name, each in value.items():
+        for name, item in value.items():
             _feed(update, name, by_pickle)
-            _feed(update, each, by_pickle)
+            _feed(update, item, by_pickle)
     elif isinstance(value, Set):
         update(f"{kind.__name__} {len(value)}:".encode())
-        # Its order differs by process.
-        for number in sorted(_number_of(each, by_pickle=by_pickle) for each in value):
+        # Sorted, because a set's own order differs by process.
+        for number in sorted(_number_of(item, by_pickle=by_pickle) for item in value):
             update(b"%d;" % number)
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         update(f"{kind.__qualname__}:".encode())
@@ -163,7 +171,7 @@ def _feed(update: Callable[[Any], None], value: Any, by_pickle: bool) -> None:
         if value.mode in ("P", "PA"):
             _feed(update, value.getpalette(), by_pickle)
         update(value.tobytes())
-    elif hasattr(value, "__array__"):  # of pandas, say
+    elif hasattr(value, "__array__"):  # such as a pandas Series
         _feed_array(update, np.asarray(value), by_pickle)
     elif by_pickle:
         update(f"{kind.__module__}.{kind.__qualname__} pickled:".encode())
@@ -175,12 +183,12 @@ def _feed(update: Callable[[Any], None], value: Any, by_pickle: bool) -> None:
         )
 
 
-def _words(numbers_: Any) -> array[int] | None:
-    """Of plain integers that fit 64 bits, else None."""
-    if set(map(type, numbers_)) != {int}:
+def _int_array(items: Any) -> array[int] | None:
+    """The items as 64-bit integers; None where one is no plain integer or does not fit."""
+    if set(map(type, items)) != {int}:
         return None
     try:
-        return array("q", numbers_)
+        return array("q", items)
     except OverflowError:
         return None
 
@@ -198,8 +206,8 @@ def _feed_array(update: Callable[[Any], None], value: Any, by_pickle: bool) -> N
     array = np.asarray(value)
     update(f"array {array.dtype} {array.shape}:".encode())
     if array.dtype.hasobject:
-        for each in array.ravel().tolist():
-            _feed(update, each, by_pickle)
+        for item in array.ravel().tolist():
+            _feed(update, item, by_pickle)
     else:
         update(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
 

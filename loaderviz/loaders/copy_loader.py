@@ -1,4 +1,4 @@
-"""A loader like the user's own, with other settings, which leaves that one as it is."""
+"""A copy of the user's loader with other settings; the loader itself stays as it is."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
-# What torch/utils/data/dataloader.py, ``DataLoader.__init__``, has for a loader without workers.
+# What a loader without workers has (torch/utils/data/dataloader.py, ``DataLoader.__init__``).
 WITHOUT_WORKERS = {
     "timeout": 0,
     "prefetch_factor": None,
@@ -20,14 +20,14 @@ def copy_loader(loader: DataLoader[Any], **settings: Any) -> DataLoader[Any]:
     """A loader of the same dataset, sampler and ``collate_fn``, with workers of its own.
 
     Args:
-        loader: it keeps its settings, and its workers where they live on.
-        settings: as ``DataLoader`` takes them, in place of the loader's own; what needs workers is
-            put aside where ``num_workers`` is 0. Nothing is checked, and no ``__init__`` runs.
+        loader: the one to copy; it keeps its settings, and its workers where they are persistent.
+        settings: as ``DataLoader`` takes them, in place of the loader's own. Nothing is checked,
+            and no ``__init__`` runs. With ``num_workers=0``, settings that need workers are reset.
     """
     copied = copy.copy(loader)
-    own = copied.__dict__  # torch's __setattr__ refuses these once a loader is made
-    own.update(settings)
-    own["_iterator"] = None  # of persistent workers
-    if not own["num_workers"]:
-        own.update(WITHOUT_WORKERS)
+    state = copied.__dict__  # torch's __setattr__ refuses these once a loader is made
+    state.update(settings)
+    state["_iterator"] = None  # with persistent workers, it is the loader's own
+    if not state["num_workers"]:
+        state.update(WITHOUT_WORKERS)
     return copied

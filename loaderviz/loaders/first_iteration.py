@@ -1,8 +1,9 @@
-"""A trigger in torch's DataLoader, which goes off as the first loader of a process is iterated.
+"""A trigger in torch's DataLoader, which goes off when the first loader of a process is iterated.
 
-``_get_iterator`` is called below every ``__iter__``, once for each iterator (torch/utils/data/
-dataloader.py). A class that defines its own (torchdata's StatefulDataLoader) is armed too, when it
-is made. When the trigger goes off it is gone. Nothing of torch is imported here.
+It wraps ``_get_iterator``, which every ``__iter__`` calls once for each iterator (torch/utils/data/
+dataloader.py). A subclass that defines its own, such as torchdata's StatefulDataLoader, gets a
+trigger too when it is defined. All of them are removed when one goes off. This module does not
+import torch.
 """
 
 from __future__ import annotations
@@ -13,72 +14,73 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-_NAME = "_get_iterator"
+_METHOD = "_get_iterator"
 
 
 @dataclass(eq=False)
 class Trigger:
-    """``goes_off`` is called once, before the first iterator is made.
+    """Calls ``on_first_iteration`` once, before the first iterator is made.
 
-    ``class_made`` is called with each class, made later, that has an own way to make iterators.
-    Neither may raise.
+    After that, ``on_new_class`` is called with each class that is defined with a ``_get_iterator``
+    of its own. Neither may raise.
     """
 
-    goes_off: Callable[[], None]
-    class_made: Callable[[type], None]
+    on_first_iteration: Callable[[], None]
+    on_new_class: Callable[[type], None]
     _lock: threading.RLock = field(default_factory=threading.RLock)
-    _armed: dict[type, Any] = field(default_factory=dict)  # class: its own _get_iterator
-    _gone_off: bool = False
+    _originals: dict[type, Any] = field(default_factory=dict)  # class: its own _get_iterator
+    _has_gone_off: bool = False
 
     def arm(self, base: type) -> None:
-        """Lay the trigger in ``base``, torch's DataLoader, and in each subclass that needs it."""
-        self._lay(base)
+        """Put the trigger into ``base``, torch's DataLoader, and each subclass that needs it."""
+        self._wrap(base)
         if "__init_subclass__" not in vars(base):
             base.__init_subclass__ = classmethod(  # type: ignore[assignment]
-                functools.partial(self._subclass_made, base)
+                functools.partial(self._on_subclass, base)
             )
 
     def arm_again(self, classes: set[type]) -> None:
-        """In a forked process."""
-        self._lock = threading.RLock()  # another thread may have held it, and is not here
-        self._gone_off = False
+        """In a forked process: put the trigger into these classes, where it has gone off before."""
+        self._lock = threading.RLock()  # a thread that did not survive the fork may have held it
+        self._has_gone_off = False
         for cls in classes:
-            self._lay(cls)
+            self._wrap(cls)
 
-    def _lay(self, cls: type) -> None:
-        original = vars(cls)[_NAME]
+    def _wrap(self, cls: type) -> None:
+        original = vars(cls)[_METHOD]
 
         @functools.wraps(original)
         def _get_iterator(loader: Any) -> Any:
             self._go_off()
             try:
-                return vars(cls)[_NAME](loader)
+                return vars(cls)[_METHOD](loader)
             except BaseException as error:
-                error.__traceback__ = _below(error)  # the script's own, without this frame
+                error.__traceback__ = _traceback_below(error)  # without this frame
                 raise
 
-        self._armed[cls] = original
-        setattr(cls, _NAME, _get_iterator)
+        self._originals[cls] = original
+        setattr(cls, _METHOD, _get_iterator)
 
     def _go_off(self) -> None:
-        with self._lock:  # a loader of another thread waits until all is done
-            if self._gone_off:
+        with self._lock:  # a loader in another thread waits until this is done
+            if self._has_gone_off:
                 return
-            self._gone_off = True
-            while self._armed:
-                cls, original = self._armed.popitem()
-                setattr(cls, _NAME, original)
-            self.goes_off()
+            self._has_gone_off = True
+            while self._originals:
+                cls, original = self._originals.popitem()
+                setattr(cls, _METHOD, original)
+            self.on_first_iteration()
 
-    def _subclass_made(self, base: Any, cls: type, **given: Any) -> None:
-        super(base, cls).__init_subclass__(**given)  # type: ignore[misc]
-        if _NAME not in vars(cls):
+    def _on_subclass(self, base: Any, cls: type, **kwargs: Any) -> None:
+        """``__init_subclass__`` of ``base``: is called with each subclass as it is defined."""
+        super(base, cls).__init_subclass__(**kwargs)  # type: ignore[misc]
+        if _METHOD not in vars(cls):
             return
-        if self._gone_off:
-            self.class_made(cls)
+        if self._has_gone_off:
+            self.on_new_class(cls)
         else:
-            self._lay(cls)
+            self._wrap(cls)
 
 
-def _below(error: BaseException) -> Any:
+def _traceback_below(error: BaseException) -> Any:
     return error.__traceback__.tb_next if error.__traceback__ is not None else None

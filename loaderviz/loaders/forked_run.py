@@ -1,9 +1,10 @@
-"""A function run in a process of its own, mostly a fork of this one, which leaves nothing behind.
+"""Runs a function in a process of its own, mostly a fork of this one, and leaves nothing behind.
 
-``run_forked`` waits until it has ended or its time is up, and returns what it has sent: for the
-doctor and ``recommend``. ``ChildProcess`` is for what is followed meanwhile and ended by a button:
-the explorer's run, which works on every system, and so need not be a fork. Either is ended with all
-that it has started. An audit runs its copy of the loader in this process, where its results are.
+``run_forked`` waits until the process has ended or its time is up, and returns what it has sent:
+for the doctor and ``recommend``. ``ChildProcess`` is for a run that is followed meanwhile and can
+be ended by a button: the explorer's, which works on every system, and so need not be a fork. Either
+is ended with all processes that it has started. An audit uses neither: it runs its copy of the
+loader in this process, where its results are needed.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ import torch
 
 from loaderviz.loaders.start_method import start_method
 
-ASK_S = 0.5  # for a process to end itself; one that is stuck in its dataset is killed then
-GRACE_S = 5.0  # for what has been told to end
+TERMINATE_S = 0.5  # for a process to end when asked; one that is stuck in its dataset is killed
+GRACE_S = 5.0  # for a process that has sent all or was killed to be gone
 
 
 def fork_loses_cuda() -> bool:
     """Whether CUDA is in use here: no fork of this process can use it then.
 
-    See torch/cuda/__init__.py, "Cannot re-initialize CUDA in forked subprocess". It is asked before
-    a fork, because in the fork torch says that CUDA is not initialised.
+    See torch/cuda/__init__.py, "Cannot re-initialize CUDA in forked subprocess". Ask before the
+    fork: in it, torch says that CUDA is not initialised.
     """
     return bool(torch.cuda.is_initialized())
 
@@ -42,8 +43,9 @@ def fork_loses_cuda() -> bool:
 def may_fork(num_workers: int) -> bool:
     """Whether a loader with so many workers can be run in a fork of this process.
 
-    Not on other systems than Linux; and not a loader without workers once CUDA is in use here,
-    because its dataset may use it. A worker that is forked could not use it either.
+    It cannot on other systems than Linux, and in a daemonic process, which may have no children.
+    Nor can a loader without workers once CUDA is in use here, because its dataset may use CUDA.
+    With workers it can: once they are forked they could not use CUDA either way.
     """
     if sys.platform != "linux" or multiprocessing.current_process().daemon:
         return False
@@ -52,15 +54,18 @@ def may_fork(num_workers: int) -> bool:
 
 @dataclass(frozen=True)
 class ForkedRun:
-    """What came of a run."""
+    """What a function sent from a process of its own, and how the process ended."""
 
     sent: tuple[Any, ...]  # in order
     in_time: bool
-    exit_code: int | None  # None: it had to be killed
+    exit_code: int | None  # as ChildProcess.exit_code; None: it had not ended yet, and was killed
 
 
 def run_forked(work: Callable[..., None], *args: Any, timeout_s: float) -> ForkedRun:
-    """Runs ``work(*args, send)`` in a fork; whatever ``send`` is given comes back."""
+    """Run ``work(*args, send)`` in a fork, and return what ``send`` was called with.
+
+    After ``timeout_s`` seconds the process is ended, with all that it has started.
+    """
     child = ChildProcess(work, *args, method="fork")
     try:
         in_time = child.receive(time.monotonic() + timeout_s)
@@ -72,70 +77,73 @@ def run_forked(work: Callable[..., None], *args: Any, timeout_s: float) -> Forke
 
 
 class ChildProcess:
-    """Runs ``work(*args, send)``, and begins at once; ``end()`` it when it is over. Not reusable.
+    """A process that runs ``work(*args, send)`` and starts at once; call ``end()`` in any case.
 
-    It leads a process group, so that its workers are ended with it, and can be after it.
+    It leads a process group, so that its workers are ended with it, even where it ends before them.
 
     Attributes:
-        sent: what ``send`` was given, as far as it was received.
+        sent: what ``send`` was called with, as far as ``receive`` has received it.
     """
 
     def __init__(self, work: Callable[..., None], *args: Any, method: str | None = None) -> None:
-        """``method``: how it is started. None: as this process starts others, if CUDA permits."""
+        """``method``: the start method; None: this process's own, or spawn if CUDA is in use."""
         self.sent: list[Any] = []
         self._ended = False
         context: Any = multiprocessing.get_context(
             method or ("spawn" if fork_loses_cuda() else start_method())
         )
-        self._messages, theirs = context.Pipe(duplex=False)
-        self._process = context.Process(target=_begin, args=(work, args, theirs))
+        self._messages, child_end = context.Pipe(duplex=False)
+        self._process = context.Process(target=_run_work, args=(work, args, child_end))
         try:
-            with warnings.catch_warnings():  # of Python 3.12 and later: this process has threads
+            with warnings.catch_warnings():  # Python 3.12 and later: this process has threads
                 warnings.filterwarnings("ignore", ".*use of fork", DeprecationWarning)
                 self._process.start()
             if hasattr(os, "setpgid"):
-                with contextlib.suppress(OSError):  # it does the same; one of them comes first
+                with contextlib.suppress(OSError):  # the child does the same; one comes first
                     os.setpgid(self._process.pid, self._process.pid)
         except BaseException:
             self.end()
             raise
         finally:
-            theirs.close()
+            child_end.close()
 
     @property
     def pid(self) -> int | None:
+        """Its process id; None where it could not be started."""
         pid: int | None = self._process.pid
         return pid
 
     @property
     def running(self) -> bool:
+        """Whether it has not ended yet."""
         return bool(self._process.is_alive())
 
     @property
     def exit_code(self) -> int | None:
-        """Below 0: the signal that ended it. None while it runs."""
+        """Its exit code; below 0: minus the signal that ended it. None while it runs."""
         code: int | None = self._process.exitcode
         return code
 
-    def receive(self, until: float = 0.0) -> bool:
-        """Take what it has sent and will send until then, a time of ``time.monotonic``.
+    def receive(self, deadline: float = 0.0) -> bool:
+        """Receive what it has sent and what it sends before ``deadline``.
 
-        Returns whether that is all: nothing more can come.
+        That is a time of ``time.monotonic``, in seconds. Returns whether nothing more can come.
         """
         try:
-            while self._messages.poll(max(until - time.monotonic(), 0)):
+            while self._messages.poll(max(deadline - time.monotonic(), 0)):
                 self.sent.append(self._messages.recv())
         except (EOFError, OSError):  # it has ended, perhaps amid a message
             return True
         return False
 
     def join(self, timeout_s: float) -> None:
+        """Wait until it has ended, at most so many seconds."""
         self._process.join(timeout_s)
 
     def end(self) -> None:
-        """Whatever it is doing; returns when none of its processes is left.
+        """End it, whatever it is doing, and return when none of its processes is left.
 
-        Once: later the number of the process may be another's.
+        A second call does nothing: the process id may be another process's by then.
         """
         if self._ended:
             return
@@ -145,60 +153,62 @@ class ChildProcess:
         self._messages.close()
 
     def _kill(self, pid: int) -> None:
-        below: list[psutil.Process] = []
+        """Ask it to end, then kill it with its process group and all its descendants."""
+        descendants: list[psutil.Process] = []
         with contextlib.suppress(psutil.Error):
-            below = psutil.Process(pid).children(recursive=True)
+            descendants = psutil.Process(pid).children(recursive=True)
         if self.running:
             self._process.terminate()
-            self._process.join(ASK_S)
+            self._process.join(TERMINATE_S)
         if hasattr(os, "killpg"):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(pid, signal.SIGKILL)
-        for each in below:  # which may have left the group
+        for process in descendants:  # which may have left the group
             with contextlib.suppress(psutil.Error):
-                each.kill()
+                process.kill()
         self._process.kill()
         self._process.join()
-        until = time.monotonic() + GRACE_S
-        while any(map(_lives, below)) and time.monotonic() < until:
+        deadline = time.monotonic() + GRACE_S
+        while any(map(_is_alive, descendants)) and time.monotonic() < deadline:
             time.sleep(0.01)
 
 
-def _lives(process: psutil.Process) -> bool:
-    """Not so of one that has ended and that nobody has asked for its exit code."""
+def _is_alive(process: psutil.Process) -> bool:
+    """Whether it has not ended; a zombie, whose exit code nobody has read yet, has."""
     with contextlib.suppress(psutil.Error):
         return bool(process.status() != psutil.STATUS_ZOMBIE)
     return False
 
 
-def _begin(work: Callable[..., None], args: tuple[Any, ...], messages: Connection) -> None:
-    """What happens in the process."""
+def _run_work(work: Callable[..., None], args: tuple[Any, ...], messages: Connection) -> None:
+    """Run ``work`` in the new process."""
     if hasattr(os, "setpgid"):
         os.setpgid(0, 0)
-        _end_when_asked()
+        _end_group_on_sigterm()
     torch.set_num_threads(1)  # as in a worker: OpenMP's threads do not survive a fork
     _forget_fork_server()
     work(*args, messages.send)
     messages.close()
 
 
-def _end_when_asked() -> None:
-    """Between two steps of Python: a kill from outside may come while a queue is being made.
+def _end_group_on_sigterm() -> None:
+    """End the process group on SIGTERM, between two steps of Python.
 
-    glibc's ``sem_open`` makes a file of another name first, which such a kill would leave behind.
+    A SIGKILL from outside may come while a queue is being made, and leave a file behind: glibc's
+    ``sem_open`` makes it first and under another name.
     """
-    own = os.getpid()
+    leader = os.getpid()
 
     def end(number: int, frame: Any) -> None:
-        if os.getpid() == own:
-            os.killpg(own, signal.SIGKILL)
-        os._exit(1)  # a worker that torch ends
+        if os.getpid() == leader:
+            os.killpg(leader, signal.SIGKILL)
+        os._exit(1)  # in a worker, which torch ends
 
     signal.signal(signal.SIGTERM, end)
 
 
 def _forget_fork_server() -> None:
-    """The one of the process that was forked is no child of this one, which starts its own."""
+    """Let this fork start a fork server of its own: its parent's is no child of this process."""
     server: Any = forkserver._forkserver
     for name in ("_forkserver_address", "_forkserver_alive_fd", "_forkserver_pid"):
         if name in vars(server):

@@ -1,4 +1,4 @@
-"""What an object holds: found by its attributes, read so that no code of the user runs."""
+"""The objects that an object holds: found without running any of the user's code."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
-MOST_PARTS = 2000
-DEEPEST = 5
-_FIRST = 8  # items of a container that are looked into
+MAX_PARTS = 2000
+MAX_DEPTH = 5
+_MAX_ITEMS = 8  # of a container that are looked into
 
 _LEAVES: tuple[type, ...] = (
     type(None),
@@ -29,55 +29,56 @@ _LEAVES: tuple[type, ...] = (
 
 
 class Part(NamedTuple):
-    """Something that a loader holds, and the expression that leads to it."""
+    """An object that a loader holds, and the expression that leads to it."""
 
     path: str  # such as "dataset.transform.rng"
     value: Any
 
 
 def is_a(value: Any, *classes: type) -> bool:
-    """As isinstance, but without asking the value's own ``__class__``, which may be user code."""
+    """As isinstance, but without asking the value's ``__class__``, which may run user code."""
     return issubclass(type(value), classes)
 
 
 def attributes(value: Any) -> dict[str, Any]:
     """The instance's own attributes, by name; empty where it has none or computes them."""
     if is_a(inspect.getattr_static(value, "__dict__", None), types.GetSetDescriptorType):
-        found = object.__getattribute__(value, "__dict__")
-        if type(found) is dict:
-            return {key: each for key, each in found.items() if type(key) is str}
+        instance_dict = object.__getattribute__(value, "__dict__")
+        if type(instance_dict) is dict:
+            return {name: held for name, held in instance_dict.items() if type(name) is str}
     return {}
 
 
 def walk(name: str, root: Any) -> Iterator[Part]:
-    """``root`` and what it holds, nearest first, at most ``MOST_PARTS`` things."""
+    """``root``, called ``name``, and what it holds: nearest first, at most ``MAX_PARTS``."""
     seen: set[int] = set()
     queue = deque([(Part(name, root), 0)])
-    while queue and len(seen) < MOST_PARTS:
+    while queue and len(seen) < MAX_PARTS:
         part, depth = queue.popleft()
         if id(part.value) in seen and not is_a(part.value, *_LEAVES):
             continue
         seen.add(id(part.value))
         yield part
-        if depth < DEEPEST:
-            queue.extend((each, depth + 1) for each in _inside(part))
+        if depth < MAX_DEPTH:
+            queue.extend((inner, depth + 1) for inner in _parts_of(part))
 
 
-def _inside(part: Part) -> Iterator[Part]:
+def _parts_of(part: Part) -> Iterator[Part]:
+    """The parts that this part holds itself."""
     path, value = part
     if is_a(value, *_LEAVES):
         return
     if type(value) in (list, tuple):
-        yield from (Part(f"{path}[{i}]", each) for i, each in enumerate(value[:_FIRST]))
+        yield from (Part(f"{path}[{i}]", item) for i, item in enumerate(value[:_MAX_ITEMS]))
     elif type(value) is dict:
-        for key in list(value)[:_FIRST]:
+        for key in list(value)[:_MAX_ITEMS]:
             if type(key) in (str, int):
                 yield Part(f"{path}[{key!r}]", value[key])
     elif type(value) is partial:
         yield Part(f"{path}.func", value.func)
-        yield from (Part(f"{path}.args[{i}]", each) for i, each in enumerate(value.args))
+        yield from (Part(f"{path}.args[{i}]", argument) for i, argument in enumerate(value.args))
     elif type(value) is types.MethodType:
         yield Part(f"{path}.__self__", value.__self__)
     else:
-        for key, each in attributes(value).items():
-            yield Part(f"{path}.{key}", each)
+        for name, held in attributes(value).items():
+            yield Part(f"{path}.{name}", held)

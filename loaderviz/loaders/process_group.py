@@ -1,4 +1,4 @@
-"""The one thing that ranks share and that is no collective: none waits for it unasked."""
+"""The key-value store that ranks share: unlike in a collective, no rank waits for the others."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 from torch import distributed
 
 
-def store() -> Any:
+def default_store() -> Any:
     """The key-value store of the default process group, which must be initialised.
 
     torch has no public name for it (torch/distributed/distributed_c10d.py, ``_get_default_store``).
     """
-    group: Any = distributed.distributed_c10d
-    return group._get_default_store()
+    c10d: Any = distributed.distributed_c10d
+    return c10d._get_default_store()

@@ -1,7 +1,7 @@
-"""The state of random generators: read, and given back after a run that has drawn from them.
+"""The state of random generators: read, and restored after a run that has drawn from them.
 
-To iterate a loader draws from its generator or torch's own, and so do samplers (torch/utils/data/
-dataloader.py, ``_BaseDataLoaderIter.__init__``; sampler.py); a dataset draws from what it likes.
+Iterating a loader draws from its generator or from torch's own, and so do samplers (torch/utils/
+data/dataloader.py, ``_BaseDataLoaderIter.__init__``; sampler.py); a dataset draws from any.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class State(NamedTuple):
 
     path: str  # such as "numpy.random" or "dataset.transform.rng"
     value: Any
-    give_back: Callable[[Any], None]
+    restore: Callable[[Any], None]
 
 
 def global_states() -> Iterator[State]:
-    """Of the CPU's."""
+    """The states of the global generators of torch (on the CPU), NumPy and ``random``."""
     yield State("torch", torch.get_rng_state(), torch.set_rng_state)
     # Not the legacy form, which warns where the user has chosen another bit generator.
     yield State("numpy.random", np.random.get_state(legacy=False), np.random.set_state)
@@ -38,12 +38,16 @@ def global_states() -> Iterator[State]:
 
 
 def held_generators(name: str, root: Any) -> list[Part]:
-    """Those that ``root`` and what it holds keep; the system's source of chance has no state."""
-    held = (part for part in walk(name, root) if is_a(part.value, *_KINDS))
-    return [part for part in held if not is_a(part.value, random.SystemRandom)]
+    """The random generators that ``root``, called ``name`` in their paths, holds at any depth.
+
+    ``random.SystemRandom`` is none of them: it has no state.
+    """
+    generators = (part for part in walk(name, root) if is_a(part.value, *_KINDS))
+    return [part for part in generators if not is_a(part.value, random.SystemRandom)]
 
 
 def held_states(name: str, root: Any) -> Iterator[State]:
+    """The state of each of ``held_generators(name, root)``."""
     for path, generator in held_generators(name, root):
         if is_a(generator, random.Random):
             yield State(path, generator.getstate(), generator.setstate)
@@ -58,16 +62,16 @@ def held_states(name: str, root: Any) -> Iterator[State]:
 
 @contextmanager
 def keep_random_state(loader: DataLoader[Any]) -> Iterator[None]:
-    """Afterwards every generator is where it was: a training goes on as if nothing had run.
+    """Restore every random generator at the end, so that training goes on as if nothing had run.
 
-    That is the global ones of torch, NumPy and ``random``, those of all CUDA devices where CUDA is
-    initialised, and those that the loader, its samplers and its dataset hold.
+    These are the global ones of torch, NumPy and ``random``, those of all CUDA devices where CUDA
+    is initialised, and those that the loader, its samplers and its dataset hold.
     """
     states = [*global_states(), *held_states("loader", loader)]
-    if torch.cuda.is_initialized():  # to ask before would initialise it
+    if torch.cuda.is_initialized():  # to ask for the states before would initialise it
         cuda = torch.cuda.get_rng_state_all()
         states.append(State("torch.cuda", cuda, torch.cuda.set_rng_state_all))
-    with ExitStack() as at_the_end:  # one that cannot be given back keeps no other from it
+    with ExitStack() as exit_stack:  # restores the others even where one cannot be restored
         for state in states:
-            at_the_end.callback(state.give_back, state.value)
+            exit_stack.callback(state.restore, state.value)
         yield

@@ -1,4 +1,4 @@
-"""How workers are started."""
+"""The start method of workers."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 
 def start_method(context: Any = None) -> str:
-    """``fork``, ``forkserver`` or ``spawn``, of this ``multiprocessing_context`` or in general.
+    """``fork``, ``forkserver`` or ``spawn``: of a ``multiprocessing_context``, or of this process.
 
-    Where nobody has chosen it is Python's own, and stays open: to ask for it without ``allow_none``
-    would settle it for good (docs.python.org, ``multiprocessing.get_start_method``).
+    Where none was chosen, it is Python's default, and another can still be chosen: asking without
+    ``allow_none`` would fix it (docs.python.org, ``multiprocessing.get_start_method``).
     """
     context = context or multiprocessing
     method: str | None = context.get_start_method(allow_none=True)

@@ -15,7 +15,7 @@ from loaderviz.clocks import process_clock
 from loaderviz.clocks.machine_offsets import NOT_MEASURED, Alignment, start_alignment
 from loaderviz.clocks.process_clock import now
 from loaderviz.errors import LoaderVizError
-from loaderviz.loaders.describe_loader import behind, describe
+from loaderviz.loaders.describe_loader import dataloader_behind, describe
 from loaderviz.recorder import dataloader_hooks, recording_folders, recording_size_limit
 from loaderviz.recorder.iterator_watcher import Watcher
 from loaderviz.recorder.recording_files import RecordingFiles
@@ -65,7 +65,7 @@ def record(
             that lacks a private part we need. On entering the block: for a folder that holds
             something already. Nothing was changed then.
     """
-    dataloaders = [behind(given) for given in (loader, *more)]
+    dataloaders = [dataloader_behind(given) for given in (loader, *more)]
     own_dataloaders = [dataloader for dataloader in dataloaders if dataloader is not None]
     return Recording(
         own_dataloaders,

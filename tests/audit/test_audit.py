@@ -24,7 +24,7 @@ import streams
 from loaderviz import LoaderVizError, Trace, audit, load, record, shard_init
 from loaderviz._audit import progress_bar
 from loaderviz.datasets import SleepingDataset, SleepingStream
-from loaderviz.loaders.content_hash import Identify
+from loaderviz.loaders.content_hash import SampleIdentifier
 from probes import Deadly, Keys, Refusing, as_it_is
 from streams import (
     Augmented,
@@ -219,7 +219,7 @@ class Worse(list):
 def test_what_changes_between_epochs_and_should_not_is_in_the_verdict():
     found = audit(DataLoader(SleepingDataset(6, 0), sampler=Worse(range(6))), epochs=3)
     assert list(found.epochs["missing"]) == [0, 1, 2]
-    assert found.verdict.startswith("In epoch 1 1 of 6 samples never arrived")
+    assert found.verdict.startswith("In epoch 1, 1 of 6 samples never arrived")
     assert "1 other epoch is wrong" in found.verdict
     assert list(found.missing["epoch"]) == [1, 2, 2]
 
@@ -228,7 +228,7 @@ def test_what_changes_between_epochs_and_should_not_is_in_the_verdict():
 
 
 def numbers_of(samples):
-    identify = Identify()
+    identify = SampleIdentifier()
     return [identify(sample) for sample in samples]
 
 
@@ -614,7 +614,7 @@ def test_importing_its_room_does_not_hide_the_function():
 
 @pytest.mark.parametrize("switched_off", ["", "1"])
 def test_what_takes_long_shows_a_bar_unless_tqdm_is_switched_off(monkeypatch, capsys, switched_off):
-    monkeypatch.setattr(progress_bar, "AFTER_NS", 0)
+    monkeypatch.setattr(progress_bar, "SHOW_AFTER_NS", 0)
     monkeypatch.setenv("TQDM_DISABLE", switched_off)
     with progress_bar.Progress("audit", "batch") as shown:
         shown.advance()
@@ -625,7 +625,7 @@ def test_in_a_notebook_the_bar_is_a_text_that_is_gone_at_the_end(monkeypatch):
     """And no widget: of one that is closed, a notebook that is opened again reports an error."""
     shown = []
     handle = SimpleNamespace(update=lambda data, raw: shown.append(data))
-    monkeypatch.setattr(progress_bar, "AFTER_NS", 0)
+    monkeypatch.setattr(progress_bar, "SHOW_AFTER_NS", 0)
     monkeypatch.setattr(IPython, "get_ipython", lambda: SimpleNamespace(kernel="one"))
     monkeypatch.setattr(
         IPython.display, "display", lambda data, **how: (shown.append(data), handle)[1]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader, DistributedSampler
 
 from loaderviz import Costs, LoaderVizError, audit, load, recommend, simulate, timeline
-from loaderviz._audit.audit_of_keys import Listed, audit_listed
+from loaderviz._audit.audit_of_keys import DeliveredBatch, audit_batches
 from loaderviz.exercises import launch_ranks, rank_script
 from loaderviz.exercises.ranks_in_step import simulate_in_step
 
@@ -137,8 +137,8 @@ def test_a_distributed_sampler_pads_or_loses(n, n_ranks, drop_last):
 
 
 def test_an_audit_of_what_was_written_down_counts_every_epoch():
-    batches = [Listed(0, -1, 0, [0, 1]), Listed(0, -1, 0, [1, 1], epoch=1)]
-    found = audit_listed(batches, 2)
+    batches = [DeliveredBatch(0, -1, 0, [0, 1]), DeliveredBatch(0, -1, 0, [1, 1], epoch=1)]
+    found = audit_batches(batches, 2)
     assert list(found.epochs["duplicates"]) == [0, 1]
     assert list(found.missing["epoch"]) == [1]
 

@@ -1,9 +1,9 @@
 """What each Python process of a ``loaderviz run`` begins with.
 
 It waits for torch's DataLoader to be imported, which costs next to nothing where it never is, and
-then does what a sitecustomize of the user's own does. Python imports it because its folder is first
-on PYTHONPATH (docs.python.org, module ``site``). Pythons of all
-ages may meet it: the syntax is plain.
+runs the user's own sitecustomize, where there is one. Python imports this file because its folder
+is first on PYTHONPATH (docs.python.org, module ``site``). Its syntax is plain, because a script may
+start Pythons of any version.
 """
 
 from __future__ import annotations
@@ -17,35 +17,37 @@ if TYPE_CHECKING:
     from typing import Any
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
-_HOME = os.path.dirname(os.path.dirname(_HERE))  # of the loaderviz that this run uses
-_LOADER = "torch.utils.data.dataloader"
+_PACKAGE = os.path.dirname(os.path.dirname(_HERE))  # the loaderviz that this run uses
+_LOADER_MODULE = "torch.utils.data.dataloader"
 
 
 class _Finder:
-    """Sees torch's module come, and finds loaderviz whatever the script does to sys.path."""
+    """Arms torch's module when it is imported, and finds loaderviz whatever sys.path is."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """As importlib's finders do; None for every other module."""
         if name == "loaderviz":
             from importlib.util import spec_from_file_location
 
-            init = os.path.join(_HOME, "__init__.py")
-            return spec_from_file_location(name, init, submodule_search_locations=[_HOME])
-        if name != _LOADER:
+            init = os.path.join(_PACKAGE, "__init__.py")
+            return spec_from_file_location(name, init, submodule_search_locations=[_PACKAGE])
+        if name != _LOADER_MODULE:
             return None
         for finder in sys.meta_path:
             spec = None if finder is self else finder.find_spec(name, path, target)
             if spec is not None:
-                _then_arm(spec)
+                _arm_after_import(spec)
                 return spec
         return None
 
 
-def _then_arm(spec: ModuleSpec) -> None:
+def _arm_after_import(spec: ModuleSpec) -> None:
+    """Put the trigger into the module as soon as it has been executed."""
     loader: Any = spec.loader
     execute = loader.exec_module
 
     def exec_module(module: Any) -> None:
-        del loader.exec_module  # as it was
+        del loader.exec_module  # from now on the method of its class again
         execute(module)
         try:
             from loaderviz._run.start_at_first_loader import trigger
@@ -58,26 +60,26 @@ def _then_arm(spec: ModuleSpec) -> None:
     loader.exec_module = exec_module
 
 
-def _tell_at_the_end() -> None:
-    """Registered before all else, so it runs last: the script and its children have ended."""
+def _write_message_at_exit() -> None:
+    """Register the final message before all else: then it comes last, when all has ended."""
     import atexit
 
-    first = os.getpid()
+    first_pid = os.getpid()
 
-    def tell() -> None:
-        if os.getpid() == first:  # not in a forked child
-            from loaderviz._run.final_message import tell
+    def write_message() -> None:
+        if os.getpid() == first_pid:  # not in a forked child
+            from loaderviz._run import final_message
 
-            tell()
+            final_message.write_message()
 
-    atexit.register(tell)
+    atexit.register(write_message)
 
 
-def _be_the_users() -> None:
-    """As if this folder were not there: its sitecustomize, if it has one, in place of this."""
+def _run_the_users() -> None:
+    """Import the user's own sitecustomize, if there is one, as if this folder were not there."""
     from importlib.machinery import PathFinder
 
-    sys.path[:] = [each for each in sys.path if os.path.abspath(each) != _HERE]
+    sys.path[:] = [path for path in sys.path if os.path.abspath(path) != _HERE]
     spec = PathFinder.find_spec("sitecustomize")
     if spec is not None and spec.loader is not None:
         from importlib.util import module_from_spec
@@ -90,5 +92,5 @@ def _be_the_users() -> None:
 if "LOADERVIZ_RUN" in os.environ:
     sys.meta_path.insert(0, _Finder())
     if os.environ.pop("LOADERVIZ_RUN_FIRST", ""):
-        _tell_at_the_end()
-_be_the_users()
+        _write_message_at_exit()
+_run_the_users()
