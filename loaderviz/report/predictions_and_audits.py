@@ -10,7 +10,7 @@ from typing import Any
 
 from loaderviz._audit import Audit, audit
 from loaderviz._recommend import Recommendation, recommend
-from loaderviz._recommend.candidate_settings import reach
+from loaderviz._recommend.candidate_settings import default_max_workers
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace import Trace
 
@@ -76,7 +76,7 @@ def _predicted(trace: Trace, rank: int, loader: int) -> Prediction:
     used = _first(own, MOST_BATCHES)
     known["n_used"] = int(used.batches["delivered_s"].notna().sum())
     allowed = trace.meta.get("cpu_allowance")
-    most = reach(float(allowed)) if isinstance(allowed, int | float) else MOST_WORKERS
+    most = default_max_workers(float(allowed)) if isinstance(allowed, int | float) else MOST_WORKERS
     found = recommend(
         used,
         epochs=max(int(epochs.nunique()), 1),
