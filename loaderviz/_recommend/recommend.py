@@ -49,8 +49,9 @@ def recommend(
     A loader is recorded here, in a copy with one worker (two for an iterable-style dataset) and
     without steps; on Linux also for a short while without workers, in a copy of this process. What
     will run is printed first. Afterwards the loader itself and the random generators of torch,
-    NumPy, ``random`` and the loader are as before. A trace is taken as it is. Then every number of
-    workers, ``prefetch_factor`` and ``in_order``, and with several epochs
+    NumPy, ``random`` and the loader are as before. A trace is taken as it is.
+
+    Then every number of workers, ``prefetch_factor`` and ``in_order``, and with several epochs
     ``persistent_workers``, is simulated. Fewest workers come first, then plain options:
     ``in_order=False`` is recommended only where it gains 5 % or more. ``pin_memory`` and all other
     options stay as they are.
@@ -128,13 +129,12 @@ def _advise(
         for prediction in fitting
         if not evidence.naive or prediction.setting.num_workers <= 1
     ]
-    present = next(
-        prediction for prediction in predictions if prediction.setting == evidence.present
-    )
+    by_setting = {prediction.setting: prediction for prediction in predictions}
     chosen = choose(eligible)
     measured: Mapping[LoaderSettings, float] = {}
     if loader is not None:
-        settings = [contender.setting for contender in contenders(chosen, present, eligible)]
+        promising = contenders(chosen, by_setting[evidence.present], eligible)
+        settings = [prediction.setting for prediction in promising]
         measured = measure(loader, evidence, settings, seconds)
         chosen = choose_measured(eligible, measured)
     outcome = recommendation_text.Outcome(
@@ -143,7 +143,7 @@ def _advise(
         limit=find_limit(evidence, chosen, epochs),
         predictions=predictions,
         fitting=fitting,
-        present=present,
+        present=by_setting[evidence.present],
         free_bytes=free_bytes,
         epochs=epochs,
         most_workers=most_workers,

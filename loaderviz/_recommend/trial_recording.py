@@ -72,7 +72,8 @@ def record_trial(
     print(
         f"recommend: records the {name} with {count(num_workers, 'worker')} for "
         f"{seconds:g} s from its first batch, and for {SHARE_WITHOUT_WORKERS * seconds:g} s "
-        f"without; at most {MOST_BATCHES} batches. Gives up where none comes in {PATIENCE * seconds:g} s."
+        f"without; at most {MOST_BATCHES} batches. Gives up where none comes in "
+        f"{PATIENCE * seconds:g} s."
     )
     with keep_random_state(loader):
         if _is_tight(loader):
