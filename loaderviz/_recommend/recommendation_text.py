@@ -95,8 +95,8 @@ def limits(outcome: Outcome) -> str:
         "pinning": f"pinning a batch takes {duration(_mean(costs.pin_s))}",
         START: "starting and ending workers takes a large part of a short run",
     }
-    less = percent(outcome.limit.gain)
-    half = f"; with half of it, everything would take {less} less time" if part else ""
+    saved = percent(outcome.limit.gain)
+    half = f"; halving it would save {saved} of the time" if part else ""
     return f"{part + ': ' if part else ''}{sentences[part]}{half}"
 
 
