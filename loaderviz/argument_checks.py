@@ -1,4 +1,4 @@
-"""Checks of arguments that several rooms share. Imports nothing but the errors."""
+"""Checks of arguments that several rooms share. Imports the errors alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def whole_number(name: str, value: Any, *, at_least: int) -> int:
     """The value as an int, for any integer type (numpy's too) but bool.
 
     Raises:
-        LoaderVizError: for what is no whole number or below ``at_least``.
+        LoaderVizError: for anything but a whole number, or one below ``at_least``.
     """
     try:
         number = None if isinstance(value, bool) else operator.index(value)
@@ -26,7 +26,7 @@ def whole_number(name: str, value: Any, *, at_least: int) -> int:
 
 
 def true_or_false(name: str, value: Any) -> bool:
-    """The value as a bool, for Python's and numpy's.
+    """The value as a bool, for Python's bools and numpy's.
 
     Raises:
         LoaderVizError: for anything else.

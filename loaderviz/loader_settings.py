@@ -1,6 +1,6 @@
-"""The options of a DataLoader that say who loads the batches, and how far ahead.
+"""The options of a DataLoader that say which processes load the batches, and how far ahead.
 
-What the batches are, by dataset, sampler and batch size, is no part of them.
+Dataset, sampler and batch size, which say what the batches are, do not belong to them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PREFETCH_FACTOR: Final = 2  # torch's own, where there are workers
 
 @dataclass(frozen=True)
 class LoaderSettings:
-    """As ``DataLoader`` names them. ``prefetch_factor`` is None without workers, and only then.
+    """Options, named as ``DataLoader`` does. ``prefetch_factor`` is None only without workers.
 
     Raises:
         LoaderVizError: for a value that an option cannot have, or that torch refuses without
@@ -26,7 +26,7 @@ class LoaderSettings:
     """
 
     num_workers: int = 0
-    prefetch_factor: int | None = None  # given as None: torch's own, where there are workers
+    prefetch_factor: int | None = None  # None becomes torch's own, where there are workers
     in_order: bool = True
     persistent_workers: bool = False
     pin_memory: bool = False
@@ -50,33 +50,33 @@ class LoaderSettings:
             object.__setattr__(self, name, value)
 
     @classmethod
-    def of(cls, about: Mapping[str, Any]) -> LoaderSettings:
-        """Of a loader as the recorder describes it, or of options by their names.
+    def of(cls, description: Mapping[str, Any]) -> LoaderSettings:
+        """The settings of a loader, from its description by the recorder or from options by name.
 
-        What means nothing without workers is put aside. Where it is known whether batches really
-        were ``pinned``, that counts, and not whether it was asked for.
+        Options that mean nothing without workers are ignored. Whether batches really were
+        ``pinned`` counts, where it is known, rather than whether the loader was asked to pin them.
         """
-        workers = int(about.get("num_workers") or 0)
+        workers = int(description.get("num_workers") or 0)
         return cls(
             workers,
-            int(about.get("prefetch_factor") or PREFETCH_FACTOR) if workers else None,
-            bool(about.get("in_order", True)) or workers == 0,
-            bool(about.get("persistent_workers", False)) and workers > 0,
-            bool(about.get("pinned", about.get("pin_memory", False))),
+            int(description.get("prefetch_factor") or PREFETCH_FACTOR) if workers else None,
+            bool(description.get("in_order", True)) or workers == 0,
+            bool(description.get("persistent_workers", False)) and workers > 0,
+            bool(description.get("pinned", description.get("pin_memory", False))),
         )
 
     def options(self) -> dict[str, Any]:
-        """All of them, as ``DataLoader`` takes them, and ``simulate``."""
+        """All options by name, as ``DataLoader`` and ``simulate`` take them."""
         return asdict(self)
 
     def changed_options(self) -> dict[str, Any]:
-        """Those that differ from torch's defaults."""
-        usual = {**LoaderSettings(self.num_workers).options(), "num_workers": 0}
-        return {name: each for name, each in self.options().items() if each != usual[name]}
+        """The options that differ from torch's defaults, by name."""
+        defaults = {**LoaderSettings(self.num_workers).options(), "num_workers": 0}
+        return {name: value for name, value in self.options().items() if value != defaults[name]}
 
     @property
     def max_tasks(self) -> int:
-        """Batches that the workers are asked for at any time, at most.
+        """The most batches that the workers are asked for at any time.
 
         See torch/utils/data/dataloader.py, ``_MultiProcessingDataLoaderIter._try_put_index``.
         """
@@ -84,11 +84,11 @@ class LoaderSettings:
 
     @property
     def in_flight(self) -> int:
-        """Batches in shared memory at most: all that are under way, and the loop's own."""
+        """The most batches in shared memory: those asked for, and the one that the loop uses."""
         return self.max_tasks + 1 if self.num_workers else 0
 
     def __str__(self) -> str:
-        """In words, as short as they are plain."""
+        """A few words, such as "4 workers, prefetch_factor=4"."""
         if not self.num_workers:
             return "no workers"
         words = [count(self.num_workers, "worker")]
@@ -102,9 +102,13 @@ class LoaderSettings:
 
 
 def refuse_without_workers(name: str, value: Any) -> None:
-    """What ``DataLoader.__init__`` refuses where ``num_workers`` is 0: anything but None."""
+    """Refuse anything but None, as ``DataLoader.__init__`` does where ``num_workers`` is 0.
+
+    Raises:
+        LoaderVizError: for any other value.
+    """
     if value is not None:
         raise LoaderVizError(
             f"{name}={value!r} with num_workers=0: torch refuses it, as there is no worker "
-            f"that it would hold for. Leave it out, or give num_workers=1 or more."
+            f"that it would apply to. Leave it out, or give num_workers=1 or more."
         )

@@ -1,7 +1,7 @@
-"""Words about numbers: how rates, durations, bytes, shares, changes and counts are written.
+"""Numbers as text: rates, durations, bytes, shares, changes and counts.
 
-Imports nothing of loaderviz. A number that is not known, NaN, is a dash. What is returned is plain
-text that needs no escaping in HTML.
+Imports nothing of loaderviz. An unknown number, NaN, is a dash. All functions return plain text
+that needs no escaping in HTML.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import math
 
 NOT_KNOWN = "–"
 MAIN_PROCESS = "main process"
-_NOISE = 1e-9  # a smaller share, or fewer seconds, is what rounding leaves over of 0
+_NOISE = 1e-9  # a smaller share, or fewer seconds, is a rounding error of 0
 
 
 def rate(per_s: float) -> str:
-    """Samples or batches a second, to three digits; the unit is left to the caller.
+    """A rate, such as samples a second, to three digits; the caller writes the unit.
 
     ``4000`` is "4,000", ``123.4`` "123", ``2.5`` "2.5".
     """
@@ -22,7 +22,7 @@ def rate(per_s: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds, to three digits, in the unit that suits.
+    """A time in seconds, to three digits, in the unit that suits.
 
     ``2.5`` is "2.5 s", ``0.201`` "201 ms", ``5e-05`` "50 µs", ``1234`` "1,230 s", ``0`` "0 s".
     """
@@ -37,7 +37,7 @@ def duration(seconds: float) -> str:
 
 
 def size(n_bytes: float) -> str:
-    """Bytes, to three digits, in the unit that suits: a KiB has 1,024 of them.
+    """A number of bytes, to three digits, in the unit that suits; a KiB is 1,024 bytes.
 
     ``512`` is "512 B", ``1536`` "1.5 KiB", ``3 << 30`` "3 GiB".
     """
@@ -51,7 +51,7 @@ def size(n_bytes: float) -> str:
 
 
 def percent(share: float, decimals: int = 0) -> str:
-    """A share, where 1 is all, in percent.
+    """A share in percent; 1 is all.
 
     ``0.41`` is "41 %", with one decimal "41.0 %"; ``0.001`` is "under 1 %", ``0`` "0 %".
     """
@@ -63,7 +63,7 @@ def percent(share: float, decimals: int = 0) -> str:
 
 
 def change(relative: float) -> str:
-    """By how much something is more or less, where 1 is as much again, in percent.
+    """A relative change in percent, with its sign; 1 is twice as much.
 
     ``0.5`` is "+50 %", ``-0.12`` "−12 %".
     """  # noqa: RUF002
@@ -72,18 +72,18 @@ def change(relative: float) -> str:
     return f"{'−' if relative < 0 else '+'}{abs(100 * relative):.0f} %"  # noqa: RUF001
 
 
-def count(n: float, one: str, many: str = "") -> str:
-    """A number of things with their name; ``many`` where that is not ``one`` with an s.
+def count(n: float, singular: str, plural: str = "") -> str:
+    """A number of things with their name; without ``plural``, that is ``singular`` with an s.
 
     ``count(1, "worker")`` is "1 worker", ``count(4000, "batch", "batches")`` "4,000 batches",
     ``count(2.5, "CPU")`` "2.5 CPUs".
     """
     number = f"{int(n):,}" if n == int(n) else f"{n:g}"
-    return f"{number} {one if n == 1 else many or f'{one}s'}"
+    return f"{number} {singular if n == 1 else plural or f'{singular}s'}"
 
 
 def worker_name(worker: int) -> str:
-    """What made a batch, by its number in a trace: "worker 3", or "main process" for -1."""
+    """The name of the process that made a batch: "worker 3", or "main process" for -1."""
     return MAIN_PROCESS if worker < 0 else f"worker {worker}"
 
 

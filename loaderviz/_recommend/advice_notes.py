@@ -1,12 +1,12 @@
-"""What else there is to know of a recommendation, in a sentence or two each."""
+"""The notes of a recommendation: what else to know about it, a sentence or two each."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 
-from loaderviz._recommend.choose_candidate import NOISE, as_good
-from loaderviz._recommend.evidence import FEW
+from loaderviz._recommend.choose_candidate import NOISE, is_as_good
+from loaderviz._recommend.evidence import FEW_BATCHES
 from loaderviz._recommend.memory_budget import memory_bytes, shm_bytes
 from loaderviz._recommend.recommendation_text import (
     Outcome,
@@ -16,49 +16,51 @@ from loaderviz._recommend.recommendation_text import (
 from loaderviz.loader_settings import PREFETCH_FACTOR
 from loaderviz.text import change, count, percent, rate, size
 
-UNCERTAIN = 0.1  # of what a batch takes: from here on it is said
-BUSY = 0.85  # of the CPUs: hardly any more work gets done
+UNCERTAIN = 0.1  # as a part of a batch's time: from here on the uncertainty is mentioned
+BUSY = 0.85  # of the CPUs: beyond this they get hardly any more work done
 
 
-def notes(found: Outcome) -> tuple[str, ...]:
-    """What else there is to know, the gravest first."""
+def notes(outcome: Outcome) -> tuple[str, ...]:
+    """All notes that apply, the most serious first."""
     return (
-        *_of_the_runs(found),
-        *_of_the_recording(found),
-        *_of_the_stream(found),
-        *_of_the_options(found),
-        *_of_the_cpus(found),
-        *_of_memory(found),
-        *_of_now(found),
+        *_notes_on_measurements(outcome),
+        *_notes_on_the_recording(outcome),
+        *_notes_on_the_stream(outcome),
+        *_notes_on_options(outcome),
+        *_notes_on_cpus(outcome),
+        *_notes_on_memory(outcome),
+        *_notes_on_the_present(outcome),
     )
 
 
-def _of_the_runs(found: Outcome) -> Iterator[str]:
-    """What was measured, beside what was predicted."""
-    told = []
-    for each in found.predictions:
-        real = measured_per_s(found, each.setting)
-        if not math.isnan(real):
-            off = samples_per_s(found.evidence, each) / real - 1
-            told.append(f"{each.setting}: {rate(real)} samples/s (predicted {change(off)})")
-    if told:
-        yield f"Measured: {'; '.join(told)}."
+def _notes_on_measurements(outcome: Outcome) -> Iterator[str]:
+    """Measured throughput beside the predicted one."""
+    measurements = []
+    for prediction in outcome.predictions:
+        per_s = measured_per_s(outcome, prediction.setting)
+        if not math.isnan(per_s):
+            error = samples_per_s(outcome.evidence, prediction) / per_s - 1
+            measurements.append(
+                f"{prediction.setting}: {rate(per_s)} samples/s (predicted {change(error)})"
+            )
+    if measurements:
+        yield f"Measured: {'; '.join(measurements)}."
 
 
-def _of_the_recording(found: Outcome) -> Iterator[str]:
+def _notes_on_the_recording(outcome: Outcome) -> Iterator[str]:
     """What the recording leaves uncertain."""
-    evidence = found.evidence
+    evidence = outcome.evidence
     n, error = evidence.n_recorded, min(evidence.error, 1.0)
-    if n < FEW or error > UNCERTAIN:
+    if n < FEW_BATCHES or error > UNCERTAIN:
         yield (
             f"Uncertain: {count(n, 'batch', 'batches')} {'were' if n != 1 else 'was'} recorded, "
-            f"which tell what one takes to ± {percent(error)}. Record for longer: seconds=..., or "
-            "a longer loop."
+            f"so the time of a batch is known to ± {percent(error)}. Record for longer: "
+            "seconds=..., or a longer loop."
         )
-    if not evidence.about.get("num_workers"):
+    if not evidence.description.get("num_workers"):
         yield (
-            "The recording is of the main process alone: what it takes to bring a batch from a "
-            "worker was not seen, and is assumed to be small."
+            "The recording is of the main process alone: it does not show how long a batch takes "
+            "from a worker to the main process. That is assumed to be short."
         )
     if not evidence.steps_known:
         yield (
@@ -68,11 +70,11 @@ def _of_the_recording(found: Outcome) -> Iterator[str]:
     if evidence.n_batches is None:
         yield "How long an epoch is was not known: the start of the workers does not count here."
     elif evidence.n_batches < 2:
-        yield "An epoch is one batch: there is nothing that workers could do meanwhile."
+        yield "An epoch is one batch: workers cannot load the next one while the model works."
 
 
-def _of_the_stream(found: Outcome) -> Iterator[str]:
-    evidence = found.evidence
+def _notes_on_the_stream(outcome: Outcome) -> Iterator[str]:
+    evidence = outcome.evidence
     if evidence.naive:
         yield (
             "Each worker delivers all samples: more than one only repeats them. Share them out "
@@ -80,32 +82,32 @@ def _of_the_stream(found: Outcome) -> Iterator[str]:
         )
     elif evidence.iterable:
         yield (
-            "How this iterable-style dataset divides itself among other numbers of workers, no "
-            "recording tells: even shares are assumed. loaderviz.audit(loader) checks them."
+            "A recording does not tell how this iterable-style dataset divides itself among other "
+            "numbers of workers: even shares are assumed. loaderviz.audit(loader) checks them."
         )
 
 
-def _of_the_options(found: Outcome) -> Iterator[str]:
-    setting = found.chosen.setting
+def _notes_on_options(outcome: Outcome) -> Iterator[str]:
+    setting = outcome.chosen.setting
     if not setting.in_order:
-        kept = [each for each in found.fitting if each.setting.in_order]
-        best = max(kept, key=lambda each: samples_per_s(found.evidence, each))
+        in_order = [prediction for prediction in outcome.fitting if prediction.setting.in_order]
+        best = max(in_order, key=lambda prediction: samples_per_s(outcome.evidence, prediction))
         yield (
             "in_order=False delivers batches as they come, so that their order differs from run to "
             f"run. In order, {best.setting} would be the best: "
-            f"{rate(samples_per_s(found.evidence, best))} samples/s."
+            f"{rate(samples_per_s(outcome.evidence, best))} samples/s."
         )
     if setting.persistent_workers:
         yield (
-            "persistent_workers=True keeps the workers, and their memory, from epoch to epoch; a "
-            "dataset that is changed between epochs does not change in them."
+            "persistent_workers=True keeps the workers, and their memory, from epoch to epoch: "
+            "they do not see changes made to the dataset between epochs."
         )
     if (setting.prefetch_factor or 0) > PREFETCH_FACTOR:
         yield (
             f"prefetch_factor={setting.prefetch_factor} holds up to {setting.in_flight} batches, "
             "so that slow ones are waited for less."
         )
-    if found.evidence.has_device and not setting.pin_memory:
+    if outcome.evidence.has_device and not setting.pin_memory:
         yield (
             "pin_memory stays off, as it is now: a recording without copies to the device does not "
             "tell what it gains. Where the loop copies batches, try pin_memory=True with "
@@ -113,42 +115,42 @@ def _of_the_options(found: Outcome) -> Iterator[str]:
         )
 
 
-def _of_the_cpus(found: Outcome) -> Iterator[str]:
-    """Where there are more workers than CPUs, and where more were not tried."""
-    evidence, chosen = found.evidence, found.chosen
+def _notes_on_cpus(outcome: Outcome) -> Iterator[str]:
+    """Whether there are more workers than CPUs, and whether more workers were left untried."""
+    evidence, chosen = outcome.evidence, outcome.chosen
     n, cores = chosen.setting.num_workers, evidence.cores
     cpus = count(cores, "CPU")
     if n > cores:
         yield f"{n} workers are more than the {cpus} that this process may use: " + (
-            "they keep all of them busy, which whatever else runs here will feel."
+            "they keep all of them busy, and slow down whatever else runs here."
             if chosen.cpus >= BUSY * cores
-            else f"they mostly wait, and want {max(chosen.cpus, 0.1):.1f} CPUs in all."
+            else f"they mostly wait, and need {max(chosen.cpus, 0.1):.1f} CPUs in all."
         )
-    if n == found.most_workers and evidence.n_batches is None:
+    if n == outcome.most_workers and evidence.n_batches is None:
         yield f"{n} workers are the most that were tried; max_workers=... tries more."
     if evidence.n_ranks > 1:
         yield f"{evidence.n_ranks} ranks share this machine: each may use {cpus}."
 
 
-def _of_memory(found: Outcome) -> Iterator[str]:
-    """What memory it takes, and what was left out because it takes more than is free."""
-    evidence, room = found.evidence, found.room
-    setting = found.chosen.setting
+def _notes_on_memory(outcome: Outcome) -> Iterator[str]:
+    """How much memory the setting takes, and what was left out for taking more than is free."""
+    evidence, free_bytes = outcome.evidence, outcome.free_bytes
+    setting = outcome.chosen.setting
     shm, memory = shm_bytes(evidence, setting), memory_bytes(evidence, setting)
     if setting.num_workers:
         at_most = "at most " if evidence.worker_bytes_shared else ""
         parts = [] if memory is None else [f"{at_most}{size(memory)} of memory"]
         if shm is not None:
-            free = "" if room.shm is None else f" ({size(room.shm)} are free)"
+            free = "" if free_bytes.shm is None else f" ({size(free_bytes.shm)} are free)"
             parts.append(f"{size(shm)} of /dev/shm{free}")
-        shared = ", what workers share with the main process counted in each"
+        shared = ", with what workers share with the main process counted in each"
         if parts:
             yield f"It takes {' and '.join(parts)}{shared if at_most and memory else ''}."
         else:
-            yield "How much memory it takes, the recording does not tell."
-    if len(found.fitting) < len(found.predictions):
-        best = max(found.predictions, key=lambda each: samples_per_s(evidence, each))
-        if best not in found.fitting and not as_good(found.chosen, best):
+            yield "The recording does not tell how much memory it takes."
+    if len(outcome.fitting) < len(outcome.predictions):
+        best = max(outcome.predictions, key=lambda prediction: samples_per_s(evidence, prediction))
+        if best not in outcome.fitting and not is_as_good(outcome.chosen, best):
             yield (
                 f"{best.setting} would give {rate(samples_per_s(evidence, best))} samples/s, and "
                 f"take {size(memory_bytes(evidence, best.setting) or 0)} of memory, "
@@ -157,14 +159,14 @@ def _of_memory(found: Outcome) -> Iterator[str]:
             )
 
 
-def _of_now(found: Outcome) -> Iterator[str]:
-    """What the present setting gives."""
-    present, chosen = found.present, found.chosen
+def _notes_on_the_present(outcome: Outcome) -> Iterator[str]:
+    """The throughput of the loader's present settings."""
+    present, chosen = outcome.present, outcome.chosen
     if present.setting == chosen.setting:
-        yield "That is how it is set now."
+        yield "The loader is set this way now."
         return
-    now, then = (measured_per_s(found, each.setting) for each in (present, chosen))
+    now, then = (measured_per_s(outcome, shown.setting) for shown in (present, chosen))
     if math.isnan(now + then):
-        now, then = (samples_per_s(found.evidence, each) for each in (present, chosen))
+        now, then = (samples_per_s(outcome.evidence, shown) for shown in (present, chosen))
     less = change(now / then - 1) if now < (1 - 2 * NOISE) * then else "about as much"
     yield f"As it is now ({present.setting}): {rate(now)} samples/s, {less}."

@@ -1,4 +1,4 @@
-"""What limits a setting: the part of the work that, were it faster, would gain the most."""
+"""What limits a setting: the part of the work that would gain the most by being faster."""
 
 from __future__ import annotations
 
@@ -11,45 +11,47 @@ from loaderviz._recommend.evidence import Evidence
 from loaderviz._recommend.predict import Prediction, predict
 from loaderviz.simulator import Costs
 
-LITTLE: Final = 0.1  # a smaller gain from half of a part: others take as long
+LEAST_GAIN: Final = 0.1  # if halving a part gains less, other parts take as long as it does
 
 STEP, START = "step", "start"
 
 
 @dataclass(frozen=True)
 class Limit:
-    """A part of the work, and how much less time all takes if this part takes half of it.
+    """The part of the work that limits a setting, and the gain from halving it.
 
-    ``part`` is empty where no part alone holds up the others.
+    ``part`` is empty where no part alone holds up the others. ``gain`` is the share, 0 to 1, of
+    the whole time that is saved.
     """
 
     part: str
     gain: float
 
 
-def limit_of(evidence: Evidence, chosen: Prediction, epochs: int) -> Limit:
-    """The part whose halving gains the most; it is simulated for each of them."""
+def find_limit(evidence: Evidence, chosen: Prediction, epochs: int) -> Limit:
+    """The part whose halving gains the most, found by simulating the halving of each."""
     setting = chosen.setting
 
-    def batch_s(costs: Costs) -> float:
-        (found,) = predict(evidence, [setting], epochs, costs)
-        return float(np.mean(found.batch_s))
+    def mean_batch_s(costs: Costs) -> float:
+        (prediction,) = predict(evidence, [setting], epochs, costs)
+        return float(np.mean(prediction.batch_s))
 
     costs = evidence.costs_of(setting)
-    base_s = max(batch_s(costs), 1e-12)
-    parts = _halved(costs, pins=setting.pin_memory)
-    gains = {part: 1 - batch_s(halved) / base_s for part, halved in parts.items()}
-    part = max(gains, key=lambda each: gains[each])
-    return Limit(part if gains[part] >= LITTLE else "", gains[part])
+    base_s = max(mean_batch_s(costs), 1e-12)
+    halvings = _halve_each_part(costs, pins=setting.pin_memory)
+    gains = {part: 1 - mean_batch_s(halved) / base_s for part, halved in halvings.items()}
+    limiting = max(gains, key=lambda part: gains[part])
+    return Limit(limiting if gains[limiting] >= LEAST_GAIN else "", gains[limiting])
 
 
-def _halved(costs: Costs, *, pins: bool) -> dict[str, Costs]:
+def _halve_each_part(costs: Costs, *, pins: bool) -> dict[str, Costs]:
+    """By the name of a part: the costs with that part taking half as long."""
     cpu_s = costs.sample_s * costs.cpu_share
     wait_s = costs.sample_s - cpu_s
-    parts = {
+    halvings = {
         STEP: replace(costs, step_s=costs.step_s / 2, copy_s=costs.copy_s / 2),
-        "sample CPU": _sampled(costs, cpu_s / 2, wait_s),
-        "sample I/O": _sampled(costs, cpu_s, wait_s / 2),
+        "sample CPU": _with_sample_times(costs, cpu_s / 2, wait_s),
+        "sample I/O": _with_sample_times(costs, cpu_s, wait_s / 2),
         "collate": replace(
             costs,
             collate_s=costs.collate_s / 2,
@@ -72,11 +74,11 @@ def _halved(costs: Costs, *, pins: bool) -> dict[str, Costs]:
         ),
     }
     if pins:
-        parts["pinning"] = replace(costs, pin_s=costs.pin_s / 2)
-    return parts
+        halvings["pinning"] = replace(costs, pin_s=costs.pin_s / 2)
+    return halvings
 
 
-def _sampled(costs: Costs, cpu_s: float, wait_s: float) -> Costs:
+def _with_sample_times(costs: Costs, cpu_s: float, wait_s: float) -> Costs:
     sample_s = np.asarray(cpu_s + wait_s)
     share = np.divide(cpu_s, sample_s, out=np.zeros_like(sample_s), where=sample_s > 0)
     return replace(costs, sample_s=sample_s, cpu_share=np.minimum(share, 1.0))

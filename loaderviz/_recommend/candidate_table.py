@@ -19,40 +19,45 @@ KNOWN_ERROR = 0.05  # of a prediction, as benchmarks/fidelity.py finds it
 
 
 def uncertainty(evidence: Evidence) -> float:
-    """How far off a prediction may be: the simulator's own error, and the recording's."""
+    """How far off a prediction may be, as a part of it: the simulator's and the recording's error.
+
+    0.1 is 10 %.
+    """
     return math.hypot(KNOWN_ERROR, evidence.error)
 
 
-def candidates(found: Outcome) -> pd.DataFrame:
+def candidates(outcome: Outcome) -> pd.DataFrame:
+    """One row a setting, as ``Recommendation.candidates`` describes it."""
     import pandas as pd
 
-    table = pd.DataFrame([_row(found, each) for each in found.predictions])
+    table = pd.DataFrame([_row(outcome, prediction) for prediction in outcome.predictions])
     table["prefetch_factor"] = table["prefetch_factor"].astype("Int64")
     return table.sort_values("samples_per_s", ascending=False, kind="stable", ignore_index=True)
 
 
-def _row(found: Outcome, one: Prediction) -> dict[str, Any]:
-    evidence, setting = found.evidence, one.setting
-    rate = samples_per_s(evidence, one)
-    batch_s, pace_s = float(np.mean(one.batch_s)), float(np.mean(one.pace_s))
-    off = math.hypot(uncertainty(evidence), float(np.ptp(one.batch_s)) / max(batch_s, 1e-12))
+def _row(outcome: Outcome, prediction: Prediction) -> dict[str, Any]:
+    evidence, setting = outcome.evidence, prediction.setting
+    rate = samples_per_s(evidence, prediction)
+    batch_s, pace_s = float(np.mean(prediction.batch_s)), float(np.mean(prediction.pace_s))
+    spread = float(np.ptp(prediction.batch_s)) / max(batch_s, 1e-12)
+    error = math.hypot(uncertainty(evidence), spread)
     memory, shm = memory_bytes(evidence, setting), shm_bytes(evidence, setting)
-    measured = measured_per_s(found, setting)
+    measured = measured_per_s(outcome, setting)
     return {
         **setting.options(),
         "samples_per_s": rate,
-        "low_per_s": rate / (1 + off),
-        "high_per_s": rate * (1 + off),
+        "low_per_s": rate / (1 + error),
+        "high_per_s": rate * (1 + error),
         "steady_per_s": rate * batch_s / max(pace_s, 1e-12),
-        "wait_s": one.wait_share * pace_s,
-        "wait_share": one.wait_share,
-        "run_s": float(np.mean(one.run_s)),
-        "cpus": one.cpus,
+        "wait_s": prediction.wait_share * pace_s,
+        "wait_share": prediction.wait_share,
+        "run_s": float(np.mean(prediction.run_s)),
+        "cpus": prediction.cpus,
         "memory_bytes": math.nan if memory is None else float(memory),
         "shm_bytes": math.nan if shm is None else float(shm),
-        "fits": fits(evidence, setting, found.room),
+        "fits": fits(evidence, setting, outcome.free_bytes),
         "measured_per_s": measured,
         "error": rate / measured - 1,
-        "present": one is found.present,
-        "recommended": one is found.chosen,
+        "present": prediction is outcome.present,
+        "recommended": prediction is outcome.chosen,
     }

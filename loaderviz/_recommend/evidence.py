@@ -1,4 +1,4 @@
-"""What is known of a loader before anything is predicted: what a recording of it shows."""
+"""``Evidence``: what a recording shows of a loader, before anything is predicted."""
 
 from __future__ import annotations
 
@@ -17,50 +17,54 @@ from loaderviz.trace.analysis.rank_summary import ranks_beside
 if TYPE_CHECKING:
     import pandas as pd
 
-FEW = 8  # batches: fewer do not tell how much they differ
-UNKNOWN_ERROR = 0.5  # of what a batch takes, where only one was seen
+FEW_BATCHES = 8  # fewer do not tell how much batches differ
+UNKNOWN_ERROR = 0.5  # as a part of a batch's time, where only one batch was seen
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What there is to predict from. Bytes are None where nothing was seen of them."""
+    """What predictions rest on. Bytes are None where the recording does not show them."""
 
     trace: Trace
     costs: Costs
-    about: dict[str, Any]  # the loader, as the recorder describes it
+    description: dict[str, Any]  # of the loader, by the recorder
     present: LoaderSettings
     batch_size: int  # samples of a usual batch
-    n_recorded: int  # batches
-    error: float  # of what a batch takes on average, as a part of it: two standard errors
-    alone: Costs | None = None  # of the main process without workers, where they were seen
-    n_batches: int | None = None  # of an epoch
+    n_recorded: int  # delivered batches
+    error: float  # two standard errors of a batch's mean time, as a part of that mean
+    costs_without_workers: Costs | None = None  # where loading without workers was recorded
+    n_batches: int | None = None  # of an epoch, where known
     steps_known: bool = True
     worker_bytes: int | None = None  # resident memory of a worker
-    worker_bytes_shared: bool = True  # what it shares with the main process is in it
-    batch_bytes: int | None = None  # of its tensors
-    has_device: bool = False  # that batches could be copied to
-    n_ranks: int = 1  # that share the machine
-    naive: bool = False  # an iterable-style dataset that every worker goes through as a whole
+    worker_bytes_shared: bool = True  # worker_bytes includes pages shared with the main process
+    batch_bytes: int | None = None  # of a batch's tensors
+    has_device: bool = False  # there is a device that batches could be copied to
+    n_ranks: int = 1  # ranks that share the machine
+    naive: bool = False  # every worker yields the whole iterable-style dataset
 
     @property
     def iterable(self) -> bool:
-        return self.about.get("kind") == "iterable"
+        """Whether the dataset is iterable-style."""
+        return self.description.get("kind") == "iterable"
 
     def costs_of(self, setting: LoaderSettings) -> Costs:
-        """What the work costs where these settings have it done."""
-        return self.costs if setting.num_workers or self.alone is None else self.alone
+        """What the work costs with these settings: without workers, as recorded without them."""
+        if setting.num_workers or self.costs_without_workers is None:
+            return self.costs
+        return self.costs_without_workers
 
-    def times(self, setting: LoaderSettings) -> int:
+    def deliveries_per_sample(self, setting: LoaderSettings) -> int:
         """How often each sample is delivered."""
         return max(1, setting.num_workers) if self.naive else 1
 
     @property
     def cores(self) -> float:
+        """How many CPUs the loader may use."""
         assert self.costs.cores is not None
         return self.costs.cores
 
 
-def of_trace(
+def evidence_from_trace(
     trace: Trace,
     *,
     loader: int | None = None,
@@ -68,77 +72,92 @@ def of_trace(
     step_cpu_share: float = 0.0,
     n_batches: int | None = None,
 ) -> Evidence:
-    """Raises LoaderVizError for a trace that shows nothing to predict from."""
-    which = _which(trace, loader)
-    allowed = trace.meta.get("cpu_allowance")
-    own = trace.batches[trace.batches["loader"] == which]
-    taken = own[own["delivered_s"].notna()]
-    first = int((own if taken.empty else taken)["rank"].min())
-    ranks = max(machine.local_world_size() or 1, ranks_beside(trace, first))
+    """What a trace shows of one loader, in the first rank that took batches of it.
+
+    Args:
+        trace: a recording.
+        loader: which of its loaders; None where it holds one.
+        step_s: seconds of a step, in place of the recorded ones.
+        step_cpu_share: the part of a step, 0 to 1, that keeps a CPU busy.
+        n_batches: batches of an epoch; None: as the trace tells.
+
+    Raises:
+        LoaderVizError: for a trace that shows nothing to predict from.
+    """
+    loader = _loader_number(trace, loader)
+    cpu_allowance = trace.meta.get("cpu_allowance")
+    batches = trace.batches[trace.batches["loader"] == loader]
+    delivered = batches[batches["delivered_s"].notna()]
+    first_rank = int((batches if delivered.empty else delivered)["rank"].min())
+    n_ranks = max(machine.local_world_size() or 1, ranks_beside(trace, first_rank))
     if trace.batches["rank"].nunique() > 1:  # the others' settings are the same
-        trace = trace.of_ranks([first])
+        trace = trace.of_ranks([first_rank])
     costs = Costs.from_trace(
         trace,
-        loader=which,
+        loader=loader,
         step_cpu_share=step_cpu_share,
-        cores=allowed / ranks if allowed else None,
+        cores=cpu_allowance / n_ranks if cpu_allowance else None,
     )
     if step_s is not None:
         costs = replace(costs, step_s=step_s)
-    batches = trace.batches[trace.batches["loader"] == which]
+    batches = trace.batches[trace.batches["loader"] == loader]
     delivered = batches[batches["delivered_s"].notna()]
-    about = dict((trace.meta.get("loaders") or [{}] * (which + 1))[which])
-    if "num_workers" not in about:
-        about["num_workers"] = int(delivered.loc[delivered["worker"] >= 0, "worker"].nunique())
-    made_s = (batches["ready_s"] - batches["started_s"]).dropna().to_numpy()
+    description = dict((trace.meta.get("loaders") or [{}] * (loader + 1))[loader])
+    if "num_workers" not in description:
+        description["num_workers"] = int(
+            delivered.loc[delivered["worker"] >= 0, "worker"].nunique()
+        )
+    loading_s = (batches["ready_s"] - batches["started_s"]).dropna().to_numpy()
     rss = batches.loc[batches["worker"] >= 0, "rss_bytes"]
     return Evidence(
         trace=trace,
         costs=costs,
-        about=about,
-        present=LoaderSettings.of(about),
+        description=description,
+        present=LoaderSettings.of(description),
         batch_size=max(1, round(float(delivered["n_samples"].mean()))),
         n_recorded=len(delivered),
-        error=_error(made_s),
-        n_batches=n_batches if n_batches is not None else _first_of_many(delivered),
+        error=_relative_error(loading_s),
+        n_batches=n_batches if n_batches is not None else _epoch_length(delivered),
         has_device=bool(batches["device_start_s"].notna().any()),
         batch_bytes=_batch_bytes(batches),
         worker_bytes=max(map(int, rss), default=0) or None,
-        n_ranks=ranks,
+        n_ranks=n_ranks,
     )
 
 
-def _which(trace: Trace, loader: int | None) -> int:
-    there = sorted({int(each) for each in trace.batches["loader"]})
-    if not there:
+def _loader_number(trace: Trace, loader: int | None) -> int:
+    """The loader asked for, or the only one; refused where that is not in the trace."""
+    loaders = sorted({int(number) for number in trace.batches["loader"]})
+    if not loaders:
         raise LoaderVizError(
             "this trace holds no batch: iterate the loader while it is recorded, for some seconds"
         )
     if loader is None:
-        if len(there) > 1:
+        if len(loaders) > 1:
             raise LoaderVizError(
-                f"this trace holds the loaders {there}: say which one, as in "
-                f"recommend(trace, loader={there[0]}) or loaderviz recommend --loader {there[0]}"
+                f"this trace holds the loaders {loaders}: say which one, as in recommend(trace, "
+                f"loader={loaders[0]}) or loaderviz recommend --loader {loaders[0]}"
             )
-        return there[0]
-    if loader not in there:
-        raise LoaderVizError(f"loader={loader!r}: this trace holds the loaders {there}")
+        return loaders[0]
+    if loader not in loaders:
+        raise LoaderVizError(f"loader={loader!r}: this trace holds the loaders {loaders}")
     return loader
 
 
-def _first_of_many(delivered: pd.DataFrame) -> int | None:
-    """How long an epoch is: the first one was gone through where there is a second one."""
+def _epoch_length(delivered: pd.DataFrame) -> int | None:
+    """Batches of the first epoch, where a second one shows that the first was complete."""
     epochs = delivered["epoch"]
     return int((epochs == epochs.min()).sum()) if epochs.nunique() > 1 else None
 
 
 def _batch_bytes(batches: pd.DataFrame) -> int | None:
-    """Of the largest; None where they were not seen."""
+    """Of the largest batch; None where the trace does not tell."""
     n_bytes = batches["n_bytes"].dropna()
     return int(n_bytes.max()) if len(n_bytes) else None
 
 
-def _error(made_s: Any) -> float:
-    if len(made_s) < 2 or not np.mean(made_s) > 0:
+def _relative_error(loading_s: Any) -> float:
+    """Two standard errors of the mean, as a part of it."""
+    if len(loading_s) < 2 or not np.mean(loading_s) > 0:
         return UNKNOWN_ERROR
-    return float(2 * np.std(made_s, ddof=1) / np.sqrt(len(made_s)) / np.mean(made_s))
+    return float(2 * np.std(loading_s, ddof=1) / np.sqrt(len(loading_s)) / np.mean(loading_s))

@@ -10,15 +10,15 @@ from torch.utils.data import DataLoader
 
 from loaderviz._recommend import memory_budget, recommendation_text
 from loaderviz._recommend.advice_notes import notes
-from loaderviz._recommend.bottleneck import limit_of
-from loaderviz._recommend.candidate_settings import grid, reach
+from loaderviz._recommend.bottleneck import find_limit
+from loaderviz._recommend.candidate_settings import default_max_workers, settings_to_try
 from loaderviz._recommend.candidate_table import candidates, uncertainty
 from loaderviz._recommend.choose_candidate import choose, choose_measured
-from loaderviz._recommend.evidence import Evidence, of_trace
+from loaderviz._recommend.evidence import Evidence, evidence_from_trace
 from loaderviz._recommend.measure_candidates import contenders, measure
 from loaderviz._recommend.predict import predict
 from loaderviz._recommend.recommendation import Recommendation
-from loaderviz._recommend.trial_recording import rehearse
+from loaderviz._recommend.trial_recording import record_trial
 from loaderviz.argument_checks import whole_number
 from loaderviz.errors import LoaderVizError
 from loaderviz.loader_settings import LoaderSettings
@@ -42,14 +42,15 @@ def recommend(
 ) -> Recommendation:
     """The cheapest settings within noise of the fastest, predicted from one short recording.
 
-    >>> found = recommend(loader, step_s=0.02)
-    >>> print(found)
-    >>> DataLoader(dataset, batch_size=32, **found.settings)
+    >>> recommendation = recommend(loader, step_s=0.02)
+    >>> print(recommendation)
+    >>> DataLoader(dataset, batch_size=32, **recommendation.settings)
 
     A loader is recorded here, in a copy with one worker (two for an iterable-style dataset) and
-    without steps; and on Linux for a short while without workers, in a copy of this process. What
-    will run is printed first. The loader itself, and the random generators of torch, NumPy,
-    ``random`` and those that the loader holds, are as before afterwards. A trace is taken as it is.
+    without steps; on Linux also for a short while without workers, in a copy of this process. What
+    will run is printed first. Afterwards the loader itself and the random generators of torch,
+    NumPy, ``random`` and the loader are as before. A trace is taken as it is.
+
     Then every number of workers, ``prefetch_factor`` and ``in_order``, and with several epochs
     ``persistent_workers``, is simulated. Fewest workers come first, then plain options:
     ``in_order=False`` is recommended only where it gains 5 % or more. ``pin_memory`` and all other
@@ -57,8 +58,8 @@ def recommend(
 
     Args:
         loader_or_trace: a ``DataLoader``, or a ``Trace`` of one, as ``record`` makes it.
-        step_s: seconds that the model takes for a batch. None: as recorded in the trace; of a
-            loader, none, so that the fastest loading is looked for.
+        step_s: seconds that the model takes for a batch. None: as recorded in the trace; for a
+            loader no step at all, so that the fastest loading is recommended.
         step_cpu_share: the part of a step, 0 to 1, that keeps a CPU busy: 0 for a step on a GPU.
         epochs: how often the loop goes through the loader.
         n_batches: batches of an epoch, where neither the loader nor the trace tells, or where the
@@ -67,19 +68,19 @@ def recommend(
         seconds: how long to record a loader from its first batch, and a quarter of that without
             workers; and with ``verify`` to run each setting. Where no batch comes in ten times as
             long, it gives up.
-        verify: whether to run the most promising settings for real, at most four, with steps that
-            last as long. The fastest of them, as measured, is recommended then, and the table tells
-            by how much the prediction is off.
-        loader: of a trace of several loaders, which one.
+        verify: whether to run the most promising settings for real, at most four, with steps of
+            that length. The fastest of them, as measured, is then recommended, and the table tells
+            how far off the prediction is.
+        loader: which loader of the trace, where it holds several.
 
     Returns:
         A ``Recommendation``: ``settings``, ``code``, ``limits``, ``notes``, ``candidates``;
         ``print`` it, or ``figure()``.
 
     Raises:
-        LoaderVizError: for what is neither a loader nor a trace, a bad number, a loader that
-            delivers no batch in time, a trace without a batch or of several loaders, ``verify`` or
-            ``seconds`` without a loader.
+        LoaderVizError: for an argument that is neither a loader nor a trace, a bad number, a loader
+            that delivers no batch in time, a trace without a batch or of several loaders,
+            ``verify`` or ``seconds`` without a loader.
         Exception: whatever else the loader or its dataset raises, unchanged.
     """
     _check(step_s=step_s, step_cpu_share=step_cpu_share, seconds=seconds)
@@ -88,7 +89,7 @@ def recommend(
         whole_number("n_batches", n_batches, at_least=1)
     if max_workers is not None:
         whole_number("max_workers", max_workers, at_least=1)
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "step_s": step_s,
         "step_cpu_share": step_cpu_share,
         "n_batches": n_batches,
@@ -99,10 +100,11 @@ def recommend(
                 f"verify={verify!r} and seconds={seconds!r} are for a loader that can be run: pass "
                 "the loader instead of its trace, or leave them out"
             )
-        return _advise(of_trace(loader_or_trace, loader=loader, **given), epochs, max_workers)
-    own = _loader(loader_or_trace, loader)
-    evidence = rehearse(own, seconds, **given)
-    return _advise(evidence, epochs, max_workers, own if verify else None, seconds)
+        evidence = evidence_from_trace(loader_or_trace, loader=loader, **options)
+        return _advise(evidence, epochs, max_workers)
+    data_loader = _data_loader(loader_or_trace, loader)
+    evidence = record_trial(data_loader, seconds, **options)
+    return _advise(evidence, epochs, max_workers, data_loader if verify else None, seconds)
 
 
 def _advise(
@@ -112,62 +114,74 @@ def _advise(
     loader: DataLoader[Any] | None = None,
     seconds: float = SECONDS,
 ) -> Recommendation:
-    """``loader``: to measure the most promising settings on."""
-    room = memory_budget.Room.here()
-    most = max_workers if max_workers is not None else reach(evidence.cores)
-    tried = grid(1 if evidence.naive else most, epochs, evidence.present)
+    """Where a ``loader`` is given, the most promising settings are measured on it."""
+    free_bytes = memory_budget.FreeBytes.now()
+    most_workers = max_workers if max_workers is not None else default_max_workers(evidence.cores)
+    tried = settings_to_try(1 if evidence.naive else most_workers, epochs, evidence.present)
     predictions = predict(evidence, tried, epochs)
-    fitting = [each for each in predictions if memory_budget.fits(evidence, each.setting, room)]
-    free = [each for each in fitting if not evidence.naive or each.setting.num_workers <= 1]
-    present = next(each for each in predictions if each.setting == evidence.present)
-    chosen = choose(free)
+    fitting = [
+        prediction
+        for prediction in predictions
+        if memory_budget.fits(evidence, prediction.setting, free_bytes)
+    ]
+    eligible = [
+        prediction
+        for prediction in fitting
+        if not evidence.naive or prediction.setting.num_workers <= 1
+    ]
+    by_setting = {prediction.setting: prediction for prediction in predictions}
+    chosen = choose(eligible)
     measured: Mapping[LoaderSettings, float] = {}
     if loader is not None:
-        settings = [each.setting for each in contenders(chosen, present, free)]
+        promising = contenders(chosen, by_setting[evidence.present], eligible)
+        settings = [prediction.setting for prediction in promising]
         measured = measure(loader, evidence, settings, seconds)
-        chosen = choose_measured(free, measured)
-    found = recommendation_text.Outcome(
+        chosen = choose_measured(eligible, measured)
+    outcome = recommendation_text.Outcome(
         evidence=evidence,
         chosen=chosen,
-        limit=limit_of(evidence, chosen, epochs),
+        limit=find_limit(evidence, chosen, epochs),
         predictions=predictions,
         fitting=fitting,
-        present=present,
-        room=room,
+        present=by_setting[evidence.present],
+        free_bytes=free_bytes,
         epochs=epochs,
-        most_workers=most,
+        most_workers=most_workers,
         measured=measured,
     )
-    return _recommendation(found)
+    return _recommendation(outcome)
 
 
-def _recommendation(found: recommendation_text.Outcome) -> Recommendation:
-    evidence, setting = found.evidence, found.chosen.setting
+def _recommendation(outcome: recommendation_text.Outcome) -> Recommendation:
+    evidence, setting = outcome.evidence, outcome.chosen.setting
     return Recommendation(
         settings=setting.options(),
         code=recommendation_text.code(evidence, setting),
-        verdict=recommendation_text.verdict(found),
-        limits=recommendation_text.limits(found),
-        notes=notes(found),
+        verdict=recommendation_text.verdict(outcome),
+        limits=recommendation_text.limits(outcome),
+        notes=notes(outcome),
         memory_bytes=memory_budget.memory_bytes(evidence, setting),
         shm_bytes=memory_budget.shm_bytes(evidence, setting),
         uncertainty=uncertainty(evidence),
-        candidates=candidates(found),
+        candidates=candidates(outcome),
         cpu_allowance=evidence.cores,
         trace=evidence.trace,
     )
 
 
-def _loader(given: Any, which: int | None) -> DataLoader[Any]:
-    found = dataloader_behind(given)
-    if found is None:
+def _data_loader(value: Any, loader_number: int | None) -> DataLoader[Any]:
+    """The DataLoader behind a value; refused where there is none, or a number chooses one."""
+    data_loader = dataloader_behind(value)
+    if data_loader is None:
         raise LoaderVizError(
-            f"recommend() takes a torch DataLoader or a Trace, but got {type(given).__name__} "
-            f"{given!r:.60}: pass the loaders that it iterates inside, one at a time"
+            f"recommend() takes a torch DataLoader or a Trace, but got {type(value).__name__} "
+            f"{value!r:.60}: pass the loaders that it iterates inside, one at a time"
         )
-    if which is not None:
-        raise LoaderVizError(f"loader={which!r} chooses among those of a trace: leave it out")
-    return found
+    if loader_number is not None:
+        raise LoaderVizError(
+            f"loader={loader_number!r} chooses among those of a trace: leave it out"
+        )
+    return data_loader
 
 
 def _check(**numbers: Any) -> None:

@@ -1,4 +1,4 @@
-"""The ``Recommendation``: settings, and what they rest on. Holds data, draws nothing."""
+"""The ``Recommendation``: settings, and what supports them. Holds data, draws nothing."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ class Recommendation:
         verdict: the main thing in one sentence.
         limits: what limits these settings: sample CPU, sample I/O, collate, transport, unpickling,
             step or start, and what that means here.
-        notes: what else there is to know, a sentence or two each.
-        memory_bytes: what the workers and the batches in flight take; None: not known.
-        shm_bytes: the part of it that lies in ``/dev/shm``; None: not known.
+        notes: what else to know, a sentence or two each.
+        memory_bytes: memory that the workers and the batches in flight take; None: not known.
+        shm_bytes: the part of it in ``/dev/shm``; None: not known.
         uncertainty: how far off predicted throughputs may be, as a part of them (0.1: by 10 %).
         candidates: a row for each setting that was tried, best first: the settings,
-            ``samples_per_s`` as predicted for all epochs, start of workers included, where their
-            length is known; ``low_per_s`` and ``high_per_s``, as uncertain as that is;
-            ``steady_per_s``, without the start; ``wait_s`` a batch in ``next()``, and
-            ``wait_share`` of the consumer's time; ``run_s`` of all epochs (NaN: not known);
-            ``cpus`` kept busy; ``memory_bytes``, ``shm_bytes`` (NaN: not known); ``fits`` into
-            what is free; ``measured_per_s`` (NaN: not measured) and ``error`` of the prediction
-            against it; ``present`` and ``recommended``, true in one row at most.
+            ``samples_per_s`` as predicted for all epochs, with the start of workers where the
+            length of an epoch is known; ``low_per_s`` and ``high_per_s``, its uncertainty;
+            ``steady_per_s``, without the start; ``wait_s``, seconds a batch in ``next()``, and
+            ``wait_share``, that as a part of the consumer's time; ``run_s``, seconds of all epochs
+            (NaN: not known); ``cpus`` kept busy; ``memory_bytes``, ``shm_bytes`` (NaN: not known);
+            ``fits``, whether that is free; ``measured_per_s`` (NaN: not measured) and ``error`` of
+            the prediction against it; ``present`` and ``recommended``, true in one row at most.
         cpu_allowance: CPUs that the loader may use.
-        trace: the recording that all of it rests on.
+        trace: the recording that the predictions rest on.
     """
 
     settings: dict[str, Any]
@@ -56,11 +56,11 @@ class Recommendation:
     @property
     def numbers(self) -> str:
         """What the verdict rests on, in one line."""
-        came = int(self.trace.batches["delivered_s"].notna().sum())
+        n_delivered = int(self.trace.batches["delivered_s"].notna().sum())
         source = "simulated" if self.trace.meta.get("simulated") else "recorded"
         measured = int(self.candidates["measured_per_s"].notna().sum())
         parts = [
-            f"predicted from {count(came, f'{source} batch', f'{source} batches')}",
+            f"predicted from {count(n_delivered, f'{source} batch', f'{source} batches')}",
             f"± {percent(self.uncertainty)}",
             f"{count(measured, 'setting')} measured" if measured else "",
             count(self.cpu_allowance, "CPU"),
@@ -85,6 +85,6 @@ class Recommendation:
     __repr__ = __str__
 
     def _ipython_display_(self) -> None:
-        """At the end of a notebook cell: the words and the figure."""
+        """Show the words and the figure at the end of a notebook cell."""
         print(self)
         self.figure()._ipython_display_()

@@ -1,4 +1,4 @@
-"""A recommendation in words: the verdict, what limits it, what to know, and the code."""
+"""A recommendation in words: the verdict, what limits it, and the code to write."""
 
 from __future__ import annotations
 
@@ -11,65 +11,69 @@ import numpy as np
 
 from loaderviz._recommend.bottleneck import START, STEP, Limit
 from loaderviz._recommend.evidence import Evidence
-from loaderviz._recommend.memory_budget import Room
+from loaderviz._recommend.memory_budget import FreeBytes
 from loaderviz._recommend.predict import Prediction
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.text import count, duration, percent, rate
 
-KEPT_BUSY = 0.05  # of its time the consumer waits at most, where one can say so
+KEPT_BUSY = 0.05  # the model is called busy where at most this part of its time is waiting
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """All that the words speak of."""
+    """All that the text of a recommendation is written from."""
 
     evidence: Evidence
     chosen: Prediction
     limit: Limit
-    predictions: Sequence[Prediction]  # of all that was tried
-    fitting: Sequence[Prediction]
+    predictions: Sequence[Prediction]  # of all settings that were tried
+    fitting: Sequence[Prediction]  # those that fit into memory
     present: Prediction
-    room: Room
+    free_bytes: FreeBytes
     epochs: int
     most_workers: int
     measured: Mapping[LoaderSettings, float]  # batches a second
 
 
 def samples_per_s(evidence: Evidence, prediction: Prediction) -> float:
-    """Different samples a second: those that every worker delivers once more do not count."""
+    """Different samples a second: where every worker repeats a sample, it counts once."""
     batches_per_s = float(np.mean(1 / np.maximum(prediction.batch_s, 1e-12)))
-    return evidence.batch_size * batches_per_s / evidence.times(prediction.setting)
+    return evidence.batch_size * batches_per_s / evidence.deliveries_per_sample(prediction.setting)
 
 
-def measured_per_s(found: Outcome, setting: LoaderSettings) -> float:
-    """The same, as measured; NaN where it was not."""
-    batches_per_s = found.measured.get(setting, math.nan)
-    return batches_per_s * found.evidence.batch_size / found.evidence.times(setting)
+def measured_per_s(outcome: Outcome, setting: LoaderSettings) -> float:
+    """Samples a second as measured; NaN for a setting that was not."""
+    batches_per_s = outcome.measured.get(setting, math.nan)
+    return (
+        batches_per_s
+        * outcome.evidence.batch_size
+        / outcome.evidence.deliveries_per_sample(setting)
+    )
 
 
-def verdict(found: Outcome) -> str:
-    """One line, without its full stop."""
-    evidence, chosen = found.evidence, found.chosen
+def verdict(outcome: Outcome) -> str:
+    """The main thing in one sentence, without its full stop."""
+    evidence, chosen = outcome.evidence, outcome.chosen
     n = chosen.setting.num_workers
-    measured = measured_per_s(found, chosen.setting)
+    measured = measured_per_s(outcome, chosen.setting)
     pace = f"{rate(samples_per_s(evidence, chosen))} samples/s"
     if not math.isnan(measured):
         pace = f"{rate(measured)} samples/s measured"
-    who = "No workers" if n == 0 else count(n, "worker")
+    workers = "No workers" if n == 0 else count(n, "worker")
     if _mean(evidence.costs.step_s) and chosen.wait_share <= KEPT_BUSY:
-        return f"{who} keep{'s' * (n == 1)} the model busy: {pace}"
-    if found.limit.part in ("", STEP):
-        return f"{who}: {pace}"
-    return f"{who}: {pace}, limited by {_named(found.limit.part)}"
+        return f"{workers} keep{'s' * (n == 1)} the model busy: {pace}"
+    if outcome.limit.part in ("", STEP):
+        return f"{workers}: {pace}"
+    return f"{workers}: {pace}, limited by {_part_name(outcome.limit.part)}"
 
 
-def _named(part: str) -> str:
+def _part_name(part: str) -> str:
     return {START: "the start of workers"}.get(part, part)
 
 
-def limits(found: Outcome) -> str:
-    """What limits the chosen setting: the part of the work, then what that means here."""
-    evidence, chosen, part = found.evidence, found.chosen, found.limit.part
+def limits(outcome: Outcome) -> str:
+    """The part of the work that limits the chosen setting, and what that means here."""
+    evidence, chosen, part = outcome.evidence, outcome.chosen, outcome.limit.part
     costs, batch_s = evidence.costs_of(chosen.setting), float(np.mean(chosen.pace_s))
     waiting_s = _mean(costs.sample_s * (1 - costs.cpu_share))
     where = "workers" if chosen.setting.num_workers else "the main process"
@@ -77,30 +81,30 @@ def limits(found: Outcome) -> str:
     batch = f"{duration(batch_s)} a batch"
     cpus = f"{chosen.cpus:.1f} of {evidence.cores:g} CPUs are busy"
     sentences = {
-        "": "no part alone; loading and steps take about as long",
+        "": "no part alone: loading and steps take about equally long",
         STEP: f"it takes {duration(_mean(costs.step_s))} of the {batch}; the model "
         f"waits {percent(chosen.wait_share)} of the time",
         "sample CPU": f"{where} {computes} to read samples; {cpus}",
-        "sample I/O": f"to read a sample is to wait for {duration(waiting_s)}, for a disk, a "
+        "sample I/O": f"reading a sample means waiting {duration(waiting_s)}, for a disk, a "
         f"network or the like; {cpus}",
         "collate": f"{where} put{'s' * (where != 'workers')} samples together into batches; {cpus}",
         "unpickling": f"the main process takes {duration(_mean(costs.take_s))} of the {batch} to "
         "unpickle it",
         "transport": f"a batch takes {duration(_mean(costs.transport_s))} from worker to main "
         "process",
-        "pinning": f"to pin a batch takes {duration(_mean(costs.pin_s))}",
-        START: "workers have to start and end, which a short run feels",
+        "pinning": f"pinning a batch takes {duration(_mean(costs.pin_s))}",
+        START: "starting and ending workers takes a large part of a short run",
     }
-    less = percent(found.limit.gain)
-    half = f"; half of it, and all would take {less} less time" if part else ""
+    saved = percent(outcome.limit.gain)
+    half = f"; halving it would save {saved} of the time" if part else ""
     return f"{part + ': ' if part else ''}{sentences[part]}{half}"
 
 
 def code(evidence: Evidence, setting: LoaderSettings) -> str:
-    """The call, with what differs from torch's own defaults."""
+    """The call to write, with the options that differ from torch's defaults."""
     options: dict[str, Any] = {}
-    if evidence.about.get("batch_size") is not None:
-        options["batch_size"] = evidence.about["batch_size"]
+    if evidence.description.get("batch_size") is not None:
+        options["batch_size"] = evidence.description["batch_size"]
     options |= {"num_workers": setting.num_workers, **setting.changed_options()}
     text = ", ".join(f"{name}={value!r}" for name, value in options.items())
     return f"DataLoader(dataset, {text})  # the rest as you have it"

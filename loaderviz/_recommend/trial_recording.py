@@ -15,9 +15,9 @@ from torch.utils.data import DataLoader
 from loaderviz._doctor.batch_contents import contents_of
 from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.run_outcomes import child_processes
-from loaderviz._recommend.evidence import Evidence, of_trace
-from loaderviz._recommend.memory_budget import Room
-from loaderviz._recommend.without_workers import without_workers
+from loaderviz._recommend.evidence import Evidence, evidence_from_trace
+from loaderviz._recommend.memory_budget import FreeBytes
+from loaderviz._recommend.without_workers import record_without_workers
 from loaderviz.errors import LoaderVizError
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.loaders.content_hash import digest_or_none
@@ -30,20 +30,20 @@ from loaderviz.text import count
 
 MOST_BATCHES = 500
 MOST_SAMPLES = 100_000
-PATIENCE = 10  # times the seconds of the recording, until a batch has to have come
+PATIENCE = 10  # times the seconds of the recording, within which a batch has to come
 PREFETCH = 4
-# Before these batches the loop rests, so that some lie ready: what it takes to take one is seen
-# then, and in between how long one is on its way.
+# After so many batches the loop rests, so that the next ones lie ready: they show how long it takes
+# to take a batch. The others show how long a batch is on its way.
 RESTS = frozenset({4, 12, 24, 40, 60, 90, 130, 180})
 LONGEST_REST_S = 0.5
-MARGIN_S = 0.06  # a batch that lay so long was there
-COMPARED = 4  # batches, by content: does each of two workers deliver the same?
-ALONE = 0.25  # of the seconds, for a recording without workers
-NEARLY = 0.1  # an error that is smaller hardly matters
-PLENTY = 1 << 30  # bytes of shared memory that surely hold some batches
+MARGIN_S = 0.06  # a batch that was ready for this long had surely arrived
+MOST_COMPARED = 4  # batches whose contents tell whether two workers deliver the same
+SHARE_WITHOUT_WORKERS = 0.25  # of the seconds, for a recording without workers
+SMALL_ERROR = 0.1  # a smaller one hardly matters
+PLENTY = 1 << 30  # bytes of shared memory that surely hold several batches
 
 
-def rehearse(
+def record_trial(
     loader: DataLoader[Any],
     seconds: float,
     *,
@@ -51,7 +51,14 @@ def rehearse(
     step_cpu_share: float,
     n_batches: int | None,
 ) -> Evidence:
-    """Record the loader for so long, and say first what is about to run.
+    """Record the loader for ``seconds``, after printing what is about to run.
+
+    Args:
+        loader: it is left as it was.
+        seconds: how long to record from the first batch.
+        step_s: seconds of a step; None: unknown, taken as 0.
+        step_cpu_share: the part of a step, 0 to 1, that keeps a CPU busy.
+        n_batches: batches of an epoch; None: as the loader tells.
 
     Raises:
         LoaderVizError: where no batch came.
@@ -59,41 +66,44 @@ def rehearse(
     """
     setup = Setup(loader)
     present = LoaderSettings.of(describe(loader))
-    workers = 2 if setup.iterable else 1  # two: does each deliver the same?
+    num_workers = 2 if setup.iterable else 1  # two show whether both deliver the same
     name = type(loader).__name__
-    length = n_batches if n_batches is not None else _length(loader)
+    epoch_length = n_batches if n_batches is not None else _epoch_length(loader)
     print(
-        f"recommend: records the {name} with {count(workers, 'worker')} for "
-        f"{seconds:g} s from its first batch, and for {ALONE * seconds:g} s without; at most "
-        f"{MOST_BATCHES} batches. Gives up where none comes in {PATIENCE * seconds:g} s."
+        f"recommend: records the {name} with {count(num_workers, 'worker')} for "
+        f"{seconds:g} s from its first batch, and for {SHARE_WITHOUT_WORKERS * seconds:g} s "
+        f"without; at most {MOST_BATCHES} batches. Gives up where none comes in "
+        f"{PATIENCE * seconds:g} s."
     )
     with keep_random_state(loader):
         if _is_tight(loader):
-            workers = 0
-        seen = _record(loader, workers, seconds, pins=present.pin_memory)
-    if not seen.n_batches:
-        raise LoaderVizError(_too_slow(seconds) if seen.timed_out else _empty(setup))
-    evidence = of_trace(
-        seen.trace,
+            num_workers = 0
+        trial = _record(loader, num_workers, seconds, pins=present.pin_memory)
+    if not trial.n_batches:
+        raise LoaderVizError(_too_slow(seconds) if trial.timed_out else _empty(setup))
+    evidence = evidence_from_trace(
+        trial.trace,
         step_s=0.0 if step_s is None else step_s,
         step_cpu_share=step_cpu_share,
-        n_batches=length,
+        n_batches=epoch_length,
     )
     return replace(
         evidence,
-        alone=_alone_costs(setup, seconds, evidence) if workers else None,
+        costs_without_workers=_without_workers(setup, seconds, evidence) if num_workers else None,
         present=present,
         steps_known=step_s is not None,
-        worker_bytes=seen.worker_bytes or evidence.worker_bytes,
-        worker_bytes_shared=seen.worker_bytes is None,
-        batch_bytes=seen.batch_bytes,
+        worker_bytes=trial.worker_bytes or evidence.worker_bytes,
+        worker_bytes_shared=trial.worker_bytes is None,
+        batch_bytes=trial.batch_bytes,
         has_device=torch.accelerator.is_available(),
-        naive=setup.iterable and _repeats(seen.digests),
+        naive=setup.iterable and _repeats(trial.digests),
     )
 
 
 @dataclass
-class _Seen:
+class _Trial:
+    """What was recorded of a loader; ``worker_bytes`` are the worker's own, None: not known."""
+
     trace: Any = None
     n_batches: int = 0
     timed_out: bool = False
@@ -102,93 +112,101 @@ class _Seen:
     digests: list[int | None] = field(default_factory=list)
 
 
-def _alone_costs(setup: Setup, seconds: float, evidence: Evidence) -> Costs | None:
-    """Of the main process alone: it has no shared memory to fill, and memory that it used before.
+def _without_workers(setup: Setup, seconds: float, evidence: Evidence) -> Costs | None:
+    """What loading costs in the main process, which fills no shared memory and reuses its own.
 
-    None where that was not seen, or too little of it to be better than what a worker showed.
+    None where that was not recorded, or too briefly to tell more than the recording of a worker.
     """
-    trace = without_workers(setup, seconds * ALONE)
+    trace = record_without_workers(setup, seconds * SHARE_WITHOUT_WORKERS)
     try:
-        seen = None if trace is None else of_trace(trace)
+        without = None if trace is None else evidence_from_trace(trace)
     except LoaderVizError:
         return None
-    if seen is None or seen.error > max(NEARLY, evidence.error):
+    if without is None or without.error > max(SMALL_ERROR, evidence.error):
         return None
     same = ("step_s", "step_cpu_share", "cores")
-    return replace(seen.costs, **{name: getattr(evidence.costs, name) for name in same})
+    return replace(without.costs, **{name: getattr(evidence.costs, name) for name in same})
 
 
-def _record(loader: DataLoader[Any], workers: int, seconds: float, *, pins: bool) -> _Seen:
-    setting = LoaderSettings(workers, PREFETCH if workers else None, pin_memory=pins)
+def _record(loader: DataLoader[Any], num_workers: int, seconds: float, *, pins: bool) -> _Trial:
+    setting = LoaderSettings(num_workers, PREFETCH if num_workers else None, pin_memory=pins)
     timeout_s = loader.timeout or PATIENCE * seconds
     copied = copy_loader(loader, **setting.options(), timeout=timeout_s)
-    seen, before = _Seen(), child_processes()
+    trial, children_before = _Trial(), child_processes()
     with record(copied) as recording:
         try:
-            _iterate(copied, seconds, seen, before)
+            _iterate(copied, seconds, trial, children_before)
         except RuntimeError as error:
-            # Of torch/utils/data/dataloader.py, ``_get_data``.
+            # torch/utils/data/dataloader.py, ``_get_data``, words it so.
             if loader.timeout or "DataLoader timed out after" not in str(error):
                 raise
-            seen.timed_out = True
-    seen.trace = recording.trace
-    return seen
+            trial.timed_out = True
+    trial.trace = recording.trace
+    return trial
 
 
-def _iterate(loader: DataLoader[Any], seconds: float, seen: _Seen, before: Any) -> None:
+def _iterate(
+    loader: DataLoader[Any], seconds: float, trial: _Trial, children_before: set[psutil.Process]
+) -> None:
     n_samples, begun = 0, time.monotonic()
     for batch in loader:
         now = time.monotonic()
-        if seen.n_batches == 0:
+        if trial.n_batches == 0:
             begun = now
-            seen.batch_bytes = contents_of(batch).tensor_bytes
-        if len(seen.digests) < COMPARED:
-            seen.digests.append(digest_or_none(batch))
-        seen.n_batches += 1
+            trial.batch_bytes = contents_of(batch).tensor_bytes
+        if len(trial.digests) < MOST_COMPARED:
+            trial.digests.append(digest_or_none(batch))
+        trial.n_batches += 1
         n_samples += loader.batch_size or 1
-        over = now - begun > seconds or seen.n_batches >= MOST_BATCHES or n_samples >= MOST_SAMPLES
-        resting = seen.n_batches in RESTS and not over and loader.num_workers > 0
-        if over or resting or seen.n_batches == 1:
-            seen.worker_bytes = max(seen.worker_bytes or 0, _own_bytes(before)) or None
-        if over:
+        enough = trial.n_batches >= MOST_BATCHES or n_samples >= MOST_SAMPLES
+        is_over = enough or now - begun > seconds
+        rests = trial.n_batches in RESTS and not is_over and loader.num_workers > 0
+        if is_over or rests or trial.n_batches == 1:
+            own_bytes = _most_own_bytes(children_before)
+            trial.worker_bytes = max(trial.worker_bytes or 0, own_bytes) or None
+        if is_over:
             return
-        if resting:
-            each_s = (time.monotonic() - begun) / seen.n_batches
-            time.sleep(min(PREFETCH * each_s + MARGIN_S, LONGEST_REST_S))
+        if rests:
+            batch_s = (time.monotonic() - begun) / trial.n_batches
+            time.sleep(min(PREFETCH * batch_s + MARGIN_S, LONGEST_REST_S))
 
 
-def _own_bytes(before: set[psutil.Process]) -> int:
-    """What the worker has that takes the most for its own; 0 where the system does not tell."""
-    found = [0]
-    for child in child_processes() - before:
+def _most_own_bytes(children_before: set[psutil.Process]) -> int:
+    """Memory that the largest worker shares with nobody; 0 where the system does not tell."""
+    own_bytes = [0]
+    for worker in child_processes() - children_before:
         with contextlib.suppress(psutil.Error, AttributeError):
-            found.append(int(child.memory_full_info().uss))
-    return max(found)
+            own_bytes.append(int(worker.memory_full_info().uss))
+    return max(own_bytes)
 
 
 def _repeats(digests: list[int | None]) -> bool:
-    """Whether the batches of two workers, which take turns, are the same, and yet not all are."""
-    pairs = list(zip(digests[::2], digests[1::2], strict=False))
-    firsts = digests[::2]
-    same = all(one == other and one is not None for one, other in pairs)
-    return bool(pairs) and same and (len(firsts) == 1 or len(set(firsts)) == len(firsts))
+    """Whether two workers, which take turns, deliver the same batches as each other.
+
+    A worker's own batches have to differ: otherwise all samples may be alike.
+    """
+    of_first_worker = digests[::2]
+    pairs = list(zip(of_first_worker, digests[1::2], strict=False))
+    same = all(first == second and first is not None for first, second in pairs)
+    differ = len(set(of_first_worker)) == len(of_first_worker)
+    return bool(pairs) and same and differ
 
 
 def _is_tight(loader: DataLoader[Any]) -> bool:
-    """Whether so few batches fit into shared memory that a worker might not live."""
-    room = Room.here().shm
-    if room is None or room > PLENTY:
+    """Whether so few batches fit into shared memory that a worker might be killed."""
+    free = FreeBytes.now().shm
+    if free is None or free > PLENTY:
         return False
     for batch in copy_loader(loader, **LoaderSettings(0).options()):
-        return contents_of(batch).tensor_bytes * (2 * PREFETCH + 1) > room
+        return contents_of(batch).tensor_bytes * (2 * PREFETCH + 1) > free
     return False
 
 
-def _length(loader: DataLoader[Any]) -> int | None:
-    """Batches of an epoch, where the loader tells."""
+def _epoch_length(loader: DataLoader[Any]) -> int | None:
+    """Batches of an epoch; None where the loader does not tell."""
     try:
-        return len(copy.copy(loader))  # an iterable-style one remembers that it was asked
-    except Exception:  # of the user's own
+        return len(copy.copy(loader))  # an iterable-style loader remembers that it was asked
+    except Exception:  # whatever the user's own __len__ raises
         return None
 
 

@@ -1,7 +1,7 @@
 """A recording without workers, in a copy of this process: the dataset is not touched here.
 
-What a dataset opens when it is first read would else be open in this process, and shared by all
-workers that are forked from it later.
+Files that a dataset opens when it is first read would otherwise be open in this process, and shared
+by all workers that are forked from it later.
 """
 
 from __future__ import annotations
@@ -25,33 +25,36 @@ from loaderviz.trace import Trace, load
 
 MOST_BATCHES = 500
 MOST_SAMPLES = 100_000
-LATE = 4  # times as long as it may take: then it is ended from outside
+LATE = 4  # times the seconds of the recording, before it is ended from outside
 GRACE_S = 2.0
-WARM = 10  # of the batches, the first tenth does not count: pages are copied when first touched
+WARM_UP = 10  # the first tenth of the batches does not count: pages are copied on first touch
 
 
-def without_workers(setup: Setup, seconds: float) -> Trace | None:
-    """None where the process cannot be copied (other systems than Linux), or nothing came."""
+def record_without_workers(setup: Setup, seconds: float) -> Trace | None:
+    """A recording of about ``seconds`` without workers.
+
+    None where the process cannot be copied (outside Linux), or no batch came.
+    """
     if not may_fork(setup.num_workers):
         return None
-    with tempfile.TemporaryDirectory(prefix="loaderviz-", ignore_cleanup_errors=True) as name:
-        folder = Path(name) / "alone"
-        most_s = LATE * seconds + GRACE_S
-        run_forked(_record, setup.loader, seconds, folder, timeout_s=most_s)
-        with contextlib.suppress(Exception):  # what it lacks is done without
-            return _warm(load(folder))
+    with tempfile.TemporaryDirectory(prefix="loaderviz-", ignore_cleanup_errors=True) as parent:
+        folder = Path(parent) / "alone"
+        timeout_s = LATE * seconds + GRACE_S
+        run_forked(_record, setup.loader, seconds, folder, timeout_s=timeout_s)
+        with contextlib.suppress(Exception):  # a recording that cannot be loaded is done without
+            return _without_warm_up(load(folder))
     return None
 
 
-def _warm(trace: Trace) -> Trace:
+def _without_warm_up(trace: Trace) -> Trace:
     batches = trace.batches.sort_values("batch")
-    return replace(trace, batches=batches.iloc[len(batches) // WARM :])
+    return replace(trace, batches=batches.iloc[len(batches) // WARM_UP :])
 
 
 def _record(loader: DataLoader[Any], seconds: float, folder: Path, _send: Any) -> None:
-    warnings.simplefilter("ignore")  # they have been seen, or will be
+    warnings.simplefilter("ignore")  # the user has seen them with workers, or will
     n, begun = 0, time.monotonic()
-    with contextlib.suppress(Exception):  # it was raised in a worker before, or is not our concern
+    with contextlib.suppress(Exception):  # a worker raised it before, or it does not matter here
         copied = copy_loader(loader, **LoaderSettings(0).options())
         with Recording((copied,), path=folder):
             for _ in copied:

@@ -11,7 +11,7 @@ from typing import Any
 
 from loaderviz._audit import Audit, audit
 from loaderviz._recommend import Recommendation, recommend
-from loaderviz._recommend.candidate_settings import reach
+from loaderviz._recommend.candidate_settings import default_max_workers
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace import Trace
 
@@ -96,7 +96,9 @@ def _predict(trace: Trace, rank: int, loader: int) -> Prediction:
     used = _first_batches(loader_trace, MOST_BATCHES)
     fields["n_used"] = int(used.batches["delivered_s"].notna().sum())
     n_cpus = trace.meta.get("cpu_allowance")
-    max_workers = reach(float(n_cpus)) if isinstance(n_cpus, int | float) else MOST_WORKERS
+    max_workers = (
+        default_max_workers(float(n_cpus)) if isinstance(n_cpus, int | float) else MOST_WORKERS
+    )
     recommendation = recommend(
         used,
         epochs=max(int(epochs.nunique()), 1),

@@ -11,9 +11,9 @@ from loaderviz.simulator.event_log import Log
 class FreeCores:
     """Workers, their queues, the result queue and the pin thread, in the main process's time.
 
-    Each worker goes through its own queue in order, so that a task sent to it starts when it is
-    there and the one before it is done. What is queued for the main process is kept by the time of
-    its arrival.
+    Each worker goes through its own queue in order: a task starts once it was sent and the one
+    before it is done. Batches for the main process are kept by their time of arrival. All times
+    are in seconds.
     """
 
     def __init__(self, log: Log, n_workers: int, *, pins: bool, latency_s: float) -> None:
@@ -21,13 +21,13 @@ class FreeCores:
         self._log = log
         self._pins = pins
         self._latency_s = latency_s
-        self._free = [0.0] * n_workers  # when each worker has done all that it was sent
+        self._free = [0.0] * n_workers  # when each worker has done all its tasks
         self._last_arrival = [0.0] * n_workers
         self._pin_free = 0.0
         self._arrivals: list[tuple[float, int]] = []
 
     def load(self, plan: Plan) -> None:
-        """The fetches of the next epoch."""
+        """Take the fetches of the next epoch."""
         self._plan = plan
         self._read_s = (plan.fetch_wait_s + plan.fetch_cpu_s).tolist()
 
@@ -36,10 +36,11 @@ class FreeCores:
         self.now += cpu_s + wait_s
 
     def boot(self, worker: int, cpu_s: float) -> None:
-        """A worker is born, and can take a task after so much work."""
+        """A worker starts; it can take a task after ``cpu_s`` of computing."""
         self._free[worker] = self.now + cpu_s
 
     def send(self, worker: int, row: int, fetch: int) -> None:
+        """Put a task into a worker's queue."""
         log, free = self._log, self._free[worker]
         start = free if free > self.now else self.now
         collate = start + self._read_s[fetch]
@@ -53,15 +54,15 @@ class FreeCores:
         heapq.heappush(self._arrivals, (arrival, row))
 
     def receive(self) -> int:
-        """Wait for what arrives next, whichever task it is, and take it."""
-        at, row = heapq.heappop(self._arrivals)
+        """Wait for the batch that arrives next, whichever it is, and return its row."""
+        arrival, row = heapq.heappop(self._arrivals)
         fetch = self._log.fetch[row]
         take_s = self._plan.take_s[fetch]
         if self._pins:
-            at = max(at, self._pin_free) + take_s + self._plan.pin_s[fetch]
-            self._pin_free = self._log.pinned[row] = at
+            arrival = max(arrival, self._pin_free) + take_s + self._plan.pin_s[fetch]
+            self._pin_free = self._log.pinned[row] = arrival
             take_s = 0.0
-        self.now = (at if at > self.now else self.now) + take_s
+        self.now = (arrival if arrival > self.now else self.now) + take_s
         return row
 
     def fetch_here(self, row: int, fetch: int) -> None:
@@ -74,18 +75,18 @@ class FreeCores:
         log.ready[row] = self.now
 
     def resume(self) -> None:
-        """All workers say that they are done, and what lies on the way is thrown away."""
-        last = max(max(free, self.now) for free in self._free) + self._latency_s
+        """Wait until all workers are done, and throw away the batches on their way."""
+        all_done = max(max(free, self.now) for free in self._free) + self._latency_s
         self._arrivals.clear()
-        self.now = max(last, self.now)
+        self.now = max(all_done, self.now)
 
     def halt(self) -> None:
-        """Workers finish the task under way, and leave those that wait in their queues."""
-        log, last = self._log, self.now
+        """Workers finish the task under way, and leave the tasks that wait in their queues."""
+        log, all_done = self._log, self.now
         for row in range(log.first_of_epoch[-1], len(log.task)):
             if log.started[row] > self.now:
                 log.started[row] = log.collate[row] = log.ready[row] = float("nan")
-            elif log.ready[row] > last:
-                last = log.ready[row]
+            elif log.ready[row] > all_done:
+                all_done = log.ready[row]
         self._arrivals.clear()
-        self.now = last
+        self.now = all_done

@@ -1,6 +1,7 @@
 """``Costs``: what each part of loading takes, given by hand or fitted to a recording.
 
-To fit them is to simulate: what simulates knows ``Costs`` by type alone, and imports nothing here.
+To fit costs is to simulate, so that the simulation must not import this module: it names ``Costs``
+in annotations alone.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ _SHARES: Final = ("cpu_share", "step_cpu_share")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Costs:
-    """What the work costs, in seconds. What is not given costs nothing.
+    """What each part of loading costs, in seconds.
 
     >>> Costs(sample_s=0.01, step_s=0.05)
     >>> Costs.from_trace(rec.trace)
 
-    A time is a number, or an array of them that is gone through in order, again and again: a slow
-    region of the dataset stays one. Arrays of ``sample_s`` and ``cpu_share`` hold one value for
-    each sample, in the order in which samples are asked for; all others one for each batch, those
-    of the consumer in the order of delivery.
+    A time is a number, or an array of numbers that is gone through in order, again and again, so
+    that a slow region of the dataset stays in its place. Arrays of ``sample_s`` and ``cpu_share``
+    hold one value for each sample, in the order in which samples are asked for. All other arrays
+    hold one for each batch: ``copy_s`` and ``step_s`` in the order of delivery.
 
     Attributes:
         sample_s: to read one sample.
@@ -44,30 +45,30 @@ class Costs:
         collate_s: to collate one batch, on the CPU; ``collate_sample_s`` more for each sample.
         share_s: to put a batch into shared memory while it is collated, in a worker, on the CPU;
             its bytes take longer, at ``bytes_per_s``.
-        sample_bytes: of a sample. Beside the above, pinning copies them once more at
-            ``bytes_per_s``, and a consumer that is done with a batch out of shared memory gives
-            it back at ``release_bytes_per_s``, on the CPU, within its step.
+        sample_bytes: bytes of a sample. Pinning, too, copies them at ``bytes_per_s``. A consumer
+            that is done with a batch in shared memory gives it back at ``release_bytes_per_s``,
+            on the CPU, within its step.
         send_s: to hand a batch on and to get the next task, in a worker, on the CPU.
-        transport_s: from a worker to the consumer, for one batch of no bytes.
+        transport_s: from a worker to the consumer, for one batch, its bytes aside.
         take_s: to unpickle a batch, in the main process or in its pin thread.
         pin_s: to pin a batch, its bytes aside.
         copy_s: to copy a batch to the device, within the consumer's time.
         step_s: the consumer's own work on a batch; ``step_cpu_share`` of it keeps a CPU busy.
         dispatch_s: to draw one index list and send it to a worker.
         startup_s: to start one worker, in the main process, one after another.
-        boot_s: on the CPU of a worker, from its start until it can take a task.
+        boot_s: from a worker's start until it can take a task, on the CPU.
         shutdown_s: to end one worker, in the main process.
-        start_method: what ``startup_s`` and ``boot_s`` hold for; None: for any.
-        jitter_s: by how much, on average, a task is late at random; in simulations whose seed is
+        start_method: the start method whose ``startup_s`` and ``boot_s`` these are; None: any.
+        jitter_s: by how much, on average, a task is late at random, in simulations whose seed is
             not 0.
-        slice_s: for how long a process that has just got a CPU keeps it though another is woken.
-            Where all CPUs are busy the main process comes back late from its waits. 0: at once.
+        slice_s: for how long a process that has just got a CPU keeps it though another is woken:
+            where all CPUs are busy, the main process goes on late after a wait. 0: at once.
         switching: the part of all CPUs, below 1, that is lost where processes take turns on them.
         cores: CPUs allowed, at least a part of one; None: as many as this process may use.
 
     Raises:
-        LoaderVizError: for a value that is no number or array of numbers, a negative or infinite
-            time, an empty array, a share above 1, or ``cores`` that are not above 0.
+        LoaderVizError: for a value that is not a number or array of numbers, a negative or
+            infinite time, an empty array, a share above 1, or ``cores`` that are not above 0.
     """
 
     sample_s: Any = 0.01
@@ -115,7 +116,7 @@ class Costs:
             if np.max(getattr(self, name)) > 1:
                 most = float(np.max(getattr(self, name)))
                 raise LoaderVizError(f"{name}={most!r}: a share is 0 to 1, 1 for all of the time")
-        lengths = {np.size(each) for each in (self.sample_s, self.cpu_share) if np.ndim(each)}
+        lengths = {np.size(values) for values in (self.sample_s, self.cpu_share) if np.ndim(values)}
         if len(lengths) > 1:
             raise LoaderVizError(
                 f"sample_s holds {np.size(self.sample_s)} values and cpu_share "
@@ -133,23 +134,25 @@ class Costs:
     ) -> Costs:
         """The costs that one recording shows, whatever its number of workers.
 
-        Of each sample: its time, and its CPU time by its batch's; where processes had to take
-        turns on the CPUs, what they waited for one is taken out again, of steps too. Samples and
-        steps keep their order. What a recording cannot show is what it typically takes with Linux:
-        the start of workers and the transport where the main process loads, a start method that
-        was not used, how quickly bytes are shared and given back, and how late the main process
-        comes back where all CPUs are busy.
+        Each sample has its own time, and its batch's share of CPU time. Where processes had to
+        take turns on the CPUs, their waiting for one is taken out, of steps too. Samples and steps
+        keep their order.
+
+        A cost that a recording cannot show is the typical one on Linux: the start of workers and
+        the transport where the main process loads, a start method that was not used, how quickly
+        bytes are shared and given back, and how late the main process goes on after a wait where
+        all CPUs are busy.
 
         Args:
             trace: a recording with at least one delivered batch.
             loader: which of its loaders.
-            step_cpu_share: the part of a step, 0 to 1, that keeps a CPU busy: a recording does not
-                tell. 0 for a step on a device.
+            step_cpu_share: the part of a step, 0 to 1, that keeps a CPU busy, which a recording
+                does not tell. 0 for a step on a device.
             cores: CPUs allowed; None: as many as the recording says.
 
         Raises:
-            LoaderVizError: for what is no trace, a trace without a delivered batch of that loader,
-                batches that were not seen where they were made, or bad values.
+            LoaderVizError: for anything but a trace, a trace without a delivered batch of that
+                loader, batches that were not recorded in their workers, or bad values.
         """
         return fit(trace, cls(step_cpu_share=step_cpu_share), loader=loader, cores=cores)
 

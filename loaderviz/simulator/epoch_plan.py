@@ -1,4 +1,4 @@
-"""What there is to load in one epoch, and what each fetch of it costs: numpy, no time passes."""
+"""The plan of one epoch: what there is to load, and what each fetch costs."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Floats = np.ndarray[Any, np.dtype[np.float64]]
-Seconds = float | Floats  # one for all, or one for each
+Seconds = float | Floats  # one for all batches or samples, or one for each
 
-MOST_PHASES = 4  # of a fetch whose samples both wait and compute: with more, times change by 1 %
+MOST_PARTS = 4  # of a fetch whose samples both wait and compute: more change times by 1 %
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The fetches of an epoch. Those of an iterable-style one lie worker by worker.
+    """The fetches of an epoch: lists and arrays of one value a fetch where nothing else is said.
 
-    Of an iterable-style dataset the last fetch of each worker is the one that finds the end: empty,
-    or with ``drop_last`` perhaps short (torch/utils/data/_utils/fetch.py,
-    ``_IterableDatasetFetcher.fetch``).
+    Those of an iterable-style dataset lie worker by worker. The last fetch of each worker is the
+    one that finds the end: empty, or with ``drop_last`` perhaps short
+    (torch/utils/data/_utils/fetch.py, ``_IterableDatasetFetcher.fetch``).
     """
 
     base: list[int]  # where each worker's fetches begin, and where the last one's end
-    n: list[int]  # samples
-    first: Ints  # where a fetch's samples begin in those below
+    n: list[int]  # samples of a fetch
+    first: Ints  # where a fetch's samples begin in key, wait_s and cpu_s
     key: Ints  # of each sample
     wait_s: Floats  # of each sample
-    cpu_s: Floats
+    cpu_s: Floats  # of each sample
     fetch_wait_s: Floats
     fetch_cpu_s: Floats
     collate_s: list[float]
@@ -48,10 +48,10 @@ class Plan:
     copy_to_device_s: list[float]
 
 
-def plan(
+def plan_epoch(
     costs: Costs, settings: SimulatedSettings, epoch: int, random: np.random.Generator | None
 ) -> Plan:
-    """``random`` shifts where the costs begin, and makes each fetch a little late."""
+    """The plan of an epoch; ``random`` shifts where costs begin, and delays each fetch a little."""
     if settings.shards is None:
         n, base = _map_sizes(settings), [0]
         key = order = np.arange(sum(n.tolist()), dtype=np.int64)
@@ -69,7 +69,7 @@ def plan(
     fetch_wait_s = _sums(wait_s, n)
     late_s = np.zeros(len(n)) if random is None else random.exponential(costs.jitter_s, len(n))
     n_bytes = n * costs.sample_bytes
-    whole = n > 0  # else the fetch finds the end, and returns nothing to collate
+    whole = n > 0  # an empty fetch finds the end, and returns nothing to collate
     if settings.shards is not None and settings.drop_last:
         whole &= n == settings.batch_size
 
@@ -104,15 +104,15 @@ def plan(
 def phases(plan: Plan) -> tuple[list[float], list[int]]:
     """What a worker does in each fetch, in turn: waits, computes, waits, ... collates and sends.
 
-    Samples next to one another are taken together where a fetch has more than ``MOST_PHASES``.
+    Where a fetch has more than ``MOST_PARTS`` samples, neighbours are taken together.
 
     Returns:
-        the seconds of all fetches, one after another, waiting at even places and computing at odd
-        ones; and where each fetch begins, the end last.
+        The seconds of all phases, fetch by fetch: waiting at even places, computing at odd ones.
+        And the place of each fetch's first phase, with the end of all as the last value.
     """
     n = np.asarray(plan.n, np.int64)
     mixed = (plan.fetch_wait_s > 0) & (plan.fetch_cpu_s > 0)
-    parts = np.where(mixed, np.minimum(n, MOST_PHASES), np.minimum(n, 1))
+    parts = np.where(mixed, np.minimum(n, MOST_PARTS), np.minimum(n, 1))
     fetch = np.repeat(np.arange(len(n)), parts)
     part = np.arange(len(fetch)) - np.repeat(np.cumsum(parts) - parts, parts)
     begins = plan.first[fetch] + part * n[fetch] // np.maximum(parts[fetch], 1)
@@ -128,51 +128,52 @@ def phases(plan: Plan) -> tuple[list[float], list[int]]:
 
 
 def resample(values: Seconds, places: Ints) -> Floats:
-    """Those at the places, as if the values went on and on."""
+    """The values at these places of an endless repetition of them, in seconds."""
     if isinstance(values, np.ndarray):
         return np.asarray(np.take(values, places, mode="wrap"), np.float64)
     return np.full(len(places), values)
 
 
 def _map_sizes(settings: SimulatedSettings) -> Ints:
-    full, rest = divmod(settings.n_samples, settings.batch_size)
-    sizes = [settings.batch_size] * full
-    if rest and not settings.drop_last:
-        sizes.append(rest)
+    n_full, remainder = divmod(settings.n_samples, settings.batch_size)
+    sizes = [settings.batch_size] * n_full
+    if remainder and not settings.drop_last:
+        sizes.append(remainder)
     return np.array(sizes, np.int64)
 
 
 def _stream_sizes(settings: SimulatedSettings) -> tuple[Ints, list[int], Ints, Ints]:
-    """The sizes of fetches, where each worker's begin, the samples' keys, and their place.
+    """The sizes of fetches, where each worker's begin, and the samples' keys and places.
 
-    Keys count within a worker's stream. Shards lie interleaved in the dataset.
+    Keys count within a worker's stream. Places are in the dataset, where shards lie interleaved.
     """
     assert settings.shards is not None
     sizes: list[int] = []
     base, keys, places = [0], [], []
     for worker, shard in enumerate(settings.shards):
-        full, rest = divmod(shard, settings.batch_size)
-        sizes += [settings.batch_size] * full + ([rest] if rest else [])
-        if not (rest and settings.drop_last):
+        n_full, remainder = divmod(shard, settings.batch_size)
+        sizes += [settings.batch_size] * n_full + ([remainder] if remainder else [])
+        if not (remainder and settings.drop_last):
             sizes.append(0)
         base.append(len(sizes))
-        own = np.arange(shard, dtype=np.int64)
-        keys.append(own)
-        places.append(own if settings.naive else own * len(settings.shards) + worker)
+        stream_keys = np.arange(shard, dtype=np.int64)
+        keys.append(stream_keys)
+        n_streams = len(settings.shards)
+        places.append(stream_keys if settings.naive else stream_keys * n_streams + worker)
     return np.array(sizes, np.int64), base, np.concatenate(keys), np.concatenate(places)
 
 
 def _sums(values: Floats, n: Ints) -> Floats:
-    """Of each stretch of n values, one stretch after another."""
+    """The sum of each run of ``n`` values, one run after another; 0 for an empty run."""
     sums = np.zeros(len(n))
-    some = n > 0
-    if some.any():
-        sums[some] = np.add.reduceat(values, (np.cumsum(n) - n)[some])
+    not_empty = n > 0
+    if not_empty.any():
+        sums[not_empty] = np.add.reduceat(values, (np.cumsum(n) - n)[not_empty])
     return sums
 
 
 def _shifts(costs: Costs, random: np.random.Generator | None) -> Callable[[str], int]:
-    """Where each array of costs begins."""
+    """By the name of a cost: at which of its values the epoch begins."""
 
     @functools.cache
     def shift(name: str) -> int:

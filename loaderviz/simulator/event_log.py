@@ -1,4 +1,4 @@
-"""What a simulation writes down while it runs: one entry a task, in the order of dispatch."""
+"""The log of a simulation while it runs: one entry a task, in the order of dispatch."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import math
 from typing import NamedTuple
 
 NEVER = math.nan
-DISCARDED = -1  # in place of a fetch: its worker's stream had ended already
+DISCARDED = -1  # in place of a fetch, for a task that came after its worker's stream had ended
 
 
-class Life(NamedTuple):
-    """Of one worker process: its times, and where the tasks lie that were sent to it or others."""
+class WorkerLife(NamedTuple):
+    """When one worker process started and ended, in seconds, and the rows of tasks meanwhile.
+
+    The rows hold the tasks of the other workers, too.
+    """
 
     worker: int
     started: float
@@ -20,7 +23,7 @@ class Life(NamedTuple):
 
 
 class Log:
-    """Lists side by side, appended at dispatch; times in seconds, NaN until they come."""
+    """Lists with one entry a task, added at dispatch; times in seconds, NaN until they come."""
 
     def __init__(self) -> None:
         self.task: list[int] = []
@@ -35,10 +38,10 @@ class Log:
         self.delivered: list[float] = []
         self.released: list[float] = []
         self.first_of_epoch: list[int] = []
-        self.workers: list[Life] = []
+        self.workers: list[WorkerLife] = []
 
     def add(self, task: int, worker: int, fetch: int, at: float) -> int:
-        """The row of the new entry."""
+        """Add a task that is dispatched ``at`` a time, in seconds; returns its row."""
         self.task.append(task)
         self.worker.append(worker)
         self.fetch.append(fetch)

@@ -11,14 +11,14 @@ import numpy as np
 from loaderviz.errors import LoaderVizError
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.simulator.epoch_plan import Floats
-from loaderviz.simulator.handover_costs import start, ways
+from loaderviz.simulator.handover_costs import handover_costs, start_costs
 from loaderviz.simulator.simulated_settings import SimulatedSettings
-from loaderviz.simulator.simulation import run
+from loaderviz.simulator.simulation import run_simulation
 from loaderviz.simulator.typical_costs import (
+    TYPICAL_HANDOVER,
     TYPICAL_SHARE_S,
     TYPICAL_SLICE_S,
     TYPICAL_SWITCHING,
-    TYPICAL_WAYS,
 )
 from loaderviz.trace import Trace
 from loaderviz.trace.analysis.rank_summary import ranks_beside
@@ -29,73 +29,79 @@ if TYPE_CHECKING:
     from loaderviz.simulator.costs import Costs
 
 FIXED_COLLATE_S = 2e-5
-AT_LEAST = 0.05  # of the time to collate is not for sharing the bytes
-WAYS = ("send_s", "take_s", "transport_s")  # which include waiting for a CPU
-MOST_BATCHES = 200  # of the simulations that take out what workers waited for a CPU
-HALVINGS = 8
-SMALLEST = 0.1  # part of a cost that is no waiting for a CPU
-GROWTH = 1.1  # of such a part from one simulation to the next: what few batches show scatters
-AS_SLOW = 0.08  # as far as anybody can tell where all CPUs are always busy
-CONTENDED = 0.1  # of the CPUs: with less work, hardly anybody waits for one
+LEAST_COLLATING = 0.05  # at least this part of the time to collate is not sharing bytes
+HANDOVER = ("send_s", "take_s", "transport_s")  # as recorded, they include waiting for a CPU
+# To take out what processes waited for a CPU:
+MOST_BATCHES = 200  # in each simulation
+HALVINGS = 8  # of the range in which the part that was waiting lies, with a simulation each
+SMALLEST_PART = 0.1  # of a cost that was not waiting for a CPU
+GROWTH = 1.1  # of such a part from one simulation to the next at most, as few batches scatter
+AS_SLOW = 0.08  # a smaller difference does not show where all CPUs are always busy
+CONTENDED = 0.1  # of the CPUs: with less work than that, processes hardly ever wait for one
 
 
-def fit(trace: Trace, rest: Costs, *, loader: int, cores: float | None) -> Costs:
-    """``rest``: what the recording does not tell."""
-    trace, beside = _of_one_rank(trace, loader)
-    batches, about = _seen(trace, loader)
-    tasks = _Tasks.of(trace, batches)
+def fit(trace: Trace, assumed: Costs, *, loader: int, cores: float | None) -> Costs:
+    """``Costs.from_trace``; costs that the recording does not tell stay as ``assumed``.
+
+    Where ``cores`` is None, the CPUs that were allowed are shared evenly among the machine's ranks.
+    """
+    trace, n_ranks = _of_one_rank(trace, loader)
+    batches, description = _batches_and_description(trace, loader)
+    tasks = _Tasks.from_trace(trace, batches)
     delivered = batches[batches["delivered_s"].notna()].sort_values("delivered_s")
     steps = (delivered["released_s"] - delivered["delivered_s"]).dropna().to_numpy()
-    n_workers = int(about.get("num_workers") or 0)
-    rest = replace(
-        rest,
+    n_workers = int(description.get("num_workers") or 0)
+    costs = replace(
+        assumed,
         step_s=steps if len(steps) else 0.0,
-        cores=cores if cores is not None else _share(trace.meta.get("cpu_allowance"), beside),
+        cores=cores if cores is not None else _per_rank(trace.meta.get("cpu_allowance"), n_ranks),
         sample_bytes=tasks.sample_bytes,
         slice_s=TYPICAL_SLICE_S,
         switching=TYPICAL_SWITCHING,
     )
-    assert rest.cores is not None
-    load = n_workers * tasks.busy() / rest.cores
-    contended = n_workers + 1 > rest.cores and load > CONTENDED
-    in_order = bool(about.get("in_order", True))
-    rest = replace(
-        rest,
+    assert costs.cores is not None
+    load = n_workers * tasks.busy() / costs.cores
+    contended = n_workers + 1 > costs.cores and load > CONTENDED
+    in_order = bool(description.get("in_order", True))
+    costs = replace(
+        costs,
         **{
-            **TYPICAL_WAYS,
-            **ways(batches, in_order=in_order),
-            **start(trace.workers, batches, about),
+            **TYPICAL_HANDOVER,
+            **handover_costs(batches, in_order=in_order),
+            **start_costs(trace.workers, batches, description),
         },
     )
-    if contended and about.get("batch_size"):
-        return _without_contention(rest, tasks, batches, _as_recorded(batches, about))
-    return tasks.costs(rest, in_worker=n_workers > 0)
+    if contended and description.get("batch_size"):
+        return _without_contention(costs, tasks, batches, _as_recorded(batches, description))
+    return tasks.costs(costs, in_worker=n_workers > 0)
 
 
 @dataclass(frozen=True)
 class _Parts:
-    """Of what was seen, the parts that are no waiting for a CPU."""
+    """The parts, 0 to 1, of recorded times that are not waiting for a CPU."""
 
-    waiting: float = 1.0  # of the time that was not spent on a CPU
-    of: Mapping[str, float] = field(default_factory=dict)  # of the costs that are named, else all
+    waiting: float = 1.0  # of the time of reading in which no CPU was used
+    by_cost: Mapping[str, float] = field(default_factory=dict)  # all of a cost that is not named
 
     def shrunk(self, name: str, values: Any) -> Any:
-        return values * self.of.get(name, 1.0)
+        """The values of a cost without the waiting for a CPU."""
+        return values * self.by_cost.get(name, 1.0)
 
 
 @dataclass(frozen=True)
 class _Tasks:
-    """What workers did: arrays of one value a batch, and of one a sample."""
+    """What workers did: arrays of one value a batch, where nothing else is said."""
 
-    n: Any
+    n: Any  # samples
     reading_s: Floats
     collate_s: Floats
-    cpu_s: Floats  # of both
-    read_s: Floats  # of each sample
-    sample_bytes: float
+    cpu_s: Floats  # of reading and collating
+    sample_s: Floats  # of each sample
+    sample_bytes: float  # of a sample: the median of the batches
 
     @classmethod
-    def of(cls, trace: Trace, batches: pd.DataFrame) -> _Tasks:
+    def from_trace(cls, trace: Trace, batches: pd.DataFrame) -> _Tasks:
+        """The tasks whose batches are complete."""
         made = batches.dropna(subset=["started_s", "collate_s", "ready_s"])
         n_bytes = (made["n_bytes"] / made["n_samples"].clip(lower=1)).median()
         return cls(
@@ -103,48 +109,49 @@ class _Tasks:
             reading_s=(made["collate_s"] - made["started_s"]).to_numpy(),
             collate_s=(made["ready_s"] - made["collate_s"]).to_numpy(),
             cpu_s=made["cpu_s"].fillna(0.0).to_numpy(),
-            read_s=_read_s(trace, made),
+            sample_s=_sample_s(trace, made),
             sample_bytes=0.0 if np.isnan(n_bytes) else float(n_bytes),
         )
 
     def busy(self) -> float:
-        """The part of the time in which they computed."""
+        """The part of their time that the workers computed, 0 to 1."""
         took_s = np.sum(self.reading_s + self.collate_s)
         return float(np.sum(self.cpu_s) / max(took_s, 1e-12))
 
-    def costs(self, rest: Costs, *, in_worker: bool, parts: _Parts | None = None) -> Costs:
+    def costs(self, known: Costs, *, in_worker: bool, parts: _Parts | None = None) -> Costs:
+        """``known`` with the costs of reading, collating and sharing, shrunk to their ``parts``."""
         parts = parts or _Parts()
         n = max(1.0, float(np.median(self.n)))
         collate_s = parts.shrunk("collate_s", float(np.median(self.collate_s)))
         n_bytes = n * self.sample_bytes
-        share_s, bytes_per_s, steps = TYPICAL_SHARE_S, rest.bytes_per_s, rest.step_s
+        share_s, bytes_per_s, steps = TYPICAL_SHARE_S, known.bytes_per_s, known.step_s
         if in_worker:
             share_s = min(collate_s, TYPICAL_SHARE_S)
-            bytes_s = min(n_bytes / bytes_per_s, (1 - AT_LEAST) * (collate_s - share_s))
+            bytes_s = min(n_bytes / bytes_per_s, (1 - LEAST_COLLATING) * (collate_s - share_s))
             collate_s -= share_s + bytes_s
             if bytes_s:
                 bytes_per_s = n_bytes / bytes_s
-            release_s = n_bytes / rest.release_bytes_per_s
+            release_s = n_bytes / known.release_bytes_per_s
             steps = np.maximum(parts.shrunk("step_s", steps) - release_s, 0.0)
         fixed_s = min(collate_s, FIXED_COLLATE_S)
         cpu_s = np.clip(self.cpu_s - parts.shrunk("collate_s", self.collate_s), 0.0, self.reading_s)
         share = np.repeat(cpu_s / np.maximum(self.reading_s, 1e-12), self.n)
         part = share + parts.waiting * (1 - share)
         return replace(
-            rest,
-            sample_s=self.read_s * part if len(part) else 0.0,
+            known,
+            sample_s=self.sample_s * part if len(part) else 0.0,
             cpu_share=np.minimum(share / np.maximum(part, 1e-12), 1.0) if len(part) else 0.0,
             collate_s=fixed_s,
             collate_sample_s=(collate_s - fixed_s) / n,
             share_s=share_s,
             bytes_per_s=bytes_per_s,
             step_s=steps,
-            **{name: parts.shrunk(name, getattr(rest, name)) for name in WAYS},
+            **{name: parts.shrunk(name, getattr(known, name)) for name in HANDOVER},
         )
 
 
 def _of_one_rank(trace: Any, loader: int) -> tuple[Trace, int]:
-    """This loader in the first rank that took its batches; how many ranks shared its machine."""
+    """The loader in the first rank that took its batches, and how many ranks share its machine."""
     if not isinstance(trace, Trace):
         raise LoaderVizError(
             f"Costs.from_trace() takes a Trace, but got {type(trace).__name__}. Take it from a "
@@ -153,105 +160,107 @@ def _of_one_rank(trace: Any, loader: int) -> tuple[Trace, int]:
     ranks = trace.batches["rank"]
     taken = ranks[(trace.batches["loader"] == loader) & trace.batches["delivered_s"].notna()]
     if taken.empty:
-        loaders = sorted({int(each) for each in trace.batches["loader"]})
+        loaders = sorted({int(number) for number in trace.batches["loader"]})
         raise LoaderVizError(
             f"the trace has no delivered batch of loader={loader!r}; those it has are {loaders}. "
             "Record a loop that takes some batches."
         )
     rank = int(taken.min())
     several = ranks.min() != ranks.max()
-    alone = trace.of_ranks([rank]) if several else trace
-    return alone.of_loader(loader), ranks_beside(trace, rank)
+    of_rank = trace.of_ranks([rank]) if several else trace
+    return of_rank.of_loader(loader), ranks_beside(trace, rank)
 
 
-def _share(cpus: float | None, ranks: int) -> float | None:
-    return None if cpus is None else cpus / ranks
+def _per_rank(cpus: float | None, n_ranks: int) -> float | None:
+    return None if cpus is None else cpus / n_ranks
 
 
-def _seen(trace: Trace, loader: int) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """The batches, and how the loader was configured."""
+def _batches_and_description(trace: Trace, loader: int) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """The batches, and the loader as the recorder describes it."""
     batches = trace.batches
     if batches["ready_s"].isna().all():
         raise LoaderVizError(
             "the trace does not show its batches where they were made: the workers were started "
             "before the recording. Begin to record before the first epoch."
         )
-    about: list[Any] = trace.meta.get("loaders") or []
-    return batches, dict(about[loader]) if 0 <= loader < len(about) else {}
+    loaders: list[Any] = trace.meta.get("loaders") or []
+    return batches, dict(loaders[loader]) if 0 <= loader < len(loaders) else {}
 
 
-def _read_s(trace: Trace, made: pd.DataFrame) -> Floats:
-    """Of each sample, so that those of a batch add up to what reading it took.
+def _sample_s(trace: Trace, made: pd.DataFrame) -> Floats:
+    """Seconds of each sample, scaled so that a batch's samples add up to what reading it took.
 
-    All have the same part where they are not known one by one: read in one call, or left out.
+    Samples of a batch share its time evenly where they were read in one call or some are missing.
     """
     n = made["n_samples"].to_numpy()
     reading_s = (made["collate_s"] - made["started_s"]).to_numpy()
-    each = np.repeat(reading_s / np.maximum(n, 1), n)
-    which = ["rank", "loader", "epoch", "batch"]
+    sample_s = np.repeat(reading_s / np.maximum(n, 1), n)
+    batch_key = ["rank", "loader", "epoch", "batch"]
     rows = trace.samples.dropna(subset=["start_s", "end_s"])
-    rows = rows.merge(made[which].assign(row=np.arange(len(made))), on=which)
+    rows = rows.merge(made[batch_key].assign(row=np.arange(len(made))), on=batch_key)
     row, position = rows["row"].to_numpy(), rows["position"].to_numpy()
     took_s = (rows["end_s"] - rows["start_s"]).to_numpy()
-    in_all_s = np.bincount(row, took_s, len(made))
-    one_by_one = (np.bincount(row, minlength=len(made)) == n) & (in_all_s > 0)
-    scale = np.divide(reading_s, in_all_s, out=np.zeros_like(reading_s), where=one_by_one)
+    total_s = np.bincount(row, took_s, len(made))
+    one_by_one = (np.bincount(row, minlength=len(made)) == n) & (total_s > 0)
+    scale = np.divide(reading_s, total_s, out=np.zeros_like(reading_s), where=one_by_one)
     known = one_by_one[row]
     place = (np.cumsum(n) - n)[row] + position
-    each[place[known]] = (took_s * scale[row])[known]
-    return np.asarray(each, np.float64)
+    sample_s[place[known]] = (took_s * scale[row])[known]
+    return np.asarray(sample_s, np.float64)
 
 
 def _without_contention(
-    rest: Costs, tasks: _Tasks, batches: pd.DataFrame, settings: SimulatedSettings
+    known: Costs, tasks: _Tasks, batches: pd.DataFrame, settings: SimulatedSettings
 ) -> Costs:
-    """With less waiting in it, where part of it was for a CPU.
+    """The costs of tasks without the time that processes waited for a CPU.
 
-    A recording tells how long a batch took and how long it computed. The rest is what it waited
-    for, a disk or its turn on a CPU. How much is of the first kind is found by simulating what was
-    recorded: the least that makes the simulation as slow. Where all CPUs were always busy more of
-    it would hardly show. What only computes shrinks too, until the same look at the simulation
-    shows as much of it as at the recording.
+    A recording tells how long a batch took, and how long a CPU worked on it. Otherwise it waited:
+    for a disk, or for its turn on a CPU. How much of it was for a disk is found by simulating what
+    was recorded: the least that makes the simulation as slow. Where all CPUs were always busy, more
+    of it would hardly show. Costs that only compute shrink, too, until they look in the simulation
+    as they do in the recording.
     """
-    assert rest.cores is not None
+    assert known.cores is not None
     n = settings.n_samples // settings.batch_size
-    load = min(1.0, settings.loader.num_workers * tasks.busy() / rest.cores)
+    load = min(1.0, settings.loader.num_workers * tasks.busy() / known.cores)
     reading_s = float(np.mean(tasks.reading_s[:n])) * (1 - AS_SLOW * load**4)
-    seen = _shown(batches, settings.loader.in_order)
+    recorded = _mean_costs(batches, settings.loader.in_order)
     low, high = 0.0, 1.0
-    parts = _Parts(of={"collate_s": min(1.0, rest.cores / (settings.loader.num_workers + 1))})
+    collating = min(1.0, known.cores / (settings.loader.num_workers + 1))
+    parts = _Parts(by_cost={"collate_s": collating})
     for _ in range(HALVINGS):
-        made = run(tasks.costs(rest, in_worker=True, parts=parts), settings).batches
+        costs = tasks.costs(known, in_worker=True, parts=parts)
+        made = run_simulation(costs, settings).batches
         if float((made["collate_s"] - made["started_s"]).mean()) > reading_s:
             high = parts.waiting
         else:
             low = parts.waiting
-        shown = _shown(made, settings.loader.in_order)
-        of = {
-            name: min(1.0, max(SMALLEST, part * min(seen[name] / max(shown[name], 1e-9), GROWTH)))
-            for name, part in ((each, parts.of.get(each, 1.0)) for each in seen.keys() & shown)
-        }
-        parts = _Parts((low + high) / 2, {**parts.of, **of})
-    return tasks.costs(rest, in_worker=True, parts=parts)
+        simulated = _mean_costs(made, settings.loader.in_order)
+        by_cost = dict(parts.by_cost)
+        for name in recorded.keys() & simulated:
+            growth = min(recorded[name] / max(simulated[name], 1e-9), GROWTH)
+            by_cost[name] = min(1.0, max(SMALLEST_PART, by_cost.get(name, 1.0) * growth))
+        parts = _Parts((low + high) / 2, by_cost)
+    return tasks.costs(known, in_worker=True, parts=parts)
 
 
-def _shown(batches: pd.DataFrame, in_order: bool) -> dict[str, float]:
-    """The mean costs at first sight: what they waited for a CPU is in them."""
-    found = {name: float(np.mean(each)) for name, each in ways(batches, in_order=in_order).items()}
+def _mean_costs(batches: pd.DataFrame, in_order: bool) -> dict[str, float]:
+    """Costs as the batches show them, on average, with the waiting for a CPU in them."""
+    handover = handover_costs(batches, in_order=in_order)
+    means = {name: float(np.mean(handover[name])) for name in HANDOVER if name in handover}
     step_s = float((batches["released_s"] - batches["delivered_s"]).mean())
     collate_s = float((batches["ready_s"] - batches["collate_s"]).median())
-    shown = {name: found[name] for name in WAYS if name in found}
-    return {**shown, "step_s": step_s, "collate_s": collate_s}
+    return {**means, "step_s": step_s, "collate_s": collate_s}
 
 
-def _as_recorded(batches: pd.DataFrame, about: dict[str, Any]) -> SimulatedSettings:
-    """The first epoch, as far as it is needed; a stream as a map-style dataset of as much."""
-    size = int(about["batch_size"])
+def _as_recorded(batches: pd.DataFrame, description: dict[str, Any]) -> SimulatedSettings:
+    """The first epoch, as far as it is needed; a stream as a map-style dataset of that size."""
+    size = int(description["batch_size"])
     first = batches[batches["epoch"] == batches["epoch"].min()]
     n = max(1, min(int(first["delivered_s"].notna().sum()), MOST_BATCHES))
     return SimulatedSettings(
-        LoaderSettings.of(about),
+        LoaderSettings.of(description),
         batch_size=size,
         n_samples=n * size,
-        start_method=about.get("start_method"),
+        start_method=description.get("start_method"),
     )

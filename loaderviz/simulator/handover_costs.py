@@ -1,4 +1,4 @@
-"""The ways between processes, as a trace shows them: of workers, of tasks, and of batches."""
+"""What it costs to start workers and to hand tasks and batches over, as a trace shows it."""
 
 from __future__ import annotations
 
@@ -7,71 +7,73 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from loaderviz.simulator.epoch_plan import Floats
-from loaderviz.simulator.typical_costs import TYPICAL_START, TYPICAL_WAYS
+from loaderviz.simulator.typical_costs import TYPICAL_HANDOVER, TYPICAL_START
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-SHORT_S = 0.003  # more than most batches are on their way
-LONG_S = 0.05  # more than a batch is on its way, also where its sender waits for Python's own lock
-FEW = 3  # measurements do not tell what is usual
-EXPECTED = 10  # measurements that weigh as much as what is typical
+SHORT_S = 0.003  # longer than most batches are on their way
+LONG_S = 0.05  # longer than any batch is on its way, even if its sender waits for Python's own lock
+ENOUGH = 3  # measurements; fewer do not tell what is usual
+TYPICAL_WEIGHT = 10  # a typical cost weighs as much as so many measurements
 
 
-def ways(batches: pd.DataFrame, *, in_order: bool) -> dict[str, Any]:
-    """What it takes to send a task, and to get a batch; of ``Costs``, those that are shown."""
-    came = batches[batches["delivered_s"].notna() & (batches["worker"] >= 0)]
-    found: dict[str, Any] = {}
-    if came.empty:
-        return found
+def handover_costs(batches: pd.DataFrame, *, in_order: bool) -> dict[str, Any]:
+    """What it takes to send a task and to get a batch: the ``Costs`` that the batches show."""
+    delivered = batches[batches["delivered_s"].notna() & (batches["worker"] >= 0)]
+    costs: dict[str, Any] = {}
+    if delivered.empty:
+        return costs
 
     def show(name: str, values: Floats) -> float:
         values = values[~np.isnan(values)]
-        if len(values) >= FEW:
-            found[name] = float(np.median([*values, *[TYPICAL_WAYS[name]] * EXPECTED]))
-        return float(found.get(name, TYPICAL_WAYS[name]))
+        if len(values) >= ENOUGH:
+            costs[name] = float(np.median([*values, *[TYPICAL_HANDOVER[name]] * TYPICAL_WEIGHT]))
+        return float(costs.get(name, TYPICAL_HANDOVER[name]))
 
-    dispatch_s = show("dispatch_s", _dispatches(batches, came))
-    show("send_s", _gaps(came))
-    requested_s, delivered_s = came["requested_s"].to_numpy(), came["delivered_s"].to_numpy()
-    pinned_s, ready_s = came["pinned_s"].to_numpy(), came["ready_s"].to_numpy()
+    dispatch_s = show("dispatch_s", _dispatches(batches, delivered))
+    show("send_s", _gaps(delivered))
+    requested_s, delivered_s = (
+        delivered[name].to_numpy() for name in ("requested_s", "delivered_s")
+    )
+    pinned_s, ready_s = (delivered[name].to_numpy() for name in ("pinned_s", "ready_s"))
     pins, take_s = not np.isnan(pinned_s).all(), 0.0
     if not pins:
-        # A batch that was surely there when it was asked for shows what it takes to take it.
-        lay_s = requested_s - ready_s
-        n_taken = _n_taken(came) if in_order else np.ones(len(came), np.int64)
-        there = (lay_s > SHORT_S) & (n_taken > 0)
-        if (there & (lay_s > LONG_S)).sum() >= FEW:
-            there &= lay_s > LONG_S
-        if (there & (n_taken == 1)).sum() >= FEW:
+        # A batch that had surely arrived when it was asked for shows how long it takes to take it.
+        unused_s = requested_s - ready_s
+        n_taken = _n_taken(delivered) if in_order else np.ones(len(delivered), np.int64)
+        there = (unused_s > SHORT_S) & (n_taken > 0)
+        if (there & (unused_s > LONG_S)).sum() >= ENOUGH:
+            there &= unused_s > LONG_S
+        if (there & (n_taken == 1)).sum() >= ENOUGH:
             there &= n_taken == 1
         handed_s = np.maximum((delivered_s - requested_s)[there] - dispatch_s, 0.0)
         take_s = show("take_s", handed_s / n_taken[there])
-    # One that was not ready yet shows how long it was on its way.
+    # A batch that was not ready yet shows how long it was on its way.
     waited = requested_s < ready_s
     arrived_s = pinned_s if pins else delivered_s - take_s - dispatch_s
     on_way_s = np.maximum((arrived_s - ready_s)[waited | pins], 0.0)
     if pins:
         free_s = np.append(-np.inf, np.sort(pinned_s)[:-1])[np.argsort(np.argsort(pinned_s))]
         took_s = float(np.nanmedian(pinned_s - np.fmax(ready_s, free_s)))
-        found["pin_s"] = pin_s = max(0.0, took_s / 2)
+        costs["pin_s"] = pin_s = max(0.0, took_s / 2)
         on_way_s = np.maximum(on_way_s - pin_s, 0.0)
     on_way_s = on_way_s[np.isfinite(on_way_s)]
-    if len(on_way_s) >= FEW:
-        found["transport_s"] = on_way_s
-    return found
+    if len(on_way_s) >= ENOUGH:
+        costs["transport_s"] = on_way_s
+    return costs
 
 
-def _n_taken(came: pd.DataFrame) -> Any:
-    """How many batches were taken from the queue to hand over each, in order.
+def _n_taken(delivered: pd.DataFrame) -> Any:
+    """How many batches were taken from the queue to hand over each one, in order.
 
-    Others that came before it are taken on the way, and handed over later at once
+    Later ones that arrived earlier are taken along, and are at hand when their turn comes
     (torch/utils/data/dataloader.py, ``_next_data``).
     """
-    n_taken = np.zeros(len(came), np.int64)
-    place = {label: at for at, label in enumerate(came.index)}
-    for _, epoch in came.groupby("epoch"):
+    n_taken = np.zeros(len(delivered), np.int64)
+    place = {label: at for at, label in enumerate(delivered.index)}
+    for _, epoch in delivered.groupby("epoch"):
         rank = epoch["ready_s"].rank(method="first", na_option="top").to_numpy()
         so_far = np.maximum.accumulate(rank)  # batches are handed over in the order of their rows
         taken = np.diff(so_far, prepend=0)
@@ -79,41 +81,43 @@ def _n_taken(came: pd.DataFrame) -> Any:
     return n_taken
 
 
-def _gaps(came: pd.DataFrame) -> Floats:
-    """From a batch until its worker begins the next one, where that was sent long before."""
+def _gaps(delivered: pd.DataFrame) -> Floats:
+    """Seconds from a batch until its worker begins the next, where that was sent long before."""
     gaps = []
-    for _, own in came.groupby(["epoch", "worker"]):
-        own = own.sort_values("started_s")
-        ready_s, next_s = own["ready_s"].to_numpy()[:-1], own["started_s"].to_numpy()[1:]
-        queued = own["dispatched_s"].to_numpy()[1:] < ready_s - SHORT_S / 3
+    for _, tasks in delivered.groupby(["epoch", "worker"]):
+        tasks = tasks.sort_values("started_s")
+        ready_s, next_s = tasks["ready_s"].to_numpy()[:-1], tasks["started_s"].to_numpy()[1:]
+        queued = tasks["dispatched_s"].to_numpy()[1:] < ready_s - SHORT_S / 3
         gaps.append(np.maximum((next_s - ready_s)[queued], 0.0))  # clocks are read in turn
     return np.concatenate(gaps)
 
 
-def _dispatches(batches: pd.DataFrame, came: pd.DataFrame) -> Floats:
-    """A new task is sent just before a batch is handed over."""
+def _dispatches(batches: pd.DataFrame, delivered: pd.DataFrame) -> Floats:
+    """Seconds from sending a task until a batch is handed over, which follows at once."""
     sent = np.sort(batches["dispatched_s"].dropna().to_numpy())
-    handed = came["delivered_s"].to_numpy()
+    handed = delivered["delivered_s"].to_numpy()
     last = sent[np.maximum(np.searchsorted(sent, handed, side="right") - 1, 0)]
-    within = (last >= came["requested_s"].to_numpy()) & (last <= handed)
+    within = (last >= delivered["requested_s"].to_numpy()) & (last <= handed)
     return np.asarray((handed - last)[within], np.float64)
 
 
-def start(workers: pd.DataFrame, batches: pd.DataFrame, about: dict[str, Any]) -> dict[str, Any]:
-    """Of workers: to start one, until it can take a task, and to end it."""
-    method = about.get("start_method") or "fork"
+def start_costs(
+    workers: pd.DataFrame, batches: pd.DataFrame, description: dict[str, Any]
+) -> dict[str, Any]:
+    """What it takes to start a worker, until it can take a task, and to end it."""
+    method = description.get("start_method") or "fork"
     startup_s, boot_s = TYPICAL_START.get(method, (0.0, 0.0))
-    seen = workers.dropna(subset=["started_s", "first_task_s"])
-    if seen.empty:
+    with_task = workers.dropna(subset=["started_s", "first_task_s"])
+    if with_task.empty:
         return {"startup_s": startup_s, "boot_s": boot_s, "start_method": method}
-    n = int(about.get("num_workers") or seen["worker"].nunique())
-    started_s = seen["started_s"].to_numpy()[:n]
+    n = int(description.get("num_workers") or with_task["worker"].nunique())
+    started_s = with_task["started_s"].to_numpy()[:n]
     startup_s = float(started_s.max() - started_s.min() + startup_s) / len(started_s)
-    boots = (seen["first_task_s"] - seen["started_s"]).to_numpy()
-    over = workers["ended_s"].max() - batches["released_s"].max()
-    found = {
+    boots = (with_task["first_task_s"] - with_task["started_s"]).to_numpy()
+    shutdown_s = workers["ended_s"].max() - batches["released_s"].max()
+    costs = {
         "startup_s": startup_s,
         "boot_s": max(0.0, float(np.min(boots))),
         "start_method": method,
     }
-    return {**found, "shutdown_s": float(over) / n} if over > 0 else found
+    return {**costs, "shutdown_s": float(shutdown_s) / n} if shutdown_s > 0 else costs

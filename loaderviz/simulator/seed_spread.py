@@ -1,4 +1,4 @@
-"""``band``: how far runs of the same settings differ, where ties and small delays decide."""
+"""``band``: how far runs of the same settings differ because ties and small delays decide."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from loaderviz.simulator.simulate import simulate
 
 @dataclass(frozen=True)
 class Band:
-    """Seconds from the start of the loop to the end of its last step, over several seeds."""
+    """The least, median and most seconds of the loop over several seeds.
+
+    They count from the start of the loop to the end of its last step.
+    """
 
     low_s: float
     median_s: float
@@ -23,12 +26,12 @@ class Band:
 
 
 def band(costs: Costs, *, seeds: int = 8, **settings: Any) -> Band:
-    """The spread of the loop's time over so many seeds, counted from 1.
+    """The spread of the loop's time over ``seeds`` simulations, with the seeds 1, 2, 3, ...
 
     >>> band(costs, num_workers=4, batch_size=8, n_batches=100, in_order=False)
 
-    With ``in_order=False`` the worker that gets the next task is the one that has room, which can
-    be a matter of microseconds (torch/utils/data/dataloader.py, ``_try_put_index``).
+    With ``in_order=False`` the next task goes to a worker that has room, and which one has can be
+    a matter of microseconds (torch/utils/data/dataloader.py, ``_try_put_index``).
 
     Args:
         costs: what the work takes.
@@ -39,8 +42,8 @@ def band(costs: Costs, *, seeds: int = 8, **settings: Any) -> Band:
         LoaderVizError: as ``simulate`` does, and for ``seeds`` below 1.
     """
     seeds = whole_number("seeds", seeds, at_least=1)
-    took = [
-        float(np.nanmax(simulate(costs, **settings, seed=1 + each).batches["released_s"]))
-        for each in range(seeds)
+    took_s = [
+        float(np.nanmax(simulate(costs, **settings, seed=seed).batches["released_s"]))
+        for seed in range(1, seeds + 1)
     ]
-    return Band(min(took), float(np.median(took)), max(took), seeds)
+    return Band(min(took_s), float(np.median(took_s)), max(took_s), seeds)

@@ -1,4 +1,4 @@
-"""``simulate``: settings are checked, and simulated on what the work costs."""
+"""``simulate``: checks settings, and simulates them on given costs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.simulator.costs import Costs
 from loaderviz.simulator.simulated_settings import checked
-from loaderviz.simulator.simulation import run
+from loaderviz.simulator.simulation import run_simulation
 from loaderviz.trace import Trace
 
 
@@ -30,7 +30,7 @@ def simulate(
     drop_last: bool = False,
     seed: int = 0,
 ) -> Trace:
-    """What a DataLoader with these settings would do, as a ``Trace`` like a recorded one.
+    """What a DataLoader with these settings would do: a ``Trace`` like a recorded one.
 
     >>> costs = Costs(sample_s=0.01, step_s=0.05)
     >>> simulate(costs, num_workers=2, batch_size=8, n_batches=9).summary()
@@ -44,10 +44,10 @@ def simulate(
 
     Args:
         costs: what the work takes.
-        num_workers: as in ``DataLoader``, as are all that are named alike.
-        batch_size: None is one sample a batch.
-        n_batches: how many full batches the dataset holds. Beside ``n_samples`` or ``shards``,
-            which say so too: how many batches the loop takes from an epoch at most.
+        num_workers: as in ``DataLoader``, like all arguments that have a name of its arguments.
+        batch_size: samples a batch; None: one.
+        n_batches: how many full batches the dataset holds. Together with ``n_samples`` or
+            ``shards``: how many batches the loop takes from an epoch at most.
         n_samples: how many samples the dataset holds, where the last batch is not full.
         prefetch_factor: batches under way for each worker; None: 2, as torch has it.
         in_order: whether batches are delivered in the order of dispatch.
@@ -56,20 +56,20 @@ def simulate(
         epochs: how often the loop goes through the loader.
         start_method: ``fork``, ``forkserver`` or ``spawn``; None: that of the costs.
         kind: ``map`` or ``iterable``, the style of the dataset.
-        shards: of an iterable-style dataset, how many samples each worker yields; without it every
-            worker yields all samples. With ``num_workers=0`` there is one.
-        drop_last: whether a batch that is not full is left out, of each stream.
+        shards: how many samples each worker of an iterable-style dataset yields, one number for
+            ``num_workers=0``. None: every worker yields all samples.
+        drop_last: whether a last batch that is not full is left out; of each stream.
         seed: 0 goes through the costs from their beginning. Any other number begins somewhere in
-            them, and lets tasks be late at random by ``costs.jitter_s``: where ties decide, as with
-            ``in_order=False``, several seeds show how far runs differ. ``band`` does that.
+            them, and makes tasks late at random by ``costs.jitter_s``. Where ties decide, as with
+            ``in_order=False``, several seeds show how far runs differ; ``band`` does that.
 
     Returns:
-        Times are in seconds from the start of the loop.
+        A trace whose times are seconds from the start of the loop.
 
     Raises:
-        LoaderVizError: for costs that are none, a number below what it may be or that is no whole
-            one, settings that torch refuses (``prefetch_factor`` or ``persistent_workers`` without
-            workers), or a dataset that is not told of or told of twice.
+        LoaderVizError: for costs that are not ``Costs``, a number that is too small or not whole,
+            settings that torch refuses (``prefetch_factor`` or ``persistent_workers`` without
+            workers), or a dataset whose size is not given or given twice.
     """
     if not isinstance(costs, Costs):
         raise LoaderVizError(
@@ -91,4 +91,4 @@ def simulate(
         epochs=epochs,
         seed=seed,
     )
-    return run(costs, settings)
+    return run_simulation(costs, settings)

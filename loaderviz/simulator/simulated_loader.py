@@ -1,7 +1,7 @@
 """The main process of a DataLoader, as torch has it: who gets which task, and what comes next.
 
 Line by line after ``_MultiProcessingDataLoaderIter`` and ``_SingleProcessDataLoaderIter`` of
-torch/utils/data/dataloader.py (2.13), whose names it keeps. Time passes in ``cores`` alone.
+torch/utils/data/dataloader.py (2.13), with their names. Time passes in ``cores`` alone.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from loaderviz.simulator.cores_shared import SharedCores
 from loaderviz.simulator.cores_uncontended import FreeCores
 from loaderviz.simulator.epoch_plan import Plan
-from loaderviz.simulator.event_log import DISCARDED, Life, Log
+from loaderviz.simulator.event_log import DISCARDED, Log, WorkerLife
 from loaderviz.simulator.simulated_settings import SimulatedSettings
 
 if TYPE_CHECKING:
@@ -29,14 +29,15 @@ class Loop:
         self._step_cpu = costs.step_cpu_share
 
     def run(self, plan_of: Callable[[int], Plan]) -> None:
+        """Go through all epochs; ``plan_of`` makes the plan of an epoch by its number."""
         settings, cores, log = self._settings, self._cores, self._log
-        iterator: Here | Workers | None = None
+        iterator: InMainProcess | Workers | None = None
         for epoch in range(settings.epochs):
             plan = plan_of(epoch)
             cores.load(plan)
             log.first_of_epoch.append(len(log.task))
             if settings.loader.num_workers == 0:
-                iterator = Here(settings, cores, log, plan)
+                iterator = InMainProcess(settings, cores, log, plan)
             elif isinstance(iterator, Workers) and settings.loader.persistent_workers:
                 iterator.reset(plan)
             else:
@@ -45,11 +46,11 @@ class Loop:
             if not settings.loader.persistent_workers or epoch == settings.epochs - 1:
                 iterator.shutdown()
 
-    def _iterate(self, iterator: Here | Workers, plan: Plan) -> None:
+    def _iterate(self, iterator: InMainProcess | Workers, plan: Plan) -> None:
         cores, log = self._cores, self._log
         steps, copies = plan.step_s, plan.copy_to_device_s
         cpu, wait = self._step_cpu, 1 - self._step_cpu
-        most = len(plan.n) if self._settings.most is None else self._settings.most
+        most = len(plan.n) if self._settings.most_batches is None else self._settings.most_batches
         for nth in range(most):
             requested = cores.now
             row = iterator.next_data()
@@ -60,12 +61,12 @@ class Loop:
             release_s = plan.release_s[log.fetch[row]]
             cores.spend(steps[nth] * cpu + release_s, steps[nth] * wait + copies[nth])
             log.released[row] = cores.now
-        if self._settings.most is None:
+        if self._settings.most_batches is None:
             iterator.next_data()
 
 
-class Here:
-    """``num_workers=0``: fetched in turn with the steps, then pinned; nothing overlaps."""
+class InMainProcess:
+    """``num_workers=0``: batches are loaded and pinned between the steps; nothing overlaps."""
 
     def __init__(self, settings: SimulatedSettings, cores: Cores, log: Log, plan: Plan) -> None:
         self._cores, self._log, self._plan = cores, log, plan
@@ -74,6 +75,7 @@ class Here:
         self._next = 0
 
     def next_data(self) -> int:
+        """The row of the batch to deliver; -1 at the end of the epoch."""
         fetch, self._next = self._next, self._next + 1
         if fetch >= len(self._plan.n):
             return -1
@@ -86,11 +88,11 @@ class Here:
         return row
 
     def shutdown(self) -> None:
-        """There is nobody to end."""
+        """There is no worker to end."""
 
 
 class Workers:
-    """Workers, started one after another; then as many tasks as may be under way."""
+    """Workers are started one after another, then sent as many tasks as may be under way."""
 
     def __init__(
         self, costs: Costs, settings: SimulatedSettings, cores: Cores, log: Log, plan: Plan
@@ -112,7 +114,7 @@ class Workers:
         self._reset(plan)
 
     def reset(self, plan: Plan) -> None:
-        """Persistent workers: a message to each, and no task until all have answered."""
+        """Persistent workers get a message each, and no task until all have answered."""
         self._cores.spend(self._dispatch_s * self._num_workers)
         self._cores.resume()
         self._reset(plan)
@@ -209,10 +211,17 @@ class Workers:
         return -1
 
     def shutdown(self) -> None:
+        """End the workers one after another, once each has finished its task."""
         cores = self._cores
         cores.halt()
         for worker in range(self._num_workers):
             cores.spend(self._shutdown_s)
             self._log.workers.append(
-                Life(worker, self._started[worker], cores.now, self._first_row, len(self._log.task))
+                WorkerLife(
+                    worker,
+                    self._started[worker],
+                    cores.now,
+                    self._first_row,
+                    len(self._log.task),
+                )
             )

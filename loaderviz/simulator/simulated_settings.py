@@ -1,4 +1,4 @@
-"""What is simulated beside the costs: a loader, a dataset, epochs. Bad ones are refused here."""
+"""What is simulated beside the costs: a loader, a dataset, epochs. Bad values are refused here."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class SimulatedSettings:
     loader: LoaderSettings
     batch_size: int
     n_samples: int  # of a map-style dataset
-    shards: tuple[int, ...] | None = None  # samples that each worker's stream yields; None: map
+    shards: tuple[int, ...] | None = None  # samples of each worker's stream; None: map-style
     naive: bool = False  # every worker yields the same samples
     drop_last: bool = False
     start_method: str | None = None
-    most: int | None = None  # batches that the loop takes from an epoch
+    most_batches: int | None = None  # that the loop takes from an epoch; None: all
     epochs: int = 1
     seed: int = 0
 
@@ -42,6 +42,11 @@ def checked(
     epochs: Any,
     seed: Any,
 ) -> SimulatedSettings:
+    """The arguments of ``simulate``, checked.
+
+    Raises:
+        LoaderVizError: for a value that ``simulate`` cannot use.
+    """
     size = 1 if batch_size is None else whole_number("batch_size", batch_size, at_least=1)
     if not loader.num_workers:
         refuse_without_workers("start_method", start_method)
@@ -54,26 +59,28 @@ def checked(
         )
     if n_batches is not None:
         n_batches = whole_number("n_batches", n_batches, at_least=1)
-    total, most = _size(n_batches, n_samples, shards, size)
+    n_total, most_batches = _dataset_size(n_batches, n_samples, shards, size)
     streams = None
     if kind == "iterable":
         n_streams = max(loader.num_workers, 1)
-        streams = (total,) * n_streams if shards is None else _shards(shards, n_streams)
+        streams = (n_total,) * n_streams if shards is None else _shards(shards, n_streams)
     return SimulatedSettings(
         loader,
         batch_size=size,
-        n_samples=total,
+        n_samples=n_total,
         shards=streams,
         naive=shards is None,
         drop_last=true_or_false("drop_last", drop_last),
-        start_method=start_method or (_default_method() if loader.num_workers else None),
-        most=most,
+        start_method=start_method or (_default_start_method() if loader.num_workers else None),
+        most_batches=most_batches,
         epochs=whole_number("epochs", epochs, at_least=1),
         seed=whole_number("seed", seed, at_least=0),
     )
 
 
-def _size(n_batches: int | None, n_samples: Any, shards: Any, size: int) -> tuple[int, int | None]:
+def _dataset_size(
+    n_batches: int | None, n_samples: Any, shards: Any, size: int
+) -> tuple[int, int | None]:
     """Samples of the dataset, and how many batches the loop takes at most."""
     if n_samples is not None and shards is not None:
         raise LoaderVizError(
@@ -93,14 +100,14 @@ def _size(n_batches: int | None, n_samples: Any, shards: Any, size: int) -> tupl
 def _shards(shards: Any, n_streams: int) -> tuple[int, ...]:
     if not isinstance(shards, Iterable) or isinstance(shards, str):
         raise LoaderVizError(f"shards={shards!r}: give the number of samples of each worker")
-    sizes = tuple(whole_number(f"shards[{i}]", each, at_least=0) for i, each in enumerate(shards))
+    sizes = tuple(whole_number(f"shards[{i}]", shard, at_least=0) for i, shard in enumerate(shards))
     if len(sizes) != n_streams:
         workers = "the main process, which loads," if n_streams == 1 else f"{n_streams} workers"
         raise LoaderVizError(f"{len(sizes)} shards for {workers}: give {n_streams}")
     return sizes
 
 
-def _default_method() -> str:
+def _default_start_method() -> str:
     if sys.platform != "linux":
         return "spawn"
     return "fork" if sys.version_info < (3, 14) else "forkserver"

@@ -1,4 +1,4 @@
-"""From what a simulation wrote down to the tables of a ``Trace``, as a recording has them."""
+"""From the log of a simulation to the tables of a ``Trace``, as a recording has them."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 
 def trace_of(log: Log, plans: list[Plan], costs: Costs, settings: SimulatedSettings) -> Trace:
+    """A trace of a simulation; times are seconds from the start of the loop."""
     rows = _Rows(log, plans, settings, costs.sample_bytes)
     return Trace.from_columns(
         batches=rows.batches(),
@@ -56,11 +57,11 @@ class _Rows:
         started = np.array(log.started, np.float64)
         place = fetch + shifts[epoch]
         empty = (self._n[np.where(fetch < 0, 0, place)] == 0) & ~np.isnan(started)
-        self._kept = np.flatnonzero((fetch != DISCARDED) & ~empty)
-        self._epoch, self._place = epoch[self._kept], place[self._kept]
+        self._shown = np.flatnonzero((fetch != DISCARDED) & ~empty)
+        self._epoch, self._place = epoch[self._shown], place[self._shown]
         self._task = self._column(log.task, np.int64)
         self._worker = self._column(log.worker, np.int64)
-        self._started = started[self._kept]
+        self._started = started[self._shown]
         self._collate = self._column(log.collate)
         self._done = ~np.isnan(self._started)
         self._size = np.where(self._done, self._n[self._place], 0)
@@ -72,7 +73,7 @@ class _Rows:
         log, plans = self._log, self._plans
         delivered = self._column(log.delivered)
         cpu_s = np.concatenate([plan.fetch_cpu_s + plan.collate_s for plan in plans])
-        state = np.full(len(self._kept), "delivered", object)
+        state = np.full(len(self._shown), "delivered", object)
         late = np.isnan(delivered)
         state[late & self._whole] = "ready"
         state[late & self._done & ~self._whole] = "started"
@@ -96,7 +97,7 @@ class _Rows:
         }
 
     def samples(self) -> dict[str, Any]:
-        """Each takes its part of the time in which its batch was read."""
+        """Each sample takes its part of the time in which its batch was read."""
         row = np.repeat(np.arange(len(self._size)), self._size)
         position = np.arange(len(row)) - np.repeat(np.cumsum(self._size) - self._size, self._size)
         at = self._first[self._place[row]] + position
@@ -122,7 +123,7 @@ class _Rows:
         }
 
     def _column(self, values: list[Any], kind: Any = np.float64) -> Any:
-        return np.array(values, kind)[self._kept]
+        return np.array(values, kind)[self._shown]
 
 
 def _epochs(log: Log) -> Ints:
@@ -131,27 +132,31 @@ def _epochs(log: Log) -> Ints:
 
 
 def _workers(log: Log, settings: SimulatedSettings) -> dict[str, Any]:
-    worker, started = np.array(log.worker, np.int64), np.array(log.started, np.float64)
+    workers, starts = np.array(log.worker, np.int64), np.array(log.started, np.float64)
     return {
         "worker": [life.worker for life in log.workers],
         "start_method": settings.start_method,
         "started_s": [life.started for life in log.workers],
         "first_task_s": [
-            _first(started[life.first_row : life.end_row], worker[life.first_row : life.end_row], i)
-            for i, life in ((life.worker, life) for life in log.workers)
+            _first_start(
+                starts[life.first_row : life.end_row],
+                workers[life.first_row : life.end_row],
+                life.worker,
+            )
+            for life in log.workers
         ],
         "ended_s": [life.ended for life in log.workers],
         "exit": "done",
     }
 
 
-def _first(started: Floats, worker: Ints, which: int) -> float:
-    own = started[worker == which][:1]
-    return float(own[0]) if len(own) else float("nan")
+def _first_start(starts: Floats, workers: Ints, worker: int) -> float:
+    of_worker = starts[workers == worker][:1]
+    return float(of_worker[0]) if len(of_worker) else float("nan")
 
 
 def _describe(settings: SimulatedSettings) -> dict[str, Any]:
-    """As the recorder describes a loader."""
+    """The loader, as the recorder describes one."""
     return {
         "class": "DataLoader",
         "dataset": "simulated",

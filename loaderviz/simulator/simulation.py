@@ -1,4 +1,4 @@
-"""A loop runs over simulated epochs on the cores that there are, and a ``Trace`` comes out."""
+"""One simulation: a loop over simulated epochs, on simulated CPUs, gives a ``Trace``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from loaderviz.simulator.cores_shared import SharedCores
 from loaderviz.simulator.cores_uncontended import FreeCores
-from loaderviz.simulator.epoch_plan import Plan, plan
+from loaderviz.simulator.epoch_plan import Plan, plan_epoch
 from loaderviz.simulator.event_log import Log
 from loaderviz.simulator.simulated_loader import Cores, Loop
 from loaderviz.simulator.simulated_settings import SimulatedSettings
@@ -19,15 +19,16 @@ from loaderviz.trace import Trace
 if TYPE_CHECKING:
     from loaderviz.simulator.costs import Costs
 
-NEGLIGIBLE = 0.02  # of the cores: what workers compute that hardly ever meet on a CPU
+NEGLIGIBLE = 0.02  # of the CPUs: workers that compute less than this hardly ever meet on one
 
 
-def run(costs: Costs, settings: SimulatedSettings) -> Trace:
+def run_simulation(costs: Costs, settings: SimulatedSettings) -> Trace:
+    """Simulate a loader and its loop; times in the trace are seconds from the start of the loop."""
     random = np.random.default_rng(settings.seed) if settings.seed else None
     log, plans = Log(), []
 
     def plan_of(epoch: int) -> Plan:
-        plans.append(plan(costs, settings, epoch, random))
+        plans.append(plan_epoch(costs, settings, epoch, random))
         return plans[-1]
 
     Loop(costs, settings, _cores(costs, settings, log, random), log).run(plan_of)
@@ -39,13 +40,12 @@ def _cores(
 ) -> Cores:
     n = settings.loader.num_workers
     latency_s = float(np.mean(costs.transport_s))
-    computing, in_all = _load(costs, settings.batch_size)
+    computing_s, total_s = _worker_seconds(costs, settings.batch_size)
     assert costs.cores is not None
-    most = (
-        n + 1 + settings.loader.pin_memory
-    )  # compute at once: all workers, the main process, the pin thread
-    seldom = in_all <= 0 or n * computing / in_all < NEGLIGIBLE * costs.cores
-    if (most <= costs.cores or seldom) and costs.cores >= 1:
+    # All that may compute at once: the workers, the main process and the pin thread.
+    n_processes = n + 1 + settings.loader.pin_memory
+    seldom = total_s <= 0 or n * computing_s / total_s < NEGLIGIBLE * costs.cores
+    if (n_processes <= costs.cores or seldom) and costs.cores >= 1:
         return FreeCores(log, n, pins=settings.loader.pin_memory, latency_s=latency_s)
     return SharedCores(
         log,
@@ -59,11 +59,11 @@ def _cores(
     )
 
 
-def _load(costs: Costs, batch_size: int) -> tuple[float, float]:
-    """What a worker computes of one batch, and all that it does, in seconds, on average."""
+def _worker_seconds(costs: Costs, batch_size: int) -> tuple[float, float]:
+    """Mean seconds that a worker computes for one batch, and that it takes for it in all."""
     read_s = batch_size * float(np.mean(costs.sample_s))
-    share = float(np.mean(costs.sample_s * costs.cpu_share))
+    sample_cpu_s = float(np.mean(costs.sample_s * costs.cpu_share))
     collate_s = float(np.mean(costs.collate_s)) + costs.share_s + costs.send_s
     collate_s += batch_size * costs.collate_sample_s
     collate_s += batch_size * costs.sample_bytes / costs.bytes_per_s
-    return batch_size * share + collate_s, read_s + collate_s
+    return batch_size * sample_cpu_s + collate_s, read_s + collate_s

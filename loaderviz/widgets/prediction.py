@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 from loaderviz.datasets.working import sample_times
 from loaderviz.loaders.start_method import start_method
 from loaderviz.simulator import Costs, simulate
-from loaderviz.simulator.typical_costs import TYPICAL_SHARE_S, TYPICAL_START, TYPICAL_WAYS
+from loaderviz.simulator.typical_costs import TYPICAL_HANDOVER, TYPICAL_SHARE_S, TYPICAL_START
 from loaderviz.trace import Trace
 from loaderviz.widgets.explorer_settings import ExplorerSettings, has_batch_size
 
@@ -110,7 +110,7 @@ def _teaching_costs(settings: ExplorerSettings, start_costs: StartCosts | None) 
     """What a ``WorkingDataset`` costs with these settings, and a loader of it on most machines."""
     startup_s, boot_s = start_costs or TYPICAL_START[start_method()]
     sample_s: Any = settings.sample_s
-    typical: dict[str, Any] = {**TYPICAL_WAYS, "share_s": TYPICAL_SHARE_S}
+    typical: dict[str, Any] = {**TYPICAL_HANDOVER, "share_s": TYPICAL_SHARE_S}
     if settings.spread:
         sample_s = sample_times(settings.n_samples, settings.sample_s, settings.spread)
     return Costs(

@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 import loaderviz as lv
 from loaderviz import Costs, LoaderVizError, Trace, recommend, simulate
 from loaderviz._recommend import measure_candidates, memory_budget, trial_recording
-from loaderviz._recommend.candidate_settings import cost, grid, reach
+from loaderviz._recommend.candidate_settings import cheapness, default_max_workers, settings_to_try
 from loaderviz.datasets import SleepingDataset, SleepingStream
 from loaderviz.loader_settings import LoaderSettings
 from probes import Keys, as_it_is
@@ -185,12 +185,14 @@ class TestWhatItChooses:
         )
 
     def test_all_that_is_asked_for_is_tried(self):
-        most = {each.num_workers for each in grid(6, 1, LoaderSettings(9, 3, in_order=False))}
+        most = {
+            each.num_workers for each in settings_to_try(6, 1, LoaderSettings(9, 3, in_order=False))
+        }
         assert most == {0, 1, 2, 3, 4, 5, 6, 9}
-        assert reach(2.0) == 16
-        assert reach(64.0) == 128
-        assert len(grid(128, 1, LoaderSettings(0))) < 150
-        plain = sorted(grid(3, 2, LoaderSettings(0)), key=cost)
+        assert default_max_workers(2.0) == 16
+        assert default_max_workers(64.0) == 128
+        assert len(settings_to_try(128, 1, LoaderSettings(0))) < 150
+        plain = sorted(settings_to_try(3, 2, LoaderSettings(0)), key=cheapness)
         assert plain[:2] == [LoaderSettings(0), LoaderSettings(1, 2)]
 
 
@@ -369,17 +371,17 @@ class TestALoader:
 
     def test_the_memory_there_is_is_that_of_the_container(self, monkeypatch):
         monkeypatch.setattr(memory_budget.machine, "memory_available_bytes", lambda: 12345)
-        assert memory_budget.Room.here().memory == 12345
+        assert memory_budget.FreeBytes.now().memory == 12345
 
     def test_what_does_not_fit_into_shared_memory_is_not_recommended(self, monkeypatch):
-        room = memory_budget.Room(memory=1 << 40, shm=4 * 80_000)
-        monkeypatch.setattr(memory_budget.Room, "here", classmethod(lambda cls: room))
+        free_bytes = memory_budget.FreeBytes(memory=1 << 40, shm=4 * 80_000)
+        monkeypatch.setattr(memory_budget.FreeBytes, "now", classmethod(lambda cls: free_bytes))
         data = TensorDataset(torch.zeros(100, 20_000))
         found = quick(DataLoader(data, batch_size=1))
         assert found.settings["num_workers"] == 0
         assert any("of the main process alone" in note for note in found.notes)
         fits = found.candidates[found.candidates["fits"]]
-        assert (fits["shm_bytes"].fillna(0) <= room.shm).all()
+        assert (fits["shm_bytes"].fillna(0) <= free_bytes.shm).all()
         assert len(fits) < len(found.candidates)
 
     def test_verified_settings_are_measured(self, capsys):
