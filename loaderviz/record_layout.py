@@ -40,7 +40,9 @@ class Batch:
 
     ITERATOR, ROUND, TASK, WORKER, DISPATCHED, PINNED, REQUESTED, DELIVERED, RELEASED = range(2, 11)
     DEVICE_START, DEVICE_END = 11, 12  # the step on the device
-    N_WORDS = 13
+    DRAWING = 13  # when the main process began to ask the sampler for its keys
+    N_WORDS = 14
+    N_WORDS_OF_FORMAT_1 = 13
 
 
 class Span:
@@ -61,7 +63,10 @@ class Task:
     ITERATOR, ROUND, STARTED, COLLATE, READY, CPU, STATE, N_SAMPLES, N_KEYS, KEY_KIND = range(2, 12)
     RSS = 12  # resident memory of the process in bytes, as last read
     BYTES = 13  # the size of the batch plus one; 0: unknown
-    STAMPS = 14
+    PROCESS_CPU = 14  # CPU time of the process since its last batch, plus one; 0: unknown
+    QUEUED = 15  # the time that its thread was ready and had no CPU, plus one; 0: unknown
+    STAMPS = 16
+    STAMPS_OF_FORMAT_1 = 14
 
 
 class State:

@@ -16,6 +16,7 @@ BATCHES: Final[Columns] = {
     "batch": "int64",  # torch's own task number: counts from 0 in the order of dispatch
     "worker": "int64",
     "n_samples": "int64",
+    "drawing_s": "float64",  # when the main process began to ask the sampler for its keys
     "dispatched_s": "float64",
     "started_s": "float64",
     "collate_s": "float64",
@@ -24,7 +25,9 @@ BATCHES: Final[Columns] = {
     "requested_s": "float64",
     "delivered_s": "float64",
     "released_s": "float64",
-    "cpu_s": "float64",  # CPU time of the fetch, to 20 us
+    "cpu_s": "float64",  # CPU time of the fetch, to 20 us, of the thread that made it
+    "process_cpu_s": "float64",  # CPU time of its whole process meanwhile; NaN: unknown
+    "queued_s": "float64",  # ready to run meanwhile, and waiting for a CPU; NaN: unknown
     "rss_bytes": "int64",  # resident memory of the process that made it, as last read; 0: unknown
     "n_bytes": "float64",  # of its tensors, arrays and texts; NaN: unknown
     "device_start_s": "float64",  # when the device began the step
@@ -66,4 +69,5 @@ SPANS: Final[Columns] = {
     "device_s": "float64",
 }
 
-DURATIONS: Final = ("cpu_s", "device_s")  # every other time is a moment
+# Every other time is a moment.
+DURATIONS: Final = ("cpu_s", "process_cpu_s", "queued_s", "device_s")

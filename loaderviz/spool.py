@@ -29,7 +29,9 @@ import numpy as np
 
 from loaderviz.errors import LoaderVizError
 
-MAGIC = int.from_bytes(b"LVSPOOL1", "little")
+MAGIC = int.from_bytes(b"LVSPOOL2", "little")
+# How the records are laid out, by the first word of a file: see ``loaderviz.record_layout``.
+FORMATS = {int.from_bytes(b"LVSPOOL1", "little"): 1, MAGIC: 2}
 WORD = 8
 ENDED, RSS_PEAK = 2, 3  # words of the header that change while the file is written
 META_AT = 8 * WORD
@@ -275,8 +277,9 @@ class SpoolHead:
             data = np.fromfile(path, dtype=np.int64, count=HEADER_BYTES // WORD)
         except OSError as error:
             raise LoaderVizError(f"cannot read the recording file {path}: {error}") from error
-        if len(data) * WORD < HEADER_BYTES or data[0] != MAGIC:
+        if len(data) * WORD < HEADER_BYTES or int(data[0]) not in FORMATS:
             raise LoaderVizError(f"{path} is no recording file of loaderviz (or an empty one)")
+        self.format = FORMATS[int(data[0])]
         raw = data[META_AT // WORD : HEADER_BYTES // WORD].tobytes()
         try:
             self.meta: dict[str, Any] = dict(json.loads(raw[: int(data[1])]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from loaderviz._display import draw
+from loaderviz._upward import ask_above
 from loaderviz.errors import LoaderVizError
 from loaderviz.text import count, percent, worker_name
 
@@ -91,7 +91,7 @@ class Audit:
             raise LoaderVizError(
                 f"epoch={epoch!r}: this audit has epochs 0 to {len(self.epochs) - 1}"
             )
-        return draw("Audit", self, epoch, theme)
+        return ask_above("figure of an audit", self, epoch, theme)
 
     def __str__(self) -> str:
         shares = _shares(self.per_worker)

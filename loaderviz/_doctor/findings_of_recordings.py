@@ -163,7 +163,7 @@ def _case(
     if not isinstance(description.get("num_workers"), int):
         description["num_workers"] = int(lane.workers["worker"].nunique())
     parts, whole = _two_parts(batches[batches["delivered_s"].notna()].sort_values("delivered_s"))
-    starts = [(start, end) for _, start, end in startups(lane)]
+    starts = [(start, end) for *_, start, end in startups(lane)]
     epochs = [
         epoch
         for number, part in enumerate(parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from loaderviz._display import draw
+from loaderviz._upward import ask_above
 from loaderviz.text import count, percent
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Recommendation:
         Raises:
             LoaderVizError: for an unknown theme.
         """
-        return draw("Recommendation", self, theme)
+        return ask_above("figure of a recommendation", self, theme)
 
     def __str__(self) -> str:
         lines = [f"{self.verdict}.", self.numbers, self.code, f"Limit: {self.limits}.", *self.notes]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import typer
 
 from loaderviz.cli.shared_options import AsJson, TracePath, print_json, printable
@@ -14,7 +12,7 @@ def summary(trace_path: TracePath, as_json: AsJson = False) -> None:
     """Say in two lines what limits a recorded run."""
     result = load(trace_path).summary()
     if as_json:
-        numbers = dataclasses.asdict(result)
+        numbers = result.as_dict()
         print_json({"verdict": result.verdict, **numbers, "wait_share": result.wait_share})
     else:
         typer.echo(printable(result))

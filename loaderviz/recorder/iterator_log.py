@@ -10,7 +10,7 @@ from loaderviz.record_layout import MAIN_PROCESS, Batch, Tag
 from loaderviz.recorder.device_events import Device
 from loaderviz.recorder.recording_files import RecordingFiles, RecordPlace
 
-_NOT_YET = (0,) * (Batch.N_WORDS - Batch.PINNED)
+_NOT_YET = (0,) * (Batch.DRAWING - Batch.PINNED)
 
 
 class IteratorLog:
@@ -67,10 +67,12 @@ class IteratorLog:
         if self._round < 0:
             self.begin_round()
 
-    def note_dispatched(self, task: int, worker: int, at_ns: int, n_samples: int) -> None:
-        """A task has been given to a worker."""
+    def note_dispatched(
+        self, task: int, worker: int, drawing_ns: int, at_ns: int, n_samples: int
+    ) -> None:
+        """A task has been given to a worker, whose keys the sampler was asked for before that."""
         place = self._files.write_batch(
-            n_samples, self.number, self._round, task, worker, at_ns, *_NOT_YET
+            n_samples, self.number, self._round, task, worker, at_ns, *_NOT_YET, drawing_ns
         )
         self._pending[worker].append(place)
         if place is not None and self._unpinned is not None:
@@ -83,7 +85,7 @@ class IteratorLog:
         """
         task, self._n_tasks_here = self._n_tasks_here, self._n_tasks_here + 1
         self._held = place = self._files.write_batch(
-            n_samples, self.number, self._round, task, MAIN_PROCESS, at_ns, *_NOT_YET
+            n_samples, self.number, self._round, task, MAIN_PROCESS, at_ns, *_NOT_YET, 0
         )
         return place
 
@@ -94,7 +96,7 @@ class IteratorLog:
         if self._round < 0:
             self.begin_round()
             for task, worker in self._adopted_tasks:
-                self.note_dispatched(task, worker, 0, 0)  # when, and how many samples: unknown
+                self.note_dispatched(task, worker, 0, 0, 0)  # when, and how many samples: unknown
         self._requested_ns = at_ns
 
     def expect_pins(self) -> None:

@@ -16,7 +16,7 @@ from loaderviz.recorder.iterator_log import IteratorLog
 from loaderviz.recorder.traceback_filter import hide_recorder_frames, is_recorder_error
 
 _LOGS = "_loaderviz_logs"
-_DRAWN = "_loaderviz_drawn"  # when the index list of the next task was drawn, and its length
+_DRAWN = "_loaderviz_drawn"  # from when to when the next index list was drawn, and its length
 
 
 class _Recorded:
@@ -64,8 +64,10 @@ class _RecordedMulti(_Recorded):
     _task_info: dict[Any, tuple[Any, ...]]
 
     def _next_index(self) -> Any:
+        drawing_ns = now()
         index = super()._next_index()  # type: ignore[misc]
-        self.__dict__[_DRAWN] = now(), _n_samples(index) if self._auto_collation else 1
+        n_samples = _n_samples(index) if self._auto_collation else 1
+        self.__dict__[_DRAWN] = drawing_ns, now(), n_samples
         return index
 
     def _try_put_index(self) -> None:

@@ -25,6 +25,7 @@ from loaderviz.machine import rss_bytes, rss_peak_bytes
 from loaderviz.record_layout import KeyKind, State, Tag, Task, encode_keys
 from loaderviz.recorder.batch_bytes import n_bytes_of
 from loaderviz.recorder.control_page import FULL, STOPPED, Control
+from loaderviz.recorder.cpu_accounts import LEAST_NS, CpuAccounts
 from loaderviz.recorder.stamped_indices import GatheredIndices, StampedIndices
 from loaderviz.recorder.traceback_filter import hide_recorder_frames, is_recorder_error
 from loaderviz.spool import RSS_PEAK, NoRoomError, RollingSpool
@@ -58,8 +59,10 @@ class FetchTimer:
         round_: int,
         control: Control,
         on_begin: Callable[[int, int], object] | None = None,
+        cpu_accounts: CpuAccounts | None = None,
     ) -> None:
         self._spool = spool
+        self._cpu_accounts = cpu_accounts
         self._iterator, self._round = iterator, round_
         self._page = control.page
         # Called for each fetch with its time, in ns, and number of samples; returns None where the
@@ -172,6 +175,10 @@ class FetchTimer:
             took_ns = ready_ns - block[start + Task.STARTED]
             block[start + Task.CPU] = min(max(cpu_ns - self._cpu_ns, 0), took_ns)
             self._cpu_ns, self._ready_ns = cpu_ns, ready_ns
+            if self._cpu_accounts is not None and took_ns >= LEAST_NS:
+                process_ns, queued_ns = self._cpu_accounts.since_last(took_ns)
+                block[start + Task.PROCESS_CPU] = process_ns
+                block[start + Task.QUEUED] = queued_ns
             if error is None:
                 n_bytes = n_bytes_of(batch)
                 block[start + Task.BYTES] = 0 if n_bytes is None else n_bytes + 1

@@ -14,6 +14,7 @@ from torch.utils.data import _DatasetKind, get_worker_info
 from loaderviz.clocks.process_clock import now
 from loaderviz.machine import rss_peak_bytes
 from loaderviz.recorder.control_page import Control
+from loaderviz.recorder.cpu_accounts import CpuAccounts
 from loaderviz.recorder.recording_size_limit import Budget
 from loaderviz.recorder.timed_fetch import FetchTimer
 from loaderviz.recorder.traceback_filter import hide_recorder_frames
@@ -87,6 +88,7 @@ class WorkerHook:
         dataset_kind: Any = _DatasetKind
         create_fetcher = dataset_kind.create_fetcher
         rounds = itertools.count()
+        accounts = CpuAccounts()
 
         def create_timed_fetcher(kind: int, dataset: Any, *args: Any) -> Any:
             try:
@@ -98,7 +100,10 @@ class WorkerHook:
                 info = get_worker_info()
                 # A dataset may itself use a DataLoader, whose fetchers are not to be timed.
                 if info is not None and dataset is info.dataset:
-                    FetchTimer(fetcher, spool, self.iterator, next(rounds), control)
+                    round_ = next(rounds)
+                    FetchTimer(
+                        fetcher, spool, self.iterator, round_, control, cpu_accounts=accounts
+                    )
             except Exception as error:
                 spool.note_problem(f"{type(error).__name__}: {error}")
             return fetcher

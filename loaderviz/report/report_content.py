@@ -196,7 +196,7 @@ class Content:
             "about": dict(self.about),
             "verdict": self.summary.verdict,
             "summary": {
-                **dataclasses.asdict(self.summary),
+                **self.summary.as_dict(),
                 "wait_share": self.summary.wait_share,
             },
             "actions": [dataclasses.asdict(action) for action in self.actions],

@@ -169,7 +169,7 @@ def loaders_of(trace: Trace) -> list[dict[str, Any]]:
     rows = []
     for loader in sorted({int(number) for number in trace.batches["loader"].unique()}):
         summary = dataclasses.replace(bare.of_loader(loader).summary(), slowest=None, unequal=())
-        rows.append(_with_shares({"loader": loader, **dataclasses.asdict(summary)}))
+        rows.append(_with_shares({"loader": loader, **summary.as_dict()}))
     return rows
 
 

@@ -54,7 +54,8 @@ class Costs:
         pin_s: to pin a batch, its bytes aside.
         copy_s: to copy a batch to the device, within the consumer's time.
         step_s: the consumer's own work on a batch; ``step_cpu_share`` of it keeps a CPU busy.
-        dispatch_s: to draw one index list and send it to a worker.
+        sampler_s: to draw the keys of one batch from the sampler, in the main process.
+        dispatch_s: to send them to a worker.
         startup_s: to start one worker, in the main process, one after another.
         boot_s: from a worker's start until it can take a task, on the CPU.
         shutdown_s: to end one worker, in the main process.
@@ -86,6 +87,7 @@ class Costs:
     copy_s: Any = 0.0
     step_s: Any = 0.0
     step_cpu_share: float = 0.0
+    sampler_s: float = 0.0
     dispatch_s: float = 0.0
     startup_s: float = 0.0
     boot_s: float = 0.0

@@ -32,6 +32,11 @@ def handover_costs(batches: pd.DataFrame, *, in_order: bool) -> dict[str, Any]:
             costs[name] = float(np.median([*values, *[TYPICAL_HANDOVER[name]] * TYPICAL_WEIGHT]))
         return float(costs.get(name, TYPICAL_HANDOVER[name]))
 
+    drawn_s = (delivered["dispatched_s"] - delivered["drawing_s"]).to_numpy()
+    drawn_s = drawn_s[~np.isnan(drawn_s)]
+    if len(drawn_s):
+        costs["sampler_s"] = max(0.0, float(np.mean(drawn_s)))
+    sampler_s = costs.get("sampler_s", 0.0)  # the next keys are drawn before a batch is handed over
     dispatch_s = show("dispatch_s", _dispatches(batches, delivered))
     show("send_s", _gaps(delivered))
     requested_s, delivered_s = (
@@ -48,11 +53,11 @@ def handover_costs(batches: pd.DataFrame, *, in_order: bool) -> dict[str, Any]:
             there &= unused_s > LONG_S
         if (there & (n_taken == 1)).sum() >= ENOUGH:
             there &= n_taken == 1
-        handed_s = np.maximum((delivered_s - requested_s)[there] - dispatch_s, 0.0)
+        handed_s = np.maximum((delivered_s - requested_s)[there] - dispatch_s - sampler_s, 0.0)
         take_s = show("take_s", handed_s / n_taken[there])
     # A batch that was not ready yet shows how long it was on its way.
     waited = requested_s < ready_s
-    arrived_s = pinned_s if pins else delivered_s - take_s - dispatch_s
+    arrived_s = pinned_s if pins else delivered_s - take_s - dispatch_s - sampler_s
     on_way_s = np.maximum((arrived_s - ready_s)[waited | pins], 0.0)
     if pins:
         free_s = np.append(-np.inf, np.sort(pinned_s)[:-1])[np.argsort(np.argsort(pinned_s))]
@@ -95,6 +100,8 @@ def _gaps(delivered: pd.DataFrame) -> Floats:
 def _dispatches(batches: pd.DataFrame, delivered: pd.DataFrame) -> Floats:
     """Seconds from sending a task until a batch is handed over, which follows at once."""
     sent = np.sort(batches["dispatched_s"].dropna().to_numpy())
+    if not len(sent):
+        return sent
     handed = delivered["delivered_s"].to_numpy()
     last = sent[np.maximum(np.searchsorted(sent, handed, side="right") - 1, 0)]
     within = (last >= delivered["requested_s"].to_numpy()) & (last <= handed)
@@ -114,10 +121,19 @@ def start_costs(
     started_s = with_task["started_s"].to_numpy()[:n]
     startup_s = float(started_s.max() - started_s.min() + startup_s) / len(started_s)
     boots = (with_task["first_task_s"] - with_task["started_s"]).to_numpy()
-    shutdown_s = workers["ended_s"].max() - batches["released_s"].max()
+    shutdown_s = _shutdown(with_task, batches, n)
     costs = {
         "startup_s": startup_s,
         "boot_s": max(0.0, float(np.min(boots))),
         "start_method": method,
     }
-    return {**costs, "shutdown_s": float(shutdown_s) / n} if shutdown_s > 0 else costs
+    return {**costs, "shutdown_s": shutdown_s / n} if shutdown_s > 0 else costs
+
+
+def _shutdown(workers: pd.DataFrame, batches: pd.DataFrame, n: int) -> float:
+    """To end all workers of an epoch: until the next ones start, else until the last has ended."""
+    released_s = batches.groupby("epoch")["released_s"].max().to_numpy()
+    starts_s = np.sort(workers["started_s"].to_numpy())[::n]
+    if len(starts_s) == len(released_s) > 1:
+        return float(np.median(starts_s[1:] - released_s[:-1]))
+    return float(workers["ended_s"].max() - batches["released_s"].max())

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def trace_of(log: Log, plans: list[Plan], costs: Costs, settings: SimulatedSettings) -> Trace:
     """A trace of a simulation; times are seconds from the start of the loop."""
-    rows = _Rows(log, plans, settings, costs.sample_bytes)
+    rows = _Rows(log, plans, settings, costs)
     return Trace.from_columns(
         batches=rows.batches(),
         samples=rows.samples(),
@@ -41,10 +41,10 @@ class _Rows:
     """The tasks that a recording would show: not those that a stream's end left without data."""
 
     def __init__(
-        self, log: Log, plans: list[Plan], settings: SimulatedSettings, sample_bytes: float
+        self, log: Log, plans: list[Plan], settings: SimulatedSettings, costs: Costs
     ) -> None:
         self._log, self._plans = log, plans
-        self._sample_bytes = sample_bytes
+        self._sample_bytes, self._sampler_s = costs.sample_bytes, costs.sampler_s
         fetch = np.array(log.fetch, np.int64)
         epoch = _epochs(log)
         # The fetches of all epochs, one after another.
@@ -83,6 +83,7 @@ class _Rows:
             "batch": self._task,
             "worker": self._worker,
             "n_samples": self._size,
+            "drawing_s": self._column(log.dispatched) - (self._sampler_s or np.nan),
             "dispatched_s": self._column(log.dispatched),
             "started_s": self._started,
             "collate_s": np.where(self._whole, self._collate, np.nan),

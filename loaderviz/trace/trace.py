@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from loaderviz import schema
-from loaderviz._display import draw
+from loaderviz._upward import ask_above
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace.analysis.summary import Summary, summarize
 from loaderviz.trace.merge.run_meta import meta_of_ranks
@@ -159,7 +159,7 @@ class Trace:
         if self.batches.empty:
             print(self)
             return
-        draw("Trace", self)._ipython_display_()
+        ask_above("figure of a trace", self)._ipython_display_()
 
 
 # Not in the class body: dataclass() would take it for the field's default.

@@ -540,7 +540,7 @@ def built(
     epoch: int | Sequence[int] = 0,
     **more: Any,
 ) -> Trace:
-    """One batch after the other: ask, wait, step."""
+    """One batch after the other: ask, wait while it is read, step."""
     times = np.cumsum([part for wait_s in waits_s for part in (wait_s, step_s)])
     starts, delivered_s = np.r_[0.0, times[1:-1:2]], times[0::2]
     n = len(waits_s)
@@ -553,6 +553,8 @@ def built(
             "requested_s": starts,
             "delivered_s": delivered_s,
             "released_s": times[1::2],
+            **({"started_s": starts, "collate_s": delivered_s} if "ready_s" not in more else {}),
+            "ready_s": delivered_s,
             **more,
         }
     )
@@ -610,7 +612,7 @@ class TestSummaries:
             ),
             (
                 built(0.2, 0.5, 0.5, 0.5, workers=2, step_s=0.5, ready_s=[0.2, 0.3, 0.4, 0.5]),
-                "The model waits 46 % of the time, mostly while batches are handed over",
+                "The model waits 46 % of the time: batches are being handed over",
             ),
             (
                 built(1.0, 1.0, step_s=0.0, workers=2, n_samples=0),

@@ -33,7 +33,7 @@ def start_up(trace: Trace, lanes: Lanes) -> dict[str, Any]:
     """Thin lines: a worker until its first task, and the consumer until it can ask for a batch."""
     workers = arrays(trace.workers)
     workers = where(workers, ~np.isnan(workers["first_task_s"] - workers["started_s"]))
-    rank, consumer_start, consumer_end = np.array(startups(trace)).reshape(-1, 3).T
+    rank, _, consumer_start, consumer_end = np.array(startups(trace)).reshape(-1, 4).T
     starts = np.append(workers["started_s"], consumer_start)
     ends = np.append(workers["first_task_s"], consumer_end)
     durations = boxes.duration_texts(ends - starts)

@@ -50,7 +50,7 @@ def by_rank(trace: Trace) -> pd.DataFrame:
     spans = zip(
         batches["rank"][first], requested[first], _last(delivered, order, firsts), strict=True
     )
-    starting = np.array([(rank, end - start) for rank, start, end in startups(trace)])
+    starting = np.array([(rank, end - start) for rank, _, start, end in startups(trace)])
     starting = starting.reshape(-1, 2)
 
     def total(values: Any, of: Any = slice(None)) -> Any:

@@ -76,8 +76,10 @@ def device_times(batches: Mapping[str, Any]) -> tuple[float, float]:
     return float((end - start)[1:][follows].sum()), float(gaps.sum())
 
 
-def startups(trace: Trace) -> list[tuple[int, float, float]]:
-    """By rank, when the consumer started workers: from the first one's start to a first request.
+def startups(trace: Trace) -> list[tuple[int, int, float, float]]:
+    """Rank, loader, start and end of each start of workers, to the first request after it.
+
+    No moment is in two of them, where a loop begins several loaders one after another.
 
     The loop is in ``iter(loader)`` then, which starts them one after another
     (torch/utils/data/dataloader.py, ``_MultiProcessingDataLoaderIter.__init__``).
@@ -105,8 +107,14 @@ def startups(trace: Trace) -> list[tuple[int, float, float]]:
         for start, request in zip(of_loader, epochs.get((rank, loader), []), strict=False):
             if request > start:
                 later = requests[own][np.searchsorted(requests[own], start, "right")]
-                spans.append((rank, start, float(later)))
-    return united(spans)
+                spans.append((rank, loader, start, float(later)))
+    apart: list[tuple[int, int, float, float]] = []
+    until: dict[int, float] = {}
+    for rank, loader, start, end in sorted(spans, key=lambda span: (span[0], span[2], span[3])):
+        start = max(start, until.get(rank, start))
+        until[rank] = max(end, start)
+        apart.append((rank, loader, start, until[rank]))
+    return apart
 
 
 def _first_requests(asked: Mapping[str, Any]) -> dict[tuple[int, int], list[float]]:

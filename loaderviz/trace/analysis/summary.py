@@ -5,11 +5,14 @@ What the numbers mean is said by ``verdict.py``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from loaderviz._upward import ask_above
+from loaderviz.trace.analysis.attribution import attribute
 from loaderviz.trace.analysis.rank_summary import by_rank
 from loaderviz.trace.analysis.slowest_rank import Slowest, slowest
 from loaderviz.trace.analysis.steps import device_times
@@ -17,6 +20,8 @@ from loaderviz.trace.analysis.unequal_epochs import Unequal, unequal
 from loaderviz.trace.analysis.verdict import notes_of, numbers_of, verdict_of
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from loaderviz.trace.trace import Trace
 
 
@@ -49,6 +54,7 @@ class Summary:
     problems: tuple[str, ...] = ()  # what else the recordings lack, in their own words
     device_busy_s: float = 0.0  # with the steps after each epoch's first; 0 without a device
     device_idle_s: float = 0.0  # before them: what was queued was done
+    trace: Trace | None = field(default=None, repr=False, compare=False)  # for the causes
 
     @property
     def elapsed_s(self) -> float:
@@ -76,6 +82,32 @@ class Summary:
         time_s = self.device_busy_s + self.device_idle_s
         return self.device_idle_s / time_s if time_s > 0 else 0.0
 
+    @cached_property
+    def causes(self) -> pd.DataFrame:
+        """Where ``wait_s + startup_s`` went: one row for each loader and cause, by weight.
+
+        Columns: ``loader``; ``cause``, of ``loaderviz.trace.analysis.attribution.CAUSES``;
+        ``seconds``, which add up to the waits; ``share``, of ``elapsed_s``, 0 to 1; ``saves_s``, by
+        how many seconds the run would be shorter without the cause, *simulated*, NaN where nobody
+        can tell; ``evidence`` and ``cure``, in words. Simulating takes some 0.1 s, once.
+        """
+        table: pd.DataFrame = ask_above("causes of a trace", self)
+        return table
+
+    @property
+    def main_cause(self) -> str:
+        """The first of the causes; empty where nothing was waited for.
+
+        Of a simulated trace the one with the most seconds: what each saves takes simulations of
+        its own, too long for a picture that follows a slider.
+        """
+        if self.trace is None:
+            return ""
+        if self.trace.meta.get("simulated"):
+            seconds = attribute(self.trace).totals()
+            return max(seconds, key=lambda cause: seconds[cause], default="")
+        return str(self.causes["cause"].iloc[0]) if len(self.causes) else ""
+
     @property
     def verdict(self) -> str:
         """The main thing, in one line."""
@@ -90,6 +122,12 @@ class Summary:
     def notes(self) -> list[str]:
         """What else a reader has to know, a sentence each."""
         return notes_of(self)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The numbers by their names, without the trace and what is worked out from it."""
+        numbers = asdict(replace(self, trace=None))
+        del numbers["trace"]
+        return numbers
 
     def __str__(self) -> str:
         notes = [each for each in self.notes if each != f"{self.verdict}."]
@@ -131,6 +169,7 @@ def summarize(trace: Trace) -> Summary:
         problems=tuple(each for each in _texts(trace.meta.get("problems")) if each not in unread),
         device_busy_s=busy_s,
         device_idle_s=idle_s,
+        trace=trace,
     )
 
 

@@ -19,6 +19,23 @@ KEEPS_WAITING = 0.1  # past the first batch: a longer run waits as much, whateve
 NO_STEP = 0.05  # a step that is a smaller part of the waiting is no training step
 
 MOST_NOTES = 3
+PHRASES = {  # of causes, after "the model waits 43 % of the time: "
+    "start": "workers start up",
+    "restart": "workers start anew in each epoch",
+    "cpu": "the CPUs are full",
+    "throttled": "a CPU quota stops the workers",
+    "slow_samples": "a few samples take far longer than the others",
+    "drift": "samples take longer and longer",
+    "uneven": "some workers have nothing left to read",
+    "collate": "batches are being collated",
+    "handover": "batches are being handed over",
+    "pin": "batches are being pinned",
+    "copy": "batches are being copied to the device",
+    "sampler": "the sampler is drawing keys",
+    "prefetch": "too few batches are asked for in advance",
+    "main_process": "one process loads and steps in turn",
+    "unknown": "why cannot be told from this recording",
+}
 WORDS = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight"}
 
 
@@ -109,7 +126,8 @@ def _device(summary: Summary) -> str:
     """A loop that queues work may wait all the time, and the device be busy all the time."""
     if summary.device_idle_share <= NEVER_WAITS:
         return "After its first step the device always has work: loading keeps up"
-    return f"The device has nothing to do {percent(summary.device_idle_share)} of the time"
+    idle = f"The device has nothing to do {percent(summary.device_idle_share)} of the time"
+    return f"{idle}{_cause(summary)}"
 
 
 def _waiting(summary: Summary) -> str:
@@ -126,15 +144,15 @@ def _waiting(summary: Summary) -> str:
 
 def _cause(summary: Summary) -> str:
     """What the consumer mostly waits for, as the end of a sentence."""
-    if summary.n_workers == 0:
-        one = "one process loads and steps" if summary.n_ranks == 1 else "each loads and steps"
-        return f": {one} in turn"
+    cause = summary.main_cause
     starting_s = summary.startup_s + summary.first_wait_s
-    if summary.later_wait_share < KEEPS_WAITING and summary.later_wait_s < starting_s:
+    seldom = summary.later_wait_share < KEEPS_WAITING and summary.later_wait_s < starting_s
+    if cause == "workers" and seldom:
         return f", mostly for {_first(summary)}"
-    if summary.handover_s > summary.later_wait_s / 2:
-        return ", mostly while batches are handed over"
-    return f": {_workers(summary)} cannot keep up"
+    if cause == "main_process" and summary.n_ranks > 1:
+        return ": each loads and steps in turn"
+    keep_up = f"{_workers(summary)} cannot keep up"
+    return f": {keep_up if cause == 'workers' else PHRASES[cause]}" if cause else ""
 
 
 def _waits(summary: Summary) -> str:

@@ -24,11 +24,11 @@ def consumer_slices(source: TraceSource) -> Iterator[Any]:
     rows = np.flatnonzero(~np.isnan(batches["requested_s"] + batches["delivered_s"]))
     ends = step_ends(source.batch_columns(rows, *STEP))
     requested, delivered = batches["requested_s"][rows], batches["delivered_s"][rows]
-    worker_starts = np.array(startups(source.trace)).reshape(-1, 3)  # rank, start and end
+    worker_starts = np.array(startups(source.trace)).reshape(-1, 4)  # ..., start, end
     process = lanes.consumer_of[rows]
     process = np.concatenate([process, process, np.searchsorted(lanes.ranks, worker_starts[:, 0])])
-    start = source.to_ns(np.concatenate([requested, delivered, worker_starts[:, 1]]))
-    end = source.to_ns(np.concatenate([delivered, ends, worker_starts[:, 2]]))
+    start = source.to_ns(np.concatenate([requested, delivered, worker_starts[:, 2]]))
+    end = source.to_ns(np.concatenate([delivered, ends, worker_starts[:, 3]]))
     location = lanes.lane_locations(process, CONSUMER, sublanes(process, start, end))
     args = source.batch_columns(rows, *OF_BATCH, "worker")
     waits, steps, starts = np.split(np.arange(len(start)), [len(rows), 2 * len(rows)])

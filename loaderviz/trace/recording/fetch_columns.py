@@ -54,16 +54,18 @@ class Fetches:
 def read_fetches(file: SpoolFile) -> Fetches:
     """The fetches that a process wrote into its spool file, up to the first that is damaged."""
     words, records = file.words, file.records()
-    starts = _record_starts(words, records)
-    heads = words[starts[:, None] + np.arange(Task.STAMPS)]
-    is_sane = _are_sane(heads, heads[:, 0] - Task.STAMPS)
+    n_head = Task.STAMPS_OF_FORMAT_1 if file.format == 1 else Task.STAMPS
+    starts = _record_starts(words, records, n_head)
+    heads = np.zeros((len(starts), Task.STAMPS), np.int64)
+    heads[:, :n_head] = words[starts[:, None] + np.arange(n_head)]
+    is_sane = _are_sane(heads, heads[:, 0] - n_head)
     n = len(is_sane) if is_sane.all() else int(np.argmin(is_sane))
     damaged = n < len(is_sane)
     starts, heads = starts[:n], heads[:n]
 
     n_keys, kinds, collate = heads[:, Task.N_KEYS], heads[:, Task.KEY_KIND], heads[:, Task.COLLATE]
     keys_left_out = kinds == KeyKind.LEFT_OUT
-    first_stamp = starts + Task.STAMPS
+    first_stamp = starts + n_head
     n_stamps = _count_nonzero(words, first_stamp, np.where(keys_left_out, 0, n_keys + 1))
     has_count = (collate != 0) | keys_left_out
     written_count = np.where(has_count, heads[:, Task.N_SAMPLES], 0)  # there may be fewer stamps
@@ -87,11 +89,11 @@ def read_fetches(file: SpoolFile) -> Fetches:
     end = np.where(in_one_call[fetch], collate[fetch], next_stamp)
     end[position >= n_samples[fetch]] = 0
     counts = _counts_before(heads, n_samples)
-    key = _keys(words, starts, heads, counts, fetch, position)
+    key = _keys(words, starts, n_head, heads, counts, fetch, position)
     reading = None
     if n and begun[-1] and heads[-1, Task.STATE] == State.RUNNING:
         last = np.array([n - 1])
-        reading = _keys(words, starts, heads, counts, last, n_samples[last]).tolist()[0]
+        reading = _keys(words, starts, n_head, heads, counts, last, n_samples[last]).tolist()[0]
     return Fetches(heads, n_samples, n_rows, left_out, position, start, end, key, reading, damaged)
 
 
@@ -101,7 +103,7 @@ def ragged_range(sizes: Words) -> Words:
     return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - sizes, sizes)
 
 
-def _record_starts(words: Words, records: dict[int, Words]) -> Words:
+def _record_starts(words: Words, records: dict[int, Words], n_head: int) -> Words:
     """Where in ``words`` the record of each fetch begins, the one under way included."""
     no_records = np.zeros(0, np.int64)
     starts = records.get(Tag.TASK, no_records)
@@ -109,7 +111,7 @@ def _record_starts(words: Words, records: dict[int, Words]) -> Words:
     if len(latest) and len(words) > latest[0] + Task.STATE:
         under_way = words[latest[0] + Task.STATE] == State.RUNNING
         starts = np.concatenate([starts, latest[: int(under_way)]])
-    return starts[words[starts] >= Task.STAMPS]
+    return starts[words[starts] >= n_head]
 
 
 def _are_sane(heads: Words, room: Words) -> Any:
@@ -146,15 +148,21 @@ def _counts_before(heads: Words, n_samples: Words) -> Words:
 
 
 def _keys(
-    words: Words, starts: Words, heads: Words, counts: Words, fetch: Words, position: Words
+    words: Words,
+    starts: Words,
+    n_head: int,
+    heads: Words,
+    counts: Words,
+    fetch: Words,
+    position: Words,
 ) -> Any:
     """The keys of samples, each given by its fetch and its position in it.
 
     A fetch is the index of its record in ``starts`` and ``heads``, and of its first sample's number
-    in ``counts``.
+    in ``counts``. A record has ``n_head`` fixed words.
     """
     n_keys, kinds = heads[:, Task.N_KEYS], heads[:, Task.KEY_KIND]
-    first_key = starts + Task.STAMPS + n_keys + 1
+    first_key = starts + n_head + n_keys + 1
     ends = heads[:, 0] + starts
     was_asked_for = position < n_keys[fetch]
     is_integer = (kinds[fetch] == KeyKind.INTEGERS) & was_asked_for

@@ -101,8 +101,10 @@ class _Reader:
         elif not finished:
             self.problems.append("the recording has not ended: it still runs, or was killed")
         starts = records.pop(Tag.BATCH, np.zeros(0, np.int64))
-        starts = starts[words[starts] >= Batch.N_WORDS]
-        self._batches = words[starts[:, None] + np.arange(Batch.N_WORDS)]
+        n_words = Batch.N_WORDS_OF_FORMAT_1 if file.format == 1 else Batch.N_WORDS
+        starts = starts[words[starts] >= n_words]
+        self._batches = np.zeros((len(starts), Batch.N_WORDS), np.int64)
+        self._batches[:, :n_words] = words[starts[:, None] + np.arange(n_words)]
         # After an interrupt in the middle of a delivery, the loop did not get the batch.
         lost = self._batches[:, Batch.DELIVERED] == 0
         self._batches[np.ix_(lost, [Batch.REQUESTED, Batch.RELEASED])] = 0
@@ -200,6 +202,10 @@ class _Reader:
         ready = np.where(heads[:, Task.STATE] == State.DONE, heads[:, Task.READY], 0)
         n_bytes = heads[:, Task.BYTES]
         cpu_s = np.where(heads[:, Task.READY] != 0, heads[:, Task.CPU] / 1e9, np.nan)
+        # The main process draws keys as soon as it is asked for a batch (torch/utils/data/
+        # dataloader.py, _SingleProcessDataLoaderIter._next_data).
+        in_main = sent[:, Batch.WORKER] < 0
+        drawing = np.where(in_main, sent[:, Batch.REQUESTED], sent[:, Batch.DRAWING])
         shared = {
             "rank": self._rank,
             "loader": loaders,
@@ -210,6 +216,7 @@ class _Reader:
         batches = {
             **shared,
             "n_samples": made.n_samples[fetch],
+            "drawing_s": self._seconds(drawing),
             "dispatched_s": self._seconds(sent[:, Batch.DISPATCHED]),
             "started_s": self._seconds(heads[:, Task.STARTED]),
             "collate_s": self._seconds(heads[:, Task.COLLATE]),
@@ -219,6 +226,8 @@ class _Reader:
             "delivered_s": self._seconds(sent[:, Batch.DELIVERED]),
             "released_s": self._seconds(sent[:, Batch.RELEASED]),
             "cpu_s": cpu_s,
+            "process_cpu_s": _or_nan(heads[:, Task.PROCESS_CPU]),
+            "queued_s": _or_nan(heads[:, Task.QUEUED]),
             "rss_bytes": heads[:, Task.RSS],
             "n_bytes": np.where((ready != 0) & (n_bytes > 0), n_bytes - 1.0, np.nan),
             "device_start_s": self._seconds(sent[:, Batch.DEVICE_START]),
@@ -294,3 +303,8 @@ class _Reader:
         """Seconds since the recording began; NaN for 0, which has not happened."""
         times = np.asarray(times_ns, dtype=np.int64)
         return np.where(times == 0, np.nan, (times - self._start_ns) / 1e9)
+
+
+def _or_nan(counts: Words) -> Any:
+    """Seconds, of counts that are one more than ns; NaN for 0."""
+    return np.where(counts > 0, (counts - 1) / 1e9, np.nan)

@@ -1,0 +1,105 @@
+"""What shows a cause, in numbers of the recording, and what to do about it: a sentence each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from loaderviz.text import count, duration, percent
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from loaderviz.trace import Trace
+
+CURES: Final = {
+    "start": "Start less: let the dataset open files and load arrays in the worker, on first use; "
+    "persistent_workers=True keeps workers for later epochs.",
+    "restart": "persistent_workers=True keeps the workers from one epoch to the next.",
+    "workers": "More workers: num_workers={more}. recommend(loader) measures how many.",
+    "cpu": "More CPUs, or less work for each sample: more workers than CPUs gain nothing here.",
+    "throttled": "A larger CPU quota for the container, or fewer workers and threads.",
+    "slow_samples": "Look at the slowest samples (trace.samples, by end_s - start_s): store them "
+    "as the others are, or leave them out; prefetch_factor={deeper} hides rare ones.",
+    "drift": "Find what grows: a cache, a list, a file read further and further; or data that is "
+    "ordered by size, which shuffling spreads.",
+    "uneven": "Give each worker an equal share: shard(iterable), or as many shards as a multiple "
+    "of num_workers.",
+    "collate": "A cheaper collate_fn: arrays of equal size in place of lists and padding; more "
+    "workers collate side by side.",
+    "handover": "Send tensors or arrays in place of lists and dicts of numbers; where samples "
+    "are pure Python, sys.setswitchinterval(1e-4) in worker_init_fn.",
+    "pin": "Return fewer, larger tensors; pin_memory=False if copies to the device are few.",
+    "copy": "to(device, non_blocking=True) from pinned memory.",
+    "sampler": "Draw all keys at once (torch.randperm) in place of one by one.",
+    "prefetch": "prefetch_factor={deeper} asks for more batches in advance.",
+    "main_process": "num_workers=2 loads while the model steps.",
+    "unknown": "Measure: recommend(loader) tries what more workers gain.",
+}
+
+
+def cure_of(cause: str, trace: Trace, loader: int) -> str:
+    """What to do about a cause, with numbers for the settings of this loader."""
+    loaders = trace.meta.get("loaders")
+    about = loaders[loader] if isinstance(loaders, list) and loader < len(loaders) else {}
+    about = about if isinstance(about, dict) else {}
+    workers, deep = about.get("num_workers"), about.get("prefetch_factor")
+    return CURES[cause].format(
+        more=workers + 1 if isinstance(workers, int) else "...",
+        deeper=4 * max(2, deep) if isinstance(deep, int) else 8,
+    )
+
+
+def evidence_of(cause: str, trace: Trace, loader: int, seconds: float) -> str:
+    """What in the tables shows that cause; for most it is their usual times."""
+    batches = trace.batches[trace.batches["loader"] == loader]
+    reading_s = (batches["collate_s"] - batches["started_s"]).to_numpy()
+    handed_s = (batches["delivered_s"] - batches["requested_s"]).to_numpy()
+    if cause in ("workers", "main_process"):
+        step_s = batches["released_s"] - batches["delivered_s"]
+        return f"reading a batch takes {_usual(reading_s)}, a step {_usual(step_s)}"
+    if cause == "collate":
+        collating_s = batches["ready_s"] - batches["collate_s"]
+        return f"collating a batch takes {_usual(collating_s)}, reading it {_usual(reading_s)}"
+    if cause == "handover":
+        lay_ready = (batches["ready_s"] <= batches["requested_s"]).to_numpy()
+        return f"a batch that lay ready takes {_usual(handed_s[lay_ready])} to be handed over"
+    if cause == "sampler":
+        drawing_s = batches["dispatched_s"] - batches["drawing_s"]
+        return f"drawing the keys of a batch takes {_usual(drawing_s)}"
+    if cause == "cpu":
+        return _of_cpus(trace, batches)
+    if cause in ("start", "restart"):
+        workers = trace.workers[trace.workers["loader"] == loader]
+        up_s = workers["first_task_s"] - workers["started_s"]
+        return f"{count(len(workers), 'start')}; a worker's first task comes after {_usual(up_s)}"
+    if cause == "slow_samples":
+        samples = trace.samples[trace.samples["loader"] == loader]
+        took_s = (samples["end_s"] - samples["start_s"]).to_numpy()
+        return f"the slowest sample took {duration(np.nanmax(took_s))}, most {_usual(took_s)}"
+    if cause == "drift":
+        each_s = reading_s / np.maximum(batches["n_samples"].to_numpy(), 1)
+        part = max(1, len(each_s) // 8)
+        return f"a sample takes {_usual(each_s[:part])} at first, {_usual(each_s[-part:])} at last"
+    if cause == "unknown" and not np.isnan(reading_s).all():
+        return "samples take longer, the more workers read at once: they wait for one another"
+    return f"{duration(seconds)} of the waits"
+
+
+def _of_cpus(trace: Trace, batches: pd.DataFrame) -> str:
+    took_s = float((batches["ready_s"] - batches["started_s"]).sum())
+    cpu_s = float(batches["process_cpu_s"].fillna(batches["cpu_s"]).sum())
+    waiting = float(batches["queued_s"].sum())
+    text = f"workers compute {percent(cpu_s / max(took_s, 1e-9))} of the time"
+    if waiting > 0:
+        text += f" and stand in line for a CPU {percent(waiting / took_s)}"
+    cores = trace.meta.get("cpu_allowance")
+    return f"{text}, on {cores:g} CPUs" if isinstance(cores, int | float) else text
+
+
+def _usual(seconds: Any) -> str:
+    """The median, NaN left out."""
+    values = np.asarray(seconds, np.float64)
+    values = values[~np.isnan(values)]
+    return duration(float(np.median(values))) if len(values) else "an unknown time"

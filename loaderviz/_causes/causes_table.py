@@ -1,0 +1,63 @@
+"""``trace.summary().causes``: one row for each cause of waiting, the one to cut first on top."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from loaderviz._causes.cause_evidence import cure_of, evidence_of
+from loaderviz._causes.counterfactual import savings
+from loaderviz.errors import LoaderVizError
+from loaderviz.trace.analysis.attribution import attribute
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from loaderviz.trace.analysis.summary import Summary
+
+
+def causes_of(summary: Summary) -> pd.DataFrame:
+    """What ``Summary.causes`` says it is."""
+    import pandas as pd
+
+    trace, elapsed_s = summary.trace, summary.elapsed_s
+    waited_s = summary.wait_s + summary.startup_s
+    if trace is None:
+        raise LoaderVizError("this summary is of no trace: causes are those of trace.summary()")
+    attribution = attribute(trace)
+    rows = []
+    for loader in sorted(set(attribution.loader.tolist())):
+        own = attribution.of_loader(loader)
+        seconds = own.totals()
+        saves = savings(trace, loader, seconds)
+        for cause, spent_s in seconds.items():
+            rows.append(
+                {
+                    "loader": loader,
+                    "cause": cause,
+                    "seconds": spent_s,
+                    "share": spent_s / elapsed_s if elapsed_s > 0 else 0.0,
+                    "saves_s": min(saves.get(cause, math.nan), waited_s),
+                    "evidence": evidence_of(cause, trace, loader, spent_s),
+                    "cure": cure_of(cause, trace, loader),
+                }
+            )
+    columns = ["loader", "cause", "seconds", "share", "saves_s", "evidence", "cure"]
+    table = pd.DataFrame(rows, columns=columns)
+    weight = _weights(table)
+    order = weight.sort_values(ascending=False, kind="stable").index
+    return table.loc[order].reset_index(drop=True)
+
+
+def _weights(table: pd.DataFrame) -> pd.Series:
+    """Seconds that count: what a cut saves, as far as that is the cause's own.
+
+    One worker more also hides what slow samples or a costly ``collate_fn`` cost: only those seconds
+    count for it that nothing else explains. Asking further ahead may save more than it is blamed
+    for. Where nobody can tell what a cut saves, all seconds count.
+    """
+    seconds, saves_s = table["seconds"].astype(float), table["saves_s"].astype(float)
+    own = saves_s.where(table["cause"] == "prefetch", np.minimum(saves_s, seconds))
+    return own.fillna(seconds)

@@ -1,0 +1,275 @@
+"""Each waited second has a cause: causes add up to the waits, and a known cause is named."""
+
+import math
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+from loaderviz import Costs, LoaderVizError, Trace, record, simulate
+from loaderviz.trace.analysis.attribution import CAUSES, attribute
+from simulation_strategies import COSTS, configurations
+from traces import made
+
+COLUMNS = ["loader", "cause", "seconds", "share", "saves_s", "evidence", "cure"]
+TIMES = [name for name in made().batches if name.endswith("_s")]
+
+
+def waited_s(trace: Trace) -> float:
+    summary = trace.summary()
+    return summary.wait_s + summary.startup_s
+
+
+def assert_adds_up(trace: Trace) -> None:
+    """Each wait, and all of them, to the nanosecond; nothing is negative."""
+    attribution = attribute(trace)
+    assert (attribution.seconds >= -1e-12).all()
+    lengths = attribution.end_s - attribution.start_s
+    assert np.allclose(attribution.seconds.sum(axis=1), lengths, rtol=0, atol=1e-9)
+    assert attribution.seconds.sum() == pytest.approx(waited_s(trace), abs=1e-9)
+
+
+def simulated(num_workers: int, n_batches: int = 40, **costs: Any) -> Trace:
+    settings = {name: costs.pop(name) for name in list(costs) if name in SETTINGS}
+    usual = {"sample_s": 0.004, "step_s": 0.02, "dispatch_s": 6e-5, "transport_s": 3e-4}
+    how = Costs(**{**usual, "take_s": 3e-4, "send_s": 2e-4, "cores": 8.0, **costs})
+    if "shards" not in settings:
+        settings["n_batches"] = n_batches
+    return simulate(how, num_workers=num_workers, batch_size=8, **settings)
+
+
+SETTINGS = ("epochs", "persistent_workers", "prefetch_factor", "shards", "kind", "in_order")
+
+
+class TestConservation:
+    @given(costs=COSTS, settings=configurations())
+    def test_causes_add_up_to_the_waits_of_any_simulation(self, costs, settings):
+        assert_adds_up(simulate(costs, **settings))
+
+    @pytest.mark.parametrize("workers", [0, 2])
+    def test_they_do_for_a_recording(self, workers):
+        loader = DataLoader(Sleeps(40, 0.002), batch_size=4, num_workers=workers)
+        with record(loader) as recording:
+            for _ in range(2):
+                for _batch in loader:
+                    time.sleep(0.001)
+        assert_adds_up(recording.trace)
+        causes = recording.trace.summary().causes
+        assert list(causes) == COLUMNS
+        assert causes["seconds"].sum() == pytest.approx(waited_s(recording.trace), abs=1e-9)
+
+    def test_two_loaders_are_told_apart(self):
+        slow = DataLoader(Sleeps(16, 0.01), batch_size=4, num_workers=1)
+        quick = DataLoader(Sleeps(16, 0), batch_size=4)
+        with record(slow, quick) as recording:
+            for _batches in zip(slow, quick, strict=True):
+                time.sleep(0.001)
+        assert_adds_up(recording.trace)
+        causes = recording.trace.summary().causes
+        assert causes["loader"].iloc[0] == 0
+        assert set(causes["loader"]) == {0, 1}
+        assert set(causes["cause"][causes["loader"] == 1]) <= {"main_process", "sampler"}
+
+
+class TestTheFirstCause:
+    """Of simulations, which are the same in each run; of real loops: benchmarks/causes.py."""
+
+    @pytest.mark.parametrize(
+        ("cause", "trace"),
+        [
+            ("main_process", simulated(0)),
+            ("workers", simulated(1, sample_s=0.008)),
+            ("workers", simulated(3, sample_s=0.02)),
+            ("cpu", simulated(4, cpu_share=1.0, cores=2.0, step_s=0.001)),
+            ("slow_samples", simulated(4, sample_s=[*[0.004] * 150, 0.6])),
+            ("drift", simulated(2, sample_s=list(np.linspace(0.002, 0.03, 320)))),
+            ("start", simulated(2, boot_s=2.0)),
+            ("start", simulated(2, startup_s=1.0)),
+            ("restart", simulated(2, 6, boot_s=0.5, epochs=8)),
+            ("uneven", simulated(3, shards=[300, 10, 10], kind="iterable")),
+            ("collate", simulated(1, sample_s=5e-4, collate_s=0.05)),
+            ("handover", simulated(2, sample_s=1e-4, take_s=0.05)),
+            ("sampler", simulated(2, sample_s=1e-4, sampler_s=0.03)),
+        ],
+        ids=str,
+    )
+    def test_it_is_named(self, cause, trace):
+        causes = trace.summary().causes
+        assert causes["cause"].iloc[0] == cause
+        assert causes["evidence"].iloc[0]
+        assert causes["cure"].iloc[0]
+
+    def test_the_verdict_names_it_too(self):
+        assert (
+            "batches are being collated"
+            in simulated(1, sample_s=5e-4, collate_s=0.05).summary().verdict
+        )
+        assert (
+            "the CPUs are full"
+            in simulated(4, cpu_share=1.0, cores=2.0, step_s=0.01).summary().verdict
+        )
+
+    def test_a_healthy_loader_has_none(self):
+        summary = simulated(4, sample_s=0.001, step_s=0.1, n_batches=100).summary()
+        assert (summary.causes["share"] < 0.02).all()
+
+    def test_a_slow_sampler_is_seen_by_a_recording(self):
+        loader = DataLoader(Sleeps(40, 0), 4, sampler=SlowSampler(40, 0.005), num_workers=1)
+        with record(loader) as recording:
+            for _batch in loader:
+                pass
+        causes = recording.trace.summary().causes.set_index("cause")
+        assert causes["seconds"]["sampler"] == pytest.approx(40 * 0.005, rel=0.5)
+        batches = recording.trace.batches
+        assert (batches["dispatched_s"] - batches["drawing_s"] >= 4 * 0.005).all()
+
+
+class TestSavings:
+    @pytest.mark.parametrize(
+        ("cause", "sick", "cured"),
+        [
+            ("workers", {"num_workers": 1}, {"num_workers": 2}),
+            ("collate", {"num_workers": 2, "collate_s": 0.1}, {"num_workers": 2}),
+            ("start", {"num_workers": 2, "boot_s": 1.0}, {"num_workers": 2}),
+            (
+                "restart",
+                {"num_workers": 2, "boot_s": 0.5, "epochs": 5},
+                {"num_workers": 2, "boot_s": 0.5, "epochs": 5, "persistent_workers": True},
+            ),
+            (
+                "uneven",
+                {"num_workers": 2, "shards": [300, 20], "kind": "iterable"},
+                {"num_workers": 2, "shards": [160, 160], "kind": "iterable"},
+            ),
+        ],
+    )
+    def test_a_cut_saves_what_was_said(self, cause, sick, cured):
+        before, after = simulated(**sick), simulated(**cured)
+        causes = before.summary().causes.set_index("cause")
+        saved_s = before.batches["released_s"].max() - after.batches["released_s"].max()
+        assert causes["saves_s"][cause] == pytest.approx(saved_s, rel=0.15)
+
+    def test_what_a_simulation_does_not_show_is_not_promised(self):
+        """Here batches lie ready for long, and nobody knows why: the simulation hands them over."""
+        trace = simulated(2, sample_s=1e-4, step_s=0.001)
+        batches = trace.batches
+        late = {name: batches[name] + 0.05 * np.arange(1, 41) for name in TIMES}
+        late["requested_s"] = late["delivered_s"] - 0.05
+        late["ready_s"] = batches["ready_s"]
+        trace = replace(trace, batches=batches.assign(**late), meta={**trace.meta})
+        causes = trace.summary().causes.set_index("cause")
+        assert causes.index[0] in ("handover", "unknown")
+        assert causes["saves_s"].isna().iloc[0] or causes["saves_s"].iloc[0] <= waited_s(trace)
+
+
+class TestWhatCannotBeTold:
+    def test_workers_that_were_started_before_the_recording(self):
+        trace = made(workers=2)
+        blank = dict.fromkeys(("started_s", "collate_s", "ready_s"), math.nan)
+        trace = replace(trace, batches=trace.batches.assign(**blank))
+        assert set(trace.summary().causes["cause"]) == {"start", "unknown"}  # iter() was seen
+        assert_adds_up(trace)
+
+    def test_samples_that_wait_for_one_another(self):
+        """One reads at a time, as behind a lock: more workers would only wait longer."""
+        n, hold_s = 120, 0.01
+        worker = np.arange(n) // 2 % 4  # each takes it twice, then lets the next one have it
+        end = np.arange(1, n + 1) * hold_s + 0.1
+        start = np.full(n, 0.1)
+        for number in range(4):
+            start[worker == number] = np.append(0.1, end[worker == number][:-1])
+        rows = {"batch": np.arange(n), "worker": worker}
+        times = {"requested_s": end - hold_s, "delivered_s": end, "released_s": end}
+        trace = Trace.from_columns(
+            batches={**rows, **times, "n_samples": 1, "dispatched_s": 0.0, "started_s": start,
+                     "collate_s": end, "ready_s": end},
+            samples={**rows, "key": np.arange(n), "start_s": start, "end_s": end},
+        )  # fmt: skip
+        causes = trace.summary().causes
+        assert causes["cause"].iloc[0] == "unknown"
+        assert math.isnan(causes["saves_s"].iloc[0])
+
+    @given(
+        times=st.lists(
+            st.lists(
+                st.one_of(st.just(math.nan), st.floats(-10, 10)),
+                min_size=len(TIMES),
+                max_size=len(TIMES),
+            ),
+            max_size=6,
+        ),
+        workers=st.integers(0, 3),
+    )
+    def test_any_times_have_causes(self, times, workers):
+        """Clocks that run back, steps that overlap, things that did not happen."""
+        n = len(times)
+        columns = dict(zip(TIMES, np.array(times).reshape(n, len(TIMES)).T, strict=True))
+        trace = Trace.from_columns(
+            batches={
+                **columns,
+                "batch": range(n),
+                "worker": [i % workers if workers else -1 for i in range(n)],
+                "n_samples": 1,
+            }
+        )
+        causes = trace.summary().causes
+        assert (causes["seconds"] >= 0).all()
+        assert set(causes["cause"]) <= set(CAUSES)
+        total = attribute(trace)
+        waits = (total.end_s - total.start_s).sum()
+        assert causes["seconds"].sum() == pytest.approx(waits, abs=1e-6)
+
+    @pytest.mark.parametrize(
+        "loaders", [None, 3, [], [None], ["x"], [{}], [{"num_workers": "many"}], [{"kind": 1}]]
+    )
+    def test_a_stranger_s_meta(self, loaders):
+        trace = replace(made(), meta={"loaders": loaders, "cpu_allowance": "all"})
+        assert trace.summary().causes["seconds"].sum() == pytest.approx(waited_s(trace))
+        assert trace.summary().verdict
+
+    def test_nothing_was_waited_for(self):
+        assert Trace.from_columns().summary().causes.empty
+
+    def test_a_summary_of_no_trace_has_none(self):
+        with pytest.raises(LoaderVizError, match="of no trace"):
+            _ = replace(made().summary(), trace=None).causes
+
+
+class TestNumbersOfASummary:
+    def test_they_come_without_the_trace(self):
+        numbers = made().summary().as_dict()
+        assert numbers["n_batches"] == 4
+        assert "trace" not in numbers
+        assert not any(isinstance(value, pd.DataFrame) for value in numbers.values())
+
+
+class Sleeps(Dataset[torch.Tensor]):
+    def __init__(self, n: int, seconds: float) -> None:
+        self.n, self.seconds = n, seconds
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        time.sleep(self.seconds)
+        return torch.zeros(1)
+
+
+class SlowSampler(Sampler[int]):
+    def __init__(self, n: int, seconds: float) -> None:
+        self.n, self.seconds = n, seconds
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __iter__(self):
+        for index in range(self.n):
+            time.sleep(self.seconds)
+            yield index

@@ -1,0 +1,56 @@
+"""Recordings of older versions that were never saved as one file: their folders still open."""
+
+from pathlib import Path
+
+import numpy as np
+from torch.utils.data import DataLoader
+
+from loaderviz import load, record
+from loaderviz.datasets import SleepingDataset
+from loaderviz.record_layout import Batch, Tag, Task
+from loaderviz.spool import BLOCK_HEAD, HEADER_BYTES, WORD, blocks
+
+ADDED = {  # words of records that format 1 lacks
+    Tag.BATCH: [Batch.DRAWING],
+    Tag.TASK: [Task.PROCESS_CPU, Task.QUEUED],
+}
+
+
+def to_format_1(path: Path) -> None:
+    """Rewrite a spool file as the version before wrote it."""
+    words = np.fromfile(path, np.int64)
+    words[0] = int.from_bytes(b"LVSPOOL1", "little")
+    data = words[HEADER_BYTES // WORD :]
+    for _, start, end in blocks(memoryview(data.copy())):
+        records, at = [], start + BLOCK_HEAD
+        while at + 2 <= end and data[at] >= 2:
+            record_words = data[at : at + data[at]].copy()
+            at += data[at]
+            record_words = np.delete(record_words, ADDED.get(int(record_words[1]), []))
+            record_words[0] = len(record_words)
+            records.append(record_words)
+        shorter = np.concatenate([*records, np.zeros(0, np.int64)])
+        data[start + BLOCK_HEAD : end] = 0
+        data[start + BLOCK_HEAD : start + BLOCK_HEAD + len(shorter)] = shorter
+        data[start + 1] = BLOCK_HEAD + len(shorter)
+    words.tofile(path)
+
+
+def test_a_folder_of_format_1_is_opened(tmp_path):
+    loader = DataLoader(SleepingDataset(20, 0.002), batch_size=4, num_workers=2)
+    with record(loader, path=tmp_path / "run"):
+        for _batch in loader:
+            pass
+    now = load(tmp_path / "run")
+    spools = list((tmp_path / "run").rglob("*.spool"))
+    assert len(spools) == 3
+    for path in spools:
+        to_format_1(path)
+    before = load(tmp_path / "run")
+    for column in ("drawing_s", "process_cpu_s", "queued_s"):
+        assert now.batches[column].notna().all()
+        assert before.batches[column].isna().all()
+    same = [name for name in now.batches if before.batches[name].notna().any()]
+    assert now.batches[same].equals(before.batches[same])
+    assert now.samples.equals(before.samples)
+    assert before.summary().causes["seconds"].sum() > 0
