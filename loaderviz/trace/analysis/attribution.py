@@ -33,6 +33,7 @@ CAUSES: Final = (
 _COLUMN: Final = {cause: column for column, cause in enumerate(CAUSES)}
 
 USUAL_HANDOVER_S = 0.002  # at most, of a batch of a few MB with a CPU to spare
+ROUNDING_S = 1e-10  # times are whole nanoseconds
 EARLY_S = 1e5  # before its first task: longer than a worker takes to come up
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -213,7 +214,7 @@ class _Waits:
             day = _Day.of(self.columns, tasks, reading)
             seconds[own] += day.between(self.start_s[own], ready_s[own])
         missing_s = wait_s - seconds.sum(axis=1)
-        seconds[:, _COLUMN["unknown"]] += np.where(missing_s > 0, missing_s, 0.0)
+        seconds[:, _COLUMN["unknown"]] += np.where(missing_s > ROUNDING_S, missing_s, 0.0)
         return seconds
 
     def _take_out_pinning(self, seconds: Floats, ready_s: Floats) -> None:
