@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from loaderviz.text import count, duration, percent
+from loaderviz.trace.analysis.reading_time import Reading
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,8 +83,11 @@ def evidence_of(cause: str, trace: Trace, loader: int, seconds: float) -> str:
         each_s = reading_s / np.maximum(batches["n_samples"].to_numpy(), 1)
         part = max(1, len(each_s) // 8)
         return f"a sample takes {_usual(each_s[:part])} at first, {_usual(each_s[-part:])} at last"
-    if cause == "unknown" and not np.isnan(reading_s).all():
-        return "samples take longer, the more workers read at once: they wait for one another"
+    if cause == "unknown":
+        own = (trace.batches["loader"] == loader).to_numpy()
+        if (Reading.of(trace).by_cause["unknown"][own] > 0).any():
+            return "samples wait for one another: they take longer, the more workers read at once"
+        return "the recording does not tell what its workers did then"
     return f"{duration(seconds)} of the waits"
 
 
