@@ -97,7 +97,7 @@ class Recording:
         if not isinstance(max_spans, int) or max_spans < 0:
             raise LoaderVizError(f"max_spans={max_spans!r}: give 0 or more")
         recording_size_limit.check_max_bytes(max_bytes)
-        self._loaders = list({id(loader): loader for loader in loaders}.values())
+        self._loaders = list({id(loader): loader for loader in loaders}.values())  # until it begins
         self._every_loader = every_loader
         try:
             self._path = None if path is None else Path(path)
@@ -169,6 +169,7 @@ class Recording:
                 RecordingFiles(self._folder, meta), self._loaders, every_loader=self._every_loader
             )
             self._watcher.start()
+            self._loaders.clear()  # a loader may end before the recording does
             if "clock" in meta:
                 self._alignment = start_alignment(
                     self._folder.parent, meta, self._watcher.files.note

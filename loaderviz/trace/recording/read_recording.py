@@ -19,6 +19,7 @@ from loaderviz.trace.recording.worker_endings import worker_ending
 from loaderviz.trace.trace import Trace
 
 META_NAME = "meta.json"
+MORE_LOADERS_NAME = "loaders.jsonl"  # a line for each that was met when it was first iterated
 
 _STREAM = [Batch.ITERATOR, Batch.ROUND, Batch.WORKER]
 
@@ -41,6 +42,7 @@ def read_folder(folder: Path) -> Trace:
         )
     try:
         meta = json.loads((folder / META_NAME).read_text())
+        meta["loaders"] += _more_loaders(folder)
         start_ns, wall_ns = (int(np.int64(time_ns)) for time_ns in meta["started"])
         rank = int(np.int64(meta["rank"]))
         start_methods = [loader["start_method"] for loader in meta["loaders"]]
@@ -56,6 +58,15 @@ def read_folder(folder: Path) -> Trace:
         except (LoaderVizError, *_DAMAGE) as error:  # killed, say, while it made the file
             reader.problems.append(f"{path.name}: {error}")
     return reader.trace(meta)
+
+
+def _more_loaders(folder: Path) -> list[Any]:
+    """Loaders that the recording met on its way; a line that is being written is left out."""
+    try:
+        lines = (folder / MORE_LOADERS_NAME).read_text().split("\n")
+    except FileNotFoundError:
+        return []
+    return [json.loads(line) for line in lines[:-1]]
 
 
 @dataclass
