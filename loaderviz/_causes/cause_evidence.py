@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from loaderviz.text import count, duration, percent
+from loaderviz._causes.parts_of_a_start import cure_of_starts, describe_starts
+from loaderviz.text import duration, percent
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,6 +46,8 @@ def cure_of(cause: str, trace: Trace, loader: int) -> str:
     about = loaders[loader] if isinstance(loaders, list) and loader < len(loaders) else {}
     about = about if isinstance(about, dict) else {}
     workers, deep = about.get("num_workers"), about.get("prefetch_factor")
+    if cause == "start":
+        return cure_of_starts(_of_loader(trace.workers, loader), otherwise=CURES[cause])
     return CURES[cause].format(
         more=workers + 1 if isinstance(workers, int) else "...",
         deeper=4 * max(2, deep) if isinstance(deep, int) else 8,
@@ -53,7 +56,7 @@ def cure_of(cause: str, trace: Trace, loader: int) -> str:
 
 def evidence_of(cause: str, trace: Trace, loader: int, seconds: float) -> str:
     """What in the tables shows that cause; for most it is their usual times."""
-    batches = trace.batches[trace.batches["loader"] == loader]
+    batches = _of_loader(trace.batches, loader)
     reading_s = (batches["collate_s"] - batches["started_s"]).to_numpy()
     handed_s = (batches["delivered_s"] - batches["requested_s"]).to_numpy()
     if cause in ("workers", "main_process"):
@@ -71,11 +74,9 @@ def evidence_of(cause: str, trace: Trace, loader: int, seconds: float) -> str:
     if cause == "cpu":
         return _of_cpus(trace, batches)
     if cause in ("start", "restart"):
-        workers = trace.workers[trace.workers["loader"] == loader]
-        up_s = workers["first_task_s"] - workers["started_s"]
-        return f"{count(len(workers), 'start')}; a worker's first task comes after {_usual(up_s)}"
+        return describe_starts(_of_loader(trace.workers, loader))
     if cause == "slow_samples":
-        samples = trace.samples[trace.samples["loader"] == loader]
+        samples = _of_loader(trace.samples, loader)
         took_s = (samples["end_s"] - samples["start_s"]).to_numpy()
         return f"the slowest sample took {duration(np.nanmax(took_s))}, most {_usual(took_s)}"
     if cause == "drift":
@@ -96,6 +97,10 @@ def _of_cpus(trace: Trace, batches: pd.DataFrame) -> str:
         text += f" and stand in line for a CPU {percent(waiting / took_s)}"
     cores = trace.meta.get("cpu_allowance")
     return f"{text}, on {cores:g} CPUs" if isinstance(cores, int | float) else text
+
+
+def _of_loader(table: pd.DataFrame, loader: int) -> pd.DataFrame:
+    return table[table["loader"] == loader]
 
 
 def _usual(seconds: Any) -> str:
