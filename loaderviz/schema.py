@@ -28,6 +28,7 @@ BATCHES: Final[Columns] = {
     "cpu_s": "float64",  # CPU time of the fetch, to 20 us, of the thread that made it
     "process_cpu_s": "float64",  # CPU time of its whole process meanwhile; NaN: unknown
     "queued_s": "float64",  # ready to run meanwhile, and waiting for a CPU; NaN: unknown
+    "throttled_s": "float64",  # a CPU quota stopped its container meanwhile; NaN: none, or unknown
     "rss_bytes": "int64",  # resident memory of the process that made it, as last read; 0: unknown
     "n_bytes": "float64",  # of its tensors, arrays and texts; NaN: unknown
     "device_start_s": "float64",  # when the device began the step
@@ -76,6 +77,6 @@ SPANS: Final[Columns] = {
 
 # Every other time is a moment.
 DURATIONS: Final = (
-    *("cpu_s", "process_cpu_s", "queued_s", "device_s"),
+    *("cpu_s", "process_cpu_s", "queued_s", "throttled_s", "device_s"),
     *("pickle_s", "boot_s", "unpickle_s", "init_s"),
 )

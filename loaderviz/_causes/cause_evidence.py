@@ -7,13 +7,23 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from loaderviz._causes.parts_of_a_start import cure_of_starts, describe_starts
-from loaderviz.text import duration, percent
+from loaderviz.text import count, duration, percent
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     import pandas as pd
 
     from loaderviz.trace import Trace
 
+LEAST_PRESSURE = 0.1  # of the time: less is usual
+PRESSED: Final = {"cpu": "a CPU", "io": "I/O", "memory": "memory"}
+PRESSING: Final = {  # what may be behind a cause
+    "workers": ("io", "memory"),
+    "main_process": ("io", "memory"),
+    "unknown": ("io", "memory"),
+    "cpu": ("cpu",),
+}
 CURES: Final = {
     "start": "Start less: let the dataset open files and load arrays in the worker, on first use; "
     "persistent_workers=True keeps workers for later epochs.",
@@ -55,7 +65,24 @@ def cure_of(cause: str, trace: Trace, loader: int) -> str:
 
 
 def evidence_of(cause: str, trace: Trace, loader: int, seconds: float) -> str:
-    """What in the tables shows that cause; for most it is their usual times."""
+    """What in the tables shows that cause, and in the kernel's books of the machine."""
+    return "; ".join([_in_tables(cause, trace, loader, seconds), *_pressure(cause, trace.meta)])
+
+
+def _pressure(cause: str, meta: Mapping[str, Any]) -> Iterator[str]:
+    """What tasks of the machine waited for, where that may be what this cause is about."""
+    pressure_s, recorded_s = meta.get("pressure_s"), meta.get("recorded_s")
+    if not isinstance(pressure_s, dict) or not isinstance(recorded_s, int | float):
+        return
+    for resource in PRESSING.get(cause, ()):
+        waited_s = pressure_s.get(resource)
+        if isinstance(waited_s, int | float) and waited_s > LEAST_PRESSURE * recorded_s > 0:
+            share = percent(min(waited_s / recorded_s, 1.0))
+            yield f"some task of the machine waited for {PRESSED[resource]} {share} of the time"
+
+
+def _in_tables(cause: str, trace: Trace, loader: int, seconds: float) -> str:
+    """For most causes it is their usual times."""
     batches = _of_loader(trace.batches, loader)
     reading_s = (batches["collate_s"] - batches["started_s"]).to_numpy()
     handed_s = (batches["delivered_s"] - batches["requested_s"]).to_numpy()
@@ -73,6 +100,11 @@ def evidence_of(cause: str, trace: Trace, loader: int, seconds: float) -> str:
         return f"drawing the keys of a batch takes {_usual(drawing_s)}"
     if cause == "cpu":
         return _of_cpus(trace, batches)
+    if cause == "throttled":
+        made_s = (batches["ready_s"] - batches["started_s"])[batches["throttled_s"].notna()].sum()
+        stopped_s = np.minimum(batches["throttled_s"], batches["queued_s"]).sum()
+        share = percent(stopped_s / max(made_s, 1e-9))
+        return f"the CPU quota{_cpus(trace, ' of')} stopped the workers {share} of the time"
     if cause in ("start", "restart"):
         return describe_starts(_of_loader(trace.workers, loader))
     if cause == "slow_samples":
@@ -95,8 +127,12 @@ def _of_cpus(trace: Trace, batches: pd.DataFrame) -> str:
     text = f"workers compute {percent(cpu_s / max(took_s, 1e-9))} of the time"
     if waiting > 0:
         text += f" and stand in line for a CPU {percent(waiting / took_s)}"
+    return text + _cpus(trace, ", on")
+
+
+def _cpus(trace: Trace, how: str) -> str:
     cores = trace.meta.get("cpu_allowance")
-    return f"{text}, on {cores:g} CPUs" if isinstance(cores, int | float) else text
+    return f"{how} {count(cores, 'CPU')}" if isinstance(cores, int | float) else ""
 
 
 def _of_loader(table: pd.DataFrame, loader: int) -> pd.DataFrame:

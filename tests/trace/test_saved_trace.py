@@ -224,10 +224,10 @@ class TestTheFile:
         assert names == (
             "table rank loader epoch batch worker n_samples drawing_ns dispatched_ns started_ns "
             "collate_ns ready_ns pinned_ns requested_ns delivered_ns released_ns cpu_ns "
-            "process_cpu_ns queued_ns rss_bytes n_bytes device_start_ns device_end_ns state "
-            "position key start_ns end_ns pid start_method pickle_ns pickle_bytes boot_ns "
-            "unpickle_ns init_ns first_task_ns ended_ns exit last_key rss_peak_bytes name "
-            "device_ns until_next"
+            "process_cpu_ns queued_ns throttled_ns rss_bytes n_bytes device_start_ns "
+            "device_end_ns state position key start_ns end_ns pid start_method pickle_ns "
+            "pickle_bytes boot_ns unpickle_ns init_ns first_task_ns ended_ns exit last_key "
+            "rss_peak_bytes name device_ns until_next"
         )
 
     def test_each_row_group_belongs_to_one_table(self, content, place):
@@ -256,7 +256,7 @@ def refusal(path: object) -> str:
 
 
 SINCE_FORMAT_2 = [
-    *("drawing_ns", "process_cpu_ns", "queued_ns"),
+    *("drawing_ns", "process_cpu_ns", "queued_ns", "throttled_ns"),
     *("pickle_ns", "pickle_bytes", "boot_ns", "unpickle_ns", "init_ns"),
 ]
 

@@ -236,6 +236,7 @@ class _Reader:
             "cpu_s": cpu_s,
             "process_cpu_s": _or_nan(heads[:, Task.PROCESS_CPU]),
             "queued_s": _or_nan(heads[:, Task.QUEUED]),
+            "throttled_s": _or_nan(heads[:, Task.THROTTLED]),
             "rss_bytes": heads[:, Task.RSS],
             "n_bytes": np.where((ready != 0) & (n_bytes > 0), n_bytes - 1.0, np.nan),
             "device_start_s": self._seconds(sent[:, Batch.DEVICE_START]),
