@@ -200,7 +200,7 @@ WITHOUT: Mapping[str, Callable[[_Run], _Run]] = {
     "drift": lambda run: run.reading_less("drift"),
     "uneven": lambda run: run.with_workers(run.settings["num_workers"]),
     "collate": lambda run: run.costing(collate_s=0.0, collate_sample_s=0.0),
-    "handover": lambda run: run.costing(transport_s=0.0, take_s=0.0, send_s=0.0),
+    "handover": lambda run: run.costing(transport_s=0.0, take_s=0.0, take_gil_s=0.0, send_s=0.0),
     "pin": lambda run: run.set(pin_memory=False),
     "sampler": lambda run: run.costing(sampler_s=0.0),
     "prefetch": lambda run: run.set(

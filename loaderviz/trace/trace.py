@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -155,11 +156,13 @@ class Trace:
         return str(self.summary())
 
     def _ipython_display_(self) -> None:
-        """At the end of a notebook cell: the timeline, whose title is the summary."""
+        """At the end of a notebook cell: the timeline, whose title is the summary, and causes."""
         if self.batches.empty:
             print(self)
             return
         ask_above("figure of a trace", self)._ipython_display_()
+        with suppress(LoaderVizError):  # nothing was waited for
+            ask_above("figure of its causes", self)._ipython_display_()
 
 
 # Not in the class body: dataclass() would take it for the field's default.

@@ -126,7 +126,10 @@ class TestTheFirstCause:
             for _batch in loader:
                 pass
         causes = recording.trace.summary().causes.set_index("cause")
-        assert causes["seconds"]["sampler"] == pytest.approx(40 * 0.005, rel=0.5)
+        batches = recording.trace.batches
+        drawing_s = (batches["dispatched_s"] - batches["drawing_s"]).sum()
+        assert drawing_s >= 40 * 0.005
+        assert causes["seconds"]["sampler"] == pytest.approx(drawing_s, rel=0.1)
         batches = recording.trace.batches
         assert (batches["dispatched_s"] - batches["drawing_s"] >= 4 * 0.005).all()
 
