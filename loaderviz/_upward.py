@@ -9,8 +9,7 @@ from importlib import import_module
 from typing import Any
 
 ABOVE = {
-    "figure of a trace": ("loaderviz.figures.timelines.timeline", "timeline"),
-    "figure of its causes": ("loaderviz.figures.results.causes_figure", "causes"),
+    "figures of a trace": ("loaderviz.figures.trace_display", "figures_of"),
     "figure of an audit": ("loaderviz.figures.results.audit_figure", "draw"),
     "figure of a recommendation": ("loaderviz.figures.results.candidates_figure", "draw"),
     "causes of a trace": ("loaderviz._causes.causes_table", "causes_of"),

@@ -24,20 +24,21 @@ def cause_phrase(cause: str) -> str:
 
 
 def cause_rows(summary: Summary) -> list[dict[str, Any]]:
-    """The rows of ``summary.causes``, in their order, with a ``name``; seconds are a rank's mean.
+    """The rows of ``summary.causes``, in their order, without rounding errors.
 
-    Where several loaders are waited for, a name begins with the loader's number. Rounding errors
-    are left out.
+    ``name`` is that of the cause, ``loader_name`` empty where there is one loader alone;
+    ``seconds`` are a rank's mean.
     """
-    table = summary.causes
-    several = table["loader"].nunique() > 1
+    several = len(summary.loaders) > 1
+    loader_names = {share.loader: share.name for share in summary.loaders if several}
     return [
         {
             **{str(column): value for column, value in row.items()},
-            "name": (f"loader {row['loader']} · " if several else "") + cause_name(row["cause"]),
-            "seconds": row["seconds"] / max(summary.n_ranks, 1),
+            "name": cause_name(row["cause"]),
+            "loader_name": loader_names.get(row["loader"], ""),
+            "seconds": row["seconds"] / summary.n_ranks,
         }
-        for row in table.to_dict("records")
+        for row in summary.causes.to_dict("records")
         if row["seconds"] >= LEAST_S
     ]
 

@@ -34,12 +34,17 @@ def _print_causes(rows: list[dict[str, Any]], *, a_rank: bool) -> None:
     console = terminal()
     table = Table(title="Where the wait went", title_justify="left")
     table.add_column("cause")
-    for heading in ("seconds a rank" if a_rank else "seconds", "of the time", "a cut saves"):
+    of_loaders = any(row["loader_name"] for row in rows)
+    if of_loaders:
+        table.add_column("loader")
+    for heading in ("waited a rank" if a_rank else "waited", "of the time", "a cut saves"):
         table.add_column(heading, justify="right")
     for row in rows:
         seconds, share = duration(row["seconds"]), percent(row["share"])
-        table.add_row(row["name"], seconds, share, saves_text(row["saves_s"]))
+        whose = [Text(printable(row["loader_name"]))] if of_loaders else []
+        table.add_row(row["name"], *whose, seconds, share, saves_text(row["saves_s"]))
     console.print(table)
     console.print(Text("What a cut saves is simulated.", "dim"))
     for row in rows[:N_CURES]:
-        console.print(Text(f"{row['name']}: {row['evidence']}. {row['cure']}"))
+        name = f"{row['name']}, {row['loader_name']}" if of_loaders else row["name"]
+        console.print(Text(printable(f"{name}: {row['evidence']}. {row['cure']}")))

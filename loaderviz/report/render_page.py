@@ -25,10 +25,10 @@ from loaderviz._causes.cause_texts import saves_text
 from loaderviz._doctor import need_the_loader
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures.display import CONFIG, figure_script
-from loaderviz.figures.results.causes_figure import causes
+from loaderviz.figures.results import causes_figure
 from loaderviz.figures.results.memory_figure import memory
 from loaderviz.figures.results.waits_figure import waits
-from loaderviz.figures.timelines.timeline import timeline
+from loaderviz.figures.timelines import timeline
 from loaderviz.report.report_content import Content, key_text
 from loaderviz.text import count, duration, percent, rate, size
 
@@ -75,10 +75,12 @@ def page_of(content: Content) -> str:
 
 
 def _figures(content: Content) -> Iterator[PageFigure]:
-    trace = content.trace
+    if content.empty:
+        return
+    trace, summary = content.trace, content.summary
     makers: list[tuple[str, Callable[[], Any], int]] = [
-        ("timeline", lambda: timeline(trace), TOP_PX),
-        ("causes", lambda: causes(trace), LABELS_PX),
+        ("timeline", lambda: timeline.draw(trace, summary), TOP_PX),
+        ("causes", lambda: causes_figure.draw(trace, summary), LABELS_PX),
         ("waits", lambda: waits(trace), TOP_PX),
         ("memory", lambda: memory(trace), TOP_PX),
     ]

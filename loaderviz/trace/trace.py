@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -160,9 +159,8 @@ class Trace:
         if self.batches.empty:
             print(self)
             return
-        ask_above("figure of a trace", self)._ipython_display_()
-        with suppress(LoaderVizError):  # nothing was waited for
-            ask_above("figure of its causes", self)._ipython_display_()
+        for figure in ask_above("figures of a trace", self):
+            figure._ipython_display_()
 
 
 # Not in the class body: dataclass() would take it for the field's default.

@@ -111,7 +111,7 @@ class TestItsBars:
         assert f"{n_left_out} smaller cause" in figure.layout.title.subtitle.text
 
     def test_under_the_mouse_are_evidence_and_cure(self, slow):
-        first = of_type(figures.causes(slow), "bar")[0].hovertemplate
+        first = of_type(figures.causes(slow), "bar")[0].hovertext
         assert "Batches are being collated" in first
         assert "collating a batch takes" in first
         assert "collate_fn" in first
@@ -188,12 +188,16 @@ class TestOtherTraces:
         assert bars(figures.causes(made(workers=1, batches=1)))
         assert list(bars(figures.causes(made(workers=0, batches=1)))) == ["main process"]
 
-    def test_two_loaders_have_bars_of_their_own(self):
-        trace = together(made(workers=1), made(workers=0, loader=1))
+    def test_two_loaders_have_bars_of_their_own_under_their_names(self):
+        both = {"loaders": [{"dataset": "Train"}, {"dataset": "<b>Val"}]}
+        trace = together(made(workers=1), made(workers=0, batches=2, loader=1), **both)
         figure = figures.causes(trace)
-        names = list(bars(figure))
-        assert "loader 1 · main process" in names
-        assert {name.split(" · ")[0] for name in names} == {"loader 0", "loader 1"}
+        labels = list(figure.layout.yaxis.ticktext)
+        assert any(
+            "main process" in label and "&lt;b&gt;Val (4 samples)" in label for label in labels
+        )
+        assert any("workers" in label and "Train (8 samples)" in label for label in labels)
+        assert not any("Train" in label and "Val" in label for label in labels)
         assert "main process" in shares(figure)
 
     def test_of_many_loaders_the_largest_are_shown(self):

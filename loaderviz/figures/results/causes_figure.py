@@ -45,9 +45,11 @@ SHAPES: Final = {
 PATTERN: Final = {"size": 6, "solidity": 0.3, "fgcolor": "#ffffff", "fillmode": "overlay"}
 STEPS_FILL = "rgba(125, 133, 144, 0.22)"
 
-TITLE_PX, ROW_PX, OVER_TIME_PX, GAP_PX, AXIS_PX = 104, 26, 120, 30, 58
+TITLE_PX, ROW_PX, TALL_ROW_PX, OVER_TIME_PX, GAP_PX, AXIS_PX = 104, 26, 36, 120, 30, 58
 MOST_ROWS = 8
+BAR_PX = 16
 BINS = 200
+MOST_LETTERS = 44  # of the name of a loader
 LEAST_S = 1e-6  # the time axis spans at least this
 TEXT_WIDTH = 70  # letters in a line of a hover text
 SAVED = "a cut saves (simulated)"
@@ -72,30 +74,52 @@ def causes(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
     """
     if not isinstance(trace, Trace):
         raise LoaderVizError(f"causes() draws a Trace, but got {type(trace).__name__}")
+    return draw(trace, trace.summary(), theme)
+
+
+def draw(trace: Trace, summary: Summary, theme: style.ThemeName = "light") -> Figure:
+    """Draw the causes in the summary of a trace, as ``causes`` does.
+
+    Raises:
+        LoaderVizError: if nothing was waited for, and for an unknown theme.
+    """
     colours = style.theme(theme)
-    summary = trace.summary()
     rows = cause_rows(summary)
     if not rows:
         raise LoaderVizError("nothing was waited for in this trace: there is no cause to draw")
     largest_s = sorted((row["seconds"] for row in rows), reverse=True)[:MOST_ROWS]
     shown = [row for row in rows if row["seconds"] >= largest_s[-1]]
-    names = [row["name"] for row in shown]
-    bars_px = ROW_PX * len(shown)
+    labels = [_label(row) for row in shown]
+    bars_px = len(shown) * (TALL_ROW_PX if shown[0]["loader_name"] else ROW_PX)
     layout = style.layout(
         colours,
         title=summary.verdict,
-        numbers=_numbers(summary, rows, shown),
+        numbers=_numbers(trace, rows, shown),
         height=TITLE_PX + bars_px + GAP_PX + OVER_TIME_PX + AXIS_PX,
-        margins=(axes.labels_px(names), RIGHT_PX, TITLE_PX, AXIS_PX),
+        margins=(_labels_px(shown), RIGHT_PX, TITLE_PX, AXIS_PX),
     )
     edges, shares, step_share = _over_time(trace)
-    layout |= _axes(colours, names, bars_px, edges)
+    layout |= _axes(colours, labels, bars_px, edges)
     layout["annotations"] = _columns(shown)
     marks = [*itertools.starmap(_bar, enumerate(shown)), *_bands(edges, shares, step_share)]
     return Figure.unchecked(marks, layout)
 
 
-def _axes(theme: style.Theme, names: list[str], bars_px: int, edges: Any) -> dict[str, Any]:
+def _label(row: dict[str, Any]) -> str:
+    """The name of a cause and, smaller below it, the loader that was waited for."""
+    if not (whose := row["loader_name"]):
+        return str(row["name"])
+    shown = whose if len(whose) <= MOST_LETTERS else f"{whose[: MOST_LETTERS - 1]}…"
+    return f"{row['name']}<br><span style='font-size: 11px'>{html.escape(shown)}</span>"
+
+
+def _labels_px(rows: list[dict[str, Any]]) -> int:
+    """The width in pixels that the labels need on the left."""
+    longest = max(min(len(row["loader_name"]), MOST_LETTERS) for row in rows)
+    return max(axes.labels_px([row["name"] for row in rows]), 36 + 6 * longest)
+
+
+def _axes(theme: style.Theme, labels: list[str], bars_px: int, edges: Any) -> dict[str, Any]:
     """A lane for each bar; below them time, and shares of it."""
     plot_px = bars_px + GAP_PX + OVER_TIME_PX
     return {
@@ -103,7 +127,7 @@ def _axes(theme: style.Theme, names: list[str], bars_px: int, edges: Any) -> dic
             theme, TIME, range=[edges[0], edges[-1]], anchor="y2", showgrid=False, nticks=10
         ),
         "xaxis2": {"rangemode": "tozero", "anchor": "y", "visible": False, "fixedrange": True},
-        "yaxis": axes.lane_axis(theme, names, domain=[1 - bars_px / plot_px, 1], anchor="x2"),
+        "yaxis": axes.lane_axis(theme, labels, domain=[1 - bars_px / plot_px, 1], anchor="x2"),
         "yaxis2": axes.axis(
             theme, "of the time", 6, range=[0, 1], domain=[0, OVER_TIME_PX / plot_px], dtick=0.5,
             tickformat=".0%", fixedrange=True,
@@ -111,13 +135,13 @@ def _axes(theme: style.Theme, names: list[str], bars_px: int, edges: Any) -> dic
     }  # fmt: skip
 
 
-def _numbers(summary: Summary, rows: list[dict[str, Any]], shown: list[dict[str, Any]]) -> str:
+def _numbers(trace: Trace, rows: list[dict[str, Any]], shown: list[dict[str, Any]]) -> str:
     """The subtitle: how much was waited in all, and what is not in the picture."""
-    simulated = summary.trace is not None and summary.trace.meta.get("simulated")
     waited_s = sum(row["seconds"] for row in rows)
     share = percent(sum(row["share"] for row in rows))
-    numbers = f"{'simulated' if simulated else 'measured'} · {duration(waited_s)}"
-    numbers += f"{' a rank' if summary.n_ranks > 1 else ''} waited, {share} of the time"
+    numbers = "simulated" if trace.meta.get("simulated") else "measured"
+    a_rank = " a rank" if trace.batches["rank"].nunique() > 1 else ""
+    numbers += f" · {duration(waited_s)}{a_rank} waited, {share} of the time"
     if len(shown) < len(rows):
         left_s = waited_s - sum(row["seconds"] for row in shown)
         numbers += f" · {count(len(rows) - len(shown), 'smaller cause')} not shown: "
@@ -150,20 +174,21 @@ def _bar(lane: int, row: dict[str, Any]) -> dict[str, Any]:
         "xaxis": "x2",
         "x": [row["seconds"]],
         "y": [lane],
-        "width": 0.62,
+        "width": BAR_PX / (TALL_ROW_PX if row["loader_name"] else ROW_PX),
         "marker": {
             "color": COLOURS[row["cause"]],
             "line": {"width": 0},
             "pattern": {**PATTERN, "shape": SHAPES[row["cause"]]},
         },
-        "hovertemplate": f"{_hover_text(row)}<extra></extra>",
+        "hovertext": _hover_text(row),
+        "hovertemplate": "%{hovertext}<extra></extra>",
     }
 
 
 def _hover_text(row: dict[str, Any]) -> str:
     """What the cause means, what shows it and what cures it."""
     head = f"<b>{row['name']}</b>: {duration(row['seconds'])}, {percent(row['share'])} of the time"
-    texts = (f"{cause_phrase(row['cause'])}: {row['evidence']}.", row["cure"])
+    texts = (row["loader_name"], f"{cause_phrase(row['cause'])}: {row['evidence']}.", row["cure"])
     lines = [line for text in texts for line in textwrap.wrap(text, TEXT_WIDTH)]
     return "<br>".join([head, *map(html.escape, lines)])
 

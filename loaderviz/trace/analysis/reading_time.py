@@ -29,6 +29,7 @@ SHARED = 0.5  # of what one more that reads at the same time would cost if they 
 REGULAR = 0.75  # of the usual distance between two ends is the least
 UNLIKE = 0.15  # of the usual time: as far as what samples take is apart, those in the middle
 FEWEST_ALIKE = 3  # samples that were read by as many workers at once
+ENOUGH_SAMPLES = 100_000  # that tell whether samples wait for one another
 LEAST_S = 1e-9
 
 _LANE = ("rank", "loader", "epoch", "worker")
@@ -272,12 +273,22 @@ def _shared(trace: Trace, batches: Mapping[str, Any]) -> Floats:
         own = samples["loader"].to_numpy() == number
         if int(batches["worker"][batches["loader"] == number].max(initial=-1)) < 1:
             continue
-        begin = samples["start_s"].to_numpy()[own]
-        end = samples["end_s"].to_numpy()[own]
-        known = end > begin
-        if _slow_each_other(begin[known], end[known]) or _take_turns(begin[known], end[known]):
+        begin, end = _first_read(
+            samples["start_s"].to_numpy()[own], samples["end_s"].to_numpy()[own]
+        )
+        if _slow_each_other(begin, end) or _take_turns(begin, end):
             part[batches["loader"] == number] = 1.0
     return part
+
+
+def _first_read(begin: Floats, end: Floats) -> tuple[Floats, Floats]:
+    """Begin and end of the first samples that were read: as many as it takes to tell."""
+    known = end > begin  # False for NaN
+    begin, end = begin[known], end[known]
+    if len(begin) > ENOUGH_SAMPLES:
+        early = begin <= np.partition(begin, ENOUGH_SAMPLES)[ENOUGH_SAMPLES]
+        begin, end = begin[early], end[early]
+    return begin, end
 
 
 def _take_turns(begin: Floats, end: Floats) -> bool:
