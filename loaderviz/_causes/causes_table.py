@@ -46,9 +46,8 @@ def causes_of(summary: Summary) -> pd.DataFrame:
             )
     columns = ["loader", "cause", "seconds", "share", "saves_s", "evidence", "cure"]
     table = pd.DataFrame(rows, columns=columns)
-    weight = _weights(table)
-    order = weight.sort_values(ascending=False, kind="stable").index
-    return table.loc[order].reset_index(drop=True)
+    order = np.lexsort([-table["seconds"].astype(float), -_weights(table)])
+    return table.iloc[order].reset_index(drop=True)
 
 
 def _weights(table: pd.DataFrame) -> pd.Series:

@@ -162,7 +162,8 @@ def start_costs(
         return {"startup_s": startup_s, "boot_s": boot_s, "start_method": method}
     n = int(description.get("num_workers") or with_task["worker"].nunique())
     started_s = with_task["started_s"].to_numpy()[:n]
-    startup_s = float(started_s.max() - started_s.min() + startup_s) / len(started_s)
+    pickle_s = float(np.nan_to_num(with_task["pickle_s"].to_numpy()[0]))  # before it is started
+    startup_s = float(started_s.max() - started_s.min() + startup_s + pickle_s) / len(started_s)
     boots = (with_task["first_task_s"] - with_task["started_s"]).to_numpy()
     shutdown_s = _shutdown(with_task, batches, n)
     costs = {

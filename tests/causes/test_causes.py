@@ -177,7 +177,9 @@ class TestWhatCannotBeTold:
         trace = made(workers=2)
         blank = dict.fromkeys(("started_s", "collate_s", "ready_s"), math.nan)
         trace = replace(trace, batches=trace.batches.assign(**blank))
-        assert set(trace.summary().causes["cause"]) == {"start", "unknown"}  # iter() was seen
+        causes = trace.summary().causes.set_index("cause")
+        assert set(causes.index) == {"start", "unknown"}  # iter() was seen
+        assert "does not tell what its workers did" in causes["evidence"]["unknown"]
         assert_adds_up(trace)
 
     def test_samples_that_wait_for_one_another(self):
@@ -198,6 +200,7 @@ class TestWhatCannotBeTold:
         causes = trace.summary().causes
         assert causes["cause"].iloc[0] == "unknown"
         assert math.isnan(causes["saves_s"].iloc[0])
+        assert "samples wait for one another" in causes["evidence"].iloc[0]
 
     @given(
         times=st.lists(

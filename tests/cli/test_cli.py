@@ -157,7 +157,12 @@ class TestRecommend:
         found = json.loads(done.out)
         assert done.code == 0
         assert "num_workers" in found["settings"]
-        assert found["candidates"]
+        assert any(row["measured_per_s"] for row in found["candidates"])
+
+    def test_nothing_is_measured_where_that_is_not_wanted(self, loaderviz, project):
+        done = loaderviz("recommend", "users_training:ready", "--no-verify")
+        assert done.code == 0
+        assert "samples/s predicted" in done.out
 
     def test_from_a_recording(self, loaderviz, trace):
         done = loaderviz("recommend", trace, "--max-workers", "2")

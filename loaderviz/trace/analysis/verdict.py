@@ -162,8 +162,11 @@ def _cause(summary: Summary) -> str:
         whose = f", {percent(loader.waited_s / summary.elapsed_s)} for {loader.name}"
     if cause == "main_process" and summary.n_ranks > 1:
         return f"{whose}: each loads and steps in turn"
-    keep_up = f"{_workers(loader.n_workers, summary.n_ranks)} cannot keep up"
-    return f"{whose}: {keep_up if cause == 'workers' else PHRASES[cause]}"
+    if cause == "workers":
+        return f"{whose}: {_workers(loader.n_workers, summary.n_ranks)} cannot keep up"
+    if cause == "unknown" and len(summary.causes):
+        return f"{whose}: {summary.causes['evidence'].iloc[0]}"
+    return f"{whose}: {PHRASES[cause]}"
 
 
 def _waits(summary: Summary) -> str:
