@@ -75,8 +75,6 @@ def page_of(content: Content) -> str:
 
 
 def _figures(content: Content) -> Iterator[PageFigure]:
-    if content.empty:
-        return
     trace, summary = content.trace, content.summary
     makers: list[tuple[str, Callable[[], Any], int]] = [
         ("timeline", lambda: timeline.draw(trace, summary), TOP_PX),

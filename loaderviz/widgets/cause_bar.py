@@ -7,16 +7,14 @@ import html
 from loaderviz._causes.cause_texts import cause_name, cause_phrase
 from loaderviz.figures.results.causes_figure import COLOURS, SHAPES, STEPS_FILL
 from loaderviz.text import duration, percent
-from loaderviz.trace import Trace
-from loaderviz.trace.analysis.attribution import attribute
+from loaderviz.trace.analysis.summary import Summary
 
 HATCH = "repeating-linear-gradient(-45deg, #fff9 0 2px, #fff0 2px 6px)"
 
 
-def cause_bar(trace: Trace) -> str:
+def cause_bar(summary: Summary) -> str:
     """Where the time of a simulated run went, in HTML; what a cut would save is not looked into."""
-    waited_s = attribute(trace).totals()
-    step_s = trace.summary().step_s
+    waited_s, step_s = summary.seconds_by_cause, summary.step_s
     total_s = step_s + sum(waited_s.values())
     if not waited_s or not total_s:
         return ""

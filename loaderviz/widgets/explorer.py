@@ -9,7 +9,7 @@ import ipywidgets as widgets
 from torch.utils.data import DataLoader
 
 from loaderviz.errors import LoaderVizError
-from loaderviz.figures import timeline
+from loaderviz.figures.timelines import timeline
 from loaderviz.machine import cpu_allowance
 from loaderviz.text import change, count
 from loaderviz.trace import Trace
@@ -195,14 +195,15 @@ class Explorer(StaticFallback):
         ends_s = [_end_s(trace) for trace in (predicted, measured) if trace is not None]
         axis_s = max(ends_s) if len(ends_s) > 1 else None
         if predicted is not None:
-            self._view.show(timeline(predicted, seconds=axis_s))
-            self._causes.value = cause_bar(predicted)
+            summary = predicted.summary()
+            self._view.show(timeline.draw(predicted, summary, axis_s))
+            self._causes.value = cause_bar(summary)
             self._numbers["predicted"] = RunNumbers.from_trace(
                 predicted, n_repeated=self._n_repeated(predicted)
             )
             self._show_scene()
         if measured is not None:
-            self._measured_view.show(timeline(measured, seconds=axis_s))
+            self._measured_view.show(timeline.timeline(measured, seconds=axis_s))
         self._show_numbers()
 
     def _show_scene(self) -> None:
@@ -242,7 +243,7 @@ class Explorer(StaticFallback):
         elif trace is not None:
             self._finish(settings, trace, progress.n_repeated)
         if trace is not None and settings != self.settings:
-            self._measured_view.show(timeline(trace))
+            self._measured_view.show(timeline.timeline(trace))
         elif trace is not None and progress.state != "done":
             self._draw()
 

@@ -14,7 +14,8 @@ from loaderviz import Costs, LoaderVizError, Trace, figures, simulate
 from loaderviz._causes.cause_texts import LEAST_S
 from loaderviz.figures import style
 from loaderviz.figures.display import Figure
-from loaderviz.figures.results.causes_figure import BINS, COLOURS, MOST_ROWS, SHAPES
+from loaderviz.figures.results.causes_figure import COLOURS, MOST_ROWS, SHAPES
+from loaderviz.figures.results.causes_over_time import BINS
 from loaderviz.text import duration
 from loaderviz.trace.analysis.attribution import CAUSES, attribute
 from traces import made

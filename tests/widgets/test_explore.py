@@ -260,11 +260,12 @@ def test_what_a_cut_saves_takes_too_long_for_a_slider(explorer, monkeypatch):
 
 
 def test_a_bar_shows_each_cause_in_proportion():
-    html = cause_bar(made(workers=1, batches=8))
-    widths = [float(width) for width in re.findall(r"flex-grow: ([\d.]+)", html)]
-    assert sum(widths) == pytest.approx(1, abs=1e-3)
-    assert widths[0] == pytest.approx(1 - made(workers=1, batches=8).summary().wait_share, abs=1e-3)
-    assert cause_bar(Trace.from_columns()) == ""
+    summary = made(workers=1, batches=8).summary()
+    widths = re.findall(r"flex-grow: ([\d.]+)", cause_bar(summary))
+    steps, *causes = map(float, widths)
+    assert sum(causes) == pytest.approx(summary.wait_share, abs=1e-3)
+    assert steps == pytest.approx(1 - summary.wait_share, abs=1e-3)
+    assert cause_bar(Trace.from_columns().summary()) == ""
 
 
 def test_controls_that_mean_nothing_without_workers_say_so(explorer):

@@ -9,23 +9,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from loaderviz._causes.cause_texts import (
-    cause_name,
-    cause_phrase,
-    cause_rows,
-    saves_text,
-)
+from loaderviz._causes.cause_texts import cause_name, cause_phrase, cause_rows, saves_text
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
-from loaderviz.figures.timelines import bands
+from loaderviz.figures.results.causes_over_time import shares_over_time
 from loaderviz.figures.timelines.timeline import TIME
 from loaderviz.text import count, duration, percent
 from loaderviz.trace import Trace
-from loaderviz.trace.analysis.attribution import CAUSES, Attribution, attribute
-from loaderviz.trace.analysis.steps import step_ends
 from loaderviz.trace.analysis.summary import Summary
-from loaderviz.trace.columns_of_rows import arrays, where
 
 # A hue for each pair of relatives, of which the second is hatched.
 _HUES: Final = {
@@ -48,9 +40,7 @@ STEPS_FILL = "rgba(125, 133, 144, 0.22)"
 TITLE_PX, ROW_PX, TALL_ROW_PX, OVER_TIME_PX, GAP_PX, AXIS_PX = 104, 26, 36, 120, 30, 58
 MOST_ROWS = 8
 BAR_PX = 16
-BINS = 200
 MOST_LETTERS = 44  # of the name of a loader
-LEAST_S = 1e-6  # the time axis spans at least this
 TEXT_WIDTH = 70  # letters in a line of a hover text
 SAVED = "a cut saves (simulated)"
 WAITED_PX, SAVED_PX, RIGHT_PX = 10, 84, 244  # right of the bars: two columns, and their end
@@ -98,7 +88,7 @@ def draw(trace: Trace, summary: Summary, theme: style.ThemeName = "light") -> Fi
         height=TITLE_PX + bars_px + GAP_PX + OVER_TIME_PX + AXIS_PX,
         margins=(_labels_px(shown), RIGHT_PX, TITLE_PX, AXIS_PX),
     )
-    edges, shares, step_share = _over_time(trace)
+    edges, shares, step_share = shares_over_time(trace)
     layout |= _axes(colours, labels, bars_px, edges)
     layout["annotations"] = _columns(shown)
     marks = [*itertools.starmap(_bar, enumerate(shown)), *_bands(edges, shares, step_share)]
@@ -191,48 +181,6 @@ def _hover_text(row: dict[str, Any]) -> str:
     texts = (row["loader_name"], f"{cause_phrase(row['cause'])}: {row['evidence']}.", row["cure"])
     lines = [line for text in texts for line in textwrap.wrap(text, TEXT_WIDTH)]
     return "<br>".join([head, *map(html.escape, lines)])
-
-
-def _over_time(trace: Trace) -> tuple[Any, dict[str, Any], Any]:
-    """Edges of bins, in seconds; of each bin the share that each cause had, and that steps had.
-
-    A share is that of all ranks' time, 0 to 1. What a wait is due to is spread evenly over it.
-    """
-    waits = attribute(trace)
-    delivered = arrays(trace.batches)
-    delivered = where(delivered, ~np.isnan(delivered["delivered_s"]))
-    begin, end = delivered["delivered_s"], step_ends(delivered)
-    first_s = min(np.min(waits.start_s), np.min(begin, initial=np.inf))
-    last_s = max(np.max(waits.end_s), np.max(end, initial=-np.inf))
-    edges = np.linspace(first_s, max(last_s, first_s + LEAST_S), BINS + 1)
-    n_ranks = len(np.unique(waits.rank))
-    time_s = n_ranks * (edges[1] - edges[0])
-    shares = {cause: seconds / time_s for cause, seconds in _in_bins(waits, edges).items()}
-    return edges, shares, bands.seconds_in_bins(begin, end, edges) / time_s
-
-
-def _in_bins(waits: Attribution, edges: Any) -> dict[str, Any]:
-    """Seconds of each bin by cause; causes without any are left out."""
-    order = {
-        moment: np.argsort(getattr(waits, moment), kind="stable") for moment in ("start_s", "end_s")
-    }
-    length_s = waits.end_s - waits.start_s
-    edge_times = edges - edges[0]
-
-    def summed_since(moment: str, rates: Any) -> Any:
-        """At each edge, the seconds that ran since the waits' starts, or since their ends."""
-        times, rates = getattr(waits, moment)[order[moment]] - edges[0], rates[order[moment]]
-        n = np.searchsorted(times, edge_times)
-        so_far = [np.append(0.0, np.cumsum(values))[n] for values in (rates, rates * times)]
-        return so_far[0] * edge_times - so_far[1]
-
-    seconds = {}
-    for cause in waits.totals():
-        own = waits.seconds[:, CAUSES.index(cause)]
-        rates = np.divide(own, length_s, out=np.zeros_like(own), where=length_s > 0)
-        passed = summed_since("start_s", rates) - summed_since("end_s", rates)
-        seconds[cause] = np.diff(passed).clip(0)
-    return seconds
 
 
 def _bands(edges: Any, shares: dict[str, Any], step_share: Any) -> list[dict[str, Any]]:

@@ -82,10 +82,12 @@ def draw(
     seconds: float | None = None,
     theme: style.ThemeName = "light",
 ) -> Figure:
-    """Draw the timeline of a trace with a batch, as ``timeline`` does.
+    """Draw a trace, as ``timeline`` does, where its summary is there already.
 
-    ``summary`` is that of the trace: its causes, if known, are not looked for once more.
+    Raises:
+        LoaderVizError: if ``trace`` has no batch, and for an unknown theme.
     """
+    _check_that_it_has_batches(trace)
     lanes = Lanes.from_trace(trace)
     if len(lanes.consumers) > 1 and (len(lanes) > MOST_LANES or len(trace.batches) > MOST_BATCHES):
         return _figure_of_ranks(trace, summary, seconds, theme)
@@ -205,16 +207,20 @@ def _check(trace: Any, seconds: float | None, rank: int | None, theme: str) -> N
         )
     if seconds is not None and not seconds > 0:
         raise LoaderVizError(f"seconds={seconds!r}: give a time span above 0, or None for all")
-    if trace.batches.empty:
-        raise LoaderVizError(
-            "this trace holds no batch: the loader was not iterated inside the block, "
-            "or its dataset is empty"
-        )
+    _check_that_it_has_batches(trace)
     if rank is not None and rank not in set(trace.batches["rank"]):
         ranks = trace.batches["rank"].unique()
         raise LoaderVizError(
             f"rank={rank!r} has no batch in this trace; it holds {len(ranks):,} ranks, "
             f"{ranks.min()} to {ranks.max()}"
+        )
+
+
+def _check_that_it_has_batches(trace: Trace) -> None:
+    if trace.batches.empty:
+        raise LoaderVizError(
+            "this trace holds no batch: the loader was not iterated inside the block, "
+            "or its dataset is empty"
         )
 
 

@@ -96,6 +96,11 @@ class Summary:
         table: pd.DataFrame = ask_above("causes of a trace", self)
         return table
 
+    @cached_property
+    def seconds_by_cause(self) -> dict[str, float]:
+        """What was waited for, of all loaders and ranks, without a look at what a cut saves."""
+        return {} if self.trace is None else attribute(self.trace).totals()
+
     @property
     def main_cause(self) -> str:
         """The first of the causes; empty where nothing was waited for.
@@ -106,7 +111,7 @@ class Summary:
         if self.trace is None:
             return ""
         if self.trace.meta.get("simulated"):
-            seconds = attribute(self.trace).totals()
+            seconds = self.seconds_by_cause
             return max(seconds, key=lambda cause: seconds[cause], default="")
         return str(self.causes["cause"].iloc[0]) if len(self.causes) else ""
 
