@@ -17,6 +17,9 @@ from loaderviz._doctor import (  # noqa: F401  # for what they register
     lv1_delivery,
     lv1_order,
     lv2_randomness,
+    lv3_causes,
+    lv3_cpus,
+    lv3_handover,
     lv3_speed,
     lv4_memory,
     lv5_lv6_processes,
@@ -66,11 +69,12 @@ def doctor(loader: Any, *, run: bool = True, budget_s: float = BUDGET_S) -> Diag
     ('LV101',)
 
     It prints first what it is about to run: two epochs of the loader as it is and one without
-    workers, of at most 500 batches each. On Linux they run in a copy of this process, and nothing
-    that your code does outlives that copy. On other systems, and for a loader without workers once
-    CUDA is in use, they run in this process: the random generators of torch, NumPy and ``random``
-    and those that the loader holds are restored afterwards, but what a dataset or a sampler changes
-    in itself stays changed.
+    workers, of at most 500 batches each; where workers compute and their batches come late, it
+    also tries a cure, for four seconds at most. On Linux they run in a copy of this process, and
+    nothing that your code does outlives that copy. On other systems, and for a loader without
+    workers once CUDA is in use, they run in this process: the random generators of torch, NumPy and
+    ``random`` and those that the loader holds are restored afterwards, but what a dataset or a
+    sampler changes in itself stays changed.
 
     In a distributed run, call it on every rank, after ``init_process_group``. Each rank waits up to
     half a minute for the observations of the others; they go through the store of the process

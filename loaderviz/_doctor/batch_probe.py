@@ -23,6 +23,7 @@ from loaderviz._doctor.process_state import (
     lengths_and_epoch,
     run_delay_s,
     shared_and_own_bytes,
+    thread_pools,
 )
 from loaderviz.loaders.content_hash import digest_or_none
 
@@ -49,6 +50,7 @@ class Note(NamedTuple):
     started: dict[str, int]  # the same at the worker's start; with its first batch only
     memory: tuple[int, int] | None  # see shared_and_own_bytes(); None where not measured
     handles: dict[str, int]  # see handle_ids(); with the first batch only
+    thread_pools: dict[str, int]  # see thread_pools(); with the first batch only
     fault: str = ""  # an error of the doctor itself
 
 
@@ -103,6 +105,7 @@ class Probe:
             started=_states_at_start if first else {},
             memory=self._memory(),
             handles=handle_ids(dataset) if first else {},
+            thread_pools=thread_pools() if first else {},
         )
 
     def _memory(self) -> tuple[int, int] | None:
@@ -117,7 +120,7 @@ class Probe:
 def _faulty(fault: str) -> Note:
     nan = float("nan")
     return Note(
-        -1, os.getpid(), 0, -1, nan, nan, nan, (), False, (), 0.0, {}, {}, {}, None, {}, fault
+        -1, os.getpid(), 0, -1, nan, nan, nan, (), False, (), 0.0, {}, {}, {}, None, {}, {}, fault
     )
 
 

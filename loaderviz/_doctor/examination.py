@@ -13,6 +13,7 @@ import tempfile
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,10 +32,12 @@ from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.rank_messages import RankMessages, with_other_ranks
 from loaderviz._doctor.resume_trial import ResumeTrial
 from loaderviz._doctor.run_outcomes import OUTPUT_FILE, Trouble, output_to_file
+from loaderviz._doctor.switch_trial import SwitchTrial
 from loaderviz.loaders.copy_loader import copy_loader
 from loaderviz.loaders.forked_run import fork_loses_cuda, may_fork, run_forked
 from loaderviz.loaders.random_state import keep_random_state
 from loaderviz.trace import Trace, load
+from loaderviz.trace.analysis.summary import Summary
 from loaderviz.trace.analysis.unequal_epochs import Unequal
 
 if TYPE_CHECKING:
@@ -49,6 +52,8 @@ class RecordedLoop:
     """What the recording of the reader's own loop tells, beside its epochs."""
 
     trace: Trace  # of one loader on one rank, without samples
+    loader: int  # its number in the recording
+    summary: Summary  # of the whole recording: causes are those of all ranks
     complete: bool  # whether the recording ended as it should
     cpu_allowance: Any  # as the file says, which may be nonsense
     unequal_epochs: list[Unequal]  # of this loader
@@ -71,6 +76,7 @@ class Case:
     epochs_set: dict[int, int | None] = field(
         default_factory=dict
     )  # dataset.epoch, by epoch of the run
+    switch_trial: SwitchTrial | None = None
     resume_trial: ResumeTrial | None = None
     troubles: tuple[Trouble, ...] = ()
     trace: Trace | None = None  # of the loader as it is; None if it could not be read
@@ -128,6 +134,17 @@ class Case:
         if not isinstance(allowed, int | float) or not allowed > 0:
             raise Undecided("the recording does not say how many CPUs it was allowed")
         return float(allowed)
+
+    @cached_property
+    def causes(self) -> pd.DataFrame:
+        """What the loop over this loader waited for: see ``Summary.causes``. Raises Undecided."""
+        if self.recording is not None:
+            causes = self.recording.summary.causes
+            return causes[causes["loader"] == self.recording.loader]
+        self.epoch()
+        if self.trace is None:
+            raise Undecided("the recording was lost")
+        return self.trace.summary().causes
 
     def trouble_of_kind(self, kind: str) -> Trouble | None:
         """The first trouble of this kind (see ``Trouble.kind``); None if there was none."""
@@ -218,6 +235,7 @@ def _case(setup: Setup, sent: list[Any], folder: Path) -> Case:
         epochs_set={
             message.number: message.value for message in sent if isinstance(message, EpochSet)
         },
+        switch_trial=next((message for message in sent if isinstance(message, SwitchTrial)), None),
         resume_trial=next((message for message in sent if isinstance(message, ResumeTrial)), None),
         troubles=tuple(
             _with_stderr(message, output_lines) for message in sent if isinstance(message, Trouble)

@@ -30,15 +30,18 @@ from loaderviz._doctor.run_outcomes import (
     kind_of,
     wait_channels,
 )
+from loaderviz._doctor.switch_trial import computes_and_hands_over_late, try_quick_switches
 from loaderviz.loaders.copy_loader import copy_loader
 from loaderviz.loaders.held_objects import attributes, is_a
 from loaderviz.recorder import Recording
+from loaderviz.trace import load
 
 MOST_BATCHES = 500  # of an epoch
 MOST_SAMPLES = 100_000
 EPOCHS = 2
 LATE_S = 0.5  # a run is broken off so long after its time is up
-END_SHARES = {"plain": 0.5, "alone": 0.75, "resume": 0.95}  # of the budget, when a run has to end
+# Of the budget, when a run has to end.
+END_SHARES = {"plain": 0.5, "switch": 0.6, "alone": 0.75, "resume": 0.95}
 
 Send = Callable[[Any], None]
 
@@ -47,7 +50,7 @@ Send = Callable[[Any], None]
 class RunBegun:
     """A run begins."""
 
-    run: str  # see ``Epoch.run``, or "resume"
+    run: str  # see ``Epoch.run``, "switch" or "resume"
 
 
 @dataclass(frozen=True)
@@ -102,8 +105,8 @@ def run_all(setup: Setup, folder: Path, budget_s: float, send: Send, *, copied: 
         setup: the loader.
         folder: where recordings go.
         budget_s: seconds for all runs together.
-        send: is called with each RunBegun, Lengths, EpochSet, Epoch, Contents, ResumeTrial or
-            Trouble as soon as there is one.
+        send: is called with each RunBegun, Lengths, EpochSet, Epoch, Contents, SwitchTrial,
+            ResumeTrial or Trouble as soon as there is one.
         copied: whether this process is a copy, in which the user's objects may be changed.
     """
     try:
@@ -124,6 +127,12 @@ def _run_all(setup: Setup, folder: Path, budget_s: float, send: Send, *, copied:
         end_workers(already_running)
         return
     if setup.num_workers:
+        with contextlib.suppress(Exception):  # a trial that fails shows nothing
+            trace = load(folder / "plain")
+            if computes_and_hands_over_late(trace):
+                send(RunBegun("switch"))
+                batch_s = float(trace.batches["cpu_s"].mean())
+                send(try_quick_switches(setup, batch_s, until["switch"]))
         probed = _probed(setup, folder, budget_s, num_workers=0)
         took_s = time.monotonic() - begun_s  # alone, it may take that long for each worker
         end = min(until["alone"], time.monotonic() + 1 + setup.num_workers * took_s)

@@ -23,6 +23,7 @@ from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.rank_messages import RankMessages
 from loaderviz.trace import Trace
 from loaderviz.trace.analysis.steps import startups, step_ends
+from loaderviz.trace.analysis.summary import Summary
 from loaderviz.trace.analysis.unequal_epochs import Unequal, unequal
 
 if TYPE_CHECKING:
@@ -106,12 +107,12 @@ def _cases_of(trace: Trace, lanes: list[tuple[int, int]]) -> list[tuple[str, Cas
     """A name and a case for each loader of each rank, ``MOST_CASES`` at most."""
     several_ranks = len({rank for rank, _ in lanes}) > 1
     several_loaders = len({loader for _, loader in lanes}) > 1
-    unequal_epochs, ranks = unequal(trace), _ranks(trace)
+    unequal_epochs, ranks, summary = unequal(trace), _ranks(trace), trace.summary()
     cases = []
     for rank, loader in lanes[:MOST_CASES]:
         name = [f"rank {rank}"] if several_ranks else []
         name += [f"loader {loader}"] if several_loaders else []
-        case = _case(trace, rank, loader, unequal_epochs, ranks)
+        case = _case(trace, rank, loader, unequal_epochs, ranks, summary)
         cases.append((", ".join(name), case))
     return cases
 
@@ -153,7 +154,12 @@ def _lanes(table: pd.DataFrame) -> list[tuple[int, int]]:
 
 
 def _case(
-    trace: Trace, rank: int, loader: int, unequal_epochs: list[Unequal], ranks: RankMessages
+    trace: Trace,
+    rank: int,
+    loader: int,
+    unequal_epochs: list[Unequal],
+    ranks: RankMessages,
+    summary: Summary,
 ) -> Case:
     # The samples may not fit into memory: LV507 reads those that it needs.
     without_samples = replace(trace, samples=Trace.from_columns().samples)
@@ -177,6 +183,8 @@ def _case(
         ranks=ranks,
         recording=RecordedLoop(
             lane,
+            loader=loader,
+            summary=summary,
             complete=trace.meta.get("complete", True),
             cpu_allowance=trace.meta.get("cpu_allowance"),
             unequal_epochs=[epoch for epoch in unequal_epochs if epoch.loader == loader],
@@ -258,7 +266,25 @@ def _notes(batches: pd.DataFrame) -> list[Note]:
         cpu_s[rows] = np.cumsum(batches["cpu_s"].to_numpy()[rows])
     columns = (workers, batches["n_samples"], at_s, cpu_s)
     return [
-        Note(worker, worker, n_samples, -1, at, cpu, _NAN, (), False, (), 0.0, {}, {}, {}, None, {})
+        Note(
+            worker,
+            worker,
+            n_samples,
+            -1,
+            at,
+            cpu,
+            _NAN,
+            (),
+            False,
+            (),
+            0.0,
+            {},
+            {},
+            {},
+            None,
+            {},
+            {},
+        )
         for worker, n_samples, at, cpu in zip(*(c.tolist() for c in columns), strict=True)
     ]
 

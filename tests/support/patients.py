@@ -3,11 +3,13 @@
 In a module of its own, because workers started with spawn or forkserver import classes by name.
 """
 
+import hashlib
 import itertools
 import os
 import random
 import resource
 import shutil
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -27,6 +29,7 @@ from torch.utils.data import (
     DistributedSampler,
     IterableDataset,
     RandomSampler,
+    Sampler,
     Subset,
     TensorDataset,
     WeightedRandomSampler,
@@ -204,6 +207,92 @@ class Burning(Dataset):
 
 def begin_slowly(worker: int) -> None:
     time.sleep(0.5)
+
+
+class ReadingAhead(Dataset):
+    """Each worker has a thread of its own that computes in Python, all the time."""
+
+    def __init__(self, n: int) -> None:
+        self.n, self.begun = n, False
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, index: int) -> int:
+        if not self.begun and get_worker_info() is not None:
+            self.begun = True
+            threading.Thread(target=count_for_ever, daemon=True).start()
+        return index
+
+
+def count_for_ever() -> None:
+    n = 0
+    while True:
+        n += 1
+
+
+def switch_seldom(worker: int) -> None:
+    """Seldom enough to tell it from what a busy machine does."""
+    sys.setswitchinterval(0.02)
+
+
+def switch_soon(worker: int) -> None:
+    sys.setswitchinterval(1e-4)
+
+
+class Threaded(Dataset):
+    """Hashes in threads, which need no GIL."""
+
+    def __init__(self, n: int, threads: int) -> None:
+        self.n, self.threads = n, threads
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, index: int) -> int:
+        helpers = [threading.Thread(target=hash_much) for _ in range(self.threads)]
+        for helper in helpers:
+            helper.start()
+        for helper in helpers:
+            helper.join()
+        if not helpers:
+            hash_much()
+        return index
+
+
+def hash_much() -> None:
+    for _ in range(20):
+        hashlib.sha256(bytes(50_000)).digest()
+
+
+def let_torch_have_threads(worker: int) -> None:
+    torch.set_num_threads(4)
+
+
+class Unequal(IterableDataset):
+    """Each worker has so many samples of its own, and waits for each."""
+
+    def __init__(self, *sizes: int) -> None:
+        self.ends = list(itertools.accumulate(sizes, initial=0))
+
+    def __iter__(self) -> Iterator[int]:
+        worker, n = share()
+        for i in range(self.ends[-1]) if n == 1 else range(*self.ends[worker : worker + 2]):
+            time.sleep(0.005)
+            yield i
+
+
+class SlowSampler(Sampler[int]):
+    def __init__(self, n: int, seconds: float) -> None:
+        self.n, self.seconds = n, seconds
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __iter__(self) -> Iterator[int]:
+        for index in range(self.n):
+            time.sleep(self.seconds)
+            yield index
 
 
 def collapse(worker: int) -> None:
@@ -450,6 +539,17 @@ def few_files() -> Iterator[None]:
 
 
 @contextmanager
+def one_cpu() -> Iterator[None]:
+    """As with ``taskset``."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+@contextmanager
 def busy_thread() -> Iterator[None]:
     """Another thread of this process holds the lock."""
     taken, done = threading.Event(), threading.Event()
@@ -471,6 +571,8 @@ def busy_thread() -> Iterator[None]:
 
 # What has to hold around a pair.
 CONDITIONS: dict[str, Callable[[], AbstractContextManager[None]]] = {
+    "LV309": one_cpu,
+    "LV309 torch": one_cpu,
     "LV403": few_files,
     "LV502": busy_thread,
 }
@@ -580,6 +682,27 @@ PAIRS: dict[str, tuple[Make, Make]] = {
     "LV306 pinning": (
         lambda: loader(SleepingDataset(8, 0), collate_fn=Parcel, pin_memory=True),
         lambda: loader(SleepingDataset(8, 0), collate_fn=PinnableParcel, pin_memory=True),
+    ),
+    "LV308": (
+        lambda: loader(ReadingAhead(40), workers=1, batch_size=1, worker_init_fn=switch_seldom),
+        lambda: loader(ReadingAhead(40), workers=1, batch_size=1, worker_init_fn=switch_soon),
+    ),
+    "LV309": (
+        lambda: loader(Threaded(160, threads=8), workers=1),
+        lambda: loader(Threaded(160, threads=0), workers=1),
+    ),
+    "LV309 torch": (
+        lambda: loader(Threaded(160, 8), workers=1, worker_init_fn=let_torch_have_threads),
+        lambda: loader(Threaded(160, 0), workers=1, worker_init_fn=let_torch_have_threads),
+    ),
+    "LV310": (lambda: loader(Unequal(92, 8)), lambda: loader(Unequal(50, 50))),
+    "LV311": (
+        lambda: loader(SleepingDataset(160, np.linspace(0.001, 0.02, 160).tolist())),
+        lambda: loader(SleepingDataset(160, np.linspace(0.001, 0.02, 160).tolist()), shuffle=True),
+    ),
+    "LV312": (
+        lambda: loader(SleepingDataset(60, 0.001), sampler=SlowSampler(60, 0.005)),
+        lambda: loader(SleepingDataset(60, 0.001), sampler=SlowSampler(60, 0)),
     ),
     "LV401": (lambda: loader(Names(plain=False)), lambda: loader(Names(plain=True))),
     "LV402": (

@@ -1,0 +1,198 @@
+"""LV3xx, CPUs: more workers than there are, and more threads."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import TYPE_CHECKING
+
+from loaderviz import machine
+from loaderviz._doctor.batch_probe import Note
+from loaderviz._doctor.checks import Seen, check, seen
+from loaderviz._doctor.costly_causes import costly_cause
+from loaderviz._doctor.examination import Case
+from loaderviz._doctor.findings import Undecided
+from loaderviz._doctor.process_state import allowed_cpus
+from loaderviz.text import duration, percent
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CROWDED = 1.25  # CPUs wanted for each that is allowed
+LEAST_SPAN_S = 0.05  # to measure CPU time
+HELPED = 1.5  # times the CPU time of the thread that reads: other threads compute, too
+SIDE_BY_SIDE = 1.25  # CPUs that one worker has used in some batch: its threads computed at once
+LEAST_BATCH_S = 0.01  # to measure how many CPUs were in use while it was made
+MANY_OBJECTS = 1000  # in a batch
+
+
+@check(
+    "LV305",
+    "More workers than CPUs that this process may use",
+    "advice",
+    notebook=7,
+    threads="101850 python/cpython#80235",
+    recorded=True,
+)
+def _too_many_workers(case: Case) -> Seen | None:
+    setup = case.setup
+    if not setup.num_workers:
+        return None
+    if case.recording is not None:
+        return _crowded(case)
+    n_ranks = machine.local_world_size() or 1
+    allowed = machine.cpu_allowance()
+    workers = setup.num_workers * n_ranks
+    if case.ran:
+        confined = _confined(case)
+        if confined is not None:
+            return confined
+    if workers <= allowed:
+        return None
+    workers_text = (
+        f"{workers} workers (on {n_ranks} ranks)" if n_ranks > 1 else f"{workers} workers"
+    )
+    if not case.ran:
+        raise Undecided(
+            f"{workers_text} for {allowed:g} CPUs: this matters if they compute; {case.why_not_run}"
+        )
+    wanted, used = _cpus_wanted_and_used(case)
+    if wanted * n_ranks < CROWDED * allowed:
+        return None
+    return seen(
+        f"{workers_text} need {wanted * n_ranks:.1f} CPUs, but only {allowed:g} are allowed "
+        f"(affinity and container quota; os.cpu_count() is {os.cpu_count()})",
+        f"of the time that they were ready to compute, they had a CPU for {percent(used / wanted)}",
+        fix=f"DataLoader(dataset, num_workers={max(1, int(allowed / n_ranks))})",
+    )
+
+
+def _crowded(case: Case) -> Seen | None:
+    """In the reader's own loop, where full CPUs matter only if it waits for them."""
+    assert case.trace is not None, "a recording has a trace"
+    workers, allowed = case.setup.num_workers, case.cpus_allowed
+    if workers <= allowed:
+        return None
+    if case.trace.batches["cpu_s"].isna().all():
+        raise Undecided("the recording does not hold the CPU time of the workers")
+    cause = costly_cause(case, "cpu")
+    if cause is None:
+        return None
+    return seen(
+        f"{workers} workers, and only {allowed:g} CPUs are allowed (affinity and container quota)",
+        *cause.evidence,
+        fix=f"""
+{cause.cure}
+DataLoader(dataset, num_workers={max(1, int(allowed))})
+""",
+    )
+
+
+def _confined(case: Case) -> Seen | None:
+    """Workers that may run on fewer CPUs than the main process."""
+    n_allowed = len(allowed_cpus())
+    worker_cpus = {cpu for note in case.epoch().notes for cpu in note.cpus}
+    n_workers = len({note.worker for note in case.epoch().notes})
+    if len(worker_cpus) >= min(n_allowed, n_workers) or (n_allowed > 1) < (n_workers > 1):
+        return None
+    return seen(
+        f"the main process may run on {n_allowed} CPUs, but all its {n_workers} workers only on "
+        f"{sorted(worker_cpus)}: something that they import or run sets their affinity",
+        fix=f"""
+def free_cpus(worker_id):  # as worker_init_fn
+    os.sched_setaffinity(0, range({n_allowed}))
+""",
+    )
+
+
+def _cpus_wanted_and_used(case: Case) -> tuple[float, float]:
+    """CPUs that the workers need while they run, and those that they get."""
+    wanted = used = 0.0
+    longest_s = 0.0
+    for number in (0, 1):
+        epoch_wanted = epoch_used = 0.0
+        notes_by_pid: dict[int, list[Note]] = {}
+        for note in case.epoch(number).notes:
+            notes_by_pid.setdefault(note.pid, []).append(note)
+        for first, *_, last in (notes for notes in notes_by_pid.values() if len(notes) > 1):
+            time_s = max(last.at_s - first.at_s, 1e-9)
+            cpu_s = last.cpu_s - first.cpu_s
+            delay_s = last.delay_s - first.delay_s
+            longest_s = max(longest_s, time_s)
+            epoch_used += cpu_s / time_s
+            if math.isnan(delay_s):
+                raise Undecided("this system does not say how long workers wait for a CPU")
+            epoch_wanted += (cpu_s + delay_s) / time_s
+        if not number or epoch_wanted < wanted:
+            wanted, used = epoch_wanted, epoch_used
+    if longest_s < LEAST_SPAN_S or wanted == 0:
+        raise Undecided("the run was too short to measure how many CPUs the workers need")
+    return wanted, used
+
+
+@check(
+    "LV309",
+    "Samples are read by several threads each, and more threads than CPUs compute",
+    "advice",
+    notebook=7,
+    threads="open-mmlab/mmdetection#6867 82219",
+    recorded=True,
+)
+def _helper_threads(case: Case) -> Seen | None:
+    workers = case.setup.num_workers
+    if not workers:
+        return None
+    cause = costly_cause(case, "cpu")
+    if cause is None or case.trace is None:
+        return None
+    if case.contents is not None and case.contents.n_others >= MANY_OBJECTS:
+        return None  # the thread that helps is the one that pickles them: LV306
+    allowed = case.cpus_allowed
+    batches = case.trace.batches
+    batches = batches[batches["process_cpu_s"].notna() & batches["cpu_s"].notna()]
+    if batches.empty:
+        raise Undecided("the recording does not hold the CPU time of all threads")
+    thread_s, process_s = float(batches["cpu_s"].mean()), float(batches["process_cpu_s"].mean())
+    if process_s < HELPED * thread_s or (allowed > 1 and not _side_by_side(batches)):
+        return None
+    pools = _thread_pools(case)
+    threads = max([2, *pools.values()])  # at least one that reads, and one that helps
+    if workers * threads <= allowed:
+        return None
+    known = f" ({', '.join(f'{library} has {n}' for library, n in pools.items())})"
+    return seen(
+        f"making a batch takes {duration(process_s)} of CPU, and only {duration(thread_s)} of that "
+        "is the thread that reads its samples",
+        f"{workers} workers x {threads} threads{known if pools else ' or more'} on {allowed:g} "
+        "CPUs: threads that wait for one another gain nothing",
+        *cause.evidence,
+        fix=_fewer_threads(pools, max(1, int(allowed / threads))),
+    )
+
+
+def _side_by_side(batches: pd.DataFrame) -> bool:
+    """Whether a worker has used more than one CPU, which threads that take turns never do."""
+    made_s = batches["ready_s"] - batches["started_s"]
+    long = made_s >= LEAST_BATCH_S
+    return bool((batches["process_cpu_s"][long] / made_s[long]).max() >= SIDE_BY_SIDE)
+
+
+def _thread_pools(case: Case) -> dict[str, int]:
+    """By library, the most threads that it has in a worker: those that have several."""
+    pools: dict[str, int] = {}
+    for note in case.epoch().notes:
+        for library, n in note.thread_pools.items():
+            if n > 1:
+                pools[library] = max(n, pools.get(library, 0))
+    return pools
+
+
+def _fewer_threads(pools: dict[str, int], workers: int) -> str:
+    calls = {"cv2": "cv2.setNumThreads(0)", "torch": "torch.set_num_threads(1)"}
+    lines = [f"    {calls[library]}" for library in pools]
+    if lines:
+        code = "\n".join(["def one_thread(worker_id):  # as worker_init_fn", *lines])
+    else:
+        code = "# in the shell: OMP_NUM_THREADS=1 RAYON_NUM_THREADS=1 python train.py"
+        code += "\n# and cv2.setNumThreads(0), where samples use OpenCV"
+    return f"{code}\n# or fewer workers: DataLoader(dataset, num_workers={workers})"

@@ -1,0 +1,100 @@
+"""LV3xx, the way from a worker to the main process: pickling, pinning, the worker's GIL."""
+
+from __future__ import annotations
+
+import math
+from statistics import median
+
+import numpy as np
+
+from loaderviz._doctor.checks import Seen, check, seen
+from loaderviz._doctor.examination import Case
+from loaderviz._doctor.examination_runs import Epoch
+from loaderviz._doctor.findings import Undecided
+from loaderviz._doctor.switch_trial import QUICK_S
+from loaderviz.text import duration, percent
+
+UNPICKLING_SHARE = 0.2  # of the CPU time in which a batch is made
+LEAST_SHARE = 0.05  # of the time between two batches, which is longer where the machine is busy
+MANY_OBJECTS = 1000  # in a batch
+LEAST_GAIN = 0.1  # of the time of a batch
+
+
+@check(
+    "LV306",
+    "Batches are slow to hand over, or cannot be pinned",
+    "advice",
+    notebook=8,
+    threads="24984 77139",
+)
+def _slow_handover(case: Case) -> Seen | None:
+    setup = case.setup
+    if not setup.num_workers and not setup.settings["pin_memory"]:
+        return None
+    epoch, contents = case.epoch(), case.contents
+    if contents is None:
+        raise Undecided("no batch was inspected")
+    if setup.settings["pin_memory"] and contents.cannot_pin:
+        return seen(
+            f"pin_memory=True, but torch does not pin {contents.cannot_pin}, which holds tensors "
+            "and has no pin_memory() (torch/utils/data/_utils/pin_memory.py)",
+            fix=f"""
+class {contents.cannot_pin}:
+    def pin_memory(self):
+        self.inputs = self.inputs.pin_memory()  # each tensor that it holds
+        return self
+""",
+        )
+    if not setup.num_workers or contents.n_others < MANY_OBJECTS or len(epoch.notes) < 2:
+        return None
+    unpickle_s, make_s = contents.unpickle_s, _cpu_of_a_batch_s(epoch) / setup.num_workers
+    between_s = median(np.diff(epoch.delivered_s).tolist())
+    if not unpickle_s >= max(UNPICKLING_SHARE * make_s, LEAST_SHARE * between_s):
+        return None
+    return seen(
+        f"a batch holds {contents.n_others:,} Python objects besides {contents.n_tensors} tensors",
+        f"unpickling them takes the main process {duration(unpickle_s)} of CPU; "
+        f"{setup.num_workers} workers take {duration(make_s)} for making and pickling a batch",
+        fix="""
+def collate(samples):  # as collate_fn: tensors travel by shared memory
+    return torch.as_tensor(samples)
+""",
+    )
+
+
+def _cpu_of_a_batch_s(epoch: Epoch) -> float:
+    """CPU seconds of a worker for each of its batches but the first."""
+    first = {note.pid: note.cpu_s for note in reversed(epoch.notes)}
+    last = {note.pid: note.cpu_s for note in epoch.notes}
+    n_batches = len(epoch.notes) - len(first)
+    cpu_s = sum(last[pid] - first[pid] for pid in first)
+    return cpu_s / n_batches if n_batches else math.nan
+
+
+@check(
+    "LV308",
+    "Workers compute in Python, and their batches wait for the GIL to be handed over",
+    "advice",
+    notebook=3,
+)
+def _waits_for_the_gil(case: Case) -> Seen | None:
+    if not case.setup.num_workers:
+        return None
+    case.epoch()
+    trial = case.switch_trial
+    if trial is None or trial.gain < LEAST_GAIN:
+        return None
+    usual, quick = duration(median(trial.usual_s)), duration(median(trial.quick_s))
+    return seen(
+        f"with a step of {duration(trial.step_s)} a batch comes every {usual}, and every {quick} "
+        f"with sys.setswitchinterval({QUICK_S:g}) in the workers: {percent(trial.gain)} less, "
+        f"measured in {len(trial.usual_s)} turns of each",
+        "a worker hands a batch over by two threads of its own, and each turn of theirs waits up "
+        f"to {duration(trial.interval_s)} (sys.getswitchinterval()) for one that runs Python code",
+        fix=f"""
+def switch_soon(worker_id):  # as worker_init_fn; threads then switch more often, which costs CPU
+    sys.setswitchinterval({QUICK_S:g})
+# or fewer turns: torch.multiprocessing.set_sharing_strategy("file_system"), which leaves files in
+# /dev/shm if a process is killed; plain lists or arrays in place of many tensors
+""",
+    )
