@@ -90,6 +90,9 @@ def test_the_prediction_follows_the_slider(explored: Page):
     expect(explorer(explored)).to_contain_text("batch_size=4, num_workers=5")
     explored.keyboard.press("Home")
     expect_lanes(explored, ["consumer", "main process"])
+    causes = explorer(explored).locator(".loaderviz-causes")
+    expect(causes).to_contain_text("Where the time went, simulated")
+    expect(causes.locator("li")).to_have_text([re.compile("^steps"), re.compile("^main process")])
     assert kernels_children() == []  # nothing but a simulation
 
 

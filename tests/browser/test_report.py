@@ -70,6 +70,14 @@ def test_it_follows_the_theme_also_while_it_is_open(opened, large):
     assert all(one != other for one, other in zip(light, dark, strict=True))
 
 
+def test_a_bar_of_a_cause_says_what_shows_it(opened, large):
+    page = opened(large)
+    causes = page.locator("#figure-causes")
+    causes.scroll_into_view_if_needed()
+    causes.locator(".barlayer .point path").first.hover(force=True)
+    expect(causes.locator(".hoverlayer")).to_contain_text("of the time")
+
+
 def test_figures_show_bands_from_afar_and_steps_when_near(opened, large):
     page = opened(large)
     waits = page.locator("#figure-waits")

@@ -182,8 +182,10 @@ class TestWhatCannotBeTold:
         assert "does not tell what its workers did" in causes["evidence"]["unknown"]
         assert_adds_up(trace)
 
-    def test_samples_that_wait_for_one_another(self):
+    @pytest.mark.parametrize("enough", [100_000, 50])
+    def test_samples_that_wait_for_one_another(self, enough, monkeypatch):
         """One reads at a time, as behind a lock: more workers would only wait longer."""
+        monkeypatch.setattr("loaderviz.trace.analysis.reading_time.ENOUGH_SAMPLES", enough)
         n, hold_s = 120, 0.01
         worker = np.arange(n) // 2 % 4  # each takes it twice, then lets the next one have it
         end = np.arange(1, n + 1) * hold_s + 0.1

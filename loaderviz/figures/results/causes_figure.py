@@ -42,6 +42,7 @@ MOST_ROWS = 8
 BAR_PX = 16
 MOST_LETTERS = 44  # of the name of a loader
 TEXT_WIDTH = 70  # letters in a line of a hover text
+LEAST_SHARE = 1e-4  # of a bin: less is not drawn
 SAVED = "a cut saves (simulated)"
 WAITED_PX, SAVED_PX, RIGHT_PX = 10, 84, 244  # right of the bars: two columns, and their end
 
@@ -77,8 +78,8 @@ def draw(trace: Trace, summary: Summary, theme: style.ThemeName = "light") -> Fi
     rows = cause_rows(summary)
     if not rows:
         raise LoaderVizError("nothing was waited for in this trace: there is no cause to draw")
-    largest_s = sorted((row["seconds"] for row in rows), reverse=True)[:MOST_ROWS]
-    shown = [row for row in rows if row["seconds"] >= largest_s[-1]]
+    largest = sorted(range(len(rows)), key=lambda i: -float(rows[i]["seconds"]))[:MOST_ROWS]
+    shown = [rows[i] for i in sorted(largest)]
     labels = [_label(row) for row in shown]
     bars_px = len(shown) * (TALL_ROW_PX if shown[0]["loader_name"] else ROW_PX)
     layout = style.layout(
@@ -170,7 +171,7 @@ def _bar(lane: int, row: dict[str, Any]) -> dict[str, Any]:
             "line": {"width": 0},
             "pattern": {**PATTERN, "shape": SHAPES[row["cause"]]},
         },
-        "hovertext": _hover_text(row),
+        "hovertext": [_hover_text(row)],
         "hovertemplate": "%{hovertext}<extra></extra>",
     }
 
@@ -184,19 +185,17 @@ def _hover_text(row: dict[str, Any]) -> str:
 
 
 def _bands(edges: Any, shares: dict[str, Any], step_share: Any) -> list[dict[str, Any]]:
-    """Steps at the bottom, and on them the causes: one plotly trace each, an outline of steps."""
-    outline_x = np.repeat(edges, 2)[1:-1].round(6)
+    """Steps at the bottom, and on them the causes: one plotly trace each."""
     bottom = np.zeros_like(step_share)
     marks = []
     for cause, share in {"steps": step_share, **shares}.items():
-        top = bottom + share
-        mean = percent(float(share.mean()))
+        x, y = _outlines(edges, bottom, bottom + share)
         marks.append({
             "type": "scatter",
             "name": cause_name(cause),
             "yaxis": "y2",
-            "x": np.concatenate([outline_x, outline_x[::-1]]),
-            "y": np.concatenate([np.repeat(top, 2), np.repeat(bottom, 2)[::-1]]).round(4),
+            "x": x.round(6),
+            "y": y.round(4),
             "mode": "lines",
             "line": {"width": 0},
             "fill": "toself",
@@ -204,7 +203,19 @@ def _bands(edges: Any, shares: dict[str, Any], step_share: Any) -> list[dict[str
             "fillpattern": {**PATTERN, "shape": SHAPES.get(cause, "")},
             "hoveron": "fills",
             "hoverinfo": "text",
-            "text": f"<b>{cause_name(cause)}</b>: {mean} of the time",
+            "text": f"<b>{cause_name(cause)}</b>: {percent(share.mean())} of the time",
         })  # fmt: skip
-        bottom = top
+        bottom = bottom + share
     return marks
+
+
+def _outlines(edges: Any, bottom: Any, top: Any) -> tuple[Any, Any]:
+    """Around each run of bins in which there is something, NaN between two of them."""
+    tall = np.concatenate([[False], top - bottom > LEAST_SHARE, [False]])
+    x, y = [], []
+    for first, end in np.flatnonzero(np.diff(tall)).reshape(-1, 2):
+        along = np.repeat(edges[first : end + 1], 2)[1:-1]
+        up, down = np.repeat(top[first:end], 2), np.repeat(bottom[first:end], 2)
+        x += [along, along[::-1], along[:1], [np.nan]]
+        y += [up, down[::-1], up[:1], [np.nan]]
+    return np.concatenate([*x, ()]), np.concatenate([*y, ()])
