@@ -22,11 +22,12 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Sampler, get_worker_info
 
 from loaderviz import Costs, Trace, record, simulate
 from loaderviz.simulator import band
@@ -50,14 +51,29 @@ class Work:
     recorded: dict[str, Any]  # the configuration that the costs are fitted to
     busy_step: bool = False
     n_recorded: int = 480  # samples
+    loops: int = 0  # of pure Python a sample, which holds the GIL
+    threads: int = 1  # that hash the blocks, each all of them
+    draw_s: float = 0.0  # that the sampler takes for each index
 
     def read(self, index: int) -> torch.Tensor:
         index %= len(self.blocks)
         if self.sleep_s[index]:
             time.sleep(self.sleep_s[index])
+        if self.threads == 1:
+            self.hash(index)
+        else:
+            helpers = [Thread(target=self.hash, args=(index,)) for _ in range(self.threads)]
+            for helper in helpers:
+                helper.start()
+            for helper in helpers:
+                helper.join()
+        if self.loops:
+            count_for(self.loops)
+        return torch.zeros(self.values)
+
+    def hash(self, index: int) -> None:
         for _ in range(self.blocks[index]):
             hashlib.sha256(BLOCK).digest()
-        return torch.zeros(self.values)
 
 
 @dataclass(frozen=True)
@@ -82,6 +98,19 @@ class Map(Dataset[torch.Tensor]):
         return self.work.read(index)
 
 
+class SlowSampler(Sampler[int]):
+    def __init__(self, n: int, seconds: float) -> None:
+        self.n, self.seconds = n, seconds
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __iter__(self) -> Iterator[int]:
+        for index in range(self.n):
+            time.sleep(self.seconds)
+            yield index
+
+
 class Stream(IterableDataset[torch.Tensor]):
     """Worker w of n yields ``shards[w]`` samples: w, w + n, w + 2n, ..."""
 
@@ -95,12 +124,22 @@ class Stream(IterableDataset[torch.Tensor]):
             yield self.work.read(i * n + own)
 
 
+def count_for(loops: int) -> float:
+    """Seconds that so many turns of pure Python take."""
+    start = time.perf_counter()
+    total = 0
+    for i in range(loops):
+        total += i & 3
+    return time.perf_counter() - start
+
+
 def workloads() -> list[Work]:
     await_quiet()
     start = time.perf_counter()
     for _ in range(2000):
         hashlib.sha256(BLOCK).digest()
     per_ms = 2.0 / (time.perf_counter() - start)
+    loops = int(0.002 * 200_000 / count_for(200_000))
     random = np.random.default_rng(0)
     n = 20_000
 
@@ -133,6 +172,12 @@ def workloads() -> list[Work]:
              {"num_workers": 3, "batch_size": 16}, n_recorded=1500),
         Work("decoded", blocks(random.gamma(4.0, 0.75, n)), sleep(0), 3 * 64 * 64, 0.012,
              {"num_workers": 2, "batch_size": 16}, n_recorded=1500),
+        Work("python", blocks(0), sleep(0), 100, 0.010, {"num_workers": 1, "batch_size": 8},
+             n_recorded=600, loops=loops),
+        Work("helpers", blocks(2), sleep(1), 100, 0.005, {"num_workers": 1, "batch_size": 8},
+             threads=2),
+        Work("sampler", blocks(0), sleep(2), 100, 0.010, {"num_workers": 2, "batch_size": 8},
+             n_recorded=600, draw_s=0.002),
     ]  # fmt: skip
 
 
@@ -177,6 +222,13 @@ def cases() -> list[Case]:
         Case("images", 16, 384, {"num_workers": 0}),
         Case("images", 32, 960, {"num_workers": 2}),
         Case("images", 8, 960, {"num_workers": 6, "persistent_workers": True}),
+        Case("python", 8, 600, {"num_workers": 0}),
+        Case("python", 8, 1000, {"num_workers": 2}),
+        Case("python", 8, 1000, {"num_workers": 4}),
+        Case("helpers", 8, 480, {"num_workers": 0}),
+        Case("helpers", 8, 640, {"num_workers": 2}),
+        Case("sampler", 8, 800, {"num_workers": 0}),
+        Case("sampler", 8, 800, {"num_workers": 4}),
     ]
 
 
@@ -190,6 +242,12 @@ def fresh() -> list[Case]:
         Case("decoded", 8, 640, {"num_workers": 0}),
         Case("decoded", 32, 800, {"num_workers": 1}),
         Case("decoded", 16, 1200, {"num_workers": 4, "in_order": False}),
+        Case("python", 16, 1000, {"num_workers": 1}),
+        Case("python", 8, 0, {"num_workers": 3}, shards=(400, 300, 200)),
+        Case("python", 8, 800, {"num_workers": 2}, step_s=0.030),
+        Case("helpers", 16, 640, {"num_workers": 4}),
+        Case("helpers", 8, 480, {"num_workers": 1, "prefetch_factor": 4}, step_s=0.020),
+        Case("sampler", 16, 800, {"num_workers": 1}),
     ]
 
 
@@ -234,7 +292,8 @@ def await_quiet() -> None:
 
 def loader_of(work: Work, case: Case) -> DataLoader[torch.Tensor]:
     dataset = Map(work, case.n_samples) if case.shards is None else Stream(work, case.shards)
-    return DataLoader(dataset, batch_size=case.batch_size, **case.settings)
+    sampler = SlowSampler(case.n_samples, work.draw_s) if work.draw_s else None
+    return DataLoader(dataset, batch_size=case.batch_size, sampler=sampler, **case.settings)
 
 
 def run(work: Work, case: Case) -> tuple[float, float]:

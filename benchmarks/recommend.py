@@ -4,21 +4,30 @@ For each loader `recommend` is asked first. Then every setting of a sweep runs f
 Those that matter run three times more, in turns, without much of other processes meanwhile (Linux
 only): the best three of the sweep, the recommended one, and those of the usual rules (no workers,
 four for a GPU, one for each CPU). Printed is the throughput of each as a part of the best one's,
-and the time of `recommend` as a part of the sweep's. The last column is how many CPUs other
-processes used while the runs that count went on.
+and the time of `recommend` as a part of the sweep's. *Off* is the throughput that `recommend` names
+against what the same settings gave in those runs. The last column is how many CPUs other processes
+used while the runs that count went on.
+
+In some loaders samples share something: a lock, a disk, a server, the CPUs, the memory. What more
+workers gain there, a recording of one worker does not show.
 """
 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import hashlib
+import multiprocessing
 import os
 import statistics
 import sys
+import tempfile
+import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -87,6 +96,88 @@ class Lists(Dataset[Any]):
         return [index + i for i in range(2000)]
 
 
+class Shared(Dataset[Any]):
+    """Each sample does ``work``, which it shares with those of other workers."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self.work = work
+
+    def __len__(self) -> int:
+        return LONG
+
+    def __getitem__(self, index: int) -> Any:
+        self.work()
+        return torch.zeros(100)
+
+
+def under_a_lock(seconds: float) -> Callable[[], None]:
+    """One process at a time."""
+    path = Path(tempfile.gettempdir()) / f"loaderviz-recommend-{os.getpid()}.lock"
+
+    def work() -> None:
+        with path.open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            time.sleep(seconds)
+
+    return work
+
+
+def of_a_server(connections: int, seconds: float) -> Callable[[], None]:
+    """A server that answers so many at a time; who asks beyond that waits."""
+    free = multiprocessing.get_context("fork").BoundedSemaphore(connections)
+
+    def work() -> None:
+        with free:
+            time.sleep(seconds)
+
+    return work
+
+
+def of_a_disk(latency_s: float, per_s: float) -> Callable[[], None]:
+    """A disk that reads so many samples a second, whoever asks, each after a latency."""
+    next_s = multiprocessing.get_context("fork").Value("d", 0.0)
+
+    def work() -> None:
+        now = time.monotonic()
+        with next_s.get_lock():
+            next_s.value = max(next_s.value, now) + 1 / per_s
+            until = next_s.value
+        time.sleep(max(until - now, latency_s))
+
+    return work
+
+
+def in_threads(n: int, blocks: int) -> Callable[[], None]:
+    """Helper threads that hash at the same time, as those of OpenCV or OpenMP do."""
+
+    def work() -> None:
+        helpers = [threading.Thread(target=hashing, args=(blocks,)) for _ in range(n)]
+        for helper in helpers:
+            helper.start()
+        for helper in helpers:
+            helper.join()
+
+    return work
+
+
+def hashing(blocks: int) -> None:
+    for _ in range(blocks):
+        hashlib.sha256(BLOCK).digest()
+
+
+def copying(n_bytes: int) -> Callable[[], None]:
+    """Memory bandwidth: bytes that fit into no cache are copied."""
+    source = torch.zeros(n_bytes, dtype=torch.uint8)
+    copies: list[torch.Tensor] = []  # one a process
+
+    def work() -> None:
+        if not copies:
+            copies.append(torch.empty_like(source))
+        copies[0].copy_(source)
+
+    return work
+
+
 class Stream(IterableDataset[Any]):
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
@@ -108,6 +199,8 @@ class Case:
     step_s: float = 0.0
     busy: bool = False
     collate_fn: Any = None
+    cpus: int | None = None  # that it may use; None: all
+    settings: Any = None  # of the loader as it is asked about; None: no workers
 
     def loader(self, **settings: Any) -> DataLoader[Any]:
         return DataLoader(
@@ -130,7 +223,15 @@ def cases() -> list[Case]:
         Case("iterable, read and hashed", Stream(Work([0.002], 12)), 8, 0.005),
         Case("Python lists", Lists(), 32, 0.0, collate_fn=as_it_is),
         Case("step on the CPU", Work([0.002], 12), 8, 0.015, busy=True),
-    ]
+        Case("shared: file lock", Shared(under_a_lock(0.004)), 8, 0.005),
+        Case("shared: lock, four workers now", Shared(under_a_lock(0.003)), 8, 0.002,
+             settings={"num_workers": 4}),
+        Case("shared: disk, 600 reads/s", Shared(of_a_disk(0.005, 600)), 8, 0.005),
+        Case("shared: server, four connections", Shared(of_a_server(4, 0.008)), 8, 0.005),
+        Case("shared: two threads a sample", Shared(in_threads(2, 60)), 8, 0.005),
+        Case("shared: one CPU", Work([0.002], 40), 8, 0.005, cpus=1),
+        Case("shared: memory bandwidth", Shared(copying(64 << 20)), 4),
+    ]  # fmt: skip
 
 
 def sweep() -> list[dict[str, Any]]:
@@ -190,7 +291,7 @@ def compare(case: Case) -> str:
     """A row of the table."""
     start = time.perf_counter()
     found = recommend(
-        case.loader(),
+        case.loader(**(case.settings or {})),
         step_s=case.step_s,
         step_cpu_share=float(case.busy),
         max_workers=MOST_WORKERS,
@@ -216,7 +317,7 @@ def compare(case: Case) -> str:
     print(f"{found}\n", file=sys.stderr)
     best = max(rates, key=lambda name: rates[name])
     row = found.candidates[found.candidates["recommended"]].iloc[0]
-    error = row["steady_per_s"] / rates[short(own)] - 1
+    error = row["measured_per_s"] / rates[short(own)] - 1
     cells = [
         case.name,
         short(own),
@@ -237,7 +338,10 @@ def main() -> None:
     warnings.filterwarnings("ignore", "This DataLoader will create")
     for case in cases():
         if any(part in case.name for part in chosen.only.split("|")):
+            before = os.sched_getaffinity(0)
+            os.sched_setaffinity(0, sorted(before)[: case.cpus])
             print(compare(case), flush=True)
+            os.sched_setaffinity(0, before)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from loaderviz import figures as figures
     from loaderviz._audit.audit import audit as audit
     from loaderviz._doctor import doctor as doctor
     from loaderviz._plot_timings import plot_timings as plot_timings
@@ -51,6 +52,8 @@ __all__ = [*_HOMES]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "figures":
+        return import_module("loaderviz.figures")
     if name not in _HOMES:
         raise AttributeError(f"module 'loaderviz' has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)

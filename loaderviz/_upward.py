@@ -1,7 +1,7 @@
 """What lower rooms ask of higher ones: the one place that looks up.
 
-A ``Trace``, an ``Audit`` or a ``Recommendation`` that ends a notebook's cell shows its figure, and
-a ``Summary`` has a table of causes, which takes the simulator. What does it is imported by name
+A ``Trace``, an ``Audit`` or a ``Recommendation`` that ends a notebook's cell shows figures, and a
+``Summary`` has a table of causes, which takes the simulator. What does it is imported by name
 when somebody asks; it knows what it is given, and nothing below knows it.
 """
 
@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 ABOVE = {
-    "figure of a trace": ("loaderviz.figures.timelines.timeline", "timeline"),
+    "figures of a trace": ("loaderviz.figures.trace_display", "figures_of"),
     "figure of an audit": ("loaderviz.figures.results.audit_figure", "draw"),
     "figure of a recommendation": ("loaderviz.figures.results.candidates_figure", "draw"),
     "causes of a trace": ("loaderviz._causes.causes_table", "causes_of"),

@@ -12,6 +12,7 @@ if sys.platform != "win32":
     import resource
 
 _CGROUP = Path("/sys/fs/cgroup")
+_PRESSURE = Path("/proc/pressure")
 
 
 def cpu_allowance() -> float:
@@ -29,34 +30,78 @@ def cpu_allowance() -> float:
 
 
 def _cgroup_quota() -> float:
-    quotas = [float("inf")]
+    return min(_cgroup_quotas().values(), default=float("inf"))
+
+
+def _cgroup_quotas() -> dict[Path, float]:
+    """How many CPUs each cgroup of this process may keep busy; those without a quota are not in."""
+    quotas = {}
     for folder in _cgroup_folders():
         try:
             quota, period = (folder / "cpu.max").read_text().split()[:2]
-            quotas.append(float("inf") if quota == "max" else int(quota) / int(period))
+            if quota != "max":
+                quotas[folder] = int(quota) / int(period)
         except (OSError, ValueError, ZeroDivisionError):
             continue
-    try:
-        quota_us = int((_CGROUP / "cpu/cpu.cfs_quota_us").read_text())
-        period_us = int((_CGROUP / "cpu/cpu.cfs_period_us").read_text())
-    except (OSError, ValueError):
-        quota_us = period_us = -1
-    if quota_us > 0 and period_us > 0:
-        quotas.append(quota_us / period_us)
-    return min(quotas)
+    for folder in _cgroup_folders("cpu"):
+        try:
+            quota_us = int((folder / "cpu.cfs_quota_us").read_text())
+            period_us = int((folder / "cpu.cfs_period_us").read_text())
+        except (OSError, ValueError):
+            continue
+        if quota_us > 0 and period_us > 0:
+            quotas[folder] = quota_us / period_us
+    return quotas
 
 
-def _cgroup_folders() -> list[Path]:
-    """This process's cgroup v2 folder and all above it, of which the tightest quota holds."""
+def _cgroup_folders(controller: str = "") -> list[Path]:
+    """This process's cgroup and all above it, of which the tightest limit holds.
+
+    Those of cgroup v2, or of v1 for a ``controller``. A container of v1 may not have the folder
+    that /proc says, but finds its own at the top.
+    """
+    top = _CGROUP / controller
     try:
-        line = next(
-            line for line in Path("/proc/self/cgroup").read_text().splitlines() if "::" in line
-        )
-    except (OSError, StopIteration):
-        return [_CGROUP]
-    own_folder = _CGROUP / line.split("::", 1)[1].lstrip("/")
-    above = (folder for folder in own_folder.parents if folder.is_relative_to(_CGROUP))
-    return [own_folder, *above]
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+        fields = [line.split(":", 2) for line in lines]
+        path = next(path for _, names, path in fields if controller in names.split(","))
+    except (OSError, ValueError, StopIteration):
+        return [top]
+    own_folder = top / path.lstrip("/")
+    return [own_folder, *(folder for folder in own_folder.parents if folder.is_relative_to(top))]
+
+
+def throttling_file() -> Path | None:
+    """Where the kernel counts how long the tightest CPU quota stopped us; None without a quota."""
+    quotas = _cgroup_quotas()
+    return min(quotas, key=quotas.__getitem__) / "cpu.stat" if quotas else None
+
+
+def throttled_ns(stat: bytes) -> int:
+    """What such a file says, the time of all CPUs added up; raises ValueError where it does not.
+
+    In cgroup v2 it is ``throttled_usec``, in v1 ``throttled_time`` in ns (kernel documentation,
+    admin-guide/cgroup-v2.rst and scheduler/sched-bwc.rst).
+    """
+    words = stat.split()
+    if b"throttled_usec" in words:
+        return 1000 * int(words[words.index(b"throttled_usec") + 1])
+    return int(words[words.index(b"throttled_time") + 1])
+
+
+def pressure_s() -> dict[str, float]:
+    """How long some task of this machine has waited for the CPU, for I/O, for memory, since boot.
+
+    Empty where the kernel does not count it (accounting/psi.rst of its documentation).
+    """
+    totals = {}
+    for resource_name in ("cpu", "io", "memory"):
+        try:
+            line = (_PRESSURE / resource_name).read_text().splitlines()[0]
+            totals[resource_name] = int(line.partition(" total=")[2]) / 1e6
+        except (OSError, IndexError, ValueError):
+            continue
+    return totals
 
 
 def memory_available_bytes() -> int:

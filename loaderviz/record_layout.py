@@ -65,7 +65,8 @@ class Task:
     BYTES = 13  # the size of the batch plus one; 0: unknown
     PROCESS_CPU = 14  # CPU time of the process since its last batch, plus one; 0: unknown
     QUEUED = 15  # the time that its thread was ready and had no CPU, plus one; 0: unknown
-    STAMPS = 16
+    THROTTLED = 16  # the time that a CPU quota stopped its cgroup, plus one; 0: unknown
+    STAMPS = 17
     STAMPS_OF_FORMAT_1 = 14
 
 

@@ -28,6 +28,7 @@ BATCHES: Final[Columns] = {
     "cpu_s": "float64",  # CPU time of the fetch, to 20 us, of the thread that made it
     "process_cpu_s": "float64",  # CPU time of its whole process meanwhile; NaN: unknown
     "queued_s": "float64",  # ready to run meanwhile, and waiting for a CPU; NaN: unknown
+    "throttled_s": "float64",  # a CPU quota stopped its container meanwhile; NaN: none, or unknown
     "rss_bytes": "int64",  # resident memory of the process that made it, as last read; 0: unknown
     "n_bytes": "float64",  # of its tensors, arrays and texts; NaN: unknown
     "device_start_s": "float64",  # when the device began the step
@@ -53,7 +54,12 @@ WORKERS: Final[Columns] = {
     "worker": "int64",
     "pid": "int64",
     "start_method": "object",
-    "started_s": "float64",
+    "started_s": "float64",  # forked, or sent to a new process what that needs
+    "pickle_s": "float64",  # the main process pickled what it sent to it; NaN: forked, or unknown
+    "pickle_bytes": "float64",  # the size of that, to 64 KiB
+    "boot_s": "float64",  # from started_s until it unpickled that; a forked one, until it was up
+    "unpickle_s": "float64",  # it unpickled that: the dataset and what it imports
+    "init_s": "float64",  # the user's worker_init_fn; NaN: there is none, or unknown
     "first_task_s": "float64",
     "ended_s": "float64",
     "exit": "object",  # done, failed, killed or running
@@ -70,4 +76,7 @@ SPANS: Final[Columns] = {
 }
 
 # Every other time is a moment.
-DURATIONS: Final = ("cpu_s", "process_cpu_s", "queued_s", "device_s")
+DURATIONS: Final = (
+    *("cpu_s", "process_cpu_s", "queued_s", "throttled_s", "device_s"),
+    *("pickle_s", "boot_s", "unpickle_s", "init_s"),
+)

@@ -24,6 +24,12 @@ def test_an_unknown_name_is_an_attribute_error():
         loaderviz.tmieline  # noqa: B018
 
 
+def test_figures_need_no_import_of_their_own():
+    code = "import loaderviz; print(loaderviz.figures.causes.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "causes"
+
+
 def test_nothing_heavy_is_imported_until_it_is_used():
     heavy = "{'plotly', 'pandas', 'pyarrow', 'ipywidgets', 'anywidget', 'PIL'}"
     code = f"import sys, torch; before = set(sys.modules); import loaderviz, loaderviz.recorder; \

@@ -15,7 +15,7 @@ def cgroup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     own = tmp_path / "cgroup"
     own.mkdir()
     monkeypatch.setattr(machine, "_CGROUP", own)
-    monkeypatch.setattr(machine, "_cgroup_folders", lambda: [own])
+    monkeypatch.setattr(machine, "_cgroup_folders", lambda controller="": [own / controller])
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)), raising=False)
     return own
 
@@ -53,7 +53,9 @@ def test_a_quota_of_cgroup_v2_cuts_it(cgroup, text, allowance):
 def test_the_tightest_quota_on_the_way_up_holds(cgroup, monkeypatch):
     folders = [cgroup / "pod" / "container", cgroup / "pod", cgroup]
     folders[0].mkdir(parents=True)
-    monkeypatch.setattr(machine, "_cgroup_folders", lambda: folders)
+    monkeypatch.setattr(
+        machine, "_cgroup_folders", lambda controller="": [] if controller else folders
+    )
     (folders[0] / "cpu.max").write_text("max 100000\n")
     (folders[1] / "cpu.max").write_text("300000 100000\n")
     (folders[2] / "cpu.max").write_text("700000 100000\n")
@@ -89,6 +91,63 @@ def test_the_cgroups_of_a_process_are_its_own_and_all_above(lines, expected, tmp
     monkeypatch.setattr(Path, "read_text", read)
     monkeypatch.setattr(machine, "_CGROUP", tmp_path)
     assert machine._cgroup_folders() == [tmp_path / part for part in expected]
+
+
+def test_a_process_below_the_top_of_cgroup_v1_has_its_own_quota(tmp_path, monkeypatch):
+    lines = "3:memory:/\n2:cpu,cpuacct:/slurm/job\n0::/\n"
+    read_text = Path.read_text
+
+    def read(path: Path) -> str:
+        return lines if path == Path("/proc/self/cgroup") else read_text(path)
+
+    monkeypatch.setattr(Path, "read_text", read)
+    monkeypatch.setattr(machine, "_CGROUP", tmp_path)
+    for part, quota_us in [("", -1), ("slurm", 400_000), ("slurm/job", 150_000)]:
+        folder = tmp_path / "cpu" / part
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "cpu.cfs_quota_us").write_text(f"{quota_us}\n")
+        (folder / "cpu.cfs_period_us").write_text("100000\n")
+    assert machine._cgroup_quota() == 1.5
+    assert machine.throttling_file() == tmp_path / "cpu/slurm/job/cpu.stat"
+
+
+class TestThrottling:
+    def test_is_counted_where_the_tightest_quota_is(self, cgroup, monkeypatch):
+        folders = {"": [cgroup / "a", cgroup]}
+        monkeypatch.setattr(machine, "_cgroup_folders", lambda which="": folders.get(which, []))
+        (cgroup / "a").mkdir()
+        (cgroup / "cpu.max").write_text("100000 100000\n")
+        (cgroup / "a" / "cpu.max").write_text("200000 100000\n")
+        assert machine.throttling_file() == cgroup / "cpu.stat"
+
+    def test_is_not_looked_for_without_a_quota(self, cgroup):
+        (cgroup / "cpu.max").write_text("max 100000\n")
+        (cgroup / "cpu.stat").write_text("throttled_usec 5\n")
+        assert machine.throttling_file() is None
+
+    @pytest.mark.parametrize(
+        ("stat", "expected_ns"),
+        [
+            (b"usage_usec 9\nnr_throttled 2\nthrottled_usec 5\n", 5000),
+            (b"nr_periods 3\nnr_throttled 1\nthrottled_time 700\n", 700),
+        ],
+    )
+    def test_is_told_in_ns(self, stat, expected_ns):
+        assert machine.throttled_ns(stat) == expected_ns
+
+    @pytest.mark.parametrize("stat", [b"", b"usage_usec 9\n", b"throttled_usec many"])
+    def test_a_file_that_does_not_say_is_an_error(self, stat):
+        with pytest.raises(ValueError, match=r"not in list|invalid literal"):
+            machine.throttled_ns(stat)
+
+
+def test_pressure_is_that_of_each_resource_that_is_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr(machine, "_PRESSURE", tmp_path)
+    assert machine.pressure_s() == {}
+    (tmp_path / "io").write_text("some avg10=0.00 avg300=1.5 total=2500000\nfull total=7\n")
+    (tmp_path / "cpu").write_text("some avg10=0.00\n")
+    (tmp_path / "memory").write_text("")
+    assert machine.pressure_s() == {"io": 2.5}
 
 
 def test_a_system_without_cgroups_has_no_quota(tmp_path, monkeypatch):

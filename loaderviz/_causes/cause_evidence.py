@@ -6,13 +6,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from loaderviz._causes.parts_of_a_start import cure_of_starts, describe_starts
 from loaderviz.text import count, duration, percent
+from loaderviz.trace.analysis.reading_time import Reading
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     import pandas as pd
 
     from loaderviz.trace import Trace
 
+LEAST_PRESSURE = 0.1  # of the time: less is usual
+PRESSED: Final = {"cpu": "a CPU", "io": "I/O", "memory": "memory"}
+PRESSING: Final = {  # what may be behind a cause
+    "workers": ("io", "memory"),
+    "main_process": ("io", "memory"),
+    "unknown": ("io", "memory"),
+    "cpu": ("cpu",),
+}
 CURES: Final = {
     "start": "Start less: let the dataset open files and load arrays in the worker, on first use; "
     "persistent_workers=True keeps workers for later epochs.",
@@ -45,6 +57,8 @@ def cure_of(cause: str, trace: Trace, loader: int) -> str:
     about = loaders[loader] if isinstance(loaders, list) and loader < len(loaders) else {}
     about = about if isinstance(about, dict) else {}
     workers, deep = about.get("num_workers"), about.get("prefetch_factor")
+    if cause == "start":
+        return cure_of_starts(_of_loader(trace.workers, loader), otherwise=CURES[cause])
     return CURES[cause].format(
         more=workers + 1 if isinstance(workers, int) else "...",
         deeper=4 * max(2, deep) if isinstance(deep, int) else 8,
@@ -52,8 +66,25 @@ def cure_of(cause: str, trace: Trace, loader: int) -> str:
 
 
 def evidence_of(cause: str, trace: Trace, loader: int, seconds: float) -> str:
-    """What in the tables shows that cause; for most it is their usual times."""
-    batches = trace.batches[trace.batches["loader"] == loader]
+    """What in the tables shows that cause, and in the kernel's books of the machine."""
+    return "; ".join([_in_tables(cause, trace, loader, seconds), *_pressure(cause, trace.meta)])
+
+
+def _pressure(cause: str, meta: Mapping[str, Any]) -> Iterator[str]:
+    """What tasks of the machine waited for, where that may be what this cause is about."""
+    pressure_s, recorded_s = meta.get("pressure_s"), meta.get("recorded_s")
+    if not isinstance(pressure_s, dict) or not isinstance(recorded_s, int | float):
+        return
+    for resource in PRESSING.get(cause, ()):
+        waited_s = pressure_s.get(resource)
+        if isinstance(waited_s, int | float) and waited_s > LEAST_PRESSURE * recorded_s > 0:
+            share = percent(min(waited_s / recorded_s, 1.0))
+            yield f"some task of the machine waited for {PRESSED[resource]} {share} of the time"
+
+
+def _in_tables(cause: str, trace: Trace, loader: int, seconds: float) -> str:
+    """For most causes it is their usual times."""
+    batches = _of_loader(trace.batches, loader)
     reading_s = (batches["collate_s"] - batches["started_s"]).to_numpy()
     handed_s = (batches["delivered_s"] - batches["requested_s"]).to_numpy()
     if cause in ("workers", "main_process"):
@@ -70,20 +101,26 @@ def evidence_of(cause: str, trace: Trace, loader: int, seconds: float) -> str:
         return f"drawing the keys of a batch takes {_usual(drawing_s)}"
     if cause == "cpu":
         return _of_cpus(trace, batches)
+    if cause == "throttled":
+        made_s = (batches["ready_s"] - batches["started_s"])[batches["throttled_s"].notna()].sum()
+        stopped_s = np.minimum(batches["throttled_s"], batches["queued_s"]).sum()
+        share = percent(stopped_s / max(made_s, 1e-9))
+        return f"the CPU quota{_cpus(trace, ' of')} stopped the workers {share} of the time"
     if cause in ("start", "restart"):
-        workers = trace.workers[trace.workers["loader"] == loader]
-        up_s = workers["first_task_s"] - workers["started_s"]
-        return f"{count(len(workers), 'start')}; a worker's first task comes after {_usual(up_s)}"
+        return describe_starts(_of_loader(trace.workers, loader))
     if cause == "slow_samples":
-        samples = trace.samples[trace.samples["loader"] == loader]
+        samples = _of_loader(trace.samples, loader)
         took_s = (samples["end_s"] - samples["start_s"]).to_numpy()
         return f"the slowest sample took {duration(np.nanmax(took_s))}, most {_usual(took_s)}"
     if cause == "drift":
         each_s = reading_s / np.maximum(batches["n_samples"].to_numpy(), 1)
         part = max(1, len(each_s) // 8)
         return f"a sample takes {_usual(each_s[:part])} at first, {_usual(each_s[-part:])} at last"
-    if cause == "unknown" and not np.isnan(reading_s).all():
-        return "samples take longer, the more workers read at once: they wait for one another"
+    if cause == "unknown":
+        own = (trace.batches["loader"] == loader).to_numpy()
+        if (Reading.of(trace).by_cause["unknown"][own] > 0).any():
+            return "samples wait for one another: they take longer, the more workers read at once"
+        return "the recording does not tell what its workers did then"
     return f"{duration(seconds)} of the waits"
 
 
@@ -94,8 +131,16 @@ def _of_cpus(trace: Trace, batches: pd.DataFrame) -> str:
     text = f"workers compute {percent(cpu_s / max(took_s, 1e-9))} of the time"
     if waiting > 0:
         text += f" and stand in line for a CPU {percent(waiting / took_s)}"
+    return text + _cpus(trace, ", on")
+
+
+def _cpus(trace: Trace, how: str) -> str:
     cores = trace.meta.get("cpu_allowance")
-    return f"{text}, on {cores:g} CPUs" if isinstance(cores, int | float) else text
+    return f"{how} {count(cores, 'CPU')}" if isinstance(cores, int | float) else ""
+
+
+def _of_loader(table: pd.DataFrame, loader: int) -> pd.DataFrame:
+    return table[table["loader"] == loader]
 
 
 def _usual(seconds: Any) -> str:

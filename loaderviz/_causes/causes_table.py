@@ -46,9 +46,8 @@ def causes_of(summary: Summary) -> pd.DataFrame:
             )
     columns = ["loader", "cause", "seconds", "share", "saves_s", "evidence", "cure"]
     table = pd.DataFrame(rows, columns=columns)
-    weight = _weights(table)
-    order = weight.sort_values(ascending=False, kind="stable").index
-    return table.loc[order].reset_index(drop=True)
+    order = np.lexsort([-table["seconds"].astype(float), -_weights(table)])
+    return table.iloc[order].reset_index(drop=True)
 
 
 def _weights(table: pd.DataFrame) -> pd.Series:
@@ -56,8 +55,9 @@ def _weights(table: pd.DataFrame) -> pd.Series:
 
     One worker more also hides what slow samples or a costly ``collate_fn`` cost: only those seconds
     count for it that nothing else explains. Asking further ahead may save more than it is blamed
-    for. Where nobody can tell what a cut saves, all seconds count.
+    for. Where nobody can tell what a cut saves, all seconds count; so they do where CPUs are full:
+    with as many workers as CPUs more CPUs gain nothing by themselves, yet they are what is lacking.
     """
     seconds, saves_s = table["seconds"].astype(float), table["saves_s"].astype(float)
     own = saves_s.where(table["cause"] == "prefetch", np.minimum(saves_s, seconds))
-    return own.fillna(seconds)
+    return own.where(table["cause"] != "cpu").fillna(seconds)

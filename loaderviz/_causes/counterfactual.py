@@ -112,7 +112,7 @@ class _Run:
         reading = {
             cause: np.repeat(part[rows][made], n)
             for cause, part in Reading.of(trace).by_cause.items()
-            if cause in ("slow_samples", "drift")
+            if cause in ("slow_samples", "drift", "throttled")
         }
         reading["cpu"] = np.repeat(_queued_part(batches[made]), n)
         n_simulated = min(per_epoch, MOST_BATCHES) * epochs
@@ -179,6 +179,7 @@ def _queued_part(batches: Any) -> Any:
     read_s = (batches["collate_s"] - batches["started_s"]).to_numpy()
     helpers = batches["process_cpu_s"] > HELPED * batches["cpu_s"] + LEAST_S
     queued_s = batches["queued_s"].mask(helpers).to_numpy()  # of helper threads nobody knows
+    queued_s = queued_s - np.nan_to_num(np.fmin(batches["throttled_s"], queued_s))
     return np.clip(np.divide(queued_s, read_s, out=np.zeros_like(read_s), where=read_s > 0), 0, 1)
 
 
@@ -194,11 +195,12 @@ WITHOUT: Mapping[str, Callable[[_Run], _Run]] = {
     "workers": lambda run: run.with_workers(run.settings["num_workers"] + 1),
     "main_process": lambda run: run.with_workers(2),
     "cpu": lambda run: run.reading_less("cpu"),
+    "throttled": lambda run: run.reading_less("throttled"),
     "slow_samples": lambda run: run.reading_less("slow_samples"),
     "drift": lambda run: run.reading_less("drift"),
     "uneven": lambda run: run.with_workers(run.settings["num_workers"]),
     "collate": lambda run: run.costing(collate_s=0.0, collate_sample_s=0.0),
-    "handover": lambda run: run.costing(transport_s=0.0, take_s=0.0, send_s=0.0),
+    "handover": lambda run: run.costing(transport_s=0.0, take_s=0.0, take_gil_s=0.0, send_s=0.0),
     "pin": lambda run: run.set(pin_memory=False),
     "sampler": lambda run: run.costing(sampler_s=0.0),
     "prefetch": lambda run: run.set(

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 SAME, BETTER, WORSE, TOO_SHORT = "within noise", "better", "worse", "too short to tell"
 NEGLIGIBLE = ""
+CAUSE = "waiting: "  # begins the name of a measure that is a cause of waiting
+SMALL_CAUSE = 0.01  # of the time
 MIN_CHANGE = 0.01  # a smaller one counts as none, however certain it is
 CAVEAT = "Noise is that of the batches within a run. Repeat a run to see how much runs differ."
 MIN_VALUE = {"s": 20e-6, "share": 0.005, "1/s": 0.0}  # by unit: less in both is negligible
@@ -90,8 +92,14 @@ def compare(a: Trace, b: Trace) -> Comparison:
                 "delivered to the loop"
             )
     burst_batches = max(_burst_batches(a), _burst_batches(b))
-    rows = [_row(*pair, burst_batches) for pair in zip(measures_a, measures_b, strict=True)]
+    pairs = zip(measures_a, measures_b, strict=True)
+    rows = [_row(*pair, burst_batches) for pair in pairs if not _is_small_cause(*pair)]
     return Comparison(_verdict(rows), changed_settings(a, b), pd.DataFrame(rows))
+
+
+def _is_small_cause(a: Measure, b: Measure) -> bool:
+    """Whether it is a cause that hardly anything was waited for in either run."""
+    return a.name.startswith(CAUSE) and not max(a.value, b.value) >= SMALL_CAUSE
 
 
 def _burst_batches(trace: Trace) -> int:
@@ -128,10 +136,10 @@ def _change(a: Measure, b: Measure, ratio: float, low: float, high: float) -> st
 
 
 def _verdict(rows: list[dict[str, Any]]) -> str:
-    """The main result, without its full stop: the pace, then the waiting."""
+    """The main result, without its full stop: the pace, then the waiting, then its cause."""
     pace, waiting = rows[0], rows[1]
     share_a, share_b = percent(waiting["a"]), percent(waiting["b"])
-    waits = f"the loop waits {share_b} of the time instead of {share_a}"
+    waits = f"the loop waits {share_b} of the time instead of {share_a}{_cause_words(rows)}"
     if pace["change"] == TOO_SHORT:
         return f"Too few batches to tell B from A: {_change_words(pace)}"
     if pace["change"] in (BETTER, WORSE):
@@ -140,6 +148,17 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
     if waiting["change"] in (BETTER, WORSE):
         return f"B is as fast as A within noise, and {waits}"
     return "B is as fast as A within noise"
+
+
+def _cause_words(rows: list[dict[str, Any]]) -> str:
+    """The cause whose share changed most, if that is most of what the waiting changed by."""
+    more = rows[1]["b"] - rows[1]["a"]
+    causes = [row for row in rows if row["measure"].startswith(CAUSE)]
+    most = max(causes, key=lambda row: (row["b"] - row["a"]) * more, default=None)
+    if most is None or (most["b"] - most["a"]) * more < more**2 / 2:
+        return ""
+    shares = f"{percent(most['a'])} → {percent(most['b'])}"
+    return f" (most of it {most['measure'].removeprefix(CAUSE)}: {shares})"
 
 
 def _change_words(row: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from loaderviz.trace.analysis.attribution import CAUSES, attribute
 from loaderviz.trace.analysis.steps import groups, step_ends
 
 if TYPE_CHECKING:
@@ -50,11 +51,17 @@ class Measure:
 def measures(trace: Trace) -> list[Measure]:
     """The measures of the delivered batches, without the first batch of each epoch.
 
+    The last ones are causes of waiting, in the order of ``CAUSES``, each as a share of all time.
+
     The first one waits for workers to start and for the pipeline to fill, which is a larger share
     of a short run than of a long one.
     """
     batches = {column: trace.batches[column].to_numpy() for column in _COLUMNS}
     delivered = np.flatnonzero(~np.isnan(batches["delivered_s"]))
+    attribution = attribute(trace)
+    waits = attribution.row >= 0
+    caused_s = np.zeros((len(batches["rank"]), len(CAUSES)))
+    caused_s[attribution.row[waits]] = attribution.seconds[waits]
     by_time = np.lexsort((batches["delivered_s"][delivered], batches["rank"][delivered]))
     order = delivered[by_time]
     batches = {column: values[order] for column, values in batches.items()}
@@ -62,6 +69,7 @@ def measures(trace: Trace) -> list[Measure]:
     is_first = np.zeros(len(order), bool)
     is_first[np.unique(epoch, return_index=True)[1]] = True
     step_end_s = step_ends(batches)[~is_first]
+    caused_s = caused_s[order][~is_first]
     later = {column: values[~is_first] for column, values in batches.items()}
     wait_s = np.nan_to_num(later["delivered_s"] - later["requested_s"])
     step_s = step_end_s - later["delivered_s"]
@@ -79,6 +87,10 @@ def measures(trace: Trace) -> list[Measure]:
         Measure("reading a sample", "s", False, *_only_where(was_timed, read_s, n_samples)),
         Measure("collating a batch", "s", False, *_only_where(was_timed, collating_s, ones)),
         Measure("CPU time of a batch", "s", False, *_only_where(was_timed, later["cpu_s"], ones)),
+        *(
+            Measure(f"waiting: {cause}", "share", False, caused_s[:, column], wait_s + step_s)
+            for column, cause in enumerate(CAUSES)
+        ),
     ]
 
 

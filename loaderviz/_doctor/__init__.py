@@ -70,11 +70,11 @@ def doctor(loader: Any, *, run: bool = True, budget_s: float = BUDGET_S) -> Diag
 
     It prints first what it is about to run: two epochs of the loader as it is and one without
     workers, of at most 500 batches each; where workers compute and their batches come late, it
-    also tries a cure, for a few seconds. On Linux they run in a copy of this process, and nothing
-    that your code does outlives that copy. On other systems, and for a loader without workers once
-    CUDA is in use, they run in this process: the random generators of torch, NumPy and ``random``
-    and those that the loader holds are restored afterwards, but what a dataset or a sampler changes
-    in itself stays changed.
+    also tries a cure, for four seconds at most. On Linux they run in a copy of this process, and
+    nothing that your code does outlives that copy. On other systems, and for a loader without
+    workers once CUDA is in use, they run in this process: the random generators of torch, NumPy and
+    ``random`` and those that the loader holds are restored afterwards, but what a dataset or a
+    sampler changes in itself stays changed.
 
     In a distributed run, call it on every rank, after ``init_process_group``. Each rank waits up to
     half a minute for the observations of the others; they go through the store of the process

@@ -24,6 +24,7 @@ def notes(outcome: Outcome) -> tuple[str, ...]:
     """All notes that apply, the most serious first."""
     return (
         *_notes_on_measurements(outcome),
+        *_notes_on_the_unseen(outcome),
         *_notes_on_the_recording(outcome),
         *_notes_on_the_stream(outcome),
         *_notes_on_options(outcome),
@@ -35,16 +36,43 @@ def notes(outcome: Outcome) -> tuple[str, ...]:
 
 def _notes_on_measurements(outcome: Outcome) -> Iterator[str]:
     """Measured throughput beside the predicted one."""
-    measurements = []
-    for prediction in outcome.predictions:
-        per_s = measured_per_s(outcome, prediction.setting)
-        if not math.isnan(per_s):
-            error = samples_per_s(outcome.evidence, prediction) / per_s - 1
-            measurements.append(
-                f"{prediction.setting}: {rate(per_s)} samples/s (predicted {change(error)})"
-            )
-    if measurements:
-        yield f"Measured: {'; '.join(measurements)}."
+    predicted_per_s = {
+        prediction.setting: samples_per_s(outcome.evidence, prediction)
+        for prediction in outcome.predictions
+    }
+    if outcome.measured:
+        measurements = "; ".join(
+            f"{setting}: {rate(measured_per_s(outcome, setting))} (predicted {rate(per_s)})"
+            for setting, per_s in predicted_per_s.items()
+            if setting in outcome.measured
+        )
+        yield f"Measured samples/s: {measurements}."
+    if outcome.contradiction:
+        setting = outcome.contradiction.setting
+        yield (
+            f"The prediction does not hold for {setting}. Recommended is the cheapest setting "
+            "within noise of the best that was measured."
+        )
+
+
+def _notes_on_the_unseen(outcome: Outcome) -> Iterator[str]:
+    """What a prediction of more workers than were recorded assumes, where nothing was measured."""
+    evidence, chosen = outcome.evidence, outcome.chosen
+    n = evidence.n_readers
+    if evidence.shared:
+        yield (
+            f"Samples of {n} workers waited for one another: more workers gain nothing, and fewer "
+            "may do as well. recommend(loader), with the loader in place of its recording, "
+            "measures it."
+        )
+    if outcome.measured or chosen.setting.num_workers <= n:
+        return
+    recorded = "one process read" if n == 1 else f"{n} workers read"
+    yield (
+        f"Predicted, not measured: in the recording {recorded} at a time. Whether samples of more "
+        "workers wait for one another (for a lock, a disk, a server) it does not show. "
+        "recommend(loader), with the loader in place of its recording, measures it."
+    )
 
 
 def _notes_on_the_recording(outcome: Outcome) -> Iterator[str]:
@@ -59,8 +87,9 @@ def _notes_on_the_recording(outcome: Outcome) -> Iterator[str]:
         )
     if not evidence.description.get("num_workers"):
         yield (
-            "The recording is of the main process alone: it does not show how long a batch takes "
-            "from a worker to the main process. That is assumed to be short."
+            "The recording is of the main process alone: it does not show how long workers take to "
+            "start, nor how long a batch takes from a worker to the main process. Both are assumed "
+            "to be as usual on Linux."
         )
     if not evidence.steps_known:
         yield (
@@ -95,7 +124,7 @@ def _notes_on_options(outcome: Outcome) -> Iterator[str]:
         yield (
             "in_order=False delivers batches as they come, so that their order differs from run to "
             f"run. In order, {best.setting} would be the best: "
-            f"{rate(samples_per_s(outcome.evidence, best))} samples/s."
+            f"{rate(samples_per_s(outcome.evidence, best))} samples/s predicted."
         )
     if setting.persistent_workers:
         yield (
@@ -151,11 +180,11 @@ def _notes_on_memory(outcome: Outcome) -> Iterator[str]:
     if len(outcome.fitting) < len(outcome.predictions):
         best = max(outcome.predictions, key=lambda prediction: samples_per_s(evidence, prediction))
         if best not in outcome.fitting and not is_as_good(outcome.chosen, best):
+            takes = [size(of(evidence, best.setting) or 0) for of in (memory_bytes, shm_bytes)]
             yield (
-                f"{best.setting} would give {rate(samples_per_s(evidence, best))} samples/s, and "
-                f"take {size(memory_bytes(evidence, best.setting) or 0)} of memory, "
-                f"{size(shm_bytes(evidence, best.setting) or 0)} of it in /dev/shm: more than is "
-                "free."
+                f"{best.setting} would give {rate(samples_per_s(evidence, best))} samples/s by the "
+                f"prediction, and take {takes[0]} of memory, {takes[1]} of it in /dev/shm: more "
+                "than is free."
             )
 
 
@@ -166,7 +195,9 @@ def _notes_on_the_present(outcome: Outcome) -> Iterator[str]:
         yield "The loader is set this way now."
         return
     now, then = (measured_per_s(outcome, shown.setting) for shown in (present, chosen))
+    source = "measured"
     if math.isnan(now + then):
         now, then = (samples_per_s(outcome.evidence, shown) for shown in (present, chosen))
+        source = "predicted"
     less = change(now / then - 1) if now < (1 - 2 * NOISE) * then else "about as much"
-    yield f"As it is now ({present.setting}): {rate(now)} samples/s, {less}."
+    yield f"As it is now ({present.setting}): {rate(now)} samples/s {source}, {less}."

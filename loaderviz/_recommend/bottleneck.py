@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -13,7 +14,8 @@ from loaderviz.simulator import Costs
 
 LEAST_GAIN: Final = 0.1  # if halving a part gains less, other parts take as long as it does
 
-STEP, START = "step", "start"
+STEP, START, CPU = "step", "start", "sample CPU"
+SHARED, MEMORY = "shared", "memory"  # what no simulation shows: a measurement does
 
 
 @dataclass(frozen=True)
@@ -21,11 +23,13 @@ class Limit:
     """The part of the work that limits a setting, and the gain from halving it.
 
     ``part`` is empty where no part alone holds up the others. ``gain`` is the share, 0 to 1, of
-    the whole time that is saved.
+    the whole time that is saved; NaN where that was not simulated. ``text`` is what a measurement
+    shows of it; empty where the limit was simulated.
     """
 
     part: str
-    gain: float
+    gain: float = math.nan
+    text: str = ""
 
 
 def find_limit(evidence: Evidence, chosen: Prediction, epochs: int) -> Limit:
@@ -38,20 +42,20 @@ def find_limit(evidence: Evidence, chosen: Prediction, epochs: int) -> Limit:
 
     costs = evidence.costs_of(setting)
     base_s = max(mean_batch_s(costs), 1e-12)
-    halvings = _halve_each_part(costs, pins=setting.pin_memory)
+    halvings = _halve_each_part(costs, pins=setting.pin_memory, shared=evidence.shared)
     gains = {part: 1 - mean_batch_s(halved) / base_s for part, halved in halvings.items()}
     limiting = max(gains, key=lambda part: gains[part])
     return Limit(limiting if gains[limiting] >= LEAST_GAIN else "", gains[limiting])
 
 
-def _halve_each_part(costs: Costs, *, pins: bool) -> dict[str, Costs]:
+def _halve_each_part(costs: Costs, *, pins: bool, shared: bool) -> dict[str, Costs]:
     """By the name of a part: the costs with that part taking half as long."""
     cpu_s = costs.sample_s * costs.cpu_share
     wait_s = costs.sample_s - cpu_s
     halvings = {
         STEP: replace(costs, step_s=costs.step_s / 2, copy_s=costs.copy_s / 2),
-        "sample CPU": _with_sample_times(costs, cpu_s / 2, wait_s),
-        "sample I/O": _with_sample_times(costs, cpu_s, wait_s / 2),
+        CPU: _with_sample_times(costs, cpu_s / 2, wait_s),
+        SHARED if shared else "sample I/O": _with_sample_times(costs, cpu_s, wait_s / 2),
         "collate": replace(
             costs,
             collate_s=costs.collate_s / 2,

@@ -43,10 +43,14 @@ def _row(outcome: Outcome, prediction: Prediction) -> dict[str, Any]:
     error = math.hypot(uncertainty(evidence), spread)
     memory, shm = memory_bytes(evidence, setting), shm_bytes(evidence, setting)
     measured = measured_per_s(outcome, setting)
+    low = rate / (1 + error)
+    if setting.num_workers > evidence.n_readers:
+        known = (measured_per_s(outcome, each) for each in outcome.measured)
+        low = min(low, max(evidence.shown_per_s, *known, 0.0))
     return {
         **setting.options(),
         "samples_per_s": rate,
-        "low_per_s": rate / (1 + error),
+        "low_per_s": low,
         "high_per_s": rate * (1 + error),
         "steady_per_s": rate * batch_s / max(pace_s, 1e-12),
         "wait_s": prediction.wait_share * pace_s,
@@ -57,7 +61,7 @@ def _row(outcome: Outcome, prediction: Prediction) -> dict[str, Any]:
         "shm_bytes": math.nan if shm is None else float(shm),
         "fits": fits(evidence, setting, outcome.free_bytes),
         "measured_per_s": measured,
-        "error": rate / measured - 1,
+        "error": rate / measured - 1 if measured else math.nan,
         "present": prediction is outcome.present,
         "recommended": prediction is outcome.chosen,
     }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +13,8 @@ from loaderviz._recommend.predict import Prediction
 from loaderviz.loader_settings import LoaderSettings
 
 NOISE = 0.015  # a smaller difference between two predictions from one recording tells nothing
-MOST_SPREAD = 0.01  # at most this much of the spread between seeds counts as noise too
+MEASURED_NOISE = 0.02  # ... between two that were measured for two seconds each
+MOST_SPREAD = 0.01  # at most this much of the spread between seeds or runs counts as noise too
 ORDER_IS_WORTH = 0.05  # the order of the batches is given up for a larger gain than this
 
 
@@ -31,20 +34,33 @@ def choose(fitting: Sequence[Prediction]) -> Prediction:
 
 
 def choose_measured(
-    fitting: Sequence[Prediction], measured: Mapping[LoaderSettings, float]
+    chosen: Prediction, eligible: Sequence[Prediction], batch_s: Mapping[LoaderSettings, Any]
 ) -> Prediction:
-    """The cheapest within noise of the fastest, by measured batches a second alone."""
-    enough = (1 - NOISE) * max(measured.values())
-    return _cheapest(
-        [prediction for prediction in fitting if measured.get(prediction.setting, 0.0) >= enough]
-    )
+    """The cheapest within noise of the fastest, by the measured seconds a batch of each run.
+
+    It stays with the ``chosen`` one where that could not be measured, or none delivered a batch.
+    """
+    best_s = min(batch_s.values(), key=np.mean, default=np.array(math.inf))
+    if chosen.setting not in batch_s or np.isinf(best_s).all():
+        return chosen
+    good = [
+        each
+        for each in eligible
+        if each.setting in batch_s
+        and _is_as_good(batch_s[each.setting], best_s, noise=MEASURED_NOISE)
+    ]
+    return _cheapest(good)
 
 
 def is_as_good(prediction: Prediction, best: Prediction) -> bool:
     """Whether a prediction is slower than ``best`` by no more than noise, compared seed by seed."""
-    ratio = best.batch_s / prediction.batch_s
+    return _is_as_good(prediction.batch_s, best.batch_s, noise=NOISE)
+
+
+def _is_as_good(batch_s: Any, best_s: Any, *, noise: float) -> bool:
+    ratio = best_s / batch_s
     spread = min(float(np.std(ratio) / np.sqrt(len(ratio))), MOST_SPREAD)
-    return float(np.mean(ratio)) + spread >= 1 - NOISE
+    return float(np.mean(ratio)) + spread >= 1 - noise
 
 
 def _cheapest(predictions: Sequence[Prediction]) -> Prediction:

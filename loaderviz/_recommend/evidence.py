@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +14,13 @@ from loaderviz.loader_settings import LoaderSettings
 from loaderviz.simulator import Costs
 from loaderviz.trace import Trace
 from loaderviz.trace.analysis.rank_summary import ranks_beside
+from loaderviz.trace.analysis.reading_time import Reading
 
 if TYPE_CHECKING:
     import pandas as pd
 
 FEW_BATCHES = 8  # fewer do not tell how much batches differ
+MOSTLY = 0.5  # of the time that samples take
 UNKNOWN_ERROR = 0.5  # as a part of a batch's time, where only one batch was seen
 
 
@@ -40,6 +43,8 @@ class Evidence:
     batch_bytes: int | None = None  # of a batch's tensors
     has_device: bool = False  # there is a device that batches could be copied to
     n_ranks: int = 1  # ranks that share the machine
+    n_readers: int = 1  # processes that read samples at the same time in the recording
+    shared: bool = False  # samples took longer, the more of them were read at once
     naive: bool = False  # every worker yields the whole iterable-style dataset
 
     @property
@@ -48,10 +53,29 @@ class Evidence:
         return self.description.get("kind") == "iterable"
 
     def costs_of(self, setting: LoaderSettings) -> Costs:
-        """What the work costs with these settings: without workers, as recorded without them."""
-        if setting.num_workers or self.costs_without_workers is None:
+        """What the work costs with these settings: without workers, as recorded without them.
+
+        Where samples were seen to wait for one another, more workers wait as much longer.
+        """
+        if not setting.num_workers and self.costs_without_workers is not None:
+            return self.costs_without_workers
+        if not self.shared or setting.num_workers <= self.n_readers:
             return self.costs
-        return self.costs_without_workers
+        longer = setting.num_workers / self.n_readers
+        waiting_s = self.costs.sample_s * (1 - self.costs.cpu_share)
+        sample_s = self.costs.sample_s + (longer - 1) * waiting_s
+        cpu_s = self.costs.sample_s - waiting_s
+        share = np.divide(cpu_s, sample_s, out=np.zeros_like(sample_s), where=sample_s > 0)
+        return replace(self.costs, sample_s=sample_s, cpu_share=share)
+
+    @property
+    def shown_per_s(self) -> float:
+        """Samples a second that what samples wait for is known to serve; infinite if for nothing.
+
+        As many as were read at once: a lock, a disk or a server need not serve more.
+        """
+        waiting_s = float(np.mean(self.costs.sample_s * (1 - self.costs.cpu_share)))
+        return self.n_readers / waiting_s if waiting_s > 0 else math.inf
 
     def deliveries_per_sample(self, setting: LoaderSettings) -> int:
         """How often each sample is delivered."""
@@ -122,6 +146,8 @@ def evidence_from_trace(
         batch_bytes=_batch_bytes(batches),
         worker_bytes=max(map(int, rss), default=0) or None,
         n_ranks=n_ranks,
+        n_readers=max(1, int(batches["worker"].nunique())),
+        shared=float(np.mean(Reading.of(trace.of_loader(loader)).by_cause["unknown"])) > MOSTLY,
     )
 
 

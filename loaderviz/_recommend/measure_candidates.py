@@ -1,105 +1,145 @@
-"""The most promising settings, run for real for a short while each."""
+"""Settings that are run for real: a short while each, in turns, so that a drift hits all alike."""
 
 from __future__ import annotations
 
+import math
 import time
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from torch.utils.data import DataLoader
 
-from loaderviz._recommend.candidate_settings import cheapness
-from loaderviz._recommend.choose_candidate import NOISE
 from loaderviz._recommend.evidence import Evidence
-from loaderviz._recommend.predict import Prediction
 from loaderviz._recommend.trial_recording import PATIENCE
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.loaders.copy_loader import copy_loader
+from loaderviz.loaders.forked_run import may_fork, run_forked
 from loaderviz.loaders.random_state import keep_random_state
+from loaderviz.recorder import record
 from loaderviz.text import count
+from loaderviz.trace import Trace
 
-MOST_MEASURED = 4  # settings
-
-
-def contenders(
-    chosen: Prediction, present: Prediction, fitting: Sequence[Prediction]
-) -> list[Prediction]:
-    """The chosen setting, the present one, the fastest, and the fastest with fewer workers.
-
-    Settings out of order are among them only where the chosen one is out of order.
-    """
-    comparable = [
-        prediction
-        for prediction in fitting
-        if prediction.setting.in_order or not chosen.setting.in_order
-    ]
-    fewer_workers = [
-        prediction
-        for prediction in comparable
-        if prediction.setting.num_workers < chosen.setting.num_workers
-    ]
-    fastest = [_fastest(predictions) for predictions in (comparable, fewer_workers) if predictions]
-    candidates = (chosen, *([present] if present in fitting else []), *fastest)
-    by_setting = {prediction.setting: prediction for prediction in candidates}
-    return list(by_setting.values())[:MOST_MEASURED]
-
-
-def _fastest(predictions: Sequence[Prediction]) -> Prediction:
-    """The cheapest of those within noise of the least time a batch."""
-    least_s = min(float(np.mean(prediction.batch_s)) for prediction in predictions)
-    near = [
-        prediction
-        for prediction in predictions
-        if np.mean(prediction.batch_s) <= (1 + NOISE) * least_s
-    ]
-    return min(near, key=lambda prediction: cheapness(prediction.setting))
+ROUNDS = 2  # in each of which every setting runs once
+LATE = 3  # times the seconds of a run, after which it ends though a round of workers is not over
 
 
 def measure(
-    loader: DataLoader[Any], evidence: Evidence, settings: Sequence[LoaderSettings], seconds: float
-) -> dict[LoaderSettings, float]:
-    """Batches a second of each setting, run for at most ``seconds`` from its first batch.
+    loader: DataLoader[Any],
+    evidence: Evidence,
+    settings: Sequence[LoaderSettings],
+    seconds: float,
+    epochs: int,
+) -> dict[LoaderSettings, Any]:
+    """Seconds a batch of each setting, an array of one value a run; infinite where none came.
 
-    A step takes as long as in the prediction: it sleeps, or works on the CPU. Where an epoch ends
-    within that time, the start of the workers counts, as in the prediction.
+    A run goes on for about ``seconds`` from its first batch, or for an epoch. A step takes as long
+    as in the prediction: it sleeps, or works on the CPU. Where it is known how long an epoch is,
+    the start of the workers counts, as in the prediction. Without workers a copy of this process
+    runs: the dataset is not touched here.
 
     Raises:
         Exception: whatever the loader or its dataset raises, unchanged.
     """
     print(
-        f"recommend: measures {count(len(settings), 'setting')}, at most {seconds:g} s each "
-        f"from the first batch: {'; '.join(map(str, settings))}."
+        f"recommend: measures {count(len(settings), 'setting')}, {count(ROUNDS, 'time')} in turns, "
+        f"for {seconds:.2g} s from the first batch: {'; '.join(map(str, settings))}."
     )
-    measured = {}
-    for setting in settings:
-        with keep_random_state(loader):
-            timeout_s = loader.timeout or PATIENCE * seconds
-            copied = copy_loader(loader, **setting.options(), timeout=timeout_s)
-            measured[setting] = _batches_per_s(copied, evidence, setting, seconds)
-    return measured
+    measured: dict[LoaderSettings, list[float]] = {setting: [] for setting in settings}
+    for _ in range(ROUNDS):
+        for setting, batch_s in measured.items():
+            if math.inf in batch_s:
+                continue
+            args = (_copy(loader, setting, seconds), evidence, setting, seconds, epochs)
+            if setting.num_workers:
+                with keep_random_state(loader):
+                    batch_s.append(_batch_s(*args))
+            else:
+                done = run_forked(_send_batch_s, *args, timeout_s=(LATE + PATIENCE) * seconds)
+                batch_s.append(done.sent[0] if done.sent else math.inf)
+    return {setting: np.array(batch_s) for setting, batch_s in measured.items()}
 
 
-def _batches_per_s(
+def may_be_run(setting: LoaderSettings) -> bool:
+    """Whether a setting can be measured here; without workers that takes a copy of this process."""
+    return setting.num_workers > 0 or may_fork(0)
+
+
+def record_run(
     loader: DataLoader[Any], evidence: Evidence, setting: LoaderSettings, seconds: float
+) -> Trace:
+    """A recording of one such run."""
+    copied = _copy(loader, setting, seconds)
+    with keep_random_state(loader), record(copied) as recording:
+        _batch_s(copied, evidence, setting, seconds, epochs=1)
+    return recording.trace
+
+
+def _copy(loader: DataLoader[Any], setting: LoaderSettings, seconds: float) -> DataLoader[Any]:
+    return copy_loader(loader, **setting.options(), timeout=loader.timeout or PATIENCE * seconds)
+
+
+def _send_batch_s(*args: Any) -> None:
+    """``_batch_s`` in a copy of this process; the last argument is the function to send it with."""
+    warnings.simplefilter("ignore")  # the user has seen them with workers, or will
+    args[-1](_batch_s(*args[:-1]))
+
+
+def _batch_s(
+    loader: DataLoader[Any],
+    evidence: Evidence,
+    setting: LoaderSettings,
+    seconds: float,
+    epochs: int,
 ) -> float:
+    begun = time.perf_counter()
+    ends: list[float] = []
+    try:
+        is_over = _run(loader, evidence, setting, seconds, ends)
+    except RuntimeError as error:
+        # torch/utils/data/dataloader.py, ``_try_get_data`` and ``_get_data``: a worker was killed,
+        # or no batch came in time.
+        if not str(error).startswith("DataLoader "):
+            raise
+        return math.inf
+    if is_over or len(ends) < 2:
+        return (time.perf_counter() - begun) / max(len(ends), 1)
+    # Batches come in rounds of one from each worker, and those that lay ready at the beginning come
+    # faster than the loader can go on.
+    workers = max(1, setting.num_workers)
+    n_rounds = max(1, len(ends) // workers)
+    n_ready = workers * min(-(-setting.in_flight // workers), n_rounds // 2)
+    first = max(n_ready, 1)
+    last = first + ((len(ends) - first) // workers * workers or len(ends) - first)
+    pace_s = (ends[last - 1] - ends[first - 1]) / (last - first)
+    if evidence.n_batches is None:
+        return pace_s
+    start_s = max(ends[first - 1] - begun - first * pace_s, 0.0)
+    starts = 1 if setting.persistent_workers else epochs
+    return pace_s + starts * start_s / (epochs * evidence.n_batches)
+
+
+def _run(
+    loader: DataLoader[Any],
+    evidence: Evidence,
+    setting: LoaderSettings,
+    seconds: float,
+    ends: list[float],
+) -> bool:
+    """Append when each step ended; whether the epoch was over before the run was."""
     step_s = float(np.mean(evidence.costs.step_s))
     busy_s = step_s * evidence.costs.step_cpu_share
-    begun = time.perf_counter()
     first_s = 0.0
-    ends: list[float] = []
     for _ in loader:
-        now = time.perf_counter()
-        first_s = first_s or now
-        if ends and ends[-1] - first_s > seconds:
-            break
+        first_s = first_s or time.perf_counter()
         _step(busy_s, step_s - busy_s)
         ends.append(time.perf_counter())
-    else:
-        return len(ends) / (time.perf_counter() - begun)
-    # Batches that lay ready at the beginning come faster than the loader can go on.
-    n_ready = min(max(setting.in_flight, 1), len(ends) // 2)
-    return (len(ends) - n_ready) / (ends[-1] - ends[n_ready - 1])
+        elapsed_s = ends[-1] - first_s
+        enough = len(ends) > max(2 * setting.num_workers, 1)
+        if elapsed_s > LATE * seconds or (elapsed_s > seconds and enough):
+            return False
+    return True
 
 
 def _step(busy_s: float, idle_s: float) -> None:

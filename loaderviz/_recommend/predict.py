@@ -76,7 +76,7 @@ def _predict_seed(
     window = window if n is None else min(n, window)
     one_epoch = _simulate(evidence, costs, setting, window, 1, seed)
     pace_s, wait_share = _steady_pace(one_epoch, setting)
-    loading_cpu_s = float(one_epoch.batches["cpu_s"].mean())
+    loading_cpu_s = float(one_epoch.batches["process_cpu_s"].mean())
     cpu_s = loading_cpu_s + float(np.mean(costs.step_s)) * costs.step_cpu_share
     cpus = cpu_s / pace_s if pace_s > 0 else 0.0
     if n is None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from torch.utils.data import DataLoader
 
 from loaderviz._recommend import memory_budget, recommendation_text
@@ -15,13 +16,13 @@ from loaderviz._recommend.candidate_settings import default_max_workers, setting
 from loaderviz._recommend.candidate_table import candidates, uncertainty
 from loaderviz._recommend.choose_candidate import choose, choose_measured
 from loaderviz._recommend.evidence import Evidence, evidence_from_trace
-from loaderviz._recommend.measure_candidates import contenders, measure
 from loaderviz._recommend.predict import predict
 from loaderviz._recommend.recommendation import Recommendation
 from loaderviz._recommend.trial_recording import record_trial
+from loaderviz._recommend.verify_prediction import Verification
+from loaderviz._recommend.verify_prediction import verify as measure
 from loaderviz.argument_checks import whole_number
 from loaderviz.errors import LoaderVizError
-from loaderviz.loader_settings import LoaderSettings
 from loaderviz.loaders.describe_loader import dataloader_behind
 from loaderviz.trace import Trace
 
@@ -37,10 +38,10 @@ def recommend(
     n_batches: int | None = None,
     max_workers: int | None = None,
     seconds: float = SECONDS,
-    verify: bool = False,
+    verify: bool = True,
     loader: int | None = None,
 ) -> Recommendation:
-    """The cheapest settings within noise of the fastest, predicted from one short recording.
+    """The cheapest settings within noise of the fastest: predicted, and measured on a loader.
 
     >>> recommendation = recommend(loader, step_s=0.02)
     >>> print(recommendation)
@@ -56,6 +57,12 @@ def recommend(
     ``in_order=False`` is recommended only where it gains 5 % or more. ``pin_memory`` and all other
     options stay as they are.
 
+    A prediction is no promise: samples of more workers may wait for one another, which no recording
+    of one worker shows. So the loader's own settings and the best ones are run in turns, and where
+    the gain is not there, one or two settings with fewer workers. The best as measured is
+    recommended, and ``limits`` says what the measurement shows. Of a trace nothing can be measured:
+    ``low_per_s`` of the candidates and the notes say what it leaves open.
+
     Args:
         loader_or_trace: a ``DataLoader``, or a ``Trace`` of one, as ``record`` makes it.
         step_s: seconds that the model takes for a batch. None: as recorded in the trace; for a
@@ -66,11 +73,10 @@ def recommend(
             loop ends earlier.
         max_workers: the most workers to try. None: twice the CPUs, at least 16.
         seconds: how long to record a loader from its first batch, and a quarter of that without
-            workers; and with ``verify`` to run each setting. Where no batch comes in ten times as
-            long, it gives up.
-        verify: whether to run the most promising settings for real, at most four, with steps of
-            that length. The fastest of them, as measured, is then recommended, and the table tells
-            how far off the prediction is.
+            workers; with ``verify``, each setting runs twice, for a third. Where no batch comes in
+            ten times as long, it gives up.
+        verify: whether to measure a loader, at most four settings, with steps of that length.
+            Without workers a copy of this process runs, which only Linux can make.
         loader: which loader of the trace, where it holds several.
 
     Returns:
@@ -80,7 +86,7 @@ def recommend(
     Raises:
         LoaderVizError: for an argument that is neither a loader nor a trace, a bad number, a loader
             that delivers no batch in time, a trace without a batch or of several loaders,
-            ``verify`` or ``seconds`` without a loader.
+            or ``seconds`` for a trace.
         Exception: whatever else the loader or its dataset raises, unchanged.
     """
     _check(step_s=step_s, step_cpu_share=step_cpu_share, seconds=seconds)
@@ -95,10 +101,10 @@ def recommend(
         "n_batches": n_batches,
     }
     if isinstance(loader_or_trace, Trace):
-        if verify or seconds != SECONDS:
+        if seconds != SECONDS:
             raise LoaderVizError(
-                f"verify={verify!r} and seconds={seconds!r} are for a loader that can be run: pass "
-                "the loader instead of its trace, or leave them out"
+                f"seconds={seconds!r} is for a loader that can be run: pass the loader instead of "
+                "its trace, or leave it out"
             )
         evidence = evidence_from_trace(loader_or_trace, loader=loader, **options)
         return _advise(evidence, epochs, max_workers)
@@ -114,7 +120,9 @@ def _advise(
     loader: DataLoader[Any] | None = None,
     seconds: float = SECONDS,
 ) -> Recommendation:
-    """Where a ``loader`` is given, the most promising settings are measured on it."""
+    """Where a ``loader`` is given, what is predicted to be the best is measured on it."""
+    if loader is not None:  # what was seen of two workers at most is measured instead
+        evidence = replace(evidence, shared=False)
     free_bytes = memory_budget.FreeBytes.now()
     most_workers = max_workers if max_workers is not None else default_max_workers(evidence.cores)
     tried = settings_to_try(1 if evidence.naive else most_workers, epochs, evidence.present)
@@ -127,29 +135,39 @@ def _advise(
     eligible = [
         prediction
         for prediction in fitting
-        if not evidence.naive or prediction.setting.num_workers <= 1
+        if prediction.setting.num_workers <= _most_of_use(evidence)
     ]
     by_setting = {prediction.setting: prediction for prediction in predictions}
     chosen = choose(eligible)
-    measured: Mapping[LoaderSettings, float] = {}
+    measured = Verification()
     if loader is not None:
-        promising = contenders(chosen, by_setting[evidence.present], eligible)
-        settings = [prediction.setting for prediction in promising]
-        measured = measure(loader, evidence, settings, seconds)
-        chosen = choose_measured(eligible, measured)
+        measured = measure(loader, evidence, chosen, eligible, seconds=seconds, epochs=epochs)
+        chosen = choose_measured(chosen, eligible, measured.batch_s)
     outcome = recommendation_text.Outcome(
         evidence=evidence,
         chosen=chosen,
-        limit=find_limit(evidence, chosen, epochs),
+        limit=measured.contradiction.limit
+        if measured.contradiction
+        else find_limit(evidence, chosen, epochs),
         predictions=predictions,
         fitting=fitting,
         present=by_setting[evidence.present],
         free_bytes=free_bytes,
         epochs=epochs,
         most_workers=most_workers,
-        measured=measured,
+        measured={
+            setting: float(np.mean(1 / batch_s)) for setting, batch_s in measured.batch_s.items()
+        },
+        contradiction=measured.contradiction,
     )
     return _recommendation(outcome)
+
+
+def _most_of_use(evidence: Evidence) -> float:
+    """Workers, of which more only repeat samples or wait for one another."""
+    if evidence.naive:
+        return 1
+    return evidence.n_readers if evidence.shared else math.inf
 
 
 def _recommendation(outcome: recommendation_text.Outcome) -> Recommendation:

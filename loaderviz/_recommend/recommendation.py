@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from loaderviz._upward import ask_above
-from loaderviz.text import count, percent
+from loaderviz.text import count, percent, rate
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,14 +24,17 @@ class Recommendation:
         code: the call, with what differs from torch's defaults.
         verdict: the main thing in one sentence.
         limits: what limits these settings: sample CPU, sample I/O, collate, transport, unpickling,
-            step or start, and what that means here.
+            step or start, and what that means here. Where a measurement shows it, also shared
+            (samples wait for one another) or memory.
         notes: what else to know, a sentence or two each.
         memory_bytes: memory that the workers and the batches in flight take; None: not known.
         shm_bytes: the part of it in ``/dev/shm``; None: not known.
-        uncertainty: how far off predicted throughputs may be, as a part of them (0.1: by 10 %).
+        uncertainty: how far off predicted throughputs may be, as a part of them (0.1: by 10 %), if
+            samples of more workers than were recorded do not wait for one another.
         candidates: a row for each setting that was tried, best first: the settings,
             ``samples_per_s`` as predicted for all epochs, with the start of workers where the
-            length of an epoch is known; ``low_per_s`` and ``high_per_s``, its uncertainty;
+            length of an epoch is known; ``low_per_s`` and ``high_per_s``, its uncertainty, where
+            the low one allows for samples that may wait for one another;
             ``steady_per_s``, without the start; ``wait_s``, seconds a batch in ``next()``, and
             ``wait_share``, that as a part of the consumer's time; ``run_s``, seconds of all epochs
             (NaN: not known); ``cpus`` kept busy; ``memory_bytes``, ``shm_bytes`` (NaN: not known);
@@ -61,11 +64,17 @@ class Recommendation:
         measured = int(self.candidates["measured_per_s"].notna().sum())
         parts = [
             f"predicted from {count(n_delivered, f'{source} batch', f'{source} batches')}",
-            f"± {percent(self.uncertainty)}",
-            f"{count(measured, 'setting')} measured" if measured else "",
+            f"{count(measured, 'setting')} measured" if measured else self._uncertain(),
             count(self.cpu_allowance, "CPU"),
         ]
-        return " · ".join(filter(None, parts))
+        return " · ".join(parts)
+
+    def _uncertain(self) -> str:
+        """How uncertain the recommended setting's prediction is: its range, if that is lopsided."""
+        row = self.candidates[self.candidates["recommended"]].iloc[0]
+        if row["low_per_s"] >= row["samples_per_s"] / (1 + 2 * self.uncertainty):
+            return f"± {percent(self.uncertainty)}"
+        return f"{rate(row['low_per_s'])} to {rate(row['high_per_s'])} samples/s"
 
     def figure(self, *, theme: Any = "light") -> Any:
         """Draw the throughput by the number of workers, predicted and, where it was, measured.

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from loaderviz._recommend.bottleneck import START, STEP, Limit
+from loaderviz._recommend.bottleneck import CPU, MEMORY, SHARED, START, STEP, Limit
+from loaderviz._recommend.contradiction import Contradiction
 from loaderviz._recommend.evidence import Evidence
 from loaderviz._recommend.memory_budget import FreeBytes
 from loaderviz._recommend.predict import Prediction
@@ -33,6 +34,7 @@ class Outcome:
     epochs: int
     most_workers: int
     measured: Mapping[LoaderSettings, float]  # batches a second
+    contradiction: Contradiction | None = None
 
 
 def samples_per_s(evidence: Evidence, prediction: Prediction) -> float:
@@ -54,26 +56,38 @@ def measured_per_s(outcome: Outcome, setting: LoaderSettings) -> float:
 def verdict(outcome: Outcome) -> str:
     """The main thing in one sentence, without its full stop."""
     evidence, chosen = outcome.evidence, outcome.chosen
-    n = chosen.setting.num_workers
-    measured = measured_per_s(outcome, chosen.setting)
-    pace = f"{rate(samples_per_s(evidence, chosen))} samples/s"
-    if not math.isnan(measured):
-        pace = f"{rate(measured)} samples/s measured"
+    n, step_s = chosen.setting.num_workers, _mean(evidence.costs.step_s)
     workers = "No workers" if n == 0 else count(n, "worker")
-    if _mean(evidence.costs.step_s) and chosen.wait_share <= KEPT_BUSY:
-        return f"{workers} keep{'s' * (n == 1)} the model busy: {pace}"
+    batches_per_s = outcome.measured.get(chosen.setting)
+    if batches_per_s is None:
+        wait_share, keep = chosen.wait_share, "would keep"
+        pace = f"{rate(samples_per_s(evidence, chosen))} samples/s predicted"
+    else:
+        wait_share, keep = 1 - step_s * batches_per_s, "keeps" if n == 1 else "keep"
+        pace = f"{rate(measured_per_s(outcome, chosen.setting))} samples/s measured"
+    present = measured_per_s(outcome, outcome.present.setting)
+    if outcome.present.setting == chosen.setting:
+        pace += ", as it is now"
+    elif not math.isnan(present):
+        pace += f" ({rate(present)} as it is now)"
+    if step_s and wait_share <= KEPT_BUSY:
+        return f"{workers} {keep} the model busy: {pace}"
     if outcome.limit.part in ("", STEP):
         return f"{workers}: {pace}"
     return f"{workers}: {pace}, limited by {_part_name(outcome.limit.part)}"
 
 
 def _part_name(part: str) -> str:
-    return {START: "the start of workers"}.get(part, part)
+    names = {START: "the start of workers", MEMORY: "memory bandwidth"}
+    names[SHARED] = "what samples share: a lock, a disk, a server"
+    return names.get(part, part)
 
 
 def limits(outcome: Outcome) -> str:
     """The part of the work that limits the chosen setting, and what that means here."""
     evidence, chosen, part = outcome.evidence, outcome.chosen, outcome.limit.part
+    if outcome.limit.text:
+        return ": ".join(filter(None, (part, outcome.limit.text)))
     costs, batch_s = evidence.costs_of(chosen.setting), float(np.mean(chosen.pace_s))
     waiting_s = _mean(costs.sample_s * (1 - costs.cpu_share))
     where = "workers" if chosen.setting.num_workers else "the main process"
@@ -84,9 +98,11 @@ def limits(outcome: Outcome) -> str:
         "": "no part alone: loading and steps take about equally long",
         STEP: f"it takes {duration(_mean(costs.step_s))} of the {batch}; the model "
         f"waits {percent(chosen.wait_share)} of the time",
-        "sample CPU": f"{where} {computes} to read samples; {cpus}",
+        CPU: f"{where} {computes} to read samples; {cpus}",
         "sample I/O": f"reading a sample means waiting {duration(waiting_s)}, for a disk, a "
         f"network or the like; {cpus}",
+        SHARED: "samples took longer, the more of them were read at once: they wait for one "
+        "another, for a lock, a disk, a server or the like",
         "collate": f"{where} put{'s' * (where != 'workers')} samples together into batches; {cpus}",
         "unpickling": f"the main process takes {duration(_mean(costs.take_s))} of the {batch} to "
         "unpickle it",

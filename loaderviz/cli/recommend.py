@@ -35,8 +35,9 @@ def recommend(
         int | None, typer.Option(help="The most workers to try; without it, twice the CPUs.")
     ] = None,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Run the best settings for real. Needs a loader.")
-    ] = False,
+        bool,
+        typer.Option(help="Run a loader with its own and with the best settings, and compare."),
+    ] = True,
     loader: Annotated[
         int | None,
         typer.Option(
@@ -53,10 +54,8 @@ def recommend(
         "loader": loader,
     }
     with stdout_to_stderr():
-        if Path(target).exists():
-            recommendation = recommend_settings(load(target), verify=verify, **options)
-        else:
-            recommendation = recommend_settings(import_loader(target), verify=verify, **options)
+        loader_or_trace = load(target) if Path(target).exists() else import_loader(target)
+        recommendation = recommend_settings(loader_or_trace, verify=verify, **options)
     if as_json:
         print_json(_as_data(recommendation))
     else:
@@ -76,11 +75,13 @@ def _as_data(recommendation: Recommendation) -> dict[str, Any]:
 def _table(recommendation: Recommendation) -> Table:
     """The recommended and the present settings; of every other number of workers, the best."""
     candidates = recommendation.candidates
-    marked = candidates["recommended"] | candidates["present"]
+    measured = candidates["measured_per_s"].notna()
+    marked = candidates["recommended"] | candidates["present"] | measured
     n_workers = candidates["num_workers"]
     shown = candidates[marked | ~n_workers.isin(n_workers[marked])]
-    shown = shown[shown["recommended"] | shown["present"] | ~shown["num_workers"].duplicated()]
-    table = Table("", "workers", "prefetch", "in order", "samples/s", "waits", title="Predicted")
+    shown = shown[marked[shown.index] | ~shown["num_workers"].duplicated()]
+    columns = ("", "workers", "prefetch", "in order", "predicted", "measured", "waits")
+    table = Table(*columns, title="Samples a second")
     for row in shown.sort_values("num_workers", kind="stable").to_dict("records"):
         prefetch = row["prefetch_factor"]
         table.add_row(
@@ -89,6 +90,7 @@ def _table(recommendation: Recommendation) -> Table:
             f"{prefetch:g}" if row["num_workers"] else "",
             "yes" if row["in_order"] else "no",
             rate(row["samples_per_s"]),
+            rate(row["measured_per_s"]),
             percent(row["wait_share"]),
         )
     return table

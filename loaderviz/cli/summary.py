@@ -1,18 +1,50 @@
-"""``loaderviz summary``: says what limits a recorded run."""
+"""``loaderviz summary``: says what limits a recorded run, and where the loop's waiting went."""
 
 from __future__ import annotations
 
-import typer
+from typing import Any
 
-from loaderviz.cli.shared_options import AsJson, TracePath, print_json, printable
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from loaderviz._causes.cause_texts import cause_rows, saves_text
+from loaderviz.cli.shared_options import AsJson, TracePath, print_json, printable, terminal
+from loaderviz.text import duration, percent
 from loaderviz.trace import load
+
+N_CURES = 3  # of the first causes
 
 
 def summary(trace_path: TracePath, as_json: AsJson = False) -> None:
-    """Say in two lines what limits a recorded run."""
+    """Say what limits a recorded run, and where its waiting went."""
     result = load(trace_path).summary()
     if as_json:
-        numbers = result.as_dict()
-        print_json({"verdict": result.verdict, **numbers, "wait_share": result.wait_share})
-    else:
-        typer.echo(printable(result))
+        numbers = {**result.as_dict(), "wait_share": result.wait_share}
+        causes = result.causes.to_dict("records")
+        print_json({"verdict": result.verdict, **numbers, "causes": causes})
+        return
+    typer.echo(printable(result))
+    if rows := cause_rows(result):
+        _print_causes(rows, a_rank=result.n_ranks > 1)
+
+
+def _print_causes(rows: list[dict[str, Any]], *, a_rank: bool) -> None:
+    """A table of all causes, and what shows and cures the first of them."""
+    console = terminal()
+    table = Table(title="Where the wait went", title_justify="left")
+    table.add_column("cause")
+    of_loaders = any(row["loader_name"] for row in rows)
+    if of_loaders:
+        table.add_column("loader")
+    for heading in ("waited a rank" if a_rank else "waited", "of the time", "a cut saves"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        seconds, share = duration(row["seconds"]), percent(row["share"])
+        whose = [Text(printable(row["loader_name"]))] if of_loaders else []
+        table.add_row(row["name"], *whose, seconds, share, saves_text(row["saves_s"]))
+    console.print(table)
+    console.print(Text("What a cut saves is simulated.", "dim"))
+    for row in rows[:N_CURES]:
+        name = f"{row['name']}, {row['loader_name']}" if of_loaders else row["name"]
+        console.print(Text(printable(f"{name}: {row['evidence']}. {row['cure']}")))

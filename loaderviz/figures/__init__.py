@@ -1,5 +1,6 @@
 """Figures: functions from a trace or a result to a plotly figure, without side effects."""
 
+from loaderviz.figures.results.causes_figure import causes
 from loaderviz.figures.timelines.timeline import timeline
 
-__all__ = ["timeline"]
+__all__ = ["causes", "timeline"]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 import torch
-from torch.utils.data import DataLoader, Dataset, IterableDataset, Sampler
+from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler, Sampler
 
 from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.start_method import start_method
@@ -54,6 +54,7 @@ def describe(loader: DataLoader[Any]) -> dict[str, Any]:
         "class": type(loader).__name__,
         "dataset": type(loader.dataset).__name__,
         "kind": "iterable" if isinstance(loader.dataset, IterableDataset) else "map",
+        "shuffled": type(loader.sampler) is RandomSampler,
         "batch_size": loader.batch_size,
         "num_workers": num_workers,
         "prefetch_factor": loader.prefetch_factor if num_workers else None,

@@ -21,6 +21,7 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.recorder.iterator_log import IteratorLog
 from loaderviz.recorder.recorded_iterator import time_pins
 from loaderviz.recorder.traceback_filter import hide_recorder_frames, is_recorder_error
+from loaderviz.recorder.worker_start import BeforeDataset
 
 
 class Observer(Protocol):
@@ -76,7 +77,7 @@ _NEEDED_ATTRIBUTES = (
 # ... and attributes of instances.
 _NEEDED_OF_INSTANCES = (
     (DataLoader, ("_iterator", "_DataLoader__multiprocessing_context")),
-    (_Iterator, ("_dataset", "_auto_collation", "_num_workers")),
+    (_Iterator, ("_dataset", "_dataset_kind", "_auto_collation", "_num_workers")),
     (dataloader._SingleProcessDataLoaderIter, ("_dataset_fetcher",)),
     (_Multi, ("_worker_init_fn", "_workers", "_data_queue", "_workers_status")),
     (_Multi, ("_send_idx", "_task_info")),
@@ -241,6 +242,10 @@ class _Building:
                     self._logs.append((observer, log))
         return dataset
 
+    def time_pickling(self, iterator: Any, kind: Any) -> Any:
+        is_ours = iterator is self.iterator and self._logs and type(kind) is int
+        return BeforeDataset(kind) if is_ours else kind
+
     def hook_workers(self, iterator: Any, init_fn: Any) -> Any:
         if iterator is not self.iterator or self._user_init:
             return init_fn
@@ -266,6 +271,8 @@ class _Building:
             call_guarded(observer, observer.iterator_built, log, iterator)
         if self._user_init:
             iterator.__dict__["_worker_init_fn"] = self._user_init[0]
+        if isinstance(iterator.__dict__.get("_dataset_kind"), BeforeDataset):
+            iterator.__dict__["_dataset_kind"] = int(iterator._dataset_kind)
 
 
 class _SetHook:
@@ -290,6 +297,7 @@ class _SetHook:
 
 _SET_HOOKS: dict[str, Callable[[_Building, Any, Any], Any]] = {
     "_dataset": _Building.begin,  # the first attribute that torch sets
+    "_dataset_kind": _Building.time_pickling,
     "_worker_init_fn": _Building.hook_workers,
     "_dataset_fetcher": _Building.time_fetcher,
     "_data_queue": _Building.time_pins,

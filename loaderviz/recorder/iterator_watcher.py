@@ -19,6 +19,7 @@ from loaderviz.record_layout import Span, Tag, pack_text
 from loaderviz.recorder import dataloader_hooks
 from loaderviz.recorder.device_events import Device
 from loaderviz.recorder.iterator_log import IteratorLog
+from loaderviz.recorder.loader_numbers import LoaderNumbers
 from loaderviz.recorder.recorded_iterator import unwatch, watch
 from loaderviz.recorder.recording_files import RecordingFiles, RecordPlace
 from loaderviz.recorder.timed_fetch import FetchTimer
@@ -36,7 +37,7 @@ class Watcher:
     ) -> None:
         self.files = files
         self.forgotten = False  # in a forked process: the files are the parent's
-        self._loaders = loaders
+        self._loaders = LoaderNumbers(loaders)
         self._every_loader = every_loader
         self._classes = {type(loader) for loader in loaders}
         if every_loader:
@@ -51,7 +52,7 @@ class Watcher:
     def start(self) -> None:
         """Watch from now on, also the persistent workers that run already."""
         dataloader_hooks.attach(self, self._classes)
-        for loader in list(self._loaders):
+        for loader in self._loaders.living():
             self._adopt_running(loader)
 
     def add_class(self, cls: type) -> None:
@@ -76,8 +77,7 @@ class Watcher:
             for step in steps:
                 cleanup.callback(dataloader_hooks.call_guarded, self, step)
             cleanup.callback(dataloader_hooks.detach, self, self._classes)
-        # Whoever keeps the trace need not keep the loaders and their workers alive.
-        for collection in (self._loaders, self._timers, self._watched, self._processes):
+        for collection in (self._timers, self._watched, self._processes):
             collection.clear()
 
     def _finish_device(self) -> None:
@@ -101,7 +101,7 @@ class Watcher:
         """Whether the loader is one to record, and the recording still runs."""
         if self.files.is_stopped():
             return False
-        return self._every_loader or any(loader is watched for watched in self._loaders)
+        return self._every_loader or self._loaders.number_of(loader) is not None
 
     def iterator_begun(self, loader: DataLoader[Any], iterator: Any) -> IteratorLog | None:
         """Watch an iterator that is being built; None where the recording has ended."""
@@ -213,12 +213,11 @@ class Watcher:
         )
 
     def _number_of(self, loader: DataLoader[Any]) -> int:
-        for number, watched in enumerate(self._loaders):
-            if watched is loader:
-                return number
-        self._loaders.append(loader)
-        self.files.add_loader(describe(loader))
-        return len(self._loaders) - 1
+        number = self._loaders.number_of(loader)
+        if number is None:
+            self.files.add_loader(describe(loader))
+            number = self._loaders.add(loader)
+        return number
 
 
 def _release_and_unwatch(reference: weakref.ref[Any], log: IteratorLog, at_ns: int) -> None:

@@ -12,13 +12,13 @@ import threading
 import warnings
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from loaderviz.record_layout import MAIN_PROCESS, Tag
 from loaderviz.recorder.control_page import Control
 from loaderviz.recorder.recording_size_limit import WORKER_BYTES, Budget
 from loaderviz.spool import HEADER_BYTES, NoRoomError, RollingSpool, Spool
-from loaderviz.trace import META_NAME
+from loaderviz.trace import META_NAME, MORE_LOADERS_NAME
 
 RecordPlace = tuple["memoryview[int]", int]  # the block of a record, and the word it begins at
 
@@ -38,6 +38,7 @@ class RecordingFiles:
         self._warned = False
         self._here_spools: list[RollingSpool] = []  # of the fetches in this process
         self._idle_spools: list[RollingSpool] = []
+        self._more_loaders: IO[bytes] | None = None
         self._save_meta()
         self.control = Control.create(folder)
         max_bytes = meta["max_bytes"]
@@ -121,9 +122,11 @@ class RecordingFiles:
         return WORKER_BYTES if self._budget.take(n_workers * WORKER_BYTES) else 0
 
     def add_loader(self, description: dict[str, Any]) -> None:
-        """Describe one more loader; raises OSError where that cannot be written."""
-        self._meta["loaders"].append(description)
-        self._save_meta()
+        """Describe one more loader, in a line of its own; raises OSError where it cannot."""
+        with self.lock:
+            if self._more_loaders is None:
+                self._more_loaders = (self.folder / MORE_LOADERS_NAME).open("ab", buffering=0)
+            self._more_loaders.write(f"{json.dumps(description)}\n".encode())
 
     def note(self, **facts: Any) -> None:
         """Add to the description of the recording; raises OSError where it cannot be written."""
@@ -193,12 +196,15 @@ class RecordingFiles:
                 self._main.close()
             for spool in self._here_spools:
                 spool.close()
+            if self._more_loaders is not None:
+                self._more_loaders.close()
 
     def forget(self) -> None:
         """Never write again: in a forked process the files are the parent's."""
         self.lock = threading.RLock()  # another thread may have held it, and is not here
         self._open = False
         self._main = None
+        self._more_loaders = None
         self._left_out = None
         self._idle_spools.clear()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -18,6 +19,7 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.describe_loader import dataloader_behind, describe
 from loaderviz.recorder import dataloader_hooks, recording_folders, recording_size_limit
 from loaderviz.recorder.iterator_watcher import Watcher
+from loaderviz.recorder.machine_accounts import MachineAccounts
 from loaderviz.recorder.recording_files import RecordingFiles
 from loaderviz.trace import Trace, read_folder
 
@@ -97,7 +99,7 @@ class Recording:
         if not isinstance(max_spans, int) or max_spans < 0:
             raise LoaderVizError(f"max_spans={max_spans!r}: give 0 or more")
         recording_size_limit.check_max_bytes(max_bytes)
-        self._loaders = list({id(loader): loader for loader in loaders}.values())
+        self._loaders = list({id(loader): loader for loader in loaders}.values())  # until it begins
         self._every_loader = every_loader
         try:
             self._path = None if path is None else Path(path)
@@ -110,6 +112,7 @@ class Recording:
         self._folder: Path | None = None
         self._watcher: Watcher | None = None  # while the block runs
         self._alignment: Alignment | None = None
+        self._accounts: MachineAccounts | None = None
         self._why_lost = ""  # not the error itself, whose frames keep the user's loop alive
         self._trace: Trace | None = None
 
@@ -169,6 +172,8 @@ class Recording:
                 RecordingFiles(self._folder, meta), self._loaders, every_loader=self._every_loader
             )
             self._watcher.start()
+            self._loaders.clear()  # a loader may end before the recording does
+            self._accounts = MachineAccounts()
             if "clock" in meta:
                 self._alignment = start_alignment(
                     self._folder.parent, meta, self._watcher.files.note
@@ -191,6 +196,8 @@ class Recording:
         watcher, folder, alignment = self._watcher, self._folder, self._alignment
         assert watcher is not None
         assert folder is not None
+        assert self._accounts is not None
+        facts = self._accounts.since_then()
         self._watcher = self._alignment = None
         try:
             watcher.stop(now())
@@ -200,6 +207,8 @@ class Recording:
         if watcher.forgotten:
             return
         try:
+            with suppress(OSError):  # the trace can do without
+                watcher.files.note(**facts)
             self._trace = read_folder(folder)
             for problem in self._trace.meta["problems"]:
                 watcher.files.warn_once(problem)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
+from array import array
 from collections.abc import Callable, Sequence
 from time import thread_time_ns
 from typing import Any
@@ -176,9 +177,8 @@ class FetchTimer:
             block[start + Task.CPU] = min(max(cpu_ns - self._cpu_ns, 0), took_ns)
             self._cpu_ns, self._ready_ns = cpu_ns, ready_ns
             if self._cpu_accounts is not None and took_ns >= LEAST_NS:
-                process_ns, queued_ns = self._cpu_accounts.since_last(took_ns)
-                block[start + Task.PROCESS_CPU] = process_ns
-                block[start + Task.QUEUED] = queued_ns
+                words = self._cpu_accounts.since_last(took_ns)
+                block[start + Task.PROCESS_CPU : start + Task.STAMPS] = array("q", words)
             if error is None:
                 n_bytes = n_bytes_of(batch)
                 block[start + Task.BYTES] = 0 if n_bytes is None else n_bytes + 1

@@ -18,19 +18,8 @@ from loaderviz.recorder.cpu_accounts import CpuAccounts
 from loaderviz.recorder.recording_size_limit import Budget
 from loaderviz.recorder.timed_fetch import FetchTimer
 from loaderviz.recorder.traceback_filter import hide_recorder_frames
+from loaderviz.recorder.worker_start import AfterDataset, forked_parts
 from loaderviz.spool import ENDED, RSS_PEAK, RollingSpool, Spool
-
-_forked_ns = 0
-
-
-def _note_fork() -> None:
-    global _forked_ns
-    _forked_ns = now()
-
-
-# A forked worker cannot tell otherwise when it was started. This costs one clock read a fork.
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_note_fork)
 
 
 class WorkerHook:
@@ -47,30 +36,33 @@ class WorkerHook:
         self._folder = folder
         self.iterator = iterator
         self._paid_bytes = paid_bytes  # taken from the recording's budget, where it has one
-        self._spawned_ns = 0
+        self._start: dict[str, Any] = {}  # its parts so far
 
     def __getstate__(self) -> dict[str, Any]:
         # Spawn and forkserver pickle a worker's arguments at the moment it is started.
-        return {**self.__dict__, "_spawned_ns": now()}
+        return {**self.__dict__, "_start": AfterDataset()}
 
     def __call__(self, worker_id: int) -> None:
         """Set up one worker, which runs this; raises what the user's own function raises."""
+        start = self._start or forked_parts()
         if self._user_init is not None:
+            begun_ns = now()
             try:
                 self._user_init(worker_id)
             except BaseException as error:
                 hide_recorder_frames(error)
                 raise
+            start["init_ns"] = now() - begun_ns
         control = None
         try:
             control = Control.attach(self._folder)
             if not control.is_stopped():
-                self._record(worker_id, control)
+                self._record(worker_id, control, start)
         except Exception as error:  # the recording lacks this worker; the training does not
             if control is not None:  # else the recording has ended, and its folder is gone
                 control.note_problem(f"worker {worker_id}: {type(error).__name__}: {error}")
 
-    def _record(self, worker_id: int, control: Control) -> None:
+    def _record(self, worker_id: int, control: Control, start: dict[str, Any]) -> None:
         budget = Budget.attach(self._folder, control)
         if budget is not None and not self._paid_bytes:
             return
@@ -80,7 +72,8 @@ class WorkerHook:
                 "iterator": self.iterator,
                 "worker": worker_id,
                 "pid": os.getpid(),
-                "started_ns": self._spawned_ns or _forked_ns,
+                "started_ns": 0,
+                **start,
             },
             budget,
             self._paid_bytes,

@@ -21,12 +21,14 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from loaderviz import web
+from loaderviz._causes.cause_texts import saves_text
 from loaderviz._doctor import need_the_loader
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures.display import CONFIG, figure_script
+from loaderviz.figures.results import causes_figure
 from loaderviz.figures.results.memory_figure import memory
 from loaderviz.figures.results.waits_figure import waits
-from loaderviz.figures.timelines.timeline import timeline
+from loaderviz.figures.timelines import timeline
 from loaderviz.report.report_content import Content, key_text
 from loaderviz.text import count, duration, percent, rate, size
 
@@ -73,9 +75,10 @@ def page_of(content: Content) -> str:
 
 
 def _figures(content: Content) -> Iterator[PageFigure]:
-    trace = content.trace
+    trace, summary = content.trace, content.summary
     makers: list[tuple[str, Callable[[], Any], int]] = [
-        ("timeline", lambda: timeline(trace), TOP_PX),
+        ("timeline", lambda: timeline.draw(trace, summary), TOP_PX),
+        ("causes", lambda: causes_figure.draw(trace, summary), LABELS_PX),
         ("waits", lambda: waits(trace), TOP_PX),
         ("memory", lambda: memory(trace), TOP_PX),
     ]
@@ -173,6 +176,7 @@ def _template() -> Any:
         "size": size,
         "rate": rate,
         "key": key_text,
+        "saves": saves_text,
     }
     template = files("loaderviz.report").joinpath("report_page.html").read_text("utf-8")
     environment.globals["count"] = count

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
+from loaderviz._causes.cause_texts import cause_rows
 from loaderviz._doctor import Diagnosis, findings_of
 from loaderviz.report import report_tables
 from loaderviz.report.predictions_and_audits import (
@@ -77,6 +78,11 @@ class Content:
         """The datasets' class names, each once, in the order of their loaders."""
         names = [_bounded_text(about.get("dataset")) for about in _loader_metas(self.trace)]
         return list(dict.fromkeys(name for name in names if name != "None"))
+
+    @cached_property
+    def causes(self) -> list[dict[str, Any]]:
+        """Where the waiting went: a row for each cause, as ``cause_rows`` makes them."""
+        return cause_rows(self.summary)
 
     @property
     def slowest_rank(self) -> int | None:
@@ -199,6 +205,7 @@ class Content:
                 **self.summary.as_dict(),
                 "wait_share": self.summary.wait_share,
             },
+            "causes": self.summary.causes.to_dict("records"),
             "actions": [dataclasses.asdict(action) for action in self.actions],
             "waits": dataclasses.asdict(self.waits),
             "workers": [{**row, "last_key": key_text(row["last_key"])} for row in self.workers],

@@ -1,8 +1,9 @@
 """Processes that share the CPUs: every one that computes gets an equal part of them.
 
-A fluid model: while n processes compute on c CPUs, each advances at ``min(1, c / n)``, and those
-that wait take no part. One clock counts the work that each computing process has received, so that
-a change in their number moves no event.
+A fluid model: while n threads compute on c CPUs, each advances at ``min(1, c / n)``, and processes
+that wait take no part. A process computes in one thread, or in several while it reads. One clock
+counts the work that each computing thread has received, so that a change in their number moves no
+event.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from loaderviz.simulator.event_log import Log
 from loaderviz.simulator.wakeup_latency import Lateness
 
 MAIN, PIN = -1, -2  # numbers of processes that are no workers
+SWITCH_S = 0.005  # a thread that wants Python's lock asks for it so often (sys.getswitchinterval)
 
 
 class SharedCores:
@@ -48,7 +50,8 @@ class SharedCores:
         self._random = random  # 0 to 1
         self._work = 0.0  # that each computing process has received so far
         self._n_events = 0  # breaks ties: first come, first served
-        self._computing: list[tuple[float, int, int]] = []  # ends at this work, tie, process
+        self._computing: list[tuple[float, int, int, float]] = []  # ends at, tie, process, threads
+        self._n_computing = 0.0  # threads
         self._waiting: list[tuple[float, int, int]] = []  # ends at this time, tie, process
         self._queues: list[deque[tuple[int, int]]] = [deque() for _ in range(n_workers)]
         self._row_of = [-1] * n_workers  # each worker's task in the log; -1: none
@@ -58,6 +61,7 @@ class SharedCores:
         self._last_arrival = [0.0] * n_workers
         self._n_on_way = 0
         self._to_pin: deque[int] = deque()
+        self._pin_waits = False  # for the lock of the worker that sent the first of them
         self._arrived: deque[int] = deque()
         self._main_busy = False
 
@@ -65,6 +69,7 @@ class SharedCores:
         """Take the fetches of the next epoch."""
         self._plan = plan
         self._seconds, self._first_phase = phases(plan)
+        self._threads = plan.threads
         self._lateness = Lateness.from_plan(plan, self._slice_s)
 
     def spend(self, cpu_s: float, wait_s: float = 0.0) -> None:
@@ -84,8 +89,8 @@ class SharedCores:
 
     def _wake_main(self) -> None:
         """The main process is woken; where all CPUs are busy it goes on late."""
-        n = len(self._computing)
-        if n < self._cores or not n:
+        n = self._n_computing
+        if n < self._cores or not self._computing:
             return
         late_s = self._lateness.in_turns_s if n > self._cores else self._lateness.alone_s
         if self._random is not None:
@@ -119,16 +124,26 @@ class SharedCores:
             for _ in range(2):  # the worker, asked for the memory's file, and the main process
                 self._wake_main()
             self.spend(self._plan.take_s[self._log.fetch[row]])
+            self._wait_for_lock(self._log.worker[row])
         return row
+
+    def _wait_for_lock(self, worker: int) -> None:
+        """A worker that reads lets go of Python's lock for the thread that hands over, in turns."""
+        left_s = self._plan.take_gil_s
+        while left_s > 0 and self._busy[worker]:
+            turn_s = min(left_s, SWITCH_S)
+            left_s -= turn_s
+            self._wait(MAIN, turn_s * max(1.0, self._n_computing / self._cores))
+            self._run_main()
 
     def fetch_here(self, row: int, fetch: int) -> None:
         """The main process loads; nothing else computes."""
         log, plan = self._log, self._plan
         log.started[row] = self.now
-        slowdown = 1 / min(1.0, self._cores)
-        self.now += float(plan.fetch_wait_s[fetch] + plan.fetch_cpu_s[fetch] * slowdown)
+        reading = max(1.0, plan.threads / self._cores)
+        self.now += float(plan.fetch_wait_s[fetch] + plan.fetch_cpu_s[fetch] * reading)
         log.collate[row] = self.now
-        self.now += plan.collate_s[fetch] * slowdown
+        self.now += plan.collate_s[fetch] / min(1.0, self._cores)
         log.ready[row] = self.now
 
     def resume(self) -> None:
@@ -148,9 +163,10 @@ class SharedCores:
             self._step()
         self._arrived.clear()
 
-    def _compute(self, process: int, seconds: float) -> None:
+    def _compute(self, process: int, seconds: float, threads: float = 1.0) -> None:
         self._n_events += 1
-        heappush(self._computing, (self._work + seconds, self._n_events, process))
+        self._n_computing += threads
+        heappush(self._computing, (self._work + seconds, self._n_events, process, threads))
 
     def _wait(self, process: int, seconds: float) -> None:
         self._n_events += 1
@@ -160,14 +176,15 @@ class SharedCores:
         """Go on to the next event, and do what follows from it."""
         computing, waiting = self._computing, self._waiting
         if computing:
-            n = len(computing)
+            n = self._n_computing
             slowdown = n / self._cores_in_turns if n > self._cores else 1.0
             at_s = self.now + (computing[0][0] - self._work) * slowdown
             if waiting and waiting[0][0] < at_s:
                 at_s, _, process = heappop(waiting)
                 self._work += (at_s - self.now) / slowdown
             else:
-                self._work, _, process = heappop(computing)
+                self._work, _, process, threads = heappop(computing)
+                self._n_computing = self._n_computing - threads if computing else 0.0
         else:
             at_s, _, process = heappop(waiting)
         if at_s > self.now:
@@ -176,6 +193,9 @@ class SharedCores:
             self._next_phase(process)
         elif process == MAIN:
             self._main_busy = False
+        elif process == PIN and self._pin_waits:
+            self._pin_waits = False
+            self._pin_now()
         elif process == PIN:
             self._finish_pinning()
         else:
@@ -206,11 +226,11 @@ class SharedCores:
             phase += 1
             if seconds > 0:
                 self._phase[worker] = phase
-                self._n_events += 1
                 if phase % 2 == 0:
-                    heappush(self._computing, (self._work + seconds, self._n_events, worker))
+                    reads = phase <= phases_end - 4
+                    self._compute(worker, seconds, self._threads if reads else 1.0)
                 else:
-                    heappush(self._waiting, (self.now + seconds, self._n_events, worker))
+                    self._wait(worker, seconds)
                 return
         self._row_of[worker] = -1
         self._next_task(worker)
@@ -233,6 +253,13 @@ class SharedCores:
             self._pin_next()
 
     def _pin_next(self) -> None:
+        if self._plan.take_gil_s and self._busy[self._log.worker[self._to_pin[0]]]:
+            self._pin_waits = True
+            self._wait(PIN, self._plan.take_gil_s)
+        else:
+            self._pin_now()
+
+    def _pin_now(self) -> None:
         fetch = self._log.fetch[self._to_pin[0]]
         self._compute(PIN, self._plan.take_s[fetch] + self._plan.pin_s[fetch])
 

@@ -55,14 +55,17 @@ class FreeCores:
 
     def receive(self) -> int:
         """Wait for the batch that arrives next, whichever it is, and return its row."""
+        log, plan = self._log, self._plan
         arrival, row = heapq.heappop(self._arrivals)
-        fetch = self._log.fetch[row]
-        take_s = self._plan.take_s[fetch]
+        fetch = log.fetch[row]
+        begin = max(arrival, self._pin_free if self._pins else self.now)
+        end = begin + plan.take_s[fetch]
+        if plan.take_gil_s:  # as long as the worker goes on reading
+            end += min(plan.take_gil_s, max(0.0, self._free[log.worker[row]] - begin))
         if self._pins:
-            arrival = max(arrival, self._pin_free) + take_s + self._plan.pin_s[fetch]
-            self._pin_free = self._log.pinned[row] = arrival
-            take_s = 0.0
-        self.now = (arrival if arrival > self.now else self.now) + take_s
+            end += plan.pin_s[fetch]
+            self._pin_free = log.pinned[row] = end
+        self.now = end if end > self.now else self.now
         return row
 
     def fetch_here(self, row: int, fetch: int) -> None:

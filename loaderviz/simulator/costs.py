@@ -42,6 +42,8 @@ class Costs:
         sample_s: to read one sample.
         cpu_share: the part of it, 0 to 1, that keeps a CPU busy; the rest is waiting, as for a
             disk. Workers that compute share ``cores``; those that wait do not.
+        threads: CPUs that a sample keeps busy while it computes: more than 1 where helper threads
+            work on it, as those of OpenCV or OpenMP do.
         collate_s: to collate one batch, on the CPU; ``collate_sample_s`` more for each sample.
         share_s: to put a batch into shared memory while it is collated, in a worker, on the CPU;
             its bytes take longer, at ``bytes_per_s``.
@@ -51,6 +53,8 @@ class Costs:
         send_s: to hand a batch on and to get the next task, in a worker, on the CPU.
         transport_s: from a worker to the consumer, for one batch, its bytes aside.
         take_s: to unpickle a batch, in the main process or in its pin thread.
+        take_gil_s: so much longer at most, if the batch's worker reads samples meanwhile: it hands
+            the memory over by a thread of its own, which waits for Python's global lock.
         pin_s: to pin a batch, its bytes aside.
         copy_s: to copy a batch to the device, within the consumer's time.
         step_s: the consumer's own work on a batch; ``step_cpu_share`` of it keeps a CPU busy.
@@ -69,11 +73,13 @@ class Costs:
 
     Raises:
         LoaderVizError: for a value that is not a number or array of numbers, a negative or
-            infinite time, an empty array, a share above 1, or ``cores`` that are not above 0.
+            infinite time, an empty array, a share above 1, ``threads`` below 1, or ``cores`` that
+            are not above 0.
     """
 
     sample_s: Any = 0.01
     cpu_share: Any = 0.0
+    threads: float = 1.0
     collate_s: Any = 0.0
     collate_sample_s: float = 0.0
     share_s: float = 0.0
@@ -83,6 +89,7 @@ class Costs:
     send_s: float = 0.0
     transport_s: Any = 0.0
     take_s: Any = 0.0
+    take_gil_s: float = 0.0
     pin_s: Any = 0.0
     copy_s: Any = 0.0
     step_s: Any = 0.0
@@ -112,6 +119,8 @@ class Costs:
         for name in ("cores", "bytes_per_s", "release_bytes_per_s"):
             if getattr(self, name) <= 0:
                 raise LoaderVizError(f"{name}={getattr(self, name)!r}: give a number above 0")
+        if self.threads < 1:
+            raise LoaderVizError(f"threads={self.threads!r}: give at least 1, the worker's own")
         if self.switching >= 1:
             raise LoaderVizError(f"switching={self.switching!r}: give a part of all, below 1")
         for name in _SHARES:

@@ -35,13 +35,15 @@ class Plan:
     first: Ints  # where a fetch's samples begin in key, wait_s and cpu_s
     key: Ints  # of each sample
     wait_s: Floats  # of each sample
-    cpu_s: Floats  # of each sample
+    cpu_s: Floats  # of each sample, by the clock
+    threads: float  # that compute meanwhile
     fetch_wait_s: Floats
     fetch_cpu_s: Floats
     collate_s: list[float]
     send_s: float
     transport_s: list[float]
     take_s: list[float]
+    take_gil_s: float  # more, while the fetch's worker reads
     pin_s: list[float]
     release_s: list[float]
     step_s: list[float]  # in the order of delivery
@@ -88,12 +90,14 @@ def plan_epoch(
         key=key,
         wait_s=wait_s,
         cpu_s=cpu_s,
+        threads=costs.threads,
         fetch_wait_s=fetch_wait_s,
         fetch_cpu_s=_sums(cpu_s, n),
         collate_s=(whole * collate_s).tolist(),
         send_s=costs.send_s,
         transport_s=(per_fetch("transport_s") + late_s).tolist(),
         take_s=per_fetch("take_s").tolist(),
+        take_gil_s=costs.take_gil_s,
         pin_s=(whole * (per_fetch("pin_s") + n_bytes / costs.bytes_per_s)).tolist(),
         release_s=(n_bytes / costs.release_bytes_per_s * (workers > 0)).tolist(),
         step_s=per_fetch("step_s").tolist(),

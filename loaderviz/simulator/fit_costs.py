@@ -29,13 +29,16 @@ if TYPE_CHECKING:
     from loaderviz.simulator.costs import Costs
 
 FIXED_COLLATE_S = 2e-5
+LEAST_S = 2e-4  # of CPU time a batch: less is the threads of queues
 LEAST_COLLATING = 0.05  # at least this part of the time to collate is not sharing bytes
-HANDOVER = ("send_s", "take_s", "transport_s")  # as recorded, they include waiting for a CPU
+# As recorded, they include waiting for a CPU.
+HANDOVER = ("send_s", "take_s", "take_gil_s", "transport_s")
 # To take out what processes waited for a CPU:
 MOST_BATCHES = 200  # in each simulation
 HALVINGS = 8  # of the range in which the part that was waiting lies, with a simulation each
 SMALLEST_PART = 0.1  # of a cost that was not waiting for a CPU
 GROWTH = 1.1  # of such a part from one simulation to the next at most, as few batches scatter
+HELPED = 1.2  # times the CPU time of the thread that reads: helper threads computed, too
 AS_SLOW = 0.08  # a smaller difference does not show where all CPUs are always busy
 CONTENDED = 0.1  # of the CPUs: with less work than that, processes hardly ever wait for one
 
@@ -95,7 +98,8 @@ class _Tasks:
     n: Any  # samples
     reading_s: Floats
     collate_s: Floats
-    cpu_s: Floats  # of reading and collating
+    cpu_s: Floats  # of reading and collating: how long, whatever the number of threads
+    threads: float  # that compute at once
     sample_s: Floats  # of each sample
     sample_bytes: float  # of a sample: the median of the batches
 
@@ -103,20 +107,22 @@ class _Tasks:
     def from_trace(cls, trace: Trace, batches: pd.DataFrame) -> _Tasks:
         """The tasks whose batches are complete."""
         made = batches.dropna(subset=["started_s", "collate_s", "ready_s"])
+        cpu_s, threads = _computing(made)
         n_bytes = (made["n_bytes"] / made["n_samples"].clip(lower=1)).median()
         return cls(
             n=made["n_samples"].to_numpy(),
             reading_s=(made["collate_s"] - made["started_s"]).to_numpy(),
             collate_s=(made["ready_s"] - made["collate_s"]).to_numpy(),
-            cpu_s=made["cpu_s"].fillna(0.0).to_numpy(),
+            cpu_s=cpu_s,
+            threads=threads,
             sample_s=_sample_s(trace, made),
             sample_bytes=0.0 if np.isnan(n_bytes) else float(n_bytes),
         )
 
     def busy(self) -> float:
-        """The part of their time that the workers computed, 0 to 1."""
+        """How many CPUs a worker kept busy, on average."""
         took_s = np.sum(self.reading_s + self.collate_s)
-        return float(np.sum(self.cpu_s) / max(took_s, 1e-12))
+        return float(np.sum(self.cpu_s) * self.threads / max(took_s, 1e-12))
 
     def costs(self, known: Costs, *, in_worker: bool, parts: _Parts | None = None) -> Costs:
         """``known`` with the costs of reading, collating and sharing, shrunk to their ``parts``."""
@@ -141,6 +147,7 @@ class _Tasks:
             known,
             sample_s=self.sample_s * part if len(part) else 0.0,
             cpu_share=np.minimum(share / np.maximum(part, 1e-12), 1.0) if len(part) else 0.0,
+            threads=self.threads,
             collate_s=fixed_s,
             collate_sample_s=(collate_s - fixed_s) / n,
             share_s=share_s,
@@ -185,6 +192,20 @@ def _batches_and_description(trace: Trace, loader: int) -> tuple[pd.DataFrame, d
         )
     loaders: list[Any] = trace.meta.get("loaders") or []
     return batches, dict(loaders[loader]) if 0 <= loader < len(loaders) else {}
+
+
+def _computing(made: pd.DataFrame) -> tuple[Floats, float]:
+    """Seconds by the clock in which each batch's worker computed, and in how many threads at once.
+
+    Where CPUs are too few for all threads, no more are seen than ran.
+    """
+    thread_s = made["cpu_s"].fillna(0.0).to_numpy()
+    process_s = made["process_cpu_s"].fillna(0.0).to_numpy()
+    took_s = np.maximum((made["ready_s"] - made["started_s"]).to_numpy(), 1e-9)
+    if not len(made) or np.sum(process_s) < HELPED * np.sum(thread_s) + LEAST_S * len(made):
+        return thread_s, 1.0
+    threads = max(1.0, float(np.quantile(process_s / took_s, 0.9)))
+    return np.maximum(np.minimum(process_s / threads, took_s), 0.0), threads
 
 
 def _sample_s(trace: Trace, made: pd.DataFrame) -> Floats:

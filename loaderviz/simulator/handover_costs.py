@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 SHORT_S = 0.003  # longer than most batches are on their way
 LONG_S = 0.05  # longer than any batch is on its way, even if its sender waits for Python's own lock
+MOSTLY = 0.8  # of the time that a batch is handed over, its worker read
 ENOUGH = 3  # measurements; fewer do not tell what is usual
 TYPICAL_WEIGHT = 10  # a typical cost weighs as much as so many measurements
 
@@ -54,7 +55,11 @@ def handover_costs(batches: pd.DataFrame, *, in_order: bool) -> dict[str, Any]:
         if (there & (n_taken == 1)).sum() >= ENOUGH:
             there &= n_taken == 1
         handed_s = np.maximum((delivered_s - requested_s)[there] - dispatch_s - sampler_s, 0.0)
-        take_s = show("take_s", handed_s / n_taken[there])
+        handed_s = handed_s / n_taken[there]
+        lock_s = _waiting_for_lock(handed_s, _reads_meanwhile(batches, delivered)[there], delivered)
+        if lock_s:
+            costs["take_gil_s"] = lock_s
+        take_s = show("take_s", np.maximum(handed_s - lock_s, 0.0))
     # A batch that was not ready yet shows how long it was on its way.
     waited = requested_s < ready_s
     arrived_s = pinned_s if pins else delivered_s - take_s - dispatch_s - sampler_s
@@ -68,6 +73,44 @@ def handover_costs(batches: pd.DataFrame, *, in_order: bool) -> dict[str, Any]:
     if len(on_way_s) >= ENOUGH:
         costs["transport_s"] = on_way_s
     return costs
+
+
+def _reads_meanwhile(batches: pd.DataFrame, delivered: pd.DataFrame) -> Floats:
+    """Of each batch, the part of its hand-over in which its worker read other samples, 0 to 1."""
+    begin, end = (delivered[name].to_numpy() for name in ("requested_s", "delivered_s"))
+    part = np.zeros(len(delivered))
+    place = {label: at for at, label in enumerate(delivered.index)}
+    read = batches.dropna(subset=["started_s", "collate_s"])
+    for worker, tasks in read.groupby("worker"):
+        own = [place[label] for label in delivered.index[delivered["worker"] == worker]]
+        tasks = tasks.sort_values("started_s")
+        started_s, ended_s = (tasks[name].to_numpy() for name in ("started_s", "collate_s"))
+        moments = np.stack([started_s, np.maximum(ended_s, started_s)], axis=1).ravel()
+        moments = np.maximum.accumulate(moments)
+        so_far = np.repeat(np.append(0.0, np.cumsum(moments[1::2] - moments[::2])), 2)[1:-1]
+        read_s = np.interp(end[own], moments, so_far) - np.interp(begin[own], moments, so_far)
+        part[own] = read_s / np.maximum(end[own] - begin[own], 1e-9)
+    return part
+
+
+def _waiting_for_lock(handed_s: Floats, reading: Floats, delivered: pd.DataFrame) -> float:
+    """By how many seconds a batch is handed over later, while its worker reads.
+
+    Known from batches whose workers had nothing to do. Where workers read all the time it is what
+    tensors take beyond the typical; of other batches nobody knows what is usual.
+    """
+    busy = handed_s[reading > MOSTLY]
+    idle = handed_s[reading < 1 - MOSTLY]
+    if len(busy) < ENOUGH:
+        return 0.0
+    if len(idle) >= ENOUGH:
+        usual_s = float(np.median(idle))
+    elif delivered["n_bytes"].median() > 0:
+        usual_s = TYPICAL_HANDOVER["take_s"]
+    else:
+        return 0.0
+    later_s = float(np.median(busy)) - usual_s
+    return later_s if later_s > SHORT_S / 2 else 0.0
 
 
 def _n_taken(delivered: pd.DataFrame) -> Any:
@@ -119,7 +162,8 @@ def start_costs(
         return {"startup_s": startup_s, "boot_s": boot_s, "start_method": method}
     n = int(description.get("num_workers") or with_task["worker"].nunique())
     started_s = with_task["started_s"].to_numpy()[:n]
-    startup_s = float(started_s.max() - started_s.min() + startup_s) / len(started_s)
+    pickle_s = float(np.nan_to_num(with_task["pickle_s"].to_numpy()[0]))  # before it is started
+    startup_s = float(started_s.max() - started_s.min() + startup_s + pickle_s) / len(started_s)
     boots = (with_task["first_task_s"] - with_task["started_s"]).to_numpy()
     shutdown_s = _shutdown(with_task, batches, n)
     costs = {

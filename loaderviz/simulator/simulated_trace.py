@@ -73,6 +73,7 @@ class _Rows:
         log, plans = self._log, self._plans
         delivered = self._column(log.delivered)
         cpu_s = np.concatenate([plan.fetch_cpu_s + plan.collate_s for plan in plans])
+        helpers_s = np.concatenate([plan.fetch_cpu_s * (plan.threads - 1) for plan in plans])
         state = np.full(len(self._shown), "delivered", object)
         late = np.isnan(delivered)
         state[late & self._whole] = "ready"
@@ -93,6 +94,7 @@ class _Rows:
             "delivered_s": delivered,
             "released_s": self._column(log.released),
             "cpu_s": np.where(self._done, cpu_s[self._place], np.nan),
+            "process_cpu_s": np.where(self._done, (cpu_s + helpers_s)[self._place], np.nan),
             "n_bytes": np.where(self._whole, np.rint(self._size * self._sample_bytes), np.nan),
             "state": state,
         }

@@ -43,9 +43,10 @@ def _cores(
     computing_s, total_s = _worker_seconds(costs, settings.batch_size)
     assert costs.cores is not None
     # All that may compute at once: the workers, the main process and the pin thread.
-    n_processes = n + 1 + settings.loader.pin_memory
-    seldom = total_s <= 0 or n * computing_s / total_s < NEGLIGIBLE * costs.cores
-    if (n_processes <= costs.cores or seldom) and costs.cores >= 1:
+    n_threads = n * costs.threads + 1 + settings.loader.pin_memory
+    busy = max(n, 1) * costs.threads * computing_s / total_s if total_s > 0 else 0.0
+    seldom = busy < NEGLIGIBLE * costs.cores
+    if (max(n_threads, costs.threads) <= costs.cores or seldom) and costs.cores >= 1:
         return FreeCores(log, n, pins=settings.loader.pin_memory, latency_s=latency_s)
     return SharedCores(
         log,

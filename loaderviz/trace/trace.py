@@ -155,11 +155,12 @@ class Trace:
         return str(self.summary())
 
     def _ipython_display_(self) -> None:
-        """At the end of a notebook cell: the timeline, whose title is the summary."""
+        """At the end of a notebook cell: the timeline, whose title is the summary, and causes."""
         if self.batches.empty:
             print(self)
             return
-        ask_above("figure of a trace", self)._ipython_display_()
+        for figure in ask_above("figures of a trace", self):
+            figure._ipython_display_()
 
 
 # Not in the class body: dataclass() would take it for the field's default.

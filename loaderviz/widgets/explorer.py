@@ -9,11 +9,12 @@ import ipywidgets as widgets
 from torch.utils.data import DataLoader
 
 from loaderviz.errors import LoaderVizError
-from loaderviz.figures import timeline
+from loaderviz.figures.timelines import timeline
 from loaderviz.machine import cpu_allowance
 from loaderviz.text import change, count
 from loaderviz.trace import Trace
 from loaderviz.web import style
+from loaderviz.widgets.cause_bar import cause_bar
 from loaderviz.widgets.code_line import CodeLine
 from loaderviz.widgets.explorer_controls import MAIN_CONTROLS, ControlPanel
 from loaderviz.widgets.explorer_settings import ExplorerSettings
@@ -79,6 +80,7 @@ class Explorer(StaticFallback):
         self._progress = widgets.IntProgress(layout=widgets.Layout(width="auto", height="10px"))
         self._status = widgets.HTML()
         self._view, self._measured_view = FigureView(), FigureView()
+        self._causes = widgets.HTML()
         self._table = widgets.HTML()
         self._code = CodeLine()
         self._scene = Scene()
@@ -187,19 +189,21 @@ class Explorer(StaticFallback):
     # What the page shows.
 
     def _draw(self) -> None:
-        """Show both timelines on one time axis, and the numbers."""
+        """Show both timelines on one time axis, the simulated causes and the numbers."""
         predicted = self._predicted
         measured = self._measured if self._measured_for == self.settings else None
         ends_s = [_end_s(trace) for trace in (predicted, measured) if trace is not None]
         axis_s = max(ends_s) if len(ends_s) > 1 else None
         if predicted is not None:
-            self._view.show(timeline(predicted, seconds=axis_s))
+            summary = predicted.summary()
+            self._view.show(timeline.draw(predicted, summary, axis_s))
+            self._causes.value = cause_bar(summary)
             self._numbers["predicted"] = RunNumbers.from_trace(
                 predicted, n_repeated=self._n_repeated(predicted)
             )
             self._show_scene()
         if measured is not None:
-            self._measured_view.show(timeline(measured, seconds=axis_s))
+            self._measured_view.show(timeline.timeline(measured, seconds=axis_s))
         self._show_numbers()
 
     def _show_scene(self) -> None:
@@ -239,7 +243,7 @@ class Explorer(StaticFallback):
         elif trace is not None:
             self._finish(settings, trace, progress.n_repeated)
         if trace is not None and settings != self.settings:
-            self._measured_view.show(timeline(trace))
+            self._measured_view.show(timeline.timeline(trace))
         elif trace is not None and progress.state != "done":
             self._draw()
 
@@ -309,7 +313,7 @@ class Explorer(StaticFallback):
         return max(0, n_surplus)
 
     def _static_html(self) -> str:
-        parts = map(static_html, (self._view, self._measured_view, self._table))
+        parts = map(static_html, (self._view, self._causes, self._measured_view, self._table))
         code = f"<p><code>{html.escape(self._code.text)}</code></p>"
         main_controls = [self._panel.controls[name] for name in MAIN_CONTROLS]
         sheet = f"<style>{style('explorer')}</style>"
@@ -319,7 +323,7 @@ class Explorer(StaticFallback):
         """The settings beside the pictures where there is room, else above them."""
         buttons = widgets.HBox([self._run_button, self._cancel_button, self._pin_button])
         side = widgets.Box([self._panel, buttons, self._progress, self._status])
-        main = [self._view, self._measured_view, self._table, self._code]
+        main = [self._view, self._causes, self._measured_view, self._table, self._code]
         columns = [
             side.add_class("loaderviz-side"),
             widgets.VBox([*main, self._playing]).add_class("loaderviz-main"),

@@ -118,7 +118,7 @@ def two_ranks() -> list[Audit]:
 def a_rule_and_what_is_recommended() -> list[Recommendation]:
     """Four workers, as for a GPU, where samples wait for a far-away disk."""
     loader = DataLoader(SleepingDataset(8000, 0.02), batch_size=8, num_workers=4)
-    return [recommend(loader, step_s=0.02, max_workers=16, verify=True)]
+    return [recommend(loader, step_s=0.02, max_workers=16)]
 
 
 def waiting_for_copies_and_ahead_of_them() -> list[Fed]:

@@ -126,7 +126,10 @@ class TestTheFirstCause:
             for _batch in loader:
                 pass
         causes = recording.trace.summary().causes.set_index("cause")
-        assert causes["seconds"]["sampler"] == pytest.approx(40 * 0.005, rel=0.5)
+        batches = recording.trace.batches
+        drawing_s = (batches["dispatched_s"] - batches["drawing_s"]).sum()
+        assert drawing_s >= 40 * 0.005
+        assert causes["seconds"]["sampler"] == pytest.approx(drawing_s, rel=0.1)
         batches = recording.trace.batches
         assert (batches["dispatched_s"] - batches["drawing_s"] >= 4 * 0.005).all()
 
@@ -174,7 +177,9 @@ class TestWhatCannotBeTold:
         trace = made(workers=2)
         blank = dict.fromkeys(("started_s", "collate_s", "ready_s"), math.nan)
         trace = replace(trace, batches=trace.batches.assign(**blank))
-        assert set(trace.summary().causes["cause"]) == {"start", "unknown"}  # iter() was seen
+        causes = trace.summary().causes.set_index("cause")
+        assert set(causes.index) == {"start", "unknown"}  # iter() was seen
+        assert "does not tell what its workers did" in causes["evidence"]["unknown"]
         assert_adds_up(trace)
 
     def test_samples_that_wait_for_one_another(self):
@@ -195,6 +200,7 @@ class TestWhatCannotBeTold:
         causes = trace.summary().causes
         assert causes["cause"].iloc[0] == "unknown"
         assert math.isnan(causes["saves_s"].iloc[0])
+        assert "samples wait for one another" in causes["evidence"].iloc[0]
 
     @given(
         times=st.lists(

@@ -74,12 +74,41 @@ class TestSummary:
     def test_is_that_of_the_trace(self, loaderviz, trace):
         done = loaderviz("summary", trace)
         assert done.code == 0
-        assert done.out.strip() == str(lv.load(trace).summary())
+        assert done.out.startswith(f"{lv.load(trace).summary()}\n")
+
+    def test_below_it_are_the_causes_and_how_to_cut_them(self, loaderviz, trace):
+        said = " ".join(loaderviz("summary", trace).out.split())
+        (row, *_) = lv.load(trace).summary().causes.to_dict("records")
+        assert "a cut saves" in said
+        assert "simulated" in said
+        assert "main process" in said
+        assert row["cure"] in said
+
+    def test_it_fits_into_80_columns(self, loaderviz, tmp_path, monkeypatch):
+        pairs = made(), made(workers=0, loader=1)
+        names = ("batches", "samples", "workers", "spans")
+        tables = [pd.concat([getattr(each, name) for each in pairs]) for name in names]
+        loaders = [{"dataset": "[red]Images\x1b[31m" * 9}, {"dataset": "Validation"}]
+        lv.Trace(*tables, meta={"loaders": loaders}).save(tmp_path / "two.parquet")
+        monkeypatch.setenv("COLUMNS", "80")
+        lines = loaderviz("summary", tmp_path / "two.parquet").out.splitlines()
+        table = lines[lines.index(next(line for line in lines if "Where the wait" in line)) :]
+        assert max(map(len, table)) <= 80
+        assert any("Validation" in line and "main process" in line for line in table)
+        assert "\x1b" not in "".join(lines)
+        assert "[red]" in "".join(lines)
+
+    def test_without_any_wait_there_is_no_table(self, loaderviz, tmp_path):
+        lv.Trace.from_columns().save(tmp_path / "empty.parquet")
+        done = loaderviz("summary", tmp_path / "empty.parquet")
+        assert done.out.strip() == str(lv.Trace.from_columns().summary())
 
     def test_as_json(self, loaderviz, trace):
         found = json.loads(loaderviz("summary", trace, "--json").out)
+        summary = lv.load(trace).summary()
         assert found["n_batches"] == 3
-        assert found["verdict"] == lv.load(trace).summary().verdict
+        assert found["verdict"] == summary.verdict
+        assert [row["cause"] for row in found["causes"]] == list(summary.causes["cause"])
 
     def test_of_what_is_no_trace_is_one_line(self, loaderviz, tmp_path):
         done = loaderviz("summary", tmp_path / "nothing")
@@ -128,7 +157,12 @@ class TestRecommend:
         found = json.loads(done.out)
         assert done.code == 0
         assert "num_workers" in found["settings"]
-        assert found["candidates"]
+        assert any(row["measured_per_s"] for row in found["candidates"])
+
+    def test_nothing_is_measured_where_that_is_not_wanted(self, loaderviz, project):
+        done = loaderviz("recommend", "users_training:ready", "--no-verify")
+        assert done.code == 0
+        assert "samples/s predicted" in done.out
 
     def test_from_a_recording(self, loaderviz, trace):
         done = loaderviz("recommend", trace, "--max-workers", "2")

@@ -59,6 +59,25 @@ def test_a_wait_that_is_half_as_long_is_found_and_is_better():
     assert change(compare(run(1, wait=0.002), run(2, wait=0.004))) == "worse"
 
 
+def test_the_cause_that_changed_most_is_named():
+    quick = lv.Costs(sample_s=0.001, step_s=0.02, collate_s=0.001)
+    slow = lv.Costs(sample_s=0.001, step_s=0.02, collate_s=0.04)
+    a, b = (
+        lv.simulate(each, num_workers=1, batch_size=8, n_samples=1600) for each in (quick, slow)
+    )
+    found = compare(a, b)
+    assert "most of it collate: 0 % → " in found.verdict
+    assert "(most of it collate: " in compare(b, a).verdict
+    named = {name for name in found.measures["measure"] if name.startswith("waiting: ")}
+    assert named == {"waiting: collate"}  # what is not waited for has no row
+
+
+def test_causes_add_up_to_the_waiting():
+    found = compare(run(1, wait=0.004), run(2, wait=0.002)).measures.set_index("measure")
+    causes = found[found.index.str.startswith("waiting: ")]
+    assert causes["a"].sum() == pytest.approx(found.loc["time spent waiting", "a"])
+
+
 def test_the_interval_holds_the_true_ratio():
     true = (0.002 + 0.01) / (0.004 + 0.01)
     held = 0

@@ -45,7 +45,8 @@ def test_it_is_tried_only_where_workers_compute_and_batches_come_late(late_s, cp
 
 
 def test_stretches_take_turns_and_go_on_over_epochs():
-    trial = try_quick_switches(Setup(loader(ReadingAhead(20), workers=1)), 0.0, time.monotonic() + 60)
+    patient = loader(ReadingAhead(20), workers=1)
+    trial = try_quick_switches(Setup(patient), 0.0, time.monotonic() + 60)
     assert trial.interval_s == sys.getswitchinterval() > QUICK_S
     assert len(trial.usual_s) == len(trial.quick_s) >= 5
     assert min(trial.usual_s + trial.quick_s) > 0

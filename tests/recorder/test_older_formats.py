@@ -12,7 +12,7 @@ from loaderviz.spool import BLOCK_HEAD, HEADER_BYTES, WORD, blocks
 
 ADDED = {  # words of records that format 1 lacks
     Tag.BATCH: [Batch.DRAWING],
-    Tag.TASK: [Task.PROCESS_CPU, Task.QUEUED],
+    Tag.TASK: [Task.PROCESS_CPU, Task.QUEUED, Task.THROTTLED],
 }
 
 

@@ -18,6 +18,7 @@ from loaderviz.report.render_page import page_of
 
 from traces import made  # isort: skip
 
+TABLES = ("batches", "samples", "workers")
 MARKUP = "</script><script>alert(1)</script><img src=x onerror=alert(2)><!--\u2028{{7*7}}\"'"
 
 
@@ -114,6 +115,29 @@ class TestItsContent:
         assert [row["rank"] for row in content.ranks] == [0, 1]
         assert "DistributedSampler" in content.actions[0].code
 
+    def test_where_the_wait_went_is_told_with_evidence_and_cure(self, content, waiting):
+        table = waiting.summary().causes
+        found = json.loads(json.dumps(content.data()["causes"]))
+        assert [row["cause"] for row in found] == list(table["cause"])
+        assert [row["seconds"] for row in found] == pytest.approx(list(table["seconds"]))
+        page = page_of(content)
+        assert 'id="figure-causes"' in page
+        text = plain_text(page)
+        assert "Where the wait went" in text
+        assert table["evidence"][0] in text
+        assert table["cure"][0] in text
+
+    def test_where_nothing_was_waited_for_it_says_so(self):
+        trace = made(batches=6)
+        asked = dataclasses.replace(
+            trace,
+            batches=trace.batches.assign(requested_s=trace.batches["delivered_s"]),
+            workers=trace.workers[:0],
+        )
+        page = page_of(content_of(asked))
+        assert "Nothing was waited for" in plain_text(page)
+        assert "figure-causes" not in page
+
     def test_problems_and_what_was_left_out_are_listed(self):
         trace = recorded(made(), complete=False, problems=["worker 1: its file is torn"])
         trace.meta["left_out"] = 1234
@@ -174,10 +198,13 @@ class TestItsPage:
             meta={
                 **dict.fromkeys(("label", "host", "torch", "platform"), MARKUP),
                 "problems": [MARKUP],
-                "loaders": [{"class": MARKUP, "dataset": MARKUP, "num_workers": 2}],
+                "loaders": 2 * [{"class": MARKUP, "dataset": MARKUP, "num_workers": 2}],
             },
         )
-        content = content_of(trace)
+        other = made(workers=0, loader=1)
+        tables = {name: pd.concat([getattr(trace, name), getattr(other, name)]) for name in TABLES}
+        content = content_of(dataclasses.replace(trace, **tables))
+        assert any(MARKUP[:20] in row["loader_name"] for row in content.causes)
         assert any(each.audit and len(each.audit.duplicates) for each in content.audits)
         page = page_of(content)
         assert "<img" not in page

@@ -175,3 +175,29 @@ def seed_alike(worker_id: int) -> None:
 
 def refuse_to_start(worker_id: int) -> None:
     raise LookupError(f"worker {worker_id} has no licence")
+
+
+class SlowToSend(Dataset[int]):
+    """Takes its time to be pickled and unpickled, and has ``n_bytes`` to carry."""
+
+    def __init__(self, n: int, n_bytes: int, pickle_s: float, unpickle_s: float) -> None:
+        self.n, self.ballast = n, bytes(n_bytes)
+        self.pickle_s, self.unpickle_s = pickle_s, unpickle_s
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, index: int) -> int:
+        return index
+
+    def __getstate__(self) -> dict[str, Any]:
+        time.sleep(self.pickle_s)
+        return self.__dict__
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        time.sleep(state["unpickle_s"])
+        self.__dict__.update(state)
+
+
+def slow_init(worker: int) -> None:
+    time.sleep(0.1)

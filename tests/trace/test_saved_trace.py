@@ -224,8 +224,9 @@ class TestTheFile:
         assert names == (
             "table rank loader epoch batch worker n_samples drawing_ns dispatched_ns started_ns "
             "collate_ns ready_ns pinned_ns requested_ns delivered_ns released_ns cpu_ns "
-            "process_cpu_ns queued_ns rss_bytes n_bytes device_start_ns device_end_ns state "
-            "position key start_ns end_ns pid start_method first_task_ns ended_ns exit last_key "
+            "process_cpu_ns queued_ns throttled_ns rss_bytes n_bytes device_start_ns "
+            "device_end_ns state position key start_ns end_ns pid start_method pickle_ns "
+            "pickle_bytes boot_ns unpickle_ns init_ns first_task_ns ended_ns exit last_key "
             "rss_peak_bytes name device_ns until_next"
         )
 
@@ -252,6 +253,12 @@ def refusal(path: object) -> str:
     with pytest.raises(lv.LoaderVizError) as refused:
         lv.load(path)
     return str(refused.value)
+
+
+SINCE_FORMAT_2 = [
+    *("drawing_ns", "process_cpu_ns", "queued_ns", "throttled_ns"),
+    *("pickle_ns", "pickle_bytes", "boot_ns", "unpickle_ns", "init_ns"),
+]
 
 
 class TestDamage:
@@ -332,8 +339,8 @@ class TestDamage:
     @pytest.mark.parametrize(
         ("number", "lacking"),
         [
-            ("1", ["n_bytes", "drawing_ns", "process_cpu_ns", "queued_ns"]),
-            ("2", ["drawing_ns", "process_cpu_ns", "queued_ns"]),
+            ("1", ["n_bytes", *SINCE_FORMAT_2]),
+            ("2", SINCE_FORMAT_2),
         ],
     )
     def test_a_file_of_an_older_format_is_opened(self, place, number, lacking):
@@ -344,7 +351,9 @@ class TestDamage:
         opened = lv.load(place)
         assert_same(opened, trace)
         for column in lacking:
-            assert opened.batches[column.replace("_ns", "_s")].isna().all()
+            name = column.replace("_ns", "_s")
+            table = opened.workers if name in opened.workers else opened.batches
+            assert table[name].isna().all()
         assert opened.summary().verdict == trace.summary().verdict
 
     @pytest.mark.parametrize(

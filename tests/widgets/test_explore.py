@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import time
 
@@ -13,12 +14,16 @@ from hypothesis import strategies as st
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, default_collate
 
 from leak_guard import processes
-from loaderviz import LoaderVizError, explore
+from loaderviz import LoaderVizError, Trace, explore
 from loaderviz.datasets import SleepingDataset, SleepingStream
 from loaderviz.loader_settings import LoaderSettings
+from loaderviz.text import duration
+from loaderviz.trace.analysis.attribution import attribute
+from loaderviz.widgets.cause_bar import cause_bar
 from loaderviz.widgets.explorer_settings import KINDS, ExplorerSettings
 from loaderviz.widgets.real_runs import FOLLOW_S
 from loaderviz.widgets.run_process import LoaderRun
+from traces import made
 
 QUICK = ExplorerSettings(sample_s=0.001, step_s=0.001, n_samples=48, sample_bytes=8)
 LONG = ExplorerSettings(sample_s=0.2, step_s=0.5, n_samples=48)
@@ -226,6 +231,41 @@ def test_the_prediction_follows_every_control(explorer):
     assert "pin thread" in lanes(explorer._view)
     assert explorer.predicted.summary().epochs == 2
     assert "in_order=False, persistent_workers=True, pin_memory=True" in explorer._code.text
+
+
+def bar(explorer):
+    """The seconds of steps and causes in the bar, as texts by their names."""
+    pattern = r"</i>([^<]+) <b>([^<]+)</b>"
+    return dict(re.findall(pattern, explorer._causes.value))
+
+
+def test_where_the_wait_went_follows_every_control(explorer):
+    explorer.set(num_workers=0)
+    assert set(bar(explorer)) == {"steps", "main process"}
+    explorer.set(num_workers=1, sample_s=0.2, step_s=0.0)
+    causes = attribute(explorer.predicted).totals()
+    assert bar(explorer)["workers"] == duration(causes["workers"])
+    assert set(bar(explorer)) >= {"workers", "start"}
+    assert "simulated" in explorer._causes.value
+
+
+def test_what_a_cut_saves_takes_too_long_for_a_slider(explorer, monkeypatch):
+    def refuse(*_):
+        raise AssertionError("simulated once more")
+
+    monkeypatch.setattr("loaderviz._causes.causes_table.savings", refuse)
+    explorer.set(num_workers=3, step_s=0.0)
+    assert bar(explorer)
+    assert "error" not in explorer._status.value
+
+
+def test_a_bar_shows_each_cause_in_proportion():
+    summary = made(workers=1, batches=8).summary()
+    widths = re.findall(r"flex-grow: ([\d.]+)", cause_bar(summary))
+    steps, *causes = map(float, widths)
+    assert sum(causes) == pytest.approx(summary.wait_share, abs=1e-3)
+    assert steps == pytest.approx(1 - summary.wait_share, abs=1e-3)
+    assert cause_bar(Trace.from_columns().summary()) == ""
 
 
 def test_controls_that_mean_nothing_without_workers_say_so(explorer):

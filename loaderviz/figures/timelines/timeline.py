@@ -20,6 +20,7 @@ from loaderviz.figures.timelines import (
 )
 from loaderviz.figures.timelines.lanes import Lanes
 from loaderviz.trace import Trace
+from loaderviz.trace.analysis.summary import Summary
 from loaderviz.trace.columns_of_rows import Table, arrays, where
 from loaderviz.trace.merge.run_meta import left_out
 
@@ -72,14 +73,28 @@ def timeline(
     _check(trace, seconds, rank, theme)
     if rank is not None:
         trace = trace.of_ranks([rank])
+    return draw(trace, trace.summary(), seconds, theme)
+
+
+def draw(
+    trace: Trace,
+    summary: Summary,
+    seconds: float | None = None,
+    theme: style.ThemeName = "light",
+) -> Figure:
+    """Draw a trace, as ``timeline`` does, where its summary is there already.
+
+    Raises:
+        LoaderVizError: if ``trace`` has no batch, and for an unknown theme.
+    """
+    _check_that_it_has_batches(trace)
     lanes = Lanes.from_trace(trace)
     if len(lanes.consumers) > 1 and (len(lanes) > MOST_LANES or len(trace.batches) > MOST_BATCHES):
-        return _figure_of_ranks(trace, seconds, theme)
+        return _figure_of_ranks(trace, summary, seconds, theme)
     batches = arrays(trace.batches)
     batches["row"] = np.arange(len(trace.batches), dtype=np.int32)
     large = len(trace.batches) > MOST_BATCHES
     whole_batches = large or trace.n_sample_rows > MOST_SAMPLES
-    summary = trace.summary()
     numbers = f"{_source(trace)} · {summary.numbers}"
     time_range = _time_range(trace, seconds)
     table, has_batches = packed_rows.pack(batches, lanes, time_range) if large else (None, True)
@@ -110,9 +125,10 @@ def timeline(
     return figure
 
 
-def _figure_of_ranks(trace: Trace, seconds: float | None, theme: style.ThemeName) -> Figure:
+def _figure_of_ranks(
+    trace: Trace, summary: Summary, seconds: float | None, theme: style.ThemeName
+) -> Figure:
     """One row for each rank."""
-    summary = trace.summary()
     numbers = f"{_source(trace)} · {summary.numbers} · timeline(trace, rank=...) shows one rank"
     colours = style.theme(theme)
     figure = rank_rows.draw(trace, summary.verdict, numbers, _time_range(trace, seconds), colours)
@@ -191,16 +207,20 @@ def _check(trace: Any, seconds: float | None, rank: int | None, theme: str) -> N
         )
     if seconds is not None and not seconds > 0:
         raise LoaderVizError(f"seconds={seconds!r}: give a time span above 0, or None for all")
-    if trace.batches.empty:
-        raise LoaderVizError(
-            "this trace holds no batch: the loader was not iterated inside the block, "
-            "or its dataset is empty"
-        )
+    _check_that_it_has_batches(trace)
     if rank is not None and rank not in set(trace.batches["rank"]):
         ranks = trace.batches["rank"].unique()
         raise LoaderVizError(
             f"rank={rank!r} has no batch in this trace; it holds {len(ranks):,} ranks, "
             f"{ranks.min()} to {ranks.max()}"
+        )
+
+
+def _check_that_it_has_batches(trace: Trace) -> None:
+    if trace.batches.empty:
+        raise LoaderVizError(
+            "this trace holds no batch: the loader was not iterated inside the block, "
+            "or its dataset is empty"
         )
 
 

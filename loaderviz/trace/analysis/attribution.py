@@ -33,6 +33,7 @@ CAUSES: Final = (
 _COLUMN: Final = {cause: column for column, cause in enumerate(CAUSES)}
 
 USUAL_HANDOVER_S = 0.002  # at most, of a batch of a few MB with a CPU to spare
+ROUNDING_S = 1e-10  # times are whole nanoseconds
 EARLY_S = 1e5  # before its first task: longer than a worker takes to come up
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -45,6 +46,7 @@ class Attribution:
     Attributes:
         rank, loader: whose wait it was, of n waits.
         start_s, end_s: of each wait, in seconds of the trace.
+        row: of each wait, that of its batch in ``trace.batches``; -1 where workers were started.
         seconds: float64, (n, len(CAUSES)): what of each wait is due to which cause. A row adds up
             to ``end_s - start_s``.
     """
@@ -53,12 +55,13 @@ class Attribution:
     loader: Any
     start_s: Floats
     end_s: Floats
+    row: Any
     seconds: Floats
 
     def of_loader(self, loader: int) -> Attribution:
         """The waits for one loader's batches."""
         own = self.loader == loader
-        fields = (self.rank, self.loader, self.start_s, self.end_s, self.seconds)
+        fields = (self.rank, self.loader, self.start_s, self.end_s, self.row, self.seconds)
         return Attribution(*(values[own] for values in fields))
 
     def totals(self) -> dict[str, float]:
@@ -84,6 +87,7 @@ def attribute(trace: Trace) -> Attribution:
         loader=np.concatenate([waits.loader, starts["loader"]]),
         start_s=np.concatenate([waits.start_s, starts["start_s"]]),
         end_s=np.concatenate([waits.end_s, starts["end_s"]]),
+        row=np.concatenate([waits.row, np.full(len(of_start), -1)]),
         seconds=np.concatenate([seconds, of_start]),
     )
 
@@ -213,7 +217,7 @@ class _Waits:
             day = _Day.of(self.columns, tasks, reading)
             seconds[own] += day.between(self.start_s[own], ready_s[own])
         missing_s = wait_s - seconds.sum(axis=1)
-        seconds[:, _COLUMN["unknown"]] += np.where(missing_s > 0, missing_s, 0.0)
+        seconds[:, _COLUMN["unknown"]] += np.where(missing_s > ROUNDING_S, missing_s, 0.0)
         return seconds
 
     def _take_out_pinning(self, seconds: Floats, ready_s: Floats) -> None:

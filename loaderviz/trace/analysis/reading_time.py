@@ -29,12 +29,13 @@ SHARED = 0.5  # of what one more that reads at the same time would cost if they 
 REGULAR = 0.75  # of the usual distance between two ends is the least
 UNLIKE = 0.15  # of the usual time: as far as what samples take is apart, those in the middle
 FEWEST_ALIKE = 3  # samples that were read by as many workers at once
+ENOUGH_SAMPLES = 100_000  # that tell whether samples wait for one another
 LEAST_S = 1e-9
 
 _LANE = ("rank", "loader", "epoch", "worker")
 _NAMES = (
     *(*_LANE, "batch", "n_samples", "dispatched_s", "started_s", "collate_s", "ready_s"),
-    *("cpu_s", "process_cpu_s", "queued_s"),
+    *("cpu_s", "process_cpu_s", "queued_s", "throttled_s"),
 )
 
 
@@ -63,13 +64,18 @@ class Reading:
             parts[cause] = parts.get(cause, 0.0) + own
             left = left - own
 
+        # Whom its quota stops is ready to run and has no CPU: so it counts as queued, too.
+        throttled_s = np.nan_to_num(np.minimum(batches["throttled_s"], batches["queued_s"]))
+        batches["queued_s"] = batches["queued_s"] - throttled_s
+        take("throttled", _ratio(throttled_s, took_s))
+        ran_s = read_s * left
         slow = _SlowSamples.of(trace, batches)
         for cause, seconds in slow.seconds.items():
-            take(cause, _ratio(np.minimum(seconds, read_s), read_s))
+            take(cause, _ratio(np.maximum(seconds - (read_s - ran_s), 0.0), ran_s))
         usual_s = _ratio(read_s * left, batches["n_samples"])
         take("drift", _drift(batches, usual_s))
-        cpu, full = _cpu(trace, batches, read_s, took_s)
-        take("cpu", cpu)
+        busy_s, full = _cpu(trace, batches, read_s, took_s)
+        take("cpu", _ratio(busy_s, ran_s))
         take("uneven", _uneven(trace, batches))
         take("prefetch", _idle(batches, read_s))
         take("unknown", _shared(trace, batches) * (parts["drift"] == 0))
@@ -149,9 +155,9 @@ def _drift(batches: Mapping[str, Any], usual_s: Floats) -> Floats:
 def _cpu(
     trace: Trace, batches: Mapping[str, Any], read_s: Floats, took_s: Floats
 ) -> tuple[Floats, Any]:
-    """Of each batch the part in which its worker computed, or had no CPU, while CPUs were full.
+    """For how long each batch's worker computed, or had no CPU, while CPUs were full.
 
-    And whether they were.
+    In seconds of reading; and whether they were full.
     """
     cores = trace.meta.get("cpu_allowance")
     if not isinstance(cores, int | float) or not cores > 0:
@@ -168,7 +174,7 @@ def _cpu(
     busy_s = np.where(
         np.isnan(queued_s) | helpers, read_s, np.nan_to_num(thread_s + queued_s) - collate_s
     )
-    return np.where(full, np.clip(_ratio(busy_s, read_s), 0.0, 1.0), 0.0), full
+    return np.where(full, busy_s, 0.0), full
 
 
 def _mean_over(batches: Mapping[str, Any], weight: Floats, shared_by: str) -> Floats:
@@ -267,12 +273,22 @@ def _shared(trace: Trace, batches: Mapping[str, Any]) -> Floats:
         own = samples["loader"].to_numpy() == number
         if int(batches["worker"][batches["loader"] == number].max(initial=-1)) < 1:
             continue
-        begin = samples["start_s"].to_numpy()[own]
-        end = samples["end_s"].to_numpy()[own]
-        known = end > begin
-        if _slow_each_other(begin[known], end[known]) or _take_turns(begin[known], end[known]):
+        begin, end = _first_read(
+            samples["start_s"].to_numpy()[own], samples["end_s"].to_numpy()[own]
+        )
+        if _slow_each_other(begin, end) or _take_turns(begin, end):
             part[batches["loader"] == number] = 1.0
     return part
+
+
+def _first_read(begin: Floats, end: Floats) -> tuple[Floats, Floats]:
+    """Begin and end of the first samples that were read: as many as it takes to tell."""
+    known = end > begin  # False for NaN
+    begin, end = begin[known], end[known]
+    if len(begin) > ENOUGH_SAMPLES:
+        early = begin <= np.partition(begin, ENOUGH_SAMPLES)[ENOUGH_SAMPLES]
+        begin, end = begin[early], end[early]
+    return begin, end
 
 
 def _take_turns(begin: Floats, end: Floats) -> bool:

@@ -81,16 +81,18 @@ def startups(trace: Trace) -> list[tuple[int, int, float, float]]:
 
     No moment is in two of them, where a loop begins several loaders one after another.
 
-    The loop is in ``iter(loader)`` then, which starts them one after another
+    The loop is in ``iter(loader)`` then, which pickles for them and starts them one after another
     (torch/utils/data/dataloader.py, ``_MultiProcessingDataLoaderIter.__init__``).
     """
-    names = ("rank", "loader", "worker", "started_s")
+    names = ("rank", "loader", "worker")
     workers = {column: trace.workers[column].to_numpy() for column in names}
-    first = np.flatnonzero((workers["worker"] == 0) & ~np.isnan(workers["started_s"]))
+    pickled_s = np.nan_to_num(trace.workers["pickle_s"].to_numpy())
+    began_s = trace.workers["started_s"].to_numpy() - pickled_s
+    first = np.flatnonzero((workers["worker"] == 0) & ~np.isnan(began_s))
     if not len(first):
         return []
-    names = ("rank", "loader", "epoch", "requested_s")
-    asked = {column: trace.batches[column].to_numpy() for column in names}
+    names_of_batches = ("rank", "loader", "epoch", "requested_s")
+    asked = {column: trace.batches[column].to_numpy() for column in names_of_batches}
     known = ~np.isnan(asked["requested_s"])
     asked = {column: values[known] for column, values in asked.items()}
     epochs = _first_requests(asked)
@@ -99,7 +101,7 @@ def startups(trace: Trace) -> list[tuple[int, int, float, float]]:
     starts: dict[tuple[int, int], list[float]] = {}
     for i in first:
         whose = int(workers["rank"][i]), int(workers["loader"][i])
-        starts.setdefault(whose, []).append(float(workers["started_s"][i]))
+        starts.setdefault(whose, []).append(float(began_s[i]))
     spans = []
     for (rank, loader), of_loader in starts.items():
         own = slice(*np.searchsorted(ranks, [rank, rank + 1]))

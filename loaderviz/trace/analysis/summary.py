@@ -13,6 +13,7 @@ import numpy as np
 
 from loaderviz._upward import ask_above
 from loaderviz.trace.analysis.attribution import attribute
+from loaderviz.trace.analysis.loader_share import LoaderShare, loader_shares
 from loaderviz.trace.analysis.rank_summary import by_rank
 from loaderviz.trace.analysis.slowest_rank import Slowest, slowest
 from loaderviz.trace.analysis.steps import device_times
@@ -54,6 +55,7 @@ class Summary:
     problems: tuple[str, ...] = ()  # what else the recordings lack, in their own words
     device_busy_s: float = 0.0  # with the steps after each epoch's first; 0 without a device
     device_idle_s: float = 0.0  # before them: what was queued was done
+    loaders: tuple[LoaderShare, ...] = ()  # each by itself
     trace: Trace | None = field(default=None, repr=False, compare=False)  # for the causes
 
     @property
@@ -94,6 +96,11 @@ class Summary:
         table: pd.DataFrame = ask_above("causes of a trace", self)
         return table
 
+    @cached_property
+    def seconds_by_cause(self) -> dict[str, float]:
+        """What was waited for, of all loaders and ranks, without a look at what a cut saves."""
+        return {} if self.trace is None else attribute(self.trace).totals()
+
     @property
     def main_cause(self) -> str:
         """The first of the causes; empty where nothing was waited for.
@@ -104,9 +111,17 @@ class Summary:
         if self.trace is None:
             return ""
         if self.trace.meta.get("simulated"):
-            seconds = attribute(self.trace).totals()
+            seconds = self.seconds_by_cause
             return max(seconds, key=lambda cause: seconds[cause], default="")
         return str(self.causes["cause"].iloc[0]) if len(self.causes) else ""
+
+    @property
+    def main_loader(self) -> LoaderShare | None:
+        """The loader that ``main_cause`` is about; None where nothing was waited for."""
+        shares = {share.loader: share for share in self.loaders}
+        if len(shares) == 1 or self.trace is None or not len(self.causes):
+            return self.loaders[0] if len(shares) == 1 else None
+        return shares.get(int(self.causes["loader"].iloc[0]))
 
     @property
     def verdict(self) -> str:
@@ -169,6 +184,7 @@ def summarize(trace: Trace) -> Summary:
         problems=tuple(each for each in _texts(trace.meta.get("problems")) if each not in unread),
         device_busy_s=busy_s,
         device_idle_s=idle_s,
+        loaders=loader_shares(trace),
         trace=trace,
     )
 

@@ -75,6 +75,10 @@ def notes_of(summary: Summary) -> list[str]:
     lacking = [f"Not in it: {each}." for each in summary.unread[:MOST_NOTES]]
     if more := len(summary.unread) - len(lacking):
         lacking.append(f"Nor are {more:,} more.")
+    if len(summary.loaders) > 1:
+        told += [f"{share}." for share in summary.loaders[:MOST_NOTES]]
+    if more := len(summary.loaders[MOST_NOTES:]):
+        told.append(f"And {count(more, 'more loader')}.")
     told += [*lacking, *(f"Incomplete: {each}." for each in summary.problems[:MOST_NOTES])]
     if more := len(summary.problems[MOST_NOTES:]):
         told.append(f"And {count(more, 'more problem')}.")
@@ -134,25 +138,35 @@ def _waiting(summary: Summary) -> str:
     """Whether the consumer waits and, if so, why."""
     if summary.step_s < NO_STEP * summary.wait_s:
         pace = f": {rate(summary.samples_per_s)} samples/s" if summary.n_samples else ""
-        return f"Loading alone sets the pace{pace}"
+        why = "" if summary.main_cause in ("workers", "main_process") else _cause(summary)
+        return f"Loading alone sets the pace{pace}{why.replace(':', ',', 1)}"
     if summary.n_workers and summary.later_wait_share <= NEVER_WAITS:
         keep = "keeps" if summary.n_workers == 1 else "keep"
         never = "the model never waits" if summary.n_ranks == 1 else "the ranks never wait"
-        return f"After {_first(summary)} {never}: {_workers(summary)} {keep} up"
+        every = _workers(summary.n_workers, summary.n_ranks)
+        return f"After {_first(summary)} {never}: {every} {keep} up"
     return f"{_waits(summary)}{_cause(summary)}"
 
 
 def _cause(summary: Summary) -> str:
-    """What the consumer mostly waits for, as the end of a sentence."""
-    cause = summary.main_cause
+    """What the consumer mostly waits for, as the end of a sentence, and for which loader."""
+    cause, loader = summary.main_cause, summary.main_loader
     starting_s = summary.startup_s + summary.first_wait_s
     seldom = summary.later_wait_share < KEEPS_WAITING and summary.later_wait_s < starting_s
+    if not cause or loader is None:
+        return ""
     if cause == "workers" and seldom:
         return f", mostly for {_first(summary)}"
+    whose = ""
+    if len(summary.loaders) > 1:
+        whose = f", {percent(loader.waited_s / summary.elapsed_s)} for {loader.name}"
     if cause == "main_process" and summary.n_ranks > 1:
-        return ": each loads and steps in turn"
-    keep_up = f"{_workers(summary)} cannot keep up"
-    return f": {keep_up if cause == 'workers' else PHRASES[cause]}" if cause else ""
+        return f"{whose}: each loads and steps in turn"
+    if cause == "workers":
+        return f"{whose}: {_workers(loader.n_workers, summary.n_ranks)} cannot keep up"
+    if cause == "unknown" and len(summary.causes):
+        return f"{whose}: {summary.causes['evidence'].iloc[0]}"
+    return f"{whose}: {PHRASES[cause]}"
 
 
 def _waits(summary: Summary) -> str:
@@ -166,10 +180,10 @@ def _first(summary: Summary) -> str:
     return "the first batch" if summary.epochs == 1 else "the first batch of each epoch"
 
 
-def _workers(summary: Summary) -> str:
+def _workers(n_workers: int, n_ranks: int) -> str:
     """How many there are: "two workers", "13 workers a rank", "5 workers of 2 ranks"."""
-    n, rest = divmod(summary.n_workers, summary.n_ranks)
+    n, rest = divmod(n_workers, n_ranks)
     if rest:
-        return f"{summary.n_workers:,} workers of {summary.n_ranks:,} ranks"
-    each = " a rank" if summary.n_ranks > 1 else ""
+        return f"{n_workers:,} workers of {n_ranks:,} ranks"
+    each = " a rank" if n_ranks > 1 else ""
     return f"{WORDS.get(n, f'{n:,}')} worker{'s' * (n != 1)}{each}"

@@ -16,7 +16,7 @@ from loaderviz.sample_keys import from_json, to_json
 
 NS_PER_S: Final = 1e9
 JSON: Final = ("key", "last_key")  # columns of any values, stored as the JSON of each
-COUNTS: Final = ("n_bytes",)  # columns of whole numbers, NaN where one is unknown
+COUNTS: Final = ("n_bytes", "pickle_bytes")  # columns of whole numbers, NaN where one is unknown
 _encode = json.JSONEncoder(allow_nan=False).encode
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 

@@ -10,8 +10,9 @@ The rows of all four tables follow one another, in row groups of one table each,
 - Most samples end when the next one starts. There ``until_next`` is true, ``end_ns`` is null, and
   the end is ``start_ns`` of the next row. With DuckDB, from the rows with ``table = 'samples'``:
   ``CASE WHEN until_next THEN lead(start_ns) OVER () ELSE end_ns END``.
-- ``n_bytes`` is int64, null where it is not known. Format 1 lacks this column; formats 1 and 2 lack
-  ``drawing_s``, ``process_cpu_s`` and ``queued_s``.
+- ``n_bytes`` and ``pickle_bytes`` are int64, null where they are not known. Format 1 lacks
+  ``n_bytes``; formats 1 and 2 lack ``drawing_s``, ``process_cpu_s``, ``queued_s``,
+  ``throttled_s`` and the parts of a worker's start.
 - The schema's metadata has ``loaderviz.format``, the version of this layout, and
   ``loaderviz.meta``, the JSON of ``Trace.meta``.
 - A seal covers the whole file: see ``loaderviz.trace.parquet.seal``.
@@ -40,7 +41,10 @@ if TYPE_CHECKING:
     from loaderviz.trace.trace import Trace
 
 FORMAT: Final = "3"
-_NEW: Final = ("drawing_s", "process_cpu_s", "queued_s")
+_NEW: Final = (
+    *("drawing_s", "process_cpu_s", "queued_s", "throttled_s"),
+    *("pickle_s", "pickle_bytes", "boot_s", "unpickle_s", "init_s"),
+)
 ADDED: Final = {"1": ("n_bytes", *_NEW), "2": _NEW}  # what files of older formats lack: unknown
 ROWS_PER_GROUP: Final = 1 << 16
 FORMAT_KEY: Final = b"loaderviz.format"

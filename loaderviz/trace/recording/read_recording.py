@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,10 @@ from loaderviz.trace.recording.worker_endings import worker_ending
 from loaderviz.trace.trace import Trace
 
 META_NAME = "meta.json"
+MORE_LOADERS_NAME = "loaders.jsonl"  # a line for each that was met when it was first iterated
 
+# What the file of a worker says of its start, where it is known.
+START_PARTS = ("pickle_ns", "pickle_bytes", "boot_ns", "unpickle_ns", "init_ns")
 _STREAM = [Batch.ITERATOR, Batch.ROUND, Batch.WORKER]
 
 # What reading damaged records can raise; fetch_columns.py checks its own before it reads them.
@@ -41,6 +44,7 @@ def read_folder(folder: Path) -> Trace:
         )
     try:
         meta = json.loads((folder / META_NAME).read_text())
+        meta["loaders"] += _more_loaders(folder)
         start_ns, wall_ns = (int(np.int64(time_ns)) for time_ns in meta["started"])
         rank = int(np.int64(meta["rank"]))
         start_methods = [loader["start_method"] for loader in meta["loaders"]]
@@ -58,6 +62,15 @@ def read_folder(folder: Path) -> Trace:
     return reader.trace(meta)
 
 
+def _more_loaders(folder: Path) -> list[Any]:
+    """Loaders that the recording met on its way; a line that is being written is left out."""
+    try:
+        lines = (folder / MORE_LOADERS_NAME).read_text().split("\n")
+    except FileNotFoundError:
+        return []
+    return [json.loads(line) for line in lines[:-1]]
+
+
 @dataclass
 class _Worker:
     iterator: int
@@ -66,6 +79,7 @@ class _Worker:
     exit_code: int | None = None
     file: SpoolFile | None = None
     started_ns: int = 0
+    parts: dict[str, int] = field(default_factory=dict)  # of its start
     first_task_ns: int = 0
     reading: Any = None  # the key that it was reading when it stopped
 
@@ -153,6 +167,11 @@ class _Reader:
             return
         worker.file = file
         worker.started_ns = int(np.int64(file.meta["started_ns"]))
+        worker.parts = {
+            part: int(np.int64(file.meta[part]))
+            for part in START_PARTS
+            if file.meta.get(part) is not None
+        }
         if len(fetches):
             worker.first_task_ns = int(fetches.heads[0, Task.STARTED])
             worker.reading = fetches.reading
@@ -228,6 +247,7 @@ class _Reader:
             "cpu_s": cpu_s,
             "process_cpu_s": _or_nan(heads[:, Task.PROCESS_CPU]),
             "queued_s": _or_nan(heads[:, Task.QUEUED]),
+            "throttled_s": _or_nan(heads[:, Task.THROTTLED]),
             "rss_bytes": heads[:, Task.RSS],
             "n_bytes": np.where((ready != 0) & (n_bytes > 0), n_bytes - 1.0, np.nan),
             "device_start_s": self._seconds(sent[:, Batch.DEVICE_START]),
@@ -285,6 +305,13 @@ class _Reader:
             "pid": [worker.pid for worker in workers],
             "start_method": [start_methods.get(loader) for loader in loaders],
             "started_s": self._seconds([worker.started_ns for worker in workers]),
+            **{
+                name.replace("_ns", "_s"): np.array(
+                    [worker.parts.get(name, np.nan) for worker in workers], np.float64
+                )
+                / (1e9 if name.endswith("_ns") else 1)
+                for name in START_PARTS
+            },
             "first_task_s": self._seconds([worker.first_task_ns for worker in workers]),
             "ended_s": self._seconds([file.ended_ns if file else 0 for file in files]),
             "exit": exits,

@@ -1,0 +1,72 @@
+"""What starting a worker takes, part by part, and what to do about the part that takes longest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from loaderviz.text import count, duration, size
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LEAST_SHARE = 0.05  # of a start: a part that takes less is not named
+LEAST_BYTES = 1 << 20  # fewer say nothing about a start
+
+PARTS: Final = {  # columns of ``Trace.workers``
+    "pickle_s": "to pickle what is sent",
+    "boot_s": "for the process and its imports",
+    "unpickle_s": "to unpickle what was sent",
+    "init_s": "in worker_init_fn",
+}
+SEND_LESS: Final = (
+    "Send workers less: let the dataset open files and load arrays in the worker, on first use. "
+    "Forked workers are sent nothing."
+)
+FORK: Final = (
+    "Fork: multiprocessing_context='fork', or 'forkserver' after "
+    "multiprocessing.set_forkserver_preload(['torch', ...]) of what workers import."
+)
+INIT_LESS: Final = (
+    "Do less in worker_init_fn: what only some samples need can wait for the first of them."
+)
+
+
+def parts_of_a_start(workers: pd.DataFrame) -> dict[str, float]:
+    """Seconds of each part of a usual start, the longest first; empty where they are not known."""
+    medians = {part: float(workers[part].median()) for part in PARTS}
+    known = {part: seconds for part, seconds in medians.items() if seconds > 0}
+    return dict(sorted(known.items(), key=lambda item: -item[1]))
+
+
+def describe_starts(workers: pd.DataFrame) -> str:
+    """How many starts there were and what each took, such as "2 starts of 1.7 s each: ..."."""
+    parts = parts_of_a_start(workers)
+    if not parts:
+        up_s = float((workers["first_task_s"] - workers["started_s"]).median())
+        text = count(len(workers), "start")
+        return f"{text}; a worker's first task comes after {duration(up_s)}" if up_s > 0 else text
+    total_s = sum(parts.values())
+    named = [
+        f"{duration(seconds)} {PARTS[part]}"
+        for part, seconds in parts.items()
+        if seconds >= LEAST_SHARE * total_s
+    ]
+    each = " each" if len(workers) > 1 else ""
+    text = f"{count(len(workers), 'start')} of {duration(total_s)}{each}: {', '.join(named)}"
+    n_bytes = workers["pickle_bytes"].median()
+    return f"{text} ({size(n_bytes)} sent)" if n_bytes >= LEAST_BYTES else text
+
+
+def cure_of_starts(workers: pd.DataFrame, otherwise: str) -> str:
+    """What shortens the part that takes longest; ``otherwise`` where that is not known."""
+    parts = parts_of_a_start(workers)
+    if not parts:
+        return otherwise
+    # Forked workers have neither a new interpreter nor imports to wait for.
+    boot_cure = otherwise if (workers["start_method"] == "fork").any() else FORK
+    cures = {
+        SEND_LESS: parts.get("pickle_s", 0.0) + parts.get("unpickle_s", 0.0),
+        boot_cure: parts.get("boot_s", 0.0),
+        INIT_LESS: parts.get("init_s", 0.0),
+    }
+    return max(cures, key=cures.__getitem__)

@@ -1,0 +1,113 @@
+"""The measurement of a recommended setting beside the present one, and what to try if it fails."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from torch.utils.data import DataLoader
+
+from loaderviz._recommend.bottleneck import Limit
+from loaderviz._recommend.candidate_settings import cheapness
+from loaderviz._recommend.contradiction import Contradiction, explain
+from loaderviz._recommend.evidence import Evidence
+from loaderviz._recommend.measure_candidates import may_be_run, measure, record_run
+from loaderviz._recommend.predict import Prediction
+from loaderviz.loader_settings import LoaderSettings
+
+DISAPPOINTING = 0.1  # of the predicted throughput is missing: more than a prediction may be off
+ABOUT = 0.05  # of the throughput: a prediction that is this near reaches it
+SECONDS = 1 / 3  # of those of the recording: a run
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Seconds a batch of each run, by setting; and what spoke against the prediction, if it did."""
+
+    batch_s: Mapping[LoaderSettings, Any] = field(default_factory=dict)
+    contradiction: Contradiction | None = None
+
+
+def verify(
+    loader: DataLoader[Any],
+    evidence: Evidence,
+    chosen: Prediction,
+    eligible: Sequence[Prediction],
+    *,
+    seconds: float,
+    epochs: int,
+) -> Verification:
+    """Measure the present and the chosen setting, and settings between where that disappoints.
+
+    Args:
+        loader: it is left as it was.
+        evidence: of the recording that the predictions rest on.
+        chosen: the setting that is predicted to be the best.
+        eligible: predictions of all settings that may be run.
+        seconds: of the recording; each setting runs for two thirds of them.
+        epochs: how often the loop goes through the loader.
+
+    Raises:
+        Exception: whatever the loader or its dataset raises, unchanged.
+    """
+    run_s = SECONDS * seconds
+    eligible = [each for each in eligible if may_be_run(each.setting)]
+    first = [
+        each.setting for each in eligible if each.setting in (evidence.present, chosen.setting)
+    ]
+    batch_s = measure(loader, evidence, first, run_s, epochs) if first else {}
+    measured_s = mean_batch_s(batch_s, chosen.setting)
+    if not measured_s > (1 + DISAPPOINTING) * np.mean(chosen.batch_s):
+        return Verification(batch_s)
+    known = {setting.num_workers for setting in batch_s}
+    others = [each for each in eligible if each.setting.num_workers not in known]
+    tried = list(_to_try(chosen, others, min(float(np.mean(each)) for each in batch_s.values())))
+    if tried:
+        batch_s |= measure(loader, evidence, tried, run_s, epochs)
+    if not chosen.setting.num_workers:
+        return Verification(batch_s)
+    if math.isinf(measured_s):
+        limit = Limit("", text="a worker was killed, or no batch came in time")
+        return Verification(batch_s, Contradiction(chosen.setting, limit))
+    trace = record_run(loader, evidence, chosen.setting, run_s / 2)
+    return Verification(batch_s, explain(evidence, chosen.setting, trace))
+
+
+def mean_batch_s(batch_s: Mapping[LoaderSettings, Any], setting: LoaderSettings) -> float:
+    """Of all runs of a setting; NaN where there was none."""
+    return float(np.mean(batch_s[setting])) if setting in batch_s else math.nan
+
+
+def _to_try(
+    chosen: Prediction, others: Sequence[Prediction], best_s: float
+) -> Iterator[LoaderSettings]:
+    """What else to measure where ``chosen`` takes longer than predicted, two settings at most.
+
+    The cheapest that would do as well if no more could be had than the ``best_s`` seconds a batch
+    that were measured, and one midway between both: there may be a peak. In place of no workers,
+    the fastest if it is faster than was measured.
+    """
+    most = chosen.setting.num_workers
+    if not most:
+        fastest = min(others, key=lambda each: float(np.mean(each.batch_s)), default=chosen)
+        if np.mean(fastest.batch_s) < (1 - ABOUT) * best_s:
+            yield fastest.setting
+        return
+    enough = [
+        each.setting
+        for each in others
+        if each.setting.num_workers < most
+        and (each.setting.in_order or not chosen.setting.in_order)
+        and np.mean(each.batch_s) <= (1 + ABOUT) * best_s
+    ]
+    if not enough:
+        return
+    least = min(enough, key=cheapness)
+    yield least
+    middle = math.sqrt(max(least.num_workers, 1) * most)
+    more = [setting for setting in enough if setting.num_workers > least.num_workers]
+    if more:
+        yield min(more, key=lambda each: (abs(each.num_workers - middle), cheapness(each)))

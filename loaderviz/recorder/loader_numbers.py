@@ -1,0 +1,52 @@
+"""Which number each loader of a recording has, without keeping any of them alive."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from typing import Any
+
+from torch.utils.data import DataLoader
+
+
+class LoaderNumbers:
+    """Numbers loaders from 0, and lets them go: a loader ends when its user is done with it.
+
+    By identity, as a loader may define what equals it.
+    """
+
+    def __init__(self, loaders: list[DataLoader[Any]]) -> None:
+        self._by_id: dict[int, tuple[weakref.ref[DataLoader[Any]], int]] = {}
+        self._n_met = 0
+        for loader in loaders:
+            self.add(loader)
+
+    def add(self, loader: DataLoader[Any]) -> int:
+        """Give the loader the next number."""
+        key, number = id(loader), self._n_met
+        forget = functools.partial(_forget, weakref.ref(self), key)
+        self._by_id[key] = weakref.ref(loader, forget), number
+        self._n_met += 1
+        return number
+
+    def number_of(self, loader: DataLoader[Any]) -> int | None:
+        """The loader's number; None for one that has none."""
+        reference, number = self._by_id.get(id(loader), (None, None))
+        return number if reference is not None and reference() is loader else None
+
+    def living(self) -> list[DataLoader[Any]]:
+        """The loaders that have not ended, by number."""
+        loaders = [reference() for reference, _ in list(self._by_id.values())]
+        return [loader for loader in loaders if loader is not None]
+
+    def forget(self, key: int) -> None:
+        """Free the place of a loader that has ended, unless a new one has its id already."""
+        reference, _ = self._by_id.get(key, (None, None))
+        if reference is not None and reference() is None:
+            del self._by_id[key]
+
+
+def _forget(numbers: weakref.ref[LoaderNumbers], key: int, _: Any) -> None:
+    own = numbers()
+    if own is not None:
+        own.forget(key)

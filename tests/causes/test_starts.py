@@ -1,0 +1,55 @@
+"""What starting workers takes: the evidence names its parts, and the cure fits the longest."""
+
+from dataclasses import replace
+
+import pytest
+
+from loaderviz import Trace
+from traces import made
+
+
+def with_starts(method: str = "spawn", **parts: float) -> Trace:
+    trace = made(workers=2)
+    return replace(trace, workers=trace.workers.assign(start_method=method, **parts))
+
+
+def row_of_start(trace: Trace) -> tuple[str, str]:
+    row = trace.summary().causes.set_index("cause").loc["start"]
+    return row["evidence"], row["cure"]
+
+
+def test_the_parts_are_named_the_longest_first():
+    evidence, _ = row_of_start(
+        with_starts(pickle_s=0.01, pickle_bytes=3 << 20, boot_s=0.2, unpickle_s=1.5)
+    )
+    assert evidence == (
+        "2 starts of 1.71 s each: 1.5 s to unpickle what was sent, 200 ms for the process and "
+        "its imports (3 MiB sent)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("parts", "cure"),
+    [
+        (
+            {"pickle_s": 0.2, "unpickle_s": 0.2, "boot_s": 0.3},
+            "open files and load arrays in the worker",
+        ),
+        ({"unpickle_s": 2.0, "boot_s": 0.2}, "open files and load arrays in the worker"),
+        ({"unpickle_s": 0.1, "boot_s": 1.2}, "set_forkserver_preload"),
+        ({"init_s": 1.0, "boot_s": 0.2}, "worker_init_fn"),
+    ],
+)
+def test_the_cure_is_that_of_the_longest_part(parts, cure):
+    assert cure in row_of_start(with_starts(**parts))[1]
+
+
+def test_who_forks_is_not_told_to_fork():
+    _, cure = row_of_start(with_starts("fork", boot_s=1.0))
+    assert "multiprocessing_context" not in cure
+
+
+def test_without_parts_it_says_what_it_knows():
+    evidence, cure = row_of_start(made(workers=2))
+    assert evidence == "2 starts; a worker's first task comes after 250 ms"
+    assert cure

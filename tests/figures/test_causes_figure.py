@@ -1,0 +1,251 @@
+"""The figure of the causes: what is drawn of which trace, where, in which words."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loaderviz import Costs, LoaderVizError, Trace, figures, simulate
+from loaderviz._causes.cause_texts import LEAST_S
+from loaderviz.figures import style
+from loaderviz.figures.display import Figure
+from loaderviz.figures.results.causes_figure import COLOURS, MOST_ROWS, SHAPES
+from loaderviz.figures.results.causes_over_time import BINS
+from loaderviz.text import duration
+from loaderviz.trace.analysis.attribution import CAUSES, attribute
+from traces import made
+
+TIMES = [name for name in made().batches if name.endswith("_s")]
+
+
+@pytest.fixture(scope="module")
+def slow():
+    """Collating is slow, and so is the start."""
+    costs = Costs(sample_s=0.001, collate_s=0.05, step_s=0.02, startup_s=0.2, cores=8.0)
+    return simulate(costs, num_workers=1, batch_size=4, n_batches=40)
+
+
+def table_of(trace):
+    """``summary().causes`` without rounding errors."""
+    table = trace.summary().causes
+    return table[table["seconds"] >= LEAST_S]
+
+
+def of_type(figure, kind):
+    return [trace for trace in figure.data if trace.type == kind]
+
+
+def bars(figure):
+    """The lengths of the bars by the names of their lanes."""
+    found = of_type(figure, "bar")
+    assert [bar.y[0] for bar in found] == list(range(len(found)))
+    lengths = [bar.x[0] for bar in found]
+    return dict(zip(figure.layout.yaxis.ticktext, lengths, strict=True))
+
+
+def shares(figure):
+    """Of each bin, and by name, the share that is drawn: its top and its bottom are outlined."""
+    found = {}
+    for band in of_type(figure, "scatter"):
+        y = np.asarray(band.y)
+        top, bottom = y[: 2 * BINS : 2], y[: 2 * BINS - 1 : -2]
+        found[band.name] = top - bottom
+    return found
+
+
+def seconds_over_time(figure):
+    """Seconds of each cause, added up over the bins."""
+    begin, end = figure.layout.xaxis.range
+    return {name: share.sum() * (end - begin) / BINS for name, share in shares(figure).items()}
+
+
+def texts(figure):
+    return [annotation.text for annotation in figure.layout.annotations]
+
+
+def together(*traces, **meta):
+    tables = ("batches", "samples", "workers", "spans")
+    parts = ([getattr(trace, name) for trace in traces] for name in tables)
+    return Trace(*(pd.concat(part, ignore_index=True) for part in parts), meta=meta)
+
+
+def undelivered():
+    """No batch was delivered, and no worker seen to start."""
+    trace = made()
+    batches = trace.batches.assign(delivered_s=math.nan)
+    return replace(trace, batches=batches, workers=trace.workers[:0])
+
+
+class TestItsBars:
+    def test_there_is_one_for_each_cause_in_the_order_of_the_table(self, slow):
+        table = table_of(slow)
+        names = [cause.replace("_", " ") for cause in table["cause"]]
+        found = bars(figures.causes(slow))
+        assert list(found) == names
+        assert list(found.values()) == pytest.approx(list(table["seconds"]))
+
+    def test_beside_each_stands_what_a_cut_saves_and_that_this_is_simulated(self, slow):
+        table = table_of(slow)
+        beside = texts(figures.causes(slow))
+        saved = beside.index("a cut saves (simulated)") + 1
+        assert beside[saved : saved + len(table)] == [duration(s) for s in table["saves_s"]]
+        waited = beside.index("waited") + 1
+        assert beside[waited : waited + len(table)] == [duration(s) for s in table["seconds"]]
+
+    def test_what_nobody_can_tell_is_unknown(self, slow):
+        blank = dict.fromkeys(("started_s", "collate_s", "ready_s"), math.nan)
+        untold = replace(slow, batches=slow.batches.assign(**blank))
+        figure = figures.causes(untold)
+        assert "unknown" in bars(figure)
+        assert "unknown" in texts(figure)
+
+    def test_the_largest_are_shown_and_it_says_how_many_are_not(self, slow, monkeypatch):
+        monkeypatch.setattr("loaderviz.figures.results.causes_figure.MOST_ROWS", 1)
+        figure = figures.causes(slow)
+        assert list(bars(figure)) == ["collate"]
+        n_left_out = len(table_of(slow)) - 1
+        assert f"{n_left_out} smaller cause" in figure.layout.title.subtitle.text
+
+    def test_under_the_mouse_are_evidence_and_cure(self, slow):
+        first = of_type(figures.causes(slow), "bar")[0].hovertext
+        assert "Batches are being collated" in first
+        assert "collating a batch takes" in first
+        assert "collate_fn" in first
+
+
+class TestOverTime:
+    def test_seconds_add_up_to_those_of_the_bars(self, slow):
+        figure = figures.causes(slow)
+        found = seconds_over_time(figure)
+        for name, seconds in bars(figure).items():
+            assert found[name] == pytest.approx(seconds, rel=0.02, abs=1e-3)
+
+    def test_waits_and_steps_fill_the_time_and_no_more(self, slow):
+        assert sum(shares(figures.causes(slow)).values()) == pytest.approx(1, abs=0.01)
+
+    def test_the_start_comes_first(self, slow):
+        found = shares(figures.causes(slow))
+        assert max(np.flatnonzero(found["start"])) <= min(np.flatnonzero(found["collate"]))
+
+    def test_ranks_share_the_time(self):
+        """Each of three ranks does the same: seconds are those of one, shares do not add up."""
+        one = made(workers=1, batches=8)
+        three = together(*(made(workers=1, batches=8, rank=rank) for rank in range(3)))
+        alone, all_of_them = figures.causes(one), figures.causes(three)
+        assert bars(all_of_them) == pytest.approx(bars(alone))
+        for share, other in zip(shares(alone).values(), shares(all_of_them).values(), strict=True):
+            assert other == pytest.approx(share, abs=1e-3)
+        assert "a rank" in all_of_them.layout.title.subtitle.text
+
+
+class TestItsLook:
+    def test_the_title_is_the_verdict_and_below_it_is_what_was_waited(self, slow):
+        title = figures.causes(slow).layout.title
+        assert title.text == f"<b>{slow.summary().verdict}</b>"
+        assert title.subtitle.text.startswith("simulated · ")
+        assert "waited" in title.subtitle.text
+        assert figures.causes(made()).layout.title.subtitle.text.startswith("measured · ")
+
+    def test_each_cause_has_a_look_that_no_other_has(self):
+        looks = {(COLOURS[cause], SHAPES[cause]) for cause in CAUSES}
+        assert len(looks) == len(CAUSES)
+
+    def test_a_cause_looks_alike_in_both_pictures(self, slow):
+        figure = figures.causes(slow)
+        bands = {band.name: band for band in of_type(figure, "scatter")}
+        for bar in of_type(figure, "bar"):
+            assert bands[bar.name].fillcolor == bar.marker.color
+            assert bands[bar.name].fillpattern.shape == bar.marker.pattern.shape
+
+    def test_light_and_dark_differ_in_text_and_grid(self, slow):
+        for name, theme in style.THEMES.items():
+            figure = figures.causes(slow, theme=name)
+            assert figure.layout.title.font.color == theme.text
+            assert figure.layout.yaxis2.gridcolor == theme.grid
+            Figure(json.loads(figure.to_json()))  # checked by plotly
+        with pytest.raises(LoaderVizError, match="theme='blue' is not one of light, dark"):
+            figures.causes(slow, theme="blue")
+
+
+class TestOtherTraces:
+    @pytest.mark.parametrize(
+        ("trace", "says"),
+        [
+            (Trace.from_columns(), "nothing was waited for"),
+            ("run.parquet", "but got str"),
+            (undelivered(), "nothing was waited for"),
+        ],
+    )
+    def test_without_waits_there_is_nothing_to_draw(self, trace, says):
+        with pytest.raises(LoaderVizError, match=says):
+            figures.causes(trace)
+
+    def test_one_batch(self):
+        assert bars(figures.causes(made(workers=1, batches=1)))
+        assert list(bars(figures.causes(made(workers=0, batches=1)))) == ["main process"]
+
+    def test_two_loaders_have_bars_of_their_own_under_their_names(self):
+        both = {"loaders": [{"dataset": "Train"}, {"dataset": "<b>Val"}]}
+        trace = together(made(workers=1), made(workers=0, batches=2, loader=1), **both)
+        figure = figures.causes(trace)
+        labels = list(figure.layout.yaxis.ticktext)
+        assert any(
+            "main process" in label and "&lt;b&gt;Val (4 samples)" in label for label in labels
+        )
+        assert any("workers" in label and "Train (8 samples)" in label for label in labels)
+        assert not any("Train" in label and "Val" in label for label in labels)
+        assert "main process" in shares(figure)
+
+    def test_of_many_loaders_the_largest_are_shown(self):
+        figure = figures.causes(together(*(made(workers=1, loader=n) for n in range(12))))
+        assert len(bars(figure)) >= MOST_ROWS
+        assert "smaller causes not shown" in figure.layout.title.subtitle.text
+
+    def test_many_ranks(self):
+        assert bars(figures.causes(together(*(made(rank=rank) for rank in range(40)))))
+
+    @settings(deadline=None)
+    @given(
+        times=st.lists(
+            st.lists(
+                st.one_of(st.just(math.nan), st.floats(-10, 10)),
+                min_size=len(TIMES),
+                max_size=len(TIMES),
+            ),
+            max_size=5,
+        ),
+        workers=st.integers(0, 3),
+    )
+    def test_any_times_are_drawn_or_refused(self, times, workers):
+        n = len(times)
+        columns = dict(zip(TIMES, np.array(times).reshape(n, len(TIMES)).T, strict=True))
+        numbers = {"batch": range(n), "worker": [i % workers if workers else -1 for i in range(n)]}
+        trace = Trace.from_columns(batches={**columns, **numbers, "n_samples": 1})
+        if max(attribute(trace).totals().values(), default=0) >= LEAST_S:
+            assert bars(figures.causes(trace))
+        else:
+            with pytest.raises(LoaderVizError, match="nothing was waited for"):
+                figures.causes(trace)
+
+
+class TestInANotebook:
+    @pytest.fixture
+    def shown(self, monkeypatch):
+        shown = []
+        monkeypatch.setattr(Figure, "_ipython_display_", lambda figure: shown.append(figure))
+        return shown
+
+    def test_a_trace_shows_its_timeline_and_below_it_its_causes(self, slow, shown):
+        slow._ipython_display_()
+        timeline, causes = shown
+        assert "consumer" in timeline.layout.yaxis.ticktext
+        assert "collate" in bars(causes)
+
+    def test_where_nothing_was_waited_for_there_is_the_timeline_alone(self, shown):
+        undelivered()._ipython_display_()
+        assert len(shown) == 1

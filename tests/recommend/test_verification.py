@@ -1,0 +1,335 @@
+"""``recommend`` measures what it recommends: what it runs, what it concludes, what it says."""
+
+import fcntl
+import math
+import os
+import sys
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from loaderviz import Costs, Trace, recommend, record, simulate
+from loaderviz._recommend import measure_candidates, verify_prediction
+from loaderviz._recommend.contradiction import explain
+from loaderviz._recommend.evidence import evidence_from_trace
+from loaderviz.datasets import SleepingDataset
+from loaderviz.loader_settings import LoaderSettings
+from probes import Keys, as_it_is
+
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="a process can be copied on Linux only")
+
+
+def verified(loader: Any, **given: Any) -> Any:
+    return recommend(loader, **{"seconds": 0.6, "max_workers": 4, **given})
+
+
+def measured(found: Any) -> dict[int, float]:
+    table = found.candidates.dropna(subset="measured_per_s")
+    return dict(zip(table["num_workers"], table["measured_per_s"], strict=True))
+
+
+def chosen(found: Any) -> Any:
+    (row,) = found.candidates[found.candidates["recommended"]].to_dict("records")
+    return row
+
+
+class Locked(Dataset[Any]):
+    """Samples are read under a lock, by one process at a time."""
+
+    def __init__(self, path: Any, seconds: float) -> None:
+        self.path, self.seconds = path, seconds
+
+    def __len__(self) -> int:
+        return 100_000
+
+    def __getitem__(self, key: int) -> Any:
+        with self.path.open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            time.sleep(self.seconds)
+        return torch.zeros(4)
+
+
+class Mortal(Keys):
+    """Ends its process where another worker than the first reads from it."""
+
+    def __getitem__(self, key: Any) -> Any:
+        time.sleep(0.005)
+        if torch.utils.data.get_worker_info().id > 0:
+            os._exit(3)
+        return super().__getitem__(key)
+
+
+class Clock:
+    """Time passes where it is said to, and by a little whenever somebody asks for it."""
+
+    now = 0.0
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def thread_time(self) -> float:
+        self.now += 1e-6
+        return self.now
+
+    def batches(self, n: int, *, start_s: float, batch_s: float, burst: int = 1) -> Iterator[int]:
+        self.now += start_s
+        for batch in range(n):
+            if batch % burst == 0:
+                self.now += burst * batch_s
+            yield batch
+
+
+class TestALoader:
+    def test_its_own_and_the_best_settings_are_measured_in_turns_and_both_are_said(self, capsys):
+        loader = DataLoader(SleepingDataset(100_000, 0.005), batch_size=4, num_workers=1)
+        found = verified(loader, step_s=0.01)
+        said = capsys.readouterr().out
+        assert "recommend: measures 2 settings, 2 times in turns, for 0.2 s" in said
+        rates = measured(found)
+        assert {1, found.settings["num_workers"]} <= set(rates)
+        assert f"{len(rates)} settings measured" in found.numbers
+        assert chosen(found)["measured_per_s"] >= 0.96 * max(rates.values())
+        assert "samples/s measured (" in found.verdict
+        assert " as it is now)" in found.verdict
+        assert any(note.startswith("Measured samples/s: 1 worker: ") for note in found.notes)
+        # Other work on the machine makes it slower, and nothing makes it faster than it sleeps.
+        for n, per_s in rates.items():
+            assert 0 < per_s <= 1.1 * min(n / 0.005, 4 / 0.01)
+
+    @LINUX
+    def test_without_workers_a_copy_of_this_process_runs(self):
+        dataset = Read(100_000, as_it_is)
+        found = verified(DataLoader(dataset, batch_size=4))
+        assert 0 in measured(found)
+        assert dataset.n_read == 0
+
+    def test_where_no_copy_can_be_made_no_workers_stay_a_prediction(self, monkeypatch):
+        monkeypatch.setattr(measure_candidates, "may_fork", lambda workers: False)
+        found = verified(DataLoader(SleepingDataset(100_000, 0.005), batch_size=4), step_s=0.01)
+        assert 0 not in measured(found)
+        assert found.settings["num_workers"] in measured(found)
+        assert "as it is now" not in found.verdict
+        assert "samples/s predicted" in found.notes[-1]
+
+    def test_nothing_is_measured_where_that_is_switched_off(self, capsys):
+        found = verified(DataLoader(SleepingDataset(400, 0.005), batch_size=4), verify=False)
+        assert "recommend: measures" not in capsys.readouterr().out
+        assert not measured(found)
+        assert "samples/s predicted" in found.verdict
+
+    def test_samples_behind_one_lock_get_no_more_workers_than_gain_something(self, tmp_path):
+        loader = DataLoader(Locked(tmp_path / "lock", 0.004), batch_size=4, num_workers=1)
+        found = verified(loader, seconds=1, max_workers=8)
+        assert found.settings["num_workers"] < 8
+        assert "limited by what samples share" in found.verdict
+        assert found.limits.startswith("shared: a sample takes ")
+        assert any("does not hold for" in note for note in found.notes)
+        best = max(measured(found).values())
+        assert chosen(found)["measured_per_s"] >= 0.96 * best
+        table = found.candidates
+        assert (table[table["num_workers"] > 1]["low_per_s"] <= 1.2 * best).all()
+
+    def test_a_setting_whose_workers_die_is_not_recommended(self):
+        loader = DataLoader(Mortal(100_000, as_it_is), batch_size=4, num_workers=1)
+        found = verified(loader)
+        assert found.settings["num_workers"] == 1
+        assert 0.0 in measured(found).values()
+        assert "a worker was killed" in found.limits
+
+
+class Read(Keys):
+    """Knows how often this process has read from it."""
+
+    n_read = 0
+
+    def __getitem__(self, key: Any) -> Any:
+        self.n_read += 1
+        return super().__getitem__(key)
+
+
+class TestWhatItConcludes:
+    """With measurements that are given instead of made."""
+
+    def found(self, monkeypatch: Any, per_s: Any, sample_s: Any = 0.0, **given: Any) -> Any:
+        """Where ``per_s(n)`` batches come with n workers, and samples take ``sample_s(n)``."""
+
+        def measure(loader: Any, evidence: Any, settings: Any, seconds: float, epochs: int) -> Any:
+            self.rounds.append([setting.num_workers for setting in settings])
+            return {each: np.full(2, 1 / per_s(each.num_workers)) for each in settings}
+
+        def record_run(loader: Any, evidence: Any, setting: Any, seconds: float) -> Trace:
+            n = setting.num_workers
+            return simulate(Costs(sample_s=sample_s(n)), num_workers=n, n_batches=80, batch_size=4)
+
+        self.rounds: list[list[int]] = []
+        monkeypatch.setattr(verify_prediction, "measure", measure)
+        monkeypatch.setattr(verify_prediction, "record_run", record_run)
+        loader = DataLoader(SleepingDataset(100_000, 0.005), batch_size=4, num_workers=1)
+        return verified(loader, **given)
+
+    def test_where_the_gain_is_there_nothing_else_is_run(self, monkeypatch):
+        found = self.found(monkeypatch, lambda n: 50 * n)
+        assert self.rounds == [[1, 4]]
+        assert found.settings["num_workers"] == 4
+        assert chosen(found)["measured_per_s"] == 4 * 200
+        assert found.limits.startswith("sample I/O: ")
+
+    def test_where_it_is_not_settings_between_are_run_and_the_cheapest_is_taken(self, monkeypatch):
+        found = self.found(
+            monkeypatch, lambda n: 45 * min(n, 4), lambda n: 0.005 * max(n / 4, 1), max_workers=16
+        )
+        assert self.rounds[0] == [1, 16]
+        assert self.rounds[1][0] == 4  # would be enough if there is no more to be had
+        assert 4 < self.rounds[1][1] < 16
+        assert found.settings["num_workers"] == 4
+        assert found.limits.startswith("shared: ")
+        error = found.candidates["samples_per_s"] / found.candidates["measured_per_s"] - 1
+        assert found.candidates["error"].dropna().tolist() == pytest.approx(error.dropna().tolist())
+
+    def test_a_peak_between_is_found(self, monkeypatch):
+        found = self.found(
+            monkeypatch,
+            lambda n: 45 * n if n <= 8 else 45 * 4,
+            lambda n: 0.005 * max(n / 4, 1),
+            max_workers=16,
+        )
+        assert found.settings["num_workers"] == self.rounds[1][1]
+
+    def test_where_nothing_is_faster_it_stays_as_it_is(self, monkeypatch):
+        found = self.found(monkeypatch, lambda n: 50, lambda n: 0.005 * n)
+        assert found.settings["num_workers"] == 1
+        assert "200 samples/s measured, as it is now" in found.verdict
+
+    def test_a_measured_number_decides_whether_the_model_is_kept_busy(self, monkeypatch):
+        found = self.found(monkeypatch, lambda n: 50, lambda n: 0.005 * n, step_s=0.01)
+        assert "busy" not in found.verdict
+
+
+class TestWhy:
+    """What a second recording shows beside one with a single worker."""
+
+    def limit(self, alone: Costs, together: Costs, workers: int = 4) -> Any:
+        one, many = (
+            simulate(costs, num_workers=n, batch_size=4, n_batches=100)
+            for costs, n in ((alone, 1), (together, workers))
+        )
+        setting = LoaderSettings(workers)
+        return explain(evidence_from_trace(one), setting, many).limit
+
+    def test_samples_that_take_longer_and_compute_nothing_wait_for_one_another(self):
+        limit = self.limit(Costs(sample_s=0.004, cores=2.0), Costs(sample_s=0.016, cores=2.0))
+        assert limit.part == "shared"
+        assert "4 ms with 1 worker, 16 ms with 4 workers" in limit.text
+
+    def test_samples_that_compute_on_full_cpus_wait_for_a_cpu(self):
+        computing = Costs(sample_s=0.004, cpu_share=1.0, cores=2.0)
+        limit = self.limit(computing, computing)
+        assert limit.part == "sample CPU"
+        assert "of 2 CPUs busy" in limit.text
+
+    def test_samples_that_compute_for_longer_share_the_memory(self):
+        quick, slow = (Costs(sample_s=s, cpu_share=1.0, cores=4.0) for s in (0.004, 0.008))
+        assert self.limit(quick, slow, workers=2).part == "memory"
+
+    def test_samples_that_are_as_fast_as_before_are_not_blamed(self):
+        costs = Costs(sample_s=0.001, cores=2.0)
+        limit = self.limit(costs, Costs(sample_s=0.001, transport_s=0.1, cores=2.0), workers=2)
+        assert limit.part == ""
+        assert "reading samples does not explain it" in limit.text
+
+
+class TestATrace:
+    """Of which nothing can be measured."""
+
+    def of(self, workers: int, **costs: Any) -> Any:
+        trace = simulate(
+            Costs(**{"sample_s": 0.005, "cores": 2.0, **costs}),
+            num_workers=workers,
+            batch_size=8,
+            n_batches=100,
+        )
+        return recommend(trace, max_workers=8)
+
+    def test_more_workers_than_were_recorded_may_gain_nothing_and_it_says_so(self):
+        found = self.of(1)
+        row = chosen(found)
+        assert row["num_workers"] == 8
+        assert row["low_per_s"] == pytest.approx(1 / 0.005, rel=0.05)
+        assert row["high_per_s"] > row["samples_per_s"] > 6 * row["low_per_s"]
+        assert "samples/s predicted" in found.verdict
+        assert f"{row['low_per_s']:.0f} to " in found.numbers
+        assert any(note.startswith("Predicted, not measured") for note in found.notes)
+
+    def test_that_is_most_uncertain_where_one_process_read(self):
+        low = [chosen(self.of(workers))["low_per_s"] for workers in (0, 1, 2, 4)]
+        assert low[0] == pytest.approx(low[1], rel=0.05)
+        assert low[1] < low[2] < low[3]
+
+    def test_samples_that_only_compute_wait_for_nothing_that_is_shared(self):
+        row = chosen(self.of(1, cpu_share=1.0))
+        assert row["low_per_s"] > 0.9 * row["samples_per_s"]
+
+    def test_no_more_workers_than_recorded_are_as_certain_as_before(self):
+        found = self.of(8)
+        assert chosen(found)["low_per_s"] > 0.9 * chosen(found)["samples_per_s"]
+        assert not any(note.startswith("Predicted, not measured") for note in found.notes)
+
+    def test_helper_threads_need_cpus_of_their_own(self):
+        found = self.of(1, cpu_share=1.0, threads=2.0)
+        assert found.settings["num_workers"] <= 2
+        assert found.limits.startswith("sample CPU: ")
+        assert "2.0 of 2 CPUs are busy" in found.limits
+
+    def test_samples_seen_to_wait_for_one_another_get_no_more_workers(self, tmp_path):
+        loader = DataLoader(Locked(tmp_path / "lock", 0.004), batch_size=4, num_workers=4)
+        with record(loader) as recording:
+            for _, _ in zip(range(60), loader, strict=False):
+                pass
+        found = recommend(recording.trace, max_workers=16)
+        assert found.settings["num_workers"] <= 4
+        assert "limited by what samples share" in found.verdict
+        assert found.limits.startswith("shared: ")
+
+
+class TestARun:
+    @pytest.mark.parametrize("cpu_share", [0.0, 0.5])
+    def test_is_of_the_pace_or_of_a_whole_epoch(self, monkeypatch, cpu_share):
+        clock = Clock()
+        monkeypatch.setattr(measure_candidates, "time", clock)
+
+        def batch_s(n: int, n_batches: Any = None, burst: int = 1, **setting: Any) -> float:
+            evidence: Any = SimpleNamespace(
+                costs=SimpleNamespace(step_s=[0.01], step_cpu_share=cpu_share), n_batches=n_batches
+            )
+            loader: Any = clock.batches(n, start_s=5, batch_s=0.03, burst=burst)
+            settings = LoaderSettings(**{"num_workers": burst, **setting})
+            return measure_candidates._batch_s(loader, evidence, settings, 1, epochs=10)
+
+        pace_s = pytest.approx(0.04, rel=1e-3)
+        assert batch_s(10_000) == pace_s
+        assert batch_s(10_000, burst=8) == pace_s
+        assert batch_s(10) == pytest.approx((5 + 10 * 0.04) / 10, rel=1e-3)
+        # A known epoch: with the start of workers, in each epoch or once.
+        assert batch_s(10_000, 10_000) == pytest.approx(0.04 + 5 / 10_000, rel=1e-2)
+        kept = batch_s(10_000, 10_000, persistent_workers=True)
+        assert kept == pytest.approx(0.04 + 5 / 100_000, rel=1e-2)
+
+    def test_a_long_step_is_more_than_one_batch(self, monkeypatch):
+        clock = Clock()
+        monkeypatch.setattr(measure_candidates, "time", clock)
+        evidence: Any = SimpleNamespace(
+            costs=SimpleNamespace(step_s=[7.0], step_cpu_share=0.0), n_batches=None
+        )
+        loader: Any = clock.batches(100, start_s=1, batch_s=0.03)
+        batch_s = measure_candidates._batch_s(loader, evidence, LoaderSettings(1), 1, epochs=1)
+        assert math.isfinite(batch_s)
+        assert batch_s >= 7

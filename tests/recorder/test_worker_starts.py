@@ -1,0 +1,73 @@
+"""What the parts of a worker's start took: pickling, boot, unpickling, worker_init_fn."""
+
+import numpy as np
+import pytest
+from torch.utils.data import DataLoader
+
+from loaderviz import Trace, load, record
+from probes import SlowToSend, slow_init
+
+N_BYTES = 5 << 20
+SENT = ("pickle_s", "pickle_bytes", "unpickle_s")
+
+
+def recorded(method: str, **settings) -> Trace:
+    loader = DataLoader(
+        SlowToSend(8, N_BYTES, pickle_s=0.2, unpickle_s=0.3),
+        batch_size=2,
+        multiprocessing_context=method,
+        **settings,
+    )
+    with record(loader) as recording:
+        iterator = iter(loader)
+        assert type(iterator._dataset_kind) is int
+        assert len(list(iterator)) == 4
+    return recording.trace
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_each_part_of_a_new_process_is_told(method, tmp_path):
+    trace = recorded(method, num_workers=2, worker_init_fn=slow_init)
+    workers = trace.workers
+    assert (workers["pickle_s"] >= 0.2).all()
+    assert workers["pickle_bytes"].between(N_BYTES - (1 << 17), N_BYTES + (1 << 17)).all()
+    assert (workers["unpickle_s"] >= 0.3).all()
+    assert (workers["init_s"] >= 0.1).all()
+    assert (workers["boot_s"] > 0).all()
+    up_s = workers["started_s"] + workers["boot_s"] + workers["unpickle_s"] + workers["init_s"]
+    assert (up_s <= workers["first_task_s"]).all()
+    trace.save(tmp_path / "saved")
+    parts = [*SENT, "boot_s", "init_s"]
+    assert np.allclose(load(tmp_path / "saved").workers[parts], workers[parts], atol=1e-9)
+
+
+def test_the_first_pickling_counts_as_waiting():
+    """Worker 0 is started once it has been pickled: iter(loader) takes that long, too."""
+    trace = recorded("forkserver", num_workers=1)
+    started_s = trace.workers["started_s"].iloc[0]
+    requested_s = trace.batches["requested_s"].min()
+    assert trace.summary().startup_s >= requested_s - started_s + 0.2
+    assert trace.workers["init_s"].isna().all()
+
+
+def test_nothing_is_sent_to_a_forked_worker():
+    workers = recorded("fork", num_workers=1, worker_init_fn=slow_init).workers
+    assert workers[[*SENT]].isna().all(axis=None)
+    assert (workers["init_s"] >= 0.1).all()
+    assert (workers["boot_s"] > 0).all()
+    assert (workers["started_s"] + workers["boot_s"] <= workers["first_task_s"]).all()
+
+
+def test_two_recordings_see_the_same_start():
+    loader = DataLoader(
+        SlowToSend(4, N_BYTES, pickle_s=0.2, unpickle_s=0.3),
+        num_workers=1,
+        multiprocessing_context="forkserver",
+    )
+    with record(loader) as outer, record(loader) as inner:
+        assert len(list(loader)) == 4
+    for recording in (outer, inner):
+        (row,) = recording.trace.workers.itertuples()
+        assert row.pickle_s >= 0.2
+        assert row.unpickle_s >= 0.3
+        assert row.pickle_bytes >= N_BYTES - (1 << 17)
