@@ -6,6 +6,7 @@
 | `SleepingStream` | the next of 0, 1, 2 ... | the same, as an iterable           |
 | `WorkingDataset` | its index, many times   | waiting, computing, as you set it  |
 | `WorkingStream`  | the same, one by one    | the same, as an iterable           |
+| `PythonDataset`  | its index, 100 times    | pure Python, which holds the GIL   |
 | `RemoteTable`    | a row's number          | one round trip, waiting only       |
 | `BulkRemoteTable`| the same                | ... for all rows of a batch        |
 | `TsvRows`        | a row, as a dict        | pandas, one chunk of rows at a time|
@@ -57,7 +58,7 @@ from loaderviz.datasets.streams import (
 )
 from loaderviz.datasets.uneven import LengthBuckets, LineChunks
 from loaderviz.datasets.word_lists import WordArray, WordList
-from loaderviz.datasets.working import WorkingDataset, WorkingStream
+from loaderviz.datasets.working import PythonDataset, WorkingDataset, WorkingStream
 
 __all__ = [
     "BufferedStream",
@@ -74,6 +75,7 @@ __all__ = [
     "LengthBuckets",
     "LineChunks",
     "MultiStreamDataLoader",
+    "PythonDataset",
     "RandomCrop",
     "RemoteTable",
     "Rescale",
