@@ -179,7 +179,7 @@ def _queued_part(batches: Any) -> Any:
     read_s = (batches["collate_s"] - batches["started_s"]).to_numpy()
     helpers = batches["process_cpu_s"] > HELPED * batches["cpu_s"] + LEAST_S
     queued_s = batches["queued_s"].mask(helpers).to_numpy()  # of helper threads nobody knows
-    queued_s = queued_s - np.nan_to_num(np.fmin(batches["throttled_s"], queued_s))
+    queued_s = queued_s - np.nan_to_num(np.minimum(batches["throttled_s"], queued_s))
     return np.clip(np.divide(queued_s, read_s, out=np.zeros_like(read_s), where=read_s > 0), 0, 1)
 
 

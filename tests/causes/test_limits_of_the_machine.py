@@ -67,6 +67,14 @@ def test_a_stop_is_not_a_slow_sample():
         assert found.get(other, 0.0) < 0.05 * found[cause]
 
 
+@pytest.mark.parametrize("throttled_s", [0.0, np.nan])
+def test_where_there_is_no_quota_more_cpus_save_what_was_queued(throttled_s):
+    about = {"loaders": [{"num_workers": 1, "prefetch_factor": 2}]}
+    trace = with_columns(about, queued_s=0.5, throttled_s=throttled_s)
+    causes = trace.summary().causes.set_index("cause")
+    assert causes["saves_s"]["cpu"] > 0.3 * causes["seconds"].sum()
+
+
 def test_its_evidence_and_cure_are_of_the_quota():
     trace = with_columns({"cpu_allowance": 0.5}, queued_s=0.8, throttled_s=0.8)
     row = trace.summary().causes.set_index("cause").loc["throttled"]

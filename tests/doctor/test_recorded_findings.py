@@ -10,6 +10,8 @@ import pytest
 from loaderviz import Costs, Trace, simulate
 from loaderviz._doctor import findings_of, need_the_loader
 from loaderviz._doctor.checks import CHECKS, OF_RECORDINGS
+from loaderviz._doctor.examination import Case, RecordedLoop
+from loaderviz._doctor.loader_setup import Setup
 
 from traces import made  # isort: skip
 
@@ -75,6 +77,99 @@ def test_more_workers_than_cpus_matter_where_they_compute(share, found):
     costs = Costs(sample_s=0.01, cpu_share=share, step_s=0.0, startup_s=0.01, cores=2)
     trace = simulate(costs, num_workers=6, batch_size=4, n_batches=120)
     assert ("LV305" in findings_of(trace).codes) == found
+
+
+def evidence_of(trace, code):
+    """All of it in one text; empty if it was not found."""
+    assert findings_of(trace).broken == ()
+    evidence = {each.code: each.evidence for each in findings_of(trace)}
+    return " ".join(evidence.get(code, ()))
+
+
+class TestACauseOfWaiting:
+    """Findings that rest on ``Summary.causes``, and say what it says."""
+
+    @pytest.mark.parametrize(
+        ("code", "sick", "cured"),
+        [
+            (
+                "LV310",
+                {"sample_s": 0.01, "kind": "iterable", "shards": [300, 20]},
+                {"sample_s": 0.01, "kind": "iterable", "shards": [160, 160]},
+            ),
+            (
+                "LV311",
+                {"sample_s": list(np.linspace(0.002, 0.04, 400))},
+                {"sample_s": list(np.linspace(0.02, 0.021, 400))},
+            ),
+            ("LV312", {"sample_s": 1e-4, "sampler_s": 0.03}, {"sample_s": 1e-4, "sampler_s": 1e-4}),
+        ],
+    )
+    def test_is_found_where_it_is_and_not_once_it_is_cured(self, code, sick, cured):
+        costs = {"step_s": 0.01, "cpu_share": 0.0}
+        options = {} if "shards" in sick else {"n_batches": 100, "epochs": 1}
+        make = {"num_workers": 2, "batch_size": 4, **options}
+        sick_trace, cured_trace = (simulate_with(costs | each, make) for each in (sick, cured))
+        row = sick_trace.summary().causes.iloc[0]
+        assert row["evidence"] in evidence_of(sick_trace, code)
+        assert evidence_of(cured_trace, code) == ""
+        assert code in findings_of(cured_trace).clear
+
+    @pytest.mark.parametrize(
+        ("share", "saves", "found"),
+        [(0.3, 0.2, True), (0.3, math.nan, True), (0.3, 0.001, False), (0.01, 0.01, False)],
+    )
+    def test_is_no_finding_where_it_is_small_or_saves_nothing(self, share, saves, found):
+        row = {"cause": "throttled", "seconds": 10 * share, "share": share, "saves_s": 10 * saves}
+        row |= {"loader": 0, "evidence": "stopped 30 times", "cure": "More"}
+        case = case_with_causes(row)
+        finding = OF_RECORDINGS["LV313"].judge(case)
+        assert (finding is not None) == found
+        if found:
+            assert "stopped 30 times" in finding.evidence
+            assert "# More" in finding.fix
+            assert "num_workers=2" in finding.fix
+
+    @pytest.mark.parametrize(
+        ("process_cpu_s", "cpus", "found"),
+        [(0.19, 2, True), (0.1, 2, False), (0.19, 8, False), (math.nan, 2, False)],
+    )
+    def test_of_full_cpus_is_helper_threads_only_where_they_compute(
+        self, process_cpu_s, cpus, found
+    ):
+        """Two workers, each at work for 0.1 s a batch: with a helper, they want four CPUs."""
+        trace = simulated({"sample_s": 0.025, "step_s": 0.0}, epochs=1)
+        trace = changed(trace, "batches", cpu_s=0.09, process_cpu_s=process_cpu_s)
+        said = evidence_of(with_meta(trace, cpu_allowance=cpus), "LV309")
+        assert bool(said) == found
+        if found:
+            assert "190 ms of CPU, and only 90 ms" in said
+            assert "2 workers x 2 threads or more on 2 CPUs" in said
+
+
+def simulate_with(given, options):
+    settings = {name: given[name] for name in ("kind", "shards") if name in given}
+    costs = {name: value for name, value in given.items() if name not in settings}
+    return simulate(Costs(startup_s=0.01, cores=8, **costs), **options, **settings)
+
+
+def case_with_causes(row):
+    """Of a loader with four workers on two CPUs."""
+    trace = made(workers=4, batches=8)
+    summary = trace.summary()
+    summary.__dict__["causes"] = pd.DataFrame([row])
+    recording = RecordedLoop(
+        trace,
+        loader=0,
+        summary=summary,
+        complete=True,
+        cpu_allowance=2,
+        unequal_epochs=[],
+        read_samples=lambda: trace.samples,
+    )
+    setup = Setup(None)
+    setup.__dict__["settings"] = {"num_workers": 4}
+    return Case(setup, ran=True, trace=trace, recording=recording)
 
 
 def of_ranks(*batches):

@@ -695,7 +695,7 @@ PAIRS: dict[str, tuple[Make, Make]] = {
         lambda: loader(Threaded(160, 8), workers=1, worker_init_fn=let_torch_have_threads),
         lambda: loader(Threaded(160, 0), workers=1, worker_init_fn=let_torch_have_threads),
     ),
-    "LV310": (lambda: loader(Unequal(92, 8)), lambda: loader(Unequal(50, 50))),
+    "LV310": (lambda: loader(Unequal(184, 16)), lambda: loader(Unequal(100, 100))),
     "LV311": (
         lambda: loader(SleepingDataset(160, np.linspace(0.001, 0.02, 160).tolist())),
         lambda: loader(SleepingDataset(160, np.linspace(0.001, 0.02, 160).tolist()), shuffle=True),

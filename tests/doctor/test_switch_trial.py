@@ -1,0 +1,57 @@
+"""A shorter switch interval is advised only where it was measured to gain."""
+
+import math
+import sys
+import time
+
+import pytest
+
+from loaderviz._doctor.loader_setup import Setup
+from loaderviz._doctor.switch_trial import (
+    QUICK_S,
+    SwitchTrial,
+    computes_and_hands_over_late,
+    try_quick_switches,
+)
+from patients import ReadingAhead, loader, switch_soon
+from traces import made
+
+NOISE = (1.0, 1.3, 0.9, 1.1, 2.0, 0.8)
+
+
+class TestAGain:
+    def test_is_the_part_of_the_time_that_is_saved(self):
+        trial = SwitchTrial(0.01, 0.005, NOISE, tuple(each / 2 for each in NOISE))
+        assert trial.gain == pytest.approx(0.5)
+
+    @pytest.mark.parametrize("quick", [NOISE, NOISE[::-1], (0.7, *NOISE[1:])])
+    def test_that_may_be_chance_is_none(self, quick):
+        assert SwitchTrial(0.01, 0.005, NOISE, quick).gain == 0
+
+    def test_is_none_where_it_is_slower(self):
+        assert SwitchTrial(0.01, 0.005, NOISE, tuple(2 * each for each in NOISE)).gain == 0
+
+
+@pytest.mark.parametrize(
+    ("late_s", "cpu_s", "worth_it"),
+    [(0.5, 0.9, True), (0.5, 0.1, False), (0.0, 0.9, False), (math.nan, math.nan, False)],
+)
+def test_it_is_tried_only_where_workers_compute_and_batches_come_late(late_s, cpu_s, worth_it):
+    trace = made(workers=2, batches=30)  # a batch takes 1 s to make
+    delivered_s = trace.batches["ready_s"] + late_s
+    batches = trace.batches.assign(delivered_s=delivered_s, requested_s=0.0, cpu_s=cpu_s)
+    trace = type(trace)(batches, trace.samples, trace.workers, trace.spans, trace.meta)
+    assert computes_and_hands_over_late(trace) == worth_it
+
+
+def test_stretches_take_turns_and_go_on_over_epochs():
+    patient = loader(ReadingAhead(20), workers=1)
+    trial = try_quick_switches(Setup(patient), 0.0, time.monotonic() + 60)
+    assert trial.interval_s == sys.getswitchinterval() > QUICK_S
+    assert len(trial.usual_s) == len(trial.quick_s) >= 5
+    assert min(trial.usual_s + trial.quick_s) > 0
+
+
+def test_workers_that_switch_soon_anyway_have_nothing_to_try():
+    patient = loader(ReadingAhead(20), workers=1, worker_init_fn=switch_soon)
+    assert try_quick_switches(Setup(patient), 0.0, time.monotonic() + 60) is None
