@@ -11,6 +11,7 @@ from loaderviz._causes.cause_evidence import cure_of, evidence_of
 from loaderviz._causes.counterfactual import savings
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace.analysis.attribution import attribute
+from loaderviz.trace.analysis.reading_time import Reading
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,12 +27,13 @@ def causes_of(summary: Summary) -> pd.DataFrame:
     waited_s = summary.wait_s + summary.startup_s
     if trace is None:
         raise LoaderVizError("this summary is of no trace: causes are those of trace.summary()")
-    attribution = attribute(trace)
+    reading = Reading.of(trace)
+    attribution = attribute(trace, reading)
     rows = []
     for loader in sorted(set(attribution.loader.tolist())):
         own = attribution.of_loader(loader)
         seconds = own.totals()
-        saves = savings(trace, loader, seconds)
+        saves = savings(trace, loader, seconds, reading)
         for cause, spent_s in seconds.items():
             rows.append(
                 {

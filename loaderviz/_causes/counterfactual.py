@@ -29,21 +29,30 @@ HELPED = 1.2  # times the CPU time of the thread that reads: it has helpers
 DEEP = 4  # times the prefetch_factor, and at least twice this
 
 
-def savings(trace: Trace, loader: int, seconds: Mapping[str, float]) -> dict[str, float]:
+def savings(
+    trace: Trace, loader: int, seconds: Mapping[str, float], reading: Reading
+) -> dict[str, float]:
     """How many seconds shorter the run would be without each of the causes, by cause.
+
+    ``seconds`` are those of the causes, of all ranks; what is saved is that of one rank.
 
     Without ``workers`` means one worker more, without ``main_process`` two workers. A cause is left
     out where nobody can tell: where it is unknown, where the trace does not say enough to simulate
     it, or where the simulation of the run as it was does not show it as the trace does.
     """
+    n_ranks = max(1, trace.batches["rank"].nunique())
     try:
-        as_seen = _Run.of(trace, loader, cores=PLENTY)  # samples took what they took
-        sharing = _Run.of(trace, loader, cores=None)  # ... and would take longer with more workers
+        recorded = _Recorded.of(trace, loader, reading)
+        as_seen = recorded.run(cores=PLENTY)  # samples took what they took
+        sharing = as_seen  # ... and would take longer with more workers
+        if any(cause in SHARING for cause in seconds):
+            sharing = recorded.run(cores=None)
         shown = as_seen.causes()
     except LoaderVizError:
         return {}
     saved = {}
-    for cause, spent_s in seconds.items():
+    for cause, all_spent_s in seconds.items():
+        spent_s = all_spent_s / n_ranks
         if spent_s < LEAST_S:
             saved[cause] = 0.0
         elif cause in WITHOUT and _is_shown(cause, spent_s, shown, as_seen.elapsed_s):
@@ -72,51 +81,6 @@ class _Run:
     epochs: int
     part_read: Mapping[str, Any]  # of the samples' time, by cause, for each sample
     scale: float  # seconds recorded for each that is simulated
-
-    @classmethod
-    def of(cls, trace: Trace, loader: int, cores: float | None) -> _Run:
-        about = _description(trace, loader)
-        costs = Costs.from_trace(trace, loader=loader, cores=cores)
-        rank = int(trace.batches["rank"].min()) if len(trace.batches) else 0
-        rows = ((trace.batches["loader"] == loader) & (trace.batches["rank"] == rank)).to_numpy()
-        batches = trace.batches[rows]
-        delivered = batches[batches["delivered_s"].notna()]
-        n_epochs = max(1, int(delivered["epoch"].nunique()))
-        epochs = min(n_epochs, MOST_EPOCHS)
-        per_epoch = max(1, round(len(delivered) / n_epochs))
-        workers = int(about.get("num_workers") or 0)
-        size = int(max(1, delivered["n_samples"].max()))
-        settings: dict[str, Any] = {
-            "num_workers": workers,
-            "batch_size": size,
-            "in_order": bool(about.get("in_order", True)),
-            "pin_memory": bool(about.get("pinned", False)),
-        }
-        if workers:
-            settings["prefetch_factor"] = about.get("prefetch_factor") or None
-            settings["persistent_workers"] = bool(about.get("persistent_workers", False))
-            settings["start_method"] = about.get("start_method") or None
-        n_samples = delivered["n_samples"].sum() / n_epochs
-        if about.get("kind") == "iterable":
-            settings["kind"] = "iterable"
-            own = delivered.groupby("worker")["n_samples"].sum() / n_epochs
-            settings["shards"] = [round(own.get(i, 0)) for i in range(workers)] or [
-                round(n_samples)
-            ]
-        else:
-            settings["n_samples"] = max(1, round(n_samples))
-        if per_epoch > MOST_BATCHES:
-            settings["n_batches"] = MOST_BATCHES
-        made = batches[["started_s", "collate_s", "ready_s"]].notna().all(axis=1).to_numpy()
-        n = batches["n_samples"].to_numpy()[made]
-        reading = {
-            cause: np.repeat(part[rows][made], n)
-            for cause, part in Reading.of(trace).by_cause.items()
-            if cause in ("slow_samples", "drift", "throttled")
-        }
-        reading["cpu"] = np.repeat(_queued_part(batches[made]), n)
-        n_simulated = min(per_epoch, MOST_BATCHES) * epochs
-        return cls(costs, settings, epochs, reading, len(delivered) / n_simulated)
 
     @cached_property
     def _simulated(self) -> Trace:
@@ -157,6 +121,87 @@ class _Run:
         if "shards" in self.settings:
             settings["shards"] = _equal(sum(self.settings["shards"]), n)
         return self.set(**settings)
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """One loader of a recording, in one rank, as far as it is to be simulated."""
+
+    beginning: Trace  # of each epoch, which the costs are fitted to
+    loader: int
+    settings: dict[str, Any]
+    epochs: int
+    part_read: Mapping[str, Any]
+    scale: float
+
+    def run(self, cores: float | None) -> _Run:
+        """It, with as many CPUs as that; None: as many as it had."""
+        costs = Costs.from_trace(self.beginning, loader=self.loader, cores=cores)
+        return _Run(costs, self.settings, self.epochs, self.part_read, self.scale)
+
+    @classmethod
+    def of(cls, trace: Trace, loader: int, reading: Reading) -> _Recorded:
+        about = _description(trace, loader)
+        rank = int(trace.batches["rank"].min()) if len(trace.batches) else 0
+        rows = ((trace.batches["loader"] == loader) & (trace.batches["rank"] == rank)).to_numpy()
+        batches = trace.batches[rows]
+        delivered = batches[batches["delivered_s"].notna()]
+        n_epochs = max(1, int(delivered["epoch"].nunique()))
+        epochs = min(n_epochs, MOST_EPOCHS)
+        per_epoch = max(1, round(len(delivered) / n_epochs))
+        workers = int(about.get("num_workers") or 0)
+        size = int(max(1, delivered["n_samples"].max()))
+        settings: dict[str, Any] = {
+            "num_workers": workers,
+            "batch_size": size,
+            "in_order": bool(about.get("in_order", True)),
+            "pin_memory": bool(about.get("pinned", False)),
+        }
+        if workers:
+            settings["prefetch_factor"] = about.get("prefetch_factor") or None
+            settings["persistent_workers"] = bool(about.get("persistent_workers", False))
+            settings["start_method"] = about.get("start_method") or None
+        under_way = workers * (about.get("prefetch_factor") or 1)
+        per_simulated_epoch = min(1.0, (MOST_BATCHES + under_way) / per_epoch) / n_epochs
+        n_samples = delivered["n_samples"].sum() * per_simulated_epoch
+        if about.get("kind") == "iterable":
+            settings["kind"] = "iterable"
+            own = delivered.groupby("worker")["n_samples"].sum() * per_simulated_epoch
+            settings["shards"] = [round(own.get(i, 0)) for i in range(workers)] or [
+                round(n_samples)
+            ]
+        else:
+            settings["n_samples"] = max(1, round(n_samples))
+        if per_epoch > MOST_BATCHES:
+            settings["n_batches"] = MOST_BATCHES
+        rows = rows & _begins_its_epoch(trace.batches)
+        beginning = _rows_of_rank(trace, rank, rows)
+        batches = beginning.batches
+        made = batches[["started_s", "collate_s", "ready_s"]].notna().all(axis=1).to_numpy()
+        n = batches["n_samples"].to_numpy()[made]
+        part_read = {
+            cause: np.repeat(part[rows][made], n)
+            for cause, part in reading.by_cause.items()
+            if cause in ("slow_samples", "drift", "throttled")
+        }
+        part_read["cpu"] = np.repeat(_queued_part(batches[made]), n)
+        n_simulated = min(per_epoch, MOST_BATCHES) * epochs
+        return cls(beginning, loader, settings, epochs, part_read, len(delivered) / n_simulated)
+
+
+def _begins_its_epoch(table: Any) -> Any:
+    """Which rows are of an epoch, and a batch of it, that is simulated."""
+    begins = (table["batch"] < MOST_BATCHES) & (table["epoch"] < MOST_EPOCHS)
+    return begins.to_numpy()
+
+
+def _rows_of_rank(trace: Trace, rank: int, rows: Any) -> Trace:
+    """The trace of that rank with these of all batches, and their samples."""
+    own = trace if trace.batches["rank"].nunique() == 1 else trace.of_ranks([rank])
+    samples = own.samples
+    if not rows.all():
+        samples = samples[_begins_its_epoch(samples)]
+    return replace(own, batches=trace.batches[rows], samples=samples)
 
 
 def _description(trace: Trace, loader: int) -> dict[str, Any]:

@@ -70,12 +70,15 @@ class Attribution:
         return {cause: float(total) for cause, total in zip(CAUSES, sums, strict=True) if total > 0}
 
 
-def attribute(trace: Trace) -> Attribution:
-    """Of each wait in ``next()``, and of each start of workers in ``iter()``, the causes."""
+def attribute(trace: Trace, reading: Reading | None = None) -> Attribution:
+    """Of each wait in ``next()``, and of each start of workers in ``iter()``, the causes.
+
+    ``reading`` is ``Reading.of(trace)``, where that is known already.
+    """
     waits = _Waits.of(trace)
     starts = _starts(trace)
     drawing = _Drawing.of(trace)
-    seconds = waits.by_cause(Reading.of(trace))
+    seconds = waits.by_cause(reading or Reading.of(trace))
     drawing.take_out(waits.rank, waits.start_s, waits.end_s, seconds)
     of_start = np.zeros((len(starts["rank"]), len(CAUSES)))
     length_s = starts["end_s"] - starts["start_s"]
