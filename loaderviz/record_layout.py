@@ -7,9 +7,11 @@ plain integers, because an enum's members take several times as long to look up,
 
 from __future__ import annotations
 
+import functools
 import json
 from array import array
 from collections.abc import Sequence
+from struct import Struct
 from typing import Any
 
 from loaderviz.sample_keys import from_json, to_json
@@ -43,6 +45,7 @@ class Batch:
     DRAWING = 13  # when the main process began to ask the sampler for its keys
     N_WORDS = 14
     N_WORDS_OF_FORMAT_1 = 13
+    LAYOUT = Struct("7q48xq")  # the words up to DISPATCHED, and DRAWING; zeros in between
 
 
 class Span:
@@ -68,6 +71,16 @@ class Task:
     THROTTLED = 16  # the time that a CPU quota stopped its cgroup, plus one; 0: unknown
     STAMPS = 17
     STAMPS_OF_FORMAT_1 = 14
+
+
+@functools.lru_cache(maxsize=1024)
+def task_layout(n_keys: int) -> Struct:
+    """A TASK record with integers for keys: the words up to STARTED, N_KEYS, KEY_KIND, the keys.
+
+    The others are zero.
+    """
+    n_later = Task.STAMPS - Task.KEY_KIND - 1 + n_keys + 1
+    return Struct(f"5q{8 * (Task.N_KEYS - Task.STARTED - 1)}x2q{8 * n_later}x{n_keys}q")
 
 
 class State:

@@ -20,10 +20,9 @@ import mmap
 import os
 import struct
 from array import array
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, SupportsIndex
 
 import numpy as np
 
@@ -49,6 +48,10 @@ Words = np.ndarray[Any, np.dtype[np.int64]]
 
 class NoRoomError(Exception):
     """The recording may not use more bytes: see ``Limit``."""
+
+
+class NoIntegersError(ValueError):
+    """A field of a record is no integer, or none of 64 bits."""
 
 
 class Limit(Protocol):
@@ -129,13 +132,28 @@ class Spool:
 
     def write(self, tag: int, *fields: int) -> tuple[memoryview[int], int]:
         """Write a whole record; returns where it is and raises as ``reserve`` does."""
-        n_words = 2 + len(fields)
+        return self.pack(_words(2 + len(fields)), (tag, *fields))
+
+    def pack(
+        self, layout: struct.Struct, tag_and_fields: tuple[SupportsIndex, ...]
+    ) -> tuple[memoryview[int], int]:
+        """Write a whole record whose words, its length among them, are laid out like this.
+
+        Returns where it is and raises as ``reserve`` does; NoIntegersError for other fields.
+        """
+        n_words = layout.size // WORD
         start = self._used
         if start + n_words > len(self._block):
             self._make_room(n_words)
             start = self._used
         block = self._block
-        _pack_into(n_words)(block, start * WORD, n_words, tag, *fields)
+        try:
+            layout.pack_into(block, start * WORD, n_words, *tag_and_fields)
+        except BaseException as error:  # struct's own, or that of a field's __index__
+            block[start : start + n_words] = memoryview(bytes(n_words * WORD)).cast("q")
+            if isinstance(error, Exception):
+                raise NoIntegersError from error
+            raise
         self._used = block[1] = start + n_words  # before this the record does not count
         return block, start
 
@@ -234,8 +252,8 @@ class RollingSpool(Spool):
 
 
 @functools.cache
-def _pack_into(n_words: int) -> Callable[..., None]:
-    return struct.Struct(f"{n_words}q").pack_into
+def _words(n: int) -> struct.Struct:
+    return struct.Struct(f"{n}q")
 
 
 def _write_at(fd: int, offset: int, data: memoryview[int]) -> None:

@@ -7,6 +7,7 @@ import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from struct import Struct
 
 import numpy as np
 import pytest
@@ -16,8 +17,24 @@ from torch.utils.data import DataLoader
 
 import loaderviz as lv
 from loaderviz import spool as spool_module
-from loaderviz.record_layout import KeyKind, encode_keys, pack_text, unpack_text
-from loaderviz.spool import FIRST_BLOCK_BYTES, HEADER_BYTES, WORD, Spool, SpoolFile
+from loaderviz.record_layout import (
+    Batch,
+    KeyKind,
+    Tag,
+    Task,
+    encode_keys,
+    pack_text,
+    task_layout,
+    unpack_text,
+)
+from loaderviz.spool import (
+    FIRST_BLOCK_BYTES,
+    HEADER_BYTES,
+    WORD,
+    NoIntegersError,
+    Spool,
+    SpoolFile,
+)
 from loaderviz.trace import META_NAME, Trace
 from probes import Keys, as_it_is
 
@@ -70,6 +87,35 @@ class TestWritingAndReading:
         assert read(tmp_path / "a.spool") == [(9, [0, 0])]
         block[at + 3] = 5
         assert read(tmp_path / "a.spool") == [(9, [0, 5])]
+
+    def test_what_is_no_integer_is_refused_and_leaves_no_trace(self, writer, tmp_path):
+        class Odd:
+            def __index__(self) -> int:
+                raise LookupError
+
+        for field in ("text", 1.5, None, 2**63, Odd()):
+            with pytest.raises(NoIntegersError):
+                writer.pack(Struct("4q"), (7, 1, field))
+        block, at = writer.reserve(6, 9)
+        assert not any(block[at + 2 : at + 6])
+        writer.pack(Struct("2q8xq"), (8, np.int64(3)))
+        assert read(tmp_path / "a.spool") == [(9, [0, 0, 0, 0]), (8, [0, 3])]
+
+    @pytest.mark.parametrize("n_keys", [0, 1, 5])
+    def test_layouts_have_each_field_in_its_place(self, n_keys, writer):
+        keys = list(range(100, 100 + n_keys))
+        block, at = writer.pack(task_layout(n_keys), (Tag.TASK, 1, 2, 3, n_keys, 4, *keys))
+        places = (Task.ITERATOR, Task.ROUND, Task.STARTED, Task.N_KEYS, Task.KEY_KIND)
+        assert [block[at + place] for place in places] == [1, 2, 3, n_keys, 4]
+        first_key = Task.STAMPS + n_keys + 1
+        assert block[at] == first_key + n_keys
+        assert block[at + first_key : at + first_key + n_keys].tolist() == keys
+        assert not any(block[at + Task.KEY_KIND + 1 : at + first_key])
+        block, at = writer.pack(Batch.LAYOUT, (Tag.BATCH, 1, 2, 3, 4, 5, 6))
+        assert block[at] == Batch.N_WORDS
+        assert block[at + Batch.ITERATOR : at + Batch.PINNED].tolist() == [1, 2, 3, 4, 5]
+        assert block[at + Batch.DRAWING] == 6
+        assert not any(block[at + Batch.PINNED : at + Batch.DRAWING])
 
     def test_a_killed_writer_leaves_all_that_it_wrote(self, tmp_path):
         pid = os.fork()

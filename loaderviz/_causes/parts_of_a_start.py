@@ -46,8 +46,9 @@ def describe_starts(workers: pd.DataFrame) -> str:
         text = count(len(workers), "start")
         return f"{text}; a worker's first task comes after {duration(up_s)}" if up_s > 0 else text
     total_s = sum(parts.values())
+    names = {**PARTS, "boot_s": "until it is up"} if _forked(workers) else PARTS
     named = [
-        f"{duration(seconds)} {PARTS[part]}"
+        f"{duration(seconds)} {names[part]}"
         for part, seconds in parts.items()
         if seconds >= LEAST_SHARE * total_s
     ]
@@ -63,10 +64,14 @@ def cure_of_starts(workers: pd.DataFrame, otherwise: str) -> str:
     if not parts:
         return otherwise
     # Forked workers have neither a new interpreter nor imports to wait for.
-    boot_cure = otherwise if (workers["start_method"] == "fork").any() else FORK
+    boot_cure = otherwise if _forked(workers) else FORK
     cures = {
         SEND_LESS: parts.get("pickle_s", 0.0) + parts.get("unpickle_s", 0.0),
         boot_cure: parts.get("boot_s", 0.0),
         INIT_LESS: parts.get("init_s", 0.0),
     }
     return max(cures, key=cures.__getitem__)
+
+
+def _forked(workers: pd.DataFrame) -> bool:
+    return bool((workers["start_method"] == "fork").any())

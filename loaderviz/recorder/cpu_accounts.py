@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import suppress
+from collections.abc import Callable
 from pathlib import Path
 from time import process_time_ns
 
 from loaderviz import machine
 
-LEAST_NS = 500_000  # a shorter batch is not worth the two system calls
+LEAST_NS = 500_000  # a shorter batch is not worth the system calls
 
 
 class CpuAccounts:
@@ -21,42 +21,49 @@ class CpuAccounts:
     """
 
     def __init__(self) -> None:
-        self._queue_fd = self._throttling_fd = -1
-        with suppress(OSError, AttributeError):  # another system, or a kernel without these
-            self._queue_fd = _open(f"/proc/self/task/{threading.get_native_id()}/schedstat")
-        self._process_ns, self._queued_ns = self._look()
-        self._throttled_ns = 0
-        file = machine.throttling_file()
-        if file is not None:
-            with suppress(OSError, ValueError):
-                fd = _open(file)
-                self._throttled_ns = _throttled_ns(fd)
-                self._throttling_fd = fd
+        thread = threading.get_native_id()
+        self._queued = _Book(Path(f"/proc/self/task/{thread}/schedstat"), _second_number)
+        self._throttled = _Book(machine.throttling_file(), machine.throttled_ns)
+        self._process_ns = process_time_ns()
 
     def since_last(self, took_ns: int) -> tuple[int, int, int]:
         """CPU time of the process, time in line and throttled time since the last look, in ns.
 
         One more each, as a record has it, where 0 is "not known".
         """
-        process_ns, queued_ns = self._look()
-        process = process_ns - self._process_ns + 1
-        queued = min(queued_ns - self._queued_ns, took_ns) + 1 if self._queue_fd >= 0 else 0
-        self._process_ns, self._queued_ns = process_ns, queued_ns
-        if self._throttling_fd < 0:
-            return process, queued, 0
-        throttled_ns = _throttled_ns(self._throttling_fd)
-        throttled = min(throttled_ns - self._throttled_ns, took_ns) + 1
-        self._throttled_ns = throttled_ns
-        return process, queued, throttled
-
-    def _look(self) -> tuple[int, int]:
-        queued_ns = int(os.pread(self._queue_fd, 64, 0).split()[1]) if self._queue_fd >= 0 else 0
-        return process_time_ns(), queued_ns
+        before_ns, self._process_ns = self._process_ns, process_time_ns()
+        queued_ns, throttled_ns = self._queued.added(), self._throttled.added()
+        return (
+            self._process_ns - before_ns + 1,
+            0 if queued_ns is None else min(queued_ns, took_ns) + 1,
+            0 if throttled_ns is None else min(throttled_ns, took_ns) + 1,
+        )
 
 
-def _throttled_ns(fd: int) -> int:
-    return machine.throttled_ns(os.pread(fd, 1024, 0))
+class _Book:
+    """A number that the kernel counts up in a file."""
+
+    def __init__(self, path: Path | None, parse: Callable[[bytes], int]) -> None:
+        self._fd, self._parse, self._count = -1, parse, 0
+        try:
+            if path is not None:
+                self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except (OSError, AttributeError):  # another system, or a kernel that does not count this
+            pass
+        self.added()
+
+    def added(self) -> int | None:
+        """What was added since it was asked last; None where that is not known."""
+        if self._fd < 0:
+            return None
+        before = self._count
+        try:
+            self._count = self._parse(os.pread(self._fd, 1024, 0))
+        except (OSError, ValueError, IndexError):  # the user's code has closed it, say
+            self._fd = -1
+            return None
+        return self._count - before
 
 
-def _open(path: str | Path) -> int:
-    return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+def _second_number(text: bytes) -> int:
+    return int(text.split()[1])

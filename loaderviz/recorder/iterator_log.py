@@ -10,8 +10,6 @@ from loaderviz.record_layout import MAIN_PROCESS, Batch, Tag
 from loaderviz.recorder.device_events import Device
 from loaderviz.recorder.recording_files import RecordingFiles, RecordPlace
 
-_NOT_YET = (0,) * (Batch.DRAWING - Batch.PINNED)
-
 
 class IteratorLog:
     """Writes down the life of one iterator's batches, for one recording; times are in ns.
@@ -71,9 +69,8 @@ class IteratorLog:
         self, task: int, worker: int, drawing_ns: int, at_ns: int, n_samples: int
     ) -> None:
         """A task has been given to a worker, whose keys the sampler was asked for before that."""
-        place = self._files.write_batch(
-            n_samples, self.number, self._round, task, worker, at_ns, *_NOT_YET, drawing_ns
-        )
+        record = Tag.BATCH, self.number, self._round, task, worker, at_ns, drawing_ns
+        place = self._files.write_batch(n_samples, record)
         self._pending[worker].append(place)
         if place is not None and self._unpinned is not None:
             self._unpinned[task] = place
@@ -84,9 +81,8 @@ class IteratorLog:
         Returns the place of its record, None where it is not written down.
         """
         task, self._n_tasks_here = self._n_tasks_here, self._n_tasks_here + 1
-        self._held = place = self._files.write_batch(
-            n_samples, self.number, self._round, task, MAIN_PROCESS, at_ns, *_NOT_YET, 0
-        )
+        record = Tag.BATCH, self.number, self._round, task, MAIN_PROCESS, at_ns, 0
+        self._held = place = self._files.write_batch(n_samples, record)
         return place
 
     def note_requested(self, at_ns: int) -> None:

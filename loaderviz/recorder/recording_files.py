@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from loaderviz.record_layout import MAIN_PROCESS, Tag
+from loaderviz.record_layout import MAIN_PROCESS, Batch, Tag
 from loaderviz.recorder.control_page import Control
 from loaderviz.recorder.recording_size_limit import WORKER_BYTES, Budget
 from loaderviz.spool import HEADER_BYTES, NoRoomError, RollingSpool, Spool
@@ -66,9 +66,10 @@ class RecordingFiles:
                 self.fail(error)
                 return None
 
-    def write_batch(self, n_samples: int, *fields: int) -> RecordPlace | None:
+    def write_batch(self, n_samples: int, record: tuple[int, ...]) -> RecordPlace | None:
         """Write down a batch that is dispatched; returns where, None where it is left out.
 
+        ``record`` is its tag and what ``Batch.LAYOUT`` has of it.
         Past ``max_spans`` its samples are left out; past the budget the batch is, too.
         """
         with self.lock:
@@ -82,7 +83,7 @@ class RecordingFiles:
                     self._leave_out(n_samples, n_batches=1)
                     return None
             try:
-                return self._main.write(Tag.BATCH, *fields)
+                return self._main.pack(Batch.LAYOUT, record)
             except NoRoomError:
                 self._leave_out(n_samples, n_batches=1)
             except (OSError, ValueError) as error:

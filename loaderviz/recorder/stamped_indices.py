@@ -15,6 +15,8 @@ class StampedIndices:
     The times go into ``block`` from word ``start`` on, one more than there are keys.
     """
 
+    __slots__ = ("_block", "_index", "_start", "keys")
+
     def __init__(
         self, index: Iterable[Any], keys: Sequence[Any], block: memoryview[int], start: int
     ) -> None:

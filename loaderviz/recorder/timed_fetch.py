@@ -23,16 +23,16 @@ from torch.utils.data._utils.fetch import _IterableDatasetFetcher, _MapDatasetFe
 
 from loaderviz.clocks.process_clock import now
 from loaderviz.machine import rss_bytes, rss_peak_bytes
-from loaderviz.record_layout import KeyKind, State, Tag, Task, encode_keys
+from loaderviz.record_layout import KeyKind, State, Tag, Task, encode_keys, task_layout
 from loaderviz.recorder.batch_bytes import n_bytes_of
 from loaderviz.recorder.control_page import FULL, STOPPED, Control
 from loaderviz.recorder.cpu_accounts import LEAST_NS, CpuAccounts
 from loaderviz.recorder.stamped_indices import GatheredIndices, StampedIndices
 from loaderviz.recorder.traceback_filter import hide_recorder_frames, is_recorder_error
-from loaderviz.spool import RSS_PEAK, NoRoomError, RollingSpool
+from loaderviz.spool import RSS_PEAK, NoIntegersError, NoRoomError, RollingSpool
 
 RSS_EVERY_NS = 50_000_000  # to read it takes longer than a small batch
-# Reading the CPU time is a system call. For so long after a fetch, the reading at its end will do.
+# Reading the CPU time is a system call. For so long after one, the thread is taken to compute.
 CPU_TIME_FRESH_NS = 20_000
 _TIMERS = "_loaderviz_timers"
 _BUILTIN_INDEX_TYPES = (
@@ -76,7 +76,8 @@ class FetchTimer:
         self._block: memoryview[int] | None = None
         self._start = 0
         self._gathered: GatheredIndices | None = None
-        self._cpu_ns = self._ready_ns = self._rss_bytes = self._next_rss_ns = 0
+        self._int_keys = not self._iterable  # until there is another
+        self._cpu_ns = self._cpu_at_ns = self._rss_bytes = self._next_rss_ns = 0
         # Weakly, so that a fetcher and the stream that it reads go when their iterator goes.
         self._fetcher = weakref.ref(fetcher)
         timers = fetcher.__dict__.setdefault(_TIMERS, [])
@@ -91,8 +92,8 @@ class FetchTimer:
             return index
         try:
             started_ns = now()
-            if started_ns - self._ready_ns > CPU_TIME_FRESH_NS:
-                self._cpu_ns = thread_time_ns()
+            if started_ns - self._cpu_at_ns > CPU_TIME_FRESH_NS:
+                self._cpu_ns, self._cpu_at_ns = thread_time_ns(), started_ns
             keys: Sequence[Any] = ()
             if not self._auto_collation:
                 keys = (index,)
@@ -108,8 +109,7 @@ class FetchTimer:
             if self._on_begin is not None and self._on_begin(started_ns, len(keys)) is None:
                 self._gathered = None
                 return index
-            block, start = self._reserve(keys)
-            block[start + Task.STARTED] = started_ns
+            block, start = self._reserve(keys, started_ns)
             self._block, self._start = block, start
             if self._gathered is not None:
                 return self._gathered
@@ -120,12 +120,19 @@ class FetchTimer:
             self._fail(error)
         return index
 
-    def _reserve(self, keys: Sequence[Any]) -> tuple[memoryview[int], int]:
+    def _reserve(self, keys: Sequence[Any], started_ns: int) -> tuple[memoryview[int], int]:
         n = len(keys)
+        is_full = self._page[FULL]
+        if self._int_keys and not is_full:
+            try:
+                head = Tag.TASK, self._iterator, self._round, started_ns, n, KeyKind.INTEGERS
+                return self._spool.pack(task_layout(n), (*head, *keys))
+            except NoIntegersError:
+                self._int_keys = False
         kind, words = (KeyKind.COUNT, None) if self._iterable else encode_keys(keys)
         keys_start = Task.STAMPS + n + 1
         size = keys_start + (len(words) if words else 0)
-        if self._page[FULL]:  # samples are left out: this only shows what a process died of
+        if is_full:  # samples are left out: this only shows what a process died of
             block, start = self._spool.overwrite(size, Tag.LATEST)
         else:
             block, start = self._spool.reserve(size, Tag.TASK)
@@ -133,6 +140,7 @@ class FetchTimer:
             block[start + keys_start : start + size] = memoryview(words)
         block[start + Task.ITERATOR] = self._iterator
         block[start + Task.ROUND] = self._round
+        block[start + Task.STARTED] = started_ns
         block[start + Task.N_KEYS] = n
         block[start + Task.KEY_KIND] = kind
         return block, start
@@ -158,7 +166,9 @@ class FetchTimer:
         if block is None:
             return
         self._block = None
-        if isinstance(error, KeyboardInterrupt):  # Ctrl-C reaches workers too: no batch failed
+        if error is not None and isinstance(
+            error, KeyboardInterrupt
+        ):  # Ctrl-C reaches workers too: no batch failed
             self._gathered = None
             return
         try:
@@ -172,10 +182,13 @@ class FetchTimer:
                 self._gathered = None
             block[start + Task.RSS] = self._rss_bytes
             block[start + Task.READY] = ready_ns
-            cpu_ns = thread_time_ns()
-            took_ns = ready_ns - block[start + Task.STARTED]
-            block[start + Task.CPU] = min(max(cpu_ns - self._cpu_ns, 0), took_ns)
-            self._cpu_ns, self._ready_ns = cpu_ns, ready_ns
+            started_ns = block[start + Task.STARTED]
+            took_ns = cpu_ns = ready_ns - started_ns
+            if ready_ns - self._cpu_at_ns > CPU_TIME_FRESH_NS:
+                before_ns = self._cpu_ns + started_ns - self._cpu_at_ns
+                self._cpu_ns, self._cpu_at_ns = thread_time_ns(), ready_ns
+                cpu_ns = min(max(self._cpu_ns - before_ns, 0), took_ns)
+            block[start + Task.CPU] = cpu_ns
             if self._cpu_accounts is not None and took_ns >= LEAST_NS:
                 words = self._cpu_accounts.since_last(took_ns)
                 block[start + Task.PROCESS_CPU : start + Task.STAMPS] = array("q", words)
@@ -198,7 +211,7 @@ class FetchTimer:
         """Write the record with keys and stamps, in place of the one reserved without them."""
         head = block[start + 2 : start + Task.N_KEYS].tolist()
         block[start + 1] = 0
-        block, start = self._reserve(gathered.keys)
+        block, start = self._reserve(gathered.keys, head[Task.STARTED - 2])
         for i, word in enumerate(head, start + 2):
             block[i] = word
         for i, stamp in enumerate(gathered.stamps, start + Task.STAMPS):

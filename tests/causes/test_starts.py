@@ -45,7 +45,8 @@ def test_the_cure_is_that_of_the_longest_part(parts, cure):
 
 
 def test_who_forks_is_not_told_to_fork():
-    _, cure = row_of_start(with_starts("fork", boot_s=1.0))
+    evidence, cure = row_of_start(with_starts("fork", boot_s=1.0, init_s=0.5))
+    assert evidence == "2 starts of 1.5 s each: 1 s until it is up, 500 ms in worker_init_fn"
     assert "multiprocessing_context" not in cure
 
 

@@ -636,6 +636,7 @@ PARTS = [
     (timed_fetch, "rss_peak_bytes"),
     (Spool, "reserve"),
     (Spool, "write"),
+    (Spool, "pack"),
     (Spool, "close"),
     (worker_process, "FetchTimer"),
     (worker_process.WorkerHook, "_record"),

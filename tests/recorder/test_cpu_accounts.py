@@ -1,0 +1,30 @@
+"""The kernel's books of a worker: what is not there, or no longer, is unknown and no error."""
+
+import os
+
+from loaderviz import machine
+from loaderviz.recorder.cpu_accounts import CpuAccounts
+
+
+def test_files_that_the_user_s_code_closes_are_no_longer_known(monkeypatch, tmp_path):
+    stat = tmp_path / "cpu.stat"
+    stat.write_text("throttled_usec 1000\n")
+    monkeypatch.setattr(machine, "throttling_file", lambda: stat)
+    accounts = CpuAccounts()
+    stat.write_text("throttled_usec 1004\n")
+    _, _, throttled = accounts.since_last(10**9)
+    assert throttled == 4001
+    for book in (accounts._queued, accounts._throttled):
+        if book._fd >= 0:
+            os.close(book._fd)
+    for _ in range(2):
+        process, queued, throttled = accounts.since_last(10**9)
+        assert process > 0
+        assert (queued, throttled) == (0, 0)
+
+
+def test_a_file_that_does_not_say_it_is_unknown(monkeypatch, tmp_path):
+    stat = tmp_path / "cpu.stat"
+    stat.write_text("usage_usec 1000\n")
+    monkeypatch.setattr(machine, "throttling_file", lambda: stat)
+    assert CpuAccounts().since_last(10**9)[2] == 0
