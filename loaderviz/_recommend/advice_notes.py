@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from loaderviz._recommend.bottleneck import OTHERS
 from loaderviz._recommend.choose_candidate import NOISE, is_as_good
 from loaderviz._recommend.evidence import FEW_BATCHES
 from loaderviz._recommend.memory_budget import memory_bytes, shm_bytes
@@ -14,6 +15,7 @@ from loaderviz._recommend.recommendation_text import (
     samples_per_s,
 )
 from loaderviz.loader_settings import PREFETCH_FACTOR
+from loaderviz.loaders.start_method import start_method
 from loaderviz.text import change, count, percent, rate, size
 
 UNCERTAIN = 0.1  # as a part of a batch's time: from here on the uncertainty is mentioned
@@ -53,6 +55,11 @@ def _notes_on_measurements(outcome: Outcome) -> Iterator[str]:
             f"The prediction does not hold for {setting}. Recommended is the cheapest setting "
             "within noise of the best that was measured."
         )
+    if outcome.limit.part == OTHERS:
+        yield (
+            "What was measured holds while other processes use the CPUs: ask again on a quiet "
+            "machine."
+        )
 
 
 def _notes_on_the_unseen(outcome: Outcome) -> Iterator[str]:
@@ -66,6 +73,8 @@ def _notes_on_the_unseen(outcome: Outcome) -> Iterator[str]:
             "measures it."
         )
     if outcome.measured or chosen.setting.num_workers <= n:
+        return
+    if samples_per_s(evidence, chosen) <= evidence.shown_per_s:
         return
     recorded = "one process read" if n == 1 else f"{n} workers read"
     yield (
@@ -90,6 +99,12 @@ def _notes_on_the_recording(outcome: Outcome) -> Iterator[str]:
             "The recording is of the main process alone: it does not show how long workers take to "
             "start, nor how long a batch takes from a worker to the main process. Both are assumed "
             "to be as usual on Linux."
+        )
+    method = evidence.description.get("start_method")
+    if method and method != start_method() and evidence.n_batches is not None:
+        yield (
+            f"The workers were started with {method}. With {start_method()}, as is usual here, the "
+            "start takes another time, which was not recorded."
         )
     if not evidence.steps_known:
         yield (
@@ -121,10 +136,13 @@ def _notes_on_options(outcome: Outcome) -> Iterator[str]:
     if not setting.in_order:
         in_order = [prediction for prediction in outcome.fitting if prediction.setting.in_order]
         best = max(in_order, key=lambda prediction: samples_per_s(outcome.evidence, prediction))
+        instead = (
+            f" In order, {best.setting} would be the best: "
+            f"{rate(samples_per_s(outcome.evidence, best))} samples/s predicted."
+        )
         yield (
             "in_order=False delivers batches as they come, so that their order differs from run to "
-            f"run. In order, {best.setting} would be the best: "
-            f"{rate(samples_per_s(outcome.evidence, best))} samples/s predicted."
+            f"run.{'' if outcome.contradiction else instead}"
         )
     if setting.persistent_workers:
         yield (
@@ -177,7 +195,7 @@ def _notes_on_memory(outcome: Outcome) -> Iterator[str]:
             yield f"It takes {' and '.join(parts)}{shared if at_most and memory else ''}."
         else:
             yield "The recording does not tell how much memory it takes."
-    if len(outcome.fitting) < len(outcome.predictions):
+    if len(outcome.fitting) < len(outcome.predictions) and not outcome.contradiction:
         best = max(outcome.predictions, key=lambda prediction: samples_per_s(evidence, prediction))
         if best not in outcome.fitting and not is_as_good(outcome.chosen, best):
             takes = [size(of(evidence, best.setting) or 0) for of in (memory_bytes, shm_bytes)]

@@ -15,7 +15,8 @@ from loaderviz.simulator import Costs
 LEAST_GAIN: Final = 0.1  # if halving a part gains less, other parts take as long as it does
 
 STEP, START, CPU = "step", "start", "sample CPU"
-SHARED, MEMORY = "shared", "memory"  # what no simulation shows: a measurement does
+# What no simulation shows: a measurement does.
+SHARED, MEMORY, QUOTA, OTHERS = "shared", "memory", "CPU quota", "other processes"
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from loaderviz._recommend.bottleneck import CPU, MEMORY, SHARED, Limit
+from loaderviz._recommend.bottleneck import CPU, MEMORY, OTHERS, QUOTA, SHARED, Limit
 from loaderviz._recommend.evidence import Evidence
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.text import count, duration, percent
@@ -31,6 +31,7 @@ class _Reading:
     sample_s: float  # to read a sample
     cpu_s: float  # CPU time of it, of all threads of the worker, collating included
     queued: float  # the part of their time in which workers stood in line for a CPU
+    throttled: float  # ... in which a CPU quota stopped them
     cpus: float  # that they kept busy
 
     @classmethod
@@ -50,6 +51,7 @@ class _Reading:
             sample_s=float((made["collate_s"] - made["started_s"]).sum()) / n_samples,
             cpu_s=cpu_s / n_samples,
             queued=float(made["queued_s"].sum()) / max(at_work_s, 1e-9),
+            throttled=float(made["throttled_s"].sum()) / max(at_work_s, 1e-9),
             cpus=cpu_s / max(elapsed_s, 1e-9),
         )
 
@@ -87,12 +89,12 @@ def explain(evidence: Evidence, setting: LoaderSettings, trace: Trace) -> Contra
         )
         return Contradiction(setting, Limit(SHARED, text=text))
     if full or many.queued > QUEUED:
-        others = "" if full else ": other processes use the rest"
+        part = QUOTA if many.throttled > QUEUED else CPU if full else OTHERS
         text = (
-            f"{together} keep {cpus} busy, and stand in line for one {percent(many.queued)} of "
-            f"the time{others}"
+            f"with {together} {cpus} {'is' if evidence.cores == 1 else 'are'} busy, and a worker "
+            f"stands in line for one {percent(many.queued)} of the time"
         )
-        return Contradiction(setting, Limit(CPU, text=text))
+        return Contradiction(setting, Limit(part, text=text))
     causes = trace.summary().causes
     what = f": {causes['cause'][0]} ({causes['evidence'][0]})" if len(causes) else ""
     text = f"reading samples does not explain it; see what the loop waits for{what}"

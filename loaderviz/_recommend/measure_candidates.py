@@ -93,18 +93,34 @@ def _batch_s(
     seconds: float,
     epochs: int,
 ) -> float:
-    begun = time.perf_counter()
-    ends: list[float] = []
-    try:
-        is_over = _run(loader, evidence, setting, seconds, ends)
-    except RuntimeError as error:
-        # torch/utils/data/dataloader.py, ``_try_get_data`` and ``_get_data``: a worker was killed,
-        # or no batch came in time.
-        if not str(error).startswith("DataLoader "):
-            raise
-        return math.inf
-    if is_over or len(ends) < 2:
-        return (time.perf_counter() - begun) / max(len(ends), 1)
+    """Seconds a batch; short epochs are run again until the time is over, and all of them count."""
+    n, begun = 0, time.perf_counter()
+    while True:
+        ends: list[float] = []
+        epoch_begun = time.perf_counter()
+        try:
+            is_over = _run(loader, evidence, setting, seconds, ends)
+        except RuntimeError as error:
+            # torch/utils/data/dataloader.py, ``_try_get_data`` and ``_get_data``: a worker was
+            # killed, or no batch came in time.
+            if not str(error).startswith("DataLoader "):
+                raise
+            return math.inf
+        if not is_over:
+            break
+        n += len(ends)
+        elapsed_s = time.perf_counter() - begun
+        if elapsed_s > seconds or not ends:
+            return elapsed_s / max(n, 1)
+    if n:
+        return (epoch_begun - begun) / n
+    return _batch_s_of_part(ends, epoch_begun, evidence, setting, epochs)
+
+
+def _batch_s_of_part(
+    ends: Sequence[float], begun: float, evidence: Evidence, setting: LoaderSettings, epochs: int
+) -> float:
+    """Seconds a batch of a long epoch, from when the steps ``ends`` of its beginning."""
     # Batches come in rounds of one from each worker, and those that lay ready at the beginning come
     # faster than the loader can go on.
     workers = max(1, setting.num_workers)
@@ -137,7 +153,8 @@ def _run(
         ends.append(time.perf_counter())
         elapsed_s = ends[-1] - first_s
         enough = len(ends) > max(2 * setting.num_workers, 1)
-        if elapsed_s > LATE * seconds or (elapsed_s > seconds and enough):
+        late = elapsed_s > LATE * seconds and len(ends) > 1
+        if late or (elapsed_s > seconds and enough):
             return False
     return True
 

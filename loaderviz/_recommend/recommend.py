@@ -19,8 +19,7 @@ from loaderviz._recommend.evidence import Evidence, evidence_from_trace
 from loaderviz._recommend.predict import predict
 from loaderviz._recommend.recommendation import Recommendation
 from loaderviz._recommend.trial_recording import record_trial
-from loaderviz._recommend.verify_prediction import Verification
-from loaderviz._recommend.verify_prediction import verify as measure
+from loaderviz._recommend.verify_prediction import Verification, verify
 from loaderviz.argument_checks import whole_number
 from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.describe_loader import dataloader_behind
@@ -73,8 +72,8 @@ def recommend(
             loop ends earlier.
         max_workers: the most workers to try. None: twice the CPUs, at least 16.
         seconds: how long to record a loader from its first batch, and a quarter of that without
-            workers; with ``verify``, each setting runs twice, for a third. Where no batch comes in
-            ten times as long, it gives up.
+            workers; with ``verify``, each setting runs twice, for 0.3 of that. Where no batch comes
+            in ten times as long, it gives up.
         verify: whether to measure a loader, at most four settings, with steps of that length.
             Without workers a copy of this process runs, which only Linux can make.
         loader: which loader of the trace, where it holds several.
@@ -139,9 +138,9 @@ def _advise(
     ]
     by_setting = {prediction.setting: prediction for prediction in predictions}
     chosen = choose(eligible)
-    measured = Verification()
+    measured = Verification()  # of nothing
     if loader is not None:
-        measured = measure(loader, evidence, chosen, eligible, seconds=seconds, epochs=epochs)
+        measured = verify(loader, evidence, chosen, eligible, seconds=seconds, epochs=epochs)
         chosen = choose_measured(chosen, eligible, measured.batch_s)
     outcome = recommendation_text.Outcome(
         evidence=evidence,
@@ -164,7 +163,7 @@ def _advise(
 
 
 def _most_of_use(evidence: Evidence) -> float:
-    """Workers, of which more only repeat samples or wait for one another."""
+    """How many workers may be of use: more only repeat samples, or wait for one another."""
     if evidence.naive:
         return 1
     return evidence.n_readers if evidence.shared else math.inf

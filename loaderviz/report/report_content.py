@@ -164,7 +164,7 @@ class Content:
         if recommendation is None or present is None:
             return []
         now, predicted = (rate(row["samples_per_s"]) for row in (present, chosen))
-        uncertainty = f"± {percent(recommendation.uncertainty)}"
+        low, high = (rate(chosen[name]) for name in ("low_per_s", "high_per_s"))
         whose = f"the model of rank {prediction.rank}" if len(self.ranks) > 1 else "the model"
         same_workers = chosen["num_workers"] == present["num_workers"]
         gain = prediction.gain
@@ -173,17 +173,16 @@ class Content:
             what = f"Change the settings: {gain_text} samples/s predicted"
             waits = [percent(row["wait_share"]) for row in (present, chosen)]
             why = (
-                f"{_changes(prediction)}: predicted {predicted} samples/s, now {now} "
-                f"({uncertainty}); {whose} would wait {waits[1]} of the time once it runs, "
-                f"now {waits[0]}"
+                f"{_changes(prediction)}: predicted {predicted} samples/s ({low} to {high}), now "
+                f"{now}; {whose} would wait {waits[1]} of the time once it runs, now {waits[0]}"
             )
             return [Action(what, why, recommendation.code)]
         if not chosen["present"] and not same_workers:
             fewer = chosen["num_workers"] < present["num_workers"]
-            what = f"{'Fewer' if fewer else 'Other'} workers would do as well"
+            what = f"{'Fewer' if fewer else 'Other'} workers are predicted to do as well"
             why = (
-                f"{_changes(prediction)}: predicted {predicted} samples/s, now {now} "
-                f"({uncertainty})"
+                f"{_changes(prediction)}: predicted {predicted} samples/s ({low} to {high}), "
+                f"now {now}"
             )
             return [Action(what, why, recommendation.code)]
         if self.summary.wait_share <= NEVER_WAITS or recommendation.limits.startswith("step"):

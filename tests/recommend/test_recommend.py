@@ -286,7 +286,7 @@ class TestALoader:
         )
         before = dict(vars(loader))
         states = [generator.get_state(), torch.get_rng_state(), random.getstate()]
-        quick(loader, step_s=0.001)
+        quick(loader, step_s=0.001, verify=True)
         assert vars(loader) == before
         after = [generator.get_state(), torch.get_rng_state(), random.getstate()]
         for one, other in zip(states, after, strict=True):

@@ -16,10 +16,13 @@ from torch.utils.data import DataLoader, Dataset
 
 from loaderviz import Costs, Trace, recommend, record, simulate
 from loaderviz._recommend import measure_candidates, verify_prediction
-from loaderviz._recommend.contradiction import explain
+from loaderviz._recommend.bottleneck import Limit
+from loaderviz._recommend.choose_candidate import choose_measured
+from loaderviz._recommend.contradiction import Contradiction, explain
 from loaderviz._recommend.evidence import evidence_from_trace
 from loaderviz.datasets import SleepingDataset
 from loaderviz.loader_settings import LoaderSettings
+from loaderviz.loaders.start_method import start_method
 from probes import Keys, as_it_is
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="a process can be copied on Linux only")
@@ -93,7 +96,7 @@ class TestALoader:
         loader = DataLoader(SleepingDataset(100_000, 0.005), batch_size=4, num_workers=1)
         found = verified(loader, step_s=0.01)
         said = capsys.readouterr().out
-        assert "recommend: measures 2 settings, 2 times in turns, for 0.2 s" in said
+        assert "recommend: measures 2 settings, 2 times in turns, for 0.18 s" in said
         rates = measured(found)
         assert {1, found.settings["num_workers"]} <= set(rates)
         assert f"{len(rates)} settings measured" in found.numbers
@@ -157,7 +160,7 @@ class Read(Keys):
 
 
 class TestWhatItConcludes:
-    """With measurements that are given instead of made."""
+    """With a recording and with measurements that are given instead of made."""
 
     def found(self, monkeypatch: Any, per_s: Any, sample_s: Any = 0.0, **given: Any) -> Any:
         """Where ``per_s(n)`` batches come with n workers, and samples take ``sample_s(n)``."""
@@ -170,7 +173,13 @@ class TestWhatItConcludes:
             n = setting.num_workers
             return simulate(Costs(sample_s=sample_s(n)), num_workers=n, n_batches=80, batch_size=4)
 
+        def record_trial(loader: Any, seconds: float, **known: Any) -> Any:
+            costs = Costs(sample_s=0.005, cores=2.0)
+            one = simulate(costs, num_workers=1, batch_size=4, n_batches=100)
+            return evidence_from_trace(one, **{**known, "step_s": known["step_s"] or 0.0})
+
         self.rounds: list[list[int]] = []
+        monkeypatch.setattr(sys.modules[recommend.__module__], "record_trial", record_trial)
         monkeypatch.setattr(verify_prediction, "measure", measure)
         monkeypatch.setattr(verify_prediction, "record_run", record_run)
         loader = DataLoader(SleepingDataset(100_000, 0.005), batch_size=4, num_workers=1)
@@ -195,6 +204,20 @@ class TestWhatItConcludes:
         error = found.candidates["samples_per_s"] / found.candidates["measured_per_s"] - 1
         assert found.candidates["error"].dropna().tolist() == pytest.approx(error.dropna().tolist())
 
+    def test_what_holds_while_others_use_the_cpus_is_said_to_do_so(self, monkeypatch):
+        limit = Limit("other processes", text="they take the CPUs")
+        contradiction = Contradiction(LoaderSettings(4), limit)
+        monkeypatch.setattr(verify_prediction, "explain", lambda *seen: contradiction)
+        found = self.found(monkeypatch, lambda n: 50 if n else 30, lambda n: 0.005 * n)
+        assert found.limits == "other processes: they take the CPUs"
+        assert any("ask again on a quiet machine" in note for note in found.notes)
+
+    def test_a_prediction_that_is_a_little_off_is_not_called_wrong(self, monkeypatch):
+        found = self.found(monkeypatch, lambda n: 43 * n)
+        assert found.settings["num_workers"] == 4
+        assert found.limits.startswith("sample I/O: ")
+        assert not any("does not hold" in note for note in found.notes)
+
     def test_a_peak_between_is_found(self, monkeypatch):
         found = self.found(
             monkeypatch,
@@ -204,13 +227,21 @@ class TestWhatItConcludes:
         )
         assert found.settings["num_workers"] == self.rounds[1][1]
 
+    def test_the_order_is_given_up_for_a_large_measured_gain_only(self):
+        names = (LoaderSettings(2), LoaderSettings(4, in_order=False))
+        in_order, any_order = (SimpleNamespace(setting=setting) for setting in names)
+        for faster, best in ((1.04, in_order), (1.08, any_order)):
+            batch_s = {names[0]: np.full(2, 0.1), names[1]: np.full(2, 0.1 / faster)}
+            eligible: Any = [in_order, any_order]
+            assert choose_measured(eligible[1], eligible, batch_s) is best
+
     def test_where_nothing_is_faster_it_stays_as_it_is(self, monkeypatch):
-        found = self.found(monkeypatch, lambda n: 50, lambda n: 0.005 * n)
+        found = self.found(monkeypatch, lambda n: 50 if n else 30, lambda n: 0.005 * n)
         assert found.settings["num_workers"] == 1
         assert "200 samples/s measured, as it is now" in found.verdict
 
     def test_a_measured_number_decides_whether_the_model_is_kept_busy(self, monkeypatch):
-        found = self.found(monkeypatch, lambda n: 50, lambda n: 0.005 * n, step_s=0.01)
+        found = self.found(monkeypatch, lambda n: 50 if n else 30, lambda n: 0.005 * n, step_s=0.01)
         assert "busy" not in found.verdict
 
 
@@ -234,7 +265,18 @@ class TestWhy:
         computing = Costs(sample_s=0.004, cpu_share=1.0, cores=2.0)
         limit = self.limit(computing, computing)
         assert limit.part == "sample CPU"
-        assert "of 2 CPUs busy" in limit.text
+        assert "of 2 CPUs are busy" in limit.text
+
+    @pytest.mark.parametrize(("throttled", "part"), [(0.0, "other processes"), (0.7, "CPU quota")])
+    def test_workers_that_stand_in_line_while_cpus_are_not_theirs(self, throttled, part):
+        costs = Costs(sample_s=0.01, cpu_share=0.1, cores=2.0)
+        one, many = (simulate(costs, num_workers=n, batch_size=4, n_batches=100) for n in (1, 4))
+        took_s = many.batches["ready_s"] - many.batches["started_s"]
+        queued = many.batches.assign(queued_s=0.8 * took_s, throttled_s=throttled * took_s)
+        trace = Trace(queued, many.samples, many.workers, many.spans, meta=many.meta)
+        limit = explain(evidence_from_trace(one), LoaderSettings(4), trace).limit
+        assert limit.part == part
+        assert "stands in line for one 80 % of the time" in limit.text
 
     def test_samples_that_compute_for_longer_share_the_memory(self):
         quick, slow = (Costs(sample_s=s, cpu_share=1.0, cores=4.0) for s in (0.004, 0.008))
@@ -275,13 +317,22 @@ class TestATrace:
         assert low[1] < low[2] < low[3]
 
     def test_samples_that_only_compute_wait_for_nothing_that_is_shared(self):
-        row = chosen(self.of(1, cpu_share=1.0))
-        assert row["low_per_s"] > 0.9 * row["samples_per_s"]
+        found = self.of(1, cpu_share=1.0)
+        assert chosen(found)["low_per_s"] > 0.9 * chosen(found)["samples_per_s"]
+        assert not any(note.startswith("Predicted, not measured") for note in found.notes)
 
     def test_no_more_workers_than_recorded_are_as_certain_as_before(self):
         found = self.of(8)
         assert chosen(found)["low_per_s"] > 0.9 * chosen(found)["samples_per_s"]
         assert not any(note.startswith("Predicted, not measured") for note in found.notes)
+
+    def test_another_start_method_than_the_usual_one_is_said(self):
+        other = "spawn" if start_method() != "spawn" else "fork"
+        costs = Costs(sample_s=0.005, cores=2.0)
+        for method, said in ((other, True), (start_method(), False)):
+            trace = simulate(costs, batch_size=4, num_workers=2, n_batches=50, start_method=method)
+            found = recommend(trace, n_batches=50, max_workers=2)
+            assert said == any("The workers were started with" in note for note in found.notes)
 
     def test_helper_threads_need_cpus_of_their_own(self):
         found = self.of(1, cpu_share=1.0, threads=2.0)
@@ -322,6 +373,22 @@ class TestARun:
         assert batch_s(10_000, 10_000) == pytest.approx(0.04 + 5 / 10_000, rel=1e-2)
         kept = batch_s(10_000, 10_000, persistent_workers=True)
         assert kept == pytest.approx(0.04 + 5 / 100_000, rel=1e-2)
+
+    def test_short_epochs_are_run_until_the_time_is_over(self, monkeypatch):
+        clock = Clock()
+        monkeypatch.setattr(measure_candidates, "time", clock)
+        evidence: Any = SimpleNamespace(
+            costs=SimpleNamespace(step_s=[0.01], step_cpu_share=0.0), n_batches=5
+        )
+        starts = iter([0.1, 0.2, 0.3, 5.0])
+
+        class Epochs:
+            def __iter__(self) -> Any:
+                return clock.batches(5, start_s=next(starts), batch_s=0.03)
+
+        loader: Any = Epochs()
+        batch_s = measure_candidates._batch_s(loader, evidence, LoaderSettings(1), 1, epochs=1)
+        assert batch_s == pytest.approx((0.6 + 3 * 5 * 0.04) / 15, rel=1e-3)
 
     def test_a_long_step_is_more_than_one_batch(self, monkeypatch):
         clock = Clock()
