@@ -40,14 +40,14 @@ _DEFAULT_SETTINGS = {
 }
 
 
-def findings_of(trace: Trace) -> Diagnosis:
-    """The pitfalls that this recording shows.
+def findings_of(trace: Trace, summary: Summary | None = None) -> Diagnosis:
+    """The pitfalls that this recording shows; ``summary`` is that of the trace, if there is one.
 
     ``.undecided`` holds the checks that could not decide from it. The checks that need the loader
     itself are in none of its lists: ``need_the_loader()`` names them.
     """
     lanes = _sorted_lanes(trace)
-    cases = _cases_of(trace, lanes)
+    cases = _cases_of(trace, summary or trace.summary(), lanes)
     checks = {code: check for code, check in CHECKS.items() if check.recorded} | OF_RECORDINGS
     answers: dict[str, list[tuple[str, Finding]]] = {code: [] for code in checks}
     for name, case in cases:
@@ -103,11 +103,13 @@ def _sorted_lanes(trace: Trace) -> list[tuple[int, int]]:
     return sorted(lanes, key=lambda lane: (lane not in failed, -waited_s.get(lane, 0.0), lane))
 
 
-def _cases_of(trace: Trace, lanes: list[tuple[int, int]]) -> list[tuple[str, Case]]:
+def _cases_of(
+    trace: Trace, summary: Summary, lanes: list[tuple[int, int]]
+) -> list[tuple[str, Case]]:
     """A name and a case for each loader of each rank, ``MOST_CASES`` at most."""
     several_ranks = len({rank for rank, _ in lanes}) > 1
     several_loaders = len({loader for _, loader in lanes}) > 1
-    unequal_epochs, ranks, summary = unequal(trace), _ranks(trace), trace.summary()
+    unequal_epochs, ranks = unequal(trace), _ranks(trace)
     cases = []
     for rank, loader in lanes[:MOST_CASES]:
         name = [f"rank {rank}"] if several_ranks else []

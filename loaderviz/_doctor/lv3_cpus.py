@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 CROWDED = 1.25  # CPUs wanted for each that is allowed
 LEAST_SPAN_S = 0.05  # to measure CPU time
 HELPED = 1.5  # times the CPU time of the thread that reads: other threads compute, too
-SIDE_BY_SIDE = 1.25  # CPUs that one worker has used in some batch: its threads computed at once
+LITTLE = 0.25  # of the CPU time: the thread that reads mostly waits for others
+SIDE_BY_SIDE = 1.1  # CPUs that one worker has used in some batch: its threads computed at once
 LEAST_BATCH_S = 0.01  # to measure how many CPUs were in use while it was made
 MANY_OBJECTS = 1000  # in a batch
 
@@ -149,12 +150,14 @@ def _helper_threads(case: Case) -> Seen | None:
         return None  # the thread that helps is the one that pickles them: LV306
     allowed = case.cpus_allowed
     batches = case.trace.batches
-    batches = batches[batches["process_cpu_s"].notna() & batches["cpu_s"].notna()]
-    if batches.empty:
+    if batches["process_cpu_s"].isna().all():
         raise Undecided("the recording does not hold the CPU time of all threads")
-    thread_s, process_s = float(batches["cpu_s"].mean()), float(batches["process_cpu_s"].mean())
-    if process_s < HELPED * thread_s or (allowed > 1 and not _side_by_side(batches)):
+    thread_s = float(batches["cpu_s"].sum()) / len(batches)
+    process_s = float(batches["process_cpu_s"].sum()) / len(batches)  # of some after several
+    if process_s < HELPED * thread_s:
         return None
+    if allowed > 1 and thread_s > LITTLE * process_s and not _side_by_side(batches):
+        return None  # a thread that pickles takes turns with the one that reads
     pools = _thread_pools(case)
     threads = max([2, *pools.values()])  # at least one that reads, and one that helps
     if workers * threads <= allowed:

@@ -97,6 +97,8 @@ def _slower_than_none(case: Case) -> Seen | None:
         made_s = float((trace.batches["ready_s"] - trace.batches["started_s"]).median())
     if with_s < MUCH_SLOWER * max(without_s, made_s / setup.num_workers):
         return None  # not slower, or because making a batch takes longer in a worker
+    if case.recording is not None and list(case.causes["cause"][:1]) != ["handover"]:
+        return None  # it waits for something else, such as the sampler
     return seen(
         f"the loop waits {duration(with_s)} per batch for {setup.num_workers} workers, and making "
         f"one takes {duration(without_s)}: without workers the loop would not wait longer"

@@ -62,10 +62,10 @@ def computes_and_hands_over_late(trace: Trace) -> bool:
     """Whether the workers compute, in whatever thread, and batches take long to be handed over."""
     batches = trace.batches[trace.batches["worker"] >= 0]
     made_s = batches["ready_s"] - batches["started_s"] - batches["queued_s"].fillna(0)
-    cpu_s = batches["process_cpu_s"].fillna(batches["cpu_s"])
+    cpu_s = max(batches["process_cpu_s"].sum(), batches["cpu_s"].sum())
     late_s = batches["delivered_s"] - np.fmax(batches["ready_s"], batches["requested_s"])
     least_s = max(LATE_S, LATE_SHARE * made_s.mean())
-    return bool(cpu_s.sum() >= COMPUTES * made_s.sum() and late_s.median() >= least_s)
+    return bool(cpu_s >= COMPUTES * made_s.sum() and late_s.mean() >= least_s)
 
 
 def try_quick_switches(setup: Setup, batch_s: float, until: float) -> SwitchTrial | None:

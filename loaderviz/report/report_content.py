@@ -246,14 +246,15 @@ def content_of(trace: Trace) -> Content:
     else:
         prediction = predict(trace, *longest_waiting_loader(trace))
         loader_audits = audit_loaders(trace)
+    summary = trace.summary()
     return Content(
         trace=trace,
-        summary=trace.summary(),
+        summary=summary,
         waits=report_tables.waits_of(trace),
         workers=report_tables.workers_of(trace),
         ranks=report_tables.ranks_of(trace),
         loaders=report_tables.loaders_of(trace),
-        findings=findings_of(trace),
+        findings=findings_of(trace, summary),
         prediction=prediction,
         audits=loader_audits,
     )

@@ -3,8 +3,10 @@
 import dataclasses
 import random
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ import loaderviz as lv
 from loaderviz._doctor import Diagnosis, DoctorError, Finding, examination
 from loaderviz._doctor.checks import CHECKS, Check
 from loaderviz._doctor.findings import SEVERITIES
+from loaderviz._doctor.process_state import thread_pools
 from loaderviz.datasets import SleepingDataset
 from patients import (
     CONDITIONS,
@@ -350,6 +353,19 @@ def test_repeats_of_samples_that_are_never_the_same_cannot_be_told():
 def test_a_loader_that_is_called_validation_is_for_evaluation():
     val_loader = loader(SleepingDataset(4, 0))
     assert "the loader is called val_loader" in str(lv.doctor(val_loader, run=False))
+
+
+def test_the_fix_of_helper_threads_names_whose_they_are():
+    (finding,) = [each for each in visit("LV309 torch", cured=False) if each.code == "LV309"]
+    assert "torch has 4" in " ".join(finding.evidence)
+    assert "torch.set_num_threads(1)" in finding.fix
+    assert "cv2" not in finding.fix
+
+
+def test_threads_of_opencv_are_asked_for_where_it_is_loaded(monkeypatch):
+    assert "cv2" not in thread_pools()
+    monkeypatch.setitem(sys.modules, "cv2", SimpleNamespace(getNumThreads=lambda: 8))
+    assert thread_pools()["cv2"] == 8
 
 
 def test_evaluating_really_changes_the_training_unless_it_has_a_generator():

@@ -45,8 +45,11 @@ def test_dear_batches_without_workers_are_found():
 
 
 def test_a_wait_that_is_longer_than_the_making_is_workers_slower_than_none():
-    costs = {"sample_s": 1e-5, "step_s": 0.0, "transport_s": 0.01, "take_s": 0.01}
-    assert "LV302" in findings_of(simulated(costs)).codes
+    quick = {"sample_s": 1e-5, "step_s": 0.0}
+    sent_slowly = {**quick, "transport_s": 0.01, "take_s": 0.01}
+    assert "LV302" in findings_of(simulated(sent_slowly)).codes
+    drawn_slowly = {**quick, "sampler_s": 0.02}
+    assert "LV302" in findings_of(simulated(drawn_slowly)).clear
 
 
 @pytest.mark.parametrize(("n_slow", "codes"), [(1, ("LV303",)), (0, ())])
@@ -115,6 +118,15 @@ class TestACauseOfWaiting:
         assert evidence_of(cured_trace, code) == ""
         assert code in findings_of(cured_trace).clear
 
+    def test_that_is_a_quota_is_told_by_what_it_stopped(self):
+        trace = simulated({"sample_s": 0.01, "step_s": 0.001}, epochs=1)
+        stopped = {"cpu_s": 0.004, "process_cpu_s": 0.004, "queued_s": 0.03}
+        meta = {"cpu_allowance": 0.5}
+        of_quota = with_meta(changed(trace, "batches", **stopped, throttled_s=0.03), **meta)
+        assert "the CPU quota of 0.5 CPUs stopped the workers" in evidence_of(of_quota, "LV313")
+        of_others = with_meta(changed(trace, "batches", **stopped, throttled_s=0.0), **meta)
+        assert evidence_of(of_others, "LV313") == ""
+
     @pytest.mark.parametrize(
         ("share", "saves", "found"),
         [(0.3, 0.2, True), (0.3, math.nan, True), (0.3, 0.001, False), (0.01, 0.01, False)],
@@ -131,15 +143,21 @@ class TestACauseOfWaiting:
             assert "num_workers=2" in finding.fix
 
     @pytest.mark.parametrize(
-        ("process_cpu_s", "cpus", "found"),
-        [(0.19, 2, True), (0.1, 2, False), (0.19, 8, False), (math.nan, 2, False)],
+        ("cpu_s", "process_cpu_s", "cpus", "found"),
+        [
+            (0.09, 0.19, 2, True),
+            (0.09, 0.1, 2, False),
+            (0.09, 0.19, 8, False),
+            (0.09, math.nan, 2, False),
+            (0.06, 0.1, 2, False),  # one pickles while the other reads, in turn
+        ],
     )
     def test_of_full_cpus_is_helper_threads_only_where_they_compute(
-        self, process_cpu_s, cpus, found
+        self, cpu_s, process_cpu_s, cpus, found
     ):
         """Two workers, each at work for 0.1 s a batch: with a helper, they want four CPUs."""
         trace = simulated({"sample_s": 0.025, "step_s": 0.0}, epochs=1)
-        trace = changed(trace, "batches", cpu_s=0.09, process_cpu_s=process_cpu_s)
+        trace = changed(trace, "batches", cpu_s=cpu_s, process_cpu_s=process_cpu_s)
         said = evidence_of(with_meta(trace, cpu_allowance=cpus), "LV309")
         assert bool(said) == found
         if found:
