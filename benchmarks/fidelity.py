@@ -27,7 +27,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, Dataset, IterableDataset, Sampler, get_worker_info
+from causes import SlowSampler
+from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 
 from loaderviz import Costs, Trace, record, simulate
 from loaderviz.simulator import band
@@ -96,19 +97,6 @@ class Map(Dataset[torch.Tensor]):
 
     def __getitem__(self, index: int) -> torch.Tensor:
         return self.work.read(index)
-
-
-class SlowSampler(Sampler[int]):
-    def __init__(self, n: int, seconds: float) -> None:
-        self.n, self.seconds = n, seconds
-
-    def __len__(self) -> int:
-        return self.n
-
-    def __iter__(self) -> Iterator[int]:
-        for index in range(self.n):
-            time.sleep(self.seconds)
-            yield index
 
 
 class Stream(IterableDataset[torch.Tensor]):

@@ -10,16 +10,16 @@ import pandas as pd
 import pytest
 import torch
 from hypothesis import given
-from hypothesis import strategies as st
-from torch.utils.data import DataLoader, Dataset, Sampler
+from torch.utils.data import DataLoader, Dataset
 
 from loaderviz import Costs, LoaderVizError, Trace, record, simulate
 from loaderviz.trace.analysis.attribution import CAUSES, attribute
+from patients import SlowSampler
 from simulation_strategies import COSTS, configurations
+from trace_strategies import TIMES, traces_of_any_times
 from traces import made
 
 COLUMNS = ["loader", "cause", "seconds", "share", "saves_s", "evidence", "cure"]
-TIMES = [name for name in made().batches if name.endswith("_s")]
 
 
 def waited_s(trace: Trace) -> float:
@@ -204,29 +204,8 @@ class TestWhatCannotBeTold:
         assert math.isnan(causes["saves_s"].iloc[0])
         assert "samples wait for one another" in causes["evidence"].iloc[0]
 
-    @given(
-        times=st.lists(
-            st.lists(
-                st.one_of(st.just(math.nan), st.floats(-10, 10)),
-                min_size=len(TIMES),
-                max_size=len(TIMES),
-            ),
-            max_size=6,
-        ),
-        workers=st.integers(0, 3),
-    )
-    def test_any_times_have_causes(self, times, workers):
-        """Clocks that run back, steps that overlap, things that did not happen."""
-        n = len(times)
-        columns = dict(zip(TIMES, np.array(times).reshape(n, len(TIMES)).T, strict=True))
-        trace = Trace.from_columns(
-            batches={
-                **columns,
-                "batch": range(n),
-                "worker": [i % workers if workers else -1 for i in range(n)],
-                "n_samples": 1,
-            }
-        )
+    @given(trace=traces_of_any_times())
+    def test_any_times_have_causes(self, trace):
         causes = trace.summary().causes
         assert (causes["seconds"] >= 0).all()
         assert set(causes["cause"]) <= set(CAUSES)
@@ -268,16 +247,3 @@ class Sleeps(Dataset[torch.Tensor]):
     def __getitem__(self, index: int) -> torch.Tensor:
         time.sleep(self.seconds)
         return torch.zeros(1)
-
-
-class SlowSampler(Sampler[int]):
-    def __init__(self, n: int, seconds: float) -> None:
-        self.n, self.seconds = n, seconds
-
-    def __len__(self) -> int:
-        return self.n
-
-    def __iter__(self):
-        for index in range(self.n):
-            time.sleep(self.seconds)
-            yield index

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from loaderviz import Costs, LoaderVizError, Trace, figures, simulate
 from loaderviz._causes.cause_texts import LEAST_S
@@ -18,9 +17,8 @@ from loaderviz.figures.results.causes_figure import COLOURS, MOST_ROWS, SHAPES
 from loaderviz.figures.results.causes_over_time import shares_over_time
 from loaderviz.text import duration
 from loaderviz.trace.analysis.attribution import CAUSES, attribute
+from trace_strategies import traces_of_any_times
 from traces import made
-
-TIMES = [name for name in made().batches if name.endswith("_s")]
 
 
 @pytest.fixture(scope="module")
@@ -218,22 +216,8 @@ class TestOtherTraces:
         assert bars(figures.causes(together(*(made(rank=rank) for rank in range(40)))))
 
     @settings(deadline=None)
-    @given(
-        times=st.lists(
-            st.lists(
-                st.one_of(st.just(math.nan), st.floats(-10, 10)),
-                min_size=len(TIMES),
-                max_size=len(TIMES),
-            ),
-            max_size=5,
-        ),
-        workers=st.integers(0, 3),
-    )
-    def test_any_times_are_drawn_or_refused(self, times, workers):
-        n = len(times)
-        columns = dict(zip(TIMES, np.array(times).reshape(n, len(TIMES)).T, strict=True))
-        numbers = {"batch": range(n), "worker": [i % workers if workers else -1 for i in range(n)]}
-        trace = Trace.from_columns(batches={**columns, **numbers, "n_samples": 1})
+    @given(trace=traces_of_any_times(most_batches=5))
+    def test_any_times_are_drawn_or_refused(self, trace):
         if max(attribute(trace).totals().values(), default=0) >= LEAST_S:
             assert bars(figures.causes(trace))
         else:
