@@ -93,7 +93,8 @@ def limits(outcome: Outcome) -> str:
     where = "workers" if chosen.setting.num_workers else "the main process"
     computes = "computes" if where.startswith("the") else "compute"
     batch = f"{duration(batch_s)} a batch"
-    cpus = f"{chosen.cpus:.1f} of {evidence.cores:g} CPUs are busy"
+    are = "is" if evidence.cores == 1 else "are"
+    cpus = f"{chosen.cpus:.1f} of {count(evidence.cores, 'CPU')} {are} busy"
     sentences = {
         "": "no part alone: loading and steps take about equally long",
         STEP: f"it takes {duration(_mean(costs.step_s))} of the {batch}; the model "
