@@ -143,6 +143,8 @@ def _helper_threads(case: Case) -> Seen | None:
     workers = case.setup.num_workers
     if not workers:
         return None
+    if case.recording is None:
+        workers *= machine.local_world_size() or 1
     cause = costly_cause(case, "cpu")
     if cause is None or case.trace is None:
         return None

@@ -26,19 +26,22 @@ if TYPE_CHECKING:
 
 QUICK_S = 1e-4  # in place of Python's 5 ms
 LATE_S = 0.002  # that a batch takes to be handed over; where no thread waits it takes less
-LATE_SHARE = 0.1  # of the time of the loop
+LATE_SHARE = 0.1  # of the time in which a batch is made
 COMPUTES = 0.5  # of the time of a worker that reads samples
 STEP_SHARE = 0.6  # of the time in which workers compute a batch: they have no time to spare
 STRETCH = 6  # batches of each worker that are made with the same interval
 MOST_PAIRS = 12
-LEAST_PAIRS = 5
+LEAST_PAIRS = 4
 SURE = 2.3  # standard deviations: one in a hundred by chance
 MOST_S = 4.0  # without the start of the workers
 
 
 @dataclass(frozen=True)
 class SwitchTrial:
-    """How long a batch took, in seconds: means of stretches of batches that took turns."""
+    """How long a batch took, in seconds: means of stretches of batches that took turns.
+
+    The longest of each stretch is left out.
+    """
 
     step_s: float  # that the loop slept for each of them
     interval_s: float  # sys.getswitchinterval() of the workers
@@ -94,8 +97,8 @@ def try_quick_switches(setup: Setup, batch_s: float, until: float) -> SwitchTria
     return SwitchTrial(
         step_s,
         pairs[0][0].interval_s,
-        tuple(mean(usual.batch_s) for usual, _ in pairs),
-        tuple(mean(quick.batch_s) for _, quick in pairs),
+        tuple(usual.mean_s for usual, _ in pairs),
+        tuple(quick.mean_s for _, quick in pairs),
     )
 
 
@@ -105,6 +108,11 @@ class _Stretch:
 
     interval_s: float
     batch_s: list[float]  # from each batch to the next
+
+    @property
+    def mean_s(self) -> float:
+        """Without the longest, in which the machine may have done something else."""
+        return mean(sorted(self.batch_s)[:-1])
 
 
 def _stretches(loader: Any, num_workers: int, step_s: float, until: float) -> list[_Stretch]:
@@ -127,7 +135,7 @@ def _stretches(loader: Any, num_workers: int, step_s: float, until: float) -> li
             break
     for stretch in stretches:
         del stretch.batch_s[: 2 * num_workers]  # on their way when it changed
-    return [stretch for stretch in stretches[:-1] if len(stretch.batch_s) >= num_workers]
+    return [stretch for stretch in stretches[:-1] if len(stretch.batch_s) > num_workers]
 
 
 def _deliveries(loader: Any, step_s: float) -> Iterator[tuple[float, bool, float]]:

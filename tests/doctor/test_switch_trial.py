@@ -48,7 +48,7 @@ def test_stretches_take_turns_and_go_on_over_epochs():
     patient = loader(ReadingAhead(20), workers=1)
     trial = try_quick_switches(Setup(patient), 0.0, time.monotonic() + 60)
     assert trial.interval_s == sys.getswitchinterval() > QUICK_S
-    assert len(trial.usual_s) == len(trial.quick_s) >= 5
+    assert len(trial.usual_s) == len(trial.quick_s) >= 4
     assert min(trial.usual_s + trial.quick_s) > 0
 
 

@@ -684,8 +684,8 @@ PAIRS: dict[str, tuple[Make, Make]] = {
         lambda: loader(SleepingDataset(8, 0), collate_fn=PinnableParcel, pin_memory=True),
     ),
     "LV308": (
-        lambda: loader(ReadingAhead(40), workers=1, batch_size=1, worker_init_fn=switch_seldom),
-        lambda: loader(ReadingAhead(40), workers=1, batch_size=1, worker_init_fn=switch_soon),
+        lambda: loader(ReadingAhead(24), workers=1, batch_size=1, worker_init_fn=switch_seldom),
+        lambda: loader(ReadingAhead(24), workers=1, batch_size=1, worker_init_fn=switch_soon),
     ),
     "LV309": (
         lambda: loader(Threaded(160, threads=8), workers=1),
