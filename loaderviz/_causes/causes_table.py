@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from loaderviz._causes.cause_evidence import cure_of, evidence_of
 from loaderviz._causes.counterfactual import savings
+from loaderviz._causes.evidence_and_cures import cure_of, evidence_of
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace.analysis.attribution import attribute
 from loaderviz.trace.analysis.reading_time import Reading
