@@ -36,8 +36,8 @@ def test_an_error_is_returned_and_the_reader_comes_by_every_cell(page: Page, lab
 
 def test_what_a_page_complains_of_is_written_down(page: Page, complaints):
     page.goto("/lab")
-    page.evaluate("console.error('said'); setTimeout(() => { throw Error('thrown') })")
-    page.wait_for_timeout(100)
+    with page.expect_event("pageerror"):
+        page.evaluate("console.error('said'); setTimeout(() => { throw Error('thrown') })")
     assert complaints[0] == "said"
     assert "thrown" in complaints[1]
     complaints.clear()
