@@ -58,8 +58,8 @@ class Costs:
         pin_s: to pin a batch, its bytes aside.
         copy_s: to copy a batch to the device, within the consumer's time.
         step_s: the consumer's own work on a batch; ``step_cpu_share`` of it keeps a CPU busy.
-        sampler_s: to draw the keys of one batch from the sampler, in the main process.
-        dispatch_s: to send them to a worker.
+        sampler_s: to draw the key of one sample from the sampler, in the main process.
+        dispatch_s: to send the keys of a batch to a worker.
         startup_s: to start one worker, in the main process, one after another.
         boot_s: from a worker's start until it can take a task, on the CPU.
         shutdown_s: to end one worker, in the main process.

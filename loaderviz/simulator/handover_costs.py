@@ -35,9 +35,12 @@ def handover_costs(batches: pd.DataFrame, *, in_order: bool) -> dict[str, Any]:
 
     drawn_s = (delivered["dispatched_s"] - delivered["drawing_s"]).to_numpy()
     drawn_s = drawn_s[~np.isnan(drawn_s)]
+    drawing_s = 0.0
     if len(drawn_s):
-        costs["sampler_s"] = max(0.0, float(np.mean(drawn_s)))
-    sampler_s = costs.get("sampler_s", 0.0)  # the next keys are drawn before a batch is handed over
+        drawing_s = max(
+            0.0, float(np.mean(drawn_s))
+        )  # the next keys, before a batch is handed over
+        costs["sampler_s"] = drawing_s / max(1.0, float(delivered["n_samples"].mean()))
     dispatch_s = show("dispatch_s", _dispatches(batches, delivered))
     show("send_s", _gaps(delivered))
     requested_s, delivered_s = (
@@ -54,7 +57,7 @@ def handover_costs(batches: pd.DataFrame, *, in_order: bool) -> dict[str, Any]:
             there &= unused_s > LONG_S
         if (there & (n_taken == 1)).sum() >= ENOUGH:
             there &= n_taken == 1
-        handed_s = np.maximum((delivered_s - requested_s)[there] - dispatch_s - sampler_s, 0.0)
+        handed_s = np.maximum((delivered_s - requested_s)[there] - dispatch_s - drawing_s, 0.0)
         handed_s = handed_s / n_taken[there]
         lock_s = _waiting_for_lock(handed_s, _reads_meanwhile(batches, delivered)[there], delivered)
         if lock_s:
@@ -62,7 +65,7 @@ def handover_costs(batches: pd.DataFrame, *, in_order: bool) -> dict[str, Any]:
         take_s = show("take_s", np.maximum(handed_s - lock_s, 0.0))
     # A batch that was not ready yet shows how long it was on its way.
     waited = requested_s < ready_s
-    arrived_s = pinned_s if pins else delivered_s - take_s - dispatch_s - sampler_s
+    arrived_s = pinned_s if pins else delivered_s - take_s - dispatch_s - drawing_s
     on_way_s = np.maximum((arrived_s - ready_s)[waited | pins], 0.0)
     if pins:
         free_s = np.append(-np.inf, np.sort(pinned_s)[:-1])[np.argsort(np.argsort(pinned_s))]

@@ -44,7 +44,8 @@ class _Rows:
         self, log: Log, plans: list[Plan], settings: SimulatedSettings, costs: Costs
     ) -> None:
         self._log, self._plans = log, plans
-        self._sample_bytes, self._sampler_s = costs.sample_bytes, costs.sampler_s
+        self._sample_bytes = costs.sample_bytes
+        self._drawing_s = costs.sampler_s * settings.batch_size
         fetch = np.array(log.fetch, np.int64)
         epoch = _epochs(log)
         # The fetches of all epochs, one after another.
@@ -84,7 +85,7 @@ class _Rows:
             "batch": self._task,
             "worker": self._worker,
             "n_samples": self._size,
-            "drawing_s": self._column(log.dispatched) - (self._sampler_s or np.nan),
+            "drawing_s": self._column(log.dispatched) - (self._drawing_s or np.nan),
             "dispatched_s": self._column(log.dispatched),
             "started_s": self._started,
             "collate_s": np.where(self._whole, self._collate, np.nan),

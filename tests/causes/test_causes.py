@@ -96,7 +96,7 @@ class TestTheFirstCause:
             ("uneven", simulated(3, shards=[300, 10, 10], kind="iterable")),
             ("collate", simulated(1, sample_s=5e-4, collate_s=0.05)),
             ("handover", simulated(2, sample_s=1e-4, take_s=0.05)),
-            ("sampler", simulated(2, sample_s=1e-4, sampler_s=0.03)),
+            ("sampler", simulated(2, sample_s=1e-4, sampler_s=0.004)),
         ],
         ids=str,
     )

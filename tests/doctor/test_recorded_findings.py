@@ -48,7 +48,7 @@ def test_a_wait_that_is_longer_than_the_making_is_workers_slower_than_none():
     quick = {"sample_s": 1e-5, "step_s": 0.0}
     sent_slowly = {**quick, "transport_s": 0.01, "take_s": 0.01}
     assert "LV302" in findings_of(simulated(sent_slowly)).codes
-    drawn_slowly = {**quick, "sampler_s": 0.02}
+    drawn_slowly = {**quick, "sampler_s": 0.0025}
     assert "LV302" in findings_of(simulated(drawn_slowly)).clear
 
 
@@ -105,7 +105,11 @@ class TestACauseOfWaiting:
                 {"sample_s": list(np.linspace(0.002, 0.04, 400))},
                 {"sample_s": list(np.linspace(0.02, 0.021, 400))},
             ),
-            ("LV312", {"sample_s": 1e-4, "sampler_s": 0.03}, {"sample_s": 1e-4, "sampler_s": 1e-4}),
+            (
+                "LV312",
+                {"sample_s": 1e-4, "sampler_s": 0.004},
+                {"sample_s": 1e-4, "sampler_s": 1e-5},
+            ),
         ],
     )
     def test_is_found_where_it_is_and_not_once_it_is_cured(self, code, sick, cured):

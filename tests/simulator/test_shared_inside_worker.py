@@ -99,3 +99,13 @@ class TestPythonsLock:
         costs = Costs(sample_s=0.004, take_s=0.02, step_s=0.025)
         fitted = Costs.from_trace(simulate(costs, num_workers=1, **GIVEN))
         assert fitted.take_gil_s == 0
+
+
+@pytest.mark.parametrize("batch_size", [4, 8, 32])
+def test_a_sampler_costs_by_the_key_whatever_the_size_of_a_batch(batch_size):
+    costs = Costs(sample_s=1e-4, sampler_s=0.002)
+    recorded = simulate(costs, num_workers=1, **GIVEN)
+    fitted = Costs.from_trace(recorded)
+    assert fitted.sampler_s == pytest.approx(0.002, rel=0.05)
+    trace = simulate(fitted, num_workers=1, batch_size=batch_size, n_samples=320)
+    assert trace.batches["released_s"].max() >= 320 * 0.002
