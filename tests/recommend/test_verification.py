@@ -341,9 +341,10 @@ class TestATrace:
         assert "2.0 of 2 CPUs are busy" in found.limits
 
     def test_samples_seen_to_wait_for_one_another_get_no_more_workers(self, tmp_path):
-        loader = DataLoader(Locked(tmp_path / "lock", 0.004), batch_size=4, num_workers=4)
+        # Long enough to stand out from what a busy machine adds.
+        loader = DataLoader(Locked(tmp_path / "lock", 0.01), batch_size=4, num_workers=4)
         with record(loader) as recording:
-            for _, _ in zip(range(60), loader, strict=False):
+            for _, _ in zip(range(40), loader, strict=False):
                 pass
         found = recommend(recording.trace, max_workers=16)
         assert found.settings["num_workers"] <= 4
