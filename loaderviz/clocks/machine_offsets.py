@@ -1,8 +1,9 @@
 """Measures, while a run records, how far this machine's clock is from that of rank 0.
 
-Rank 0 serves its clock while it records, and says where in a file of the run's folder. Every other
-process asks it at the start of its recording, then less and less often, and at the end. What is
-known goes into the recording's description at once, so that it survives a crash:
+Rank 0 serves its clock while it records, at the address where the ranks meet, and says where in a
+file of the run's folder. Every other process asks it at the start of its recording, then less and
+less often, and at the end. What is known goes into the recording's description at once, so that it
+survives a crash:
 
     clock       reference, offset_ns (to add to this recording's clock), uncertainty_ns; or None
     clock_note  why there is no clock, or since when it could not be measured again
@@ -15,9 +16,7 @@ training, and no failure in here reaches it.
 from __future__ import annotations
 
 import json
-import math
 import threading
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -28,14 +27,13 @@ from loaderviz.clocks.round_trips import (
     TOKEN_BYTES,
     ClockServer,
     Offset,
-    machine_addresses,
     measure_offset,
+    rendezvous_address,
 )
 
 CLOCK_FILE = ".clock.json"  # in the folder of the run
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.05, 60.0  # between measurements; each wait is twice the last
-ANSWER_TIMEOUT_S = 0.5  # for one address
-END_TIMEOUT_S = 1.0  # for the last measurement: the end of a recording waits no longer
+ANSWER_TIMEOUT_S = 0.5  # also at the end of a recording, which waits no longer
 
 NOT_MEASURED = {"clock": None, "clock_note": "the clocks have not been compared yet"}
 
@@ -58,7 +56,7 @@ def start_alignment(run: Path, meta: Mapping[str, Any], add_facts: AddFacts) -> 
     try:
         serves = meta["rank"] == 0 and not _is_served(run / CLOCK_FILE, meta["clock_domain"])
         return Reference(run, meta, add_facts) if serves else Follower(run, meta, add_facts)
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, ValueError) as error:  # ValueError: no name at all
         with suppress(OSError):
             add_facts(clock_note=f"the clocks could not be aligned: {error}")
         return None
@@ -76,11 +74,12 @@ class Reference:
         now: Callable[[], int] = process_clock.now,
     ) -> None:
         self._path = run / CLOCK_FILE
-        self._server = ClockServer(now)
+        host = rendezvous_address()
+        self._server = ClockServer(host, now)
         description = {
             "host": meta["host"],
             "clock_domain": meta["clock_domain"],
-            "addresses": machine_addresses(),
+            "address": host,
             "port": self._server.port,
             "token": self._server.token.hex(),
         }
@@ -170,24 +169,16 @@ class Follower:
             self._reference = latest
 
     def _measure_offset(self, reference: dict[str, Any]) -> Offset | None:
-        """Try each address; the one that answers is tried first the next time, the others last."""
-        problem: object = "it has no address"
-        at_end = self._ended.is_set()
-        deadline = time.monotonic() + (END_TIMEOUT_S if at_end else math.inf)
-        for address in list(reference["addresses"]):
-            left_s = deadline - time.monotonic()
-            if left_s <= 0 or self._ended.is_set() != at_end:  # the last measurement is to come
-                break
-            try:
-                timeout_s = min(left_s, ANSWER_TIMEOUT_S)
-                return measure_offset(
-                    address, reference["token"], timeout_s=timeout_s, now=self._now
-                )
-            except (OSError, ValueError, OverflowError) as error:
-                problem = f"{address[0]}: {error}"
-                reference["addresses"].append(reference["addresses"].pop(0))
-        self._note_failure(f"the clock of rank 0 on {reference['host']} did not answer ({problem})")
-        return None
+        address = reference["address"]
+        try:
+            return measure_offset(
+                address, reference["token"], timeout_s=ANSWER_TIMEOUT_S, now=self._now
+            )
+        except (OSError, ValueError, OverflowError) as error:
+            self._note_failure(
+                f"the clock of rank 0 on {reference['host']} did not answer ({address[0]}: {error})"
+            )
+            return None
 
     def _note_failure(self, reason: str) -> None:
         measured_before = "; the offset was measured before" if self._first_offset else ""
@@ -198,14 +189,13 @@ def _read_clock_file(path: Path) -> dict[str, Any] | None:
     """What the file says of a clock that is served; None where there is none, or nonsense in it."""
     try:
         described = json.loads(path.read_text())
-        hosts = [str(address) for address in described["addresses"]]
         token = bytes.fromhex(described["token"])
         if len(token) != TOKEN_BYTES or not 0 < described["port"] < 1 << 16:
             return None
         return {
             "host": str(described["host"]),
             "clock_domain": described["clock_domain"],
-            "addresses": [(host, int(described["port"])) for host in hosts],
+            "address": (str(described["address"]), int(described["port"])),
             "token": token,
         }
     except (OSError, RecursionError, LookupError, TypeError, ValueError):
@@ -215,11 +205,10 @@ def _read_clock_file(path: Path) -> dict[str, Any] | None:
 def _is_served(path: Path, domain: object) -> bool:
     """Whether this clock is served already, as in a process that rank 0 has started."""
     served = _read_clock_file(path)
-    if served is None or served["clock_domain"] != domain or not served["addresses"]:
+    if served is None or served["clock_domain"] != domain:
         return False
-    address = ("127.0.0.1", served["addresses"][0][1])
     try:
-        measure_offset(address, served["token"], timeout_s=ANSWER_TIMEOUT_S)
+        measure_offset(served["address"], served["token"], timeout_s=ANSWER_TIMEOUT_S)
     except (OSError, ValueError):
         return False
     return True

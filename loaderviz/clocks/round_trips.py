@@ -4,11 +4,15 @@
 the offset by the shortest round trip. Messages are of fixed length and carry a random token, so
 that nothing else that listens at an address is taken for a clock. A forked child keeps no socket
 open.
+
+The server listens only where the ranks meet. Whoever connects has a second to send a ping with the
+token, and another for each further one. There are few connections at a time; where they are all
+taken, or the process has no file left, the server looks again a little later.
 """
 
 from __future__ import annotations
 
-import itertools
+import math
 import os
 import secrets
 import selectors
@@ -21,13 +25,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-import psutil
-
 from loaderviz.clocks import process_clock
 
 N_PINGS = 16
-MOST_ADDRESSES = 16
-MOST_CONNECTIONS = 512  # beyond it the oldest is closed; who still needs it asks again
+MOST_CONNECTIONS = 32
+PING_WITHIN_S = 1.0
+PAUSE_S = 0.2  # before the next look for connections, where there can be no more
 TOKEN_BYTES = 16
 _PING = struct.Struct(f"!{TOKEN_BYTES}sq")  # token, number
 _PONG = struct.Struct(f"!{TOKEN_BYTES}sqq")  # token, number, the server's clock
@@ -72,15 +75,17 @@ class Offset:
 
 
 class ClockServer:
-    """Answers pings until it is closed; raises OSError where it can open no port."""
+    """Answers pings at an IP address until it is closed; raises OSError where it cannot."""
 
-    def __init__(self, now: Callable[[], int] = process_clock.now) -> None:
+    def __init__(self, host: str, now: Callable[[], int] = process_clock.now) -> None:
         self.token = secrets.token_bytes(TOKEN_BYTES)
         self._now = now
-        self._listener = _listen()
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._listener = socket.create_server((host, 0), family=family)
         self.port = int(self._listener.getsockname()[1])
         self._close_signal, self._close_sender = socket.socketpair()
-        self._connections: dict[socket.socket, None] = {}
+        self._deadlines: dict[socket.socket, float] = {}  # when each connection is closed
+        self._listens_again_at = math.inf  # while it does not listen
         self._selector = selectors.DefaultSelector()
         own_sockets = (self._listener, self._close_signal, self._close_sender)
         _open_sockets.update((*own_sockets, self._selector))
@@ -100,47 +105,68 @@ class ClockServer:
     def _serve(self) -> None:
         try:
             while True:
-                for key, _ in self._selector.select():
+                for key, _ in self._selector.select(self._left_s()):
                     if key.fileobj is self._close_signal:
                         return
                     if key.fileobj is self._listener:
                         self._accept()
                     elif isinstance(key.fileobj, socket.socket):
                         self._answer(key.fileobj)
+                self._close_overdue()
         except (OSError, ValueError):  # the user's code may close any file
             return
         finally:
             own_sockets = (self._listener, self._close_signal, self._close_sender)
-            for open_socket in (*self._connections, *own_sockets):
+            for open_socket in (*self._deadlines, *own_sockets):
                 open_socket.close()
             self._selector.close()
 
+    def _left_s(self) -> float | None:
+        """How long there is nothing to do unless somebody writes; None: for ever."""
+        next_at = min((*self._deadlines.values(), self._listens_again_at))
+        return None if math.isinf(next_at) else max(next_at - time.monotonic(), 0.0)
+
     def _accept(self) -> None:
+        if len(self._deadlines) >= MOST_CONNECTIONS:
+            self._pause()
+            return
         try:
             connection, _ = self._listener.accept()
-        except OSError:  # gone already, or no file is free
+        except BlockingIOError:  # gone already
+            return
+        except OSError:  # no file is free, and so the listener stays ready
+            self._pause()
             return
         _open_sockets.add(connection)
         connection.setblocking(False)
-        if len(self._connections) >= MOST_CONNECTIONS:
-            self._drop(next(iter(self._connections)))
-        self._connections[connection] = None
+        self._deadlines[connection] = time.monotonic() + PING_WITHIN_S
         self._selector.register(connection, selectors.EVENT_READ)
 
+    def _pause(self) -> None:
+        self._selector.unregister(self._listener)
+        self._listens_again_at = time.monotonic() + PAUSE_S
+
+    def _close_overdue(self) -> None:
+        at = time.monotonic()
+        for connection in [each for each, deadline in self._deadlines.items() if deadline <= at]:
+            self._drop(connection)
+        if self._listens_again_at <= at:
+            self._listens_again_at = math.inf
+            self._selector.register(self._listener, selectors.EVENT_READ)
+
     def _answer(self, connection: socket.socket) -> None:
-        if connection not in self._connections:  # dropped since
-            return
         try:
             # A message this short arrives whole; one that does not is no ping of ours.
             token, number = _PING.unpack(connection.recv(_PING.size))
             if not secrets.compare_digest(token, self.token):
                 raise ValueError("another token")
             connection.send(_PONG.pack(token, number, self._now()))
+            self._deadlines[connection] = time.monotonic() + PING_WITHIN_S
         except (OSError, ValueError, struct.error):
             self._drop(connection)
 
     def _drop(self, connection: socket.socket) -> None:
-        del self._connections[connection]
+        del self._deadlines[connection]
         self._selector.unregister(connection)
         connection.close()
 
@@ -188,27 +214,23 @@ def _receive(connection: socket.socket, n_bytes: int, deadline: float) -> bytes:
     return answer
 
 
-def machine_addresses() -> list[str]:
-    """The IP addresses under which other machines may reach this one, or its loopback address.
+def rendezvous_address() -> str:
+    """The IP address of this machine on the network where the ranks of the run meet.
 
-    No names: looking one up can take long, and cannot be interrupted.
+    The ranks meet at MASTER_ADDR (torch/distributed/rendezvous.py, ``_env_rendezvous_handler``),
+    whose name torch looks up too. Connecting a datagram socket sends nothing: it only has the
+    system choose the interface.
+
+    Raises:
+        OSError: where MASTER_ADDR is not set, or is no address that can be reached.
     """
-    reachable = []
-    for interface in itertools.chain.from_iterable(psutil.net_if_addrs().values()):
-        if interface.family not in (socket.AF_INET, socket.AF_INET6):
-            continue
-        is_local = interface.address.startswith(("127.", "fe80:")) or interface.address == "::1"
-        if not is_local:
-            reachable.append(interface.address)
-    return reachable[:MOST_ADDRESSES] or ["127.0.0.1"]
-
-
-def _listen() -> socket.socket:
-    if socket.has_dualstack_ipv6():
-        with suppress(OSError):
-            address = ("::", 0)
-            return socket.create_server(address, family=socket.AF_INET6, dualstack_ipv6=True)
-    return socket.create_server(("", 0))
+    host = os.environ.get("MASTER_ADDR")
+    if not host:
+        raise OSError("MASTER_ADDR is not set, which says where the ranks meet")
+    family, kind, _, _, address = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, kind) as probe:
+        probe.connect(address)
+        return str(probe.getsockname()[0])
 
 
 def _close_in_child() -> None:

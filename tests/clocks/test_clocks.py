@@ -10,6 +10,7 @@ import sys
 import textwrap
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import psutil
@@ -22,7 +23,14 @@ import loaderviz as lv
 from loaderviz import machine
 from loaderviz.clocks import machine_offsets
 from loaderviz.clocks.machine_offsets import CLOCK_FILE, Follower, Reference
-from loaderviz.clocks.round_trips import ClockServer, Offset, measure_offset
+from loaderviz.clocks.round_trips import (
+    _PING,
+    _PONG,
+    MOST_CONNECTIONS,
+    ClockServer,
+    Offset,
+    measure_offset,
+)
 
 ROOT = Path(__file__).parents[2]
 SHIFT_NS = 1234 * 10**9  # of a machine that was started so much earlier
@@ -34,9 +42,14 @@ def shifted():
     return time.perf_counter_ns() + SHIFT_NS
 
 
+@pytest.fixture(autouse=True)
+def meeting_place(monkeypatch):
+    monkeypatch.setenv("MASTER_ADDR", "localhost")
+
+
 @pytest.fixture
 def server():
-    server = ClockServer(shifted)
+    server = ClockServer("127.0.0.1", shifted)
     yield server
     server.close()
 
@@ -131,6 +144,80 @@ def test_silence_is_waited_for_in_vain_but_not_for_long():
         measure_offset(listener.getsockname(), bytes(16), timeout_s=0.05)
 
 
+class TestStrangers:
+    """What connects without knowing the token costs the training next to nothing."""
+
+    def test_only_the_interface_where_the_ranks_meet_is_listened_on(self, tmp_path):
+        reference = Reference(tmp_path, ABOUT, Noted())
+        listening = {each.laddr.ip for each in open_ports(os.getpid())}
+        reference.stop()
+        assert listening <= {"127.0.0.1", "::1"}
+        assert len(listening) == 1
+
+    @pytest.mark.parametrize(
+        ("name", "said"), [("", "MASTER_ADDR is not set"), ("a..b", "could not be aligned")]
+    )
+    def test_without_a_meeting_place_nothing_listens(self, name, said, tmp_path, monkeypatch):
+        monkeypatch.setenv("MASTER_ADDR", name)
+        noted = Noted()
+        assert machine_offsets.start_alignment(tmp_path, ABOUT, noted) is None
+        assert said in noted["clock_note"]
+        assert not open_ports(os.getpid())
+
+    def test_silent_connections_are_few_and_do_not_last(self, server):
+        with ExitStack() as stack:
+            silent = [
+                stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+                for _ in range(3 * MOST_CONNECTIONS)
+            ]
+            assert len(connections_to(server)) <= MOST_CONNECTIONS
+            for connection in silent:  # each gets its turn, and then is closed
+                connection.settimeout(30)
+                assert connection.recv(1) == b""
+            measure_offset(("127.0.0.1", server.port), server.token, timeout_s=10)
+
+    def test_a_known_one_that_falls_silent_is_let_go_too(self, server):
+        with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+            connection.sendall(_PING.pack(server.token, 1))
+            assert len(connection.recv(_PONG.size)) == _PONG.size
+            assert connection.recv(1) == b""
+
+    @pytest.mark.skipif(os.name != "posix", reason="needs limits of the process")
+    def test_a_full_table_of_files_is_waited_out_without_work(self):
+        script = """
+            import resource, socket, sys, time
+            from loaderviz.clocks.round_trips import ClockServer, measure_offset
+
+            server = ClockServer("127.0.0.1")
+            waiting = [socket.socket() for _ in range(8)]
+            resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+            taken = []
+            try:
+                while True:
+                    taken.append(open(sys.executable, "rb"))
+            except OSError:
+                pass
+            for each in waiting:
+                each.connect(("127.0.0.1", server.port))
+            before_s, at = time.process_time(), time.monotonic()
+            time.sleep(1)
+            share = (time.process_time() - before_s) / (time.monotonic() - at)
+            for each in (*taken, *waiting):
+                each.close()
+            measure_offset(("127.0.0.1", server.port), server.token, timeout_s=10)
+            server.close()
+            print(share)
+        """
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(script)],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        assert not done.stderr
+        assert float(done.stdout) < 0.5  # it was 1: a loop without a pause
+
+
 class TestInARun:
     def test_the_offset_is_what_to_add_to_get_the_clock_of_rank_0(self, tmp_path):
         noted = Noted()
@@ -183,14 +270,14 @@ class TestInARun:
         monkeypatch.setattr(machine_offsets, "ANSWER_TIMEOUT_S", 0.1)
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
-        place = {**ABOUT, "addresses": ["127.0.0.1"], "port": port, "token": "00" * 16}
+        place = {**ABOUT, "address": "127.0.0.1", "port": port, "token": "00" * 16}
         (tmp_path / CLOCK_FILE).write_text(json.dumps(place))
         noted = Noted()
         Follower(tmp_path, ELSEWHERE, noted).stop()
         assert noted["clock"] is None
         assert "did not answer (127.0.0.1" in noted["clock_note"]
 
-    @pytest.mark.parametrize("text", ["", "{}", "[]", '{"addresses": 3}', "\0"])
+    @pytest.mark.parametrize("text", ["", "{}", "[]", '{"address": 3}', "\0"])
     def test_a_file_of_nonsense_is_as_good_as_none(self, text, tmp_path):
         (tmp_path / CLOCK_FILE).write_text(text)
         noted = Noted()
@@ -255,6 +342,11 @@ class TestInARun:
 def be_there(pipe):
     pipe.send("here")
     pipe.recv()
+
+
+def connections_to(server):
+    """Those that the server has taken; others wait in the system's own queue."""
+    return list(server._deadlines)
 
 
 def open_ports(pid):
