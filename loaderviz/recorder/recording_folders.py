@@ -4,6 +4,9 @@ The ranks of a run share one folder. In it ``rank-00003`` is the folder of a rec
 was killed; ``rank-00003.parquet`` is one that has ended. Where both are there, the recording was
 interrupted at its very end, when the file was complete: the file counts.
 
+A folder at a path of the user's is locked while a recording runs in it: another process that is
+given the same path meanwhile records beside it, and says so.
+
 The temporary folder of a process that is killed stays, since nothing of ours runs in it any more.
 The next recording removes it: it is known by its lock, which the system takes from a process that
 ends and which no child inherits (fcntl(2), "Record locks"). On a system without such locks,
@@ -16,6 +19,7 @@ import itertools
 import os
 import shutil
 import tempfile
+import warnings
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,11 +30,15 @@ if os.name == "posix":
 
 _PREFIX = "loaderviz-"
 _LOCK = "temporary.lock"
-_locks: dict[Path, int] = {}  # of each temporary folder of this process, the open lock file
+_RUNNING_LOCK = "running.lock"  # in a folder at a path of the user's
+_locks: dict[Path, int] = {}  # of each folder that this process records into, the open lock file
 
 
 def make(path: Path | None) -> Path:
     """Make the folder of a recording: at ``path``, or a temporary one.
+
+    While another process records into ``path`` the folder is ``path-1``, or the next that is free;
+    a warning says so.
 
     Raises:
         LoaderVizError: where ``path`` holds something already, or the folder cannot be made.
@@ -38,14 +46,18 @@ def make(path: Path | None) -> Path:
     try:
         if path is None:
             return _make_temporary()
-        is_taken = path.exists() and (not path.is_dir() or any(path.iterdir()))
-        if not is_taken:
-            path.mkdir(parents=True, exist_ok=True)
-            return path.absolute()
+        for number in itertools.count():
+            folder = (path.with_name(f"{path.name}-{number}") if number else path).absolute()
+            if _claim(folder):
+                break
     except OSError as error:
         where = "a temporary folder" if path is None else f"the folder {path}"
         raise LoaderVizError(f"cannot make {where} for the recording: {error}") from error
-    raise LoaderVizError(f"path={str(path)!r} is taken: a recording needs a new or empty folder")
+    if number:
+        warnings.warn(
+            f"another process records into {path}: this recording is kept in {folder}", stacklevel=3
+        )
+    return folder
 
 
 def make_in_run(run: Path, rank: int, *, allow_restart: bool = False) -> Path:
@@ -83,9 +95,55 @@ def finished_file(folder: Path) -> Path:
 def remove(folder: Path) -> None:
     """Remove the folder of a recording, as far as that can be done."""
     shutil.rmtree(folder, ignore_errors=True)
+    _unlock(folder)
+
+
+def keep(folder: Path) -> None:
+    """Leave the folder of a recording that has ended to whoever reads it."""
+    with suppress(OSError):
+        (folder / _RUNNING_LOCK).unlink(missing_ok=True)
+    _unlock(folder)
+
+
+def _claim(folder: Path) -> bool:
+    """Take a new or empty folder; False while another process records into it."""
+    lock_path = folder / _RUNNING_LOCK
+    is_folder = not folder.exists() or folder.is_dir()
+    if is_folder and folder not in _locks:
+        folder.mkdir(parents=True, exist_ok=True)
+        if _is_empty(folder) or lock_path.exists():
+            if os.name != "posix":
+                return True
+            lock = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            if _is_locked_elsewhere(lock):
+                os.close(lock)
+                return False
+            if _is_empty(folder):  # still, now that nobody else can take it
+                _locks[folder] = lock
+                return True
+            os.close(lock)
+    raise LoaderVizError(f"path={str(folder)!r} is taken: a recording needs a new or empty folder")
+
+
+def _is_empty(folder: Path) -> bool:
+    return all(entry.name == _RUNNING_LOCK for entry in folder.iterdir())
+
+
+def _is_locked_elsewhere(fd: int) -> bool:
+    try:
+        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):  # fcntl(2): EAGAIN or EACCES
+        return True
+    except OSError:  # a file system without locks: nobody can tell
+        return False
+    return False
+
+
+def _unlock(folder: Path) -> None:
     lock = _locks.pop(folder, None)
     if lock is not None:
-        os.close(lock)
+        with suppress(OSError):  # the user's code has closed it
+            os.close(lock)
 
 
 def _make_temporary() -> Path:
@@ -120,3 +178,7 @@ def _try_lock(fd: int) -> bool:
     except OSError:
         return False
     return True
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_locks.clear)  # they are the parent's

@@ -52,6 +52,8 @@ def record(
         path: a folder to keep the recording in; ``loaderviz.load`` opens it, also while it is
             written and after a crash. Without one the recording is kept in the trace alone. The
             ranks of a distributed run give the same folder: each keeps its own recording in it.
+            Another process that is given the same folder meanwhile keeps its recording beside it,
+            in ``path-1``, and warns.
         label: a name for the recording, shown where several are compared.
         max_spans: the most samples and named spans to write down. Past it batches are recorded as
             before, and ``trace.meta["left_out"]`` counts the rest.
@@ -226,6 +228,8 @@ class Recording:
         finally:
             if self._path is None:
                 recording_folders.remove(folder)
+            else:
+                recording_folders.keep(folder)
 
     def _replace_folder(self, folder: Path, watcher: Watcher) -> None:
         """Put one file in place of the folder; where it cannot be written, the folder stays."""

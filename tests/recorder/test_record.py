@@ -641,6 +641,14 @@ class TestBadInput:
             rec.__enter__()
         assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
+    def test_a_folder_that_is_recorded_into_already_is_refused(self, tmp_path):
+        second = lv.record(DataLoader(Keys(3)), path=tmp_path / "run")
+        with lv.record(DataLoader(Keys(3)), path=tmp_path / "run") as first:
+            pytest.raises(lv.LoaderVizError, second.__enter__).match("taken")
+        with pytest.raises(lv.LoaderVizError, match="taken"):
+            lv.record(DataLoader(Keys(3)), path=tmp_path / "run").__enter__()
+        assert first.trace.meta["complete"]
+
     def test_a_path_that_is_a_file_or_below_one_is_refused(self, tmp_path):
         file = tmp_path / "file"
         file.touch()
