@@ -643,8 +643,9 @@ class TestBadInput:
 
     def test_a_folder_that_is_recorded_into_already_is_refused(self, tmp_path):
         second = lv.record(DataLoader(Keys(3)), path=tmp_path / "run")
-        with lv.record(DataLoader(Keys(3)), path=tmp_path / "run") as first:
-            pytest.raises(lv.LoaderVizError, second.__enter__).match("taken")
+        with lv.record(DataLoader(Keys(3)), path=tmp_path / "run") as first:  # noqa: SIM117
+            with pytest.raises(lv.LoaderVizError, match="taken"):
+                second.__enter__()
         with pytest.raises(lv.LoaderVizError, match="taken"):
             lv.record(DataLoader(Keys(3)), path=tmp_path / "run").__enter__()
         assert first.trace.meta["complete"]
