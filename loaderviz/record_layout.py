@@ -32,6 +32,7 @@ class Tag:
     SPAN = 8  # see Span
     LATEST = 9  # a Task that the next one overwrites: past a limit on samples
     LEFT_OUT = 10  # how many samples and named spans, then how many batches
+    ENDED_FILE = 11  # all that an ended process wrote: see spool_archive.py
 
 
 class Batch:

@@ -4,7 +4,8 @@ A spool file is a header followed by blocks of records. All of it is int64 words
 memory map, so what was written survives the process that wrote it, however that ended. A record is
 reserved whole, then filled in as things happen: a zero means "not yet".
 
-    header   magic, length of meta, ended_ns, rss_peak_bytes, reserved..., meta as JSON, problem
+    header   magic, length of meta, ended_ns, rss_peak_bytes, unused_bytes, reserved..., meta as
+             JSON, problem
     block    words in this block, words used, its number in the order of writing, records...
     record   words in this record, tag, fields...
 
@@ -32,7 +33,7 @@ MAGIC = int.from_bytes(b"LVSPOOL2", "little")
 # How the records are laid out, by the first word of a file: see ``loaderviz.record_layout``.
 FORMATS = {int.from_bytes(b"LVSPOOL1", "little"): 1, MAGIC: 2}
 WORD = 8
-ENDED, RSS_PEAK = 2, 3  # words of the header that change while the file is written
+ENDED, RSS_PEAK, UNUSED = 2, 3, 4  # words of the header that change while the file is written
 META_AT = 8 * WORD
 HEADER_BYTES = mmap.ALLOCATIONGRANULARITY
 PROBLEM_BYTES = 512
@@ -174,6 +175,10 @@ class Spool:
             text = text[: PROBLEM_BYTES - 1]
             self._page[PROBLEM_AT : PROBLEM_AT + len(text)] = text
 
+    def note_end(self, at_ns: int) -> None:
+        """Write down that its process ends, and how much of its limit it does not use."""
+        self.header[ENDED], self.header[UNUSED] = at_ns, self._paid_bytes
+
     def close(self) -> None:
         """Close the file, unless the user's code has done so; blocks stay mapped while in use."""
         if self._fd >= 0 and _identity(self._fd) == self._identity:
@@ -305,6 +310,7 @@ class SpoolHead:
             raise LoaderVizError(f"the header of {path} is damaged: {error}") from error
         self.ended_ns = int(data[ENDED])
         self.rss_peak_bytes = int(data[RSS_PEAK])
+        self.unused_bytes = int(data[UNUSED])  # taken of a limit
         problem = data[PROBLEM_AT // WORD : HEADER_BYTES // WORD].tobytes()
         self.problem = problem.split(b"\0", 1)[0].decode("utf-8", "replace")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 _NAME = "control"
 STOPPED, FULL, SPENT = 0, 1, 2  # bytes of the page
 MAX_BYTES = slice(8, 16)  # an int64; 0: no limit
+FREED_BYTES = slice(16, 24)  # an int64 that only the main process writes
 PROBLEM = slice(64, 512)  # text
 
 
@@ -65,6 +66,15 @@ class Control:
     def max_bytes(self) -> int:
         """How many bytes the files of the recording may take; 0: no limit."""
         return int.from_bytes(self.page[MAX_BYTES], "little")
+
+    def add_freed_bytes(self, n_bytes: int) -> None:
+        """So many bytes of files are gone again."""
+        freed_bytes = self.freed_bytes() + n_bytes
+        self.page[FREED_BYTES] = freed_bytes.to_bytes(8, "little")
+
+    def freed_bytes(self) -> int:
+        """How many bytes of those that were taken have been given back."""
+        return int.from_bytes(self.page[FREED_BYTES], "little")
 
     def note_problem(self, problem: str) -> None:
         """Say why a worker records nothing, where it has no file of its own to say it in."""

@@ -23,7 +23,7 @@ from loaderviz.recorder.loader_numbers import LoaderNumbers
 from loaderviz.recorder.recorded_iterator import unwatch, watch
 from loaderviz.recorder.recording_files import RecordingFiles, RecordPlace
 from loaderviz.recorder.timed_fetch import FetchTimer
-from loaderviz.recorder.worker_process import WorkerHook
+from loaderviz.recorder.worker_process import WorkerHook, worker_file
 
 
 class Watcher:
@@ -93,6 +93,9 @@ class Watcher:
                 running.append((number, worker, process))
             else:
                 self.files.write(Tag.EXIT, number, worker, code)
+                self.files.archive_worker(
+                    worker_file(self.files.folder, number, worker, process.pid)
+                )
         self._processes = running
 
     # What dataloader_hooks.py asks and tells: its Observer.

@@ -14,11 +14,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
+from loaderviz import spool_archive
+from loaderviz.errors import LoaderVizError
 from loaderviz.record_layout import MAIN_PROCESS, Batch, Tag
 from loaderviz.recorder.control_page import Control
 from loaderviz.recorder.recording_size_limit import WORKER_BYTES, Budget
 from loaderviz.spool import HEADER_BYTES, NoRoomError, RollingSpool, Spool
-from loaderviz.trace import META_NAME, MORE_LOADERS_NAME
+from loaderviz.trace import ENDED_WORKERS_NAME, META_NAME, MORE_LOADERS_NAME
 
 RecordPlace = tuple["memoryview[int]", int]  # the block of a record, and the word it begins at
 
@@ -47,6 +49,7 @@ class RecordingFiles:
             -1 if max_bytes else self._max_spans
         )  # one comparison for each batch
         self._main: Spool | None = Spool(folder / "main.spool", {}, self._budget)
+        self._ended_workers: Spool | None = None  # the archive of their files
         self._open = True
 
     def is_stopped(self) -> bool:
@@ -122,6 +125,21 @@ class RecordingFiles:
             return 0
         return WORKER_BYTES if self._budget.take(n_workers * WORKER_BYTES) else 0
 
+    def archive_worker(self, path: Path) -> None:
+        """Move the file of a worker that has ended to those of the others.
+
+        Where that cannot be done, it stays where it is.
+        """
+        with self.lock, suppress(OSError, LoaderVizError, NoRoomError):
+            if not self._open or self._is_spent():
+                return
+            if self._ended_workers is None:
+                archive = self.folder / ENDED_WORKERS_NAME
+                self._ended_workers = Spool(archive, {}, self._budget)
+            n_bytes = spool_archive.move(path, self._ended_workers)
+            if self._budget is not None:
+                self._budget.give_back(n_bytes)
+
     def add_loader(self, description: dict[str, Any]) -> None:
         """Describe one more loader, in a line of its own; raises OSError where it cannot."""
         with self.lock:
@@ -195,6 +213,8 @@ class RecordingFiles:
                 if self.control.problem():
                     self._main.note_problem(self.control.problem())
                 self._main.close()
+            if self._ended_workers is not None:
+                self._ended_workers.close()
             for spool in self._here_spools:
                 spool.close()
             if self._more_loaders is not None:
@@ -205,7 +225,7 @@ class RecordingFiles:
         self.lock = threading.RLock()  # another thread may have held it, and is not here
         self._open = False
         self._main = None
-        self._more_loaders = None
+        self._more_loaders = self._ended_workers = None
         self._left_out = None
         self._idle_spools.clear()
 

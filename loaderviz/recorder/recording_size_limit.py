@@ -1,7 +1,7 @@
 """How many bytes the processes of one recording may still write: ``max_bytes``.
 
 Half of them are for samples and spans. When that half is used, only batches are written; when all
-is used, no file grows any more and the main process only counts what it leaves out. The bytes used
+is used, no file grows any more and the main process only counts what it leaves out. The bytes taken
 so far are the length of one file, a byte for each page, which every process appends to: appending
 needs no lock that a killed process could keep.
 """
@@ -71,15 +71,24 @@ class Budget:
         flags = os.O_WRONLY | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
         fd = os.open(self._path, flags)
         try:
-            fits = os.fstat(fd).st_size + n_pages <= self._max_pages
+            n_freed = self._control.freed_bytes() // PAGE_BYTES
+            fits = os.fstat(fd).st_size - n_freed + n_pages <= self._max_pages
             if fits:
                 os.write(fd, bytes(n_pages))
                 end = os.lseek(fd, 0, os.SEEK_CUR)  # where this write ended, whoever else wrote
-                fits = end <= self._max_pages
+                n_used = end - n_freed
+                fits = n_used <= self._max_pages
         finally:
             os.close(fd)
         if not fits:
             self._control.set_spent()
-        elif 2 * end > self._max_pages:
+        elif 2 * n_used > self._max_pages:
             self._control.set_full()
         return fits
+
+    def give_back(self, n_bytes: int) -> None:
+        """Give back what a file took that is gone; the main process does.
+
+        The file that counts them stays as long as they made it.
+        """
+        self._control.add_freed_bytes(n_bytes - n_bytes // PAGE_BYTES)

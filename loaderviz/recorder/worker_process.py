@@ -19,7 +19,12 @@ from loaderviz.recorder.recording_size_limit import Budget
 from loaderviz.recorder.timed_fetch import FetchTimer
 from loaderviz.recorder.traceback_filter import hide_recorder_frames
 from loaderviz.recorder.worker_start import AfterDataset, forked_parts
-from loaderviz.spool import ENDED, RSS_PEAK, RollingSpool, Spool
+from loaderviz.spool import RSS_PEAK, RollingSpool, Spool
+
+
+def worker_file(folder: Path, iterator: int, worker: int, pid: int | None) -> Path:
+    """The spool file of one worker process, in the folder of its recording."""
+    return folder / f"worker-{iterator}-{worker}-{pid}.spool"
 
 
 class WorkerHook:
@@ -67,7 +72,7 @@ class WorkerHook:
         if budget is not None and not self._paid_bytes:
             return
         spool = RollingSpool(
-            self._folder / f"worker-{self.iterator}-{worker_id}-{os.getpid()}.spool",
+            worker_file(self._folder, self.iterator, worker_id, os.getpid()),
             {
                 "iterator": self.iterator,
                 "worker": worker_id,
@@ -110,5 +115,5 @@ class WorkerHook:
 
 def _note_end(spool: Spool) -> None:
     spool.header[RSS_PEAK] = rss_peak_bytes()
-    spool.header[ENDED] = now()
+    spool.note_end(now())
     spool.close()

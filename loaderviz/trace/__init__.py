@@ -2,7 +2,20 @@
 
 from loaderviz.trace.analysis.summary import Summary
 from loaderviz.trace.loading import load
-from loaderviz.trace.recording.read_recording import META_NAME, MORE_LOADERS_NAME, read_folder
+from loaderviz.trace.recording.read_recording import (
+    ENDED_WORKERS_NAME,
+    META_NAME,
+    MORE_LOADERS_NAME,
+    read_folder,
+)
 from loaderviz.trace.trace import Trace
 
-__all__ = ["META_NAME", "MORE_LOADERS_NAME", "Summary", "Trace", "load", "read_folder"]
+__all__ = [
+    "ENDED_WORKERS_NAME",
+    "META_NAME",
+    "MORE_LOADERS_NAME",
+    "Summary",
+    "Trace",
+    "load",
+    "read_folder",
+]

@@ -183,8 +183,13 @@ class LiveRecording:
             for path in self._folder.glob(pattern):
                 if path.name not in self._makers:
                     self._makers[path.name] = _Maker(path)
-        for maker in self._makers.values():
-            maker.read()
+        for name, maker in list(self._makers.items()):
+            try:
+                maker.read()
+            except LoaderVizError:
+                if (self._folder / name).exists():
+                    raise
+                del self._makers[name]  # its process has ended, and its file was moved
             self._latest_ns = max(self._latest_ns, maker.latest_ns)
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from loaderviz import spool_archive
 from loaderviz.errors import LoaderVizError
 from loaderviz.record_layout import Batch, Span, State, Tag, Task, unpack_text
 from loaderviz.spool import SpoolFile, Words
@@ -20,6 +23,7 @@ from loaderviz.trace.trace import Trace
 
 META_NAME = "meta.json"
 MORE_LOADERS_NAME = "loaders.jsonl"  # a line for each that was met when it was first iterated
+ENDED_WORKERS_NAME = "ended-workers.spool"  # see spool_archive.py
 
 # What the file of a worker says of its start, where it is known.
 START_PARTS = ("pickle_ns", "pickle_bytes", "boot_ns", "unpickle_ns", "init_ns")
@@ -55,10 +59,16 @@ def read_folder(folder: Path) -> Trace:
     reader = _Reader(rank, start_ns, wall_ns, start_methods)
     reader.read_main(SpoolFile(folder / "main.spool"))
     for path in sorted([*folder.glob("here-*.spool"), *folder.glob("worker-*.spool")]):
-        try:
+        with reader.noting_damage(path):
             reader.read_process(SpoolFile(path))
-        except (LoaderVizError, *_DAMAGE) as error:  # killed, say, while it made the file
-            reader.problems.append(f"{path.name}: {error}")
+    # After the others: a file may be moved there while a running recording is read.
+    path = folder / ENDED_WORKERS_NAME
+    if path.exists():
+        with reader.noting_damage(path):
+            archive = SpoolFile(path)
+            for record in spool_archive.records(archive):
+                with reader.noting_damage(path):
+                    reader.read_process(spool_archive.ArchivedSpool(archive.format, record))
     return reader.trace(meta)
 
 
@@ -105,6 +115,7 @@ class _Reader:
         self._spans: list[tuple[int, ...]] = []
         self._span_names: list[str] = []
         self._left_out = self._left_out_batches = 0
+        self._seen: set[tuple[Any, ...]] = set()  # workers whose files were read
 
     def read_main(self, file: SpoolFile) -> None:
         """What the main process wrote about its loaders, workers, batches and spans."""
@@ -152,9 +163,23 @@ class _Reader:
             self._left_out += max(fields[0], 0)
             self._left_out_batches += max(sum(fields[1:]), 0)
 
+    @contextmanager
+    def noting_damage(self, path: Path) -> Iterator[None]:
+        """Note a file that cannot be read among the problems, and go on."""
+        try:
+            yield
+        except (LoaderVizError, *_DAMAGE) as error:  # killed, say, while it made the file
+            if path.exists():  # else it was moved to the archive meanwhile
+                self.problems.append(f"{path.name}: {error}")
+
     def read_process(self, file: SpoolFile) -> None:
         """What a worker wrote, or the main process about its own fetches."""
         number = int(np.int64(file.meta["worker"]))
+        if number >= 0:
+            process = file.meta.get("iterator"), number, file.meta.get("pid")
+            if process in self._seen:  # in the archive too: killed while the file was moved
+                return
+            self._seen.add(process)
         worker = self._workers.get((int(file.meta.get("iterator", -1)), number))
         name = worker_name(number)
         if file.problem:
