@@ -22,7 +22,7 @@ from loaderviz.recorder.iterator_log import IteratorLog
 from loaderviz.recorder.loader_numbers import LoaderNumbers
 from loaderviz.recorder.recorded_iterator import unwatch, watch
 from loaderviz.recorder.recording_files import RecordingFiles, RecordPlace
-from loaderviz.recorder.timed_fetch import FetchTimer
+from loaderviz.recorder.timed_fetch import FetchTimer, ProcessMemory
 from loaderviz.recorder.worker_process import WorkerHook, worker_file
 
 
@@ -47,6 +47,7 @@ class Watcher:
         self._epochs: defaultdict[int, itertools.count[int]] = defaultdict(itertools.count)
         self._watched: list[tuple[weakref.ref[Any], IteratorLog]] = []
         self._timers: list[FetchTimer] = []
+        self._memory = ProcessMemory()
         self._processes: list[tuple[int, int, Any]] = []
 
     def start(self) -> None:
@@ -129,7 +130,9 @@ class Watcher:
             if spool is None:
                 return
             weakref.finalize(fetcher, files.return_spool, spool).atexit = False
-            timer = FetchTimer(fetcher, spool, log.number, 0, files.control, log.begin_here)
+            timer = FetchTimer(
+                fetcher, spool, log.number, 0, files.control, self._memory, log.begin_here
+            )
             self._timers.append(timer)
 
     def iterator_built(self, log: IteratorLog, iterator: Any) -> None:

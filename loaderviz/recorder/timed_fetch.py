@@ -46,6 +46,19 @@ _BUILTIN_INDEX_TYPES = (
 )  # going through them twice does no harm: no code of the user's runs
 
 
+class ProcessMemory:
+    """The resident memory of this process as last read, and the most that it was; in bytes."""
+
+    def __init__(self) -> None:
+        self.rss_bytes = self.rss_peak_bytes = 0
+        self.next_read_ns = 0
+
+    def read(self, at_ns: int) -> None:
+        """Read it anew."""
+        self.next_read_ns = at_ns + RSS_EVERY_NS
+        self.rss_bytes, self.rss_peak_bytes = rss_bytes(), rss_peak_bytes()
+
+
 class FetchTimer:
     """Writes down the fetches of one fetcher, for one recording.
 
@@ -59,10 +72,12 @@ class FetchTimer:
         iterator: int,
         round_: int,
         control: Control,
+        memory: ProcessMemory,
         on_begin: Callable[[int, int], object] | None = None,
         cpu_accounts: CpuAccounts | None = None,
     ) -> None:
         self._spool = spool
+        self._memory = memory
         self._cpu_accounts = cpu_accounts
         self._iterator, self._round = iterator, round_
         self._page = control.page
@@ -77,7 +92,7 @@ class FetchTimer:
         self._start = 0
         self._gathered: GatheredIndices | None = None
         self._int_keys = not self._iterable  # until there is another
-        self._cpu_ns = self._cpu_at_ns = self._rss_bytes = self._next_rss_ns = 0
+        self._cpu_ns = self._cpu_at_ns = 0
         # Weakly, so that a fetcher and the stream that it reads go when their iterator goes.
         self._fetcher = weakref.ref(fetcher)
         timers = fetcher.__dict__.setdefault(_TIMERS, [])
@@ -173,14 +188,14 @@ class FetchTimer:
             return
         try:
             ready_ns = now()
-            if ready_ns >= self._next_rss_ns:
-                self._next_rss_ns = ready_ns + RSS_EVERY_NS
-                self._rss_bytes = rss_bytes()
-                self._spool.header[RSS_PEAK] = rss_peak_bytes()
+            memory = self._memory
+            if ready_ns >= memory.next_read_ns:
+                memory.read(ready_ns)
+                self._spool.header[RSS_PEAK] = memory.rss_peak_bytes
             if self._gathered is not None:
                 block, start = self._write_gathered(self._gathered, block, start)
                 self._gathered = None
-            block[start + Task.RSS] = self._rss_bytes
+            block[start + Task.RSS] = memory.rss_bytes
             block[start + Task.READY] = ready_ns
             started_ns = block[start + Task.STARTED]
             took_ns = cpu_ns = ready_ns - started_ns

@@ -16,7 +16,7 @@ from loaderviz.machine import rss_peak_bytes
 from loaderviz.recorder.control_page import Control
 from loaderviz.recorder.cpu_accounts import CpuAccounts
 from loaderviz.recorder.recording_size_limit import Budget
-from loaderviz.recorder.timed_fetch import FetchTimer
+from loaderviz.recorder.timed_fetch import FetchTimer, ProcessMemory
 from loaderviz.recorder.traceback_filter import hide_recorder_frames
 from loaderviz.recorder.worker_start import AfterDataset, forked_parts
 from loaderviz.spool import RSS_PEAK, RollingSpool, Spool
@@ -86,7 +86,7 @@ class WorkerHook:
         dataset_kind: Any = _DatasetKind
         create_fetcher = dataset_kind.create_fetcher
         rounds = itertools.count()
-        accounts = CpuAccounts()
+        memory, accounts = ProcessMemory(), CpuAccounts()
 
         def create_timed_fetcher(kind: int, dataset: Any, *args: Any) -> Any:
             try:
@@ -100,7 +100,13 @@ class WorkerHook:
                 if info is not None and dataset is info.dataset:
                     round_ = next(rounds)
                     FetchTimer(
-                        fetcher, spool, self.iterator, round_, control, cpu_accounts=accounts
+                        fetcher,
+                        spool,
+                        self.iterator,
+                        round_,
+                        control,
+                        memory,
+                        cpu_accounts=accounts,
                     )
             except Exception as error:
                 spool.note_problem(f"{type(error).__name__}: {error}")
