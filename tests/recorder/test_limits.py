@@ -110,8 +110,8 @@ class TestABudgetOfBytes:
     def test_many_short_epochs_stay_within_it(self, num_workers, tmp_path):
         loader = DataLoader(Keys(4, make=as_it_is), batch_size=2, num_workers=num_workers)
         trace, _ = self.recorded(tmp_path, loader, 3000 if not num_workers else 20)
-        if num_workers:
-            assert trace.meta["left_out_batches"] > 0
+        if num_workers:  # the files of workers that have ended are moved into one
+            assert trace.meta["left_out_batches"] == 0
         assert trace.samples["key"].isin(range(4)).all()
 
     def test_streams_and_named_spans_stay_within_it(self, tmp_path):
