@@ -15,7 +15,7 @@ import numpy as np
 from loaderviz.record_layout import Tag, pack_text, unpack_text
 from loaderviz.spool import BLOCK_HEAD, Spool, SpoolFile, Words, blocks
 
-LARGEST_FILE_BYTES = 1 << 20  # what is unused of a larger one is little beside its records
+LARGEST_FILE_BYTES = 1 << 20  # what a larger one does not use is little: it need not be moved
 _ENDED, _RSS_PEAK, _N_TEXT, _TEXT = range(2, 6)
 
 
@@ -33,16 +33,13 @@ class ArchivedSpool(SpoolFile):
 def move(path: Path, archive: Spool) -> int:
     """Move the file of a process that has ended into ``archive``.
 
-    Returns how many bytes this frees, those that a limited spool had taken and not used included;
-    0 for a file that stays, since it is large.
+    Returns how many bytes this frees, those that a limited spool had taken and not used included.
 
     Raises:
         LoaderVizError: for a file that cannot be read.
         OSError, NoRoomError: where the archive has no room.
     """
     n_bytes = path.stat().st_size
-    if n_bytes > LARGEST_FILE_BYTES:
-        return 0
     file = SpoolFile(path)
     text = pack_text(json.dumps([file.meta, file.problem]))
     parts = [file.words[start + BLOCK_HEAD : end] for _, start, end in blocks(file.words.data)]

@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader
 
 import loaderviz as lv
 from loaderviz import spool as spool_module
+from loaderviz import spool_archive
 from loaderviz.record_layout import (
     Batch,
     KeyKind,
@@ -35,7 +36,7 @@ from loaderviz.spool import (
     Spool,
     SpoolFile,
 )
-from loaderviz.trace import META_NAME, Trace
+from loaderviz.trace import ENDED_WORKERS_NAME, META_NAME, Trace
 from probes import Keys, as_it_is
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -208,16 +209,23 @@ class TestKeys:
 
 @pytest.fixture(scope="module")
 def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A recording with files of every kind: of workers, of this process, with keys of each kind."""
+    """A recording with files of every kind, with keys of each kind.
+
+    Of workers, those that were moved among them, and of this process.
+    """
     path = tmp_path_factory.mktemp("recordings") / "run"
     loaders = [
         DataLoader(Keys(6), batch_size=2, num_workers=2),
         DataLoader(Keys(6), batch_size=2, sampler=["a", "b", 3, "c"], collate_fn=as_it_is),
         DataLoader(Keys(6), batch_size=2),
     ]
-    with lv.record(*loaders, path=path):
-        for loader in loaders:
+    with pytest.MonkeyPatch.context() as patch, lv.record(*loaders, path=path):
+        list(loaders[0])
+        list(loaders[0])  # its workers started, the files of those before were moved
+        patch.setattr(spool_archive, "LARGEST_FILE_BYTES", 0)
+        for loader in loaders[1:]:
             list(loader)
+    assert (path / ENDED_WORKERS_NAME).exists()
     return path
 
 
@@ -296,11 +304,11 @@ class TestDamage:
         whole = lv.load(recording)
         for content in (None, b""):
             shutil.copytree(recording, tmp_path / "run", dirs_exist_ok=True)
-            (file,) = (tmp_path / "run").glob("worker-0-1-*")
+            (file,) = (tmp_path / "run").glob("worker-1-1-*")
             file.unlink() if content is None else file.write_bytes(content)
             trace = lv.load(tmp_path / "run")
             of_workers = whole.samples["worker"] >= 0
-            lost = whole.samples["worker"] == 1
+            lost = (whole.samples["worker"] == 1) & (whole.samples["epoch"] == 1)
             assert len(trace.samples) == len(whole.samples) - lost.sum()
             assert lost.sum() < of_workers.sum()
             assert trace.batches["delivered_s"].equals(whole.batches["delivered_s"])

@@ -51,13 +51,6 @@ def test_what_is_moved_reads_as_before(n_records, archive, tmp_path):
     assert len(before[0][1]) == n_records
 
 
-def test_a_large_file_stays(archive, tmp_path):
-    make_file(tmp_path / "a.spool", spool_archive.LARGEST_FILE_BYTES // 8)
-    assert spool_archive.move(tmp_path / "a.spool", archive) == 0
-    assert (tmp_path / "a.spool").exists()
-    assert read(tmp_path) == []
-
-
 def test_a_file_that_cannot_be_read_stays(archive, tmp_path):
     (tmp_path / "a.spool").write_bytes(b"nonsense")
     with pytest.raises(LoaderVizError):

@@ -128,10 +128,11 @@ class RecordingFiles:
     def archive_worker(self, path: Path) -> None:
         """Move the file of a worker that has ended to those of the others.
 
-        Where that cannot be done, it stays where it is.
+        It stays where it is if it is large, or where this cannot be done.
         """
         with self.lock, suppress(OSError, LoaderVizError, NoRoomError):
-            if not self._open or self._is_spent():
+            is_large = path.stat().st_size > spool_archive.LARGEST_FILE_BYTES
+            if is_large or not self._open or self._is_spent():
                 return
             if self._ended_workers is None:
                 archive = self.folder / ENDED_WORKERS_NAME

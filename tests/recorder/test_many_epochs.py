@@ -6,6 +6,8 @@ import pytest
 from torch.utils.data import DataLoader
 
 import loaderviz as lv
+from loaderviz import spool_archive
+from loaderviz.spool import HEADER_BYTES
 from loaderviz.trace import ENDED_WORKERS_NAME
 from loaderviz.trace.recording.live_recording import LiveRecording
 
@@ -74,6 +76,16 @@ def test_damage_in_one_part_costs_no_other(loader, tmp_path):
     trace = lv.load(tmp_path / "run")
     assert any(ENDED_WORKERS_NAME in problem for problem in trace.meta["problems"])
     assert trace.samples.groupby("epoch").size().tolist() == [8, 4, 8]
+
+
+def test_a_large_file_stays_where_it_is(loader, tmp_path, monkeypatch):
+    monkeypatch.setattr(spool_archive, "LARGEST_FILE_BYTES", HEADER_BYTES)
+    with lv.record(loader, path=tmp_path / "run"):
+        for _ in range(2):
+            list(loader)
+    assert len(list((tmp_path / "run").glob("worker-*"))) == 2 * N_WORKERS
+    assert not (tmp_path / "run" / ENDED_WORKERS_NAME).exists()
+    assert is_whole(lv.load(tmp_path / "run"), 2)
 
 
 def test_a_limit_is_for_what_is_there_at_a_time(loader, tmp_path):

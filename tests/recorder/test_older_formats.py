@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from torch.utils.data import DataLoader
 
-from loaderviz import load, record
+from loaderviz import load, record, spool_archive
 from loaderviz.datasets import SleepingDataset
 from loaderviz.record_layout import Batch, Tag, Task
 from loaderviz.spool import BLOCK_HEAD, HEADER_BYTES, WORD, blocks
@@ -36,7 +36,8 @@ def to_format_1(path: Path) -> None:
     words.tofile(path)
 
 
-def test_a_folder_of_format_1_is_opened(tmp_path):
+def test_a_folder_of_format_1_is_opened(tmp_path, monkeypatch):
+    monkeypatch.setattr(spool_archive, "LARGEST_FILE_BYTES", 0)  # format 1 moves no files
     loader = DataLoader(SleepingDataset(20, 0.002), batch_size=4, num_workers=2)
     with record(loader, path=tmp_path / "run"):
         for _batch in loader:
