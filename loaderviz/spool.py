@@ -89,7 +89,7 @@ class Spool:
         self._identity: tuple[int, int] | None = None
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
         try:
-            self._fd = os.open(path, flags)
+            self._fd = os.open(path, flags, 0o666)
             self._identity = _identity(self._fd)
             _allocate(self._fd, 0, HEADER_BYTES)
             page = mmap.mmap(self._fd, HEADER_BYTES)
