@@ -9,6 +9,7 @@ NOTEBOOK := $(VENV)/.installed-notebook
 TEST     := $(VENV)/.installed-test
 PINS     := pyproject.toml constraints.txt
 JS       := tests/javascript
+STRANGERS:= .venv-strangers
 JS_TOOLS := $(JS)/node_modules/.installed
 # Without progress bars, which come when something takes longer than a second: not everywhere.
 KERNELS  := TQDM_DISABLE=1 $(if $(START),PYTHONPATH="$(CURDIR)/tests/start_method" LOADERVIZ_START_METHOD=$(START))
@@ -25,7 +26,7 @@ or_stop = || { printf '\nmake: %s failed.\n%s\n' '$(1)' '$(2)' >&2; exit 1; }
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup lab site test pictures strip clean $(CHECKS)
+.PHONY: help setup lab site test strangers pictures strip clean $(CHECKS)
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  \1\t/p' Makefile | expand -t 14
@@ -74,13 +75,17 @@ javascript: ## rules and types of the scripts that run in the browser; needs Nod
 # One process more than most runners have cores, since the tests wait a lot; a process that has run
 # out of tests takes some of another's. nbval is for notebooks alone, and slow to import.
 unit: $(TEST) ## unit and property tests; ARGS="-n 0 tests/cli" just those, in one process
-	$(PY) -m pytest -p no:nbval -n 3 --dist worksteal --ignore=tests/browser $(ARGS)
+	$(PY) -m pytest -p no:nbval -n 3 --dist worksteal --ignore=tests/browser --ignore=tests/strangers $(ARGS)
 
 notebooks: $(TEST) ## run every notebook and compare the outputs it keeps; START=spawn as on macOS
 	$(KERNELS) $(PY) -m pytest -n 2 --dist loadfile --nbval-lax --nbval-current-env --nbval-cell-timeout=120 notebooks
 
 browser: $(TEST) ## notebooks in a real JupyterLab and Chromium
 	$(PY) -m pytest -n 2 --dist load --maxschedchunk 1 tests/browser
+
+# Not part of `make test`: it installs what loaderviz itself has no use for.
+strangers: $(STRANGERS)/.installed ## record the loaders of other libraries, in an environment of their own
+	$(STRANGERS)/bin/python -m pytest --noconftest tests/strangers $(ARGS)
 
 pictures: $(TEST) ## draw the pictures of the README and the notebooks anew; ARGS=timeline just that
 	$(PY) notebooks/images/draw.py $(ARGS)
@@ -89,7 +94,7 @@ strip: $(TEST) ## make the notebooks lean again before a commit
 	$(PY) -m nbstripout --keep-count --keep-id --extra-keys metadata.language_info notebooks/*.ipynb
 
 clean: ## remove .venv and everything generated
-	rm -rf $(VENV) $(JS)/node_modules build dist site *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(STRANGERS) $(JS)/node_modules build dist site *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find loaderviz notebooks tests \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +
 
 $(VENV)/pyvenv.cfg:
@@ -105,6 +110,16 @@ $(NOTEBOOK): $(VENV)/pyvenv.cfg $(PINS)
 	@echo 'Installing loaderviz and JupyterLab: minutes the first time (PyTorch is large).'
 	@$(PY) -m pip install -c constraints.txt -e '.[notebook]' \
 		$(call or_stop,installing with pip,See the error of pip above. Check the network and the free disk space; then run make again.)
+	@touch $@
+
+# torchvision, which litdata brings, is built for PyPI's own torch: it breaks whatever imports it
+# beside torch for CPUs, and none of these loaders needs it. Not here: mosaicml-streaming, which needs
+# torchvision, and an older numpy than the pinned one.
+$(STRANGERS)/.installed: tests/strangers/requirements.txt $(PINS)
+	@$(PYTHON) -m venv $(STRANGERS)
+	@$(STRANGERS)/bin/python -m pip install --quiet -c constraints.txt -e . -r $< \
+		$(call or_stop,installing other libraries with pip,See the error of pip above. Check the network and the free disk space; then run make again.)
+	@$(STRANGERS)/bin/python -m pip uninstall --quiet --yes torchvision
 	@touch $@
 
 # Both are pinned and need nothing else, so there is no lock file.

@@ -5,14 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
-
-from torch.utils.data import DataLoader
 
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import timeline
-from loaderviz.recorder import Recording
+from loaderviz.recorder import record
 
 if TYPE_CHECKING:
     from loaderviz.figures.display import Figure
@@ -28,7 +26,7 @@ def plot_timings(
     The figure's ``trace`` holds what was recorded, for all that the picture does not show.
 
     Args:
-        loader: a ``DataLoader``, or an iterable that iterates DataLoaders of its own.
+        loader: a ``DataLoader``, or another loader that ``record`` takes.
         model_time: how long the stand-in step sleeps after each batch, in seconds.
         n_batches: how many batches to take; None for all there are.
 
@@ -38,14 +36,14 @@ def plot_timings(
         Exception: whatever the loader or its dataset raises, unchanged.
     """
     _check(loader, model_time, n_batches)
-    dataloaders = [loader] if isinstance(loader, DataLoader) else []
-    with Recording(dataloaders, every_loader=not dataloaders) as recording:
+    if isinstance(loader, Iterator):
+        loader = _Iterated(loader)
+    with record(loader) as recording:
         take(loader, model_time, n_batches)
     trace = recording.trace
     if trace.batches.empty:
         raise LoaderVizError(
-            "the loader delivered no batch: its dataset is empty, drop_last dropped all of it, "
-            "or it is no DataLoader and uses none"
+            "the loader delivered no batch: its dataset is empty, or drop_last dropped all of it"
         )
     return timeline(trace)
 
@@ -57,6 +55,16 @@ def take(loader: Iterable[Any], model_time: float, n_batches: int | None = None)
     """
     for _ in itertools.islice(loader, n_batches):
         time.sleep(model_time)
+
+
+class _Iterated:
+    """An iterator as a loader: ``record`` can watch no generator."""
+
+    def __init__(self, iterator: Iterator[Any]) -> None:
+        self._iterator = iterator
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._iterator
 
 
 def _check(loader: Any, model_time: float, n_batches: int | None) -> None:

@@ -22,7 +22,8 @@ MAIN_PROCESS = -1  # in place of a worker's number
 class Tag:
     """What a record is."""
 
-    ITERATOR = 1  # iterator, loader, begun, whether its workers were started before
+    ITERATOR = 1  # iterator, loader, begun, whether its work is not seen: its workers were started
+    # before, or the loader is none of torch's
     WORKER = 2  # iterator, worker, pid
     EPOCH = 3  # iterator, round, epoch, begun
     BATCH = 4  # see Batch

@@ -66,10 +66,14 @@ def test_what_is_no_loader_is_named():
         plot_timings(42)
 
 
-@pytest.mark.parametrize("nothing", [DataLoader([]), itertools.repeat(1, 3)])
+@pytest.mark.parametrize("nothing", [DataLoader([]), iter([])])
 def test_a_loader_that_delivers_nothing_is_an_error(nothing):
     with pytest.raises(LoaderVizError, match="no batch"):
         plot_timings(nothing)
+
+
+def test_any_iterable_shows_what_its_loop_waits_for():
+    assert step_numbers(plot_timings(itertools.repeat(1, 3))) == ["0", "1", "2"]
 
 
 def test_an_error_of_the_dataset_comes_through_unchanged():

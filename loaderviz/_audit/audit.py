@@ -12,6 +12,7 @@ from loaderviz._audit.audit_of_loader import audit_loader, audit_trace
 from loaderviz._audit.audit_result import Audit
 from loaderviz.argument_checks import whole_number
 from loaderviz.errors import LoaderVizError
+from loaderviz.loaders.describe_loader import FOREIGN, foreign_loader_error
 from loaderviz.loaders.start_method import start_method
 from loaderviz.trace import Trace
 from loaderviz.trace.merge.run_meta import left_out
@@ -88,6 +89,12 @@ def _audit_single_loader_trace(trace: Trace) -> Audit:
         )
     descriptions = dict(enumerate(trace.meta.get("loaders") or ()))
     kind = descriptions.get(loaders[0], {}).get("kind", "map")
+    if kind == FOREIGN:
+        raise LoaderVizError(
+            f"this trace is of {descriptions[loaders[0]].get('class')}, which is none of torch's "
+            "loaders: it shows batches, and not which samples are in them. Audit its dataset in a "
+            "DataLoader."
+        )
     n_epochs = int(trace.batches["epoch"].max()) + 1
     return audit_trace(trace, kind, n_epochs, _limits_of_trace(trace, kind))
 
@@ -118,13 +125,8 @@ def _limits_of_trace(trace: Trace, kind: str) -> tuple[str, ...]:
 
 
 def _check_arguments(loader: Any, epochs: int, key: Any, n_samples: int | None) -> None:
-    shown = f"{type(loader).__name__} {loader!r:.60}"
     if not issubclass(type(loader), DataLoader):
-        raise LoaderVizError(
-            f"audit() takes a torch DataLoader or a Trace, but got {shown}. What iterates "
-            "DataLoaders of its own inside is recorded: with record(...) as rec, then "
-            "audit(rec.trace)."
-        )
+        raise foreign_loader_error("audit() takes a torch DataLoader or a Trace", loader)
     whole_number("epochs", epochs, at_least=1)
     if n_samples is not None:
         whole_number("n_samples", n_samples, at_least=1)

@@ -8,6 +8,7 @@ import numpy as np
 
 from loaderviz._causes.parts_of_a_start import cure_of_starts, describe_starts
 from loaderviz.text import count, duration, percent
+from loaderviz.trace.analysis.loader_share import is_unseen
 from loaderviz.trace.analysis.reading_time import Reading
 
 if TYPE_CHECKING:
@@ -57,6 +58,11 @@ def cure_of(cause: str, trace: Trace, loader: int) -> str:
     about = loaders[loader] if isinstance(loaders, list) and loader < len(loaders) else {}
     about = about if isinstance(about, dict) else {}
     workers, deep = about.get("num_workers"), about.get("prefetch_factor")
+    if cause == "unknown" and is_unseen(_of_loader(trace.batches, loader)):
+        return (
+            f"{about.get('class', 'The loader')} makes its batches by means of its own: try its "
+            "settings, such as workers, threads and prefetching, and compare the recordings."
+        )
     if cause == "start":
         return cure_of_starts(_of_loader(trace.workers, loader), otherwise=CURES[cause])
     return CURES[cause].format(
@@ -118,6 +124,8 @@ def _in_tables(cause: str, trace: Trace, loader: int, seconds: float) -> str:
         return f"a sample takes {_usual(each_s[:part])} at first, {_usual(each_s[-part:])} at last"
     if cause == "unknown":
         own = (trace.batches["loader"] == loader).to_numpy()
+        if is_unseen(batches):
+            return "the loader's own work is not seen"
         if (Reading.of(trace).by_cause["unknown"][own] > 0).any():
             return "samples wait for one another: they take longer, the more workers read at once"
         return "the recording does not tell what its workers did then"

@@ -31,7 +31,7 @@ from loaderviz._doctor.findings import SEVERITIES, Diagnosis, DoctorError, Findi
 from loaderviz._doctor.findings_of_recordings import findings_of, need_the_loader
 from loaderviz._doctor.loader_setup import Setup, names_given_to, names_used_by_callers
 from loaderviz.errors import LoaderVizError
-from loaderviz.loaders.describe_loader import dataloader_behind
+from loaderviz.loaders.describe_loader import dataloader_behind, foreign_loader_error
 from loaderviz.loaders.forked_run import may_fork
 
 __all__ = [
@@ -114,10 +114,7 @@ def _setup(loader: Any, budget_s: float) -> Setup:
         raise LoaderVizError(f"budget_s={budget_s!r}: give seconds, more than 0")
     torch_loader = dataloader_behind(loader)
     if torch_loader is None:
-        raise LoaderVizError(
-            f"doctor() takes a torch DataLoader, but got {type(loader).__name__}: "
-            "pass it the loaders that this iterates inside, one at a time"
-        )
+        raise foreign_loader_error("doctor() takes a torch DataLoader", loader)
     frame = sys._getframe(2)
     return Setup(torch_loader, names_used_by_callers(frame), names_given_to(loader, frame))
 

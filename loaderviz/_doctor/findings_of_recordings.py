@@ -22,6 +22,7 @@ from loaderviz._doctor.findings import SEVERITIES, Diagnosis, Finding
 from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.rank_messages import RankMessages
 from loaderviz.trace import Trace
+from loaderviz.trace.analysis.loader_share import loader_shares
 from loaderviz.trace.analysis.steps import startups, step_ends
 from loaderviz.trace.analysis.summary import Summary
 from loaderviz.trace.analysis.unequal_epochs import Unequal, unequal
@@ -46,7 +47,8 @@ def findings_of(trace: Trace, summary: Summary | None = None) -> Diagnosis:
     ``.undecided`` holds the checks that could not decide from it. The checks that need the loader
     itself are in none of its lists: ``need_the_loader()`` names them.
     """
-    lanes = _sorted_lanes(trace)
+    unseen = sorted(share.loader for share in loader_shares(trace) if not share.seen)
+    lanes = [lane for lane in _sorted_lanes(trace) if lane[1] not in unseen]
     cases = _cases_of(trace, summary or trace.summary(), lanes)
     checks = {code: check for code, check in CHECKS.items() if check.recorded} | OF_RECORDINGS
     answers: dict[str, list[tuple[str, Finding]]] = {code: [] for code in checks}
@@ -64,9 +66,10 @@ def findings_of(trace: Trace, summary: Summary | None = None) -> Diagnosis:
         undecided=tuple(finding for finding in merged if finding.state == "undecided"),
         broken=tuple(finding for finding in merged if finding.state == "broken"),
         clear=tuple(code for code in sorted(answers) if cases and not answers[code]),
-        troubles=(f"{n_left_out} more loaders and ranks were not examined",)
-        if n_left_out > 0
-        else (),
+        troubles=(
+            *(f"loader {loader} was not examined: its own work is not seen" for loader in unseen),
+            *([f"{n_left_out} more loaders and ranks were not examined"] if n_left_out else []),
+        ),
     )
 
 

@@ -22,7 +22,7 @@ from loaderviz._recommend.trial_recording import record_trial
 from loaderviz._recommend.verify_prediction import Verification, verify
 from loaderviz.argument_checks import whole_number
 from loaderviz.errors import LoaderVizError
-from loaderviz.loaders.describe_loader import dataloader_behind
+from loaderviz.loaders.describe_loader import dataloader_behind, foreign_loader_error
 from loaderviz.trace import Trace
 
 SECONDS = 3.0
@@ -190,10 +190,7 @@ def _data_loader(value: Any, loader_number: int | None) -> DataLoader[Any]:
     """The DataLoader behind a value; refused where there is none, or a number chooses one."""
     data_loader = dataloader_behind(value)
     if data_loader is None:
-        raise LoaderVizError(
-            f"recommend() takes a torch DataLoader or a Trace, but got {type(value).__name__} "
-            f"{value!r:.60}: pass the loaders that it iterates inside, one at a time"
-        )
+        raise foreign_loader_error("recommend() takes a torch DataLoader or a Trace", value)
     if loader_number is not None:
         raise LoaderVizError(
             f"loader={loader_number!r} chooses among those of a trace: leave it out"

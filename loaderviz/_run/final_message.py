@@ -56,7 +56,10 @@ def _message(folder: Path) -> str:
     """What was recorded into the folder, and how to see more."""
     recordings = {path.stem for path in folder.glob("rank-*")}
     if not recordings:
-        return f"no DataLoader was recorded in {folder}"
+        return (
+            f"no DataLoader was recorded in {folder}; another loader is recorded by "
+            "`with loaderviz.record(loader):` around its loop"
+        )
     amount = count(len(recordings), "process", "processes")
     if len(recordings) == 1 and _n_batches is not None:
         amount = count(_n_batches, "batch", "batches")

@@ -63,6 +63,8 @@ def run(
 
     Recorded are the script's own process and each Python process it starts
     that iterates a DataLoader: ranks of torchrun and mp.spawn, subprocesses.
+    A loader of another kind is recorded where the script says so, with
+    loaderviz.record(loader).
     Options of this command come before SCRIPT, the script's after it:
 
       loaderviz run train.py --epochs 3

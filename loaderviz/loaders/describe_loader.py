@@ -1,4 +1,7 @@
-"""What may be recorded, and how it is described in the trace."""
+"""What may be recorded, and how it is described in the trace.
+
+A foreign loader is one that is none of torch's: whatever else a loop can iterate again.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,19 @@ from typing import Any, cast
 
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler, Sampler
+from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from loaderviz.errors import LoaderVizError
+from loaderviz.loaders.held_objects import walk
 from loaderviz.loaders.start_method import start_method
 
+FOREIGN = "foreign"  # the kind of a loader that is none of torch's
+_IMMUTABLE, _HEAP = 1 << 8, 1 << 9  # of a type's flags (CPython, Include/object.h)
 _HOLD_DATA = (str, bytes, list, tuple, dict, set, frozenset, range, torch.Tensor, Dataset, Sampler)
 
 
 def dataloader_behind(loader_like: Any) -> DataLoader[Any] | None:
-    """The DataLoader itself; None for an object that iterates DataLoaders of its own inside.
+    """The DataLoader itself; None for a foreign loader, which may iterate DataLoaders inside.
 
     Accelerate's wrapper answers ``isinstance`` as the loader would, and iterates its
     ``base_dataloader`` (accelerate/data_loader.py, ``DataLoaderAdapter``).
@@ -26,29 +33,67 @@ def dataloader_behind(loader_like: Any) -> DataLoader[Any] | None:
     loader: Any = loader_like
     while not issubclass(type(loader), DataLoader):
         if not isinstance(loader, DataLoader) or not hasattr(loader, "base_dataloader"):
-            _check_that_it_may_use_loaders(loader_like)
+            _check_that_it_is_a_loader(loader_like)
             return None
         loader = loader.base_dataloader
     return cast(DataLoader[Any], loader)
 
 
-def _check_that_it_may_use_loaders(loader_like: Any) -> None:
-    """Raise LoaderVizError for what cannot iterate DataLoaders inside: an iterator, or data."""
+def _check_that_it_is_a_loader(loader_like: Any) -> None:
+    """Raise LoaderVizError for what no loop takes its batches from, or cannot be watched."""
     shown = f"{type(loader_like).__name__} {loader_like!r:.60}"
-    if isinstance(loader_like, Iterator):
+    can_be_watched = _can_be_watched(loader_like)
+    if isinstance(loader_like, Iterator) and not can_be_watched:
         raise LoaderVizError(
             f"record() takes a DataLoader, but got the iterator {shown}. Pass the loader that it "
             "comes from, and call iter() inside the block."
         )
-    if not isinstance(loader_like, Iterable) or isinstance(loader_like, _HOLD_DATA):
+    is_data = isinstance(loader_like, _HOLD_DATA) and not isinstance(loader_like, IterableDataset)
+    if not isinstance(loader_like, Iterable) or is_data:
         raise LoaderVizError(
             f"record() takes a torch DataLoader, but got {shown}. "
             "Pass the loader that your loop iterates: record(DataLoader(dataset, ...))."
         )
+    if not can_be_watched:
+        raise LoaderVizError(
+            f"record() takes a torch DataLoader, or a loader whose class is written in Python, but "
+            f"got {shown}. Put it into a class of your own, whose __iter__ returns iter() of it, "
+            "and iterate that."
+        )
 
 
-def describe(loader: DataLoader[Any]) -> dict[str, Any]:
+def _can_be_watched(loader: Any) -> bool:
+    """Whether ``recorder/foreign_hooks.py`` can watch it: its class can be changed."""
+    cls = type(loader)
+    changes = cls.__flags__ & (_IMMUTABLE | _HEAP) == _HEAP and cls.__weakrefoffset__ != 0
+    return changes and not issubclass(cls, _BaseDataLoaderIter)
+
+
+def foreign_loader_error(takes: str, loader: Any) -> LoaderVizError:
+    """The error of a function that needs a DataLoader: what to do with this loader instead.
+
+    ``takes`` says what it takes, as in "doctor() takes a torch DataLoader".
+    """
+    inside = [
+        part.path for part in walk("loader", loader) if issubclass(type(part.value), DataLoader)
+    ]
+    if inside:
+        way_out = f"It holds DataLoaders: pass {' or '.join(inside[:3])}."
+    elif _can_be_watched(loader) and isinstance(loader, Iterable):
+        way_out = (
+            "It cannot run that with settings of its own. What a loop waits for can be told: "
+            "with record(loader) as rec, then print(rec.trace.summary())."
+        )
+    else:
+        way_out = "Pass the loader that your loop iterates."
+    return LoaderVizError(f"{takes}, but got {type(loader).__name__} {loader!r:.60}. {way_out}")
+
+
+def describe(loader: Any) -> dict[str, Any]:
     """A loader's configuration by name, read without running any of the user's code."""
+    if not issubclass(type(loader), DataLoader):
+        name = type(loader).__name__
+        return {"class": name, "dataset": name, "kind": FOREIGN, "start_method": None}
     num_workers = loader.num_workers
     return {
         "class": type(loader).__name__,

@@ -13,15 +13,20 @@ import inspect
 import os
 import threading
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from torch.utils.data import DataLoader, _utils, dataloader
 
+from loaderviz.clocks.process_clock import now
 from loaderviz.errors import LoaderVizError
+from loaderviz.recorder.foreign_iterator import ForeignIterator, watched
 from loaderviz.recorder.iterator_log import IteratorLog
 from loaderviz.recorder.recorded_iterator import time_pins
 from loaderviz.recorder.traceback_filter import hide_recorder_frames, is_recorder_error
 from loaderviz.recorder.worker_start import BeforeDataset
+
+if TYPE_CHECKING:
+    from loaderviz.recorder.foreign_log import ForeignLog
 
 
 class Observer(Protocol):
@@ -41,6 +46,12 @@ class Observer(Protocol):
 
     def iterator_built(self, log: IteratorLog, iterator: Any) -> None:
         """The iterator is complete."""
+
+    def foreign_begun(self, loader: Any, at_ns: int) -> ForeignLog | None:
+        """A loader began then to make an iterator of its own kind; returns where to log it."""
+
+    def foreign_log(self, loader: Any) -> ForeignLog | None:
+        """Where the iteration of a loader that is its own iterator is logged, if it is."""
 
     def begin_span(self, name: str, at_ns: int) -> Any:
         """A span of the user's begins; returns what ``end_span`` is to be given."""
@@ -190,6 +201,7 @@ def _replacement(original: Any) -> Any:
         building = _Building(loader)
         if not building.observers:
             return original(loader)
+        begun_ns = now()
         stack.append(building)
         try:
             iterator = original(loader)
@@ -198,10 +210,34 @@ def _replacement(original: Any) -> Any:
             raise
         finally:
             stack.remove(building)
-        building.finish(iterator)
+        if building.iterator is None:  # the subclass loads by means of its own
+            return watch_foreign(iterator, begin_foreign(loader, begun_ns), loader)
+        building.finish()
         return iterator
 
     return _get_iterator
+
+
+def is_building() -> bool:
+    """Whether this thread is building an iterator that is recorded."""
+    return bool(_thread.__dict__.get("building"))
+
+
+def begin_foreign(loader: Any, at_ns: int) -> list[ForeignLog]:
+    """Tell the running recordings of an iterator that may be none of torch's."""
+    logs = [call_guarded(observer, observer.foreign_begun, loader, at_ns) for observer in running()]
+    return [log for log in logs if log is not None]
+
+
+def watch_foreign(iterator: Any, logs: list[ForeignLog], loader: Any) -> Any:
+    """The iterator that the loop is to get, once the loader has made this one."""
+    if issubclass(type(iterator), _Iterator | ForeignIterator):
+        return iterator
+    for log in logs:
+        log.note_made()
+        if not log.muted and iterator is not loader:
+            iterator = watched(iterator, log, loader)
+    return iterator
 
 
 def call_guarded(observer: Observer, function: Callable[..., Any], *args: Any) -> Any:
@@ -266,7 +302,8 @@ class _Building:
                 call_guarded(observer, time_pins, iterator, queue)
         return queue
 
-    def finish(self, iterator: Any) -> None:
+    def finish(self) -> None:
+        iterator = self.iterator  # which a subclass may hand out in a wrapper of its own
         for observer, log in self._logs:
             call_guarded(observer, observer.iterator_built, log, iterator)
         if self._user_init:

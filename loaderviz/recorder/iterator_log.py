@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable
+from threading import get_ident
 
 from loaderviz.clocks.process_clock import now
 from loaderviz.record_layout import MAIN_PROCESS, Batch, Tag
@@ -39,7 +40,7 @@ class IteratorLog:
         self._round = -1
         self._n_tasks_here = 0  # num_workers=0
         self._held: RecordPlace | None = None  # the batch being handed over, or that the loop has
-        self._requested_ns = 0
+        self._requested_ns = self._requested_by = 0  # when, and by which thread
         self._pending: defaultdict[int, deque[RecordPlace | None]] = defaultdict(deque)
         self._unpinned: dict[int, RecordPlace] | None = None  # by task, where a thread pins
         self._adopted_tasks: list[tuple[int, int]] = []
@@ -93,7 +94,11 @@ class IteratorLog:
             self.begin_round()
             for task, worker in self._adopted_tasks:
                 self.note_dispatched(task, worker, 0, 0, 0)  # when, and how many samples: unknown
-        self._requested_ns = at_ns
+        self._requested_ns, self._requested_by = at_ns, get_ident()
+
+    def was_asked_by(self, thread: int, since_ns: int) -> bool:
+        """Whether this thread has asked for a batch since then."""
+        return self._requested_by == thread and self._requested_ns >= since_ns
 
     def expect_pins(self) -> None:
         """From now on a thread pins the batches: ``note_pinned`` will be called for each."""
@@ -121,6 +126,10 @@ class IteratorLog:
             block[start + Batch.DELIVERED] = at_ns
             if self._device is not None:
                 self._device.mark(block, start + Batch.DEVICE_START)
+
+    def count_samples(self, n: int) -> None:
+        """So many samples more than were asked for have been delivered."""
+        self._files.count_samples(n)
 
     def drop_held(self) -> None:
         """What was handed over was an exception: the batch is not delivered."""

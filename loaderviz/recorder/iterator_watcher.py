@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import threading
 import warnings
 import weakref
 from collections import defaultdict
@@ -16,14 +17,17 @@ from torch.utils.data import DataLoader
 from loaderviz.clocks.process_clock import now
 from loaderviz.loaders.describe_loader import describe
 from loaderviz.record_layout import Span, Tag, pack_text
-from loaderviz.recorder import dataloader_hooks
+from loaderviz.recorder import dataloader_hooks, foreign_hooks
 from loaderviz.recorder.device_events import Device
+from loaderviz.recorder.foreign_log import ForeignLog
 from loaderviz.recorder.iterator_log import IteratorLog
 from loaderviz.recorder.loader_numbers import LoaderNumbers
 from loaderviz.recorder.recorded_iterator import unwatch, watch
 from loaderviz.recorder.recording_files import RecordingFiles, RecordPlace
 from loaderviz.recorder.timed_fetch import FetchTimer, ProcessMemory
 from loaderviz.recorder.worker_process import WorkerHook, worker_file
+
+_TORCH_ITER = DataLoader.__iter__
 
 
 class Watcher:
@@ -33,7 +37,12 @@ class Watcher:
     """
 
     def __init__(
-        self, files: RecordingFiles, loaders: list[DataLoader[Any]], *, every_loader: bool
+        self,
+        files: RecordingFiles,
+        loaders: list[DataLoader[Any]],
+        foreign: list[Any],
+        *,
+        every_loader: bool,
     ) -> None:
         self.files = files
         self.forgotten = False  # in a forked process: the files are the parent's
@@ -42,6 +51,12 @@ class Watcher:
         self._classes = {type(loader) for loader in loaders}
         if every_loader:
             self._classes |= dataloader_hooks.every_class()
+        self._foreign = LoaderNumbers(foreign)  # loaders that are none of torch's
+        self._foreign_classes = {type(loader) for loader in foreign}
+        self._foreign_classes |= {cls for cls in self._classes if cls.__iter__ is not _TORCH_ITER}
+        self._foreign_logs: dict[int, ForeignLog] = {}  # the last one, by number in _foreign
+        self._epochs_begun_ns: dict[int, int] = {}  # of DataLoaders: the last one, by thread
+        self.inside = threading.local()
         self._device = Device.find()
         self._iterator_numbers = itertools.count()
         self._epochs: defaultdict[int, itertools.count[int]] = defaultdict(itertools.count)
@@ -53,6 +68,7 @@ class Watcher:
     def start(self) -> None:
         """Watch from now on, also the persistent workers that run already."""
         dataloader_hooks.attach(self, self._classes)
+        foreign_hooks.attach(self._foreign_classes)
         for loader in self._loaders.living():
             self._adopt_running(loader)
 
@@ -69,6 +85,7 @@ class Watcher:
                 functools.partial(self.files.finish, at_ns),
                 self._note_exits,
                 self._finish_device,
+                *(log.leave for log in self._foreign_logs.values()),
                 *(timer.detach for timer in self._timers),
                 *(
                     functools.partial(_release_and_unwatch, *watched, at_ns)
@@ -77,7 +94,9 @@ class Watcher:
             ]
             for step in steps:
                 cleanup.callback(dataloader_hooks.call_guarded, self, step)
+            cleanup.callback(foreign_hooks.detach, self._foreign_classes)
             cleanup.callback(dataloader_hooks.detach, self, self._classes)
+        self._foreign_logs.clear()
         for collection in (self._timers, self._watched, self._processes):
             collection.clear()
 
@@ -143,6 +162,52 @@ class Watcher:
                 self._note_workers(log, iterator)
                 log.begin_first_round()
 
+    def foreign_begun(self, loader: Any, at_ns: int) -> ForeignLog | None:
+        """Where to log an iterator that is not of torch's kind; None for nowhere."""
+        if self.files.is_stopped() or self.inside.__dict__.get("taking"):
+            return None
+        number = self._foreign.number_of(loader)
+        if number is None:
+            if not issubclass(type(loader), DataLoader) or not self.wants(loader):
+                return None
+            number = self._foreign.add(loader)
+        before = self._foreign_logs.get(number)
+        if before is not None and hasattr(type(loader), "__next__"):
+            before.leave()
+        muted = before is not None and before.muted
+        log = ForeignLog(self, weakref.ref(loader), at_ns, muted=muted)
+        self._foreign_logs[number] = log
+        return log
+
+    def foreign_log(self, loader: Any) -> ForeignLog | None:
+        """Where the iteration of a loader that is its own iterator is logged; None for nowhere."""
+        number = self._foreign.number_of(loader)
+        if number is None:
+            return None
+        return self._foreign_logs.get(number) or self.foreign_begun(loader, now())
+
+    def begin_foreign_epoch(self, loader: Any) -> IteratorLog:
+        """Begin to log an epoch of a loader that is none of torch's, of which no worker is seen."""
+        loader_number = self._number_of(loader)
+        log = IteratorLog(
+            self.files,
+            lambda: next(self._epochs[loader_number]),
+            next(self._iterator_numbers),
+            self._device,
+        )
+        self.files.write(Tag.ITERATOR, log.number, loader_number, now(), True)
+        log.begin_first_round()
+        return log
+
+    def torch_was_asked(self, since_ns: int, by_others_since_ns: int | None) -> bool:
+        """Whether this thread has asked a DataLoader, or another has begun one, since then."""
+        thread = threading.get_ident()
+        return any(log.was_asked_by(thread, since_ns) for _, log in self._watched) or any(
+            since is not None and begun_ns >= since
+            for begun_by, begun_ns in list(self._epochs_begun_ns.items())
+            for since in [since_ns if begun_by == thread else by_others_since_ns]
+        )
+
     def begin_span(self, name: str, at_ns: int) -> RecordPlace | None:
         """Write down a span of the user's; returns where, None where it is left out."""
         place = self.files.write_span(at_ns, 0, 0, 0, *pack_text(name))
@@ -181,7 +246,7 @@ class Watcher:
         loader_number = self._number_of(loader)
         log = IteratorLog(
             self.files,
-            lambda: next(self._epochs[loader_number]),
+            functools.partial(self._begin_epoch, loader_number),
             next(self._iterator_numbers),
             self._device,
         )
@@ -189,6 +254,11 @@ class Watcher:
         watch(iterator, log)
         self._watched.append((weakref.ref(iterator), log))
         return log
+
+    def _begin_epoch(self, loader_number: int) -> int:
+        """An iterator of torch's begins an epoch; returns its number."""
+        self._epochs_begun_ns[threading.get_ident()] = now()
+        return next(self._epochs[loader_number])
 
     def _note_workers(self, log: IteratorLog, iterator: Any) -> None:
         workers = iterator._workers if iterator._num_workers else ()

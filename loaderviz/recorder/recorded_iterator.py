@@ -11,7 +11,10 @@ from collections.abc import Callable
 from queue import Queue
 from typing import Any
 
+from torch.utils.data.dataloader import _DatasetKind
+
 from loaderviz.clocks.process_clock import now
+from loaderviz.recorder.batch_samples import n_samples_of_item
 from loaderviz.recorder.iterator_log import IteratorLog
 from loaderviz.recorder.traceback_filter import hide_recorder_frames, is_recorder_error
 
@@ -21,6 +24,9 @@ _DRAWN = "_loaderviz_drawn"  # from when to when the next index list was drawn, 
 
 class _Recorded:
     """Mixed into the class of an iterator: the methods that torch's own code calls."""
+
+    _auto_collation: bool
+    _dataset_kind: int
 
     def _next_data(self) -> Any:
         logs: list[IteratorLog] = self.__dict__[_LOGS]
@@ -41,6 +47,10 @@ class _Recorded:
         try:
             for log in logs:
                 log.note_delivered(delivered_ns)
+            if not self._auto_collation and self._dataset_kind == _DatasetKind.Iterable:
+                n_samples = n_samples_of_item(data)
+                for log in logs:
+                    log.count_samples(n_samples - 1)  # one was counted when it was asked for
         except Exception as error:
             _fail_all(logs, error)
         return data
@@ -59,7 +69,6 @@ class _Recorded:
 
 
 class _RecordedMulti(_Recorded):
-    _auto_collation: bool
     _send_idx: int
     _task_info: dict[Any, tuple[Any, ...]]
 

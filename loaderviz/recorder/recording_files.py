@@ -40,6 +40,7 @@ class RecordingFiles:
         self._warned = False
         self._here_spools: list[RollingSpool] = []  # of the fetches in this process
         self._idle_spools: list[RollingSpool] = []
+        self._foreign_spool: RollingSpool | None = None
         self._more_loaders: IO[bytes] | None = None
         self._save_meta()
         self.control = Control.create(folder)
@@ -92,6 +93,11 @@ class RecordingFiles:
             except (OSError, ValueError) as error:
                 self.fail(error)
             return None
+
+    def count_samples(self, n: int) -> None:
+        """Count samples of a ready-made batch, which was written down as one that is asked for."""
+        with self.lock:
+            self._n_spans += n
 
     def write_span(self, *fields: int) -> RecordPlace | None:
         """Write down a span of the user's, or count it among those left out and return None."""
@@ -174,6 +180,12 @@ class RecordingFiles:
             return None
         self._here_spools.append(spool)
         return spool
+
+    def foreign_spool(self, iterator: int) -> RollingSpool | None:
+        """The spool that all foreign loaders share, made for the first of their iterators."""
+        if self._foreign_spool is None:
+            self._foreign_spool = self.borrow_spool(iterator)
+        return self._foreign_spool
 
     def return_spool(self, spool: RollingSpool) -> None:
         """Take back a spool whose iterator is gone, for the next one to use."""

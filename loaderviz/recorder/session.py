@@ -45,9 +45,11 @@ def record(
     code. Several loaders go into one recording, each under its own number.
 
     Args:
-        loader: the ``torch.utils.data.DataLoader`` to record, map-style or iterable-style. Or an
-            object that iterates DataLoaders of its own, as a loader of several streams does: then
-            every DataLoader that is iterated in the block is recorded.
+        loader: the ``torch.utils.data.DataLoader`` to record, map-style or iterable-style. Or
+            another object that a loop takes its batches from. Where it iterates DataLoaders inside,
+            as a loader of several streams does, these are recorded, as is every other one that is
+            iterated in the block. Else what the loop waits for and does is, and not how the
+            batches are made; samples are counted where the form of a batch tells.
         more: further loaders, such as one for validation.
         path: a folder to keep the recording in; ``loaderviz.load`` opens it, also while it is
             written and after a crash. Without one the recording is kept in the trace alone. The
@@ -64,16 +66,19 @@ def record(
             it is written the others are still there.
 
     Raises:
-        LoaderVizError: for an object that is no ``DataLoader`` and cannot use one, a ``path`` that
+        LoaderVizError: for an object that no loop takes batches from, or whose class is not
+            written in Python and so cannot be watched, such as a generator; a ``path`` that
             is no path, a negative ``max_spans``, too small a ``max_bytes``, or a release of torch
             that lacks a private part we need. On entering the block: for a folder that holds
             something already. Nothing was changed then.
     """
     dataloaders = [dataloader_behind(given) for given in (loader, *more)]
-    own_dataloaders = [dataloader for dataloader in dataloaders if dataloader is not None]
+    given = (loader, *more)
+    foreign = [each for each, own in zip(given, dataloaders, strict=True) if own is None]
     return Recording(
-        own_dataloaders,
-        every_loader=len(own_dataloaders) < len(dataloaders),
+        [dataloader for dataloader in dataloaders if dataloader is not None],
+        foreign=foreign,
+        every_loader=bool(foreign),
         path=path,
         path_is_shared=path is not None and machine.world_size() > 1,
         label=label,
@@ -89,6 +94,7 @@ class Recording:
         self,
         loaders: Iterable[DataLoader[Any]],
         *,
+        foreign: Iterable[Any] = (),  # loaders that are none of torch's
         every_loader: bool = False,  # record all that are iterated, not ``loaders`` alone
         path: str | Path | None = None,
         path_is_shared: bool = False,  # the folder of a run, which all its ranks share
@@ -102,6 +108,7 @@ class Recording:
             raise LoaderVizError(f"max_spans={max_spans!r}: give 0 or more")
         recording_size_limit.check_max_bytes(max_bytes)
         self._loaders = list({id(loader): loader for loader in loaders}.values())  # until it begins
+        self._foreign = list({id(loader): loader for loader in foreign}.values())
         self._every_loader = every_loader
         try:
             self._path = None if path is None else Path(path)
@@ -171,10 +178,14 @@ class Recording:
         try:
             meta = self._describe()
             self._watcher = Watcher(
-                RecordingFiles(self._folder, meta), self._loaders, every_loader=self._every_loader
+                RecordingFiles(self._folder, meta),
+                self._loaders,
+                self._foreign,
+                every_loader=self._every_loader,
             )
             self._watcher.start()
             self._loaders.clear()  # a loader may end before the recording does
+            self._foreign.clear()
             self._accounts = MachineAccounts()
             if "clock" in meta:
                 self._alignment = start_alignment(

@@ -25,6 +25,7 @@ from loaderviz.clocks.process_clock import now
 from loaderviz.machine import rss_bytes, rss_peak_bytes
 from loaderviz.record_layout import KeyKind, State, Tag, Task, encode_keys, task_layout
 from loaderviz.recorder.batch_bytes import n_bytes_of
+from loaderviz.recorder.batch_samples import n_samples_of_item
 from loaderviz.recorder.control_page import FULL, STOPPED, Control
 from loaderviz.recorder.cpu_accounts import LEAST_NS, CpuAccounts
 from loaderviz.recorder.stamped_indices import GatheredIndices, StampedIndices
@@ -195,6 +196,8 @@ class FetchTimer:
             if self._gathered is not None:
                 block, start = self._write_gathered(self._gathered, block, start)
                 self._gathered = None
+            elif self._iterable and not self._auto_collation and error is None:
+                block, start = self._note_ready_made(n_samples_of_item(batch), block, start)
             block[start + Task.RSS] = memory.rss_bytes
             block[start + Task.READY] = ready_ns
             started_ns = block[start + Task.STARTED]
@@ -231,6 +234,19 @@ class FetchTimer:
             block[i] = word
         for i, stamp in enumerate(gathered.stamps, start + Task.STAMPS):
             block[i] = stamp
+        return block, start
+
+    def _note_ready_made(
+        self, n: int, block: memoryview[int], start: int
+    ) -> tuple[memoryview[int], int]:
+        """Write down that the stream's next item was a whole batch: ``n`` samples, read in one."""
+        if n == 1 or block[start + Task.COLLATE] == 0:
+            return block, start
+        if block[start + 1] == Tag.TASK:
+            items = GatheredIndices(())
+            items.keys, items.stamps = [None] * n, [block[start + Task.STAMPS]]
+            block, start = self._write_gathered(items, block, start)
+        block[start + Task.N_SAMPLES] = n
         return block, start
 
     def _write_without_samples(self, block: memoryview[int], start: int) -> None:

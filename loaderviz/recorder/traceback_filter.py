@@ -23,7 +23,7 @@ def hide_recorder_frames(error: Error) -> Error:
         if not frame.tb_frame.f_globals.get("__name__", "").startswith(_RECORDER):
             frames.append(frame)
         frame = frame.tb_next
-    for frame, below in zip(frames, [*frames[1:], None], strict=True):
+    for frame, below in zip(frames, [*frames[1:], None], strict=False):  # or there is none
         frame.tb_next = below
     error.__traceback__ = frames[0] if frames else None
     return error

@@ -21,6 +21,7 @@ from loaderviz.simulator.typical_costs import (
     TYPICAL_SWITCHING,
 )
 from loaderviz.trace import Trace
+from loaderviz.trace.analysis.loader_share import is_unseen
 from loaderviz.trace.analysis.rank_summary import ranks_beside
 
 if TYPE_CHECKING:
@@ -186,10 +187,14 @@ def _batches_and_description(trace: Trace, loader: int) -> tuple[pd.DataFrame, d
     """The batches, and the loader as the recorder describes it."""
     batches = trace.batches
     if batches["ready_s"].isna().all():
-        raise LoaderVizError(
-            "the trace does not show its batches where they were made: the workers were started "
-            "before the recording. Begin to record before the first epoch."
+        why = (
+            "the loader is not one of torch's, or makes them by means of its own. trace.summary() "
+            "says what its loop waits for."
+            if is_unseen(batches)
+            else "the workers were started before the recording. Begin to record before the first "
+            "epoch."
         )
+        raise LoaderVizError(f"the trace does not show its batches where they were made: {why}")
     loaders: list[Any] = trace.meta.get("loaders") or []
     return batches, dict(loaders[loader]) if 0 <= loader < len(loaders) else {}
 

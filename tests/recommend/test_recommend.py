@@ -389,7 +389,7 @@ class TestBadInput:
         for wrong in ([1, 2], 3, None, iter(())):
             with pytest.raises(LoaderVizError, match="takes a"):
                 recommend(wrong)
-        with pytest.raises(LoaderVizError, match="one at a time"):
+        with pytest.raises(LoaderVizError, match=r"record\(loader\)"):
             recommend(Several())
 
     def test_a_trace_without_a_batch(self):

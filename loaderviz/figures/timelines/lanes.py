@@ -39,11 +39,12 @@ class Lanes:
     def from_trace(cls, trace: Trace) -> Lanes:
         """The lanes of all ranks, loaders and workers that occur in a trace."""
         batches, processes = arrays(trace.batches), arrays(trace.workers)
+        was_seen = (batches["worker"] >= 0) | ~np.isnan(batches["started_s"])
         places_of_kinds = [
             sorted({*_distinct(RANK, batches), *_distinct(RANK, processes)}),
             _distinct(RANK, batches, ~np.isnan(batches["device_start_s"])),
             _distinct(LOADER, batches, ~np.isnan(batches["pinned_s"])),
-            sorted({*_distinct(WORKER, batches), *_distinct(WORKER, processes)}),
+            sorted({*_distinct(WORKER, batches, was_seen), *_distinct(WORKER, processes)}),
         ]
         lanes = sorted(
             (place[0], kind, place)

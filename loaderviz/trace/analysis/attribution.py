@@ -167,7 +167,7 @@ class _Waits:
     end_s: Floats
     ready_s: Floats
     pinned_s: Floats
-    in_main: Any  # no worker: the consumer made the batch itself
+    in_main: Any  # no worker is known
     lane: Any  # the number of the worker's epoch
     row: Any  # among all batches
     columns: dict[str, Any]  # of all batches
@@ -202,7 +202,8 @@ class _Waits:
         wait_s = self.end_s - self.start_s
         ready_s = np.clip(self.ready_s, self.start_s, self.end_s)  # NaN stays
         made = ~np.isnan(ready_s)
-        seconds[self.in_main, _COLUMN["main_process"]] = wait_s[self.in_main]
+        made_here = self.in_main & made  # else by a loader whose work is not seen
+        seconds[made_here, _COLUMN["main_process"]] = wait_s[made_here]
         by_worker = made & ~self.in_main
         seconds[:, _COLUMN["handover"]] = np.where(by_worker, self.end_s - ready_s, 0.0)
         self._take_out_pinning(seconds, ready_s)

@@ -58,9 +58,12 @@ def numbers_of(summary: Summary) -> str:
     startup_s = each * summary.startup_s
     starting = f" + {duration(startup_s)} starting" if startup_s >= 0.0005 else ""
     ranks = f"{summary.n_ranks:,} ranks · " if summary.n_ranks > 1 else ""
+    workers = count(summary.n_workers, "worker")
+    if summary.loaders and not any(share.seen for share in summary.loaders):
+        workers = "workers not seen"
+    samples = f"{count(summary.n_samples, 'sample')} · " if summary.n_samples else ""
     return (
-        f"{ranks}{count(summary.n_batches, 'batch', 'batches')} · "
-        f"{count(summary.n_samples, 'sample')} · {count(summary.n_workers, 'worker')} · "
+        f"{ranks}{count(summary.n_batches, 'batch', 'batches')} · {samples}{workers} · "
         f"{duration(each * summary.elapsed_s)} {'a rank' if ranks else 'in all'}: "
         f"{duration(each * summary.step_s)} in steps + {duration(each * summary.wait_s)} waiting"
         f"{starting}"

@@ -107,7 +107,7 @@ class _Reader:
         self._rank, self._start_ns, self._wall_ns = rank, start_ns, wall_ns
         self._start_methods = start_methods
         self._loaders: dict[int, int] = {}  # of each iterator
-        self._adopted: set[int] = set()  # iterators whose workers are not seen
+        self._adopted: set[int] = set()  # iterators whose work is not seen: see Tag.ITERATOR
         self._epochs: dict[tuple[int, int], int] = {}  # of each iterator's rounds
         self._workers: dict[tuple[int, int], _Worker] = {}
         self._batches = np.zeros((0, Batch.N_WORDS), np.int64)
@@ -230,7 +230,7 @@ class _Reader:
         in_vain = of_ended & empty & (sent[:, Batch.DELIVERED] == 0)
         sent, fetch = sent[~in_vain], fetch[~in_vain]
         unseen = (fetch < 0) & (sent[:, Batch.DELIVERED] != 0)
-        unseen &= ~np.isin(sent[:, Batch.ITERATOR], list(self._adopted))
+        unseen &= ~self._is_adopted(sent)
         if unseen.any() and self._left_out_batches:  # there was no more room for their records
             self._left_out_batches += int(unseen.sum())
             sent, fetch = sent[~unseen], fetch[~unseen]
@@ -241,7 +241,8 @@ class _Reader:
         epochs = np.array([self._epochs.get(tuple(key), 0) for key in rounds], np.int64)
         order = np.lexsort([sent[:, Batch.TASK], epochs, loaders])
         sent, fetch, loaders, epochs = sent[order], fetch[order], loaders[order], epochs[order]
-        self._left_out += int(made.n_samples[fetch][made.left_out[fetch]].sum())
+        left_out = made.left_out[fetch] & ~self._is_adopted(sent)  # which have no samples to show
+        self._left_out += int(made.n_samples[fetch][left_out].sum())
         heads = made.heads[fetch]
         ready = np.where(heads[:, Task.STATE] == State.DONE, heads[:, Task.READY], 0)
         n_bytes = heads[:, Task.BYTES]
@@ -294,6 +295,10 @@ class _Reader:
             "end_s": self._seconds(made.end[rows]),
         }
         return batches, samples
+
+    def _is_adopted(self, sent: Words) -> Any:
+        """Of which batches, given by their records, the workers are not seen."""
+        return np.isin(sent[:, Batch.ITERATOR], list(self._adopted))
 
     def _span_rows(self) -> dict[str, Any]:
         names = self._span_names

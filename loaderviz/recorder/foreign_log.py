@@ -1,0 +1,109 @@
+"""What one recording writes of one iteration of a loader that is none of torch's.
+
+Its work is not seen, only what the loop waits for and what it gets. A loader that takes its batches
+from a DataLoader is not written down at all: that one is, with its workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from loaderviz.clocks.process_clock import now
+from loaderviz.record_layout import KeyKind, State, Tag, Task
+from loaderviz.recorder.batch_samples import n_samples_of
+from loaderviz.recorder.dataloader_hooks import call_guarded
+from loaderviz.recorder.iterator_log import IteratorLog
+
+if TYPE_CHECKING:
+    from loaderviz.recorder.iterator_watcher import Watcher
+
+
+class ForeignLog:
+    """Times each ``next`` of one iteration, from when its iterator is being made."""
+
+    def __init__(
+        self, recorder: Watcher, loader: Callable[[], Any], begun_ns: int, *, muted: bool
+    ) -> None:
+        self.muted = muted  # it takes its batches from a DataLoader
+        self._recorder = recorder
+        self._loader = loader  # a weak reference
+        self._begun_ns = begun_ns
+        self._log: IteratorLog | None = None  # from the first batch of an epoch to its end
+
+    def note_made(self) -> None:
+        """The iterator has been made."""
+        call_guarded(self._recorder, self._mute_if_torch_was_asked, self._begun_ns, None)
+
+    def take(self, take: Callable[[], Any]) -> Any:
+        """What ``take`` returns or raises: the next batch."""
+        inside = self._recorder.inside.__dict__
+        if self.muted or inside.get("taking") or self._recorder.files.is_stopped():
+            return take()
+        requested_ns = now()
+        if self._log is not None:
+            call_guarded(self._recorder, self._release, requested_ns)
+        inside["taking"] = True
+        try:
+            batch = take()
+        except BaseException as error:
+            call_guarded(self._recorder, self._note_error, requested_ns, error)
+            raise
+        finally:
+            inside["taking"] = False
+        call_guarded(self._recorder, self._note_batch, requested_ns, now(), batch)
+        return batch
+
+    def leave(self) -> None:
+        """The loop is done with the iterator, and with the batch that it has."""
+        if self._log is not None and not self._recorder.files.is_stopped():
+            call_guarded(self._recorder, self._release, now())
+
+    def _note_batch(self, requested_ns: int, delivered_ns: int, batch: Any) -> None:
+        log = self._begin_batch(requested_ns)
+        if log is not None:
+            log.note_delivered(delivered_ns)
+            self._write_outcome(log, State.DONE, n_samples_of(batch) or 0)
+
+    def _note_error(self, requested_ns: int, error: BaseException) -> None:
+        if isinstance(error, StopIteration):
+            self._log = None
+        elif isinstance(error, Exception):  # and not Ctrl-C
+            log = self._begin_batch(requested_ns)
+            if log is not None:
+                log.drop_held()
+                self._write_outcome(log, State.RAISED, 0)
+
+    def _begin_batch(self, requested_ns: int) -> IteratorLog | None:
+        """Write down that a batch was asked for; None where it is not to be written down."""
+        first = self._log is None
+        self._mute_if_torch_was_asked(requested_ns, self._begun_ns if first else None)
+        files = self._recorder.files
+        with files.lock:
+            if self.muted or files.is_stopped():
+                return None
+            if self._log is None:
+                self._log = self._recorder.begin_foreign_epoch(self._loader())
+            log: IteratorLog = self._log
+            log.note_requested(requested_ns)
+            return log if log.begin_here(0, 0) is not None else None
+
+    def _write_outcome(self, log: IteratorLog, state: int, n_samples: int) -> None:
+        """Write how it ended, as a fetch of which only that is known."""
+        files = self._recorder.files
+        with files.lock:
+            spool = None if files.is_stopped() else files.foreign_spool(log.number)
+            if spool is not None:
+                head = [0] * (Task.STAMPS + 1)
+                head[Task.ITERATOR], head[Task.ROUND] = log.number, 0
+                head[Task.STATE], head[Task.N_SAMPLES] = state, n_samples
+                head[Task.KEY_KIND] = KeyKind.LEFT_OUT
+                spool.write(Tag.TASK, *head[2:])
+
+    def _release(self, at_ns: int) -> None:
+        if self._log is not None:
+            self._log.note_released(at_ns)
+
+    def _mute_if_torch_was_asked(self, since_ns: int, by_others_since_ns: int | None) -> None:
+        if self._recorder.torch_was_asked(since_ns, by_others_since_ns):
+            self.muted = True
