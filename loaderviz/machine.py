@@ -8,6 +8,8 @@ from typing import Any
 
 import psutil
 
+from loaderviz.own_errors import own_errors
+
 if sys.platform != "win32":
     import resource
 
@@ -41,13 +43,13 @@ def _cgroup_quotas() -> dict[Path, float]:
             quota, period = (folder / "cpu.max").read_text().split()[:2]
             if quota != "max":
                 quotas[folder] = int(quota) / int(period)
-        except (OSError, ValueError, ZeroDivisionError):
+        except own_errors(OSError, ValueError, ZeroDivisionError):
             continue
     for folder in _cgroup_folders("cpu"):
         try:
             quota_us = int((folder / "cpu.cfs_quota_us").read_text())
             period_us = int((folder / "cpu.cfs_period_us").read_text())
-        except (OSError, ValueError):
+        except own_errors(OSError, ValueError):
             continue
         if quota_us > 0 and period_us > 0:
             quotas[folder] = quota_us / period_us
@@ -65,7 +67,7 @@ def _cgroup_folders(controller: str = "") -> list[Path]:
         lines = Path("/proc/self/cgroup").read_text().splitlines()
         fields = [line.split(":", 2) for line in lines]
         path = next(path for _, names, path in fields if controller in names.split(","))
-    except (OSError, ValueError, StopIteration):
+    except own_errors(OSError, ValueError, StopIteration):
         return [top]
     own_folder = top / path.lstrip("/")
     return [own_folder, *(folder for folder in own_folder.parents if folder.is_relative_to(top))]
@@ -99,7 +101,7 @@ def pressure_s() -> dict[str, float]:
         try:
             line = (_PRESSURE / resource_name).read_text().splitlines()[0]
             totals[resource_name] = int(line.partition(" total=")[2]) / 1e6
-        except (OSError, IndexError, ValueError):
+        except own_errors(OSError, IndexError, ValueError):
             continue
     return totals
 
@@ -117,7 +119,7 @@ def memory_available_bytes() -> int:
             used = int((folder / "memory.current").read_text())
             stat = (folder / "memory.stat").read_text()
             used -= int(stat.partition("\ninactive_file ")[2].split()[0])
-        except (OSError, ValueError, IndexError):  # no limit: "max"
+        except own_errors(OSError, ValueError, IndexError):  # no limit: "max"
             continue
         available = min(available, max(limit - used, 0))
     return available
@@ -184,12 +186,12 @@ def clock_domain() -> str:
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
+    except own_errors(OSError):
         return platform.node()
     try:
         line = Path("/proc/self/timens_offsets").read_text().splitlines()[0]
         shift = [int(number) for number in line.split()[1:]]  # seconds and nanoseconds
-    except (OSError, IndexError, ValueError):  # a kernel without time namespaces
+    except own_errors(OSError, IndexError, ValueError):  # a kernel without time namespaces
         return boot
     return f"{boot} {shift}" if any(shift) else boot
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Any
 
+from loaderviz.own_errors import own_errors
 from loaderviz.sample_keys import from_json, to_json
 
 MAIN_PROCESS = -1  # in place of a worker's number
@@ -111,7 +112,7 @@ def encode_keys(keys: Sequence[Any]) -> tuple[int, array[int]]:
     """
     try:
         return KeyKind.INTEGERS, array("q", keys)
-    except Exception:  # a key is no integer, or its __index__ fails
+    except own_errors(Exception, method="__index__"):  # a key is no integer
         return KeyKind.TEXT, pack_text(json.dumps([_json_value(key) for key in keys]))
 
 
@@ -126,14 +127,14 @@ def decode_keys(text: str) -> list[Any]:
 def _json_value(key: Any) -> Any:
     try:
         return to_json(key)
-    except Exception:
+    except own_errors(Exception, method="__repr__"):
         return _safe_repr(key)
 
 
 def _safe_repr(key: Any) -> str:
     try:
         return repr(key)
-    except Exception:
+    except own_errors(Exception, method="__repr__"):
         return object.__repr__(key)
 
 

@@ -21,13 +21,13 @@ import mmap
 import os
 import struct
 from array import array
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol, SupportsIndex
 
 import numpy as np
 
 from loaderviz.errors import LoaderVizError
+from loaderviz.own_errors import own_errors, own_errors_suppressed
 
 MAGIC = int.from_bytes(b"LVSPOOL2", "little")
 # How the records are laid out, by the first word of a file: see ``loaderviz.record_layout``.
@@ -97,11 +97,11 @@ class Spool:
             self.header = memoryview(page).cast("q")
             self.header[1] = len(text)
             self.header[0] = MAGIC
-        except FileExistsError:  # not ours
+        except own_errors(FileExistsError):  # another's file
             raise
         except BaseException:  # a full disk, or Ctrl-C: half a file would look damaged
             self.close()
-            with suppress(OSError):
+            with own_errors_suppressed(OSError):
                 path.unlink()
             raise
         self._page = page
@@ -150,9 +150,9 @@ class Spool:
         block = self._block
         try:
             layout.pack_into(block, start * WORD, n_words, *tag_and_fields)
-        except BaseException as error:  # struct's own, or that of a field's __index__
+        except BaseException as error:
             block[start : start + n_words] = memoryview(bytes(n_words * WORD)).cast("q")
-            if isinstance(error, Exception):
+            if isinstance(error, own_errors(Exception, method="__index__")):
                 raise NoIntegersError from error
             raise
         self._used = block[1] = start + n_words  # before this the record does not count
@@ -249,9 +249,11 @@ class RollingSpool(Spool):
         if grows:
             self._add_block(n_bytes)
         else:
+            zeros = memoryview(bytes((used - BLOCK_HEAD) * WORD)).cast("q")
+            # Nothing is called from here on, so that no signal handler comes in between.
             self._block_number += 1
             block[1], block[2] = BLOCK_HEAD, self._block_number
-            block[BLOCK_HEAD:used] = memoryview(bytes((used - BLOCK_HEAD) * WORD)).cast("q")
+            block[BLOCK_HEAD:used] = zeros
             self._used = BLOCK_HEAD
         self._latest = self._block[:0], 0
 
@@ -274,7 +276,7 @@ def _write_at(fd: int, offset: int, data: memoryview[int]) -> None:
 def _identity(fd: int) -> tuple[int, int] | None:
     try:
         status = os.fstat(fd)
-    except OSError:
+    except own_errors(OSError):
         return None
     return status.st_dev, status.st_ino
 
@@ -298,7 +300,7 @@ class SpoolHead:
     def __init__(self, path: Path) -> None:
         try:
             data = np.fromfile(path, dtype=np.int64, count=HEADER_BYTES // WORD)
-        except OSError as error:
+        except own_errors(OSError) as error:
             raise LoaderVizError(f"cannot read the recording file {path}: {error}") from error
         if len(data) * WORD < HEADER_BYTES or int(data[0]) not in FORMATS:
             raise LoaderVizError(f"{path} is no recording file of loaderviz (or an empty one)")
@@ -306,7 +308,7 @@ class SpoolHead:
         raw = data[META_AT // WORD : HEADER_BYTES // WORD].tobytes()
         try:
             self.meta: dict[str, Any] = dict(json.loads(raw[: int(data[1])]))
-        except (ValueError, TypeError, RecursionError) as error:
+        except own_errors(ValueError, TypeError, RecursionError) as error:
             raise LoaderVizError(f"the header of {path} is damaged: {error}") from error
         self.ended_ns = int(data[ENDED])
         self.rss_peak_bytes = int(data[RSS_PEAK])
@@ -326,7 +328,7 @@ class SpoolFile(SpoolHead):
         super().__init__(path)
         try:
             self.words: Words = np.fromfile(path, dtype=np.int64, offset=HEADER_BYTES)
-        except OSError as error:
+        except own_errors(OSError) as error:
             raise LoaderVizError(f"cannot read the recording file {path}: {error}") from error
 
     def records(self) -> dict[int, Words]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loaderviz._run.script_environment import RunSettings
+from loaderviz.own_errors import own_errors_suppressed
 from loaderviz.text import count
 
 if TYPE_CHECKING:
@@ -21,13 +22,13 @@ _n_batches: int | None = None  # of this process; None where it has recorded non
 def remember_batches(recording: Recording) -> None:
     """Remember how many batches this process has recorded."""
     global _n_batches
-    with suppress(Exception):  # the recording has said why there is no trace
+    with own_errors_suppressed(Exception):  # the recording has said why there is no trace
         _n_batches = len(recording.trace.batches)
 
 
 def write_line(text: str) -> None:
     """Write a line to stderr, where it is open."""
-    with suppress(Exception):
+    with own_errors_suppressed(Exception):
         sys.stderr.write(f"loaderviz: {text}\n")
         sys.stderr.flush()
 
@@ -35,7 +36,7 @@ def write_line(text: str) -> None:
 def write_message() -> None:
     """Write what was recorded, and how to see more of it."""
     if os.environ.get("RANK", "0") == "0":  # of several commands that share a run, one writes
-        with suppress(Exception):  # such as a folder that is gone
+        with own_errors_suppressed(Exception):  # such as a folder that is gone
             write_line(_message(Path(RunSettings.from_environment().folder)))
     remember_interrupt()
 

@@ -35,17 +35,23 @@ def begin(arm_again: Callable[[set[type]], None]) -> None:
     _arm_again = arm_again
     if get_worker_info() is not None:
         return
+    # atexit does not run in multiprocessing's children; its finalizers do, and at exit too.
+    util.Finalize(None, _end, exitpriority=EXIT_PRIORITY)
     settings = RunSettings.from_environment()
-    _recording = Recording(
+    recording = Recording(
         [],
         every_loader=True,
         path=settings.folder,
         path_is_shared=True,
         allow_restart=True,
         **settings.limits,
-    ).__enter__()
-    # atexit does not run in multiprocessing's children; its finalizers do, and at exit too.
-    util.Finalize(None, _end, exitpriority=EXIT_PRIORITY)
+    )
+    try:
+        recording.__enter__()
+        _recording = recording
+    except BaseException:
+        recording.__exit__(None, None, None)
+        raise
 
 
 def add_class(cls: type) -> None:

@@ -30,6 +30,7 @@ from loaderviz.clocks.round_trips import (
     measure_offset,
     rendezvous_address,
 )
+from loaderviz.own_errors import own_errors, own_errors_suppressed
 
 CLOCK_FILE = ".clock.json"  # in the folder of the run
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.05, 60.0  # between measurements; each wait is twice the last
@@ -56,8 +57,8 @@ def start_alignment(run: Path, meta: Mapping[str, Any], add_facts: AddFacts) -> 
     try:
         serves = meta["rank"] == 0 and not _is_served(run / CLOCK_FILE, meta["clock_domain"])
         return Reference(run, meta, add_facts) if serves else Follower(run, meta, add_facts)
-    except (OSError, RuntimeError, ValueError) as error:  # ValueError: no name at all
-        with suppress(OSError):
+    except own_errors(OSError, RuntimeError, ValueError) as error:  # ValueError: no name at all
+        with own_errors_suppressed(OSError):
             add_facts(clock_note=f"the clocks could not be aligned: {error}")
         return None
 
@@ -90,14 +91,14 @@ class Reference:
             new_file.write_text(self._text)
             new_file.replace(self._path)  # also that of an earlier start of this run
             add_facts(clock=_same_clock(meta["host"]), clock_note=None)
-        except OSError:
+        except own_errors(OSError):
             self.stop()
             raise
 
     def stop(self) -> None:
         """Serve no more, and remove the file that says where."""
         self._server.close()
-        with suppress(OSError):
+        with own_errors_suppressed(OSError):
             if self._path.read_text() == self._text:  # else it is that of a later start
                 self._path.unlink()
 
@@ -198,7 +199,7 @@ def _read_clock_file(path: Path) -> dict[str, Any] | None:
             "address": (str(described["address"]), int(described["port"])),
             "token": token,
         }
-    except (OSError, RecursionError, LookupError, TypeError, ValueError):
+    except own_errors(OSError, RecursionError, LookupError, TypeError, ValueError):
         return None
 
 
@@ -209,7 +210,7 @@ def _is_served(path: Path, domain: object) -> bool:
         return False
     try:
         measure_offset(served["address"], served["token"], timeout_s=ANSWER_TIMEOUT_S)
-    except (OSError, ValueError):
+    except own_errors(OSError, ValueError):
         return False
     return True
 

@@ -22,7 +22,7 @@ class Trigger:
     """Calls ``on_first_iteration`` once, before the first iterator is made.
 
     After that, ``on_new_class`` is called with each class that is defined with a ``_get_iterator``
-    of its own. Neither may raise.
+    of its own. Neither raises but what comes from outside, as from a signal handler.
     """
 
     on_first_iteration: Callable[[], None]
@@ -65,11 +65,19 @@ class Trigger:
         with self._lock:  # a loader in another thread waits until this is done
             if self._has_gone_off:
                 return
-            self._has_gone_off = True
-            while self._originals:
-                cls, original = self._originals.popitem()
-                setattr(cls, _METHOD, original)
-            self.on_first_iteration()
+            originals = dict(self._originals)
+            try:
+                for cls, original in originals.items():
+                    setattr(cls, _METHOD, original)
+                self._has_gone_off = True
+                self.on_first_iteration()
+            except BaseException:  # from outside: try again at the next loader
+                self._has_gone_off = False
+                for cls, original in originals.items():
+                    setattr(cls, _METHOD, original)
+                    self._wrap(cls)
+                raise
+            self._originals.clear()
 
     def _on_subclass(self, base: Any, cls: type, **kwargs: Any) -> None:
         """``__init_subclass__`` of ``base``: is called with each subclass as it is defined."""

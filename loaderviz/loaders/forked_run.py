@@ -26,6 +26,7 @@ import psutil
 import torch
 
 from loaderviz.loaders.start_method import start_method
+from loaderviz.own_errors import own_errors
 
 TERMINATE_S = 0.5  # for a process to end when asked; one that is stuck in its dataset is killed
 GRACE_S = 5.0  # for a process that has sent all or was killed to be gone
@@ -132,7 +133,7 @@ class ChildProcess:
         try:
             while self._messages.poll(max(deadline - time.monotonic(), 0)):
                 self.sent.append(self._messages.recv())
-        except (EOFError, OSError):  # it has ended, perhaps amid a message
+        except own_errors(EOFError, OSError):  # it has ended, perhaps amid a message
             return True
         return False
 

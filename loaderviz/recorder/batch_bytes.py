@@ -14,6 +14,8 @@ import numpy as np
 from torch import Tensor
 from torch._C import DisableTorchFunctionSubclass
 
+from loaderviz.own_errors import own_errors
+
 MOST_PARTS: Final = 64  # reading more would take longer than making a small batch
 _NUMBERS: Final = frozenset({bool, int, float, complex, type(None)})
 
@@ -43,7 +45,7 @@ def n_bytes_of(batch: Any) -> int | None:
                 else:
                     parts.extend(contents)
         return n_bytes
-    except Exception:  # of a type that is like none of these
+    except own_errors(Exception):  # of a type that is like none of these
         return None
 
 

@@ -14,6 +14,8 @@ import numpy as np
 from torch import Tensor
 from torch._C import DisableTorchFunctionSubclass
 
+from loaderviz.own_errors import own_errors
+
 MOST_PARTS: Final = 64  # that are looked at, of each container
 _PLAIN: Final = (str, bytes, bool, int, float, complex, np.generic)
 _SAMPLE: Final = -1  # in place of a count: a number or a text by itself, so it is one sample
@@ -28,7 +30,7 @@ def n_samples_of(batch: Any) -> int | None:
     """
     try:
         n = _count(batch)
-    except Exception:  # of a type that is like none of these
+    except own_errors(Exception):  # of a type that is like none of these
         return None
     return 1 if n == _SAMPLE else n
 
@@ -44,7 +46,7 @@ def n_samples_of_item(item: Any) -> int:
         n = _common(columns)
         dims = {_n_dims(column) for column in columns}
         return n if n is not None and n > 1 and 1 in dims and len(dims) > 1 else 1
-    except Exception:
+    except own_errors(Exception):
         return 1
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from time import process_time_ns
 
 from loaderviz import machine
+from loaderviz.own_errors import own_errors
 
 LEAST_NS = 500_000  # a shorter batch is not worth the system calls
 
@@ -48,8 +49,8 @@ class _Book:
         try:
             if path is not None:
                 self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except (OSError, AttributeError):  # another system, or a kernel that does not count this
-            pass
+        except own_errors(OSError, AttributeError):
+            pass  # another system, or a kernel that does not count this
         self.added()
 
     def added(self) -> int | None:
@@ -59,7 +60,7 @@ class _Book:
         before = self._count
         try:
             self._count = self._parse(os.pread(self._fd, 1024, 0))
-        except (OSError, ValueError, IndexError):  # the user's code has closed it, say
+        except own_errors(OSError, ValueError, IndexError):  # the user's code has closed it, say
             self._fd = -1
             return None
         return self._count - before

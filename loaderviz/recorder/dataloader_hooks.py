@@ -19,10 +19,11 @@ from torch.utils.data import DataLoader, _utils, dataloader
 
 from loaderviz.clocks.process_clock import now
 from loaderviz.errors import LoaderVizError
+from loaderviz.own_errors import own_errors
 from loaderviz.recorder.foreign_iterator import ForeignIterator, watched
 from loaderviz.recorder.iterator_log import IteratorLog
 from loaderviz.recorder.recorded_iterator import time_pins
-from loaderviz.recorder.traceback_filter import hide_recorder_frames, is_recorder_error
+from loaderviz.recorder.traceback_filter import hide_recorder_frames
 from loaderviz.recorder.worker_start import BeforeDataset
 
 if TYPE_CHECKING:
@@ -67,9 +68,9 @@ class Observer(Protocol):
 
 
 _lock = threading.RLock()
-_observers: list[Observer] = []
+_observers: dict[Observer, set[type]] = {}  # with the classes that each observes
 _thread = threading.local()  # .building: the iterators it is building, the innermost last
-_replaced: dict[type, tuple[Any, int]] = {}  # by class: its own _get_iterator, number of users
+_replaced: dict[type, Any] = {}  # by class: its own _get_iterator
 
 _Iterator: Any = dataloader._BaseDataLoaderIter
 _Multi: Any = dataloader._MultiProcessingDataLoaderIter
@@ -148,32 +149,36 @@ def attach(observer: Observer, classes: set[type]) -> None:
     May be called again, to add classes.
     """
     with _lock:
-        for owner in {_defining_class(cls) for cls in classes}:
-            original, users = _replaced.get(owner, (owner.__dict__["_get_iterator"], 0))
-            if users == 0:
-                owner._get_iterator = _replacement(original)  # type: ignore[attr-defined]
-            _replaced[owner] = original, users + 1
-        if not _observers:
-            for name, action in _SET_HOOKS.items():
-                setattr(_Iterator, name, _SetHook(name, action))
-        if observer not in _observers:
-            _observers.append(observer)
+        _observers.setdefault(observer, set()).update(classes)
+        _hook_what_is_observed()
 
 
-def detach(observer: Observer, classes: set[type]) -> None:
-    """Tell ``observer`` nothing more; ``classes`` are all that it was attached to."""
+def detach(observer: Observer) -> None:
+    """Tell ``observer`` nothing more."""
     with _lock:
-        if observer not in _observers:  # never attached, or forgotten in a forked process
-            return
-        _observers.remove(observer)
+        _observers.pop(observer, None)
+        _hook_what_is_observed()
+
+
+def _hook_what_is_observed() -> None:
+    """Put in the hooks that are missing, and remove those that nobody needs.
+
+    Wherever an exception from outside has interrupted it, the next call sets things right.
+    """
+    observed = {_defining_class(cls) for classes in _observers.values() for cls in classes}
+    for owner in observed - _replaced.keys():
+        _replaced[owner] = owner.__dict__["_get_iterator"]
+    for owner, original in list(_replaced.items()):
+        if owner not in observed:
+            owner._get_iterator = original  # type: ignore[attr-defined]
+            del _replaced[owner]
+        elif owner.__dict__["_get_iterator"] is original:
+            owner._get_iterator = _replacement(original)  # type: ignore[attr-defined]
+    for name, action in _SET_HOOKS.items():
         if not _observers:
-            _remove_set_hooks()
-        for owner in {_defining_class(cls) for cls in classes}:
-            original, users = _replaced.pop(owner)
-            if users == 1:
-                owner._get_iterator = original  # type: ignore[attr-defined]
-            else:
-                _replaced[owner] = original, users - 1
+            _remove_set_hook(name)
+        elif name not in vars(_Iterator):
+            setattr(_Iterator, name, _SetHook(name, action))
 
 
 def every_class() -> set[type]:
@@ -202,14 +207,15 @@ def _replacement(original: Any) -> Any:
         if not building.observers:
             return original(loader)
         begun_ns = now()
-        stack.append(building)
         try:
+            stack.append(building)
             iterator = original(loader)
         except BaseException as error:
             hide_recorder_frames(error)
             raise
         finally:
-            stack.remove(building)
+            if building in stack:
+                stack.remove(building)
         if building.iterator is None:  # the subclass loads by means of its own
             return watch_foreign(iterator, begin_foreign(loader, begun_ns), loader)
         building.finish()
@@ -243,13 +249,11 @@ def watch_foreign(iterator: Any, logs: list[ForeignLog], loader: Any) -> Any:
 def call_guarded(observer: Observer, function: Callable[..., Any], *args: Any) -> Any:
     """Call ``function`` for a recording; returns its result, or None where it failed.
 
-    A failure ends that recording and nothing else.
+    A failure of ours ends that recording and nothing else; an error from outside goes on.
     """
     try:
         return function(*args)
-    except Exception as error:
-        if not is_recorder_error(error):
-            raise
+    except own_errors(Exception) as error:
         observer.fail(error)
         return None
 
@@ -341,10 +345,9 @@ _SET_HOOKS: dict[str, Callable[[_Building, Any, Any], Any]] = {
 }
 
 
-def _remove_set_hooks() -> None:
-    for name in _SET_HOOKS:
-        if name in vars(_Iterator):
-            delattr(_Iterator, name)
+def _remove_set_hook(name: str) -> None:
+    if name in vars(_Iterator):
+        delattr(_Iterator, name)
 
 
 def _forget_in_child() -> None:
@@ -358,10 +361,7 @@ def _forget_in_child() -> None:
     for observer in _observers:
         observer.forget()
     _observers.clear()
-    _remove_set_hooks()
-    for owner, (original, _) in _replaced.items():
-        owner._get_iterator = original  # type: ignore[attr-defined]
-    _replaced.clear()
+    _hook_what_is_observed()
 
 
 if hasattr(os, "register_at_fork"):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from loaderviz.clocks.process_clock import now
@@ -18,45 +18,46 @@ from loaderviz.recorder import dataloader_hooks
 from loaderviz.recorder.dataloader_hooks import call_guarded
 from loaderviz.recorder.traceback_filter import hide_recorder_frames
 
+_NAMES = ("__iter__", "__next__")
+
 _lock = threading.RLock()
-_users: dict[type, int] = {}
-_own: dict[tuple[type, str], Any] = {}  # what classes define themselves, of what is replaced
+_observed: dict[Any, set[type]] = {}  # by the recording that watches the classes
+_replaced: dict[Any, dict[str, Any]] = {}  # what classes define themselves, None: nothing
 
 
-def attach(classes: Iterable[type]) -> None:
+def attach(observer: Any, classes: Iterable[type]) -> None:
     """Tell the running recordings of each iteration of their loaders of these classes."""
     with _lock:
-        for cls in classes:
-            _users[cls] = _users.get(cls, 0) + 1
-            if _users[cls] == 1:
-                _replace(cls, "__iter__", _iter_hook(cls))
-                if hasattr(cls, "__next__"):
-                    _replace(cls, "__next__", _next_hook(cls))
+        _observed[observer] = set(classes)
+        _hook_what_is_observed()
 
 
-def detach(classes: Iterable[type]) -> None:
-    """Undo ``attach``; in a forked process, where nothing is left to undo, nothing."""
+def detach(observer: Any) -> None:
+    """Undo ``attach``."""
     with _lock:
-        for cls in classes:
-            if cls in _users:
-                _users[cls] -= 1
-                if not _users[cls]:
-                    _restore(cls)
+        _observed.pop(observer, None)
+        _hook_what_is_observed()
 
 
-def _replace(cls: Any, name: str, hook: Any) -> None:
-    if name in vars(cls):
-        _own[cls, name] = vars(cls)[name]
-    setattr(cls, name, hook)
+def _hook_what_is_observed() -> None:
+    """Put in the hooks that are missing, and remove those that nobody needs.
 
-
-def _restore(cls: Any) -> None:
-    del _users[cls]
-    for name in ("__iter__", "__next__"):
-        if (cls, name) in _own:
-            setattr(cls, name, _own.pop((cls, name)))
-        elif name in vars(cls):
-            delattr(cls, name)
+    Wherever an exception from outside has interrupted it, the next call sets things right.
+    """
+    observed = set().union(*_observed.values())
+    for cls in observed - _replaced.keys():
+        _replaced[cls] = {name: vars(cls).get(name) for name in _NAMES if hasattr(cls, name)}
+    for cls, originals in list(_replaced.items()):
+        for name, original in originals.items():
+            is_original = vars(cls).get(name) is original
+            if cls in observed and is_original:
+                setattr(cls, name, _HOOKS[name](cls))
+            elif cls not in observed and original is not None:
+                setattr(cls, name, original)
+            elif cls not in observed and not is_original:
+                delattr(cls, name)
+        if cls not in observed:
+            del _replaced[cls]
 
 
 def _iter_hook(cls: Any) -> Any:
@@ -96,12 +97,15 @@ def _next_hook(cls: Any) -> Any:
     return __next__
 
 
+_HOOKS: dict[str, Callable[[Any], Any]] = {"__iter__": _iter_hook, "__next__": _next_hook}
+
+
 def _forget_in_child() -> None:
     """Remove all hooks in a forked process: it is not the one that is recorded."""
     global _lock
     _lock = threading.RLock()
-    for cls in list(_users):
-        _restore(cls)
+    _observed.clear()
+    _hook_what_is_observed()
 
 
 if hasattr(os, "register_at_fork"):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict, deque
 from collections.abc import Callable
 from threading import get_ident
+from typing import Any
 
 from loaderviz.clocks.process_clock import now
 from loaderviz.record_layout import MAIN_PROCESS, Batch, Tag
+from loaderviz.recorder.batch_samples import n_samples_of_item
 from loaderviz.recorder.device_events import Device
 from loaderviz.recorder.recording_files import RecordingFiles, RecordPlace
 
@@ -44,6 +47,11 @@ class IteratorLog:
         self._pending: defaultdict[int, deque[RecordPlace | None]] = defaultdict(deque)
         self._unpinned: dict[int, RecordPlace] | None = None  # by task, where a thread pins
         self._adopted_tasks: list[tuple[int, int]] = []
+        self._is_lost = False
+        self._ended_ns: list[int] = []
+        # To be called when the iterator goes. Without a line of Python: what a signal handler
+        # raises in a finalizer gets nowhere (docs.python.org, ``object.__del__``).
+        self.note_end = functools.partial(next, map(self._ended_ns.append, iter(now, None)))
 
     def adopt_tasks(self, tasks: list[tuple[int, int]]) -> None:
         """Know the tasks, each with its worker, of an epoch that was running at the start.
@@ -55,6 +63,8 @@ class IteratorLog:
     def begin_round(self) -> None:
         """The iterator begins an epoch: the first, or with persistent workers a further one."""
         self.note_released(now())
+        if self._is_lost:
+            return
         self._pending.clear()
         if self._unpinned is not None:
             self._unpinned.clear()
@@ -70,6 +80,9 @@ class IteratorLog:
         self, task: int, worker: int, drawing_ns: int, at_ns: int, n_samples: int
     ) -> None:
         """A task has been given to a worker, whose keys the sampler was asked for before that."""
+        if self._is_lost:
+            self._tell_of_loss()
+            return
         record = Tag.BATCH, self.number, self._round, task, worker, at_ns, drawing_ns
         place = self._files.write_batch(n_samples, record)
         self._pending[worker].append(place)
@@ -81,6 +94,9 @@ class IteratorLog:
 
         Returns the place of its record, None where it is not written down.
         """
+        if self._is_lost:
+            self._tell_of_loss()
+            return None
         task, self._n_tasks_here = self._n_tasks_here, self._n_tasks_here + 1
         record = Tag.BATCH, self.number, self._round, task, MAIN_PROCESS, at_ns, 0
         self._held = place = self._files.write_batch(n_samples, record)
@@ -127,9 +143,10 @@ class IteratorLog:
             if self._device is not None:
                 self._device.mark(block, start + Batch.DEVICE_START)
 
-    def count_samples(self, n: int) -> None:
-        """So many samples more than were asked for have been delivered."""
-        self._files.count_samples(n)
+    def count_samples(self, batch: Any) -> None:
+        """A stream has delivered an item, which may be a ready-made batch."""
+        more = n_samples_of_item(batch) - 1  # one was counted when it was asked for
+        self._files.count_samples(more)
 
     def drop_held(self) -> None:
         """What was handed over was an exception: the batch is not delivered."""
@@ -143,6 +160,22 @@ class IteratorLog:
             block[start + Batch.RELEASED] = at_ns
             if self._device is not None:
                 self._device.mark(block, start + Batch.DEVICE_END)
+
+    def note_gone(self) -> None:
+        """The iterator is gone, and with it the loop that had its last batch."""
+        if self._held is not None and self._ended_ns:
+            block, start = self._held
+            block[start + Batch.RELEASED] = self._ended_ns[0]
+        self._held = None
+
+    def lose_track(self) -> None:
+        """Write nothing more of this iterator: a task may have been sent and not noted."""
+        self._is_lost = True
+        self._held = None
+        self._pending.clear()
+
+    def _tell_of_loss(self) -> None:
+        self._files.note_problem("an exception, as of a signal handler, interrupted the recording")
 
     def fail(self, error: Exception) -> None:
         """End the recording, because the recorder failed."""

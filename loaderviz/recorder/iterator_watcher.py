@@ -8,8 +8,6 @@ import threading
 import warnings
 import weakref
 from collections import defaultdict
-from collections.abc import Callable
-from contextlib import ExitStack
 from typing import Any
 
 from torch.utils.data import DataLoader
@@ -68,37 +66,36 @@ class Watcher:
     def start(self) -> None:
         """Watch from now on, also the persistent workers that run already."""
         dataloader_hooks.attach(self, self._classes)
-        foreign_hooks.attach(self._foreign_classes)
+        foreign_hooks.attach(self, self._foreign_classes)
         for loader in self._loaders.living():
             self._adopt_running(loader)
 
     def add_class(self, cls: type) -> None:
         """Watch the loaders of a further class, which was made after the start."""
-        self._classes.add(cls)
         dataloader_hooks.attach(self, {cls})
 
     def stop(self, at_ns: int) -> None:
-        """Let go of everything, and write what is known at the end."""
-        with ExitStack() as cleanup:  # each step is taken, the last one first, if others fail too
-            cleanup.enter_context(self.files.lock)
-            steps: list[Callable[[], None]] = [
-                functools.partial(self.files.finish, at_ns),
-                self._note_exits,
-                self._finish_device,
-                *(log.leave for log in self._foreign_logs.values()),
-                *(timer.detach for timer in self._timers),
-                *(
-                    functools.partial(_release_and_unwatch, *watched, at_ns)
-                    for watched in self._watched
-                ),
-            ]
-            for step in steps:
-                cleanup.callback(dataloader_hooks.call_guarded, self, step)
-            cleanup.callback(foreign_hooks.detach, self._foreign_classes)
-            cleanup.callback(dataloader_hooks.detach, self, self._classes)
+        """Let go of everything, and write what is known at the end.
+
+        Where an exception from outside has interrupted it, calling it again does the rest; where
+        one came after it, as when a worker dies at last, that one's end is written.
+        """
+        with self.files.lock:
+            dataloader_hooks.detach(self)
+            foreign_hooks.detach(self)
+            guarded = functools.partial(dataloader_hooks.call_guarded, self)
+            for reference, log in self._watched:
+                guarded(_release_and_unwatch, reference, log, at_ns)
+            for timer in self._timers:
+                guarded(timer.detach)
+            for foreign_log in self._foreign_logs.values():
+                guarded(foreign_log.leave)
+            guarded(self._finish_device)
+            guarded(self._note_exits)
+            guarded(self.files.finish, at_ns)
+        self._timers.clear()
+        self._watched.clear()
         self._foreign_logs.clear()
-        for collection in (self._timers, self._watched, self._processes):
-            collection.clear()
 
     def _finish_device(self) -> None:
         if self._device is not None:
@@ -106,17 +103,14 @@ class Watcher:
 
     def _note_exits(self) -> None:
         """Write down how workers ended, and let go of those that have: each holds open files."""
-        running = []
-        for number, worker, process in self._processes:
-            code = process.exitcode
-            if code is None:
-                running.append((number, worker, process))
-            else:
-                self.files.write(Tag.EXIT, number, worker, code)
+        for each in list(self._processes):
+            number, worker, process = each
+            if process.exitcode is not None:
+                self.files.write(Tag.EXIT, number, worker, process.exitcode)
+                self._processes.remove(each)
                 self.files.archive_worker(
                     worker_file(self.files.folder, number, worker, process.pid)
                 )
-        self._processes = running
 
     # What dataloader_hooks.py asks and tells: its Observer.
 
@@ -148,7 +142,6 @@ class Watcher:
             spool = None if files.is_stopped() else files.borrow_spool(log.number)
             if spool is None:
                 return
-            weakref.finalize(fetcher, files.return_spool, spool).atexit = False
             timer = FetchTimer(
                 fetcher, spool, log.number, 0, files.control, self._memory, log.begin_here
             )
@@ -241,8 +234,7 @@ class Watcher:
     def _watch(
         self, loader: DataLoader[Any], iterator: Any, *, adopted: bool = False
     ) -> IteratorLog:
-        self._watched = [watched for watched in self._watched if watched[0]() is not None]
-        self._timers = [timer for timer in self._timers if not timer.fetcher_is_gone()]
+        self.let_go()
         loader_number = self._number_of(loader)
         log = IteratorLog(
             self.files,
@@ -252,13 +244,26 @@ class Watcher:
         )
         self.files.write(Tag.ITERATOR, log.number, loader_number, now(), adopted)
         watch(iterator, log)
-        self._watched.append((weakref.ref(iterator), log))
+        self._watched.append((weakref.ref(iterator, log.note_end), log))
         return log
 
     def _begin_epoch(self, loader_number: int) -> int:
         """An iterator of torch's begins an epoch; returns its number."""
         self._epochs_begun_ns[threading.get_ident()] = now()
         return next(self._epochs[loader_number])
+
+    def let_go(self) -> None:
+        """Be done with the iterators that are gone."""
+        with self.files.lock:
+            watched, timers = self._watched, self._timers
+            self._watched = [each for each in watched if each[0]() is not None]
+            self._timers = [timer for timer in timers if not timer.fetcher_is_gone()]
+            for reference, log in watched:
+                if reference() is None:
+                    log.note_gone()
+            for timer in timers:
+                if timer.fetcher_is_gone():
+                    self.files.return_spool(timer.spool)
 
     def _note_workers(self, log: IteratorLog, iterator: Any) -> None:
         workers = iterator._workers if iterator._num_workers else ()
@@ -298,7 +303,9 @@ class Watcher:
 
 def _release_and_unwatch(reference: weakref.ref[Any], log: IteratorLog, at_ns: int) -> None:
     iterator = reference()
-    if iterator is not None:
+    if iterator is None:
+        log.note_gone()
+    else:
         try:
             log.note_released(at_ns)
         finally:

@@ -24,7 +24,8 @@ class LoaderNumbers:
     def add(self, loader: DataLoader[Any]) -> int:
         """Give the loader the next number."""
         key, number = id(loader), self._n_met
-        forget = functools.partial(_forget, weakref.ref(self), key)
+        # Without a line of Python: see IteratorLog.note_end.
+        forget: Any = functools.partial(self._by_id.pop, key)
         self._by_id[key] = weakref.ref(loader, forget), number
         self._n_met += 1
         return number
@@ -38,15 +39,3 @@ class LoaderNumbers:
         """The loaders that have not ended, by number."""
         loaders = [reference() for reference, _ in list(self._by_id.values())]
         return [loader for loader in loaders if loader is not None]
-
-    def forget(self, key: int) -> None:
-        """Free the place of a loader that has ended, unless a new one has its id already."""
-        reference, _ = self._by_id.get(key, (None, None))
-        if reference is not None and reference() is None:
-            del self._by_id[key]
-
-
-def _forget(numbers: weakref.ref[LoaderNumbers], key: int, _: Any) -> None:
-    own = numbers()
-    if own is not None:
-        own.forget(key)

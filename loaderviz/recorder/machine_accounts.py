@@ -7,6 +7,7 @@ from typing import Any
 
 from loaderviz import machine
 from loaderviz.clocks.process_clock import now
+from loaderviz.own_errors import own_errors
 
 
 class MachineAccounts:
@@ -39,5 +40,5 @@ class MachineAccounts:
 def _throttled_ns(file: Path | None) -> int | None:
     try:
         return machine.throttled_ns(file.read_bytes()) if file is not None else None
-    except (OSError, ValueError):
+    except own_errors(OSError, ValueError):
         return None

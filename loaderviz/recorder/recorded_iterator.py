@@ -14,9 +14,9 @@ from typing import Any
 from torch.utils.data.dataloader import _DatasetKind
 
 from loaderviz.clocks.process_clock import now
-from loaderviz.recorder.batch_samples import n_samples_of_item
+from loaderviz.own_errors import own_errors
 from loaderviz.recorder.iterator_log import IteratorLog
-from loaderviz.recorder.traceback_filter import hide_recorder_frames, is_recorder_error
+from loaderviz.recorder.traceback_filter import hide_recorder_frames
 
 _LOGS = "_loaderviz_logs"
 _DRAWN = "_loaderviz_drawn"  # from when to when the next index list was drawn, and its length
@@ -30,42 +30,18 @@ class _Recorded:
 
     def _next_data(self) -> Any:
         logs: list[IteratorLog] = self.__dict__[_LOGS]
-        requested_ns = now()
         try:
-            for log in logs:
-                log.note_requested(requested_ns)
-        except Exception as error:
-            _fail_all(logs, error)
-        try:
+            _note(logs, IteratorLog.note_requested, now())
             data = super()._next_data()  # type: ignore[misc]
+            _note(logs, IteratorLog.note_delivered, now())
         except BaseException as error:
             for log in logs:
                 log.drop_held()
             hide_recorder_frames(error)
             raise
-        delivered_ns = now()
-        try:
-            for log in logs:
-                log.note_delivered(delivered_ns)
-            if not self._auto_collation and self._dataset_kind == _DatasetKind.Iterable:
-                n_samples = n_samples_of_item(data)
-                for log in logs:
-                    log.count_samples(n_samples - 1)  # one was counted when it was asked for
-        except Exception as error:
-            _fail_all(logs, error)
+        if not self._auto_collation and self._dataset_kind == _DatasetKind.Iterable:
+            _note(logs, IteratorLog.count_samples, data)
         return data
-
-    def __del__(self) -> None:
-        at_ns = now()
-        logs = _logs(self)
-        try:
-            for log in logs:
-                log.note_released(at_ns)
-        except Exception as error:
-            _fail_all(logs, error)
-        inherited_del = getattr(super(), "__del__", None)
-        if inherited_del is not None:
-            inherited_del()
 
 
 class _RecordedMulti(_Recorded):
@@ -80,49 +56,50 @@ class _RecordedMulti(_Recorded):
         return index
 
     def _try_put_index(self) -> None:
-        logs = _logs(self)
         task: Any = getattr(self, "_send_idx", None)
         super()._try_put_index()  # type: ignore[misc]
-        try:
-            if self._send_idx != task:  # else the sampler has no more, or all workers have ended
-                worker = self._task_info[task][0]
-                for log in logs:
-                    log.note_dispatched(task, worker, *self.__dict__[_DRAWN])
-        except Exception as error:
-            _fail_all(logs, error)
+        _note(_logs(self), _note_dispatched, self, task)
 
     def _process_data(self, data: Any, worker: int, *args: Any) -> Any:
-        logs = _logs(self)
-        try:
-            for log in logs:
-                log.hold_oldest_of(worker)
-        except Exception as error:
-            _fail_all(logs, error)
+        _note(_logs(self), IteratorLog.hold_oldest_of, worker)
         return super()._process_data(data, worker, *args)  # type: ignore[misc]
 
     def _reset(self, loader: Any, *args: Any, **kwargs: Any) -> None:
-        logs = _logs(self)
-        try:
-            for log in logs:
-                log.begin_round()
-        except Exception as error:
-            _fail_all(logs, error)
+        _note(_logs(self), IteratorLog.begin_round)
         super()._reset(loader, *args, **kwargs)  # type: ignore[misc]
+
+    def __del__(self) -> None:
+        try:
+            _note(_logs(self), IteratorLog.note_released, now())
+        finally:
+            super().__del__()  # type: ignore[misc]
 
 
 def _n_samples(index: Any) -> int:
     """How many samples an index list asks for; 1 where it does not say."""
     try:
         return len(index)
-    except Exception:
+    except own_errors(Exception, method="__len__"):
         return 1
 
 
-def _fail_all(logs: list[IteratorLog], error: Exception) -> None:
-    if not is_recorder_error(error):
-        raise error
-    for log in logs:
-        log.fail(error)
+def _note_dispatched(log: IteratorLog, iterator: Any, task: int) -> None:
+    if iterator._send_idx != task:  # else the sampler has no more, or all workers have ended
+        log.note_dispatched(task, iterator._task_info[task][0], *iterator.__dict__[_DRAWN])
+
+
+def _note(logs: list[IteratorLog], note: Callable[..., None], *args: Any) -> None:
+    """Call ``note`` with each log and ``args``; a failure of ours ends these recordings."""
+    try:
+        for log in logs:
+            note(log, *args)
+    except own_errors(Exception) as error:
+        for log in logs:
+            log.fail(error)
+    except BaseException:  # from outside: what was noted of the epoch may lack a task
+        for log in logs:
+            log.lose_track()
+        raise
 
 
 def _logs(iterator: Any) -> list[IteratorLog]:
@@ -168,16 +145,15 @@ def time_pins(iterator: Any, queue: Any) -> None:
         queue.put = _timed_put(queue.put, _logs(iterator))  # type: ignore[method-assign]
 
 
+def _note_pinned(log: IteratorLog, item: Any, at_ns: int) -> None:
+    log.note_pinned(item[0], at_ns)
+
+
 def _timed_put(put: Callable[..., None], logs: list[IteratorLog]) -> Callable[..., None]:
     """The ``put`` that the pin thread is to call (torch/utils/data/_utils/pin_memory.py)."""
 
     def timed_put(item: Any, *args: Any, **kwargs: Any) -> None:
-        at_ns = now()
-        try:
-            for log in list(logs):
-                log.note_pinned(item[0], at_ns)
-        except Exception as error:
-            _fail_all(logs, error)
+        _note(list(logs), _note_pinned, item, now())
         put(item, *args, **kwargs)
 
     return timed_put

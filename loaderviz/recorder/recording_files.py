@@ -10,12 +10,12 @@ import json
 import sys
 import threading
 import warnings
-from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
 from loaderviz import spool_archive
 from loaderviz.errors import LoaderVizError
+from loaderviz.own_errors import own_errors, own_errors_suppressed
 from loaderviz.record_layout import MAIN_PROCESS, Batch, Tag
 from loaderviz.recorder.control_page import Control
 from loaderviz.recorder.recording_size_limit import WORKER_BYTES, Budget
@@ -24,6 +24,7 @@ from loaderviz.trace import ENDED_WORKERS_NAME, META_NAME, MORE_LOADERS_NAME
 
 RecordPlace = tuple["memoryview[int]", int]  # the block of a record, and the word it begins at
 
+_RECORDER = __name__.rpartition(".")[0]
 _CLOSING_TAGS = (Tag.EXIT, Tag.FINISH, Tag.LEFT_OUT)  # for these there is room past the budget
 
 
@@ -66,7 +67,7 @@ class RecordingFiles:
                 return self._main.write(tag, *fields)
             except NoRoomError:
                 return None
-            except (OSError, ValueError) as error:  # and not what torch raises on a worker's death
+            except own_errors(OSError, ValueError) as error:
                 self.fail(error)
                 return None
 
@@ -90,7 +91,7 @@ class RecordingFiles:
                 return self._main.pack(Batch.LAYOUT, record)
             except NoRoomError:
                 self._leave_out(n_samples, n_batches=1)
-            except (OSError, ValueError) as error:
+            except own_errors(OSError, ValueError) as error:
                 self.fail(error)
             return None
 
@@ -136,7 +137,7 @@ class RecordingFiles:
 
         It stays where it is if it is large, or where this cannot be done.
         """
-        with self.lock, suppress(OSError, LoaderVizError, NoRoomError):
+        with self.lock, own_errors_suppressed(OSError, LoaderVizError, NoRoomError):
             is_large = path.stat().st_size > spool_archive.LARGEST_FILE_BYTES
             if is_large or not self._open or self._is_spent():
                 return
@@ -175,7 +176,7 @@ class RecordingFiles:
                 if self._here_spools:
                     return self._here_spools[0]
                 spool = RollingSpool(path, meta, self._budget, HEADER_BYTES)
-        except OSError as error:
+        except own_errors(OSError) as error:
             self.fail(error)
             return None
         self._here_spools.append(spool)
@@ -195,13 +196,19 @@ class RecordingFiles:
         """End the recording: it cannot write, or the recorder has a bug. The training goes on."""
         self._open = False
         main, self._main = self._main, None
-        with suppress(Exception):
+        with own_errors_suppressed(Exception):
             self.control.set_stopped()
         if main is not None:
-            with suppress(Exception):
+            with own_errors_suppressed(Exception):
                 main.note_problem(f"{type(error).__name__}: {error}")
                 main.close()
         self.warn_once(error)
+
+    def note_problem(self, problem: str) -> None:
+        """Say in the recording that something is missing from it; the first such reason stays."""
+        with self.lock:
+            if self._main is not None:
+                self._main.note_problem(problem)
 
     def warn_once(self, problem: object) -> None:
         """Warn that something is missing from the recording; later problems are not told."""
@@ -211,13 +218,16 @@ class RecordingFiles:
         if isinstance(problem, Exception):
             problem = f"{type(problem).__name__}: {problem}"
         text = f"loaderviz could not record everything: {problem}"
+        level = 2
+        while sys._getframe(level - 1).f_globals.get("__name__", "").startswith(_RECORDER):
+            level += 1
         try:
-            warnings.warn(text, stacklevel=3)
-        except Warning:  # made an error by a filter: not in the middle of a training
+            warnings.warn(text, stacklevel=level)
+        except own_errors(Warning):  # made an error by a filter: not in the middle of a training
             print(text, file=sys.stderr)
 
     def finish(self, at_ns: int) -> None:
-        """Write that the recording has ended, here and for all workers."""
+        """Write that the recording has ended, here and for all workers; once more does no harm."""
         with self.lock:
             self.write(Tag.FINISH, at_ns)
             self._open = False

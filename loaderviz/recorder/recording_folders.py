@@ -17,13 +17,12 @@ from __future__ import annotations
 
 import itertools
 import os
-import shutil
 import tempfile
 import warnings
-from contextlib import suppress
 from pathlib import Path
 
 from loaderviz.errors import LoaderVizError
+from loaderviz.own_errors import own_errors, own_errors_suppressed
 
 if os.name == "posix":
     import fcntl
@@ -50,7 +49,7 @@ def make(path: Path | None) -> Path:
             folder = (path.with_name(f"{path.name}-{number}") if number else path).absolute()
             if _claim(folder):
                 break
-    except OSError as error:
+    except own_errors(OSError) as error:
         where = "a temporary folder" if path is None else f"the folder {path}"
         raise LoaderVizError(f"cannot make {where} for the recording: {error}") from error
     if number:
@@ -77,10 +76,10 @@ def make_in_run(run: Path, rank: int, *, allow_restart: bool = False) -> Path:
                 break
             if finished_file(folder).exists():
                 continue
-            with suppress(FileExistsError):
+            with own_errors_suppressed(FileExistsError):
                 folder.mkdir()
                 return folder.absolute()
-    except OSError as error:
+    except own_errors(OSError) as error:
         raise LoaderVizError(f"cannot make a folder in {run} for rank {rank}: {error}") from error
     raise LoaderVizError(
         f"{str(run)!r} holds a recording of rank {rank} already: each run needs a folder of its own"
@@ -94,13 +93,13 @@ def finished_file(folder: Path) -> Path:
 
 def remove(folder: Path) -> None:
     """Remove the folder of a recording, as far as that can be done."""
-    shutil.rmtree(folder, ignore_errors=True)
+    _remove_files(folder)
     _unlock(folder)
 
 
 def keep(folder: Path) -> None:
     """Leave the folder of a recording that has ended to whoever reads it."""
-    with suppress(OSError):
+    with own_errors_suppressed(OSError):
         (folder / _RUNNING_LOCK).unlink(missing_ok=True)
     _unlock(folder)
 
@@ -132,9 +131,9 @@ def _is_empty(folder: Path) -> bool:
 def _is_locked_elsewhere(fd: int) -> bool:
     try:
         fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):  # fcntl(2): EAGAIN or EACCES
+    except own_errors(BlockingIOError, PermissionError):  # fcntl(2): EAGAIN or EACCES
         return True
-    except OSError:  # a file system without locks: nobody can tell
+    except own_errors(OSError):  # a file system without locks: nobody can tell
         return False
     return False
 
@@ -142,18 +141,31 @@ def _is_locked_elsewhere(fd: int) -> bool:
 def _unlock(folder: Path) -> None:
     lock = _locks.pop(folder, None)
     if lock is not None:
-        with suppress(OSError):  # the user's code has closed it
+        with own_errors_suppressed(OSError):  # the user's code has closed it
             os.close(lock)
+
+
+def _remove_files(folder: Path) -> None:
+    """Remove a folder of files; not shutil.rmtree, which can ignore errors of any origin only."""
+    with own_errors_suppressed(OSError):
+        for path in folder.iterdir():
+            with own_errors_suppressed(OSError):
+                path.unlink()
+        folder.rmdir()
 
 
 def _make_temporary() -> Path:
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-    if os.name == "posix":
-        _remove_leftovers(folder.parent)
-        lock = os.open(folder / f"{_LOCK}.new", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        _locks[folder] = lock
-        if _try_lock(lock):  # before it gets its name: whoever finds the name finds it locked
-            (folder / f"{_LOCK}.new").rename(folder / _LOCK)
+    try:
+        if os.name == "posix":
+            _remove_leftovers(folder.parent)
+            lock = os.open(folder / f"{_LOCK}.new", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            _locks[folder] = lock
+            if _try_lock(lock):  # before it gets its name: whoever finds the name finds it locked
+                (folder / f"{_LOCK}.new").rename(folder / _LOCK)
+    except BaseException:
+        remove(folder)
+        raise
     return folder
 
 
@@ -163,11 +175,11 @@ def _remove_leftovers(parent: Path) -> None:
             continue
         try:
             fd = os.open(lock_path, os.O_RDWR)
-        except OSError:  # another user's, or gone
+        except own_errors(OSError):  # another user's, or gone
             continue
         try:
             if _try_lock(fd):
-                shutil.rmtree(lock_path.parent, ignore_errors=True)
+                _remove_files(lock_path.parent)
         finally:
             os.close(fd)
 
@@ -175,7 +187,7 @@ def _remove_leftovers(parent: Path) -> None:
 def _try_lock(fd: int) -> bool:
     try:
         fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except own_errors(OSError):
         return False
     return True
 

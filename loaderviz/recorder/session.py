@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -17,6 +16,7 @@ from loaderviz.clocks.machine_offsets import NOT_MEASURED, Alignment, start_alig
 from loaderviz.clocks.process_clock import now
 from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.describe_loader import dataloader_behind, describe
+from loaderviz.own_errors import own_errors, own_errors_suppressed
 from loaderviz.recorder import dataloader_hooks, recording_folders, recording_size_limit
 from loaderviz.recorder.iterator_watcher import Watcher
 from loaderviz.recorder.machine_accounts import MachineAccounts
@@ -159,6 +159,8 @@ class Recording:
             return self._trace
         if self._folder is None:
             raise LoaderVizError("nothing is recorded yet: enter the `with record(...)` block")
+        if self._watcher is not None:
+            self._watcher.let_go()
         return read_folder(self._folder)
 
     def add_class(self, cls: type) -> None:
@@ -194,8 +196,9 @@ class Recording:
         except BaseException as error:
             if self._watcher is not None:
                 self._watcher.stop(now())
+                self._watcher = None
             recording_folders.remove(self._folder)
-            if isinstance(error, OSError):
+            if isinstance(error, own_errors(OSError)):
                 raise LoaderVizError(f"cannot record into {self._folder}: {error}") from error
             raise
         return self
@@ -206,47 +209,68 @@ class Recording:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        watcher, folder, alignment = self._watcher, self._folder, self._alignment
-        assert watcher is not None
-        assert folder is not None
-        assert self._accounts is not None
-        facts = self._accounts.since_then()
-        self._watcher = self._alignment = None
         try:
-            watcher.stop(now())
-        finally:
-            if alignment is not None and not watcher.forgotten:
-                alignment.stop()
-        if watcher.forgotten:
+            self._finish()
+        except BaseException:  # from outside: torch's own handler says so that a worker died
+            try:
+                self._finish()
+            finally:
+                if self._watcher is not None:
+                    self._give_up()
+            raise
+
+    def _finish(self) -> None:
+        """Stop, and make the trace; after an interruption, go on where that was."""
+        watcher = self._watcher
+        if watcher is None:
             return
         try:
-            with suppress(OSError):  # the trace can do without
-                watcher.files.note(**facts)
-            self._trace = read_folder(folder)
-            for problem in self._trace.meta["problems"]:
-                watcher.files.warn_once(problem)
-            if self._path_is_shared:
-                self._replace_folder(folder, watcher)
-        except Exception as failure:  # never in place of what the user's block raised
+            facts = self._accounts.since_then() if self._accounts is not None else {}
+            watcher.stop(now())
+            if self._alignment is not None and not watcher.forgotten:
+                self._alignment.stop()
+            if not watcher.forgotten:
+                self._make_trace(watcher, facts)
+        except own_errors(Exception) as failure:  # never in place of what the user's block raised
             self._why_lost = str(failure) or type(failure).__name__
             watcher.files.warn_once(failure)
-        except BaseException:  # a second Ctrl-C, while the trace or its file is made
-            if self._trace is None:
-                self._why_lost = "it was interrupted while it was made"
-                if self._path is not None:
-                    self._why_lost += f"; loaderviz.load({str(folder)!r}) makes it"
-            raise
-        finally:
+        self._let_go(watcher)
+
+    def _make_trace(self, watcher: Watcher, facts: dict[str, Any]) -> None:
+        assert self._folder is not None
+        if self._trace is None:
+            with own_errors_suppressed(OSError):  # the trace can do without
+                watcher.files.note(**facts)
+            self._trace = read_folder(self._folder)
+        for problem in self._trace.meta["problems"]:
+            watcher.files.warn_once(problem)
+        if self._path_is_shared:
+            self._replace_folder(self._folder, watcher)
+
+    def _give_up(self) -> None:
+        """Leave the trace unmade where that was interrupted twice, as by Ctrl-C."""
+        watcher = self._watcher
+        assert watcher is not None
+        if self._trace is None and not watcher.forgotten:
+            self._why_lost = "it was interrupted while it was made"
+            if self._path is not None:
+                self._why_lost += f"; loaderviz.load({str(self._folder)!r}) makes it"
+        self._let_go(watcher)
+
+    def _let_go(self, watcher: Watcher) -> None:
+        assert self._folder is not None
+        if not watcher.forgotten:
             if self._path is None:
-                recording_folders.remove(folder)
+                recording_folders.remove(self._folder)
             else:
-                recording_folders.keep(folder)
+                recording_folders.keep(self._folder)
+        self._watcher = self._alignment = None
 
     def _replace_folder(self, folder: Path, watcher: Watcher) -> None:
         """Put one file in place of the folder; where it cannot be written, the folder stays."""
         try:
             self.trace.save(recording_folders.finished_file(folder))
-        except LoaderVizError as error:
+        except own_errors(LoaderVizError) as error:
             watcher.files.warn_once(error)
         else:
             recording_folders.remove(folder)

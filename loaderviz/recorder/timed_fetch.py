@@ -23,13 +23,14 @@ from torch.utils.data._utils.fetch import _IterableDatasetFetcher, _MapDatasetFe
 
 from loaderviz.clocks.process_clock import now
 from loaderviz.machine import rss_bytes, rss_peak_bytes
+from loaderviz.own_errors import own_errors
 from loaderviz.record_layout import KeyKind, State, Tag, Task, encode_keys, task_layout
 from loaderviz.recorder.batch_bytes import n_bytes_of
 from loaderviz.recorder.batch_samples import n_samples_of_item
 from loaderviz.recorder.control_page import FULL, STOPPED, Control
 from loaderviz.recorder.cpu_accounts import LEAST_NS, CpuAccounts
 from loaderviz.recorder.stamped_indices import GatheredIndices, StampedIndices
-from loaderviz.recorder.traceback_filter import hide_recorder_frames, is_recorder_error
+from loaderviz.recorder.traceback_filter import hide_recorder_frames
 from loaderviz.spool import RSS_PEAK, NoIntegersError, NoRoomError, RollingSpool
 
 RSS_EVERY_NS = 50_000_000  # to read it takes longer than a small batch
@@ -77,7 +78,7 @@ class FetchTimer:
         on_begin: Callable[[int, int], object] | None = None,
         cpu_accounts: CpuAccounts | None = None,
     ) -> None:
-        self._spool = spool
+        self.spool = spool
         self._memory = memory
         self._cpu_accounts = cpu_accounts
         self._iterator, self._round = iterator, round_
@@ -132,8 +133,11 @@ class FetchTimer:
             if self._per_sample:
                 return StampedIndices(index, keys, block, start + Task.STAMPS)
             block[start + Task.STAMPS] = started_ns
-        except Exception as error:
+        except own_errors(Exception) as error:
             self._fail(error)
+        except BaseException:  # from outside: what was noted of the fetches may lack this one
+            self._disabled = True
+            raise
         return index
 
     def _reserve(self, keys: Sequence[Any], started_ns: int) -> tuple[memoryview[int], int]:
@@ -142,16 +146,16 @@ class FetchTimer:
         if self._int_keys and not is_full:
             try:
                 head = Tag.TASK, self._iterator, self._round, started_ns, n, KeyKind.INTEGERS
-                return self._spool.pack(task_layout(n), (*head, *keys))
+                return self.spool.pack(task_layout(n), (*head, *keys))
             except NoIntegersError:
                 self._int_keys = False
         kind, words = (KeyKind.COUNT, None) if self._iterable else encode_keys(keys)
         keys_start = Task.STAMPS + n + 1
         size = keys_start + (len(words) if words else 0)
         if is_full:  # samples are left out: this only shows what a process died of
-            block, start = self._spool.overwrite(size, Tag.LATEST)
+            block, start = self.spool.overwrite(size, Tag.LATEST)
         else:
-            block, start = self._spool.reserve(size, Tag.TASK)
+            block, start = self.spool.reserve(size, Tag.TASK)
         if words:
             block[start + keys_start : start + size] = memoryview(words)
         block[start + Task.ITERATOR] = self._iterator
@@ -173,7 +177,7 @@ class FetchTimer:
                 data = sys._getframe(2).f_locals.get("data") if self._auto_collation else None
                 n = list.__len__(data) if isinstance(data, list) else block[start + Task.N_KEYS]
                 block[start + Task.N_SAMPLES] = n
-        except Exception as error:
+        except own_errors(Exception) as error:
             self._fail(error)
 
     def finish(self, error: BaseException | None, batch: Any = None) -> None:
@@ -192,7 +196,7 @@ class FetchTimer:
             memory = self._memory
             if ready_ns >= memory.next_read_ns:
                 memory.read(ready_ns)
-                self._spool.header[RSS_PEAK] = memory.rss_peak_bytes
+                self.spool.header[RSS_PEAK] = memory.rss_peak_bytes
             if self._gathered is not None:
                 block, start = self._write_gathered(self._gathered, block, start)
                 self._gathered = None
@@ -220,7 +224,7 @@ class FetchTimer:
                 block[start + Task.STATE] = State.RAISED
             if block[start + 1] == Tag.LATEST:
                 self._write_without_samples(block, start)
-        except Exception as failure:
+        except own_errors(Exception) as failure:
             self._fail(failure)
 
     def _write_gathered(
@@ -255,7 +259,7 @@ class FetchTimer:
         stamps = block[start + Task.STAMPS : start + Task.STAMPS + head[Task.N_KEYS] + 1]
         head[Task.N_SAMPLES] = max(head[Task.N_SAMPLES], sum(map(bool, stamps)) - 1)
         head[Task.N_KEYS], head[Task.KEY_KIND] = 0, KeyKind.LEFT_OUT
-        self._spool.write(Tag.TASK, *head[2:])
+        self.spool.write(Tag.TASK, *head[2:])
 
     def fetcher_is_gone(self) -> bool:
         """Whether there will be no more fetches to write down."""
@@ -277,11 +281,9 @@ class FetchTimer:
         self._disabled, self._block = True, None
 
     def _fail(self, error: Exception) -> None:
-        if not is_recorder_error(error):
-            raise error
         self._disabled, self._block, self._gathered = True, None, None
         if not isinstance(error, NoRoomError):
-            self._spool.note_problem(f"{type(error).__name__}: {error}")
+            self.spool.note_problem(f"{type(error).__name__}: {error}")
         elif self._on_begin is not None:  # go on calling it: it counts what is left out
             self._disabled = False
 
@@ -292,17 +294,17 @@ class _Timed:
     def fetch(self, index: Any) -> Any:
         timers: list[FetchTimer] = self.__dict__[_TIMERS]
         timed_index = index
-        for timer in timers:
-            timed_index = timer.begin(timed_index)
         try:
+            for timer in timers:
+                timed_index = timer.begin(timed_index)
             batch = super().fetch(timed_index)  # type: ignore[misc]
+            for timer in timers:
+                timer.finish(None, batch)
         except BaseException as error:
             for timer in timers:
                 timer.finish(error)
             hide_recorder_frames(error)
             raise
-        for timer in timers:
-            timer.finish(None, batch)
         return batch
 
     @property

@@ -1,8 +1,8 @@
-"""Keeps the recorder out of the errors that pass through it."""
+"""Takes the recorder's frames out of the errors that pass through it."""
 
 from __future__ import annotations
 
-import signal
+import itertools
 from types import TracebackType
 from typing import TypeVar
 
@@ -23,23 +23,7 @@ def hide_recorder_frames(error: Error) -> Error:
         if not frame.tb_frame.f_globals.get("__name__", "").startswith(_RECORDER):
             frames.append(frame)
         frame = frame.tb_next
-    for frame, below in zip(frames, [*frames[1:], None], strict=False):  # or there is none
+    for frame, below in itertools.zip_longest(frames, frames[1:]):
         frame.tb_next = below
     error.__traceback__ = frames[0] if frames else None
     return error
-
-
-def is_recorder_error(error: Exception) -> bool:
-    """Whether the recorder failed, rather than a signal handler that interrupted it.
-
-    Torch's own handler raises where a worker has died (torch/utils/data/_utils/signal_handling.py).
-    """
-    handlers = {
-        getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()
-    }
-    frame = error.__traceback__
-    while frame is not None:
-        if frame.tb_frame.f_code in handlers:
-            return False
-        frame = frame.tb_next
-    return True

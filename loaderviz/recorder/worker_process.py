@@ -13,6 +13,7 @@ from torch.utils.data import _DatasetKind, get_worker_info
 
 from loaderviz.clocks.process_clock import now
 from loaderviz.machine import rss_peak_bytes
+from loaderviz.own_errors import own_errors
 from loaderviz.recorder.control_page import Control
 from loaderviz.recorder.cpu_accounts import CpuAccounts
 from loaderviz.recorder.recording_size_limit import Budget
@@ -63,7 +64,9 @@ class WorkerHook:
             control = Control.attach(self._folder)
             if not control.is_stopped():
                 self._record(worker_id, control, start)
-        except Exception as error:  # the recording lacks this worker; the training does not
+        except own_errors(
+            Exception
+        ) as error:  # the recording lacks this worker; the training does not
             if control is not None:  # else the recording has ended, and its folder is gone
                 control.note_problem(f"worker {worker_id}: {type(error).__name__}: {error}")
 
@@ -108,7 +111,7 @@ class WorkerHook:
                         memory,
                         cpu_accounts=accounts,
                     )
-            except Exception as error:
+            except own_errors(Exception) as error:
                 spool.note_problem(f"{type(error).__name__}: {error}")
             return fetcher
 

@@ -16,6 +16,7 @@ from multiprocessing import reduction
 from typing import Any
 
 from loaderviz.clocks.process_clock import now
+from loaderviz.own_errors import own_errors
 
 _thread = threading.local()  # .before: when its BeforeDataset was (un)pickled, and bytes until then
 _forked_ns = 0
@@ -81,5 +82,5 @@ def _n_pickled_bytes() -> int | None:
         return None
     try:
         return int(caller.f_locals["file"].tell())
-    except OSError:  # a pipe: so on Windows
+    except own_errors(OSError):  # a pipe: so on Windows
         return None

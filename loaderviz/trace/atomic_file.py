@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from loaderviz.errors import LoaderVizError
+from loaderviz.own_errors import own_errors
 
 
 @contextmanager
@@ -45,7 +46,7 @@ def replacing(
             temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)
-    except (MemoryError, OSError, RuntimeError, ValueError, pa.ArrowException) as error:
+    except own_errors(MemoryError, OSError, RuntimeError, ValueError, pa.ArrowException) as error:
         raise LoaderVizError(
             f"cannot {purpose} as {str(path)!r} ({error}); "
             f"{call} takes the path of a file, in a folder that exists and has room"

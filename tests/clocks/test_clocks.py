@@ -31,6 +31,7 @@ from loaderviz.clocks.round_trips import (
     Offset,
     measure_offset,
 )
+from own_code import in_recorder
 
 ROOT = Path(__file__).parents[2]
 SHIFT_NS = 1234 * 10**9  # of a machine that was started so much earlier
@@ -304,6 +305,7 @@ class TestInARun:
         assert not (tmp_path / CLOCK_FILE).exists()
 
     def test_where_no_port_can_be_had_the_recording_goes_on(self, tmp_path, monkeypatch):
+        @in_recorder
         def refuse(*_, **__):
             raise OSError("no ports today")
 

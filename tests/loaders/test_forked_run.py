@@ -164,3 +164,19 @@ class TestWhereCudaIsInUse:
         examination._run_in_fork(Setup(loader), tmp_path, PATIENCE_S)
         assert [each.pin_memory for each in given] == [False]
         assert loader.pin_memory
+
+
+def test_a_handler_that_raises_while_it_is_waited_for_is_heard():
+    error = TimeoutError("of the script's own")  # an OSError, as a broken pipe is
+
+    def ring(*_):
+        raise error
+
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        with pytest.raises(TimeoutError) as caught:
+            run_forked(lambda send: time.sleep(60), timeout_s=120)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert caught.value is error

@@ -30,6 +30,7 @@ from foreign_loaders import (
 from loaderviz._doctor import findings_of
 from loaderviz.recorder.batch_samples import n_samples_of, n_samples_of_item
 from loaderviz.text import duration
+from own_code import in_recorder
 from trace_laws import assert_lawful
 
 FOREIGN = {
@@ -206,7 +207,8 @@ class TestALoaderThatIsNoneOfTorchs:
         assert trace.batches["loader"].tolist() == [0] * 5 + [1] * 5
 
     def test_a_recording_that_fails_leaves_the_loop_alone(self, monkeypatch):
-        monkeypatch.setattr("loaderviz.recorder.foreign_log.n_samples_of", lambda _: 1 / 0)
+        fail = in_recorder(lambda _: 1 / 0)
+        monkeypatch.setattr("loaderviz.recorder.foreign_log.n_samples_of", fail)
         loader = Generating()
         with pytest.warns(UserWarning, match="ZeroDivisionError"), lv.record(loader):
             assert len(list(loader)) == 5

@@ -1,14 +1,14 @@
 """The folder that the ranks of a run share: one recording each, one file once it has ended."""
 
-import shutil
 import sys
 
 import pytest
 from torch.utils.data import DataLoader
 
 import loaderviz as lv
-from loaderviz.recorder import session
+from loaderviz.recorder import recording_folders, session
 from loaderviz.trace.parquet import write_parquet
+from own_code import in_recorder
 
 
 @pytest.fixture
@@ -61,6 +61,7 @@ def test_a_folder_with_a_recording_of_this_rank_is_refused(as_rank, tmp_path):
 
 
 def test_where_the_file_cannot_be_written_the_folder_stays(as_rank, tmp_path, monkeypatch):
+    @in_recorder
     def full(*_):
         raise lv.LoaderVizError("the disk is full")
 
@@ -106,13 +107,13 @@ def test_one_while_the_file_is_written_leaves_the_folder_and_the_trace(
 
 
 def test_one_while_the_folder_goes_leaves_the_file(as_rank, tmp_path, monkeypatch):
-    def interrupt(folder, **_):
-        (folder / "meta.json").unlink()
+    def interrupt(folder):
+        (folder / "meta.json").unlink(missing_ok=True)
         raise KeyboardInterrupt
 
     as_rank(0)
     with monkeypatch.context() as patch:
-        patch.setattr(shutil, "rmtree", interrupt)
+        patch.setattr(recording_folders, "_remove_files", interrupt)
         with pytest.raises(KeyboardInterrupt):
             recorded(tmp_path)
     assert len(lv.load(tmp_path / "rank-00000.parquet").samples) == 6

@@ -38,6 +38,7 @@ from loaderviz.recorder import (
 from loaderviz.spool import Spool
 from loaderviz.trace import Trace
 from oddities import ClosesFiles, Dying
+from own_code import in_recorder
 from probes import Keys, Stream, as_it_is
 from test_record_exactly import assert_complete, run
 from trace_laws import LIFE, assert_lawful, delivered
@@ -662,6 +663,7 @@ class TestABugOfTheRecorder:
         calls = tmp_path / "calls"  # which a worker may make
         classes = {cls: dict(vars(cls)) for cls in (DataLoader, _BaseDataLoaderIter)}
 
+        @in_recorder
         def fail(*args: Any, **kwargs: Any) -> None:
             calls.touch()
             raise BugError(name)
@@ -751,11 +753,12 @@ def test_a_torch_whose_iterators_name_something_else_trains_on(attribute, monkey
     """What only an iterator that runs can show: one warning then, and no more than that."""
 
     class Renamed(_MultiProcessingDataLoaderIter):
+        @in_recorder  # a name that is missing raises without a frame of its own
         def __getattribute__(self, name: str) -> Any:
             code = sys._getframe(1).f_code
             if name == attribute and Path(code.co_filename).parent == RECORDER:
                 raise AttributeError(name)
-            return super().__getattribute__(name)
+            return _MultiProcessingDataLoaderIter.__getattribute__(self, name)
 
     monkeypatch.setattr(torch.utils.data.dataloader, "_MultiProcessingDataLoaderIter", Renamed)
     loader = DataLoader(Keys(12), batch_size=2, num_workers=2)

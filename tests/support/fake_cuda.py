@@ -7,6 +7,7 @@ import torch
 
 from loaderviz.clocks.process_clock import now
 from loaderviz.recorder import device_events
+from own_code import in_module
 
 
 class FakeCuda:
@@ -53,6 +54,7 @@ class FakeEvent:
         self.cuda = cuda
         self.at = 0
 
+    @in_module("torch.cuda.streams")
     def record(self) -> None:
         if self.cuda.broken:
             raise RuntimeError("CUDA error: an illegal memory access was encountered")

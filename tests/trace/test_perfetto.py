@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader
 import loaderviz as lv
 from loaderviz import Costs, LoaderVizError, Trace, simulate
 from loaderviz.trace.perfetto.event_writer import microseconds
+from own_code import in_recorder
 from simulation_strategies import COSTS, configurations
 from trace_processor import query
 from traces import made, recorded
@@ -363,6 +364,7 @@ class TestFiles:
         path = tmp_path / name
         path.write_text("old")
 
+        @in_recorder
         def full(_):
             raise OSError(errno.ENOSPC, "No space left on device")
 

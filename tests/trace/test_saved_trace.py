@@ -26,6 +26,7 @@ from loaderviz.trace.parquet import read_parquet, write_parquet
 from loaderviz.trace.parquet.columns import COUNTS
 from loaderviz.trace.parquet.seal import DIGEST_BYTES, NAME, seal
 from loaderviz.trace.parquet.write_parquet import FORMAT_KEY, META_KEY
+from own_code import in_recorder
 from probes import Keys, as_it_is
 from traces import made, recorded
 
@@ -482,6 +483,7 @@ class TestSaving:
     def test_what_fails_or_is_interrupted_leaves_the_old_file_and_no_other(
         self, error, step, tmp_path, monkeypatch
     ):
+        @in_recorder
         def fail(*_: object) -> None:
             raise error
 
@@ -501,6 +503,7 @@ class TestSaving:
             return io.BufferedRandom(Full())
 
         class Full(io.BytesIO):
+            @in_recorder
             def write(self, data: Any) -> int:
                 raise OSError(28, "No space left on device")
 

@@ -50,12 +50,12 @@ def _arm_after_import(spec: ModuleSpec) -> None:
         del loader.exec_module  # from now on the method of its class again
         execute(module)
         try:
-            from loaderviz._run.start_at_first_loader import trigger
-
-            trigger.arm(module.DataLoader)
-        except Exception as error:
+            from loaderviz._run.start_at_first_loader import arm
+        except (AttributeError, ImportError, SyntaxError, TypeError) as error:  # of an old Python
             text = "loaderviz: this process is not recorded: {}: {}\n"
             sys.stderr.write(text.format(type(error).__name__, error))
+        else:
+            arm(module)
 
     loader.exec_module = exec_module
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from loaderviz.own_errors import own_errors
 from loaderviz.record_layout import KeyKind, State, Tag, Task, decode_keys, unpack_text
 from loaderviz.spool import SpoolFile, Words
 
@@ -181,6 +182,6 @@ def _keys(
             decoded = decode_keys(text)
             for row in rows:
                 objects[row] = decoded[position[row]]
-        except (IndexError, *_DAMAGE):
+        except own_errors(IndexError, *_DAMAGE):
             objects[rows] = None
     return objects

@@ -13,6 +13,7 @@ import numpy as np
 
 from loaderviz import spool_archive
 from loaderviz.errors import LoaderVizError
+from loaderviz.own_errors import own_errors
 from loaderviz.record_layout import Batch, Span, State, Tag, Task, unpack_text
 from loaderviz.spool import SpoolFile, Words
 from loaderviz.text import worker_name
@@ -52,7 +53,7 @@ def read_folder(folder: Path) -> Trace:
         start_ns, wall_ns = (int(np.int64(time_ns)) for time_ns in meta["started"])
         rank = int(np.int64(meta["rank"]))
         start_methods = [loader["start_method"] for loader in meta["loaders"]]
-    except (OSError, RecursionError, *_DAMAGE) as error:
+    except own_errors(OSError, RecursionError, *_DAMAGE) as error:
         raise LoaderVizError(
             f"{folder} holds no recording: its {META_NAME} cannot be read ({error})"
         ) from error
@@ -76,7 +77,7 @@ def _more_loaders(folder: Path) -> list[Any]:
     """Loaders that the recording met on its way; a line that is being written is left out."""
     try:
         lines = (folder / MORE_LOADERS_NAME).read_text().split("\n")
-    except FileNotFoundError:
+    except own_errors(FileNotFoundError):
         return []
     return [json.loads(line) for line in lines[:-1]]
 
@@ -137,7 +138,7 @@ class _Reader:
             for start in starts.tolist():
                 try:
                     self._read_event(tag, words[start + 2 : start + words[start]])
-                except _DAMAGE as error:
+                except own_errors(*_DAMAGE) as error:
                     self.problems.append(f"a record of the main process is damaged: {error}")
 
     def _read_event(self, tag: int, words: Words) -> None:
@@ -168,7 +169,7 @@ class _Reader:
         """Note a file that cannot be read among the problems, and go on."""
         try:
             yield
-        except (LoaderVizError, *_DAMAGE) as error:  # killed, say, while it made the file
+        except own_errors(LoaderVizError, *_DAMAGE) as error:  # killed, say, while it made the file
             if path.exists():  # else it was moved to the archive meanwhile
                 self.problems.append(f"{path.name}: {error}")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import psutil
 
+from loaderviz.own_errors import own_errors
+
 SAME_PROCESS_S = 10.0  # the most that the recorded and the system's time of a start may differ
 
 
@@ -29,5 +31,5 @@ def _is_running(pid: int, started_at: float) -> bool:
         process = psutil.Process(pid)
         is_same = not started_at or abs(process.create_time() - started_at) < SAME_PROCESS_S
         return is_same and process.status() != psutil.STATUS_ZOMBIE
-    except (psutil.Error, ValueError, OverflowError):
+    except own_errors(psutil.Error, ValueError, OverflowError):
         return False

@@ -1,0 +1,75 @@
+"""Which errors loaderviz may swallow: those that provably began in its own code.
+
+What raises while our code runs need not be ours. A signal handler is called between any two
+bytecodes, another thread can raise an exception in this one (``PyThreadState_SetAsyncExc``), and a
+key, an index list or a hook of the user's may be code of their own. Whatever comes from there must
+reach the user as if we were not there: it may be how a job is told to stop, or that a worker died.
+
+So nothing on the way of a training is swallowed by its class alone. Code that comes from outside
+leaves a frame of its own in the traceback. What another thread raises leaves none, but no ``raise``
+statement of ours made it, and it is made without arguments, as hardly any error of CPython's is.
+An error counts as ours if nothing of this is so; where it cannot be told, it goes on.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from opcode import opmap
+from typing import TypeVar
+
+Error = TypeVar("Error", bound=Exception)
+
+# The packages whose code we call, and which raise nothing in the name of others. Of torch only
+# this: the handler that says which worker died is torch's, too.
+_OUR_CALLEES = sys.stdlib_module_names | {"numpy", "pandas", "psutil", "pyarrow"}
+_OF_TORCH = "torch.cuda"
+_RAISE = opmap["RAISE_VARARGS"]
+
+
+def own_errors(*kinds: type[Error], method: str = "") -> tuple[type[Error], ...]:
+    """In an ``except`` clause: ``kinds`` where what was raised began in our own code, else none.
+
+    Also what a ``method`` of the user's has raised that torch would not have called, itself and not
+    in a call of its own.
+
+    >>> try:
+    ...     write()
+    ... except own_errors(OSError):
+    ...     stop_recording()
+
+    It does not tell apart what is raised without a frame: a handler that is no Python function, and
+    raises anything but KeyboardInterrupt, which no clause of ours catches.
+    """
+    error = sys.exception()
+    if not isinstance(error, Exception) or isinstance(error, SystemError):  # which can hide another
+        return ()
+    return kinds if _is_own(error, method) else ()
+
+
+@contextmanager
+def own_errors_suppressed(*kinds: type[Exception]) -> Iterator[None]:
+    """``contextlib.suppress`` for ``own_errors(*kinds)``."""
+    try:
+        yield
+    except own_errors(*kinds):
+        pass
+
+
+def _is_own(error: Exception, method: str) -> bool:
+    step = error.__traceback__
+    while step is not None:
+        code, last = step.tb_frame.f_code, step.tb_next is None
+        if not _is_callee(step.tb_frame.f_globals.get("__name__") or ""):
+            return last and code.co_name == method
+        if last and code.co_code[step.tb_lasti] == _RAISE:
+            return True
+        step = step.tb_next
+    says_why = bool(error.args) or type(error) is MemoryError  # which CPython makes without a word
+    return says_why and _is_callee(type(error).__module__)
+
+
+def _is_callee(module: str) -> bool:
+    package = module.partition(".")[0]
+    return package == "loaderviz" or package in _OUR_CALLEES or module.startswith(_OF_TORCH)

@@ -1,0 +1,150 @@
+"""What handlers and other threads raise reaches the user; a worker that dies costs nothing.
+
+``LOADERVIZ_EVERY_POINT=1`` tries each point of a loop: it takes half an hour.
+"""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch.utils.data import DataLoader
+
+from loaderviz import LoaderVizError, load, record
+from loaderviz.recorder import iterator_log, session
+from trace_laws import assert_lawful
+
+ROOT = Path(__file__).parents[2]
+SCRIPTS = ROOT / "tests" / "scripts"
+EVERY_POINT = "LOADERVIZ_EVERY_POINT" in os.environ
+
+
+def output(name: str, *args: object) -> str:
+    path = os.pathsep.join([str(ROOT / "tests" / "support"), str(ROOT)])
+    done = subprocess.run(
+        [sys.executable, SCRIPTS / name, *map(str, args)],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("scenario", "every"), [("here", 211), ("workers", 1501), ("persistent", 1501)]
+)
+def test_an_exception_from_outside_goes_through_wherever_it_hits(scenario, every):
+    """A few hundred of the opcodes that the recorder executes in two epochs, entry and exit."""
+    every = 7 if EVERY_POINT and scenario == "here" else every
+    told = json.loads(output("interruptions.py", scenario, every))
+    points: list[dict[str, Any]] = told["results"]
+    assert sum(point["came"] for point in points) > 10
+    assert [point for point in points if "swallowed" in point] == []
+    assert all(point["classes"] for point in points)  # torch's own, as they were
+    # At the very first opcode of __exit__ nothing can be done yet.
+    assert [each for each in points if "not kept" in each and "snapshot" not in each] == []
+    assert len([each for each in points if "not kept" in each]) <= 1 + EVERY_POINT
+    assert not told["left"]
+
+
+class TestAnInterruptionWhileTheTraceIsMade:
+    def recorded(self, monkeypatch, n_times, **how):
+        """A recording whose end is interrupted so many times, and what its loop got."""
+        raised = iter([KeyboardInterrupt()] * n_times)
+
+        def read_folder(folder):
+            for error in raised:
+                raise error
+            return made(folder)
+
+        made = session.read_folder
+        monkeypatch.setattr(session, "read_folder", read_folder)
+        before = dict(vars(DataLoader))
+        loader = DataLoader(range(6))
+        rec = record(loader, **how)
+        with pytest.raises(KeyboardInterrupt), rec:
+            got = list(loader)
+        assert len(got) == 6
+        assert dict(vars(DataLoader)) == before
+        return rec
+
+    def test_is_heard_once_it_is_made(self, monkeypatch):
+        assert len(self.recorded(monkeypatch, 1).trace.batches) == 6
+
+    def test_a_second_one_leaves_it_unmade(self, monkeypatch):
+        rec = self.recorded(monkeypatch, 2)
+        with pytest.raises(LoaderVizError, match="interrupted"):
+            _ = rec.trace
+
+    def test_but_what_is_kept_can_be_loaded(self, monkeypatch, tmp_path):
+        rec = self.recorded(monkeypatch, 2, path=tmp_path / "run")
+        with pytest.raises(LoaderVizError, match=r"loaderviz\.load"):
+            _ = rec.trace
+        trace = load(tmp_path / "run")
+        assert len(trace.batches) == 6
+        assert trace.meta["complete"]
+
+
+def test_a_loop_that_is_left_early_is_done_with_its_batch_when_its_iterator_goes():
+    loader = DataLoader(range(6))
+    with record(loader) as rec:
+        for _ in loader:
+            break
+        time.sleep(0.05)
+        snapshot = rec.snapshot()
+        list(loader)
+    for trace in (snapshot, rec.trace):
+        first, second = trace.batches.iloc[0], rec.trace.batches.iloc[1]
+        assert first["delivered_s"] <= first["released_s"] < second["requested_s"] - 0.04
+
+
+def test_a_loop_that_goes_on_after_an_interruption_of_the_recorder_is_lawful(monkeypatch):
+    """The recording lacks the rest of that iterator, and says so."""
+    noted = iterator_log.IteratorLog.note_dispatched
+    calls = itertools.count()
+
+    def note_dispatched(self, *args):
+        if next(calls) == 4:
+            raise TimeoutError("of the script's own")
+        noted(self, *args)
+
+    monkeypatch.setattr(iterator_log.IteratorLog, "note_dispatched", note_dispatched)
+    loader = DataLoader(range(20), num_workers=2)
+    got = []
+    with warnings.catch_warnings(record=True) as caught, record(loader) as rec:
+        warnings.simplefilter("always")
+        iterator = iter(loader)
+        while len(got) < 19:  # one batch goes with the exception, as it may in torch's own code
+            try:
+                got.append(int(next(iterator)))
+            except TimeoutError as error:
+                assert str(error) == "of the script's own"  # noqa: PT017
+        again = list(loader)
+    assert len(again) == 20
+    assert_lawful(rec.trace)
+    epochs = rec.trace.batches["epoch"].value_counts()
+    assert epochs[1] == 20
+    assert epochs[0] < 20
+    assert not rec.trace.meta["complete"]
+    assert len([each for each in caught if "interrupted" in str(each.message)]) == 1
+
+
+def test_a_worker_that_dies_costs_neither_the_trace_nor_the_error():
+    for line in output("worker_deaths.py", 200 if EVERY_POINT else 14).splitlines():
+        death = json.loads(line)
+        assert death["problem"] == "", death
+        assert death["error"] in TORCHS_OWN[death["way"]], death
+        if death["way"] != "memory":  # that is an exception, and the worker goes on
+            assert death["dead"].get("5") in ("killed", "failed"), death
+
+
+DEATH = ("RuntimeError", "ConnectionResetError", "EOFError")
+TORCHS_OWN = {"kill": DEATH, "exit": DEATH, "segfault": DEATH, "memory": ("MemoryError", *DEATH)}
