@@ -28,6 +28,7 @@ import numpy as np
 
 from loaderviz.errors import LoaderVizError
 from loaderviz.own_errors import own_errors, own_errors_suppressed
+from loaderviz.regular_file import open_regular
 
 MAGIC = int.from_bytes(b"LVSPOOL2", "little")
 # How the records are laid out, by the first word of a file: see ``loaderviz.record_layout``.
@@ -290,6 +291,14 @@ def _allocate(fd: int, offset: int, n_bytes: int) -> None:
         os.write(fd, bytes(n_bytes))
 
 
+def _read_words(path: Path, count: int = -1, offset: int = 0) -> Words:
+    try:
+        with open_regular(path) as file:
+            return np.fromfile(file, dtype=np.int64, count=count, offset=offset)
+    except own_errors(OSError) as error:
+        raise LoaderVizError(f"cannot read the recording file {str(path)!r}: {error}") from error
+
+
 class SpoolHead:
     """The reading end: what the header says at the moment of opening.
 
@@ -298,18 +307,17 @@ class SpoolHead:
     """
 
     def __init__(self, path: Path) -> None:
-        try:
-            data = np.fromfile(path, dtype=np.int64, count=HEADER_BYTES // WORD)
-        except own_errors(OSError) as error:
-            raise LoaderVizError(f"cannot read the recording file {path}: {error}") from error
+        data = _read_words(path, count=HEADER_BYTES // WORD)
         if len(data) * WORD < HEADER_BYTES or int(data[0]) not in FORMATS:
-            raise LoaderVizError(f"{path} is no recording file of loaderviz (or an empty one)")
+            raise LoaderVizError(
+                f"{str(path)!r} is no recording file of loaderviz (or an empty one)"
+            )
         self.format = FORMATS[int(data[0])]
         raw = data[META_AT // WORD : HEADER_BYTES // WORD].tobytes()
         try:
             self.meta: dict[str, Any] = dict(json.loads(raw[: int(data[1])]))
         except own_errors(ValueError, TypeError, RecursionError) as error:
-            raise LoaderVizError(f"the header of {path} is damaged: {error}") from error
+            raise LoaderVizError(f"the header of {str(path)!r} is damaged: {error}") from error
         self.ended_ns = int(data[ENDED])
         self.rss_peak_bytes = int(data[RSS_PEAK])
         self.unused_bytes = int(data[UNUSED])  # taken of a limit
@@ -326,10 +334,7 @@ class SpoolFile(SpoolHead):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        try:
-            self.words: Words = np.fromfile(path, dtype=np.int64, offset=HEADER_BYTES)
-        except own_errors(OSError) as error:
-            raise LoaderVizError(f"cannot read the recording file {path}: {error}") from error
+        self.words = _read_words(path, offset=HEADER_BYTES)
 
     def records(self) -> dict[int, Words]:
         """By tag: where in ``words`` each record begins, int64 of shape (n_records,).

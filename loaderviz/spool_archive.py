@@ -26,7 +26,8 @@ class ArchivedSpool(SpoolFile):
         text_end = _TEXT + int(record[_N_TEXT])
         self.format = archive_format
         self.ended_ns, self.rss_peak_bytes = record[_ENDED:_N_TEXT].tolist()
-        self.meta, self.problem = json.loads(unpack_text(record[_TEXT:text_end]))
+        meta, self.problem = json.loads(unpack_text(record[_TEXT:text_end]))
+        self.meta = dict(meta)
         self.words = record[text_end:]
 
 

@@ -1,7 +1,7 @@
-"""Numbers as text: rates, durations, bytes, shares, changes and counts.
+"""Numbers as text: rates, durations, bytes, shares, changes and counts; and text as it is printed.
 
-Imports nothing of loaderviz. An unknown number, NaN, is a dash. All functions return plain text
-that needs no escaping in HTML.
+Imports nothing of loaderviz. An unknown number, NaN, is a dash. Numbers are plain text that needs
+no escaping in HTML.
 """
 
 from __future__ import annotations
@@ -85,6 +85,17 @@ def count(n: float, singular: str, plural: str = "") -> str:
 def worker_name(worker: int) -> str:
     """The name of the process that made a batch: "worker 3", or "main process" for -1."""
     return MAIN_PROCESS if worker < 0 else f"worker {worker}"
+
+
+def printable(text: object) -> str:
+    """A text with its control characters escaped.
+
+    Names and paths may be a stranger's: they must not send commands to the terminal.
+    """
+    decoded = str(text).encode("utf-8", "backslashreplace").decode()
+    return "".join(
+        char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in decoded
+    )
 
 
 def _three_digits(value: float) -> str:

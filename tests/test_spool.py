@@ -313,6 +313,19 @@ class TestDamage:
             assert lost.sum() < of_workers.sum()
             assert trace.batches["delivered_s"].equals(whole.batches["delivered_s"])
 
+    def test_a_fetch_that_claims_a_million_samples_takes_no_memory_for_them(
+        self, recording, tmp_path
+    ):
+        shutil.copytree(recording, tmp_path / "run")
+        file = next((tmp_path / "run").glob("here-*.spool"))
+        words = np.fromfile(file, np.int64)
+        at = HEADER_BYTES // WORD + SpoolFile(file).records()[Tag.TASK][0]
+        words[at + Task.N_SAMPLES] = 10**6
+        words.tofile(file)
+        trace = lv.load(tmp_path / "run")
+        assert len(trace.samples) == len(lv.load(recording).samples)
+        assert "what it wrote is damaged" in " ".join(trace.meta["problems"])
+
     @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
     @given(data=st.data())
     def test_a_truncated_file_gives_a_part_of_the_trace_or_a_refusal(

@@ -15,7 +15,7 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.describe_loader import FOREIGN, foreign_loader_error
 from loaderviz.loaders.start_method import start_method
 from loaderviz.trace import Trace
-from loaderviz.trace.merge.run_meta import left_out
+from loaderviz.trace.merge.run_meta import left_out, loader_description
 
 
 def audit(
@@ -87,11 +87,11 @@ def _audit_single_loader_trace(trace: Trace) -> Audit:
             if loaders
             else "this trace holds no batch: the loader was not iterated while it was recorded"
         )
-    descriptions = dict(enumerate(trace.meta.get("loaders") or ()))
-    kind = descriptions.get(loaders[0], {}).get("kind", "map")
+    description = loader_description(trace.meta, loaders[0])
+    kind = description.get("kind") or "map"
     if kind == FOREIGN:
         raise LoaderVizError(
-            f"this trace is of {descriptions[loaders[0]].get('class')}, which is none of torch's "
+            f"this trace is of {description.get('class')}, which is none of torch's "
             "loaders: it shows batches, and not which samples are in them. Audit its dataset in a "
             "DataLoader."
         )

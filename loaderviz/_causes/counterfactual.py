@@ -14,12 +14,14 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.simulator import Costs, simulate
 from loaderviz.trace.analysis.attribution import attribute
 from loaderviz.trace.analysis.reading_time import Reading
+from loaderviz.trace.merge.run_meta import loader_description
 
 if TYPE_CHECKING:
     from loaderviz.trace import Trace
 
 MOST_BATCHES = 2000  # of an epoch that are simulated: what a batch costs is known by then
 MOST_EPOCHS = 20
+MOST_SAMPLES = 1 << 24  # in all of them
 LEAST_S = 1e-3  # a cause of less is not looked into
 UNLIKE = 0.5  # of a cause's seconds: as far as the simulation may be off
 NEGLIGIBLE = 0.02  # of the run
@@ -141,7 +143,9 @@ class _Recorded:
 
     @classmethod
     def of(cls, trace: Trace, loader: int, reading: Reading) -> _Recorded:
-        about = _description(trace, loader)
+        about = loader_description(trace.meta, loader)
+        if not about:
+            raise LoaderVizError(f"the trace does not describe its loader {loader}")
         rank = int(trace.batches["rank"].min()) if len(trace.batches) else 0
         rows = ((trace.batches["loader"] == loader) & (trace.batches["rank"] == rank)).to_numpy()
         batches = trace.batches[rows]
@@ -149,8 +153,11 @@ class _Recorded:
         n_epochs = max(1, int(delivered["epoch"].nunique()))
         epochs = min(n_epochs, MOST_EPOCHS)
         per_epoch = max(1, round(len(delivered) / n_epochs))
-        workers = int(about.get("num_workers") or 0)
+        workers = about.get("num_workers") or 0
         size = int(max(1, delivered["n_samples"].max()))
+        most_samples = size * min(per_epoch, MOST_BATCHES) * epochs
+        if most_samples > MOST_SAMPLES:
+            raise LoaderVizError(f"{most_samples:,} samples are too many to simulate")
         settings: dict[str, Any] = {
             "num_workers": workers,
             "batch_size": size,
@@ -202,21 +209,6 @@ def _rows_of_rank(trace: Trace, rank: int, rows: Any) -> Trace:
     if not rows.all():
         samples = samples[_begins_its_epoch(samples)]
     return replace(own, batches=trace.batches[rows], samples=samples)
-
-
-def _description(trace: Trace, loader: int) -> dict[str, Any]:
-    """How the loader was configured; refused where a stranger's trace does not say so."""
-    loaders = trace.meta.get("loaders")
-    description = loaders[loader] if isinstance(loaders, list) and loader < len(loaders) else None
-    if not isinstance(description, dict):
-        raise LoaderVizError(f"the trace does not describe its loader {loader}")
-    for name in ("num_workers", "prefetch_factor"):
-        if not isinstance(description.get(name), int | None):
-            raise LoaderVizError(f"the loader's {name} is {description[name]!r}, not a number")
-    cpus = trace.meta.get("cpu_allowance")
-    if not isinstance(cpus, int | float | None):
-        raise LoaderVizError(f"the trace's cpu_allowance is {cpus!r}, not a number")
-    return description
 
 
 def _queued_part(batches: Any) -> Any:

@@ -10,6 +10,7 @@ from loaderviz._causes.parts_of_a_start import cure_of_starts, describe_starts
 from loaderviz.text import count, duration, percent
 from loaderviz.trace.analysis.loader_share import is_unseen
 from loaderviz.trace.analysis.reading_time import Reading
+from loaderviz.trace.merge.run_meta import loader_description
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -54,9 +55,7 @@ CURES: Final = {
 
 def cure_of(cause: str, trace: Trace, loader: int) -> str:
     """What to do about a cause, with numbers for the settings of this loader."""
-    loaders = trace.meta.get("loaders")
-    about = loaders[loader] if isinstance(loaders, list) and loader < len(loaders) else {}
-    about = about if isinstance(about, dict) else {}
+    about = loader_description(trace.meta, loader)
     workers, deep = about.get("num_workers"), about.get("prefetch_factor")
     if cause == "unknown" and is_unseen(_of_loader(trace.batches, loader)):
         return (
@@ -66,8 +65,8 @@ def cure_of(cause: str, trace: Trace, loader: int) -> str:
     if cause == "start":
         return cure_of_starts(_of_loader(trace.workers, loader), otherwise=CURES[cause])
     return CURES[cause].format(
-        more=workers + 1 if isinstance(workers, int) else "...",
-        deeper=4 * max(2, deep) if isinstance(deep, int) else 8,
+        more="..." if workers is None else workers + 1,
+        deeper=8 if deep is None else 4 * max(2, deep),
     )
 
 
@@ -79,11 +78,11 @@ def evidence_of(cause: str, trace: Trace, loader: int, seconds: float) -> str:
 def _pressure(cause: str, meta: Mapping[str, Any]) -> Iterator[str]:
     """What tasks of the machine waited for, where that may be what this cause is about."""
     pressure_s, recorded_s = meta.get("pressure_s"), meta.get("recorded_s")
-    if not isinstance(pressure_s, dict) or not isinstance(recorded_s, int | float):
+    if pressure_s is None or recorded_s is None:
         return
     for resource in PRESSING.get(cause, ()):
         waited_s = pressure_s.get(resource)
-        if isinstance(waited_s, int | float) and waited_s > LEAST_PRESSURE * recorded_s > 0:
+        if waited_s is not None and waited_s > LEAST_PRESSURE * recorded_s > 0:
             share = percent(min(waited_s / recorded_s, 1.0))
             yield f"some task of the machine waited for {PRESSED[resource]} {share} of the time"
 
@@ -144,7 +143,7 @@ def _of_cpus(trace: Trace, batches: pd.DataFrame) -> str:
 
 def _cpus(trace: Trace, how: str) -> str:
     cores = trace.meta.get("cpu_allowance")
-    return f"{how} {count(cores, 'CPU')}" if isinstance(cores, int | float) else ""
+    return f"{how} {count(cores, 'CPU')}" if cores else ""
 
 
 def _of_loader(table: pd.DataFrame, loader: int) -> pd.DataFrame:

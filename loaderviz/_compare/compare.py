@@ -12,7 +12,7 @@ from loaderviz._compare.bootstrap_noise import ratio_interval
 from loaderviz._compare.changed_settings import changed_settings
 from loaderviz._compare.measures import Measure, measures
 from loaderviz.errors import LoaderVizError
-from loaderviz.text import change, duration, percent, rate
+from loaderviz.text import change, duration, percent, printable, rate
 
 if TYPE_CHECKING:
     from loaderviz.trace import Trace
@@ -57,7 +57,7 @@ class Comparison:
             f"{row['measure']:{width}}{row['shown_a']:>10}  {row['shown_b']:>10}  {row['said']}"
             for row in self.rows()
         ]
-        return "\n".join([*lines, "", CAVEAT])
+        return printable("\n".join([*lines, "", CAVEAT]))
 
     __repr__ = __str__
 

@@ -55,7 +55,7 @@ class RecordedLoop:
     loader: int  # its number in the recording
     summary: Summary  # of the whole recording: causes are those of all ranks
     complete: bool  # whether the recording ended as it should
-    cpu_allowance: Any  # as the file says, which may be nonsense
+    cpu_allowance: float | None
     unequal_epochs: list[Unequal]  # of this loader
     read_samples: Callable[[], pd.DataFrame]  # of this rank: they may not fit into memory
 
@@ -131,9 +131,9 @@ class Case:
         if self.recording is None:
             return machine.cpu_allowance()
         allowed = self.recording.cpu_allowance
-        if not isinstance(allowed, int | float) or not allowed > 0:
+        if allowed is None:
             raise Undecided("the recording does not say how many CPUs it was allowed")
-        return float(allowed)
+        return allowed
 
     @cached_property
     def causes(self) -> pd.DataFrame:

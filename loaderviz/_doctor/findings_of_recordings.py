@@ -26,6 +26,7 @@ from loaderviz.trace.analysis.loader_share import loader_shares
 from loaderviz.trace.analysis.steps import startups, step_ends
 from loaderviz.trace.analysis.summary import Summary
 from loaderviz.trace.analysis.unequal_epochs import Unequal, unequal
+from loaderviz.trace.merge.run_meta import loader_description
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -145,14 +146,6 @@ class _RecordedSetup(Setup):
         return bool(self.description.get("persistent_workers"))
 
 
-def _description(trace: Trace, loader: int) -> dict[str, Any]:
-    """The recorder's description of the loader; empty if the file holds something else there."""
-    listed = trace.meta.get("loaders")
-    descriptions = listed if isinstance(listed, list) else []
-    description = descriptions[loader] if 0 <= loader < len(descriptions) else None
-    return dict(description) if isinstance(description, dict) else {}
-
-
 def _lanes(table: pd.DataFrame) -> list[tuple[int, int]]:
     rows = table[["rank", "loader"]].drop_duplicates().to_numpy().tolist()
     return [(int(rank), int(loader)) for rank, loader in rows]
@@ -170,8 +163,8 @@ def _case(
     without_samples = replace(trace, samples=Trace.from_columns().samples)
     lane = without_samples.of_ranks([rank]).of_loader(loader)
     batches = lane.batches
-    description = _description(trace, loader)
-    if not isinstance(description.get("num_workers"), int):
+    description = loader_description(trace.meta, loader)
+    if description.get("num_workers") is None:
         description["num_workers"] = int(lane.workers["worker"].nunique())
     parts, whole = _two_parts(batches[batches["delivered_s"].notna()].sort_values("delivered_s"))
     starts = [(start, end) for *_, start, end in startups(lane)]
@@ -296,8 +289,7 @@ def _notes(batches: pd.DataFrame) -> list[Note]:
 
 def _ranks(trace: Trace) -> RankMessages:
     """No messages; says so if there are other ranks that are not in this trace."""
-    world_size = trace.meta.get("world_size")
-    if trace.batches["rank"].nunique() < 2 and isinstance(world_size, int) and world_size > 1:
+    if trace.batches["rank"].nunique() < 2 and (trace.meta.get("world_size") or 1) > 1:
         return RankMessages(
             why_missing="the recordings of the other ranks are not here: open the folder of all"
         )

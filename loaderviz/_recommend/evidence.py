@@ -15,10 +15,12 @@ from loaderviz.simulator import Costs
 from loaderviz.trace import Trace
 from loaderviz.trace.analysis.rank_summary import ranks_beside
 from loaderviz.trace.analysis.reading_time import Reading
+from loaderviz.trace.merge.run_meta import loader_description
 
 if TYPE_CHECKING:
     import pandas as pd
 
+MOST_AHEAD = 4_000  # batches, of settings that are predicted
 FEW_BATCHES = 8  # fewer do not tell how much batches differ
 MOSTLY = 0.5  # of the time that samples take
 UNKNOWN_ERROR = 0.5  # as a part of a batch's time, where only one batch was seen
@@ -126,10 +128,16 @@ def evidence_from_trace(
         costs = replace(costs, step_s=step_s)
     batches = trace.batches[trace.batches["loader"] == loader]
     delivered = batches[batches["delivered_s"].notna()]
-    description = dict((trace.meta.get("loaders") or [{}] * (loader + 1))[loader])
-    if "num_workers" not in description:
+    description = loader_description(trace.meta, loader)
+    if description.get("num_workers") is None:
         description["num_workers"] = int(
             delivered.loc[delivered["worker"] >= 0, "worker"].nunique()
+        )
+    present = LoaderSettings.of(description)
+    if present.max_tasks > MOST_AHEAD:
+        raise LoaderVizError(
+            f"{present} are asked for {present.max_tasks:,} batches ahead, too many to simulate: "
+            f"record with a prefetch_factor that makes it {MOST_AHEAD:,} at most"
         )
     loading_s = (batches["ready_s"] - batches["started_s"]).dropna().to_numpy()
     rss = batches.loc[batches["worker"] >= 0, "rss_bytes"]
@@ -137,7 +145,7 @@ def evidence_from_trace(
         trace=trace,
         costs=costs,
         description=description,
-        present=LoaderSettings.of(description),
+        present=present,
         batch_size=max(1, round(float(delivered["n_samples"].mean()))),
         n_recorded=len(delivered),
         error=_relative_error(loading_s),

@@ -11,8 +11,9 @@ from typing import NoReturn
 import typer
 from rich.text import Text
 
-from loaderviz.cli.shared_options import printable, terminal
+from loaderviz.cli.shared_options import terminal
 from loaderviz.errors import LoaderVizError
+from loaderviz.text import printable
 
 EXIT_BAD_INPUT = 2  # as of the shell's own tools, and of typer for a wrong option
 

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from loaderviz.cli.shared_options import EXIT_FOUND, AsJson, TracePath, print_json, printable
+from loaderviz.cli.shared_options import EXIT_FOUND, AsJson, TracePath, print_json
 from loaderviz.errors import LoaderVizError
-from loaderviz.text import percent
+from loaderviz.text import percent, printable
 from loaderviz.trace import Trace, load
 from loaderviz.trace.analysis.rank_summary import by_rank
 from loaderviz.trace.enough_memory import require_memory
@@ -57,7 +57,7 @@ def check(
     if not all(passed for _, passed, _ in results):
         raise typer.Exit(EXIT_FOUND)
     unread = trace.meta.get("unread") or ()
-    if unread and not trace.meta["complete"]:  # ranks that load nothing have no recording
+    if unread and not trace.meta.get("complete", True):  # ranks that load nothing have no recording
         raise LoaderVizError(f"what is not in this recording was not checked: {'; '.join(unread)}")
 
 

@@ -16,9 +16,9 @@ from loaderviz.cli.shared_options import (
     AsJson,
     TracePath,
     print_json,
-    printable,
     terminal,
 )
+from loaderviz.text import printable
 from loaderviz.trace import load
 
 _STYLES = {"better": "green", "worse": "bold red"}

@@ -10,7 +10,8 @@ import typer
 from loaderviz._doctor import doctor as examine
 from loaderviz._doctor.findings import DoctorError
 from loaderviz.cli.loader_target import Target, import_loader, stdout_to_stderr
-from loaderviz.cli.shared_options import EXIT_FOUND, AsJson, print_json, printable
+from loaderviz.cli.shared_options import EXIT_FOUND, AsJson, print_json
+from loaderviz.text import printable
 
 
 def doctor(

@@ -10,6 +10,7 @@ import typer
 
 from loaderviz.cli.shared_options import TracePath
 from loaderviz.errors import LoaderVizError
+from loaderviz.text import printable
 from loaderviz.trace import export_csv, load
 
 
@@ -53,4 +54,4 @@ def export(
         paths = [out or base.with_name(f"{base.name}.json.gz")]
         trace.to_perfetto(paths[0], profile=profile)
     for path in paths:
-        typer.echo(str(path))
+        typer.echo(printable(path))

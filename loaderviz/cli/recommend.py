@@ -11,8 +11,8 @@ from rich.table import Table
 from loaderviz._recommend import Recommendation
 from loaderviz._recommend import recommend as recommend_settings
 from loaderviz.cli.loader_target import import_loader, stdout_to_stderr
-from loaderviz.cli.shared_options import AsJson, print_json, printable, terminal
-from loaderviz.text import percent, rate
+from loaderviz.cli.shared_options import AsJson, print_json, terminal
+from loaderviz.text import percent, printable, rate
 from loaderviz.trace import load
 
 

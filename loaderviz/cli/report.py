@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from loaderviz.cli.shared_options import AsJson, TracePath, print_json, printable
+from loaderviz.cli.shared_options import AsJson, TracePath, print_json
+from loaderviz.text import printable
 from loaderviz.trace import load
 
 
@@ -31,4 +32,4 @@ def report(
         return
     content = write(trace, out)
     typer.echo(printable(content.summary.verdict))
-    typer.echo(str(out))
+    typer.echo(printable(out))

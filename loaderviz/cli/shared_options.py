@@ -25,17 +25,6 @@ TracePath = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
-def printable(text: object) -> str:
-    """A text with its control characters escaped.
-
-    Names come from the recorded program: they must not send commands to the terminal.
-    """
-    decoded = str(text).encode("utf-8", "backslashreplace").decode()
-    return "".join(
-        char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in decoded
-    )
-
-
 def print_json(value: Any, indent: int | None = 2) -> None:
     """Print one JSON document, on one line where ``indent`` is None; NaN and infinity are null."""
     typer.echo(json.dumps(_json_value(value), indent=indent, allow_nan=False))

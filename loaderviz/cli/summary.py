@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from loaderviz._causes.cause_texts import cause_rows, saves_text
-from loaderviz.cli.shared_options import AsJson, TracePath, print_json, printable, terminal
-from loaderviz.text import duration, percent
+from loaderviz.cli.shared_options import AsJson, TracePath, print_json, terminal
+from loaderviz.text import duration, percent, printable
 from loaderviz.trace import load
 
 N_CURES = 3  # of the first causes

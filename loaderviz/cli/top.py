@@ -15,9 +15,9 @@ from rich.live import Live as Screen
 from rich.table import Table
 from rich.text import Text
 
-from loaderviz.cli.shared_options import AsJson, print_json, printable, terminal
+from loaderviz.cli.shared_options import AsJson, print_json, terminal
 from loaderviz.errors import LoaderVizError
-from loaderviz.text import MAIN_PROCESS, rate, size
+from loaderviz.text import MAIN_PROCESS, printable, rate, size
 from loaderviz.trace.analysis.verdict import NEVER_WAITS
 from loaderviz.trace.recording.live_recording import (
     WINDOW_S,

@@ -6,10 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-import numpy as np
-
-_NONSENSE = (KeyError, OverflowError, TypeError, ValueError)
-
 
 class RecordingStart(NamedTuple):
     """When a recording began."""
@@ -33,17 +29,13 @@ class Clock:
     @classmethod
     def from_meta(cls, meta: Mapping[str, Any]) -> Clock | None:
         """None where ``meta`` does not tell: the trace is simulated, or not of our recorder."""
-        try:
-            started, wall = (int(np.int64(time_ns)) for time_ns in meta["started"])
-        except _NONSENSE:
+        if meta.get("started") is None:
             return None
+        started, wall = meta["started"]
         unmeasured = cls(started, wall, meta.get("clock_domain") or object(), meta.get("host"))
-        try:
-            measured = meta["clock"]
-            offset, uncertainty = (
-                int(np.int64(measured[name])) for name in ("offset_ns", "uncertainty_ns")
-            )
-        except _NONSENSE:
+        measured = meta.get("clock") or {}
+        offset, uncertainty = measured.get("offset_ns"), measured.get("uncertainty_ns")
+        if offset is None or uncertainty is None:
             return unmeasured
         return replace(
             unmeasured,

@@ -96,9 +96,7 @@ def _predict(trace: Trace, rank: int, loader: int) -> Prediction:
     used = _first_batches(loader_trace, MOST_BATCHES)
     fields["n_used"] = int(used.batches["delivered_s"].notna().sum())
     n_cpus = trace.meta.get("cpu_allowance")
-    max_workers = (
-        default_max_workers(float(n_cpus)) if isinstance(n_cpus, int | float) else MOST_WORKERS
-    )
+    max_workers = default_max_workers(n_cpus) if n_cpus else MOST_WORKERS
     recommendation = recommend(
         used,
         epochs=max(int(epochs.nunique()), 1),

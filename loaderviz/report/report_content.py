@@ -113,11 +113,7 @@ class Content:
     def problems(self) -> list[str]:
         """What the recording lacks, a sentence each."""
         meta = self.trace.meta
-        listed = meta.get("problems") or ()
-        problems = [
-            _bounded_text(problem)
-            for problem in (listed if isinstance(listed, list | tuple) else ())
-        ]
+        problems = [_bounded_text(problem) for problem in meta.get("problems") or ()]
         problems += [f"not read: {_bounded_text(recording)}" for recording in self.summary.unread]
         n_samples, n_batches = left_out(meta)
         if n_samples:
@@ -300,19 +296,15 @@ def _changes(prediction: Prediction) -> str:
 
 
 def _loader_metas(trace: Trace) -> list[dict[str, Any]]:
-    """How the recorder describes each loader; what is not a description is left out."""
-    listed = trace.meta.get("loaders")
-    if not isinstance(listed, list):
-        return []
-    return [about for about in listed if isinstance(about, dict)]
+    """How the recorder describes each loader."""
+    return list(trace.meta.get("loaders") or ())
 
 
 def _recording_time(meta: Any) -> str | None:
     """When the recording began, in UTC; None where the trace does not say."""
-    try:
-        moment = datetime.fromtimestamp(int(meta["started"][1]) / 1e9, UTC)
-    except (KeyError, IndexError, TypeError, ValueError, OverflowError, OSError):
+    if meta.get("started") is None:
         return None
+    moment = datetime.fromtimestamp(meta["started"][1] / 1e9, UTC)
     return moment.strftime("%Y-%m-%d %H:%M UTC")
 
 
@@ -322,8 +314,7 @@ def _bounded_text(value: Any) -> str:
 
 
 def _world_size(meta: Any) -> int:
-    n_ranks = meta.get("world_size")
-    return n_ranks if isinstance(n_ranks, int) else 1
+    return meta.get("world_size") or 1
 
 
 def _configuration(about: dict[str, Any]) -> str:

@@ -23,6 +23,8 @@ from loaderviz.simulator.typical_costs import (
 from loaderviz.trace import Trace
 from loaderviz.trace.analysis.loader_share import is_unseen
 from loaderviz.trace.analysis.rank_summary import ranks_beside
+from loaderviz.trace.check_trace import MOST_SAMPLES
+from loaderviz.trace.merge.run_meta import loader_description
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,6 +110,7 @@ class _Tasks:
     def from_trace(cls, trace: Trace, batches: pd.DataFrame) -> _Tasks:
         """The tasks whose batches are complete."""
         made = batches.dropna(subset=["started_s", "collate_s", "ready_s"])
+        made = made[made["n_samples"].cumsum() <= MOST_SAMPLES]
         cpu_s, threads = _computing(made)
         n_bytes = (made["n_bytes"] / made["n_samples"].clip(lower=1)).median()
         return cls(
@@ -195,8 +198,7 @@ def _batches_and_description(trace: Trace, loader: int) -> tuple[pd.DataFrame, d
             "epoch."
         )
         raise LoaderVizError(f"the trace does not show its batches where they were made: {why}")
-    loaders: list[Any] = trace.meta.get("loaders") or []
-    return batches, dict(loaders[loader]) if 0 <= loader < len(loaders) else {}
+    return batches, loader_description(trace.meta, loader)
 
 
 def _computing(made: pd.DataFrame) -> tuple[Floats, float]:

@@ -48,7 +48,9 @@ def codes(columns: Sequence[str], *tables: Table) -> list[Any]:
 
 
 def batch_rows(samples: Table, batches: Table) -> Any:
-    """For each sample the row of its batch in ``batches``, which must have it."""
+    """For each sample the row of its batch in ``batches``; -1 where that does not have it."""
     batch, batch_of_sample = codes(BATCH, batches, samples)
     order = np.argsort(batch, kind="stable")
-    return order[np.searchsorted(batch[order], batch_of_sample)]
+    place = np.searchsorted(batch, batch_of_sample, sorter=order)
+    row = np.append(order, -1)[place]
+    return np.where(np.append(batch, -1)[row] == batch_of_sample, row, -1)

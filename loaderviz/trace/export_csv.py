@@ -16,13 +16,16 @@ if TYPE_CHECKING:
 
 TABLES: Final = ("batches", "samples", "workers", "spans")
 ROWS_AT_ONCE: Final = 1 << 16
+FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r", "'")
 
 
 def write(trace: Trace, folder: str | os.PathLike[str]) -> list[Path]:
     """Write ``batches.csv``, ``samples.csv``, ``workers.csv`` and ``spans.csv`` into a folder.
 
     The folder is made where it is missing. Each file replaces the one that is there, once it is
-    complete. Keys and names are written as text. Returns the paths of the files.
+    complete. Keys and names are written as text; one that a spreadsheet would take for a formula,
+    as it begins with = + - @, a tab or a carriage return, gets a quote (') before it, as do those
+    that begin with such a quote. Numbers stay numbers. Returns the paths of the files.
 
     Raises:
         LoaderVizError: where the folder cannot be made or a file cannot be written.
@@ -61,10 +64,13 @@ def _column(values: Any) -> Any:
     import pyarrow as pa
 
     if values.dtype == object:
-        texts = [None if value is None else _utf8(str(value)) for value in values.tolist()]
+        texts = [None if value is None else _cell(value) for value in values.tolist()]
         return pa.array(texts, pa.string())
     return pa.array(values, from_pandas=True)
 
 
-def _utf8(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
+def _cell(value: Any) -> str:
+    """A key or a name as text that no spreadsheet calculates."""
+    text = str(value).encode("utf-8", "replace").decode()
+    is_number = isinstance(value, int | float)
+    return f"'{text}" if text.startswith(FORMULA_STARTS) and not is_number else text

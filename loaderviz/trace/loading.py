@@ -24,7 +24,11 @@ def load(path: str | Path) -> Trace:
 
     The samples of a run are read when ``samples`` is first asked for, which raises a
     ``LoaderVizError`` where they take more memory than is free; ``sample_parts()`` still goes
-    through them. A file of unknown origin is safe to open.
+    through them.
+
+    A file of unknown origin is safe to open: all that it says is checked. A file that is no regular
+    one, is mostly holes or would unpack to far more than its size is refused, as is a link that
+    leads out of the folder that is opened.
 
     Raises:
         LoaderVizError: where there is nothing at ``path``, what is there is not a trace, or the

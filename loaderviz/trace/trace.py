@@ -14,6 +14,8 @@ from loaderviz import schema
 from loaderviz._upward import ask_above
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace.analysis.summary import Summary, summarize
+from loaderviz.trace.check_trace import TABLES, check
+from loaderviz.trace.columns_of_rows import arrays
 from loaderviz.trace.merge.run_meta import meta_of_ranks
 from loaderviz.trace.unread_samples import SamplesField, UnreadSamples
 
@@ -34,6 +36,10 @@ class Trace:
 
     Columns and units are those of ``loaderviz.schema``; times are float64 seconds since the start
     of the recording, NaN where something did not happen.
+
+    Raises:
+        LoaderVizError: where a table or ``meta`` holds what ``loaderviz.trace.check_trace`` does
+            not allow there.
     """
 
     batches: pd.DataFrame
@@ -41,6 +47,17 @@ class Trace:
     workers: pd.DataFrame
     spans: pd.DataFrame
     meta: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        held = {name: vars(self)[name] for name in TABLES}
+        check(
+            {
+                name: arrays(table)
+                for name, table in held.items()
+                if not isinstance(table, UnreadSamples)
+            },
+            self.meta,
+        )
 
     @classmethod
     def from_columns(
@@ -55,8 +72,8 @@ class Trace:
         """A trace from columns; those not given are 0, NaN or None in every row.
 
         Raises:
-            LoaderVizError: for a column that ``loaderviz.schema`` does not have, and for columns
-                that differ in length.
+            LoaderVizError: for a column that ``loaderviz.schema`` does not have, for columns that
+                differ in length, and as ``Trace`` does.
         """
         return cls(
             _table("batches", schema.BATCHES, batches or {}),

@@ -213,11 +213,9 @@ class TestWhatCannotBeTold:
         waits = (total.end_s - total.start_s).sum()
         assert causes["seconds"].sum() == pytest.approx(waits, abs=1e-6)
 
-    @pytest.mark.parametrize(
-        "loaders", [None, 3, [], [None], ["x"], [{}], [{"num_workers": "many"}], [{"kind": 1}]]
-    )
-    def test_a_stranger_s_meta(self, loaders):
-        trace = replace(made(), meta={"loaders": loaders, "cpu_allowance": "all"})
+    @pytest.mark.parametrize("loaders", [None, [], [{}], [{"num_workers": None}]])
+    def test_a_meta_that_says_nothing_of_the_loader(self, loaders):
+        trace = replace(made(), meta={"loaders": loaders, "cpu_allowance": None})
         assert trace.summary().causes["seconds"].sum() == pytest.approx(waited_s(trace))
         assert trace.summary().verdict
 

@@ -4,11 +4,14 @@ import json
 import math
 import shutil
 
+import numpy as np
 import pytest
 from torch.utils.data import DataLoader
 
 import loaderviz as lv
 from loaderviz.datasets import SleepingDataset
+from loaderviz.record_layout import Batch, Tag
+from loaderviz.spool import HEADER_BYTES, SpoolFile
 from loaderviz.trace.recording import live_recording
 from loaderviz.trace.recording.live_recording import LiveRecording
 
@@ -118,3 +121,51 @@ def test_a_run_that_was_killed_has_ended(tmp_path, loaderviz, monkeypatch):
     monkeypatch.setattr(live_recording, "WINDOW_S", 0.0)
     (line,) = loaderviz("top", killed, "--json").out.splitlines()
     assert not json.loads(line)[0]["running"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rank": 1e999},
+        {"rank": "first"},
+        {"pid": 1e999},
+        {"started": [0.5, 0]},
+        {"started": None},
+        {"deep": "[" * 10_000 + "]" * 10_000},
+    ],
+    ids=lambda change: str(change)[:30],
+)
+def test_a_damaged_meta_is_bad_input(change, tmp_path, loaderviz):
+    with lv.record(loader := quick(), path=tmp_path / "run"):
+        list(loader)
+    meta = tmp_path / "run" / "meta.json"
+    text = json.dumps(json.loads(meta.read_text()) | change)
+    meta.write_text(text.replace(f'"{change.get("deep")}"', str(change.get("deep"))))
+    done = loaderviz("top", tmp_path / "run")
+    assert done.code == 2
+    assert "holds no recording that runs" in done.err
+
+
+def test_a_damaged_worker_is_bad_input(tmp_path, loaderviz):
+    with lv.record(loader := quick(), path=tmp_path / "run"):
+        list(loader)
+    (spool,) = (tmp_path / "run").glob("here-*.spool")
+    spool.write_bytes(spool.read_bytes().replace(b'"worker": -1', b'"worker":"x"'))
+    done = loaderviz("top", tmp_path / "run")
+    assert done.code == 2
+    assert "is damaged" in done.err
+
+
+@pytest.mark.parametrize("value", [-(2**62), 2**62, -1])
+def test_a_damaged_word_makes_no_endless_bar(value, tmp_path, loaderviz):
+    with lv.record(loader := quick(), path=tmp_path / "run"):
+        list(loader)
+    spool = tmp_path / "run" / "main.spool"
+    words = np.fromfile(spool, np.int64)
+    head = SpoolFile(spool)
+    for at in head.records()[Tag.BATCH]:
+        words[HEADER_BYTES // 8 + at + Batch.REQUESTED] = value
+    words.tofile(spool)
+    done = loaderviz("top", tmp_path / "run")
+    assert done.code == 0
+    assert len(done.out) < 10_000

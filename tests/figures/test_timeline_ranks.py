@@ -1,6 +1,7 @@
 """The timeline of several ranks: a consumer's lane for each; where they are many a row for each."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -51,7 +52,7 @@ def test_the_way_of_a_batch_stays_in_its_rank():
 def test_named_spans_lie_under_the_consumer_of_their_rank():
     trace = ranks(2, workers=1)
     spans = {"rank": [0, 1], "name": ["load", "load"], "start_s": [0.1, 0.2], "end_s": [0.3, 0.4]}
-    trace = Trace(trace.batches, trace.samples, trace.workers, pd.DataFrame(spans))
+    trace = replace(trace, spans=Trace.from_columns(spans=spans).spans)
     assert np.round(np.array(marks(timeline(trace), "span").y)).tolist() == [0, 2]
 
 

@@ -4,6 +4,7 @@ import math
 import random
 import sys
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -421,3 +422,10 @@ class Several:
 
     def __iter__(self) -> Any:
         yield from DataLoader(Keys(3))
+
+
+def test_more_batches_ahead_than_can_be_simulated_are_refused():
+    trace = made(batches=6)
+    loader = {"num_workers": 1000, "prefetch_factor": 50}
+    with pytest.raises(LoaderVizError, match="50,000 batches ahead"):
+        recommend(replace(trace, meta={"loaders": [loader], "cpu_allowance": 2.0}))

@@ -144,17 +144,13 @@ class TestItsContent:
         assert content_of(trace).problems[0] == "worker 1: its file is torn"
         assert "1,234" in content_of(trace).problems[1]
 
-    @pytest.mark.parametrize(
-        "meta",
-        [
-            {"loaders": 3, "problems": 7, "started": "x", "label": 5, "world_size": "many"},
-            {"loaders": [None, 4], "cpu_allowance": None, "started": [1, 10**30]},
-            {"ranks": [{"rank": 0}], "left_out": "many", "left_out_batches": [3]},
-            {"ranks": [{"rank": 0, "uncertainty_s": "little"}, 7], "left_out": -1},
-        ],
-    )
-    def test_the_meta_of_a_stranger_breaks_nothing(self, meta):
-        trace = dataclasses.replace(made(batches=12), meta=meta)
+    def test_a_meta_that_says_nothing_breaks_nothing(self):
+        meta = {
+            "loaders": [{}],
+            "ranks": [{"rank": 0, "uncertainty_s": 0.0}],
+            **dict.fromkeys(("cpu_allowance", "started", "world_size", "problems", "left_out")),
+        }
+        trace = dataclasses.replace(made(batches=12), meta=meta | {"label": 5})
         assert plain_text(page_of(content_of(trace)))
         figure = timeline(trace)
         assert figure.data

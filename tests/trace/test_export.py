@@ -45,11 +45,21 @@ def test_an_empty_table_has_its_header(tmp_path):
 
 def test_keys_and_names_of_every_kind_are_text(tmp_path):
     keys = ['a,"b"', "two\nlines", "half \ud800", ("a", 1), 2**70, None, ""]
-    trace = Trace.from_columns(samples={"key": keys}, spans={"name": ["=1+1", ";'"]})
+    trace = Trace.from_columns(samples={"key": keys}, spans={"name": ["a=1", ";'"]})
     export_csv.write(trace, tmp_path)
     found = pd.read_csv(tmp_path / "samples.csv", keep_default_na=False)["key"].tolist()
     assert found == ['a,"b"', "two\nlines", "half ?", "('a', 1)", str(2**70), "", ""]
-    assert pd.read_csv(tmp_path / "spans.csv")["name"].tolist() == ["=1+1", ";'"]
+    assert pd.read_csv(tmp_path / "spans.csv")["name"].tolist() == ["a=1", ";'"]
+
+
+def test_no_text_is_a_formula_and_numbers_stay_numbers(tmp_path):
+    names = ["=1+1", "+1", "-1", "@a", "\t=1", "\r=1", "'=1", "a"]
+    trace = Trace.from_columns(samples={"key": [-1, -0.5, "-1"]}, spans={"name": names})
+    export_csv.write(trace, tmp_path)
+    cells = pd.read_csv(tmp_path / "spans.csv", lineterminator="\n")["name"].tolist()
+    assert cells == [*(f"'{name}" for name in names[:-1]), "a"]
+    keys = pd.read_csv(tmp_path / "samples.csv", dtype=str)["key"].tolist()
+    assert keys == ["-1", "-0.5", "'-1"]
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):

@@ -70,7 +70,7 @@ def test_equal_names_are_told_apart_by_number():
     assert names == [f"TensorDataset (8 samples), loader {number}" for number in (0, 1)]
 
 
-@pytest.mark.parametrize("meta", [{}, {"loaders": "none"}, {"loaders": [3]}, {"loaders": [{}]}])
+@pytest.mark.parametrize("meta", [{}, {"loaders": []}, {"loaders": [{}]}])
 def test_without_a_description_it_is_told_by_its_number(meta):
     trace = simulate(Costs(step_s=0.01), num_workers=1, batch_size=8, n_samples=80)
     stranger = Trace(trace.batches, trace.samples, trace.workers, trace.spans, meta)

@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections import Counter, defaultdict
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -317,6 +318,48 @@ class TestBesideAProfile:
         with pytest.raises(LoaderVizError, match="profile"):
             trace.to_perfetto(tmp_path / "both.json", profile=path)
         assert not (tmp_path / "both.json").exists()
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"ts": "9" * 400},
+        {"ts": "1e999"},
+        {"ts": "NaN"},
+        {"ts": "1", "dur": "[]"},
+        {"ts": "1", "dur": "9" * 400},
+    ],
+    ids=str,
+)
+def test_a_time_that_is_none_is_refused(event, tmp_path):
+    fields = "".join(f',"{name}":{value}' for name, value in event.items())
+    path = tmp_path / "profile.json"
+    path.write_text(f'{{"traceEvents": [{{"ph": "X"{fields}}}]}}')
+    trace = replace(made(), meta={"started": [0, 10**18]})
+    with pytest.raises(LoaderVizError, match="cannot be read as a profile"):
+        trace.to_perfetto(tmp_path / "both.json", profile=path)
+
+
+def test_a_base_that_is_no_time_is_refused(tmp_path):
+    path = tmp_path / "profile.json"
+    path.write_text(
+        f'{{"baseTimeNanoseconds": {"9" * 400}, "traceEvents": [{{"ph": "X", "ts": 1}}]}}'
+    )
+    with pytest.raises(LoaderVizError, match="cannot be read as a profile"):
+        made().to_perfetto(tmp_path / "both.json", profile=path)
+
+
+def test_a_packed_profile_that_is_damaged_or_too_large_is_refused(tmp_path):
+    path = tmp_path / "profile.json.gz"
+    packed = gzip.compress(b'{"traceEvents": [{"ph": "X", "ts": 1}]}')
+    for content, why in [
+        (packed[:10] + b"\xff" * 20, "cannot be read as a profile"),
+        (packed[:-9], "cannot be read as a profile"),
+        (gzip.compress(bytes(80 << 20), 1), "it unpacks to more than 64 MiB"),
+    ]:
+        path.write_bytes(content)
+        with pytest.raises(LoaderVizError, match=why):
+            made().to_perfetto(tmp_path / "both.json", profile=path)
 
 
 def profiled(folder, pause_s=0.01):

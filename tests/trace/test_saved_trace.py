@@ -22,6 +22,8 @@ from torch.utils.data import DataLoader
 import loaderviz as lv
 from loaderviz import schema
 from loaderviz.trace import Trace
+from loaderviz.trace.check_trace import MOST_EPOCHS, RANGES, TABLES, TEXTS
+from loaderviz.trace.columns_of_rows import BATCH
 from loaderviz.trace.parquet import read_parquet, write_parquet
 from loaderviz.trace.parquet.columns import COUNTS
 from loaderviz.trace.parquet.seal import DIGEST_BYTES, NAME, seal
@@ -30,14 +32,9 @@ from own_code import in_recorder
 from probes import Keys, as_it_is
 from traces import made, recorded
 
-TABLES = {
-    "batches": schema.BATCHES,
-    "samples": schema.SAMPLES,
-    "workers": schema.WORKERS,
-    "spans": schema.SPANS,
-}
 INT64 = st.integers(-(2**63), 2**63 - 1)
 TIME_NS = st.integers(-(2**40), 2**51)  # 26 days
+BYTES = st.integers(0, 2**53)
 TIMES = st.none() | TIME_NS | st.integers(0, 3)  # small ones meet
 WORDS = st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
 KEYS = st.recursive(
@@ -62,11 +59,14 @@ def seconds(times_ns: list[int | None]) -> Any:
 @st.composite
 def tables(draw: Callable[..., Any], columns: schema.Columns) -> dict[str, Any]:
     n = draw(st.integers(0, 5))
-    kinds = {"int64": INT64, "float64": TIMES, "object": WORDS}
+    kinds = {"float64": TIMES, "object": WORDS}
+    known = {column: st.integers(*ends) for column, ends in RANGES.items()}
+    known |= {column: st.sampled_from([None, *texts]) for column, texts in TEXTS.items() if texts}
+    known |= {"epoch": st.integers(0, MOST_EPOCHS), **dict.fromkeys(COUNTS, st.none() | BYTES)}
     keys = draw(st.sampled_from([KEYS, INT64]))
     found = {}
     for column, kind in columns.items():
-        values = keys if column in ("key", "last_key") else kinds[kind]
+        values = keys if column in ("key", "last_key") else known.get(column, kinds.get(kind))
         drawn = draw(st.lists(values, min_size=n, max_size=n))
         if column in COUNTS:
             found[column] = np.array([math.nan if each is None else each for each in drawn], float)
@@ -87,6 +87,10 @@ def objects(values: list[Any], column: str) -> Any:
 @st.composite
 def traces(draw: Callable[..., Any]) -> Trace:
     columns = {name: draw(tables(columns)) for name, columns in TABLES.items()}
+    batches, samples = columns["batches"], columns["samples"]
+    if len(batches["rank"]):  # samples are of batches that are there
+        samples |= {name: [batches[name][0]] * len(samples["rank"]) for name in BATCH}
+        samples["position"] = [0] * len(samples["rank"])
     meta = draw(st.dictionaries(st.text(), JSON_VALUES, max_size=3))
     return Trace.from_columns(**columns, meta=meta)
 
@@ -568,9 +572,8 @@ class TestSaving:
     def test_values_that_no_trace_has_are_named(self, table, column, value, place):
         given = np.empty(1, object)
         given[0] = value
-        trace = Trace.from_columns(**{table: {column: given}})
-        with pytest.raises(lv.LoaderVizError, match=f"the column '{column}' of {table}"):
-            trace.save(place)
+        with pytest.raises(lv.LoaderVizError, match=f"'{column}' of {table}"):
+            Trace.from_columns(**{table: {column: given}}).save(place)
 
     def test_columns_that_no_trace_has_are_named(self, place):
         trace = made()

@@ -489,7 +489,9 @@ class TestTracesFromColumns:
     def test_have_every_column_of_the_schema(self):
         trace = Trace.from_columns()
         assert_lawful(trace)
-        trace = Trace.from_columns(batches={"batch": range(3), "worker": 1}, samples={"key": ["a"]})
+        trace = Trace.from_columns(
+            batches={"batch": range(3), "worker": 1}, samples={"worker": 1, "key": ["a"]}
+        )
         assert_lawful(Trace.from_columns(batches={"batch": range(3), "worker": 1}))
         assert list(trace.batches["worker"]) == [1, 1, 1]
         assert trace.batches["ready_s"].isna().all()

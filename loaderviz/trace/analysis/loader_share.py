@@ -11,6 +11,7 @@ import numpy as np
 from loaderviz.text import count, duration
 from loaderviz.trace.analysis.steps import groups, startups
 from loaderviz.trace.columns_of_rows import Table, arrays, where
+from loaderviz.trace.merge.run_meta import loader_description
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -93,10 +94,8 @@ def is_unseen(batches: Mapping[str, Any] | pd.DataFrame) -> bool:
 
 def _name(trace: Trace, loader: int, delivered: Table) -> str:
     """As in "Images (1,000 samples, shuffled)": what of it the trace tells."""
-    listed = trace.meta.get("loaders")
-    about = listed[loader] if isinstance(listed, list) and loader < len(listed) else None
-    about = about if isinstance(about, dict) else {}
-    dataset = str(about.get("dataset", f"loader {loader}"))[:MOST_CHARACTERS]
+    about = loader_description(trace.meta, loader)
+    dataset = (about.get("dataset") or f"loader {loader}")[:MOST_CHARACTERS]
     if not len(delivered["rank"]):
         return dataset
     epoch = groups(delivered["rank"], delivered["epoch"])

@@ -160,7 +160,7 @@ def _cpu(
     In seconds of reading; and whether they were full.
     """
     cores = trace.meta.get("cpu_allowance")
-    if not isinstance(cores, int | float) or not cores > 0:
+    if cores is None:
         return np.zeros(len(read_s)), np.zeros(len(read_s), bool)
     thread_s, queued_s = batches["cpu_s"], batches["queued_s"]
     process_s = np.fmax(thread_s, np.nan_to_num(batches["process_cpu_s"]))
@@ -220,10 +220,7 @@ def _uneven(trace: Trace, batches: Mapping[str, Any]) -> Floats:
 
 def recordings_of_loaders(trace: Trace) -> list[tuple[int, dict[str, Any]]]:
     """Number and description of each loader, as far as ``meta`` has them."""
-    loaders = trace.meta.get("loaders")
-    if not isinstance(loaders, list | tuple):
-        return []
-    return [(i, dict(about)) for i, about in enumerate(loaders) if isinstance(about, dict)]
+    return list(enumerate(trace.meta.get("loaders") or ()))
 
 
 def _idle(batches: Mapping[str, Any], read_s: Floats) -> Floats:

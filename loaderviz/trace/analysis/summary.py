@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from loaderviz._upward import ask_above
+from loaderviz.text import printable
 from loaderviz.trace.analysis.attribution import attribute
 from loaderviz.trace.analysis.loader_share import LoaderShare, loader_shares
 from loaderviz.trace.analysis.rank_summary import by_rank
@@ -146,7 +147,7 @@ class Summary:
 
     def __str__(self) -> str:
         notes = [each for each in self.notes if each != f"{self.verdict}."]
-        return "\n".join([self.verdict, self.numbers, *notes])
+        return printable("\n".join([self.verdict, self.numbers, *notes]))
 
 
 def summarize(trace: Trace) -> Summary:
@@ -160,7 +161,7 @@ def summarize(trace: Trace) -> Summary:
     def total(column: str) -> float:
         return float(ranks[column].sum())
 
-    unread = tuple(_texts(trace.meta.get("unread")))
+    unread = tuple(trace.meta.get("unread") or ())
     columns = ("rank", "epoch", "device_start_s", "device_end_s")
     busy_s, idle_s = device_times({each: trace.batches[each].to_numpy() for each in columns})
     return Summary(
@@ -181,14 +182,9 @@ def summarize(trace: Trace) -> Summary:
         unequal=tuple(unequal(trace)),
         complete=bool(trace.meta.get("complete", True)),
         unread=unread,
-        problems=tuple(each for each in _texts(trace.meta.get("problems")) if each not in unread),
+        problems=tuple(each for each in trace.meta.get("problems") or () if each not in unread),
         device_busy_s=busy_s,
         device_idle_s=idle_s,
         loaders=loader_shares(trace),
         trace=trace,
     )
-
-
-def _texts(found: Any) -> list[str]:
-    """Of a stranger's meta too, which may hold anything there."""
-    return [str(each) for each in found] if isinstance(found, list | tuple) else []

@@ -7,7 +7,7 @@ A rank's recording is a file where it has ended, and a folder where it runs or w
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,8 @@ import numpy as np
 
 from loaderviz.clocks.rank_alignment import Clock, RecordingStart, align_starts
 from loaderviz.errors import LoaderVizError
+from loaderviz.regular_file import refuse_leading_out
 from loaderviz.trace.columns_of_rows import Table, arrays
-from loaderviz.trace.merge.run_meta import count_or_0, is_rank
 from loaderviz.trace.merge.run_samples import RunSamples, SampleSource, joined
 from loaderviz.trace.parquet.read_parquet import TraceButSamples, read_but_samples
 from loaderviz.trace.recording.read_recording import META_NAME, read_folder
@@ -81,7 +81,7 @@ class _Recording:
     @property
     def n_loaders(self) -> int:
         last_loader = self.trace.tables["batches"]["loader"].max(initial=-1)
-        return max(len(_loaders(self.trace.meta)), int(last_loader) + 1)
+        return max(len(self.trace.meta.get("loaders") or ()), int(last_loader) + 1)
 
 
 def _read(folder: Path, name: str, problems: list[str]) -> _Recording | None:
@@ -106,6 +106,7 @@ def _read(folder: Path, name: str, problems: list[str]) -> _Recording | None:
 
 
 def _read_one(path: Path) -> _Recording:
+    refuse_leading_out(path)
     if path.is_dir():
         whole = read_folder(path)
         names = ("batches", "workers", "spans")
@@ -120,15 +121,8 @@ def _read_one(path: Path) -> _Recording:
 
 
 def _rank(trace: TraceButSamples) -> int:
-    rank: Any = trace.meta.get("rank")
-    if is_rank(rank):
-        return int(rank)
-    return int(trace.tables["batches"]["rank"].max(initial=0))
-
-
-def _loaders(meta: Mapping[str, Any]) -> list[Any]:
-    loaders = meta.get("loaders")
-    return loaders if isinstance(loaders, list) else []
+    rank = trace.meta.get("rank")
+    return int(trace.tables["batches"]["rank"].max(initial=0)) if rank is None else rank
 
 
 def _merged(aligned: list[tuple[_Recording, RecordingStart]], problems: list[str]) -> Trace:
@@ -169,11 +163,11 @@ def _merged_meta(
     loaders: list[Any] = []
     for meta, source in zip(metas, sources, strict=True):
         loaders += [{}] * (source.first_loader - len(loaders))  # not described
-        loaders += _loaders(meta)[len(loaders) - source.first_loader :]
+        loaders += (meta.get("loaders") or [])[len(loaders) - source.first_loader :]
     problems_inside = [
         f"{recording.name}: {problem}"
         for recording in recordings
-        for problem in _texts(recording.trace.meta.get("problems"))
+        for problem in recording.trace.meta.get("problems") or ()
     ]
     unread = [*problems, *_missing_ranks(recordings)]
     complete = all(meta.get("complete", True) for meta in metas) and not problems
@@ -187,7 +181,7 @@ def _merged_meta(
         "complete": complete,
         "problems": [*unread, *problems_inside],
         "unread": unread,
-        **{name: sum(count_or_0(meta.get(name)) for meta in metas) for name in _SUMMED_UP},
+        **{name: sum(meta.get(name) or 0 for meta in metas) for name in _SUMMED_UP},
     }
 
 
@@ -207,14 +201,14 @@ def _recording_meta(
         "n_batches": int(delivered.sum()),
         "n_samples": int(batches["n_samples"][delivered].sum()),
         "complete": bool(meta.get("complete", True)),
-        **{name: count_or_0(meta.get(name)) for name in _SUMMED_UP},
+        **{name: meta.get(name) or 0 for name in _SUMMED_UP},
     }
 
 
 def _missing_ranks(recordings: list[_Recording]) -> list[str]:
     """Which ranks have no recording, as far as the others say how many ranks there are."""
     metas = [recording.trace.meta for recording in recordings]
-    world_size = max(count_or_0(meta.get("world_size")) for meta in metas)
+    world_size = max(meta.get("world_size") or 0 for meta in metas)
     recorded = {recording.rank for recording in recordings}
     n_missing = world_size - len({rank for rank in recorded if rank < world_size})
     if n_missing <= 0:
@@ -223,7 +217,3 @@ def _missing_ranks(recordings: list[_Recording]) -> list[str]:
     more = f" and {n_missing - MOST_NAMED:,} more" if n_missing > MOST_NAMED else ""
     rank = "rank" if n_missing == 1 else "ranks"
     return [f"no recording of {rank} {', '.join(map(str, missing))}{more}, of {world_size:,}"]
-
-
-def _texts(problems: Any) -> list[str]:
-    return [str(problem) for problem in problems] if isinstance(problems, list) else []

@@ -1,7 +1,4 @@
-"""What the ``meta`` of a merged run says of the recordings in it.
-
-The ``meta`` may come from a stranger's file: values that make no sense are passed over.
-"""
+"""What the ``meta`` of a trace says of its loaders, and of the recordings in a merged run."""
 
 from __future__ import annotations
 
@@ -17,26 +14,15 @@ def meta_of_ranks(meta: Mapping[str, Any], ranks: Collection[int]) -> dict[str, 
 
 def recordings(meta: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What the meta of a merged run says of each recording in it; empty for a single recording."""
-    ranks = meta.get("ranks")
-    if not isinstance(ranks, list):
-        return []
-    return [
-        recording
-        for recording in ranks
-        if isinstance(recording, dict) and is_rank(recording.get("rank"))
-    ]
+    return list(meta.get("ranks") or ())
+
+
+def loader_description(meta: Mapping[str, Any], loader: int) -> dict[str, Any]:
+    """How the loader of this number was configured; empty where that is not known."""
+    loaders = meta.get("loaders") or ()
+    return dict(loaders[loader]) if loader < len(loaders) else {}
 
 
 def left_out(meta: Mapping[str, Any]) -> tuple[int, int]:
     """How many samples and spans, and how many batches, were past a limit of the recording."""
-    return count_or_0(meta.get("left_out")), count_or_0(meta.get("left_out_batches"))
-
-
-def count_or_0(value: Any) -> int:
-    """The value where it can be a count of things, else 0."""
-    return value if isinstance(value, int) and value > 0 else 0
-
-
-def is_rank(value: Any) -> bool:
-    """Whether the value can be the rank of a process."""
-    return isinstance(value, int) and 0 <= value < 2**31
+    return meta.get("left_out") or 0, meta.get("left_out_batches") or 0

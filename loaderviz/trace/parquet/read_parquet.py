@@ -17,16 +17,18 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 import numpy as np
 
 from loaderviz.errors import LoaderVizError
+from loaderviz.regular_file import open_regular
+from loaderviz.trace.check_trace import TABLES, check, check_samples
 from loaderviz.trace.columns_of_rows import Table
 from loaderviz.trace.parquet.columns import JSON, from_arrow, stored_name
 from loaderviz.trace.parquet.seal import check_seal, damaged, not_a_trace
+from loaderviz.trace.parquet.unpacked_size import check_pages, check_rows
 from loaderviz.trace.parquet.write_parquet import (
     ADDED,
     FORMAT,
     FORMAT_KEY,
     META_KEY,
     ROWS_PER_GROUP,
-    TABLES,
     WORDS,
     layout_of,
 )
@@ -68,7 +70,7 @@ def read(path: Path) -> Trace:
     def read_trace(file: _File) -> Trace:
         return Trace(**{name: frame(file.columns(name)) for name in TABLES}, meta=file.meta)
 
-    return _read_file(path, read_trace)
+    return _read_file(path, read_trace, may_lead_out=True)
 
 
 def read_but_samples(path: Path) -> TraceButSamples:
@@ -76,6 +78,7 @@ def read_but_samples(path: Path) -> TraceButSamples:
 
     def read_trace(file: _File) -> TraceButSamples:
         tables = {name: file.columns(name) for name in TABLES if name != "samples"}
+        check(tables, file.meta)
         return TraceButSamples(tables, file.meta, file.n_rows("samples"), file.int_keys)
 
     return _read_file(path, read_trace)
@@ -83,7 +86,13 @@ def read_but_samples(path: Path) -> TraceButSamples:
 
 def read_samples(path: Path) -> Table:
     """The samples of the trace that ``save`` wrote; raises as ``read`` does."""
-    return _read_file(path, lambda file: file.columns("samples"))
+
+    def read_table(file: _File) -> Table:
+        samples = file.columns("samples")
+        check_samples(samples, file.columns("batches"))
+        return samples
+
+    return _read_file(path, read_table)
 
 
 def frame(columns: Table) -> pd.DataFrame:
@@ -96,11 +105,11 @@ def frame(columns: Table) -> pd.DataFrame:
     return pd.DataFrame(series, copy=False)
 
 
-def _read_file(path: Path, read_from: Callable[[_File], T]) -> T:
+def _read_file(path: Path, read_from: Callable[[_File], T], *, may_lead_out: bool = False) -> T:
     import pyarrow as pa
 
     try:
-        with path.open("rb") as file:
+        with open_regular(path, may_lead_out=may_lead_out) as file:
             check_seal(file, path)
             try:
                 return read_from(_File(file, path))
@@ -128,6 +137,7 @@ class _File:
         metadata = parquet.metadata.metadata or {}
         if FORMAT_KEY not in metadata:
             raise not_a_trace(path)
+        check_pages(file, parquet.metadata)
         self._parquet, self._lacking = parquet, _lacking_columns(metadata[FORMAT_KEY], path)
         self.meta = json.loads(metadata[META_KEY].decode())
         if not isinstance(self.meta, dict):
@@ -143,6 +153,7 @@ class _File:
                 raise ValueError(f"row group {i} is not one of a trace")
             (name,) = _read_group(parquet, i, ["table"])["table"].unique().to_pylist()
             self._groups[name].append(i)
+        check_rows(file, {name: self.n_rows(name) for name in TABLES})
 
     @property
     def int_keys(self) -> bool:

@@ -31,11 +31,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import numpy as np
 
-from loaderviz import schema
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace.atomic_file import replacing
+from loaderviz.trace.check_trace import TABLES
 from loaderviz.trace.parquet.columns import next_starts, stored_name, to_arrow, whole_ns
 from loaderviz.trace.parquet.seal import seal
+from loaderviz.trace.parquet.unpacked_size import check_pages, check_rows
 
 if TYPE_CHECKING:
     from loaderviz.trace.trace import Trace
@@ -50,19 +51,19 @@ ROWS_PER_GROUP: Final = 1 << 16
 FORMAT_KEY: Final = b"loaderviz.format"
 META_KEY: Final = b"loaderviz.meta"
 
-TABLES: Final = {
-    "batches": schema.BATCHES,
-    "samples": schema.SAMPLES,
-    "workers": schema.WORKERS,
-    "spans": schema.SPANS,
-}
 WORDS: Final = ("table", "state", "start_method", "exit", "name")  # few different texts
 
 
 def save(trace: Trace, path: str | os.PathLike[str]) -> None:
     """What ``Trace.save`` does."""
+    import pyarrow.parquet as pq
+
     with replacing(path, "save()") as file:
         _write(trace, file)
+        file.flush()
+        n_rows = {name: len(getattr(trace, name)) for name in TABLES if name != "samples"}
+        check_rows(file, {**n_rows, "samples": trace.n_sample_rows})  # what is saved can be opened
+        check_pages(file, pq.read_metadata(file))
         seal(file)
 
 
@@ -74,13 +75,6 @@ def _write(trace: Trace, file: BinaryIO) -> None:
     samples = next(parts)  # all parts have the same columns, and keys of one kind
     tables = {name: iter([getattr(trace, name)]) for name in TABLES if name != "samples"}
     tables["samples"] = itertools.chain([samples], parts)
-    for name, columns in TABLES.items():
-        its_columns = list(map(str, samples if name == "samples" else getattr(trace, name)))
-        if sorted(its_columns) != sorted(columns):
-            raise LoaderVizError(
-                f"cannot save {name} with the columns {', '.join(its_columns)}; "
-                f"those of a trace are {', '.join(columns)}"
-            )
     layout = layout_of(pa.int64() if samples["key"].dtype == np.int64 else pa.string())
     metadata = {FORMAT_KEY: FORMAT, META_KEY: _meta_json(trace.meta)}
     with pq.ParquetWriter(

@@ -19,8 +19,6 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace.atomic_file import replacing
 from loaderviz.trace.enough_memory import require_memory
@@ -69,10 +67,8 @@ def export(trace: Trace, path: str | os.PathLike[str], profile: Any = None) -> N
 
 def _start_wall_ns(trace: Trace) -> int:
     """The wall clock at time 0 of the trace, in ns since 1970; 0 where it has none."""
-    try:
-        return int(np.int64(trace.meta["started"][1]))
-    except (LookupError, TypeError, ValueError, OverflowError):
-        return 0
+    _, wall_ns = trace.meta.get("started") or (0, 0)
+    return int(wall_ns)
 
 
 def _file_head(trace: Trace, wall_ns: int) -> bytes:

@@ -52,7 +52,7 @@ class ProcessLanes:
         )
         all_ranks = [batches["rank"], workers["rank"], trace.spans["rank"].to_numpy()]
         ranks = np.unique(np.concatenate(all_ranks))
-        main_pid = trace.meta.get("pid", 0) if len(ranks) == 1 else 0
+        main_pid = (trace.meta.get("pid") or 0) if len(ranks) == 1 else 0
         pids = [main_pid] * len(ranks)
         streams: list[tuple[int, ...]] = [(int(rank),) for rank in ranks]
         worker_rows, unlisted = _worker_rows(batches, workers)

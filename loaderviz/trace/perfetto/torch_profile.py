@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
+import os
 import re
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -16,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from loaderviz.errors import LoaderVizError
-from loaderviz.text import duration
+from loaderviz.regular_file import open_regular
+from loaderviz.text import duration, size
 
 if TYPE_CHECKING:
     from loaderviz.trace.trace import Trace
@@ -27,6 +31,12 @@ EVENTS: Final = "traceEvents"
 # most three months back (libkineto's ChromeTraceBaseTime).
 GRID_NS: Final = 125
 GZIP: Final = b"\x1f\x8b"
+MOST_UNPACKED: Final = 64  # times the size of the file
+SMALL_BYTES: Final = 1 << 26  # unpacked, which any file may have
+_UNREADABLE: Final = (
+    *(OSError, EOFError, zlib.error, MemoryError),
+    *(ArithmeticError, TypeError, ValueError, RecursionError),
+)
 _blank = re.compile(r"[ \t\r\n]*")
 _decode = json.JSONDecoder().raw_decode
 
@@ -63,10 +73,9 @@ class Profile:
         """
         try:
             file = Path(path)
-            data = file.read_bytes()
-            text = (gzip.decompress(data) if data.startswith(GZIP) else data).decode()
+            text = _unpacked(file).decode()
             return cls(file, text, *_scan_profile(text))
-        except (OSError, EOFError, TypeError, ValueError, RecursionError) as error:
+        except _UNREADABLE as error:
             raise LoaderVizError(
                 f"{str(path)!r} cannot be read as a profile ({error}); give the file that "
                 "torch.profiler's export_chrome_trace wrote"
@@ -104,6 +113,20 @@ class Profile:
         return shift_ns
 
 
+def _unpacked(path: Path) -> bytes:
+    """What the file holds; raises ValueError where that is too much for its size."""
+    with open_regular(path, may_lead_out=True) as file:
+        if file.read(len(GZIP)) != GZIP:
+            file.seek(0)
+            return file.read()
+        most = max(SMALL_BYTES, MOST_UNPACKED * file.seek(0, os.SEEK_END))
+        file.seek(0)
+        data = gzip.GzipFile(fileobj=file).read(most + 1)
+    if len(data) > most:
+        raise ValueError(f"it unpacks to more than {size(most)}")
+    return data
+
+
 def _scan_profile(text: str) -> tuple[_EventList, int]:
     """The list of events, and the base of their times in ns."""
     base_ns, events, at = 0, None, _skip_mark(text, 0, "{")
@@ -120,8 +143,9 @@ def _scan_profile(text: str) -> tuple[_EventList, int]:
         at = _skip_blanks(text, at)
         if text[at : at + 1] != "}":
             at = _skip_mark(text, at, ",")
-    if events is None or events.first_us > events.last_us:
+    if events is None or not -math.inf < events.first_us <= events.last_us < math.inf:
         raise ValueError(f"it has no {EVENTS} with a time")
+    np.int64(base_ns)  # raises OverflowError where it is no time
     return events, base_ns
 
 

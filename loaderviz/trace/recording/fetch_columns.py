@@ -10,8 +10,11 @@ import numpy as np
 from loaderviz.own_errors import own_errors
 from loaderviz.record_layout import KeyKind, State, Tag, Task, decode_keys, unpack_text
 from loaderviz.spool import SpoolFile, Words
+from loaderviz.trace.check_trace import MOST_SAMPLES
 
-MOST_UNASKED = 1 << 20  # samples that the fetches of one file may return beyond those asked for
+# Samples that the fetches of one file may return beyond those asked for: as many as its words, or
+# this. They take memory, and a file could claim any number.
+MOST_UNASKED = 1 << 16
 
 # What reading keys can raise if they are damaged or their process died while it wrote them.
 _DAMAGE = (ValueError, TypeError, KeyError, RecursionError)
@@ -76,7 +79,7 @@ def read_fetches(file: SpoolFile) -> Fetches:
     begun &= (n_stamps > 0) & (n_stamps <= n_keys)
     in_one_call = (collate != 0) & (n_stamps <= n_samples)  # each sample has the whole call's time
     n_unasked = np.maximum(n_samples - n_keys, 0)[~keys_left_out].sum()
-    if n_unasked > MOST_UNASKED:
+    if n_unasked > max(MOST_UNASKED, len(words)):
         n_samples = np.where(keys_left_out, n_samples, np.minimum(n_samples, n_keys))
         damaged = True
     left_out = keys_left_out | (heads[:, 1] == Tag.LATEST)
@@ -123,7 +126,7 @@ def _are_sane(heads: Words, room: Words) -> Any:
     n_keys = np.where(fits, n_keys, 0)  # so that sums of them do not overflow
     needed = n_keys + 1 + np.where(kinds == KeyKind.INTEGERS, n_keys, 0)
     n_samples = heads[:, Task.N_SAMPLES]
-    plausible = (n_samples >= 0) & (n_samples <= np.maximum(n_keys, MOST_UNASKED))
+    plausible = (n_samples >= 0) & (n_samples <= np.maximum(n_keys, MOST_SAMPLES))
     return fits & plausible & (left_out | (needed <= room))
 
 

@@ -5,7 +5,6 @@ That costs as much as was written in between, however long the recording is. ``l
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter, deque
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from loaderviz.clocks.process_clock import now
 from loaderviz.errors import LoaderVizError
 from loaderviz.record_layout import MAIN_PROCESS, Batch, State, Tag, Task
 from loaderviz.spool import BLOCK_HEAD, HEADER_BYTES, SpoolHead, Words, blocks
-from loaderviz.trace.recording.read_recording import META_NAME
+from loaderviz.trace.recording.read_recording import read_meta
 
 WINDOW_S: Final = 5.0  # rates and shares are of the last WINDOW_S seconds
 MOST_OPEN: Final = 4096  # batches under way; those of epochs that were left early stay so for ever
@@ -89,13 +88,15 @@ class LiveRecording:
 
     def __init__(self, folder: Path) -> None:
         try:
-            meta = json.loads((folder / META_NAME).read_text())
-            self._rank, self._label = int(meta["rank"]), meta.get("label")
-            self._started_ns = int(meta["started"][0])
-            self._pid = int(meta.get("pid") or 0)
+            meta = read_meta(folder)
+            self._rank, self._label = meta["rank"], meta.get("label")
+            self._started_ns, _ = meta["started"]
+            self._pid = meta.get("pid") or 0
             self._same_clock = meta.get("clock_domain") == machine.clock_domain()
-        except (OSError, ValueError, TypeError, LookupError) as error:
-            raise LoaderVizError(f"{folder} holds no recording that runs ({error})") from error
+        except (OSError, RecursionError, ValueError, TypeError, LookupError) as error:
+            raise LoaderVizError(
+                f"{str(folder)!r} holds no recording that runs ({error})"
+            ) from error
         self._folder = folder
         self._main = _Tail(folder / "main.spool")
         self._makers: dict[str, _Maker] = {}
@@ -109,8 +110,16 @@ class LiveRecording:
         """How the recording stands now.
 
         Raises:
-            LoaderVizError: where its files are gone, or are not those of a recording.
+            LoaderVizError: where its files are gone, are damaged, or are not those of a recording.
         """
+        try:
+            return self._now()
+        except (LookupError, OverflowError, TypeError, ValueError) as error:
+            raise LoaderVizError(
+                f"the recording in {str(self._folder)!r} is damaged ({error})"
+            ) from error
+
+    def _now(self) -> RecordingNow:
         words = self._read_main()
         self._read_makers()
         now_ns = self._ended_ns or (now() if self._same_clock else self._latest_ns)
@@ -137,7 +146,7 @@ class LiveRecording:
             n_batches=self._n_batches,
             batches_per_s=len(self._taken) / window_s,
             samples_per_s=n_samples / window_s,
-            wait_share=min(waited_ns / 1e9 / window_s, 1.0),
+            wait_share=min(max(waited_ns / 1e9 / window_s, 0.0), 1.0),
             waiting_s=(now_ns - asked_ns) / 1e9 if asked_ns else 0.0,
             workers=tuple(
                 maker.worker_now(now_ns, since_ns, self._n_taken)

@@ -15,8 +15,10 @@ from loaderviz import spool_archive
 from loaderviz.errors import LoaderVizError
 from loaderviz.own_errors import own_errors
 from loaderviz.record_layout import Batch, Span, State, Tag, Task, unpack_text
+from loaderviz.regular_file import read_text
 from loaderviz.spool import SpoolFile, Words
 from loaderviz.text import worker_name
+from loaderviz.trace.check_trace import InvalidTraceError, check_meta
 from loaderviz.trace.recording.fetch_columns import Fetches, ragged_range, read_fetches
 from loaderviz.trace.recording.match_fetches import AllFetches, batch_states, match_tasks
 from loaderviz.trace.recording.worker_endings import worker_ending
@@ -48,16 +50,15 @@ def read_folder(folder: Path) -> Trace:
             "folder that record(..., path=folder) or loaderviz run wrote"
         )
     try:
-        meta = json.loads((folder / META_NAME).read_text())
+        meta = read_meta(folder)
         meta["loaders"] += _more_loaders(folder)
-        start_ns, wall_ns = (int(np.int64(time_ns)) for time_ns in meta["started"])
-        rank = int(np.int64(meta["rank"]))
         start_methods = [loader["start_method"] for loader in meta["loaders"]]
+        start_ns, wall_ns = meta["started"]
+        reader = _Reader(meta["rank"], start_ns, wall_ns, start_methods)
     except own_errors(OSError, RecursionError, *_DAMAGE) as error:
         raise LoaderVizError(
-            f"{folder} holds no recording: its {META_NAME} cannot be read ({error})"
+            f"{str(folder)!r} holds no recording: its {META_NAME} cannot be read ({error})"
         ) from error
-    reader = _Reader(rank, start_ns, wall_ns, start_methods)
     reader.read_main(SpoolFile(folder / "main.spool"))
     for path in sorted([*folder.glob("here-*.spool"), *folder.glob("worker-*.spool")]):
         with reader.noting_damage(path):
@@ -70,13 +71,32 @@ def read_folder(folder: Path) -> Trace:
             for record in spool_archive.records(archive):
                 with reader.noting_damage(path):
                     reader.read_process(spool_archive.ArchivedSpool(archive.format, record))
-    return reader.trace(meta)
+    try:
+        return reader.trace(meta)
+    except InvalidTraceError as error:
+        raise LoaderVizError(
+            f"the recording in {str(folder)!r} is damaged ({error}); copy it again, or record anew"
+        ) from error
+
+
+def read_meta(folder: Path) -> dict[str, Any]:
+    """What the recording in ``folder`` says of itself.
+
+    Raises ValueError, TypeError, RecursionError or OSError where it does not, LoaderVizError where
+    its file is none to be read.
+    """
+    meta: dict[str, Any] = dict(json.loads(read_text(folder / META_NAME)))
+    check_meta(meta)
+    for name in ("rank", "started", "loaders"):
+        if meta.get(name) is None:
+            raise ValueError(f"it does not say {name!r}")
+    return meta
 
 
 def _more_loaders(folder: Path) -> list[Any]:
     """Loaders that the recording met on its way; a line that is being written is left out."""
     try:
-        lines = (folder / MORE_LOADERS_NAME).read_text().split("\n")
+        lines = read_text(folder / MORE_LOADERS_NAME).split("\n")
     except own_errors(FileNotFoundError):
         return []
     return [json.loads(line) for line in lines[:-1]]
@@ -169,7 +189,8 @@ class _Reader:
         """Note a file that cannot be read among the problems, and go on."""
         try:
             yield
-        except own_errors(LoaderVizError, *_DAMAGE) as error:  # killed, say, while it made the file
+        except own_errors(LoaderVizError, RecursionError, *_DAMAGE) as error:
+            # Its process was killed, say, while it made the file.
             if path.exists():  # else it was moved to the archive meanwhile
                 self.problems.append(f"{path.name}: {error}")
 
