@@ -81,7 +81,7 @@ notebooks: $(TEST) ## run every notebook and compare the outputs it keeps; START
 	$(KERNELS) $(PY) -m pytest -n 2 --dist loadfile --nbval-lax --nbval-current-env --nbval-cell-timeout=120 notebooks
 
 browser: $(TEST) ## notebooks in a real JupyterLab and Chromium
-	$(PY) -m pytest -n 2 --dist load --maxschedchunk 1 tests/browser
+	$(PY) -m pytest -n 2 --dist loadgroup --no-loadscope-reorder tests/browser
 
 # Not part of `make test`: it installs what loaderviz itself has no use for.
 strangers: $(STRANGERS)/.installed ## record the loaders of other libraries, in an environment of their own

@@ -326,7 +326,7 @@ class TestDamage:
         assert len(trace.samples) == len(lv.load(recording).samples)
         assert "what it wrote is damaged" in " ".join(trace.meta["problems"])
 
-    @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
     @given(data=st.data())
     def test_a_truncated_file_gives_a_part_of_the_trace_or_a_refusal(
         self, data, recording, damaged
@@ -342,7 +342,7 @@ class TestDamage:
             assert len(trace.batches) <= len(whole.batches)
             assert len(trace.samples) <= len(whole.samples)
 
-    @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
     @given(data=st.data())
     def test_garbage_gives_a_trace_or_a_refusal(self, data, recording, damaged):
         with damaged_copy(recording, damaged):

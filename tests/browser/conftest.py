@@ -12,12 +12,13 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 START_S = 60
@@ -130,16 +131,30 @@ def _end(server: subprocess.Popen) -> None:
 
 
 @pytest.fixture(scope="package")
-def browser(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    given = dict.fromkeys(CHROMIUM) | {"--user-data-dir": tmp_path_factory.mktemp("profile")}
+def profile(
+    chromium: str, lab: Lab, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[BrowserContext]:
+    """The browser of somebody who visits JupyterLab: it keeps the scripts that it has compiled."""
+    folder = tmp_path_factory.mktemp("profile")
+    given = dict.fromkeys(CHROMIUM) | {"--user-data-dir": folder}
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
+        context = playwright.chromium.launch_persistent_context(
+            folder,
             executable_path=chromium,
             ignore_default_args=True,  # Playwright's own, some forty
             args=[f"{flag}={value}" if value else flag for flag, value in given.items()],
+            base_url=lab.url,
+            viewport={"width": 1440, "height": 900},
         )
-        yield browser
-        browser.close()
+        yield context
+        context.close()
+
+
+@pytest.fixture(scope="package")
+def browser(profile: BrowserContext) -> Browser:
+    """The same, for pages that come with a context of their own."""
+    assert profile.browser is not None
+    return profile.browser
 
 
 @pytest.fixture
@@ -149,22 +164,39 @@ def complaints() -> list[str]:
 
 
 @pytest.fixture
-def page(browser: Browser, lab: Lab, complaints: list[str]) -> Iterator[Page]:
+def page(profile: BrowserContext, lab: Lab, complaints: list[str]) -> Iterator[Page]:
+    """The page of a visit. A test fails whose page complains."""
+    with visit(profile, lab, complaints) as page:
+        yield page
+    assert complaints == []
+
+
+@contextmanager
+def visit(profile: BrowserContext, lab: Lab, complaints: list[str]) -> Iterator[Page]:
     """A page that is logged in, of somebody who never used this JupyterLab before.
 
-    The kernels that it starts end with it. A test fails whose page complains.
+    The kernels that it starts end with it.
     """
     shutil.rmtree(lab.settings, ignore_errors=True)
-    context = browser.new_context(base_url=lab.url, viewport={"width": 1440, "height": 900})
-    context.request.get("/login", params={"token": lab.token})
-    page = context.new_page()
-    listen(page, complaints)
-    yield page
+    profile.request.get("/login", params={"token": lab.token})
     authorization = {"Authorization": f"token {lab.token}"}
-    for session in context.request.get("/api/sessions", headers=authorization).json():
-        context.request.delete(f"/api/sessions/{session['id']}", headers=authorization)
-    context.close()
-    assert complaints == []
+
+    def sessions() -> set[str]:
+        answer = profile.request.get("/api/sessions", headers=authorization)
+        return {session["id"] for session in answer.json()}
+
+    before = sessions()
+    page = profile.new_page()
+    stored = {"origin": lab.url, "storageTypes": "local_storage,indexeddb"}
+    profile.new_cdp_session(page).send("Storage.clearDataForOrigin", stored)
+    listen(page, complaints)
+    try:
+        yield page
+    finally:
+        for session in sessions() - before:
+            profile.request.delete(f"/api/sessions/{session}", headers=authorization)
+        page.close()
+        profile.clear_permissions()
 
 
 def listen(page: Page, complaints: list[str]) -> None:

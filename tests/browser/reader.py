@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Response, expect
 from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
 OPEN_MS = 90_000
@@ -63,8 +63,13 @@ def red_outputs(page: Page) -> list[str]:
 
 
 def save(page: Page) -> None:
-    page.keyboard.press("Control+s")
+    with page.expect_response(_tells_that_it_is_written):
+        page.keyboard.press("Control+s")
     expect(page.locator(".lm-DockPanel .jp-mod-current.jp-mod-dirty")).to_have_count(0)
+
+
+def _tells_that_it_is_written(answer: Response) -> bool:
+    return answer.request.method == "PUT" and "/api/contents/" in answer.url
 
 
 def close_and_reopen(page: Page, name: str) -> None:
@@ -93,18 +98,24 @@ def set_theme(page: Page, theme: str) -> None:
 
 
 def scroll_to_the_top(page: Page) -> None:
-    scroll_through(page, lambda: 0, up=True)
+    """In long strides."""
+    scroll_through(page, lambda: 0, up=True, stride=100)
 
 
-def scroll_through(page: Page, look: Callable[[], int], *, up: bool = False) -> int:
-    """Turn the wheel from one end of the notebook to the other; add up what ``look`` finds."""
+def scroll_through(
+    page: Page, look: Callable[[], int], *, up: bool = False, stride: float = 0.75
+) -> int:
+    """Turn the wheel from one end of the notebook to the other; add up what ``look`` finds.
+
+    ``stride`` is in heights of what is seen of the notebook.
+    """
     notebook = page.locator(".jp-NotebookPanel .jp-WindowedPanel-outer")
     frame = notebook.bounding_box()
     assert frame is not None
     page.mouse.move(frame["x"] + frame["width"] - 40, frame["y"] + frame["height"] / 2)
     still, before, found = 0, None, look()
     while still < 3:
-        page.mouse.wheel(0, (-1 if up else 1) * 0.75 * frame["height"])
+        page.mouse.wheel(0, (-1 if up else 1) * stride * frame["height"])
         page.wait_for_timeout(100)
         at = notebook.evaluate("(all) => all.scrollTop")
         still = still + 1 if at == before else 0

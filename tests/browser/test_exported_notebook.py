@@ -11,6 +11,8 @@ from plotly.offline import get_plotlyjs
 from browser.legible import faults
 from browser.test_lab import METADATA
 
+pytestmark = pytest.mark.xdist_group("exported notebook")
+
 CODE = """
 from loaderviz import Costs, simulate, timeline
 def what_if(n_batches):
@@ -27,15 +29,22 @@ def executed() -> nbformat.NotebookNode:
     return notebook
 
 
+@pytest.fixture(scope="module")
+def exported(executed) -> dict[str, str]:
+    """The page in either theme."""
+    return {
+        theme: HTMLExporter(theme=theme).from_notebook_node(executed)[0]
+        for theme in ("light", "dark")
+    }
+
+
 @pytest.fixture
-def opened(browser: Browser, executed, tmp_path):
+def opened(browser: Browser, exported, tmp_path):
     """Opens the page of the notebook, with plotly.js beside it if so told; no network."""
     contexts = []
 
     def open_(theme: str, *, beside: bool = True, scripts: bool = True) -> Page:
-        (tmp_path / "page.html").write_text(
-            HTMLExporter(theme=theme).from_notebook_node(executed)[0]
-        )
+        (tmp_path / "page.html").write_text(exported[theme])
         if beside:
             (tmp_path / "plotly.min.js").write_text(get_plotlyjs())
         size = {"width": 1200, "height": 900}

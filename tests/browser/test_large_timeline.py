@@ -1,5 +1,6 @@
 """A large timeline in a real Chromium: bands from afar, boxes when near, saved or live."""
 
+import functools
 import re
 
 import nbformat
@@ -45,6 +46,7 @@ ROWS = """(gd) => {
 }"""
 
 
+@functools.cache
 def made():
     costs = Costs(sample_s=[0.01, 0.02], step_s=0.02, collate_s=0.004)
     return simulate(costs, num_workers=3, batch_size=4, n_batches=N_BATCHES, pin_memory=True)
@@ -60,10 +62,15 @@ def drag(page: Page, plot: Locator, start: float, end: float) -> None:
     page.mouse.up()
 
 
-@pytest.fixture
-def saved(browser: Browser, tmp_path):
-    path = tmp_path / "large.html"
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    path = tmp_path_factory.mktemp("saved") / "large.html"
     timeline(made()).write_html(path)
+    return path
+
+
+@pytest.fixture
+def saved(browser: Browser, path):
     context = browser.new_context(viewport={"width": 1100, "height": 600})
     page = context.new_page()
     errors = []

@@ -497,15 +497,27 @@ def test_a_loop_that_an_exception_leaves(leave, num_workers):
     assert list(ahead["batch"]) == ([2, 3, 4, 5] if num_workers else [])
 
 
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def pictures(**options: Any) -> DataLoader:
+    return DataLoader(Keys(6, make=picture), batch_size=2, collate_fn=parcel, **options)
+
+
+# A spawned process takes seconds, and gets what one of the fork server gets.
 @pytest.mark.parametrize(
-    "make",
+    ("method", "make"),
     [
-        lambda **kw: DataLoader(Keys(6, make=picture), batch_size=2, collate_fn=parcel, **kw),
-        lambda **kw: DataLoader(Stream(3), batch_size=2, collate_fn=parcel, **kw),
-        lambda **kw: DataLoader(FailsInAChain(6), batch_size=2, **kw),
+        pytest.param("spawn", pictures, id="map-style, spawn"),
+        pytest.param("forkserver", pictures, id="map-style, forkserver"),
+        pytest.param(
+            "forkserver",
+            lambda **kw: DataLoader(Stream(3), batch_size=2, collate_fn=parcel, **kw),
+            id="a stream, forkserver",
+        ),
+        pytest.param(
+            "forkserver",
+            lambda **kw: DataLoader(FailsInAChain(6), batch_size=2, **kw),
+            id="a failing sample, forkserver",
+        ),
     ],
-    ids=["map-style", "a stream", "a failing sample"],
 )
 def test_under_other_start_methods(make, method):
     assert_exact(

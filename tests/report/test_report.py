@@ -3,8 +3,6 @@
 import dataclasses
 import json
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -40,11 +38,6 @@ def unpredicted(content, monkeypatch):
     """... and which no other test waits for."""
     told = Prediction(why_not="not asked for")
     monkeypatch.setattr("loaderviz.report.report_content.predict", lambda *_: told)
-
-
-def loaderviz(*args):
-    command = [sys.executable, "-m", "loaderviz", *map(str, args)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
 
 def recorded(trace, **meta):
@@ -235,16 +228,16 @@ class TestItsPage:
 
 
 class TestTheCommand:
-    def test_writes_the_page_and_names_it(self, tmp_path):
+    def test_writes_the_page_and_names_it(self, loaderviz, tmp_path):
         made(batches=1).save(tmp_path / "run.parquet")
         done = loaderviz("report", tmp_path / "run.parquet", "--out", tmp_path / "page.html")
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.splitlines()[-1] == str(tmp_path / "page.html")
+        assert done.code == 0, done.err
+        assert done.out.splitlines()[-1] == str(tmp_path / "page.html")
         assert (tmp_path / "page.html").stat().st_size > 1_000_000
 
-    def test_as_json_it_is_the_same_and_writes_no_page(self, tmp_path):
+    def test_as_json_it_is_the_same_and_writes_no_page(self, loaderviz, tmp_path):
         made(batches=1).save(tmp_path / "run.parquet")
-        found = json.loads(loaderviz("report", tmp_path / "run.parquet", "--json").stdout)
+        found = json.loads(loaderviz("report", tmp_path / "run.parquet", "--json").out)
         assert found["verdict"] == made(batches=1).summary().verdict
         assert len(found["workers"]) == 2
         assert found["predicted"] is None
@@ -256,8 +249,8 @@ class TestTheCommand:
         assert found["predicted"]["settings"]["num_workers"] > 2
         assert found["actions"][0]["code"] == content.prediction.recommendation.code
 
-    def test_what_is_no_file_is_left_alone(self, tmp_path):
+    def test_what_is_no_file_is_left_alone(self, loaderviz, tmp_path):
         made(batches=1).save(tmp_path / "run.parquet")
         done = loaderviz("report", tmp_path / "run.parquet", "--out", tmp_path)
-        assert done.returncode == 2
-        assert "is not a file" in done.stderr
+        assert done.code == 2
+        assert "is not a file" in done.err

@@ -301,7 +301,7 @@ def story(trace: Trace) -> list[tuple[int, int, list[Any]]]:
 
 
 class TestAgainstTorch:
-    @settings(max_examples=50, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=30, suppress_health_check=list(HealthCheck))
     @given(configurations())
     @example(
         {"num_workers": 3, "batch_size": 1, "epochs": 1, "kind": "iterable", "shards": [3, 1, 2]}
@@ -326,7 +326,7 @@ class TestAgainstTorch:
 
 
 class TestLaws:
-    @settings(max_examples=150)
+    @settings(max_examples=80)
     @given(COSTS, configurations(), st.booleans(), st.booleans(), st.integers(0, 2))
     def test_times_are_in_order_and_no_more_is_under_way_than_may_be(
         self, costs, given, in_order, pin_memory, seed
