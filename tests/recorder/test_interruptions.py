@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from pathlib import Path
@@ -27,13 +28,15 @@ EVERY_POINT = "LOADERVIZ_EVERY_POINT" in os.environ
 
 def output(name: str, *args: object) -> str:
     path = os.pathsep.join([str(ROOT / "tests" / "support"), str(ROOT)])
-    done = subprocess.run(
-        [sys.executable, SCRIPTS / name, *map(str, args)],
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    # Torch opens a temporary file to see whether there are too many, and may be interrupted then.
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [sys.executable, SCRIPTS / name, *map(str, args)],
+            env={**os.environ, "PYTHONPATH": path, "TMPDIR": folder},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
