@@ -93,6 +93,28 @@ def test_a_module_ends_with_its_own_code_and_has_a_folder_of_its_own(tmp_path):
     assert trace.meta["max_bytes"] == 1 << 20
 
 
+def test_loaders_and_their_workers_end_when_the_script_is_done_with_them(tmp_path):
+    (tmp_path / "folds.py").write_text(
+        "import gc, time, weakref\n"
+        "import psutil\n"
+        "from torch.utils.data import DataLoader, TensorDataset\n"
+        "import torch\n"
+        "for fold in range(3):\n"
+        "    dataset = TensorDataset(torch.zeros(8))\n"
+        "    loader = DataLoader(dataset, num_workers=1, persistent_workers=True)\n"
+        "    assert len(list(loader)) == 8\n"
+        "    ends = weakref.ref(dataset), weakref.ref(loader)\n"
+        "    worker = psutil.Process(loader._iterator._workers[0].pid)\n"
+        "    del dataset, loader\n"
+        "    gc.collect()\n"
+        "    worker.wait(30)\n"
+        "    assert [end() for end in ends] == [None, None]\n"
+    )
+    done = run("--out", "run", "folds.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(recordings(tmp_path / "run")["rank-00000"].batches) == 24
+
+
 @contextmanager
 def endless(folder):
     program = [sys.executable, "-m", "loaderviz", "run", "--out", folder, SCRIPTS / "endless.py"]
