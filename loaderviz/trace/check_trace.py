@@ -18,7 +18,7 @@ from loaderviz.trace.columns_of_rows import BATCH, Table, batch_rows
 MOST_WORKERS: Final = 4096  # of one loader
 MOST_AHEAD: Final = 1 << 16  # batches that the workers of a loader are asked for ahead
 MOST_SAMPLES: Final = 1 << 24  # in one batch
-MOST_EPOCHS: Final = 1000  # more than there are batches: readers count by epoch
+MOST_EPOCHS: Final = 10_000  # more than there are batches: readers count by epoch
 MOST_S: Final = 4e9  # 127 years: in files times are int64 nanoseconds
 MOST_COUNT: Final = 1 << 53  # float64 and JavaScript hold it exactly
 TABLES: Final = {
