@@ -66,8 +66,8 @@ def _cgroup_folders(controller: str = "") -> list[Path]:
     try:
         lines = Path("/proc/self/cgroup").read_text().splitlines()
         fields = [line.split(":", 2) for line in lines]
-        path = next(path for _, names, path in fields if controller in names.split(","))
-    except own_errors(OSError, ValueError, StopIteration):
+        path = next((path for _, names, path in fields if controller in names.split(",")), "")
+    except own_errors(OSError, ValueError):
         return [top]
     own_folder = top / path.lstrip("/")
     return [own_folder, *(folder for folder in own_folder.parents if folder.is_relative_to(top))]

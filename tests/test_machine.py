@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from loaderviz import machine
+from own_code import in_module
 
 
 @pytest.fixture
@@ -85,6 +86,7 @@ def test_a_quota_of_cgroup_v1_cuts_it(cgroup, quota, period, allowance):
 def test_the_cgroups_of_a_process_are_its_own_and_all_above(lines, expected, tmp_path, monkeypatch):
     read_text = Path.read_text
 
+    @in_module("loaderviz.machine")
     def read(path: Path) -> str:
         return lines if path == Path("/proc/self/cgroup") else read_text(path)
 
@@ -97,6 +99,7 @@ def test_a_process_below_the_top_of_cgroup_v1_has_its_own_quota(tmp_path, monkey
     lines = "3:memory:/\n2:cpu,cpuacct:/slurm/job\n0::/\n"
     read_text = Path.read_text
 
+    @in_module("loaderviz.machine")
     def read(path: Path) -> str:
         return lines if path == Path("/proc/self/cgroup") else read_text(path)
 
@@ -151,6 +154,7 @@ def test_pressure_is_that_of_each_resource_that_is_counted(tmp_path, monkeypatch
 
 
 def test_a_system_without_cgroups_has_no_quota(tmp_path, monkeypatch):
+    @in_module("loaderviz.machine")
     def refuse(path: Path) -> str:
         raise FileNotFoundError(path)
 

@@ -57,13 +57,13 @@ def _too_many_workers(case: Case) -> Seen | None:
         raise Undecided(
             f"{workers_text} for {allowed:g} CPUs: this matters if they compute; {case.why_not_run}"
         )
-    wanted, used = _cpus_wanted_and_used(case)
+    wanted, had_one = _cpus_wanted(case)
     if wanted * n_ranks < CROWDED * allowed:
         return None
     return seen(
         f"{workers_text} need {wanted * n_ranks:.1f} CPUs, but only {allowed:g} are allowed "
         f"(affinity and container quota; os.cpu_count() is {os.cpu_count()})",
-        f"of the time that they were ready to compute, they had a CPU for {percent(used / wanted)}",
+        f"of the time that they were ready to compute, they had a CPU for {percent(had_one)}",
         fix=f"DataLoader(dataset, num_workers={max(1, int(allowed / n_ranks))})",
     )
 
@@ -106,12 +106,16 @@ def free_cpus(worker_id):  # as worker_init_fn
     )
 
 
-def _cpus_wanted_and_used(case: Case) -> tuple[float, float]:
-    """CPUs that the workers need while they run, and those that they get."""
-    wanted = used = 0.0
+def _cpus_wanted(case: Case) -> tuple[float, float]:
+    """CPUs that the workers need while they run, and for which share of that time they have one.
+
+    Of the time that a worker does not wait for a CPU, it computes as much as it would on a machine
+    that has enough of them: other processes do not count.
+    """
+    wanted = had_one = 0.0
     longest_s = 0.0
     for number in (0, 1):
-        epoch_wanted = epoch_used = 0.0
+        epoch_wanted = epoch_cpu_s = epoch_ready_s = 0.0
         notes_by_pid: dict[int, list[Note]] = {}
         for note in case.epoch(number).notes:
             notes_by_pid.setdefault(note.pid, []).append(note)
@@ -120,15 +124,16 @@ def _cpus_wanted_and_used(case: Case) -> tuple[float, float]:
             cpu_s = last.cpu_s - first.cpu_s
             delay_s = last.delay_s - first.delay_s
             longest_s = max(longest_s, time_s)
-            epoch_used += cpu_s / time_s
             if math.isnan(delay_s):
                 raise Undecided("this system does not say how long workers wait for a CPU")
-            epoch_wanted += (cpu_s + delay_s) / time_s
+            epoch_wanted += cpu_s / max(time_s - delay_s, min(cpu_s, time_s), 1e-9)
+            epoch_cpu_s += cpu_s
+            epoch_ready_s += cpu_s + delay_s
         if not number or epoch_wanted < wanted:
-            wanted, used = epoch_wanted, epoch_used
+            wanted, had_one = epoch_wanted, epoch_cpu_s / max(epoch_ready_s, 1e-9)
     if longest_s < LEAST_SPAN_S or wanted == 0:
         raise Undecided("the run was too short to measure how many CPUs the workers need")
-    return wanted, used
+    return wanted, had_one
 
 
 @check(

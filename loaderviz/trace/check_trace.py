@@ -69,12 +69,6 @@ def check(tables: Mapping[str, Table], meta: Mapping[str, Any]) -> None:
             f"a batch is of epoch {batches['epoch'].max():,}, but there are only {n_batches:,} "
             "batches: keep the batches of all epochs"
         )
-    n_loaders = len(meta.get("loaders") or ())
-    if n_loaders and n_batches and int(batches["loader"].max()) >= n_loaders:
-        raise InvalidTraceError(
-            f"a batch is of loader {batches['loader'].max()}, but meta['loaders'] describes "
-            f"{n_loaders}: describe each, or none"
-        )
     if "samples" in tables and n_batches:
         check_samples(tables["samples"], batches)
 
