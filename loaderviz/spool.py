@@ -294,9 +294,13 @@ def _allocate(fd: int, offset: int, n_bytes: int) -> None:
 def _read_words(path: Path, count: int = -1, offset: int = 0) -> Words:
     try:
         with open_regular(path) as file:
-            return np.fromfile(file, dtype=np.int64, count=count, offset=offset)
+            file.seek(offset)
+            # Not numpy.fromfile, which loses the exception of a signal that comes meanwhile.
+            data = file.read(count * WORD if count >= 0 else -1)
     except own_errors(OSError) as error:
         raise LoaderVizError(f"cannot read the recording file {str(path)!r}: {error}") from error
+    n_words = len(data) // WORD
+    return np.frombuffer(data, np.int64, n_words) if n_words else np.zeros(0, np.int64)
 
 
 class SpoolHead:

@@ -97,7 +97,10 @@ class NoteReader:
         """The notes written since the last call: by worker, the sample numbers of each batch."""
         notes: defaultdict[int, list[IntArray]] = defaultdict(list)
         for path in sorted(self._folder.iterdir()):
-            words = np.fromfile(path, np.int64, offset=self._n_bytes_read[path])
+            with path.open("rb") as file:  # not numpy.fromfile: see spool.py
+                file.seek(self._n_bytes_read[path])
+                data = file.read()
+            words = np.array(memoryview(data[: len(data) // 8 * 8]).cast("q"), np.int64)
             start = 0
             while (first := start + N_HEAD) <= len(words):
                 end = first + int(words[start + 1])
