@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 import tempfile
 import warnings
 from pathlib import Path
@@ -53,9 +54,11 @@ def make(path: Path | None) -> Path:
         where = "a temporary folder" if path is None else f"the folder {path}"
         raise LoaderVizError(f"cannot make {where} for the recording: {error}") from error
     if number:
-        warnings.warn(
-            f"another process records into {path}: this recording is kept in {folder}", stacklevel=3
-        )
+        text = f"another process records into {path}: this recording is kept in {folder}"
+        try:
+            warnings.warn(text, stacklevel=3)
+        except own_errors(Warning):  # made an error by a filter: the training is to begin
+            print(text, file=sys.stderr)
     return folder
 
 

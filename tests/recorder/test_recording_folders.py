@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,20 @@ def test_a_folder_of_a_killed_process_is_taken_and_can_be_read(tmp_path):
     with pytest.raises(lv.LoaderVizError, match="taken"):
         lv.record(DataLoader(range(3)), path=tmp_path / "run-0").__enter__()
     assert lv.load(tmp_path / "run-0").meta["label"] == "one"
+
+
+def test_where_warnings_are_errors_the_training_begins_all_the_same(tmp_path, capfd):
+    with Process("one", tmp_path / "run") as other:
+        other.go_on()
+        assert other.hear() == "0"
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with lv.record(DataLoader(range(8)), path=tmp_path / "run-0", label="two"):
+                pass
+        other.go_on()
+        assert other.hear() == "4"
+    assert "is kept in" in capfd.readouterr().err
+    assert labels([tmp_path / "run-0-1"]) == ["two"]
 
 
 def test_a_forked_child_keeps_a_recording_beside_that_of_its_parent(tmp_path):
