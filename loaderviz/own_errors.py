@@ -14,6 +14,7 @@ An error counts as ours if nothing of this is so; where it cannot be told, it go
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from opcode import opmap
@@ -23,7 +24,11 @@ Error = TypeVar("Error", bound=Exception)
 
 # The packages whose code we call, and which raise nothing in the name of others. Of torch only
 # this: the handler that says which worker died is torch's, too.
-_OUR_CALLEES = sys.stdlib_module_names | {"numpy", "pandas", "psutil", "pyarrow"}
+_OUR_CALLEES = sys.stdlib_module_names | {
+    *("numpy", "pandas", "psutil", "pyarrow"),
+    # For the reports that callbacks of trainers write; a template of jinja2's has such a frame.
+    *("jinja2", "<template>", "narwhals", "plotly", "_plotly_utils"),
+}
 _OF_TORCH = "torch.cuda"
 _RAISE = opmap["RAISE_VARARGS"]
 
@@ -55,6 +60,14 @@ def own_errors_suppressed(*kinds: type[Exception]) -> Iterator[None]:
         yield
     except own_errors(*kinds):
         pass
+
+
+def warn_or_print(text: str, *, stacklevel: int) -> None:
+    """Warn; where a filter makes errors of warnings, print: a training is not to end for it."""
+    try:
+        warnings.warn(text, stacklevel=stacklevel + 1)
+    except own_errors(Warning):
+        print(text, file=sys.stderr)
 
 
 def _is_own(error: Exception, method: str) -> bool:

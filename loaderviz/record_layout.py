@@ -12,7 +12,7 @@ import json
 from array import array
 from collections.abc import Sequence
 from struct import Struct
-from typing import Any
+from typing import Any, Final
 
 from loaderviz.own_errors import own_errors
 from loaderviz.sample_keys import from_json, to_json
@@ -35,6 +35,7 @@ class Tag:
     LATEST = 9  # a Task that the next one overwrites: past a limit on samples
     LEFT_OUT = 10  # how many samples and named spans, then how many batches
     ENDED_FILE = 11  # all that an ended process wrote: see spool_archive.py
+    TEXT = 12  # its number in this file, and packed text: see Task.SHAPES
 
 
 class Batch:
@@ -72,8 +73,9 @@ class Task:
     PROCESS_CPU = 14  # CPU time of the process since its last batch, plus one; 0: unknown
     QUEUED = 15  # the time that its thread was ready and had no CPU, plus one; 0: unknown
     THROTTLED = 16  # the time that a CPU quota stopped its cgroup, plus one; 0: unknown
-    STAMPS = 17
-    STAMPS_OF_FORMAT_1 = 14
+    SHAPES = 17  # the number of a TEXT: what the batch is made of, or why it could not be; 0: none
+    STAMPS = 18
+    STAMPS_OF_FORMAT: Final = {1: 14, 2: 17, 3: STAMPS}
 
 
 @functools.lru_cache(maxsize=1024)
@@ -113,7 +115,7 @@ def encode_keys(keys: Sequence[Any]) -> tuple[int, array[int]]:
     try:
         return KeyKind.INTEGERS, array("q", keys)
     except own_errors(Exception, method="__index__"):  # a key is no integer
-        return KeyKind.TEXT, pack_text(json.dumps([_json_value(key) for key in keys]))
+        return KeyKind.TEXT, pack_text(json.dumps([key_value(key) for key in keys]))
 
 
 def decode_keys(text: str) -> list[Any]:
@@ -124,7 +126,8 @@ def decode_keys(text: str) -> list[Any]:
     return [from_json(key) for key in list(json.loads(text))]
 
 
-def _json_value(key: Any) -> Any:
+def key_value(key: Any) -> Any:
+    """A key as a JSON value; its ``repr`` where ``sample_keys`` cannot write it as one."""
     try:
         return to_json(key)
     except own_errors(Exception, method="__repr__"):

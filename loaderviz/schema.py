@@ -31,6 +31,10 @@ BATCHES: Final[Columns] = {
     "throttled_s": "float64",  # a CPU quota stopped its container meanwhile; NaN: none, or unknown
     "rss_bytes": "int64",  # resident memory of the process that made it, as last read; 0: unknown
     "n_bytes": "float64",  # of its tensors, arrays and texts; NaN: unknown
+    # What it is made of, as {'image': float32 [8, 3, 32, 32]}: equal for batches that a model can
+    # not tell apart. None: not measured, as for more than 1,000 leaves, or more than 10,000 such
+    # texts of one process. Of a failed batch, the two shapes that could not be put together.
+    "shapes": "object",
     "device_start_s": "float64",  # when the device began the step
     "device_end_s": "float64",  # ... and ended it
     "state": "object",  # delivered; failed; else how far it got: ready, started or dispatched
@@ -61,6 +65,7 @@ WORKERS: Final[Columns] = {
     "unpickle_s": "float64",  # it unpickled that: the dataset and what it imports
     "init_s": "float64",  # the user's worker_init_fn; NaN: there is none, or unknown
     "first_task_s": "float64",
+    "first_read_s": "float64",  # it read its first sample; with __getitems__, its first batch
     "ended_s": "float64",
     "exit": "object",  # done, failed, killed or running
     "last_key": "object",  # the sample that was being read when the worker died, else None
@@ -78,5 +83,5 @@ SPANS: Final[Columns] = {
 # Every other time is a moment.
 DURATIONS: Final = (
     *("cpu_s", "process_cpu_s", "queued_s", "throttled_s", "device_s"),
-    *("pickle_s", "boot_s", "unpickle_s", "init_s"),
+    *("pickle_s", "boot_s", "unpickle_s", "init_s", "first_read_s"),
 )

@@ -6,11 +6,14 @@ import os
 import signal
 import threading
 import time
+import warnings
 
+import jinja2
 import psutil
 import pytest
+from plotly import graph_objects
 
-from loaderviz.own_errors import own_errors, own_errors_suppressed
+from loaderviz.own_errors import own_errors, own_errors_suppressed, warn_or_print
 from own_code import in_recorder
 
 
@@ -33,8 +36,10 @@ class TestOursIsWhat:
             functools.partial({}.__getitem__, "key"),
             functools.partial(psutil.Process, 2**22 + 1),  # raised without arguments
             functools.partial(bytearray, 2**62),  # a MemoryError: CPython gives it none either
+            functools.partial(graph_objects.Figure, layout={"no such": 1}),
+            functools.partial(jinja2.Template("{{ one / 0 }}").render, one=1),
         ],
-        ids=["OSError", "ValueError", "KeyError", "psutil", "MemoryError"],
+        ids=["OSError", "ValueError", "KeyError", "psutil", "MemoryError", "plotly", "jinja2"],
     )
     def test_fails_in_what_we_call(self, call):
         assert guarded(call) == "swallowed"
@@ -115,3 +120,12 @@ def test_a_method_that_only_we_call_may_fail_but_not_what_it_calls():
     assert shown(Key(), "__repr__") == "swallowed"
     with pytest.raises(OSError, match="gone"):  # as a handler does that is called in its middle
         shown(Key(), "__index__")
+
+
+def test_a_warning_that_is_an_error_by_a_filter_is_printed(capsys):
+    with pytest.warns(UserWarning, match="no space left") as told:
+        warn_or_print("no space left", stacklevel=1)
+    assert told[0].filename == __file__
+    with warnings.catch_warnings(action="error"):
+        warn_or_print("no space left", stacklevel=1)
+    assert capsys.readouterr().err == "no space left\n"

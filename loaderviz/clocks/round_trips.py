@@ -195,7 +195,7 @@ def measure_offset(
             answer = _receive(connection, _PONG.size, deadline)
             received_ns = now()
             if answer[: _PING.size] != _PING.pack(token, number):
-                raise OSError("what answers there is no clock of this run")
+                raise OSError("no clock of this run answers there")
             pings.append((sent_ns, _PONG.unpack(answer)[2], received_ns))
     return Offset.from_pings(pings)
 
@@ -226,7 +226,7 @@ def rendezvous_address() -> str:
     """
     host = os.environ.get("MASTER_ADDR")
     if not host:
-        raise OSError("MASTER_ADDR is not set, which says where the ranks meet")
+        raise OSError("MASTER_ADDR, where the ranks meet, is not set")
     family, kind, _, _, address = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, kind) as probe:
         probe.connect(address)

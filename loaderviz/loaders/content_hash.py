@@ -41,6 +41,7 @@ _WHOLE = (
     torch.dtype,
 )  # of these, the repr tells all that they hold
 _ARRAYS = (np.ndarray, np.generic)
+_SCALARS = (torch.Tensor, np.ndarray, np.generic)  # where they have no dimension
 _BYTES = (bytes, bytearray, memoryview)
 _SEQUENCES = (list, tuple)
 MIN_FOR_INT_ARRAY = 16
@@ -49,11 +50,24 @@ MIN_FOR_INT_ARRAY = 16
 class SampleIdentifier:
     """Gives each sample its number. It can be pickled where ``key`` can.
 
-    ``key`` is the user's function from a sample to what it is known by; None: by its content.
+    ``key`` is the user's function from a sample to what it is known by; None: by its content. With
+    ``of_batches`` it is given batches that the dataset made, and returns a key for each sample.
     """
 
-    def __init__(self, key: Callable[[Any], Any] | None = None) -> None:
+    def __init__(
+        self, key: Callable[[Any], Any] | None = None, *, of_batches: bool = False
+    ) -> None:
         self.key = key
+        self.of_batches = of_batches
+
+    def keys_and_numbers(self, item: Any) -> list[tuple[Any, int]]:
+        """As ``key_and_number``, for each sample of what the dataset yields: one, or a batch."""
+        if self.key is None or not self.of_batches:
+            return [self.key_and_number(item)]
+        keys = self._key_of(item)
+        if isinstance(keys, _SCALARS) and keys.ndim == 1:
+            keys = keys.tolist()
+        return [self._numbered(key) for key in (keys if isinstance(keys, list) else [keys])]
 
     def __call__(self, sample: Any) -> int:
         """The sample's number; raises as ``key_and_number`` does."""
@@ -67,14 +81,24 @@ class SampleIdentifier:
         """
         if self.key is None:
             return sample, digest_of(sample, _shown)
+        return self._numbered(self._key_of(sample))
+
+    def _key_of(self, sample: Any) -> Any:
+        assert self.key is not None
         try:
-            sample_key = self.key(sample)
+            return self.key(sample)
         except Exception as error:
             raise LoaderVizError(
                 f"key={_name_of(self.key)} raised {type(error).__name__}: {error} "
                 f"for {_shown(sample)}. Give a key that returns a number, a text or a tuple of "
-                "such for every sample."
+                "them for every sample."
             ) from error
+
+    def _numbered(self, sample_key: Any) -> tuple[Any, int]:
+        if isinstance(sample_key, _SCALARS) and sample_key.ndim == 0:
+            sample_key = sample_key.item()
+        if type(sample_key) is int and -(2**63) <= sample_key < 2**63:
+            return sample_key, sample_key  # its own number, which keeps the order of the samples
         return sample_key, digest_of(sample_key, self._shown_key)
 
     def _shown_key(self, sample_key: Any) -> str:

@@ -28,6 +28,8 @@ def copy_loader(loader: DataLoader[Any], **settings: Any) -> DataLoader[Any]:
     state = copied.__dict__  # torch's __setattr__ refuses these once a loader is made
     state.update(settings)
     state["_iterator"] = None  # with persistent workers, it is the loader's own
+    if "_initial_iter_for_state_dict" in state:  # torchdata's, which would begin with that one
+        state["_initial_iter_for_state_dict"] = False
     if not state["num_workers"]:
         state.update(WITHOUT_WORKERS)
     return copied

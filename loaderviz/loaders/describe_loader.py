@@ -6,6 +6,7 @@ A foreign loader is one that is none of torch's: whatever else a loop can iterat
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from types import GeneratorType
 from typing import Any, cast
 
 import torch
@@ -13,10 +14,11 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from loaderviz.errors import LoaderVizError
-from loaderviz.loaders.held_objects import walk
+from loaderviz.loaders.held_objects import attributes, walk
 from loaderviz.loaders.start_method import start_method
 
 FOREIGN = "foreign"  # the kind of a loader that is none of torch's
+STANDS_FOR = "stands_for"  # an attribute of what stands in for an iterable (watched_iterable.py)
 _IMMUTABLE, _HEAP = 1 << 8, 1 << 9  # of a type's flags (CPython, Include/object.h)
 _HOLD_DATA = (str, bytes, list, tuple, dict, set, frozenset, range, torch.Tensor, Dataset, Sampler)
 
@@ -46,7 +48,8 @@ def _check_that_it_is_a_loader(loader_like: Any) -> None:
     if isinstance(loader_like, Iterator) and not can_be_watched:
         raise LoaderVizError(
             f"record() takes a DataLoader, but got the iterator {shown}. Pass the loader that it "
-            "comes from, and call iter() inside the block."
+            "comes from, and call iter() inside the block; or take the batches from "
+            "loaderviz.watch(...), which records a loop over anything."
         )
     is_data = isinstance(loader_like, _HOLD_DATA) and not isinstance(loader_like, IterableDataset)
     if not isinstance(loader_like, Iterable) or is_data:
@@ -57,8 +60,8 @@ def _check_that_it_is_a_loader(loader_like: Any) -> None:
     if not can_be_watched:
         raise LoaderVizError(
             f"record() takes a torch DataLoader, or a loader whose class is written in Python, but "
-            f"got {shown}. Put it into a class of your own, whose __iter__ returns iter() of it, "
-            "and iterate that."
+            f"got {shown}. Take the batches from loaderviz.watch(...), which records a loop over "
+            "anything."
         )
 
 
@@ -81,7 +84,7 @@ def foreign_loader_error(takes: str, loader: Any) -> LoaderVizError:
         way_out = f"It holds DataLoaders: pass {' or '.join(inside[:3])}."
     elif _can_be_watched(loader) and isinstance(loader, Iterable):
         way_out = (
-            "It cannot run that with settings of its own. What a loop waits for can be told: "
+            "It cannot run that with settings of its own. To see what a loop waits for: "
             "with record(loader) as rec, then print(rec.trace.summary())."
         )
     else:
@@ -89,10 +92,16 @@ def foreign_loader_error(takes: str, loader: Any) -> LoaderVizError:
     return LoaderVizError(f"{takes}, but got {type(loader).__name__} {loader!r:.60}. {way_out}")
 
 
+def _foreign_name(loader: Any) -> str:
+    """What a foreign loader is called; one that ``watch`` made, by what it stands for."""
+    named = attributes(loader).get(STANDS_FOR, loader)
+    return named.__name__ if type(named) is GeneratorType else type(named).__name__
+
+
 def describe(loader: Any) -> dict[str, Any]:
     """A loader's configuration by name, read without running any of the user's code."""
     if not issubclass(type(loader), DataLoader):
-        name = type(loader).__name__
+        name = _foreign_name(loader)
         return {"class": name, "dataset": name, "kind": FOREIGN, "start_method": None}
     num_workers = loader.num_workers
     return {

@@ -187,7 +187,7 @@ def _run_work(work: Callable[..., None], args: tuple[Any, ...], messages: Connec
         os.setpgid(0, 0)
         _end_group_on_sigterm()
     torch.set_num_threads(1)  # as in a worker: OpenMP's threads do not survive a fork
-    _forget_fork_server()
+    forget_fork_server()
     work(*args, messages.send)
     messages.close()
 
@@ -208,7 +208,7 @@ def _end_group_on_sigterm() -> None:
     signal.signal(signal.SIGTERM, end)
 
 
-def _forget_fork_server() -> None:
+def forget_fork_server() -> None:
     """Let this fork start a fork server of its own: its parent's is no child of this process."""
     server: Any = forkserver._forkserver
     for name in ("_forkserver_address", "_forkserver_alive_fd", "_forkserver_pid"):

@@ -2,5 +2,6 @@
 
 from loaderviz.recorder.session import Recording, record
 from loaderviz.recorder.spans import span
+from loaderviz.recorder.watched_iterable import watch
 
-__all__ = ["Recording", "record", "span"]
+__all__ = ["Recording", "record", "span", "watch"]

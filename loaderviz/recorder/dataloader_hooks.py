@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from torch import _C
 from torch.utils.data import DataLoader, _utils, dataloader
 
 from loaderviz.clocks.process_clock import now
@@ -85,6 +86,7 @@ _NEEDED_ATTRIBUTES = (
     (dataloader._DatasetKind, "create_fetcher"),
     (_utils.fetch, "_MapDatasetFetcher"),
     (_utils.fetch, "_IterableDatasetFetcher"),
+    (_C, "_is_torch_function_mode_enabled"),
 )
 # ... and attributes of instances.
 _NEEDED_OF_INSTANCES = (

@@ -60,6 +60,7 @@ class ForeignIterator:
     def __init__(self, iterator: Any, log: ForeignLog, loader: Any) -> None:
         for name, value in zip(_OWN, (iterator, log, loader), strict=True):
             object.__setattr__(self, name, value)  # the loader, so that it lives as long
+        log.watch_end_of(self)
 
     def __next__(self) -> Any:
         try:
@@ -100,6 +101,3 @@ class ForeignIterator:
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return self._loaderviz_iterator.__reduce_ex__(protocol)
-
-    def __del__(self) -> None:
-        self._loaderviz_log.leave()

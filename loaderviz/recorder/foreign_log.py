@@ -6,6 +6,8 @@ from a DataLoader is not written down at all: that one is, with its workers.
 
 from __future__ import annotations
 
+import functools
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +32,7 @@ class ForeignLog:
         self._loader = loader  # a weak reference
         self._begun_ns = begun_ns
         self._log: IteratorLog | None = None  # from the first batch of an epoch to its end
+        self._ended_ns: list[int] = []  # when the iterator went
 
     def note_made(self) -> None:
         """The iterator has been made."""
@@ -54,16 +57,27 @@ class ForeignLog:
         call_guarded(self._recorder, self._note_batch, requested_ns, now(), batch)
         return batch
 
+    def watch_end_of(self, iterator: Any) -> None:
+        """Note when it goes, without a line of Python: see ``IteratorLog.note_end``."""
+        note_end: Any = functools.partial(next, map(self._ended_ns.append, iter(now, None)))
+        self._iterator = weakref.ref(iterator, note_end)
+
+    def has_ended(self) -> bool:
+        """Whether the iterator is gone, or has been left."""
+        return bool(self._ended_ns)
+
     def leave(self) -> None:
-        """The loop is done with the iterator, and with the batch that it has."""
+        """Write down that the loop is done with the iterator, and with the batch that it has."""
+        if not self._ended_ns:
+            self._ended_ns.append(now())
         if self._log is not None and not self._recorder.files.is_stopped():
-            call_guarded(self._recorder, self._release, now())
+            call_guarded(self._recorder, self._release, self._ended_ns[0])
 
     def _note_batch(self, requested_ns: int, delivered_ns: int, batch: Any) -> None:
         log = self._begin_batch(requested_ns)
         if log is not None:
             log.note_delivered(delivered_ns)
-            self._write_outcome(log, State.DONE, n_samples_of(batch) or 0)
+            self._write_outcome(log, State.DONE, batch)
 
     def _note_error(self, requested_ns: int, error: BaseException) -> None:
         if isinstance(error, StopIteration):
@@ -72,7 +86,7 @@ class ForeignLog:
             log = self._begin_batch(requested_ns)
             if log is not None:
                 log.drop_held()
-                self._write_outcome(log, State.RAISED, 0)
+                self._write_outcome(log, State.RAISED)
 
     def _begin_batch(self, requested_ns: int) -> IteratorLog | None:
         """Write down that a batch was asked for; None where it is not to be written down."""
@@ -88,17 +102,20 @@ class ForeignLog:
             log.note_requested(requested_ns)
             return log if log.begin_here(0, 0) is not None else None
 
-    def _write_outcome(self, log: IteratorLog, state: int, n_samples: int) -> None:
+    def _write_outcome(self, log: IteratorLog, state: int, batch: Any = ()) -> None:
         """Write how it ended, as a fetch of which only that is known."""
         files = self._recorder.files
         with files.lock:
             spool = None if files.is_stopped() else files.foreign_spool(log.number)
             if spool is not None:
+                _, number, text = spool.measure(batch) if state == State.DONE else (0, 0, "")
                 head = [0] * (Task.STAMPS + 1)
                 head[Task.ITERATOR], head[Task.ROUND] = log.number, 0
-                head[Task.STATE], head[Task.N_SAMPLES] = state, n_samples
-                head[Task.KEY_KIND] = KeyKind.LEFT_OUT
+                head[Task.STATE], head[Task.N_SAMPLES] = state, n_samples_of(batch) or 0
+                head[Task.KEY_KIND], head[Task.SHAPES] = KeyKind.LEFT_OUT, number
                 spool.write(Tag.TASK, *head[2:])
+                if text:
+                    spool.write_text(number, text)
 
     def _release(self, at_ns: int) -> None:
         if self._log is not None:

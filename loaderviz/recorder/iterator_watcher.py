@@ -7,7 +7,7 @@ import itertools
 import threading
 import warnings
 import weakref
-from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any
 
 from torch.utils.data import DataLoader
@@ -22,6 +22,7 @@ from loaderviz.recorder.iterator_log import IteratorLog
 from loaderviz.recorder.loader_numbers import LoaderNumbers
 from loaderviz.recorder.recorded_iterator import unwatch, watch
 from loaderviz.recorder.recording_files import RecordingFiles, RecordPlace
+from loaderviz.recorder.source_line import source_line
 from loaderviz.recorder.timed_fetch import FetchTimer, ProcessMemory
 from loaderviz.recorder.worker_process import WorkerHook, worker_file
 
@@ -41,11 +42,14 @@ class Watcher:
         foreign: list[Any],
         *,
         every_loader: bool,
+        tell_of_early_workers: bool,
     ) -> None:
         self.files = files
         self.forgotten = False  # in a forked process: the files are the parent's
         self._loaders = LoaderNumbers(loaders)
+        self._lineless = set(range(len(loaders))) if len(loaders) > 1 else set[int]()
         self._every_loader = every_loader
+        self._tell_of_early_workers = tell_of_early_workers
         self._classes = {type(loader) for loader in loaders}
         if every_loader:
             self._classes |= dataloader_hooks.every_class()
@@ -53,11 +57,11 @@ class Watcher:
         self._foreign_classes = {type(loader) for loader in foreign}
         self._foreign_classes |= {cls for cls in self._classes if cls.__iter__ is not _TORCH_ITER}
         self._foreign_logs: dict[int, ForeignLog] = {}  # the last one, by number in _foreign
+        self._earlier_foreign_logs: list[ForeignLog] = []  # of iterators that went on beside it
         self._epochs_begun_ns: dict[int, int] = {}  # of DataLoaders: the last one, by thread
         self.inside = threading.local()
         self._device = Device.find()
         self._iterator_numbers = itertools.count()
-        self._epochs: defaultdict[int, itertools.count[int]] = defaultdict(itertools.count)
         self._watched: list[tuple[weakref.ref[Any], IteratorLog]] = []
         self._timers: list[FetchTimer] = []
         self._memory = ProcessMemory()
@@ -88,7 +92,7 @@ class Watcher:
                 guarded(_release_and_unwatch, reference, log, at_ns)
             for timer in self._timers:
                 guarded(timer.detach)
-            for foreign_log in self._foreign_logs.values():
+            for foreign_log in (*self._earlier_foreign_logs, *self._foreign_logs.values()):
                 guarded(foreign_log.leave)
             guarded(self._finish_device)
             guarded(self._note_exits)
@@ -96,6 +100,7 @@ class Watcher:
         self._timers.clear()
         self._watched.clear()
         self._foreign_logs.clear()
+        self._earlier_foreign_logs.clear()
 
     def _finish_device(self) -> None:
         if self._device is not None:
@@ -133,7 +138,10 @@ class Watcher:
 
     def make_worker_hook(self, log: IteratorLog, user_init: Any) -> WorkerHook:
         """The ``worker_init_fn`` of the iterator's workers, which also calls the user's."""
-        return WorkerHook(user_init, self.files.folder, log.number, log.paid_bytes)
+        files = self.files
+        return WorkerHook(
+            user_init, files.folder, log.number, log.paid_bytes, answers=files.workers_answer()
+        )
 
     def fetcher_made(self, log: IteratorLog, iterator: Any, fetcher: Any) -> None:
         """Time the fetches of an iterator that loads in this process."""
@@ -165,12 +173,24 @@ class Watcher:
                 return None
             number = self._foreign.add(loader)
         before = self._foreign_logs.get(number)
-        if before is not None and hasattr(type(loader), "__next__"):
-            before.leave()
+        if before is not None:
+            self._earlier_foreign_logs.append(before)
+            if hasattr(type(loader), "__next__"):
+                before.leave()
+        self._leave_ended()
         muted = before is not None and before.muted
         log = ForeignLog(self, weakref.ref(loader), at_ns, muted=muted)
         self._foreign_logs[number] = log
         return log
+
+    def _leave_ended(self) -> None:
+        """Be done with the iterators that are gone, and have others after them."""
+        logs, self._earlier_foreign_logs = self._earlier_foreign_logs, []
+        for log in logs:
+            if log.has_ended():
+                log.leave()
+            else:
+                self._earlier_foreign_logs.append(log)
 
     def foreign_log(self, loader: Any) -> ForeignLog | None:
         """Where the iteration of a loader that is its own iterator is logged; None for nowhere."""
@@ -182,11 +202,9 @@ class Watcher:
     def begin_foreign_epoch(self, loader: Any) -> IteratorLog:
         """Begin to log an epoch of a loader that is none of torch's, of which no worker is seen."""
         loader_number = self._number_of(loader)
+        epochs = self._loaders.epochs_of(loader)
         log = IteratorLog(
-            self.files,
-            lambda: next(self._epochs[loader_number]),
-            next(self._iterator_numbers),
-            self._device,
+            self.files, lambda: next(epochs), next(self._iterator_numbers), self._device
         )
         self.files.write(Tag.ITERATOR, log.number, loader_number, now(), True)
         log.begin_first_round()
@@ -236,9 +254,12 @@ class Watcher:
     ) -> IteratorLog:
         self.let_go()
         loader_number = self._number_of(loader)
+        if loader_number in self._lineless and not adopted:
+            self._lineless.remove(loader_number)
+            self.files.add_to_loader(loader_number, iterated_at=source_line())
         log = IteratorLog(
             self.files,
-            functools.partial(self._begin_epoch, loader_number),
+            functools.partial(self._begin_epoch, self._loaders.epochs_of(loader)),
             next(self._iterator_numbers),
             self._device,
         )
@@ -247,10 +268,10 @@ class Watcher:
         self._watched.append((weakref.ref(iterator, log.note_end), log))
         return log
 
-    def _begin_epoch(self, loader_number: int) -> int:
+    def _begin_epoch(self, epochs: Iterator[int]) -> int:
         """An iterator of torch's begins an epoch; returns its number."""
         self._epochs_begun_ns[threading.get_ident()] = now()
-        return next(self._epochs[loader_number])
+        return next(epochs)
 
     def let_go(self) -> None:
         """Be done with the iterators that are gone."""
@@ -274,15 +295,22 @@ class Watcher:
                 self._processes.append((log.number, worker, process))
 
     def _adopt_running(self, loader: DataLoader[Any]) -> None:
-        """Watch persistent workers that were started before the recording, from outside only."""
+        """Watch workers that were started before the recording and stay, from outside only.
+
+        torchdata's StatefulDataLoader holds each iterator until the next, and begins with the one
+        that it has made to answer ``state_dict()``.
+        """
         iterator: Any = loader._iterator
-        if iterator is None or loader.num_workers == 0:
+        stays = loader.persistent_workers or getattr(loader, "_initial_iter_for_state_dict", False)
+        if iterator is None or loader.num_workers == 0 or not stays:
             return
-        warnings.warn(
-            "the workers of this DataLoader (persistent_workers=True) were started before the "
-            "recording: their samples are not seen. Begin the recording before the first epoch.",
-            stacklevel=4,
-        )
+        if self._tell_of_early_workers:
+            why = " (persistent_workers=True)" if loader.persistent_workers else ""
+            warnings.warn(
+                f"the workers of this DataLoader{why} were started before the recording: their "
+                "samples are not seen. Begin the recording before the first epoch.",
+                stacklevel=4,
+            )
         log = self._watch(loader, iterator, adopted=True)
         self._note_workers(log, iterator)
         log.adopt_tasks(
@@ -296,7 +324,7 @@ class Watcher:
     def _number_of(self, loader: DataLoader[Any]) -> int:
         number = self._loaders.number_of(loader)
         if number is None:
-            self.files.add_loader(describe(loader))
+            self.files.add_loader({**describe(loader), "iterated_at": source_line()})
             number = self._loaders.add(loader)
         return number
 

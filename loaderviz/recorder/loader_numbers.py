@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import weakref
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from torch.utils.data import DataLoader
+
+
+class _Known(NamedTuple):
+    reference: weakref.ref[DataLoader[Any]]
+    number: int
+    epochs: Iterator[int]
 
 
 class LoaderNumbers:
@@ -16,7 +24,7 @@ class LoaderNumbers:
     """
 
     def __init__(self, loaders: list[DataLoader[Any]]) -> None:
-        self._by_id: dict[int, tuple[weakref.ref[DataLoader[Any]], int]] = {}
+        self._by_id: dict[int, _Known] = {}
         self._n_met = 0
         for loader in loaders:
             self.add(loader)
@@ -26,16 +34,20 @@ class LoaderNumbers:
         key, number = id(loader), self._n_met
         # Without a line of Python: see IteratorLog.note_end.
         forget: Any = functools.partial(self._by_id.pop, key)
-        self._by_id[key] = weakref.ref(loader, forget), number
+        self._by_id[key] = _Known(weakref.ref(loader, forget), number, itertools.count())
         self._n_met += 1
         return number
 
     def number_of(self, loader: DataLoader[Any]) -> int | None:
         """The loader's number; None for one that has none."""
-        reference, number = self._by_id.get(id(loader), (None, None))
-        return number if reference is not None and reference() is loader else None
+        known = self._by_id.get(id(loader))
+        return known.number if known is not None and known.reference() is loader else None
+
+    def epochs_of(self, loader: DataLoader[Any]) -> Iterator[int]:
+        """The numbers of its epochs, as they begin; for a loader that has a number."""
+        return self._by_id[id(loader)].epochs
 
     def living(self) -> list[DataLoader[Any]]:
         """The loaders that have not ended, by number."""
-        loaders = [reference() for reference, _ in list(self._by_id.values())]
+        loaders = [known.reference() for known in list(self._by_id.values())]
         return [loader for loader in loaders if loader is not None]

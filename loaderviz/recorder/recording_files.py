@@ -9,17 +9,19 @@ from __future__ import annotations
 import json
 import sys
 import threading
-import warnings
 from pathlib import Path
 from typing import IO, Any
 
 from loaderviz import spool_archive
 from loaderviz.errors import LoaderVizError
-from loaderviz.own_errors import own_errors, own_errors_suppressed
+from loaderviz.own_errors import own_errors, own_errors_suppressed, warn_or_print
 from loaderviz.record_layout import MAIN_PROCESS, Batch, Tag
 from loaderviz.recorder.control_page import Control
+from loaderviz.recorder.fetch_spool import FetchSpool
 from loaderviz.recorder.recording_size_limit import WORKER_BYTES, Budget
-from loaderviz.spool import HEADER_BYTES, NoRoomError, RollingSpool, Spool
+from loaderviz.recorder.stack_on_signal import StackOnSignal
+from loaderviz.spool import HEADER_BYTES, NoRoomError, Spool
+from loaderviz.stack_note import PATTERN as STACK_FILES
 from loaderviz.trace import ENDED_WORKERS_NAME, META_NAME, MORE_LOADERS_NAME
 
 RecordPlace = tuple["memoryview[int]", int]  # the block of a record, and the word it begins at
@@ -39,10 +41,11 @@ class RecordingFiles:
         self._n_spans = 0  # samples, counted as they are dispatched, and the user's spans
         self._left_out: RecordPlace | None = None
         self._warned = False
-        self._here_spools: list[RollingSpool] = []  # of the fetches in this process
-        self._idle_spools: list[RollingSpool] = []
-        self._foreign_spool: RollingSpool | None = None
+        self._here_spools: list[FetchSpool] = []  # of the fetches in this process
+        self._idle_spools: list[FetchSpool] = []
+        self._foreign_spool: FetchSpool | None = None
         self._more_loaders: IO[bytes] | None = None
+        self._described: tuple[dict[str, Any], bytes] = ({}, b"")  # the last, and its line there
         self._save_meta()
         self.control = Control.create(folder)
         max_bytes = meta["max_bytes"]
@@ -52,11 +55,20 @@ class RecordingFiles:
         )  # one comparison for each batch
         self._main: Spool | None = Spool(folder / "main.spool", {}, self._budget)
         self._ended_workers: Spool | None = None  # the archive of their files
+        self._stack: StackOnSignal | None = None
         self._open = True
 
     def is_stopped(self) -> bool:
         """Whether nothing more is recorded: the recording has ended, or has failed."""
         return not self._open
+
+    def answer_with_stack(self) -> None:
+        """Let ``loaderviz stuck`` ask this process and its workers for their stacks."""
+        self._stack = StackOnSignal.register(self.folder)
+
+    def workers_answer(self) -> bool:
+        """Whether the workers are to do so, too."""
+        return self._stack is not None
 
     def write(self, tag: int, *fields: int) -> RecordPlace | None:
         """Write down one event of the main process; returns where, None where it could not."""
@@ -153,7 +165,15 @@ class RecordingFiles:
         with self.lock:
             if self._more_loaders is None:
                 self._more_loaders = (self.folder / MORE_LOADERS_NAME).open("ab", buffering=0)
-            self._more_loaders.write(f"{json.dumps(description)}\n".encode())
+            if description != self._described[0]:  # thousands may be alike, and JSON takes long
+                self._described = description, f"{json.dumps(description)}\n".encode()
+            self._more_loaders.write(self._described[1])
+
+    def add_to_loader(self, number: int, **facts: Any) -> None:
+        """Add to the description of a loader that was known at the start, if it can be written."""
+        with self.lock, own_errors_suppressed(OSError):
+            self._meta["loaders"][number].update(facts)
+            self._save_meta()
 
     def note(self, **facts: Any) -> None:
         """Add to the description of the recording; raises OSError where it cannot be written."""
@@ -161,7 +181,7 @@ class RecordingFiles:
             self._meta.update(facts)
             self._save_meta()
 
-    def borrow_spool(self, iterator: int) -> RollingSpool | None:
+    def borrow_spool(self, iterator: int) -> FetchSpool | None:
         """A spool for an iterator that loads in this process; None where none can be made.
 
         Each iterator has one to itself while it lives: several may run in turns or in threads.
@@ -171,24 +191,24 @@ class RecordingFiles:
         path, meta = self.folder / f"here-{iterator}.spool", {"worker": MAIN_PROCESS}
         try:
             try:
-                spool = RollingSpool(path, meta, self._budget)
+                spool = FetchSpool(path, meta, self._budget)
             except NoRoomError:  # nothing will be written to it, so any spool will do
                 if self._here_spools:
                     return self._here_spools[0]
-                spool = RollingSpool(path, meta, self._budget, HEADER_BYTES)
+                spool = FetchSpool(path, meta, self._budget, HEADER_BYTES)
         except own_errors(OSError) as error:
             self.fail(error)
             return None
         self._here_spools.append(spool)
         return spool
 
-    def foreign_spool(self, iterator: int) -> RollingSpool | None:
+    def foreign_spool(self, iterator: int) -> FetchSpool | None:
         """The spool that all foreign loaders share, made for the first of their iterators."""
         if self._foreign_spool is None:
             self._foreign_spool = self.borrow_spool(iterator)
         return self._foreign_spool
 
-    def return_spool(self, spool: RollingSpool) -> None:
+    def return_spool(self, spool: FetchSpool) -> None:
         """Take back a spool whose iterator is gone, for the next one to use."""
         self._idle_spools.append(spool)
 
@@ -221,10 +241,7 @@ class RecordingFiles:
         level = 2
         while sys._getframe(level - 1).f_globals.get("__name__", "").startswith(_RECORDER):
             level += 1
-        try:
-            warnings.warn(text, stacklevel=level)
-        except own_errors(Warning):  # made an error by a filter: not in the middle of a training
-            print(text, file=sys.stderr)
+        warn_or_print(text, stacklevel=level)
 
     def finish(self, at_ns: int) -> None:
         """Write that the recording has ended, here and for all workers; once more does no harm."""
@@ -242,13 +259,23 @@ class RecordingFiles:
                 spool.close()
             if self._more_loaders is not None:
                 self._more_loaders.close()
+            self._forget_stacks()
+
+    def _forget_stacks(self) -> None:
+        """Remove what only a run that goes on has use for, also of workers that were killed."""
+        stack, self._stack = self._stack, None
+        if stack is not None:
+            stack.close()
+        with own_errors_suppressed(OSError):
+            for path in self.folder.glob(STACK_FILES):
+                path.unlink(missing_ok=True)
 
     def forget(self) -> None:
         """Never write again: in a forked process the files are the parent's."""
         self.lock = threading.RLock()  # another thread may have held it, and is not here
         self._open = False
         self._main = None
-        self._more_loaders = self._ended_workers = None
+        self._more_loaders = self._ended_workers = self._stack = None
         self._left_out = None
         self._idle_spools.clear()
 

@@ -17,13 +17,11 @@ from __future__ import annotations
 
 import itertools
 import os
-import sys
 import tempfile
-import warnings
 from pathlib import Path
 
 from loaderviz.errors import LoaderVizError
-from loaderviz.own_errors import own_errors, own_errors_suppressed
+from loaderviz.own_errors import own_errors, own_errors_suppressed, warn_or_print
 
 if os.name == "posix":
     import fcntl
@@ -55,10 +53,7 @@ def make(path: Path | None) -> Path:
         raise LoaderVizError(f"cannot make {where} for the recording: {error}") from error
     if number:
         text = f"another process records into {path}: this recording is kept in {folder}"
-        try:
-            warnings.warn(text, stacklevel=3)
-        except own_errors(Warning):  # made an error by a filter: the training is to begin
-            print(text, file=sys.stderr)
+        warn_or_print(text, stacklevel=3)
     return folder
 
 

@@ -67,7 +67,7 @@ def record(
 
     Raises:
         LoaderVizError: for an object that no loop takes batches from, or whose class is not
-            written in Python and so cannot be watched, such as a generator; a ``path`` that
+            written in Python, such as a generator (``watch`` takes it); a ``path`` that
             is no path, a negative ``max_spans``, too small a ``max_bytes``, or a release of torch
             that lacks a private part we need. On entering the block: for a folder that holds
             something already. Nothing was changed then.
@@ -96,6 +96,7 @@ class Recording:
         *,
         foreign: Iterable[Any] = (),  # loaders that are none of torch's
         every_loader: bool = False,  # record all that are iterated, not ``loaders`` alone
+        tell_of_early_workers: bool = True,  # warn of those that were started before
         path: str | Path | None = None,
         path_is_shared: bool = False,  # the folder of a run, which all its ranks share
         allow_restart: bool = False,  # a rank of the run may have several recordings
@@ -110,6 +111,7 @@ class Recording:
         self._loaders = list({id(loader): loader for loader in loaders}.values())  # until it begins
         self._foreign = list({id(loader): loader for loader in foreign}.values())
         self._every_loader = every_loader
+        self._tell_of_early_workers = tell_of_early_workers
         try:
             self._path = None if path is None else Path(path)
         except TypeError as error:
@@ -184,7 +186,10 @@ class Recording:
                 self._loaders,
                 self._foreign,
                 every_loader=self._every_loader,
+                tell_of_early_workers=self._tell_of_early_workers,
             )
+            if self._path is not None:
+                self._watcher.files.answer_with_stack()
             self._watcher.start()
             self._loaders.clear()  # a loader may end before the recording does
             self._foreign.clear()

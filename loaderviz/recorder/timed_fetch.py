@@ -25,13 +25,14 @@ from loaderviz.clocks.process_clock import now
 from loaderviz.machine import rss_bytes, rss_peak_bytes
 from loaderviz.own_errors import own_errors
 from loaderviz.record_layout import KeyKind, State, Tag, Task, encode_keys, task_layout
-from loaderviz.recorder.batch_bytes import n_bytes_of
 from loaderviz.recorder.batch_samples import n_samples_of_item
 from loaderviz.recorder.control_page import FULL, STOPPED, Control
 from loaderviz.recorder.cpu_accounts import LEAST_NS, CpuAccounts
+from loaderviz.recorder.fetch_spool import FetchSpool
 from loaderviz.recorder.stamped_indices import GatheredIndices, StampedIndices
 from loaderviz.recorder.traceback_filter import hide_recorder_frames
-from loaderviz.spool import RSS_PEAK, NoIntegersError, NoRoomError, RollingSpool
+from loaderviz.recorder.unequal_samples import why_not_collated
+from loaderviz.spool import RSS_PEAK, NoIntegersError, NoRoomError
 
 RSS_EVERY_NS = 50_000_000  # to read it takes longer than a small batch
 # Reading the CPU time is a system call. For so long after one, the thread is taken to compute.
@@ -70,7 +71,7 @@ class FetchTimer:
     def __init__(
         self,
         fetcher: Any,
-        spool: RollingSpool,
+        spool: FetchSpool,
         iterator: int,
         round_: int,
         control: Control,
@@ -112,8 +113,8 @@ class FetchTimer:
             if started_ns - self._cpu_at_ns > CPU_TIME_FRESH_NS:
                 self._cpu_ns, self._cpu_at_ns = thread_time_ns(), started_ns
             keys: Sequence[Any] = ()
-            if not self._auto_collation:
-                keys = (index,)
+            if not self._auto_collation:  # a list of keys asks a dataset for a ready-made batch
+                keys = index if type(index) is list else (index,)
             elif type(index) is list:
                 keys = index
             elif isinstance(index, StampedIndices):
@@ -213,19 +214,34 @@ class FetchTimer:
             block[start + Task.CPU] = cpu_ns
             if self._cpu_accounts is not None and took_ns >= LEAST_NS:
                 words = self._cpu_accounts.since_last(took_ns)
-                block[start + Task.PROCESS_CPU : start + Task.STAMPS] = array("q", words)
+                block[start + Task.PROCESS_CPU : start + Task.SHAPES] = array("q", words)
+            number, text = 0, ""
             if error is None:
-                n_bytes = n_bytes_of(batch)
+                n_bytes, number, text = self.spool.measure(batch)
                 block[start + Task.BYTES] = 0 if n_bytes is None else n_bytes + 1
+                block[start + Task.SHAPES] = number
                 block[start + Task.STATE] = State.DONE
-            elif self._iterable and isinstance(error, StopIteration):
-                block[start + Task.STATE] = State.EXHAUSTED
             else:
-                block[start + Task.STATE] = State.RAISED
+                number, text = self._note_error(error, block, start)
             if block[start + 1] == Tag.LATEST:
                 self._write_without_samples(block, start)
+            if text:
+                self.spool.write_text(number, text)
         except own_errors(Exception) as failure:
             self._fail(failure)
+
+    def _note_error(
+        self, error: BaseException, block: memoryview[int], start: int
+    ) -> tuple[int, str]:
+        """Fill in that no batch was made; returns why, if that is known, with its number."""
+        if self._iterable and isinstance(error, StopIteration):
+            block[start + Task.STATE] = State.EXHAUSTED
+            return 0, ""
+        why = why_not_collated(error) if block[start + Task.COLLATE] else ""
+        number = self.spool.next_number() if why else 0
+        block[start + Task.SHAPES] = number
+        block[start + Task.STATE] = State.RAISED
+        return number, why
 
     def _write_gathered(
         self, gathered: GatheredIndices, block: memoryview[int], start: int

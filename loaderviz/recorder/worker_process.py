@@ -16,11 +16,13 @@ from loaderviz.machine import rss_peak_bytes
 from loaderviz.own_errors import own_errors
 from loaderviz.recorder.control_page import Control
 from loaderviz.recorder.cpu_accounts import CpuAccounts
+from loaderviz.recorder.fetch_spool import FetchSpool
 from loaderviz.recorder.recording_size_limit import Budget
+from loaderviz.recorder.stack_on_signal import StackOnSignal
 from loaderviz.recorder.timed_fetch import FetchTimer, ProcessMemory
 from loaderviz.recorder.traceback_filter import hide_recorder_frames
 from loaderviz.recorder.worker_start import AfterDataset, forked_parts
-from loaderviz.spool import RSS_PEAK, RollingSpool, Spool
+from loaderviz.spool import RSS_PEAK, Spool
 
 
 def worker_file(folder: Path, iterator: int, worker: int, pid: int | None) -> Path:
@@ -37,12 +39,16 @@ class WorkerHook:
         folder: Path,
         iterator: int,
         paid_bytes: int = 0,
+        *,
+        answers: bool = False,
     ) -> None:
         self._user_init = user_init
         self._folder = folder
         self.iterator = iterator
         self._paid_bytes = paid_bytes  # taken from the recording's budget, where it has one
+        self._answers = answers  # to ``loaderviz stuck``
         self._start: dict[str, Any] = {}  # its parts so far
+        self._made_by = os.getpid()
 
     def __getstate__(self) -> dict[str, Any]:
         # Spawn and forkserver pickle a worker's arguments at the moment it is started.
@@ -51,6 +57,9 @@ class WorkerHook:
     def __call__(self, worker_id: int) -> None:
         """Set up one worker, which runs this; raises what the user's own function raises."""
         start = self._start or forked_parts()
+        in_own_process = os.getpid() != self._made_by
+        if self._answers and in_own_process:  # before the user's function, which may be stuck
+            self._answer_with_stack()
         if self._user_init is not None:
             begun_ns = now()
             try:
@@ -62,7 +71,9 @@ class WorkerHook:
         control = None
         try:
             control = Control.attach(self._folder)
-            if not control.is_stopped():
+            if not in_own_process:
+                control.note_problem(f"worker {worker_id} is a thread, which is not looked into")
+            elif not control.is_stopped():
                 self._record(worker_id, control, start)
         except own_errors(
             Exception
@@ -70,11 +81,16 @@ class WorkerHook:
             if control is not None:  # else the recording has ended, and its folder is gone
                 control.note_problem(f"worker {worker_id}: {type(error).__name__}: {error}")
 
+    def _answer_with_stack(self) -> None:
+        stack = StackOnSignal.register(self._folder)
+        if stack is not None:  # atexit does not run in workers; multiprocessing's finalizers do
+            util.Finalize(None, stack.close, exitpriority=0)
+
     def _record(self, worker_id: int, control: Control, start: dict[str, Any]) -> None:
         budget = Budget.attach(self._folder, control)
         if budget is not None and not self._paid_bytes:
             return
-        spool = RollingSpool(
+        spool = FetchSpool(
             worker_file(self._folder, self.iterator, worker_id, os.getpid()),
             {
                 "iterator": self.iterator,

@@ -156,7 +156,7 @@ class TestStrangers:
         assert len(listening) == 1
 
     @pytest.mark.parametrize(
-        ("name", "said"), [("", "MASTER_ADDR is not set"), ("a..b", "could not be aligned")]
+        ("name", "said"), [("", "ranks meet, is not set"), ("a..b", "could not be aligned")]
     )
     def test_without_a_meeting_place_nothing_listens(self, name, said, tmp_path, monkeypatch):
         monkeypatch.setenv("MASTER_ADDR", name)

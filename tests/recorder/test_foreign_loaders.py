@@ -2,7 +2,10 @@
 
 import gc
 import pickle
+import re
+import sys
 import threading
+import time
 import traceback
 import types
 import weakref
@@ -26,10 +29,10 @@ from foreign_loaders import (
     Streaming,
     ThreadBacked,
     WrappedIterator,
+    batch,
 )
 from loaderviz._doctor import findings_of
 from loaderviz.recorder.batch_samples import n_samples_of, n_samples_of_item
-from loaderviz.text import duration
 from own_code import in_recorder
 from trace_laws import assert_lawful
 
@@ -50,6 +53,13 @@ AROUND = {
         range(20), batch_size=4, num_workers=2, persistent_workers=True
     ),
 }
+
+
+class OwnIterables:
+    """Its iterators are neither generators nor itself."""
+
+    def __iter__(self) -> Any:
+        return map(batch, range(5))
 
 
 def run(loader: Any, epochs: int = 2) -> tuple[lv.Trace, list[Any]]:
@@ -91,7 +101,8 @@ class TestALoaderThatIsNoneOfTorchs:
         assert set(summary.causes["cause"]) == {"unknown"}
         assert "Generating" in summary.causes["cure"].iloc[0]
         assert "workers not seen" in summary.numbers
-        assert duration(summary.wait_s) in summary.numbers
+        waited = re.search(r"([\d.]+) ms waiting", summary.numbers)
+        assert float(waited[1]) == pytest.approx(1000 * summary.wait_s, rel=0.1)
 
     def test_batches_whose_samples_cannot_be_told_are_counted_alone(self):
         class Opaque:
@@ -182,6 +193,25 @@ class TestALoaderThatIsNoneOfTorchs:
         finally:
             gc.enable()
         assert rec.trace.batches["released_s"].notna().all()
+
+    def test_an_iterator_that_goes_runs_no_code_of_ours(self):
+        loader = OwnIterables()
+        with lv.record(loader) as rec:
+            one, other = iter(loader), iter(loader)
+            next(one)
+            next(other)
+            called: list[str] = []
+            sys.setprofile(lambda frame, event, arg: called.append(event))
+            try:
+                del one
+                del other
+            finally:
+                sys.setprofile(None)
+            time.sleep(0.05)
+        assert "call" not in called
+        rows = rec.trace.batches
+        assert len(rows) == 2
+        assert (rows["released_s"] < rec.trace.meta["recorded_s"] - 0.04).all()
 
     def test_it_ends_when_its_user_is_done_with_it(self):
         loader = Generating()
@@ -279,7 +309,7 @@ class TestWhatCannotBeWatched:
         [
             ((each for each in [1]), "Pass the loader that it comes from"),
             (iter(DataLoader([1])), "Pass the loader that it comes from"),
-            ({1: 2}.keys(), "Put it into a class of your own"),
+            ({1: 2}.keys(), r"loaderviz\.watch"),
         ],
     )
     def test_is_refused_with_the_way_out(self, given, way_out):
@@ -298,11 +328,13 @@ class TestWhatCannotBeWatched:
         for verb in (lv.recommend, lv.Costs.from_trace):
             with pytest.raises(lv.LoaderVizError, match="not one of torch's"):
                 verb(trace)
-        with pytest.raises(lv.LoaderVizError, match="Generating, which is none of torch's"):
+        with pytest.raises(lv.LoaderVizError, match="Generating, not a torch loader"):
             lv.audit(trace)
         diagnosis = findings_of(trace)
         assert not diagnosis.clear
-        assert diagnosis.troubles == ("loader 0 was not examined: its own work is not seen",)
+        assert diagnosis.troubles == (
+            "Generating (20 samples) was not examined: its own work is not seen",
+        )
 
 
 class TestHowManySamplesABatchHolds:

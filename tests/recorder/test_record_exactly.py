@@ -644,14 +644,20 @@ class TestSamplers:
 
     @pytest.mark.parametrize("bulk", [False, True])
     def test_of_a_batch_that_has_no_batch_size(self, bulk):
-        assert_exact(
-            lambda: DataLoader(
+        def make() -> DataLoader:
+            return DataLoader(
                 (Bulk if bulk else Keys)(9, make=lambda key: {"key": str(key), "worker": -1}),
                 batch_size=None,
                 sampler=BatchSampler(RandomSampler(range(9)), 4, False),
-            ),
-            None,
-        )
+            )
+
+        without, _, _ = run(make, recorded=False)
+        with_, trace, told = run(make, recorded=True)
+        with_.same(without)
+        rows = delivered(trace)
+        assert rows["n_samples"].tolist() == [4, 4, 1]  # as many as the list asks for
+        seen = [str(keys_of(trace, row)) for row in rows.itertuples()]
+        assert seen == [key for samples in told for _, key in samples]
 
 
 class TestCollate:
@@ -919,6 +925,24 @@ class TestStatefulDataLoader:
             if "stream" not in name:  # whose keys are counts, of what this process has read
                 assert keys_of(trace, row) == [key for _, key in samples]
         assert_lawful(trace)
+
+    @pytest.mark.parametrize("asked_for_its_state", [False, True])
+    def test_workers_of_the_epoch_before_are_none_of_those_that_stay(self, asked_for_its_state):
+        with quiet():
+            loader = self.make("map-style", 1)
+            if asked_for_its_state:  # the iterator that answers is the one that begins
+                loader.state_dict()
+            else:
+                list(loader)
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            with lv.record(loader) as rec:
+                assert len(list(loader)) == 7
+            loader._iterator = None
+        said = [str(each.message) for each in warned if "were started before" in str(each.message)]
+        assert bool(said) == asked_for_its_state
+        assert "persistent_workers" not in "".join(said)
+        assert len(rec.trace.batches) == 7
 
     def test_persistent_workers_over_epochs(self):
         assert_exact(

@@ -10,7 +10,7 @@ import torch
 from torch.utils.data import DataLoader
 
 import loaderviz as lv
-from loaderviz.recorder.batch_bytes import MOST_PARTS, n_bytes_of
+from loaderviz.recorder.batch_signature import MOST_LEAVES, fixed_bytes, walk
 from probes import Bulk, Keys, Pinnable, Stream, as_it_is
 
 Pair = namedtuple("Pair", "image label")
@@ -66,6 +66,12 @@ class TouchyArray(np.ndarray[Any, Any]):
         raise AssertionError(f"touched {name}")
 
 
+def n_bytes_of(batch: Any) -> int | None:
+    seen = walk(batch)
+    n_bytes = fixed_bytes(seen[2]) if seen else None
+    return None if n_bytes is None else n_bytes + seen[1]
+
+
 TENSOR = torch.zeros(3, 5)  # 60 bytes
 ARRAY = np.zeros(7)  # 56
 UNLIKE = torch.zeros(5).to_sparse()
@@ -94,7 +100,7 @@ class TestOfOneBatch:
             ([], 0),
             (None, 0),
             (torch.nn.utils.rnn.pack_sequence([torch.zeros(3), torch.zeros(2)]), 5 * 4 + 3 * 8),
-            ([TENSOR] * (MOST_PARTS - 1), 60 * (MOST_PARTS - 1)),
+            ([TENSOR] * MOST_LEAVES, 60 * MOST_LEAVES),
         ],
         ids=str,
     )
@@ -112,9 +118,9 @@ class TestOfOneBatch:
             iter([TENSOR]),
             UNLIKE,
             np.array([TENSOR, None], object),
-            [TENSOR] * MOST_PARTS,
+            [TENSOR] * (MOST_LEAVES + 1),
             [1] * 10**6,
-            [[TENSOR] * (MOST_PARTS // 2)] * 2,
+            [[TENSOR] * MOST_LEAVES] * 2,
             Touchy,
         ],
         ids=lambda batch: type(batch).__name__,
@@ -131,7 +137,7 @@ class TestOfOneBatch:
         assert n_bytes_of(TENSOR.as_subclass(Shouting)) == 60
         inner = TouchyDict(points=ARRAY.view(TouchyArray))
         assert n_bytes_of(TouchyList([TENSOR, inner])) == 116
-        assert n_bytes_of(TouchyList([1] * MOST_PARTS)) is None
+        assert n_bytes_of(TouchyList([1] * (MOST_LEAVES + 1))) is None
 
 
 def pixels(key: int) -> dict[str, Any]:

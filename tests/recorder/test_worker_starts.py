@@ -1,10 +1,13 @@
 """What the parts of a worker's start took: pickling, boot, unpickling, worker_init_fn."""
 
+import time
+
 import numpy as np
 import pytest
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset
 
 from loaderviz import Trace, load, record
+from loaderviz.datasets import SleepingDataset
 from probes import SlowToSend, slow_init
 
 N_BYTES = 5 << 20
@@ -36,8 +39,9 @@ def test_each_part_of_a_new_process_is_told(method, tmp_path):
     assert (workers["boot_s"] > 0).all()
     up_s = workers["started_s"] + workers["boot_s"] + workers["unpickle_s"] + workers["init_s"]
     assert (up_s <= workers["first_task_s"]).all()
+    assert (workers["first_read_s"] > 0).all()
     trace.save(tmp_path / "saved")
-    parts = [*SENT, "boot_s", "init_s"]
+    parts = [*SENT, "boot_s", "init_s", "first_read_s"]
     assert np.allclose(load(tmp_path / "saved").workers[parts], workers[parts], atol=1e-9)
 
 
@@ -71,3 +75,37 @@ def test_two_recordings_see_the_same_start():
         assert row.pickle_s >= 0.2
         assert row.unpickle_s >= 0.3
         assert row.pickle_bytes >= N_BYTES - (1 << 17)
+
+
+class Warming(Dataset[int]):
+    """Its first sample of all takes long, one by one or as a list."""
+
+    cold = True
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> int:
+        time.sleep(0.2 * self.cold)
+        self.cold = False
+        return index
+
+
+class WarmingTogether(Warming):
+    def __getitems__(self, indices: list[int]) -> list[int]:
+        return [self[index] for index in indices]
+
+
+@pytest.mark.parametrize("dataset", [Warming(), WarmingTogether()])
+def test_the_first_read_is_told(dataset):
+    loader = DataLoader(dataset, batch_size=2, num_workers=2, multiprocessing_context="fork")
+    with record(loader) as recording:
+        assert len(list(loader)) == 4
+    assert (recording.trace.workers["first_read_s"] >= 0.2).all()
+
+
+def test_a_worker_that_read_nothing_has_no_first_read():
+    loader = DataLoader(SleepingDataset(1, 0), num_workers=2)
+    with record(loader) as recording:
+        assert len(list(loader)) == 1
+    assert recording.trace.workers["first_read_s"].isna().tolist() == [False, True]

@@ -1,0 +1,70 @@
+"""The spool file of a process that makes batches: it holds each signature of theirs once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from loaderviz.record_layout import Tag, pack_text
+from loaderviz.recorder.batch_signature import fixed_bytes, walk
+from loaderviz.recorder.signature_text import signature_text
+from loaderviz.spool import Limit, RollingSpool
+
+MOST_SIGNATURES: Final = 10_000  # that are kept in mind: each batch may have one of its own
+
+# The number of a signature, and the bytes of the tensors and arrays in a batch that has it.
+_Entry = tuple[int, int | None]
+
+
+class FetchSpool(RollingSpool):
+    """A ``RollingSpool`` that knows the signatures that it holds, by their numbers."""
+
+    def __init__(
+        self, path: Path, meta: dict[str, Any], limit: Limit | None = None, paid_bytes: int = 0
+    ) -> None:
+        super().__init__(path, meta, limit, paid_bytes)
+        self._n_texts = 0
+        self._known: dict[tuple[Any, ...], _Entry] = {}
+        self._last: tuple[list[Any] | None, _Entry] = None, (0, None)  # measured
+        self._new: tuple[Any, ...] | None = None  # the key of the last, if that is to be written
+
+    def measure(self, batch: Any) -> tuple[int | None, int, str]:
+        """What a batch weighs in bytes, None if unknown, and the number of its signature, 0: none.
+
+        The third is the text of a signature that is new: ``write_text`` is to follow.
+        """
+        seen = walk(batch)
+        if seen is None:
+            return None, 0, ""
+        key, text_bytes, parts = seen
+        if self._new is not None:  # it was not written
+            self._last, self._new = (None, (0, None)), None
+        last_key, (number, n_bytes) = self._last
+        text = ""
+        if key != last_key:
+            (number, n_bytes), is_new = self._entry(key, parts)
+            text = signature_text(batch) if is_new else ""
+        return None if n_bytes is None else n_bytes + text_bytes, number, text
+
+    def _entry(self, key: list[Any], parts: list[Any]) -> tuple[_Entry, bool]:
+        fixed_key = tuple(key)
+        entry = self._known.get(fixed_key)
+        is_new = entry is None and len(self._known) < MOST_SIGNATURES
+        if entry is None:
+            entry = self.next_number() if is_new else 0, fixed_bytes(parts)
+        self._last, self._new = (key, entry), fixed_key if is_new else None
+        return entry, is_new
+
+    def next_number(self) -> int:
+        """The number of the text that will be written next."""
+        self._n_texts += 1
+        return self._n_texts
+
+    def write_text(self, number: int, text: str) -> None:
+        """Write a text that the record of a fetch names by its number; raises as ``write`` does.
+
+        After that record, as the next one may begin a new block.
+        """
+        self.write(Tag.TEXT, number, *pack_text(text))
+        if self._new is not None and self._last[1][0] == number:
+            self._known[self._new], self._new = self._last[1], None

@@ -1,0 +1,342 @@
+"""What recordings say of what batches are made of."""
+
+import gc
+import weakref
+from collections import OrderedDict, UserDict, deque, namedtuple
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils.data import DataLoader, default_collate
+
+import loaderviz as lv
+from loaderviz.recorder import fetch_spool
+from loaderviz.recorder.batch_signature import MOST_LEAVES, walk
+from loaderviz.recorder.signature_text import signature_text
+from loaderviz.trace.check_trace import MOST_CHARACTERS
+from probes import Bulk, Keys, Pinnable, Stream
+
+Pair = namedtuple("Pair", "image label")
+
+
+@dataclass
+class Scene:
+    points: torch.Tensor
+    labels: list[Any]
+
+
+@dataclass(slots=True)
+class Slotted:
+    points: torch.Tensor
+
+
+class Shouting(torch.Tensor):
+    """Every call of torch's on it is one too many."""
+
+    @classmethod
+    def __torch_function__(cls, *args: Any, **kwargs: Any) -> Any:
+        raise AssertionError("touched")
+
+
+class Dispatching(torch.Tensor):
+    """Nor may any operation on it reach its own code."""
+
+    @classmethod
+    def __torch_dispatch__(cls, *args: Any, **kwargs: Any) -> Any:
+        raise AssertionError("touched")
+
+
+class Shapeless:
+    """No tensor, though it has the name of a shape."""
+
+    @property
+    def shape(self) -> Any:
+        raise AssertionError("touched")
+
+
+class Named:
+    """A key of a dict that nobody but the dict may compare."""
+
+    compared = 0
+
+    def __hash__(self) -> int:
+        return 7
+
+    def __eq__(self, other: object) -> bool:
+        Named.compared += 1
+        return self is other
+
+
+IMAGE, LABEL = torch.zeros(8, 3, 4, 4), torch.zeros(8, dtype=torch.int64)
+NESTED = torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)])
+JAGGED = torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)], layout=torch.jagged)
+
+
+@pytest.mark.parametrize(
+    ("batch", "text"),
+    [
+        (IMAGE, "float32 [8, 3, 4, 4]"),
+        ([IMAGE, LABEL], "[float32 [8, 3, 4, 4], int64 [8]]"),
+        ((IMAGE, [LABEL, 3]), "(float32 [8, 3, 4, 4], [int64 [8], int])"),
+        ({"a": IMAGE, 3: {"b": LABEL}}, "{'a': float32 [8, 3, 4, 4], 3: {'b': int64 [8]}}"),
+        (OrderedDict(label=LABEL), "OrderedDict{'label': int64 [8]}"),
+        (UserDict({"ids": LABEL}), "UserDict{'ids': int64 [8]}"),
+        (Pair(IMAGE, LABEL), "Pair(image=float32 [8, 3, 4, 4], label=int64 [8])"),
+        (Scene(LABEL, ["a", "b"]), "Scene(points=int64 [8], labels=[2 x str])"),
+        (Slotted(LABEL), "Slotted"),
+        ([LABEL] * 3 + [None, 2.5, True], "[3 x int64 [8], None, float, bool]"),
+        ([], "[]"),
+        (np.zeros((2, 3)), "ndarray float64 [2, 3]"),
+        (np.float32(1), "float32"),
+        (np.array(["a", None], object), "ndarray object [2]"),
+        (LABEL.to("meta"), "int64 [8]"),
+        (LABEL.to_sparse(), "sparse_coo int64 [8]"),
+        (torch.nn.Parameter(torch.zeros(2)), "Parameter float32 [2]"),
+        (JAGGED, "NestedTensor"),
+        (torch.zeros(2).as_subclass(Shouting), "Shouting float32 [2]"),
+        (torch.zeros(2).as_subclass(Dispatching), "Dispatching"),
+        ([Pinnable(LABEL), Shapeless(), deque([1]), {1}], "[Pinnable, Shapeless, deque, set]"),
+        ({Named(): 1}, "{<Named>: int}"),
+        (
+            torch.nn.utils.rnn.pack_sequence([torch.zeros(3), torch.zeros(2)]),
+            "PackedSequence(data=float32 [5], batch_sizes=int64 [3], sorted_indices=None, "
+            "unsorted_indices=None)",
+        ),
+    ],
+    ids=lambda value: value[:30] if isinstance(value, str) else "",
+)  # fmt: skip
+def test_a_signature_says_what_a_batch_is_made_of(batch, text):
+    assert walk(batch) is not None
+    assert signature_text(batch) == text
+
+
+class TestKeys:
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            (IMAGE, IMAGE[:4]),
+            (IMAGE, IMAGE.double()),
+            (LABEL, LABEL.to_sparse()),
+            (LABEL, LABEL.numpy()),
+            ([LABEL], (LABEL,)),
+            ({"a": LABEL}, {"b": LABEL}),
+            ({"a": LABEL}, OrderedDict(a=LABEL)),
+            ([[1], 1], [[1, 1]]),
+            ([[], [1]], [[1], []]),
+            (["a"], [b"a"]),
+            (Pair(1, 2), (1, 2)),
+        ],
+    )
+    def test_of_unlike_batches_differ(self, one, other):
+        assert walk(one)[0] != walk(other)[0]
+        assert signature_text(one) != signature_text(other)
+
+    def test_of_batches_of_one_shape_are_equal(self):
+        for make in (lambda n: [IMAGE + n, {"more": (str(n), n)}], lambda n: Pair(np.ones(2), n)):
+            assert walk(make(1))[0] == walk(make(22))[0]
+
+    def test_no_name_of_the_users_is_compared(self):
+        one, other = {Named(): 1}, {Named(): 1}
+        Named.compared = 0
+        assert walk(one)[0] == walk(other)[0]
+        assert Named.compared == 0
+
+    def test_of_too_many_leaves_there_are_none(self):
+        assert walk([LABEL] * MOST_LEAVES) is not None
+        assert walk([[LABEL] * (MOST_LEAVES // 2)] * 2) is not None
+        for batch in ([LABEL] * (MOST_LEAVES + 1), [[1] * 501] * 2, dict.fromkeys(range(10**6))):
+            assert walk(batch) is None
+
+    def test_of_a_batch_that_holds_itself_there_is_none(self):
+        batch: list[Any] = [LABEL]
+        batch.append(batch)
+        assert walk(batch) is None
+
+    def test_of_a_tensor_that_has_no_shape_there_is_none(self):
+        assert walk([LABEL, NESTED]) is None
+
+
+def test_a_long_text_is_cut_and_still_tells_batches_apart():
+    batches = [[{f"part {i}": i} for i in range(n)] for n in (200, 201)]
+    one, other = map(signature_text, batches)
+    assert len(one) == len(other) == MOST_CHARACTERS
+    assert one != other
+    assert one[:900] == other[:900]
+
+
+def test_a_mode_of_the_users_sees_nothing():
+    class Watching(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None):
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    def collated(samples: list[int]) -> Any:
+        return [IMAGE, torch.nn.Parameter(IMAGE)]
+
+    loader = DataLoader(range(4), batch_size=2, collate_fn=collated)
+    logs = []
+    for recorded in (False, True):
+        seen: list[Any] = []
+        with Watching():
+            if recorded:
+                with lv.record(loader) as rec:
+                    list(loader)
+            else:
+                list(loader)
+        logs.append([str(func) for func in seen])
+    assert logs[0] == logs[1]
+    assert rec.trace.batches["shapes"].notna().all()
+
+
+def pixels(key: int) -> dict[str, Any]:
+    return {"image": torch.zeros(2, dtype=torch.int8), "more": [key, (float(key),)]}
+
+
+def of_length(key: int) -> Any:
+    return torch.zeros(1 + key // 4)
+
+
+def texts(trace: lv.Trace) -> list[Any]:
+    return trace.batches["shapes"].tolist()
+
+
+FULL = "{'image': int8 [4, 2], 'more': [int64 [4], [float64 [4]]]}"
+REST = FULL.replace("[4", "[2")
+
+
+class TestInARecording:
+    @pytest.mark.parametrize("num_workers", [0, 2])
+    @pytest.mark.parametrize(
+        ("dataset", "settings"),
+        [
+            (Keys(10, make=pixels), {}),
+            (Bulk(10, make=pixels), {}),
+            (Stream(6, 4, make=pixels), {}),
+        ],
+        ids=["map", "bulk", "stream"],
+    )
+    def test_each_batch_has_its_own(self, dataset, settings, num_workers):
+        if num_workers:
+            settings = {**settings, "persistent_workers": True}
+        loader = DataLoader(dataset, batch_size=4, num_workers=num_workers, **settings)
+        with lv.record(loader) as rec:
+            for _ in range(2):
+                list(loader)
+        batches = rec.trace.batches
+        expected = [FULL if n == 4 else REST for n in batches["n_samples"]]
+        assert texts(rec.trace) == expected
+        assert {4, 2} == set(batches["n_samples"])
+
+    @pytest.mark.parametrize("num_workers", [0, 2])
+    def test_it_comes_through_a_file_a_folder_and_ranks(self, num_workers, tmp_path):
+        loader = DataLoader(Keys(16, make=of_length), batch_size=4, num_workers=num_workers)
+        with lv.record(loader, path=tmp_path / "rank-00000") as rec:
+            list(loader)
+        expected = [f"float32 [4, {n}]" for n in (1, 2, 3, 4)]
+        assert texts(rec.trace) == expected
+        assert texts(lv.load(tmp_path / "rank-00000")) == expected
+        assert texts(lv.load(tmp_path)) == expected
+        rec.trace.save(tmp_path / "saved.parquet")
+        assert texts(lv.load(tmp_path / "saved.parquet")) == expected
+
+    def test_equal_ones_are_written_once_in_each_process(self, tmp_path):
+        loader = DataLoader(Keys(4000, make=pixels), batch_size=4, num_workers=2)
+        with lv.record(loader, path=tmp_path / "run"):
+            list(loader)
+        for path in (tmp_path / "run").rglob("*.spool"):
+            assert path.read_bytes().count(b"int8 [4, 2]") <= 2  # those of two workers
+        trace = lv.load(tmp_path / "run")
+        assert trace.batches["shapes"].nunique() == 1
+        assert len({id(text) for text in texts(trace)}) <= 2
+
+    def test_past_a_limit_on_signatures_there_are_none(self, monkeypatch):
+        monkeypatch.setattr(fetch_spool, "MOST_SIGNATURES", 2)
+        loader = DataLoader(Keys(16, make=of_length), batch_size=4)
+        with lv.record(loader) as rec:
+            list(loader)
+            list(loader)
+        assert texts(rec.trace) == ["float32 [4, 1]", "float32 [4, 2]", None, None] * 2
+        assert rec.trace.batches["n_bytes"].tolist() == [16, 32, 48, 64] * 2
+
+    @pytest.mark.parametrize("max_spans", [0, 3])
+    def test_they_are_told_past_the_limit_on_samples(self, max_spans):
+        loader = DataLoader(Keys(8, make=pixels), batch_size=4)
+        with lv.record(loader, max_spans=max_spans) as rec:
+            list(loader)
+        assert texts(rec.trace) == [FULL] * 2
+
+    def test_nested_recordings_both_tell(self):
+        loader = DataLoader(Keys(4, make=pixels), batch_size=4)
+        with lv.record(loader) as outer, lv.record(loader) as inner:
+            list(loader)
+        assert texts(outer.trace) == texts(inner.trace) == [FULL]
+
+    def test_of_a_loader_that_is_none_of_torchs_they_are_told_too(self):
+        class Foreign:
+            def __iter__(self) -> Any:
+                yield from ([torch.zeros(2, 3)] * 2)
+
+        loader = Foreign()
+        with lv.record(loader) as rec:
+            list(loader)
+        assert texts(rec.trace) == ["float32 [2, 3]"] * 2
+
+    @pytest.mark.parametrize("num_workers", [0, 1])
+    @pytest.mark.parametrize(
+        "odd",
+        [
+            Shapeless(),
+            Pinnable(LABEL),
+            NESTED,
+            JAGGED,
+            LABEL.to_sparse(),
+            LABEL.to("meta"),
+            np.array([1, None], object),
+            [LABEL] * (MOST_LEAVES + 1),
+        ],
+        ids=["shapeless", "pinnable", "nested", "jagged", "sparse", "meta", "objects", "many"],
+    )  # fmt: skip
+    def test_no_batch_breaks_the_loop_or_the_recording(self, odd, num_workers):
+        def odd_batch(samples: list[int]) -> Any:
+            return odd if samples[0] else LABEL
+
+        if num_workers and odd is JAGGED:
+            pytest.skip("torch does not send it from a worker")
+        loader = DataLoader(range(3), collate_fn=odd_batch, num_workers=num_workers)
+        with lv.record(loader) as rec:
+            n = sum(1 for _ in loader)
+        assert n == 3
+        assert rec.trace.meta["complete"]
+        assert texts(rec.trace)[0] == "int64 [8]"
+        assert (rec.trace.batches["state"] == "delivered").all()
+
+
+def test_nothing_of_a_batch_is_kept_alive():
+    kept = []
+
+    def watched(samples: list[int]) -> Any:
+        batch = [torch.zeros(len(samples)), {"more": np.zeros(2)}]
+        kept.append(weakref.ref(batch[0]))
+        kept.append(weakref.ref(batch[1]["more"]))
+        return batch
+
+    loader = DataLoader(range(6), batch_size=2, collate_fn=watched)
+    with lv.record(loader):
+        for batch in loader:
+            del batch
+            gc.disable()
+            assert all(each() is None for each in kept)
+            gc.enable()
+
+
+def test_nothing_of_a_batch_is_changed():
+    loader = DataLoader(Keys(8, make=pixels), batch_size=4)
+    plain = [
+        default_collate([pixels(key) for key in keys]) for keys in ([0, 1, 2, 3], [4, 5, 6, 7])
+    ]
+    with lv.record(loader):
+        recorded = list(loader)
+    assert str(recorded) == str(plain)
