@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 
 def plot_timings(
-    loader: Iterable[Any], model_time: float = 0.0, n_batches: int | None = None
+    loader: Iterable[Any],
+    model_time: float = 0.0,
+    n_batches: int | None = None,
+    *,
+    seconds: float | None = None,
+    title: str | None = None,
 ) -> Figure:
     """Iterate a loader with a stand-in for the model, and draw what happened.
 
@@ -29,10 +34,12 @@ def plot_timings(
         loader: a ``DataLoader``, or another loader that ``record`` takes.
         model_time: how long the stand-in step sleeps after each batch, in seconds.
         n_batches: how many batches to take; None for all there are.
+        seconds: the least time that the axis spans, as in ``timeline``.
+        title: what the picture is to show; None for the verdict on the run.
 
     Raises:
         LoaderVizError: for a ``loader`` that cannot be iterated or delivers nothing, a negative
-            ``model_time``, or an ``n_batches`` below 1.
+            ``model_time``, an ``n_batches`` below 1, or ``seconds`` that are not above 0.
         Exception: whatever the loader or its dataset raises, unchanged.
     """
     _check(loader, model_time, n_batches)
@@ -45,7 +52,7 @@ def plot_timings(
         raise LoaderVizError(
             "the loader delivered no batch: its dataset is empty, or drop_last dropped all of it"
         )
-    return timeline(trace)
+    return timeline(trace, seconds=seconds, title=title)
 
 
 def take(loader: Iterable[Any], model_time: float, n_batches: int | None = None) -> None:

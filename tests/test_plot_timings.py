@@ -26,6 +26,13 @@ def test_the_figure_keeps_what_was_recorded():
     assert list(figure.trace.samples["key"]) == list(range(8))
 
 
+def test_the_axis_spans_at_least_the_seconds_that_are_asked_for_under_the_title_that_is_given():
+    loader = DataLoader(SleepingDataset(8, 0), batch_size=4)
+    figure = plot_timings(loader, seconds=100, title="Eight samples")
+    assert list(figure.layout.xaxis.range) == pytest.approx([-1.2, 101.2])
+    assert figure.layout.title.text == "<b>Eight samples</b>"
+
+
 def test_without_a_number_it_takes_all():
     figure = plot_timings(DataLoader(SleepingStream(10, 0), batch_size=4))
     assert step_numbers(figure) == ["0", "1", "2"]
@@ -53,6 +60,7 @@ def test_an_iterable_that_uses_loaders_inside_is_recorded_loader_by_loader():
         ({"model_time": "fast"}, "model_time='fast'"),
         ({"n_batches": 0}, "n_batches=0"),
         ({"n_batches": 2.5}, "n_batches=2.5"),
+        ({"seconds": 0}, "seconds=0"),
     ],
 )
 def test_an_impossible_option_is_named(options, named):

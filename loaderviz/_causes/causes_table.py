@@ -26,7 +26,7 @@ def causes_of(summary: Summary) -> pd.DataFrame:
     trace, elapsed_s = summary.trace, summary.elapsed_s
     waited_s = summary.wait_s + summary.startup_s
     if trace is None:
-        raise LoaderVizError("this summary is of no trace: causes are those of trace.summary()")
+        raise LoaderVizError("this summary has no trace: take the causes of trace.summary()")
     reading = Reading.of(trace)
     attribution = attribute(trace, reading)
     rows = []

@@ -28,28 +28,28 @@ PRESSING: Final = {  # what may be behind a cause
     "cpu": ("cpu",),
 }
 CURES: Final = {
-    "start": "Start less: let the dataset open files and load arrays in the worker, on first use; "
+    "start": "Do less at start-up: open files and load arrays in the worker, on first use; "
     "persistent_workers=True keeps workers for later epochs.",
     "restart": "persistent_workers=True keeps the workers from one epoch to the next.",
-    "workers": "More workers: num_workers={more}. recommend(loader) measures how many.",
+    "workers": "More workers: num_workers={more}. recommend(loader) measures how many help.",
     "cpu": "More CPUs, or less work for each sample: more workers than CPUs gain nothing here.",
     "throttled": "A larger CPU quota for the container, or fewer workers and threads.",
     "slow_samples": "Look at the slowest samples (trace.samples, by end_s - start_s): store them "
     "as the others are, or leave them out; prefetch_factor={deeper} hides rare ones.",
     "drift": "Find what grows: a cache, a list, a file read further and further; or data that is "
     "ordered by size, which shuffling spreads.",
-    "uneven": "Give each worker an equal share: shard(iterable), or as many shards as a multiple "
-    "of num_workers.",
+    "uneven": "Give each worker an equal share: shard(iterable), or let num_workers divide the "
+    "number of shards.",
     "collate": "A cheaper collate_fn: arrays of equal size in place of lists and padding; more "
     "workers collate side by side.",
     "handover": "Send tensors or arrays in place of lists and dicts of numbers; where samples "
     "are pure Python, sys.setswitchinterval(1e-4) in worker_init_fn.",
     "pin": "Return fewer, larger tensors; pin_memory=False if copies to the device are few.",
     "copy": "to(device, non_blocking=True) from pinned memory.",
-    "sampler": "Draw all keys at once (torch.randperm) in place of one by one.",
+    "sampler": "Draw all keys at once (torch.randperm) instead of one by one.",
     "prefetch": "prefetch_factor={deeper} asks for more batches in advance.",
     "main_process": "num_workers=2 loads while the model steps.",
-    "unknown": "Measure: recommend(loader) tries what more workers gain.",
+    "unknown": "Measure it: recommend(loader) tests whether more workers help.",
 }
 
 
@@ -59,7 +59,7 @@ def cure_of(cause: str, trace: Trace, loader: int) -> str:
     workers, deep = about.get("num_workers"), about.get("prefetch_factor")
     if cause == "unknown" and is_unseen(_of_loader(trace.batches, loader)):
         return (
-            f"{about.get('class', 'The loader')} makes its batches by means of its own: try its "
+            f"{about.get('class', 'The loader')} makes its batches in its own way: try its "
             "settings, such as workers, threads and prefetching, and compare the recordings."
         )
     if cause == "start":
@@ -84,7 +84,7 @@ def _pressure(cause: str, meta: Mapping[str, Any]) -> Iterator[str]:
         waited_s = pressure_s.get(resource)
         if waited_s is not None and waited_s > LEAST_PRESSURE * recorded_s > 0:
             share = percent(min(waited_s / recorded_s, 1.0))
-            yield f"some task of the machine waited for {PRESSED[resource]} {share} of the time"
+            yield f"something on the machine waited for {PRESSED[resource]} {share} of the time"
 
 
 def _in_tables(cause: str, trace: Trace, loader: int, seconds: float) -> str:
@@ -100,7 +100,7 @@ def _in_tables(cause: str, trace: Trace, loader: int, seconds: float) -> str:
         return f"collating a batch takes {_usual(collating_s)}, reading it {_usual(reading_s)}"
     if cause == "handover":
         lay_ready = (batches["ready_s"] <= batches["requested_s"]).to_numpy()
-        return f"a batch that lay ready takes {_usual(handed_s[lay_ready])} to be handed over"
+        return f"handing over a batch that lay ready takes {_usual(handed_s[lay_ready])}"
     if cause == "sampler":
         drawing_s = batches["dispatched_s"] - batches["drawing_s"]
         return f"drawing the keys of a batch takes {_usual(drawing_s)}"
@@ -120,13 +120,13 @@ def _in_tables(cause: str, trace: Trace, loader: int, seconds: float) -> str:
     if cause == "drift":
         each_s = reading_s / np.maximum(batches["n_samples"].to_numpy(), 1)
         part = max(1, len(each_s) // 8)
-        return f"a sample takes {_usual(each_s[:part])} at first, {_usual(each_s[-part:])} at last"
+        return f"a sample takes {_usual(each_s[:part])} at first, {_usual(each_s[-part:])} later"
     if cause == "unknown":
         own = (trace.batches["loader"] == loader).to_numpy()
         if is_unseen(batches):
             return "the loader's own work is not seen"
         if (Reading.of(trace).by_cause["unknown"][own] > 0).any():
-            return "samples wait for one another: they take longer, the more workers read at once"
+            return "samples wait for one another: they take longer the more workers read at once"
         return "the recording does not tell what its workers did then"
     return f"{duration(seconds)} of the waits"
 
@@ -137,7 +137,7 @@ def _of_cpus(trace: Trace, batches: pd.DataFrame) -> str:
     waiting = float(batches["queued_s"].sum())
     text = f"workers compute {percent(cpu_s / max(took_s, 1e-9))} of the time"
     if waiting > 0:
-        text += f" and stand in line for a CPU {percent(waiting / took_s)}"
+        text += f" and wait for a CPU {percent(waiting / took_s)}"
     return text + _cpus(trace, ", on")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from loaderviz.text import count, duration, size
+from loaderviz.trace.analysis.worker_starts import one_after_another, started_together
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,6 +54,8 @@ def describe_starts(workers: pd.DataFrame) -> str:
         if seconds >= LEAST_SHARE * total_s
     ]
     each = " each" if len(workers) > 1 else ""
+    if any(map(one_after_another, started_together(workers))):
+        each += ", one after another"
     text = f"{count(len(workers), 'start')} of {duration(total_s)}{each}: {', '.join(named)}"
     n_bytes = workers["pickle_bytes"].median()
     return f"{text} ({size(n_bytes)} sent)" if n_bytes >= LEAST_BYTES else text

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from loaderviz.trace.analysis.loader_share import short_names
+
 if TYPE_CHECKING:
     from loaderviz.trace import Trace
 
@@ -12,21 +14,36 @@ _META_NAMES = ("torch", "python", "platform", "host", "cpu_count", "cpu_allowanc
 
 def changed_settings(a: Trace, b: Trace) -> dict[str, tuple[Any, Any]]:
     """The settings that differ, by name: their values in ``a`` and in ``b``, None if not known."""
-    several = any(len(trace.meta.get("loaders") or ()) > 1 for trace in (a, b))
-    settings_a, settings_b = (_settings(trace, number_loaders=several) for trace in (a, b))
+    settings_a, settings_b = (_settings(trace, _loader_names(a, b)) for trace in (a, b))
     names = dict.fromkeys([*settings_a, *settings_b])
     pairs = {name: (settings_a.get(name), settings_b.get(name)) for name in names}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
-def _settings(trace: Trace, *, number_loaders: bool) -> dict[str, Any]:
-    """All settings by name; with ``number_loaders``, a loader's say which loader they are of."""
+def _loader_names(a: Trace, b: Trace) -> dict[int, str]:
+    """What each loader is called in both; empty where each run has one loader alone."""
+    n_loaders = max(len(trace.meta.get("loaders") or ()) for trace in (a, b))
+    if n_loaders < 2:
+        return {}
+    in_a, in_b = short_names(a), short_names(b)
+    return {
+        number: in_a[number]
+        if number in in_a and in_a[number] == in_b.get(number)
+        else f"loader {number}"
+        for number in range(n_loaders)
+    }
+
+
+def _settings(trace: Trace, loader_names: dict[int, str]) -> dict[str, Any]:
+    """All settings by name; a loader's say which loader they are of, where it has a name."""
     meta = trace.meta
     loaders = list(meta.get("loaders") or ())
     settings: dict[str, Any] = {"loaders": len(loaders)}
     for number, loader in enumerate(loaders):
-        suffix = f" of loader {number}" if number_loaders else ""
-        settings |= {f"{name}{suffix}": value for name, value in loader.items()}
+        suffix = f" of {loader_names[number]}" if loader_names else ""
+        settings |= {
+            f"{name}{suffix}": value for name, value in loader.items() if name != "iterated_at"
+        }
     ranks = trace.batches["rank"].nunique()
     settings["simulated"] = bool(meta.get("simulated"))
     return {**settings, "ranks": ranks, **{name: meta.get(name) for name in _META_NAMES}}

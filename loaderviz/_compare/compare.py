@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 
 SAME, BETTER, WORSE, TOO_SHORT = "within noise", "better", "worse", "too short to tell"
 NEGLIGIBLE = ""
+STEP = "step"  # the measure of that name
 CAUSE = "waiting: "  # begins the name of a measure that is a cause of waiting
 SMALL_CAUSE = 0.01  # of the time
 MIN_CHANGE = 0.01  # a smaller one counts as none, however certain it is
 CAVEAT = "Noise is that of the batches within a run. Repeat a run to see how much runs differ."
+UNEXPLAINED = ", and no setting differs: unless the code does, it is chance or the machine"
 MIN_VALUE = {"s": 20e-6, "share": 0.005, "1/s": 0.0}  # by unit: less in both is negligible
 
 
@@ -37,9 +39,10 @@ class Comparison:
             interval at 95 %, NaN where the recordings are too short), ``change`` (better, worse,
             within noise, too short to tell; empty where both values are negligible).
 
-    The interval covers the noise from batch to batch within a run. It does not cover what differs
-    from run to run, such as other work on the machine or files that are in memory already: repeat a
-    run to see that.
+    The interval covers the noise from batch to batch within a run, and is wider where tasks waited
+    for a CPU more in one run than in the other, as other processes make them. It does not cover
+    what else differs from run to run, such as files that are in memory already: repeat a run to see
+    that.
     """
 
     verdict: str
@@ -49,7 +52,7 @@ class Comparison:
     def __str__(self) -> str:
         lines = [f"{self.verdict}."]
         if self.settings:
-            lines += ["", "Set otherwise:"]
+            lines += ["", "Settings that differ:"]
             lines += [f"  {name}: {a} → {b}" for name, (a, b) in self.settings.items()]
         width = max(len(row["measure"]) for row in self.rows()) + 2
         lines += ["", f"{'':{width}}{'A':>10}  {'B':>10}  B to A"]
@@ -93,8 +96,10 @@ def compare(a: Trace, b: Trace) -> Comparison:
             )
     burst_batches = max(_burst_batches(a), _burst_batches(b))
     pairs = zip(measures_a, measures_b, strict=True)
-    rows = [_row(*pair, burst_batches) for pair in pairs if not _is_small_cause(*pair)]
-    return Comparison(_verdict(rows), changed_settings(a, b), pd.DataFrame(rows))
+    busier = _busier(a, b)
+    rows = [_row(*pair, burst_batches, busier) for pair in pairs if not _is_small_cause(*pair)]
+    settings = changed_settings(a, b)
+    return Comparison(_verdict(rows, changed=bool(settings)), settings, pd.DataFrame(rows))
 
 
 def _is_small_cause(a: Measure, b: Measure) -> bool:
@@ -108,9 +113,30 @@ def _burst_batches(trace: Trace) -> int:
     return 2 * max(1, int(batches.groupby("rank")["worker"].nunique().max()))
 
 
-def _row(a: Measure, b: Measure, burst_batches: int) -> dict[str, Any]:
+def _busier(a: Trace, b: Trace) -> float:
+    """How much more of the time, 0 to 1, tasks waited for a CPU in one run than in the other.
+
+    0 where that is not known, and where the runs have other numbers of workers, which would explain
+    it.
+    """
+    shares = []
+    for trace in (a, b):
+        waited_s = (trace.meta.get("pressure_s") or {}).get("cpu")
+        recorded_s = trace.meta.get("recorded_s")
+        if waited_s is None or not recorded_s:
+            return 0.0
+        shares.append(min(waited_s / recorded_s, 1.0))
+    workers_a, workers_b = (
+        [loader.get("num_workers") for loader in trace.meta.get("loaders") or ()]
+        for trace in (a, b)
+    )
+    return abs(shares[0] - shares[1]) if workers_a == workers_b else 0.0
+
+
+def _row(a: Measure, b: Measure, burst_batches: int, busier: float) -> dict[str, Any]:
     """The row of ``Comparison.measures`` for one measure of both runs."""
     low, high = ratio_interval(a, b, burst_batches)
+    low, high = low / (1 + busier), high * (1 + busier)
     ratio = b.value / a.value if a.value else math.nan
     return {
         "measure": a.name,
@@ -135,16 +161,24 @@ def _change(a: Measure, b: Measure, ratio: float, low: float, high: float) -> st
     return BETTER if (ratio > 1) == a.more_is_better else WORSE
 
 
-def _verdict(rows: list[dict[str, Any]]) -> str:
-    """The main result, without its full stop: the pace, then the waiting, then its cause."""
+def _verdict(rows: list[dict[str, Any]], *, changed: bool) -> str:
+    """The main result, without its full stop: the pace, then the waiting, then its cause.
+
+    ``changed``: whether any setting differs.
+    """
     pace, waiting = rows[0], rows[1]
+    step = next(row for row in rows if row["measure"] == STEP)
     share_a, share_b = percent(waiting["a"]), percent(waiting["b"])
     waits = f"the loop waits {share_b} of the time instead of {share_a}{_cause_words(rows)}"
     if pace["change"] == TOO_SHORT:
         return f"Too few batches to tell B from A: {_change_words(pace)}"
     if pace["change"] in (BETTER, WORSE):
         difference = percent(abs(pace["ratio"] - 1))
-        return f"B is {difference} {'faster' if pace['ratio'] > 1 else 'slower'}: {waits}"
+        faster = f"B is {difference} {'faster' if pace['ratio'] > 1 else 'slower'}"
+        why = waits
+        if (waiting["b"] > waiting["a"]) == (pace["ratio"] > 1):  # that is not what made it so
+            why = f"its steps take {duration(step['b'])} instead of {duration(step['a'])}"
+        return f"{faster}: {why}{'' if changed else UNEXPLAINED}"
     if waiting["change"] in (BETTER, WORSE):
         return f"B is as fast as A within noise, and {waits}"
     return "B is as fast as A within noise"

@@ -19,6 +19,7 @@ from loaderviz.loaders.start_method import start_method
 from loaderviz.text import change, count, percent, rate, size
 
 UNCERTAIN = 0.1  # as a part of a batch's time: from here on the uncertainty is mentioned
+QUEUED = 0.25  # of the time: more is worth a word
 BUSY = 0.85  # of the CPUs: beyond this they get hardly any more work done
 
 
@@ -52,8 +53,8 @@ def _notes_on_measurements(outcome: Outcome) -> Iterator[str]:
     if outcome.contradiction:
         setting = outcome.contradiction.setting
         yield (
-            f"The prediction does not hold for {setting}. Recommended is the cheapest setting "
-            "within noise of the best that was measured."
+            f"The prediction does not hold for {setting}. The cheapest setting within noise of "
+            "the best measured is recommended."
         )
     if outcome.limit.part == OTHERS:
         yield (
@@ -78,8 +79,8 @@ def _notes_on_the_unseen(outcome: Outcome) -> Iterator[str]:
         return
     recorded = "one process read" if n == 1 else f"{n} workers read"
     yield (
-        f"Predicted, not measured: in the recording {recorded} at a time. Whether samples of more "
-        "workers wait for one another (for a lock, a disk, a server) it does not show. "
+        f"Predicted, not measured: in the recording {recorded} at a time. It does not show whether "
+        "samples of more workers wait for one another (for a lock, a disk, a server). "
         "recommend(loader), with the loader in place of its recording, measures it."
     )
 
@@ -97,22 +98,34 @@ def _notes_on_the_recording(outcome: Outcome) -> Iterator[str]:
     if not evidence.description.get("num_workers"):
         yield (
             "The recording is of the main process alone: it does not show how long workers take to "
-            "start, nor how long a batch takes from a worker to the main process. Both are assumed "
-            "to be as usual on Linux."
+            "start, nor how long a batch takes from a worker to the main process. The usual "
+            "times on Linux are assumed."
+        )
+    if evidence.crowded_out:
+        yield (
+            f"The workers waited for a CPU: other processes left them about "
+            f"{evidence.cores_left:.1f} of {count(evidence.cores, 'CPU')}. The predictions are for "
+            "that; on a quiet machine the loader may be much faster, up to high_per_s."
+        )
+    elif evidence.queued > QUEUED and evidence.n_readers <= evidence.cores:
+        yield (
+            f"While making batches, workers waited {percent(evidence.queued)} of the time for a "
+            "CPU that other processes used, and not for a disk or the like: a quiet machine is "
+            "faster."
         )
     method = evidence.description.get("start_method")
     if method and method != start_method() and evidence.n_batches is not None:
         yield (
-            f"The workers were started with {method}. With {start_method()}, as is usual here, the "
-            "start takes another time, which was not recorded."
+            f"The workers were started with {method}. A start with {start_method()}, as is usual "
+            "here, takes a different time, not recorded."
         )
     if not evidence.steps_known:
         yield (
             "No step was given, so this is the fastest loading. With step_s=..., the time that "
-            "your model takes for a batch, fewer workers may do."
+            "your model takes for a batch, fewer workers may be enough."
         )
     if evidence.n_batches is None:
-        yield "How long an epoch is was not known: the start of the workers does not count here."
+        yield "The length of an epoch is not known, so the start of the workers is not counted."
     elif evidence.n_batches < 2:
         yield "An epoch is one batch: workers cannot load the next one while the model works."
 
@@ -170,8 +183,9 @@ def _notes_on_cpus(outcome: Outcome) -> Iterator[str]:
     if n > cores:
         yield f"{n} workers are more than the {cpus} that this process may use: " + (
             "they keep all of them busy, and slow down whatever else runs here."
-            if chosen.cpus >= BUSY * cores
-            else f"they mostly wait, and need {max(chosen.cpus, 0.1):.1f} CPUs in all."
+            if chosen.cpus >= BUSY * evidence.cores_left
+            else f"they mostly wait, for a disk, a network or the like, and need "
+            f"{max(chosen.cpus, 0.1):.1f} CPUs in all."
         )
     if n == outcome.most_workers and evidence.n_batches is None:
         yield f"{n} workers are the most that were tried; max_workers=... tries more."
@@ -188,9 +202,9 @@ def _notes_on_memory(outcome: Outcome) -> Iterator[str]:
         at_most = "at most " if evidence.worker_bytes_shared else ""
         parts = [] if memory is None else [f"{at_most}{size(memory)} of memory"]
         if shm is not None:
-            free = "" if free_bytes.shm is None else f" ({size(free_bytes.shm)} are free)"
+            free = "" if free_bytes.shm is None else f" ({size(free_bytes.shm)} free)"
             parts.append(f"{size(shm)} of /dev/shm{free}")
-        shared = ", with what workers share with the main process counted in each"
+        shared = ", counting in each worker what it shares with the main process"
         if parts:
             yield f"It takes {' and '.join(parts)}{shared if at_most and memory else ''}."
         else:
@@ -210,7 +224,7 @@ def _notes_on_the_present(outcome: Outcome) -> Iterator[str]:
     """The throughput of the loader's present settings."""
     present, chosen = outcome.present, outcome.chosen
     if present.setting == chosen.setting:
-        yield "The loader is set this way now."
+        yield "The loader already has these settings."
         return
     now, then = (measured_per_s(outcome, shown.setting) for shown in (present, chosen))
     source = "measured"

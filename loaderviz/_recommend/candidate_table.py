@@ -35,6 +35,13 @@ def candidates(outcome: Outcome) -> pd.DataFrame:
     return table.sort_values("samples_per_s", ascending=False, kind="stable", ignore_index=True)
 
 
+def _on_a_quiet_machine(evidence: Evidence, prediction: Prediction) -> float:
+    """How many times as fast it may be where no other process uses the CPUs; 1 where none did."""
+    left, used = evidence.costs_of(prediction.setting).cores, prediction.cpus
+    assert left is not None
+    return max(1.0, evidence.cores / left * min(1.0, used / left)) if left < evidence.cores else 1.0
+
+
 def _row(outcome: Outcome, prediction: Prediction) -> dict[str, Any]:
     evidence, setting = outcome.evidence, prediction.setting
     rate = samples_per_s(evidence, prediction)
@@ -51,7 +58,7 @@ def _row(outcome: Outcome, prediction: Prediction) -> dict[str, Any]:
         **setting.options(),
         "samples_per_s": rate,
         "low_per_s": low,
-        "high_per_s": rate * (1 + error),
+        "high_per_s": rate * (1 + error) * _on_a_quiet_machine(evidence, prediction),
         "steady_per_s": rate * batch_s / max(pace_s, 1e-12),
         "wait_s": prediction.wait_share * pace_s,
         "wait_share": prediction.wait_share,

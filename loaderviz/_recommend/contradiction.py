@@ -12,7 +12,7 @@ from loaderviz.trace import Trace
 
 LONGER = 1.3  # times as long: a sample is slower than it was alone
 BUSY = 0.85  # of the CPUs: beyond this they get hardly any more work done
-QUEUED = 0.1  # of their time that workers stand in line for a CPU: the CPUs are full as well
+QUEUED = 0.1  # of their time that workers wait for a CPU: the CPUs are full as well
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def explain(evidence: Evidence, setting: LoaderSettings, trace: Trace) -> Contra
         part = QUOTA if many.throttled > QUEUED else CPU if full else OTHERS
         text = (
             f"with {together} {cpus} {'is' if evidence.cores == 1 else 'are'} busy, and a worker "
-            f"stands in line for one {percent(many.queued)} of the time"
+            f"waits for one {percent(many.queued)} of the time"
         )
         return Contradiction(setting, Limit(part, text=text))
     causes = trace.summary().causes

@@ -13,6 +13,7 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.simulator import Costs
 from loaderviz.trace import Trace
+from loaderviz.trace.analysis.loader_share import loader_shares
 from loaderviz.trace.analysis.rank_summary import ranks_beside
 from loaderviz.trace.analysis.reading_time import Reading
 from loaderviz.trace.merge.run_meta import loader_description
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 MOST_AHEAD = 4_000  # batches, of settings that are predicted
 FEW_BATCHES = 8  # fewer do not tell how much batches differ
 MOSTLY = 0.5  # of the time that samples take
+CROWDED_OUT = 0.85  # of the CPUs allowed: with fewer, other processes used the rest
 UNKNOWN_ERROR = 0.5  # as a part of a batch's time, where only one batch was seen
 
 
@@ -37,6 +39,8 @@ class Evidence:
     batch_size: int  # samples of a usual batch
     n_recorded: int  # delivered batches
     error: float  # two standard errors of a batch's mean time, as a part of that mean
+    cpus_allowed: float | None = None  # where the trace tells
+    queued: float = 0.0  # of the time of making batches, waiting for a CPU, as far as it is known
     costs_without_workers: Costs | None = None  # where loading without workers was recorded
     n_batches: int | None = None  # of an epoch, where known
     steps_known: bool = True
@@ -57,18 +61,30 @@ class Evidence:
     def costs_of(self, setting: LoaderSettings) -> Costs:
         """What the work costs with these settings: without workers, as recorded without them.
 
-        Where samples were seen to wait for one another, more workers wait as much longer.
+        Where samples were seen to wait for one another, more workers wait as much longer. Where
+        other processes wanted the CPUs, more workers get a larger part of them.
         """
         if not setting.num_workers and self.costs_without_workers is not None:
             return self.costs_without_workers
+        costs = replace(self.costs, cores=self._cores_of(max(1, setting.num_workers)))
         if not self.shared or setting.num_workers <= self.n_readers:
-            return self.costs
+            return costs
         longer = setting.num_workers / self.n_readers
-        waiting_s = self.costs.sample_s * (1 - self.costs.cpu_share)
-        sample_s = self.costs.sample_s + (longer - 1) * waiting_s
-        cpu_s = self.costs.sample_s - waiting_s
+        waiting_s = costs.sample_s * (1 - costs.cpu_share)
+        sample_s = costs.sample_s + (longer - 1) * waiting_s
+        cpu_s = costs.sample_s - waiting_s
         share = np.divide(cpu_s, sample_s, out=np.zeros_like(sample_s), where=sample_s > 0)
-        return replace(self.costs, sample_s=sample_s, cpu_share=share)
+        return replace(costs, sample_s=sample_s, cpu_share=share)
+
+    def _cores_of(self, n_processes: int) -> float:
+        """How many CPUs so many processes get beside the others that wanted them.
+
+        The kernel gives each process that can run an equal part. More processes than CPUs, or than
+        were recorded, would get more, at the cost of others: that is not counted on.
+        """
+        others = self.n_readers * max(0.0, self.cores / self.cores_left - 1)
+        processes = min(n_processes, max(self.n_readers, self.cores))
+        return self.cores * processes / (processes + others)
 
     @property
     def shown_per_s(self) -> float:
@@ -86,6 +102,16 @@ class Evidence:
     @property
     def cores(self) -> float:
         """How many CPUs the loader may use."""
+        return self.cpus_allowed or self.cores_left
+
+    @property
+    def crowded_out(self) -> bool:
+        """Whether other processes used a good part of the CPUs."""
+        return self.cores_left < CROWDED_OUT * self.cores
+
+    @property
+    def cores_left(self) -> float:
+        """How many of them it had while it was recorded: other processes may have used the rest."""
         assert self.costs.cores is not None
         return self.costs.cores
 
@@ -140,6 +166,7 @@ def evidence_from_trace(
             f"record with a prefetch_factor that makes it {MOST_AHEAD:,} at most"
         )
     loading_s = (batches["ready_s"] - batches["started_s"]).dropna().to_numpy()
+    queued = float(batches["queued_s"].sum() / max(loading_s.sum(), 1e-12))
     rss = batches.loc[batches["worker"] >= 0, "rss_bytes"]
     return Evidence(
         trace=trace,
@@ -155,6 +182,8 @@ def evidence_from_trace(
         worker_bytes=max(map(int, rss), default=0) or None,
         n_ranks=n_ranks,
         n_readers=max(1, int(batches["worker"].nunique())),
+        cpus_allowed=cpu_allowance / n_ranks if cpu_allowance else None,
+        queued=queued,
         shared=float(np.mean(Reading.of(trace.of_loader(loader)).by_cause["unknown"])) > MOSTLY,
     )
 
@@ -164,18 +193,26 @@ def _loader_number(trace: Trace, loader: int | None) -> int:
     loaders = sorted({int(number) for number in trace.batches["loader"]})
     if not loaders:
         raise LoaderVizError(
-            "this trace holds no batch: iterate the loader while it is recorded, for some seconds"
+            "this trace holds no batch: iterate the loader for a few seconds while it is recorded"
         )
     if loader is None:
         if len(loaders) > 1:
             raise LoaderVizError(
-                f"this trace holds the loaders {loaders}: say which one, as in recommend(trace, "
-                f"loader={loaders[0]}) or loaderviz recommend --loader {loaders[0]}"
+                f"this recording has several loaders:\n{_listed(trace)}\nSay which one: "
+                f"recommend(..., loader={loaders[0]}), or loaderviz recommend --loader {loaders[0]}"
             )
         return loaders[0]
     if loader not in loaders:
-        raise LoaderVizError(f"loader={loader!r}: this trace holds the loaders {loaders}")
+        raise LoaderVizError(
+            f"loader={loader!r}: this recording has no such loader. It has\n{_listed(trace)}"
+        )
     return loader
+
+
+def _listed(trace: Trace) -> str:
+    """A line for each loader: its number, its name, and what was waited for it."""
+    shares = loader_shares(trace)
+    return "\n".join(f"  {share.loader}  {share}" for share in shares)
 
 
 def _epoch_length(delivered: pd.DataFrame) -> int | None:

@@ -18,7 +18,7 @@ from loaderviz.loaders.copy_loader import copy_loader
 from loaderviz.loaders.forked_run import may_fork, run_forked
 from loaderviz.loaders.random_state import keep_random_state
 from loaderviz.recorder import record
-from loaderviz.text import count
+from loaderviz.text import count, wrapped
 from loaderviz.trace import Trace
 
 ROUNDS = 2  # in each of which every setting runs once
@@ -42,10 +42,11 @@ def measure(
     Raises:
         Exception: whatever the loader or its dataset raises, unchanged.
     """
-    print(
-        f"recommend: measures {count(len(settings), 'setting')}, {count(ROUNDS, 'time')} in turns, "
+    said = (
+        f"recommend: measures {count(len(settings), 'setting')}, {count(ROUNDS, 'time')} each, "
         f"for {seconds:.2g} s from the first batch: {'; '.join(map(str, settings))}."
     )
+    print(wrapped(said, hanging=2))
     measured: dict[LoaderSettings, list[float]] = {setting: [] for setting in settings}
     for _ in range(ROUNDS):
         for setting, batch_s in measured.items():

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from loaderviz._upward import ask_above
-from loaderviz.text import count, percent, rate
+from loaderviz.text import count, percent, rate, wrapped
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,8 +88,9 @@ class Recommendation:
         return ask_above("figure of a recommendation", self, theme)
 
     def __str__(self) -> str:
-        lines = [f"{self.verdict}.", self.numbers, self.code, f"Limit: {self.limits}.", *self.notes]
-        return "\n".join(lines)
+        code = wrapped(self.code, hanging=self.code.index("(") + 1)
+        above, below = [f"{self.verdict}.", self.numbers], [f"Limit: {self.limits}.", *self.notes]
+        return "\n".join([*map(wrapped, above), code, *map(wrapped, below)])
 
     __repr__ = __str__
 

@@ -57,13 +57,13 @@ def verdict(outcome: Outcome) -> str:
     """The main thing in one sentence, without its full stop."""
     evidence, chosen = outcome.evidence, outcome.chosen
     n, step_s = chosen.setting.num_workers, _mean(evidence.costs.step_s)
-    workers = "No workers" if n == 0 else count(n, "worker")
+    workers = "num_workers=0" if n == 0 else count(n, "worker")
     batches_per_s = outcome.measured.get(chosen.setting)
     if batches_per_s is None:
         wait_share, keep = chosen.wait_share, "would keep"
         pace = f"{rate(samples_per_s(evidence, chosen))} samples/s predicted"
     else:
-        wait_share, keep = 1 - step_s * batches_per_s, "keeps" if n == 1 else "keep"
+        wait_share, keep = 1 - step_s * batches_per_s, "keeps" if n <= 1 else "keep"
         pace = f"{rate(measured_per_s(outcome, chosen.setting))} samples/s measured"
     present = measured_per_s(outcome, outcome.present.setting)
     if outcome.present.setting == chosen.setting:
@@ -95,6 +95,8 @@ def limits(outcome: Outcome) -> str:
     batch = f"{duration(batch_s)} a batch"
     are = "is" if evidence.cores == 1 else "are"
     cpus = f"{chosen.cpus:.1f} of {count(evidence.cores, 'CPU')} {are} busy"
+    if evidence.crowded_out:
+        cpus = f"other processes left {evidence.cores_left:.1f} of {count(evidence.cores, 'CPU')}"
     sentences = {
         "": "no part alone: loading and steps take about equally long",
         STEP: f"it takes {duration(_mean(costs.step_s))} of the {batch}; the model "
@@ -102,7 +104,7 @@ def limits(outcome: Outcome) -> str:
         CPU: f"{where} {computes} to read samples; {cpus}",
         "sample I/O": f"reading a sample means waiting {duration(waiting_s)}, for a disk, a "
         f"network or the like; {cpus}",
-        SHARED: "samples took longer, the more of them were read at once: they wait for one "
+        SHARED: "samples took longer the more of them were read at once: they wait for one "
         "another, for a lock, a disk, a server or the like",
         "collate": f"{where} put{'s' * (where != 'workers')} samples together into batches; {cpus}",
         "unpickling": f"the main process takes {duration(_mean(costs.take_s))} of the {batch} to "

@@ -26,7 +26,7 @@ from loaderviz.loaders.describe_loader import describe
 from loaderviz.loaders.random_state import keep_random_state
 from loaderviz.recorder import record
 from loaderviz.simulator import Costs
-from loaderviz.text import count
+from loaderviz.text import count, wrapped
 
 MOST_BATCHES = 500
 MOST_SAMPLES = 100_000
@@ -69,12 +69,13 @@ def record_trial(
     num_workers = 2 if setup.iterable else 1  # two show whether both deliver the same
     name = type(loader).__name__
     epoch_length = n_batches if n_batches is not None else _epoch_length(loader)
-    print(
+    said = (
         f"recommend: records the {name} with {count(num_workers, 'worker')} for "
-        f"{seconds:g} s from its first batch, and for {SHARE_WITHOUT_WORKERS * seconds:g} s "
-        f"without; at most {MOST_BATCHES} batches. Gives up where none comes in "
-        f"{PATIENCE * seconds:g} s."
+        f"{seconds:g} s from its first batch, then without workers for "
+        f"{SHARE_WITHOUT_WORKERS * seconds:g} s, {MOST_BATCHES} batches at most. It gives up if no "
+        f"batch comes within {PATIENCE * seconds:g} s."
     )
+    print(wrapped(said, hanging=2))
     with keep_random_state(loader):
         if _is_tight(loader):
             num_workers = 0
@@ -124,8 +125,14 @@ def _without_workers(setup: Setup, seconds: float, evidence: Evidence) -> Costs 
         return None
     if without is None or without.error > max(SMALL_ERROR, evidence.error):
         return None
-    same = ("step_s", "step_cpu_share", "cores")
-    return replace(without.costs, **{name: getattr(evidence.costs, name) for name in same})
+    costs = evidence.costs
+    # One process: what it waited for a CPU, beside others, is in its times.
+    return replace(
+        without.costs,
+        step_s=costs.step_s,
+        step_cpu_share=costs.step_cpu_share,
+        cores=evidence.cores,
+    )
 
 
 def _record(loader: DataLoader[Any], num_workers: int, seconds: float, *, pins: bool) -> _Trial:

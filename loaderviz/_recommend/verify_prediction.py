@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader
 
 from loaderviz._recommend.bottleneck import Limit
 from loaderviz._recommend.candidate_settings import cheapness
+from loaderviz._recommend.choose_candidate import choose
 from loaderviz._recommend.contradiction import Contradiction, explain
 from loaderviz._recommend.evidence import Evidence
 from loaderviz._recommend.measure_candidates import may_be_run, measure, record_run
@@ -19,6 +20,7 @@ from loaderviz._recommend.predict import Prediction
 from loaderviz.loader_settings import LoaderSettings
 
 DISAPPOINTING = 0.1  # longer than predicted: perhaps another setting is better
+RIVAL = 0.5  # longer than the best: that may be the error of two predictions
 WRONG = 0.25  # longer than predicted: something is at work that the prediction does not know
 ABOUT = 0.05  # of the throughput: a prediction that is this near reaches it
 SECONDS = 0.3  # of those of the recording: a run
@@ -41,7 +43,7 @@ def verify(
     seconds: float,
     epochs: int,
 ) -> Verification:
-    """Measure the present and the chosen setting, and settings between where that disappoints.
+    """Measure the present and the chosen setting, and others where these may not be the best.
 
     Args:
         loader: it is left as it was.
@@ -56,9 +58,8 @@ def verify(
     """
     run_s = SECONDS * seconds
     eligible = [each for each in eligible if may_be_run(each.setting)]
-    first = [
-        each.setting for each in eligible if each.setting in (evidence.present, chosen.setting)
-    ]
+    wanted = {evidence.present, chosen.setting, *_rivals(chosen, eligible)}
+    first = [each.setting for each in eligible if each.setting in wanted]
     batch_s = measure(loader, evidence, first, run_s, epochs) if first else {}
     measured_s = float(np.mean(batch_s.get(chosen.setting, math.nan)))
     if not measured_s > (1 + DISAPPOINTING) * np.mean(chosen.batch_s):
@@ -75,6 +76,18 @@ def verify(
         return Verification(batch_s, Contradiction(chosen.setting, limit))
     trace = record_run(loader, evidence, chosen.setting, run_s / 2)
     return Verification(batch_s, explain(evidence, chosen.setting, trace))
+
+
+def _rivals(chosen: Prediction, eligible: Sequence[Prediction]) -> Iterator[LoaderSettings]:
+    """The best with workers, where none are predicted to be better, though not by far.
+
+    The two predictions rest on different recordings, between which the machine may have changed.
+    """
+    with_workers = [each for each in eligible if each.setting.num_workers and each.setting.in_order]
+    if not chosen.setting.num_workers and with_workers:
+        best = choose(with_workers)
+        if np.mean(best.batch_s) < (1 + RIVAL) * np.mean(chosen.batch_s):
+            yield best.setting
 
 
 def _to_try(

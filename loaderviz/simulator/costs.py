@@ -122,7 +122,7 @@ class Costs:
         if self.threads < 1:
             raise LoaderVizError(f"threads={self.threads!r}: give at least 1, the worker's own")
         if self.switching >= 1:
-            raise LoaderVizError(f"switching={self.switching!r}: give a part of all, below 1")
+            raise LoaderVizError(f"switching={self.switching!r}: give a share below 1")
         for name in _SHARES:
             if np.max(getattr(self, name)) > 1:
                 most = float(np.max(getattr(self, name)))
@@ -184,7 +184,7 @@ def _times(name: str, value: Any) -> Seconds:
     try:
         times = np.array(value if isinstance(value, np.ndarray) else list(value), np.float64)
     except (TypeError, ValueError) as error:
-        raise LoaderVizError(f"{name} holds what is no number: {error}") from error
+        raise LoaderVizError(f"{name} must hold numbers: {error}") from error
     if times.ndim != 1 or times.size == 0:
         raise LoaderVizError(
             f"{name} has the shape {times.shape}: give a number, or one row with at least one"

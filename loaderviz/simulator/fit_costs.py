@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -43,6 +44,8 @@ SMALLEST_PART = 0.1  # of a cost that was not waiting for a CPU
 GROWTH = 1.1  # of such a part from one simulation to the next at most, as few batches scatter
 HELPED = 1.2  # times the CPU time of the thread that reads: helper threads computed, too
 AS_SLOW = 0.08  # a smaller difference does not show where all CPUs are always busy
+COMPUTE = 0.5  # of the time in which they wait for no CPU: the others hardly need more of them
+FEWEST_CORES = 0.05  # left over by other processes
 CONTENDED = 0.1  # of the CPUs: with less work than that, processes hardly ever wait for one
 
 
@@ -77,6 +80,9 @@ def fit(trace: Trace, assumed: Costs, *, loader: int, cores: float | None) -> Co
             **start_costs(trace.workers, batches, description),
         },
     )
+    crowded = tasks.queued > CONTENDED and tasks.computing() > COMPUTE
+    if description.get("batch_size") and n_workers and crowded:
+        return _with_cpus_it_had(costs, tasks, batches, _as_recorded(batches, description))
     if contended and description.get("batch_size"):
         return _without_contention(costs, tasks, batches, _as_recorded(batches, description))
     return tasks.costs(costs, in_worker=n_workers > 0)
@@ -105,6 +111,7 @@ class _Tasks:
     threads: float  # that compute at once
     sample_s: Floats  # of each sample
     sample_bytes: float  # of a sample: the median of the batches
+    queued: float = math.nan  # the part of all this time that they waited for a CPU, by the kernel
 
     @classmethod
     def from_trace(cls, trace: Trace, batches: pd.DataFrame) -> _Tasks:
@@ -112,6 +119,8 @@ class _Tasks:
         made = batches.dropna(subset=["started_s", "collate_s", "ready_s"])
         made = made[made["n_samples"].cumsum() <= MOST_SAMPLES]
         cpu_s, threads = _computing(made)
+        took_s = float((made["ready_s"] - made["started_s"]).sum())
+        queued_s = float(made["queued_s"].sum(skipna=False)) if threads == 1 else math.nan
         n_bytes = (made["n_bytes"] / made["n_samples"].clip(lower=1)).median()
         return cls(
             n=made["n_samples"].to_numpy(),
@@ -121,12 +130,19 @@ class _Tasks:
             threads=threads,
             sample_s=_sample_s(trace, made),
             sample_bytes=0.0 if np.isnan(n_bytes) else float(n_bytes),
+            # Where a worker hardly ran, clocks that are read one after the other make it over 1.
+            queued=float(np.minimum(queued_s / took_s, 1.0)) if took_s > 0 else math.nan,
         )
 
     def busy(self) -> float:
         """How many CPUs a worker kept busy, on average."""
         took_s = np.sum(self.reading_s + self.collate_s)
         return float(np.sum(self.cpu_s) * self.threads / max(took_s, 1e-12))
+
+    def computing(self) -> float:
+        """Of the time in which they waited for no CPU, the part that they computed, 0 to 1."""
+        took_s = np.sum(self.reading_s + self.collate_s)
+        return float(np.sum(self.cpu_s) / max((1 - self.queued) * took_s, 1e-12))
 
     def costs(self, known: Costs, *, in_worker: bool, parts: _Parts | None = None) -> Costs:
         """``known`` with the costs of reading, collating and sharing, shrunk to their ``parts``."""
@@ -189,9 +205,9 @@ def _per_rank(cpus: float | None, n_ranks: int) -> float | None:
 def _batches_and_description(trace: Trace, loader: int) -> tuple[pd.DataFrame, dict[str, Any]]:
     """The batches, and the loader as the recorder describes it."""
     batches = trace.batches
-    if batches["ready_s"].isna().all():
+    if batches[["started_s", "collate_s", "ready_s"]].isna().any(axis=1).all():
         why = (
-            "the loader is not one of torch's, or makes them by means of its own. trace.summary() "
+            "the loader is not one of torch's, or makes them in its own way. trace.summary() "
             "says what its loop waits for."
             if is_unseen(batches)
             else "the workers were started before the recording. Begin to record before the first "
@@ -237,6 +253,38 @@ def _sample_s(trace: Trace, made: pd.DataFrame) -> Floats:
     return np.asarray(sample_s, np.float64)
 
 
+def _with_cpus_it_had(
+    known: Costs, tasks: _Tasks, batches: pd.DataFrame, settings: SimulatedSettings
+) -> Costs:
+    """The costs of tasks without the time that processes waited for a CPU, which the kernel tells.
+
+    What workers of this loader wait for one another is simulated. Where they waited longer, other
+    processes had the CPUs: ``cores`` is then what was left, with which the simulation takes as long
+    as the recording.
+    """
+    assert known.cores is not None
+    n = settings.n_samples // settings.batch_size
+    reading_s = float(np.mean(tasks.reading_s[:n]))
+    took_s = float(np.sum(tasks.reading_s + tasks.collate_s))
+    idle_s = max(took_s - float(np.sum(tasks.cpu_s)), 1e-12)
+    waiting = 1 - min(1.0, tasks.queued * took_s / idle_s)
+    recorded = _mean_costs(batches, settings.loader.in_order)
+    low, high, cores = FEWEST_CORES, known.cores, known.cores
+    parts = _Parts(waiting, {"collate_s": 1 - tasks.queued})
+    for _ in range(HALVINGS):
+        costs = tasks.costs(replace(known, cores=cores), in_worker=True, parts=parts)
+        made = run_simulation(costs, settings).batches
+        if float((made["collate_s"] - made["started_s"]).mean()) > reading_s:
+            low = cores
+        else:
+            high = cores
+        cores = math.sqrt(low * high)
+        parts = _Parts(
+            waiting, _grown(parts, recorded, _mean_costs(made, settings.loader.in_order))
+        )
+    return tasks.costs(replace(known, cores=cores), in_worker=True, parts=parts)
+
+
 def _without_contention(
     known: Costs, tasks: _Tasks, batches: pd.DataFrame, settings: SimulatedSettings
 ) -> Costs:
@@ -264,12 +312,19 @@ def _without_contention(
         else:
             low = parts.waiting
         simulated = _mean_costs(made, settings.loader.in_order)
-        by_cost = dict(parts.by_cost)
-        for name in recorded.keys() & simulated:
-            growth = min(recorded[name] / max(simulated[name], 1e-9), GROWTH)
-            by_cost[name] = min(1.0, max(SMALLEST_PART, by_cost.get(name, 1.0) * growth))
-        parts = _Parts((low + high) / 2, by_cost)
+        parts = _Parts((low + high) / 2, _grown(parts, recorded, simulated))
     return tasks.costs(known, in_worker=True, parts=parts)
+
+
+def _grown(
+    parts: _Parts, recorded: Mapping[str, float], simulated: Mapping[str, float]
+) -> dict[str, float]:
+    """The parts of costs, nearer to those with which the simulation looks like the recording."""
+    by_cost = dict(parts.by_cost)
+    for name in recorded.keys() & simulated:
+        growth = min(recorded[name] / max(simulated[name], 1e-9), GROWTH)
+        by_cost[name] = min(1.0, max(SMALLEST_PART, by_cost.get(name, 1.0) * growth))
+    return by_cost
 
 
 def _mean_costs(batches: pd.DataFrame, in_order: bool) -> dict[str, float]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 SHORT_S = 0.003  # longer than most batches are on their way
 LONG_S = 0.05  # longer than any batch is on its way, even if its sender waits for Python's own lock
+SOON_GONE_S = 0.1  # for each worker: from its end, as it notes it, to that of its process
 MOSTLY = 0.8  # of the time that a batch is handed over, its worker read
 ENOUGH = 3  # measurements; fewer do not tell what is usual
 TYPICAL_WEIGHT = 10  # a typical cost weighs as much as so many measurements
@@ -178,9 +179,18 @@ def start_costs(
 
 
 def _shutdown(workers: pd.DataFrame, batches: pd.DataFrame, n: int) -> float:
-    """To end all workers of an epoch: until the next ones start, else until the last has ended."""
+    """To end all workers of an epoch: until the next ones start, else until the last has ended.
+
+    Workers are gone soon after they have noted their end. Where the next ones start much later, the
+    loop did something else between two epochs, such as an evaluation.
+    """
     released_s = batches.groupby("epoch")["released_s"].max().to_numpy()
-    starts_s = np.sort(workers["started_s"].to_numpy())[::n]
+    in_order = workers.sort_values("started_s")
+    starts_s = in_order["started_s"].to_numpy()[::n]
     if len(starts_s) == len(released_s) > 1:
-        return float(np.median(starts_s[1:] - released_s[:-1]))
+        until_next_s = starts_s[1:] - released_s[:-1]
+        ended_s = np.maximum.reduceat(in_order["ended_s"].to_numpy(), np.arange(0, len(workers), n))
+        until_end_s = ended_s[:-1] - released_s[:-1]
+        late = until_next_s > until_end_s + n * SOON_GONE_S
+        return float(np.median(np.where(late, until_end_s, until_next_s)))
     return float(workers["ended_s"].max() - batches["released_s"].max())

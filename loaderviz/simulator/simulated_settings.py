@@ -7,10 +7,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from loaderviz import machine
 from loaderviz.argument_checks import true_or_false, whole_number
 from loaderviz.errors import LoaderVizError
 from loaderviz.loader_settings import LoaderSettings, refuse_without_workers
 from loaderviz.simulator.typical_costs import check_start_method
+from loaderviz.text import size
+
+BYTES_PER_SAMPLE, BYTES_PER_BATCH = 150, 1_500  # measured, of a simulation
+UNASKED_BYTES = 1 << 28  # that are there without asking, which takes time
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,7 @@ def checked(
     Raises:
         LoaderVizError: for a value that ``simulate`` cannot use.
     """
-    size = 1 if batch_size is None else whole_number("batch_size", batch_size, at_least=1)
+    n_in_batch = 1 if batch_size is None else whole_number("batch_size", batch_size, at_least=1)
     if not loader.num_workers:
         refuse_without_workers("start_method", start_method)
     check_start_method(start_method)
@@ -59,21 +64,23 @@ def checked(
         )
     if n_batches is not None:
         n_batches = whole_number("n_batches", n_batches, at_least=1)
-    n_total, most_batches = _dataset_size(n_batches, n_samples, shards, size)
+    epochs = whole_number("epochs", epochs, at_least=1)
+    n_total, most_batches = _dataset_size(n_batches, n_samples, shards, n_in_batch)
     streams = None
     if kind == "iterable":
         n_streams = max(loader.num_workers, 1)
         streams = (n_total,) * n_streams if shards is None else _shards(shards, n_streams)
+    _require_memory(epochs, sum(streams or [n_total]), n_in_batch)
     return SimulatedSettings(
         loader,
-        batch_size=size,
+        batch_size=n_in_batch,
         n_samples=n_total,
         shards=streams,
         naive=shards is None,
         drop_last=true_or_false("drop_last", drop_last),
         start_method=start_method or (_default_start_method() if loader.num_workers else None),
         most_batches=most_batches,
-        epochs=whole_number("epochs", epochs, at_least=1),
+        epochs=epochs,
         seed=whole_number("seed", seed, at_least=0),
     )
 
@@ -95,6 +102,15 @@ def _dataset_size(
             "how much is there to load? Give n_batches, n_samples, or an iterable's shards"
         )
     return n_batches * size, None
+
+
+def _require_memory(epochs: int, n_samples: int, batch_size: int) -> None:
+    needed = epochs * (BYTES_PER_SAMPLE * n_samples + BYTES_PER_BATCH * n_samples // batch_size)
+    if needed > UNASKED_BYTES and needed > machine.memory_available_bytes():
+        raise LoaderVizError(
+            f"simulating {epochs * n_samples:,} samples takes {size(needed)} of memory, more than "
+            "is free: simulate fewer batches, or smaller ones"
+        )
 
 
 def _shards(shards: Any, n_streams: int) -> tuple[int, ...]:

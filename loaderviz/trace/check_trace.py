@@ -19,6 +19,7 @@ MOST_WORKERS: Final = 4096  # of one loader
 MOST_AHEAD: Final = 1 << 16  # batches that the workers of a loader are asked for ahead
 MOST_SAMPLES: Final = 1 << 24  # in one batch
 MOST_EPOCHS: Final = 10_000  # more than there are batches: readers count by epoch
+MOST_CHARACTERS: Final = 1_000  # of what a batch is made of
 MOST_S: Final = 4e9  # 127 years: in files times are int64 nanoseconds
 MOST_COUNT: Final = 1 << 53  # float64 and JavaScript hold it exactly
 TABLES: Final = {
@@ -46,7 +47,9 @@ TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
     "exit": ("done", "failed", "killed", "running"),
     "start_method": (),  # any text
     "name": (),
+    "shapes": (),
 }
+LONGEST: Final = {"shapes": MOST_CHARACTERS}
 
 
 class InvalidTraceError(LoaderVizError, ValueError):
@@ -131,9 +134,15 @@ def _check_columns(name: str, table: Table) -> None:
 
 def _check_texts(name: str, column: str, values: Any) -> None:
     allowed = TEXTS[column]
+    most = LONGEST.get(column)
     for value in {id(value): value for value in values.tolist()}.values():
         if value is None or (isinstance(value, str) and (not allowed or value in allowed)):
-            continue
+            if most is None or value is None or len(value) <= most:
+                continue
+            raise InvalidTraceError(
+                f"{column!r} of {name} holds a text of {len(value):,} characters; "
+                f"it has up to {most:,}"
+            )
         raise InvalidTraceError(
             f"{column!r} of {name} holds {value!r:.60}; "
             f"it is {', '.join(allowed) if allowed else 'text'} or None"
@@ -205,7 +214,7 @@ _LOADER: Final[Mapping[str, Rule]] = {
     "num_workers": _whole(0, MOST_WORKERS),
     "prefetch_factor": _whole(1, MOST_AHEAD),
     "batch_size": _whole(1, MOST_SAMPLES),
-    **dict.fromkeys(("class", "dataset", "kind", "start_method"), _TEXT),
+    **dict.fromkeys(("class", "dataset", "kind", "start_method", "iterated_at"), _TEXT),
     **dict.fromkeys(
         ("shuffled", "persistent_workers", "pin_memory", "pinned", "in_order", "drop_last"), _TRUTH
     ),

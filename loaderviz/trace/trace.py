@@ -13,6 +13,7 @@ import numpy as np
 from loaderviz import schema
 from loaderviz._upward import ask_above
 from loaderviz.errors import LoaderVizError
+from loaderviz.trace.analysis.shapes import Shapes, shapes_of
 from loaderviz.trace.analysis.summary import Summary, summarize
 from loaderviz.trace.check_trace import TABLES, check
 from loaderviz.trace.columns_of_rows import arrays
@@ -121,6 +122,14 @@ class Trace:
     def summary(self) -> Summary:
         """What limits this run, in numbers and in words."""
         return summarize(self)
+
+    def shapes(self) -> Shapes:
+        """What the batches are made of: how many shapes the model sees, and how often each.
+
+        Its ``.table`` has a row for each: dtypes and shapes, batches, samples, share, and which
+        batch was the first. What is padding in them is predicted, where it can be.
+        """
+        return shapes_of(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the trace to one file; ``loaderviz.load(path)`` opens it again.

@@ -223,7 +223,7 @@ class TestWhatCannotBeTold:
         assert Trace.from_columns().summary().causes.empty
 
     def test_a_summary_of_no_trace_has_none(self):
-        with pytest.raises(LoaderVizError, match="of no trace"):
+        with pytest.raises(LoaderVizError, match="no trace"):
             _ = replace(made().summary(), trace=None).causes
 
 

@@ -85,7 +85,7 @@ def test_its_evidence_and_cure_are_of_the_quota():
 @pytest.mark.parametrize(
     ("pressure_s", "said"),
     [
-        ({"io": 4.0}, "some task of the machine waited for I/O 40 % of the time"),
+        ({"io": 4.0}, "something on the machine waited for I/O 40 % of the time"),
         ({"io": 0.5, "cpu": 9.0}, ""),
         (None, ""),
     ],

@@ -1,4 +1,4 @@
-"""Two recordings side by side: what was set otherwise, what is more than noise."""
+"""Two recordings side by side: which settings differ, what is more than noise."""
 
 import numpy as np
 import pytest
@@ -57,6 +57,28 @@ def test_a_wait_that_is_half_as_long_is_found_and_is_better():
     assert found.verdict.startswith("B is")
     assert "faster" in found.verdict
     assert change(compare(run(1, wait=0.002), run(2, wait=0.004))) == "worse"
+
+
+def test_what_waiting_does_not_explain_is_not_explained_by_it():
+    found = compare(run(1, step=0.02), run(2, step=0.01, meta={"torch": "2.13.0"}))
+    assert found.verdict.startswith("B is")
+    assert "faster: its steps take 10 ms instead of 20 ms" in found.verdict
+    assert "waits" not in found.verdict
+
+
+def test_where_nothing_was_set_otherwise_a_change_may_be_the_machine_s():
+    assert "no setting differs" in compare(run(1, wait=0.004), run(2, wait=0.002)).verdict
+    other = {"loaders": [{"num_workers": 4}]}
+    found = compare(run(1, wait=0.004), run(2, wait=0.002, meta=other))
+    assert "no setting differs" not in found.verdict
+
+
+def test_what_other_processes_can_explain_is_within_noise():
+    free, busy = ({"pressure_s": {"cpu": s}, "recorded_s": 5.0} for s in (0.1, 2.5))
+    runs = run(1, wait=0.004, meta=busy), run(2, wait=0.002, meta=free)
+    assert change(compare(*runs)) == "within noise"
+    runs = run(1, wait=0.004, meta=busy), run(2, wait=0.002, meta=busy)
+    assert change(compare(*runs)) == "better"
 
 
 def test_the_cause_that_changed_most_is_named():

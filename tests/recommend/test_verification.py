@@ -1,5 +1,6 @@
 """``recommend`` measures what it recommends: what it runs, what it concludes, what it says."""
 
+import dataclasses
 import fcntl
 import math
 import os
@@ -96,7 +97,7 @@ class TestALoader:
         loader = DataLoader(SleepingDataset(100_000, 0.005), batch_size=4, num_workers=1)
         found = verified(loader, step_s=0.01)
         said = capsys.readouterr().out
-        assert "recommend: measures 2 settings, 2 times in turns, for 0.18 s" in said
+        assert "recommend: measures 2 settings, 2 times each, for 0.18 s" in said
         rates = measured(found)
         assert {1, found.settings["num_workers"]} <= set(rates)
         assert f"{len(rates)} settings measured" in found.numbers
@@ -162,7 +163,15 @@ class Read(Keys):
 class TestWhatItConcludes:
     """With a recording and with measurements that are given instead of made."""
 
-    def found(self, monkeypatch: Any, per_s: Any, sample_s: Any = 0.0, **given: Any) -> Any:
+    def found(
+        self,
+        monkeypatch: Any,
+        per_s: Any,
+        sample_s: Any = 0.0,
+        costs: Costs | None = None,
+        present: LoaderSettings = LoaderSettings(1, 4),  # noqa: B008 (it is frozen)
+        **given: Any,
+    ) -> Any:
         """Where ``per_s(n)`` batches come with n workers, and samples take ``sample_s(n)``."""
 
         def measure(loader: Any, evidence: Any, settings: Any, seconds: float, epochs: int) -> Any:
@@ -174,10 +183,11 @@ class TestWhatItConcludes:
             return simulate(Costs(sample_s=sample_s(n)), num_workers=n, n_batches=80, batch_size=4)
 
         def record_trial(loader: Any, seconds: float, **known: Any) -> Any:
-            costs = Costs(sample_s=0.005, cores=2.0)
             one = simulate(costs, num_workers=1, batch_size=4, n_batches=100)
-            return evidence_from_trace(one, **{**known, "step_s": known["step_s"] or 0.0})
+            evidence = evidence_from_trace(one, **{**known, "step_s": known["step_s"] or 0.0})
+            return dataclasses.replace(evidence, present=present)
 
+        costs = costs or Costs(sample_s=0.005, cores=2.0)
         self.rounds: list[list[int]] = []
         monkeypatch.setattr(sys.modules[recommend.__module__], "record_trial", record_trial)
         monkeypatch.setattr(verify_prediction, "measure", measure)
@@ -217,6 +227,19 @@ class TestWhatItConcludes:
         assert found.settings["num_workers"] == 4
         assert found.limits.startswith("sample I/O: ")
         assert not any("does not hold" in note for note in found.notes)
+
+    def test_where_workers_are_predicted_to_be_little_slower_than_none_they_are_run(
+        self, monkeypatch
+    ):
+        for faster, best in ((1.3, 1), (0.9, 0)):
+            found = self.found(
+                monkeypatch,
+                lambda n, faster=faster: 50 * faster if n else 50,
+                costs=Costs(sample_s=0.005, cpu_share=1.0, cores=1.0),
+                present=LoaderSettings(0),
+            )
+            assert self.rounds == [[0, 1]]
+            assert found.settings["num_workers"] == best
 
     def test_a_peak_between_is_found(self, monkeypatch):
         found = self.found(
@@ -276,7 +299,7 @@ class TestWhy:
         trace = Trace(queued, many.samples, many.workers, many.spans, meta=many.meta)
         limit = explain(evidence_from_trace(one), LoaderSettings(4), trace).limit
         assert limit.part == part
-        assert "stands in line for one 80 % of the time" in limit.text
+        assert "waits for one 80 % of the time" in limit.text
 
     def test_samples_that_compute_for_longer_share_the_memory(self):
         quick, slow = (Costs(sample_s=s, cpu_share=1.0, cores=4.0) for s in (0.004, 0.008))

@@ -1,5 +1,6 @@
 """A simulated loader does what torch does: same batches, same workers, same order, lawful times."""
 
+import dataclasses
 import itertools
 from typing import Any
 
@@ -451,6 +452,17 @@ class TestCostsFromATrace:
             collate_s = (true["ready_s"] - true["collate_s"]).median()
             assert (collate_s > 0.004) == (other > 0)
 
+    def test_what_the_loop_does_between_two_epochs_is_not_the_end_of_workers(self):
+        trace = simulate(Costs(sample_s=0.002), num_workers=2, batch_size=8, n_batches=20, epochs=2)
+        costs = Costs.from_trace(trace)
+        batches, workers = trace.batches.copy(), trace.workers.copy()
+        moments = ["dispatched_s", "started_s", "collate_s", "ready_s"]
+        moments += ["requested_s", "delivered_s", "released_s"]
+        batches.loc[batches["epoch"] == 1, moments] += 5.0  # after an evaluation
+        workers.loc[2:, ["started_s", "first_task_s", "ended_s"]] += 5.0
+        busy = Costs.from_trace(dataclasses.replace(trace, batches=batches, workers=workers))
+        assert busy.shutdown_s == pytest.approx(costs.shutdown_s, abs=0.1)
+
     def test_a_batch_takes_no_less_than_nothing_to_collate_where_sharing_is_quick(self):
         costs = Costs(sample_s=0.001, sample_bytes=2e5, bytes_per_s=1e12, collate_s=1e-3)
         trace = simulate(costs, num_workers=1, batch_size=32, n_batches=20)
@@ -533,7 +545,7 @@ class TestBadInput:
             ({"sample_s": []}, r"sample_s has the shape \(0,\)"),
             ({"sample_s": [[1.0]]}, r"sample_s has the shape \(1, 1\)"),
             ({"sample_s": [1.0, -2.0]}, r"sample_s\[1\]=-2.0"),
-            ({"sample_s": [1.0, "two"]}, r"sample_s holds what is no number"),
+            ({"sample_s": [1.0, "two"]}, r"sample_s must hold numbers"),
             ({"cpu_share": 1.5}, r"cpu_share=1.5.*0 to 1"),
             ({"cpu_share": [0.5, 2.0]}, r"cpu_share=2.0"),
             ({"sample_s": [1.0, 2.0], "cpu_share": [0.5]}, r"2 values and cpu_share 1"),
@@ -591,3 +603,17 @@ class TestBadInput:
             Costs.from_trace(simulate(Costs(), **GOOD), loader=3)
         with pytest.raises(LoaderVizError, match="seeds=0"):
             band(Costs(), **GOOD, seeds=0)
+
+
+@pytest.mark.parametrize("too_many", [{"n_samples": 10**12}, {"n_batches": 10**6, "epochs": 10**6}])
+def test_what_does_not_fit_into_memory_is_refused(too_many):
+    with pytest.raises(LoaderVizError, match="of memory, more than is free"):
+        simulate(Costs(), num_workers=2, batch_size=8, **too_many)
+
+
+def test_a_trace_of_which_no_batch_has_all_times_tells_no_costs():
+    trace = simulate(Costs(), num_workers=2, batch_size=2, n_batches=8)
+    trace.batches.loc[::2, "started_s"] = float("nan")
+    trace.batches.loc[1::2, "ready_s"] = float("nan")
+    with pytest.raises(LoaderVizError, match="does not show its batches where they were made"):
+        Costs.from_trace(trace)

@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import loaderviz as lv
@@ -28,6 +29,7 @@ LOADER = {"num_workers": 2, "prefetch_factor": 2, "batch_size": 4}
         ("batches", "delivered_s", 1e308),
         ("batches", "n_bytes", -1.0),
         ("batches", "state", "lost"),
+        ("batches", "shapes", 3),
         ("samples", "epoch", 3),
         ("samples", "batch", 100),
         ("samples", "position", 3),
@@ -91,6 +93,18 @@ def test_a_table_of_other_columns_or_types_is_refused():
         replace(trace, batches=trace.batches.drop(columns="epoch"))
     with pytest.raises(LoaderVizError, match="'epoch' of batches holds float64"):
         replace(trace, batches=trace.batches.astype({"epoch": float}))
+
+
+def test_a_text_of_any_length_is_none_of_a_batch():
+    trace = made()
+    for length, fits in [(1000, True), (1001, False)]:
+        column = pd.Series(["x" * length] * 4, dtype=object)
+        batches = trace.batches.assign(shapes=column)
+        if fits:
+            replace(trace, batches=batches)
+        else:
+            with pytest.raises(LoaderVizError, match="'shapes' of batches holds a text of 1,001"):
+                replace(trace, batches=batches)
 
 
 def test_samples_stand_for_batches_that_are_there():

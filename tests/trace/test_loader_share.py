@@ -1,12 +1,18 @@
 """Several loaders in one recording: each is told by its name, none is added to another."""
 
+import dataclasses
 import time
+from pathlib import Path
 
 import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from loaderviz import Costs, Trace, record, simulate
+from loaderviz._compare.changed_settings import changed_settings
+from loaderviz.recorder import Recording
+from loaderviz.trace import META_NAME
+from loaderviz.trace.analysis.loader_share import short_names
 
 
 class Slow(Dataset):
@@ -68,6 +74,74 @@ def test_equal_names_are_told_apart_by_number():
             list(loader)
     names = [share.name for share in recording.trace.summary().loaders]
     assert names == [f"TensorDataset (8 samples), loader {number}" for number in (0, 1)]
+
+
+def recorded_by(record_them):
+    """Two loaders that are alike, iterated on two lines; and these lines."""
+    first, second = (DataLoader(TensorDataset(torch.zeros(8)), batch_size=4) for _ in range(2))
+    with record_them(first, second) as recording:
+        for _epoch in range(2):
+            list(first)
+            list(second)
+    line = recorded_by.__code__.co_firstlineno + 5
+    file = Path(__file__).name
+    return recording.trace, [f"{file}:{line}", f"{file}:{line + 1}"]
+
+
+@pytest.mark.parametrize(
+    "record_them",
+    [record, lambda *_: Recording((), every_loader=True)],
+    ids=["known at the start", "met on the way"],
+)
+def test_loaders_that_are_alike_are_told_apart_by_the_lines_that_iterate_them(record_them):
+    trace, lines = recorded_by(record_them)
+    assert [*short_names(trace).values()] == [f"TensorDataset ({line})" for line in lines]
+    names = [share.name for share in trace.summary().loaders]
+    assert names == [f"TensorDataset (8 samples), {line}" for line in lines]
+
+
+def test_a_loader_whose_line_is_not_known_keeps_its_number():
+    trace, lines = recorded_by(record)
+    del trace.meta["loaders"][1]["iterated_at"]
+    assert short_names(trace) == {0: f"TensorDataset ({lines[0]})", 1: "loader 1"}
+
+
+def test_where_the_line_cannot_be_written_down_the_recording_goes_on(tmp_path):
+    first, second = (DataLoader(TensorDataset(torch.zeros(8)), batch_size=4) for _ in range(2))
+    with record(first, second, path=tmp_path / "run") as recording:
+        (tmp_path / "run" / f"{META_NAME}.new").mkdir()  # in the way of what would be written
+        list(first)
+        list(second)
+    assert len(recording.trace.batches) == 4
+    assert short_names(recording.trace) == {0: "loader 0", 1: "loader 1"}
+
+
+def test_a_moved_line_is_no_changed_setting():
+    a, b = (recorded_by(record)[0] for _ in range(2))
+    b.meta["loaders"][0]["iterated_at"] = "train.py:1"
+    assert not any("iterated_at" in name for name in changed_settings(a, b))
+
+
+def test_short_names_say_no_more_than_tells_loaders_apart(two_loaders):
+    assert short_names(two_loaders) == {0: "Slow", 1: "TensorDataset"}
+    datasets = [TensorDataset(torch.zeros(n)) for n in (8, 12, 12)]
+    names = []
+    for used in (datasets[:2], datasets[1:]):
+        loaders = [DataLoader(dataset, batch_size=4) for dataset in used]
+        with record(*loaders) as recording:
+            for loader in loaders:
+                list(loader)
+        names.append([*short_names(recording.trace).values()])
+    assert names == [["TensorDataset (8)", "TensorDataset (12)"], ["loader 0", "loader 1"]]
+
+
+def test_workers_of_two_loaders_are_not_added_up(two_loaders):
+    assert " · 1 worker of 2 loaders · " in two_loaders.summary().numbers
+    costs = Costs(sample_s=0.001, step_s=0.05)
+    trace = simulate(costs, num_workers=2, batch_size=8, n_samples=400)
+    shares = [*trace.summary().loaders, *trace.summary().loaders]
+    summary = dataclasses.replace(trace.summary(), loaders=tuple(shares), n_workers=4)
+    assert summary.verdict.endswith("the workers of both loaders keep up")
 
 
 @pytest.mark.parametrize("meta", [{}, {"loaders": []}, {"loaders": [{}]}])

@@ -299,7 +299,7 @@ class TestBesideAProfile:
     def test_a_profile_of_another_run_is_refused(self, tmp_path):
         trace, path = profiled(tmp_path)
         trace.meta["started"][1] += 3_600_000_000_000
-        with pytest.raises(LoaderVizError, match=r"of another time than the trace, 3,.* s apart"):
+        with pytest.raises(LoaderVizError, match=r"is 3,.* s apart from the trace"):
             trace.to_perfetto(tmp_path / "both.json", profile=path)
 
     def test_a_simulated_trace_has_no_place_beside_a_profile(self, tmp_path):

@@ -228,7 +228,7 @@ class TestUnequal:
         ]
         found = trace_of(*parts).summary()
         assert len(found.unequal) == 9
-        assert found.notes[-1] == "So they do in 6 more."
+        assert found.notes[-1] == "Likewise in 6 more."
 
 
 def test_what_a_summary_says_fits_json():

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from loaderviz.trace.trace import Trace
 
 MOST_CHARACTERS = 60  # of a dataset's class
+SHORT = 24  # characters of it in a short name
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,8 @@ class LoaderShare:
 
     Attributes:
         loader: its number in the tables.
-        name: its dataset's class, how many samples an epoch delivered at most, whether shuffled.
+        name: its dataset's class, how many samples an epoch delivered at most, whether shuffled;
+            where two have the same, the line of code that iterates it, or its number.
         n_batches, n_samples: delivered.
         n_workers: of all ranks; 0 where the main process loads.
         waited_s: seconds in ``next()``, and in ``iter()`` while workers started.
@@ -78,13 +80,50 @@ def loader_shares(trace: Trace) -> tuple[LoaderShare, ...]:
                 seen=not len(own["rank"]) or not is_unseen(own),
             )
         )
-    uses = Counter(share.name for share in shares)
-    return tuple(
-        share
-        if uses[share.name] == 1
-        else replace(share, name=f"{share.name}, loader {share.loader}")
-        for share in shares
-    )
+    names = [share.name for share in shares]
+    lines = [_line(trace, share.loader) for share in shares]
+    placed = [line and f"{name}, {line}" for name, line in zip(names, lines, strict=True)]
+    numbered = [f"{share.name}, loader {share.loader}" for share in shares]
+    unlike = _first_unlike(names, placed, numbered)
+    return tuple(replace(share, name=name) for share, name in zip(shares, unlike, strict=True))
+
+
+def short_names(trace: Trace) -> dict[int, str]:
+    """A short name for each loader of a trace, by number: for lanes, tables and messages.
+
+    Its dataset's class; with the samples of an epoch where two loaders have the same class, as in
+    "Images (200)", or else with the line of code that iterates it, as in "Images (train.py:42)";
+    "loader 0" where the trace tells no difference.
+    """
+    rows = arrays(trace.batches[["rank", "loader", "epoch", "n_samples", "delivered_s"]])
+    rows = where(rows, ~np.isnan(rows["delivered_s"]))
+    loaders = [*trace.batches["loader"].unique(), *trace.workers["loader"].unique()]
+    numbers = sorted({int(number) for number in loaders})
+    classes, sized = {}, {}
+    for loader in numbers:
+        name = loader_description(trace.meta, loader).get("dataset")
+        classes[loader] = name[:SHORT] if name else f"loader {loader}"
+        most = _most_samples(where(rows, rows["loader"] == loader))
+        sized[loader] = f"{classes[loader]} ({most:,})" if most else classes[loader]
+    lines = {loader: _line(trace, loader) for loader in numbers}
+    placed = [line and f"{classes[loader]} ({line})" for loader, line in lines.items()]
+    numbered = [f"loader {loader}" for loader in numbers]
+    names = _first_unlike([*classes.values()], [*sized.values()], placed, numbered)
+    return dict(zip(numbers, names, strict=True))
+
+
+def _first_unlike(*choices: list[str]) -> list[str]:
+    """For each loader the first of its names, given by kind, that no other has; "" is none."""
+    uses = [Counter(names) for names in choices]
+    return [
+        next(name for name, used in zip(own, uses, strict=True) if name and used[name] == 1)
+        for own in zip(*choices, strict=True)
+    ]
+
+
+def _line(trace: Trace, loader: int) -> str:
+    """Where the loop over it begins, as in "train.py:42"; empty where that is not known."""
+    return (loader_description(trace.meta, loader).get("iterated_at") or "")[:MOST_CHARACTERS]
 
 
 def is_unseen(batches: Mapping[str, Any] | pd.DataFrame) -> bool:
@@ -96,11 +135,15 @@ def _name(trace: Trace, loader: int, delivered: Table) -> str:
     """As in "Images (1,000 samples, shuffled)": what of it the trace tells."""
     about = loader_description(trace.meta, loader)
     dataset = (about.get("dataset") or f"loader {loader}")[:MOST_CHARACTERS]
-    if not len(delivered["rank"]):
-        return dataset
-    epoch = groups(delivered["rank"], delivered["epoch"])
-    most = int(np.bincount(epoch, delivered["n_samples"]).max())
-    if not most:  # nobody knows how many: a foreign loader's batches
+    if not (most := _most_samples(delivered)):
         return dataset
     shuffled = ", shuffled" if about.get("shuffled") is True else ""
     return f"{dataset} ({count(most, 'sample')}{shuffled})"
+
+
+def _most_samples(delivered: Table) -> int:
+    """Of one loader's epochs, the most samples; 0 where nobody knows, as of a foreign loader."""
+    if not len(delivered["rank"]):
+        return 0
+    epoch = groups(delivered["rank"], delivered["epoch"])
+    return int(np.bincount(epoch, delivered["n_samples"]).max())

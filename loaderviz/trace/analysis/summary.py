@@ -48,6 +48,7 @@ class Summary:
     samples_per_s: float  # from each epoch's first batch to its last; of all ranks, side by side
     failed_batch: int | None = None  # the first one whose making raised an exception
     failed_rank: int | None = None  # and the rank that it is of
+    failed_shapes: str | None = None  # and which of its samples' shapes differ, if that is why
     n_ranks: int = 1
     slowest: Slowest | None = None  # where ranks differ
     unequal: tuple[Unequal, ...] = ()  # epochs whose number of batches differs between ranks
@@ -66,7 +67,7 @@ class Summary:
 
     @property
     def wait_share(self) -> float:
-        """Of the consumer's time, the part that is not its own work: waiting and starting."""
+        """Of the consumer's time, the part that is not its own work but waiting and starting."""
         return 1 - self.step_s / self.elapsed_s if self.elapsed_s > 0 else 0.0
 
     @property
@@ -155,8 +156,8 @@ def summarize(trace: Trace) -> Summary:
     ranks = by_rank(trace)
     failed = np.flatnonzero(trace.batches["state"].to_numpy() == "failed")[:1]
 
-    def first_failed(column: str) -> int | None:
-        return int(trace.batches[column].iloc[failed[0]]) if len(failed) else None
+    def first_failed(column: str) -> Any:
+        return trace.batches[column].tolist()[failed[0]] if len(failed) else None
 
     def total(column: str) -> float:
         return float(ranks[column].sum())
@@ -177,6 +178,7 @@ def summarize(trace: Trace) -> Summary:
         samples_per_s=total("samples_per_s"),
         failed_batch=first_failed("batch"),
         failed_rank=first_failed("rank"),
+        failed_shapes=first_failed("shapes"),
         n_ranks=max(1, len(ranks)),
         slowest=slowest(ranks),
         unequal=tuple(unequal(trace)),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from loaderviz.text import count, duration, percent, rate
+from loaderviz.text import count, duration, durations_that_add_up, percent, rate
 
 if TYPE_CHECKING:
     from loaderviz.trace.analysis.slowest_rank import Slowest
@@ -55,26 +55,39 @@ def verdict_of(summary: Summary) -> str:
 def numbers_of(summary: Summary) -> str:
     """The numbers that the verdict rests on, in one line; times are those of a rank's mean."""
     each = 1 / max(summary.n_ranks, 1)
-    startup_s = each * summary.startup_s
-    starting = f" + {duration(startup_s)} starting" if startup_s >= 0.0005 else ""
+    parts_s = [each * part_s for part_s in (summary.step_s, summary.wait_s, summary.startup_s)]
+    whole, (steps, waiting, starting) = durations_that_add_up(parts_s)
+    started = parts_s[-1] >= 0.0005 and not starting.startswith("0 ")
     ranks = f"{summary.n_ranks:,} ranks · " if summary.n_ranks > 1 else ""
     workers = count(summary.n_workers, "worker")
+    if len(summary.loaders) > 1:
+        workers += f" of {len(summary.loaders)} loaders"
     if summary.loaders and not any(share.seen for share in summary.loaders):
         workers = "workers not seen"
     samples = f"{count(summary.n_samples, 'sample')} · " if summary.n_samples else ""
     return (
         f"{ranks}{count(summary.n_batches, 'batch', 'batches')} · {samples}{workers} · "
-        f"{duration(each * summary.elapsed_s)} {'a rank' if ranks else 'in all'}: "
-        f"{duration(each * summary.step_s)} in steps + {duration(each * summary.wait_s)} waiting"
-        f"{starting}"
+        f"{whole} {'a rank' if ranks else 'in all'}: {steps} in steps + {waiting} waiting"
+        f"{f' + {starting} starting' if started else ''}{_device_times(summary)}"
     )
+
+
+def _device_times(summary: Summary) -> str:
+    """What the device did meanwhile; empty where there is none."""
+    each = 1 / max(summary.n_ranks, 1)
+    times_s = [each * summary.device_busy_s, each * summary.device_idle_s]
+    if sum(times_s) == 0:
+        return ""
+    _, (busy, idle) = durations_that_add_up(times_s)
+    return f" · device: {busy} busy + {idle} idle"
 
 
 def notes_of(summary: Summary) -> list[str]:
     """What else a reader has to know, a sentence each."""
-    told = [f"{each}." for each in summary.unequal[:MOST_NOTES]]
+    told = [] if summary.failed_shapes is None else [f"In {summary.failed_shapes}."]
+    told += [f"{each}." for each in summary.unequal[:MOST_NOTES]]
     if more := len(summary.unequal) - len(told):
-        told.append(f"So they do in {more:,} more.")
+        told.append(f"Likewise in {more:,} more.")
     lacking = [f"Not in it: {each}." for each in summary.unread[:MOST_NOTES]]
     if more := len(summary.unread) - len(lacking):
         lacking.append(f"Nor are {more:,} more.")
@@ -92,7 +105,10 @@ def _what_went_wrong(summary: Summary) -> str:
     """Why no pace is worth a word; empty where nothing went wrong."""
     if summary.failed_batch is not None:
         of = f" of rank {summary.failed_rank}" if summary.n_ranks > 1 else ""
-        return f"Batch {summary.failed_batch}{of} failed: making it raised an exception"
+        why = "making it raised an exception"
+        if summary.failed_shapes is not None:
+            why = "its samples have different shapes"
+        return f"Batch {summary.failed_batch}{of} failed: {why}"
     if summary.n_batches == 0:
         return "No batch was delivered"
     if summary.unequal and not summary.complete:
@@ -133,7 +149,7 @@ def _device(summary: Summary) -> str:
     """A loop that queues work may wait all the time, and the device be busy all the time."""
     if summary.device_idle_share <= NEVER_WAITS:
         return "After its first step the device always has work: loading keeps up"
-    idle = f"The device has nothing to do {percent(summary.device_idle_share)} of the time"
+    idle = f"The device is idle {percent(summary.device_idle_share)} of the time"
     return f"{idle}{_cause(summary)}"
 
 
@@ -144,11 +160,18 @@ def _waiting(summary: Summary) -> str:
         why = "" if summary.main_cause in ("workers", "main_process") else _cause(summary)
         return f"Loading alone sets the pace{pace}{why.replace(':', ',', 1)}"
     if summary.n_workers and summary.later_wait_share <= NEVER_WAITS:
-        keep = "keeps" if summary.n_workers == 1 else "keep"
         never = "the model never waits" if summary.n_ranks == 1 else "the ranks never wait"
-        every = _workers(summary.n_workers, summary.n_ranks)
-        return f"After {_first(summary)} {never}: {every} {keep} up"
+        return f"After {_first(summary)} {never}: {_who_keeps_up(summary)}"
     return f"{_waits(summary)}{_cause(summary)}"
+
+
+def _who_keeps_up(summary: Summary) -> str:
+    """Workers of several loaders are not added up: none of them helps another."""
+    n_loaders = sum(share.n_workers > 0 for share in summary.loaders)
+    if n_loaders > 1:
+        return f"the workers of {'both' if n_loaders == 2 else 'all'} loaders keep up"
+    every = _workers(summary.n_workers, summary.n_ranks)
+    return f"{every} {'keeps' if summary.n_workers == 1 else 'keep'} up"
 
 
 def _cause(summary: Summary) -> str:

@@ -26,7 +26,7 @@ from loaderviz.trace.trace import Trace
 SEALED = ".parquet"
 MOST_NAMED = 5  # missing ranks that a message names
 # What in meta is about a single recording, and what is summed up over all of them.
-_OF_ONE_RECORDING = ("rank", "clock", "clock_note", "clock_domain", "ranks")
+_OF_ONE_RECORDING = ("rank", "clock", "clock_note", "clock_domain", "ranks", "ended_s")
 _SUMMED_UP = ("left_out", "left_out_batches")
 
 

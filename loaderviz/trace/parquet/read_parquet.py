@@ -128,17 +128,21 @@ class _File:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
+        about = pq.read_metadata(file)
+        metadata = about.metadata or {}
+        if FORMAT_KEY not in metadata:
+            raise not_a_trace(path)
+        check_pages(file)
+        lacking = _lacking_columns(metadata[FORMAT_KEY], path)
         parquet = pq.ParquetFile(
             file,
-            read_dictionary=[*WORDS, *JSON],  # so that no text takes more memory than in the file
+            metadata=about,
+            # So that no text takes more memory than in the file.
+            read_dictionary=[name for name in (*WORDS, *JSON) if name not in lacking],
             pre_buffer=False,
             page_checksum_verification=True,
         )
-        metadata = parquet.metadata.metadata or {}
-        if FORMAT_KEY not in metadata:
-            raise not_a_trace(path)
-        check_pages(file, parquet.metadata)
-        self._parquet, self._lacking = parquet, _lacking_columns(metadata[FORMAT_KEY], path)
+        self._parquet, self._lacking = parquet, lacking
         self.meta = json.loads(metadata[META_KEY].decode())
         if not isinstance(self.meta, dict):
             raise ValueError("its meta is not a dict")
@@ -173,7 +177,7 @@ class _File:
         if name == "samples" and self.int_keys:
             kinds["key"] = "int64"
         data = {
-            column: np.full(n, math.nan) if column in self._lacking else np.empty(n, kind)
+            column: _unknown(n, kind) if column in self._lacking else np.empty(n, kind)
             for column, kind in kinds.items()
         }
         until_next = np.empty(n if name == "samples" else 0, bool)
@@ -191,6 +195,10 @@ class _File:
         if name == "samples":
             np.copyto(data["end_s"][:-1], data["start_s"][1:], where=until_next[:-1])
         return data
+
+
+def _unknown(n: int, kind: str) -> Any:
+    return np.full(n, None if kind == "object" else math.nan)
 
 
 def _lacking_columns(file_format: bytes, path: Path) -> Collection[str]:

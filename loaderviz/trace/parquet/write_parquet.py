@@ -12,7 +12,8 @@ The rows of all four tables follow one another, in row groups of one table each,
   ``CASE WHEN until_next THEN lead(start_ns) OVER () ELSE end_ns END``.
 - ``n_bytes`` and ``pickle_bytes`` are int64, null where they are not known. Format 1 lacks
   ``n_bytes``; formats 1 and 2 lack ``drawing_s``, ``process_cpu_s``, ``queued_s``,
-  ``throttled_s`` and the parts of a worker's start.
+  ``throttled_s`` and the parts of a worker's start; formats 1 to 3 lack ``first_read_s``, and
+  formats 1 to 4 ``shapes``.
 - The schema's metadata has ``loaderviz.format``, the version of this layout, and
   ``loaderviz.meta``, the JSON of ``Trace.meta``.
 - A seal covers the whole file: see ``loaderviz.trace.parquet.seal``.
@@ -33,7 +34,7 @@ import numpy as np
 
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace.atomic_file import replacing
-from loaderviz.trace.check_trace import TABLES
+from loaderviz.trace.check_trace import MOST_CHARACTERS, TABLES
 from loaderviz.trace.parquet.columns import next_starts, stored_name, to_arrow, whole_ns
 from loaderviz.trace.parquet.seal import seal
 from loaderviz.trace.parquet.unpacked_size import check_pages, check_rows
@@ -41,29 +42,34 @@ from loaderviz.trace.parquet.unpacked_size import check_pages, check_rows
 if TYPE_CHECKING:
     from loaderviz.trace.trace import Trace
 
-FORMAT: Final = "3"
+FORMAT: Final = "5"
 _NEW: Final = (
     *("drawing_s", "process_cpu_s", "queued_s", "throttled_s"),
     *("pickle_s", "pickle_bytes", "boot_s", "unpickle_s", "init_s"),
 )
-ADDED: Final = {"1": ("n_bytes", *_NEW), "2": _NEW}  # what files of older formats lack: unknown
+_NEWEST: Final = ("first_read_s", "shapes")
+ADDED: Final = {  # what files of older formats lack: unknown
+    "1": ("n_bytes", *_NEW, *_NEWEST),
+    "2": (*_NEW, *_NEWEST),
+    "3": _NEWEST,
+    "4": ("shapes",),
+}
 ROWS_PER_GROUP: Final = 1 << 16
+MOST_DICTIONARY_BYTES: Final = 4 * ROWS_PER_GROUP * MOST_CHARACTERS
 FORMAT_KEY: Final = b"loaderviz.format"
 META_KEY: Final = b"loaderviz.meta"
 
-WORDS: Final = ("table", "state", "start_method", "exit", "name")  # few different texts
+WORDS: Final = ("table", "state", "start_method", "exit", "name", "shapes")  # few different texts
 
 
 def save(trace: Trace, path: str | os.PathLike[str]) -> None:
     """What ``Trace.save`` does."""
-    import pyarrow.parquet as pq
-
     with replacing(path, "save()") as file:
         _write(trace, file)
         file.flush()
         n_rows = {name: len(getattr(trace, name)) for name in TABLES if name != "samples"}
         check_rows(file, {**n_rows, "samples": trace.n_sample_rows})  # what is saved can be opened
-        check_pages(file, pq.read_metadata(file))
+        check_pages(file)
         seal(file)
 
 
@@ -82,6 +88,7 @@ def _write(trace: Trace, file: BinaryIO) -> None:
         layout,
         compression="zstd",
         use_dictionary=list(WORDS),
+        dictionary_pagesize_limit=MOST_DICTIONARY_BYTES,  # else each row would hold its text
         column_encoding={
             field.name: "DELTA_BINARY_PACKED" for field in layout if field.type == pa.int64()
         },

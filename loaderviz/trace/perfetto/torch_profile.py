@@ -107,7 +107,7 @@ class Profile:
         apart_s = max(first_us - self.events.last_us, self.events.first_us - last_us) / 1e6
         if apart_s > 0:
             raise LoaderVizError(
-                f"{str(self.path)!r} is of another time than the trace, {duration(apart_s)} apart; "
+                f"{str(self.path)!r} is {duration(apart_s)} apart from the trace in time; "
                 "give the profile of the same run"
             )
         return shift_ns

@@ -10,11 +10,14 @@ import numpy as np
 from loaderviz.own_errors import own_errors
 from loaderviz.record_layout import KeyKind, State, Tag, Task, decode_keys, unpack_text
 from loaderviz.spool import SpoolFile, Words
-from loaderviz.trace.check_trace import MOST_SAMPLES
+from loaderviz.trace.check_trace import MOST_CHARACTERS, MOST_SAMPLES
 
 # Samples that the fetches of one file may return beyond those asked for: as many as its words, or
 # this. They take memory, and a file could claim any number.
 MOST_UNASKED = 1 << 16
+
+MOST_TEXTS = 1 << 16  # that are looked up in one file; their numbers count from 1
+_TEXT_AT = 3  # in a TEXT record, after its number
 
 # What reading keys can raise if they are damaged or their process died while it wrote them.
 _DAMAGE = (ValueError, TypeError, KeyError, RecursionError)
@@ -36,6 +39,7 @@ class Fetches:
         start: when the read of each sample began.
         end: when it ended.
         key: of each sample; an array of int64, or of objects.
+        shapes: the text of each fetch's ``Task.SHAPES``, None where there is none.
         reading: the key that was being read when the process stopped, None if there is none.
         damaged: whether some of the file could not be read.
     """
@@ -48,6 +52,7 @@ class Fetches:
     start: Words
     end: Words
     key: Any
+    shapes: Any
     reading: Any
     damaged: bool
 
@@ -58,7 +63,7 @@ class Fetches:
 def read_fetches(file: SpoolFile) -> Fetches:
     """The fetches that a process wrote into its spool file, up to the first that is damaged."""
     words, records = file.words, file.records()
-    n_head = Task.STAMPS_OF_FORMAT_1 if file.format == 1 else Task.STAMPS
+    n_head = Task.STAMPS_OF_FORMAT[file.format]
     starts = _record_starts(words, records, n_head)
     heads = np.zeros((len(starts), Task.STAMPS), np.int64)
     heads[:, :n_head] = words[starts[:, None] + np.arange(n_head)]
@@ -77,6 +82,9 @@ def read_fetches(file: SpoolFile) -> Fetches:
     # A sample that was begun and never read: its read raised, or its process was killed.
     begun = ~has_count & (heads[:, Task.STATE] != State.EXHAUSTED)
     begun &= (n_stamps > 0) & (n_stamps <= n_keys)
+    # Where one call reads them all, it began with the batch: which sample it is at is not known.
+    first_start = words[np.minimum(first_stamp, max(len(words) - 1, 0))]
+    begun &= (n_keys == 1) | (first_start != heads[:, Task.STARTED])
     in_one_call = (collate != 0) & (n_stamps <= n_samples)  # each sample has the whole call's time
     n_unasked = np.maximum(n_samples - n_keys, 0)[~keys_left_out].sum()
     if n_unasked > max(MOST_UNASKED, len(words)):
@@ -98,13 +106,27 @@ def read_fetches(file: SpoolFile) -> Fetches:
     if n and begun[-1] and heads[-1, Task.STATE] == State.RUNNING:
         last = np.array([n - 1])
         reading = _keys(words, starts, n_head, heads, counts, last, n_samples[last]).tolist()[0]
-    return Fetches(heads, n_samples, n_rows, left_out, position, start, end, key, reading, damaged)
+    shapes = _texts(words, records.get(Tag.TEXT, starts[:0]), heads[:, Task.SHAPES])
+    return Fetches(
+        heads, n_samples, n_rows, left_out, position, start, end, key, shapes, reading, damaged
+    )
 
 
 def ragged_range(sizes: Words) -> Words:
     """0 to size - 1 for each size, one after another: an int64 array as long as their sum."""
     ends = np.cumsum(sizes)
     return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - sizes, sizes)
+
+
+def _texts(words: Words, records: Words, numbers: Words) -> Any:
+    """The texts of these numbers, None for one that was not written; equal ones are one object."""
+    texts = np.full(MOST_TEXTS, None, object)
+    for start in records[words[records] > _TEXT_AT].tolist():
+        number = int(words[start + _TEXT_AT - 1])
+        if 0 < number < len(texts):
+            text = unpack_text(words[start + _TEXT_AT : start + words[start]])
+            texts[number] = text[:MOST_CHARACTERS] or None
+    return texts[np.where((numbers > 0) & (numbers < len(texts)), numbers, 0)]
 
 
 def _record_starts(words: Words, records: dict[int, Words], n_head: int) -> Words:

@@ -21,6 +21,7 @@ from loaderviz.record_layout import MAIN_PROCESS, Batch, State, Tag, Task
 from loaderviz.spool import BLOCK_HEAD, HEADER_BYTES, SpoolHead, Words, blocks
 from loaderviz.trace.recording.read_recording import read_meta
 
+Nth = tuple[int, int]  # an iterator, and which of its batches: the first is 1
 WINDOW_S: Final = 5.0  # rates and shares are of the last WINDOW_S seconds
 MOST_OPEN: Final = 4096  # batches under way; those of epochs that were left early stay so for ever
 
@@ -57,7 +58,8 @@ class RecordingNow:
         epoch: the one that began last.
         n_batches: how many were delivered so far.
         batches_per_s: how many were delivered per second.
-        samples_per_s: how many were read per second, in all processes.
+        samples_per_s: how many were read per second, in all processes; of a loader whose own work
+            is not seen, how many were delivered. NaN where batches came whose samples nobody knows.
         wait_share: the share of the time that the loop waited for batches, 0 to 1.
         waiting_s: since the loop asked for the batch that it waits for now; 0 where it works.
         workers: those that run, in order of their numbers.
@@ -102,7 +104,8 @@ class LiveRecording:
         self._makers: dict[str, _Maker] = {}
         self._undelivered: deque[int] = deque(maxlen=MOST_OPEN)  # where their records are
         self._last_taken = 0  # where the record of the batch is that the loop took last; 0: none
-        self._taken: deque[tuple[int, int]] = deque()  # when batches were asked for and came
+        self._taken: deque[tuple[int, int, Nth]] = deque()  # when batches were asked for and came
+        self._n_taken_of: Counter[int] = Counter()  # by iterator
         self._n_taken: Counter[tuple[int, int, int]] = Counter()  # by iterator, round and worker
         self._n_batches = self._epoch = self._latest_ns = self._ended_ns = 0
 
@@ -129,13 +132,19 @@ class LiveRecording:
         since_ns = max(now_ns - int(WINDOW_S * 1e9), self._started_ns)
         window_s = max((now_ns - since_ns) / 1e9, 1e-9)
         while self._taken and self._taken[0][1] < since_ns:
-            self._taken.popleft()
+            *_, nth = self._taken.popleft()
+            for maker in self._makers.values():
+                maker.unseen.pop(nth, None)
         asked_ns = 0
         if self._last_taken and not ended:  # the loop asks for a batch as it releases the last one
             asked_ns = int(words[self._last_taken + Batch.RELEASED])
-        waited_ns = sum(delivered - max(asked, since_ns) for asked, delivered in self._taken)
+        waited_ns = sum(delivered - max(asked, since_ns) for asked, delivered, _ in self._taken)
         waited_ns += now_ns - max(asked_ns, since_ns) if asked_ns else 0
-        n_samples = sum(maker.n_samples(since_ns) for maker in self._makers.values())
+        makers = sorted(self._makers.values(), key=lambda maker: maker.worker)
+        n_samples: float = sum(maker.n_samples(since_ns) for maker in makers)
+        n_samples += sum(maker.unseen.get(nth, 0) for *_, nth in self._taken for maker in makers)
+        if not n_samples and any(maker.unseen for maker in makers):
+            n_samples = math.nan
         return RecordingNow(
             name=self._folder.name,
             rank=self._rank,
@@ -150,8 +159,8 @@ class LiveRecording:
             waiting_s=(now_ns - asked_ns) / 1e9 if asked_ns else 0.0,
             workers=tuple(
                 maker.worker_now(now_ns, since_ns, self._n_taken)
-                for maker in sorted(self._makers.values(), key=lambda maker: maker.worker)
-                if not maker.ended
+                for maker in makers
+                if not maker.ended and not maker.n_unseen
             ),
             problem=self._main.head.problem,
         )
@@ -178,12 +187,15 @@ class LiveRecording:
             if not delivered:
                 undelivered.append(at)
                 continue
-            self._taken.append((asked, delivered))
             self._latest_ns = max(self._latest_ns, delivered, released)
             self._last_taken = at
             self._n_batches += 1
-            iterator, round_, _, worker = words[at + Batch.ITERATOR : at + Batch.WORKER + 1]
-            self._n_taken[int(iterator), int(round_), int(worker)] += 1
+            iterator, round_, _, worker = map(
+                int, words[at + Batch.ITERATOR : at + Batch.WORKER + 1]
+            )
+            self._n_taken[iterator, round_, worker] += 1
+            self._n_taken_of[iterator] += 1
+            self._taken.append((asked, delivered, (iterator, self._n_taken_of[iterator])))
         self._undelivered = deque(undelivered, maxlen=MOST_OPEN)
         return words
 
@@ -216,6 +228,10 @@ class _Maker:
         self._rss_bytes = 0
         self._task_started_ns = 0  # of the task under way; 0: none is
         self._recent: deque[tuple[int, int, int]] = deque()  # started, ready, samples
+        self.n_unseen: Counter[int] = (
+            Counter()
+        )  # by iterator: batches, of a loader not seen at work
+        self.unseen: dict[Nth, int] = {}  # their samples
 
     def read(self) -> None:
         """Read what the process has added since the last time."""
@@ -239,6 +255,11 @@ class _Maker:
                 is_done = head[Task.STATE] == State.DONE
                 n = max(head[Task.N_KEYS], head[Task.N_SAMPLES]) if is_done else 0
                 self._n_made += is_done
+                if is_done and not head[Task.READY]:
+                    iterator = head[Task.ITERATOR]
+                    self.n_unseen[iterator] += 1
+                    self.unseen[iterator, self.n_unseen[iterator]] = n
+                    continue
                 self._recent.append((head[Task.STARTED], head[Task.READY], n))
             self._rss_bytes = head[Task.RSS] or self._rss_bytes
             self.latest_ns = max(self.latest_ns, head[Task.STARTED], head[Task.READY])

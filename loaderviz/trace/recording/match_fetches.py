@@ -27,6 +27,7 @@ class AllFetches(NamedTuple):
     start: Words
     end: Words
     key: Any
+    shapes: Any
 
     @classmethod
     def from_processes(cls, by_process: list[tuple[int, Fetches]]) -> AllFetches:
@@ -57,6 +58,7 @@ class AllFetches(NamedTuple):
             start=chain(*(part.start for part in parts)),
             end=chain(*(part.end for part in parts)),
             key=chain(*(part.key for part in parts)),
+            shapes=chain(*(part.shapes for part in parts), np.full(1, None)),
         )
 
 

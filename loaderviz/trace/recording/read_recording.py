@@ -51,7 +51,7 @@ def read_folder(folder: Path) -> Trace:
         )
     try:
         meta = read_meta(folder)
-        meta["loaders"] += _more_loaders(folder)
+        meta["loaders"] += more_loaders(folder)
         start_methods = [loader["start_method"] for loader in meta["loaders"]]
         start_ns, wall_ns = meta["started"]
         reader = _Reader(meta["rank"], start_ns, wall_ns, start_methods)
@@ -93,7 +93,7 @@ def read_meta(folder: Path) -> dict[str, Any]:
     return meta
 
 
-def _more_loaders(folder: Path) -> list[Any]:
+def more_loaders(folder: Path) -> list[Any]:
     """Loaders that the recording met on its way; a line that is being written is left out."""
     try:
         lines = read_text(folder / MORE_LOADERS_NAME).split("\n")
@@ -136,6 +136,7 @@ class _Reader:
         self._spans: list[tuple[int, ...]] = []
         self._span_names: list[str] = []
         self._left_out = self._left_out_batches = 0
+        self._ended_ns = 0
         self._seen: set[tuple[Any, ...]] = set()  # workers whose files were read
 
     def read_main(self, file: SpoolFile) -> None:
@@ -145,7 +146,7 @@ class _Reader:
         if file.problem:
             self.problems.append(file.problem)
         elif not finished:
-            self.problems.append("the recording has not ended: it still runs, or was killed")
+            self.problems.append("the recording has not ended: it is running, or was killed")
         starts = records.pop(Tag.BATCH, np.zeros(0, np.int64))
         n_words = Batch.N_WORDS_OF_FORMAT_1 if file.format == 1 else Batch.N_WORDS
         starts = starts[words[starts] >= n_words]
@@ -180,6 +181,8 @@ class _Reader:
             start, end, device_start, device_end = fields[:name_at]
             self._spans.append((start, end, device_start, device_end))
             self._span_names.append(unpack_text(words[name_at:]))
+        elif tag == Tag.FINISH:
+            (self._ended_ns,) = fields
         elif tag == Tag.LEFT_OUT:
             self._left_out += max(fields[0], 0)
             self._left_out_batches += max(sum(fields[1:]), 0)
@@ -221,6 +224,8 @@ class _Reader:
         }
         if len(fetches):
             worker.first_task_ns = int(fetches.heads[0, Task.STARTED])
+            if fetches.n_rows[0] and fetches.end[0]:
+                worker.parts["first_read_ns"] = int(fetches.end[0] - fetches.start[0])
             worker.reading = fetches.reading
 
     def trace(self, meta: dict[str, Any]) -> Trace:
@@ -237,6 +242,7 @@ class _Reader:
                 "problems": self.problems,
                 "left_out": self._left_out,
                 "left_out_batches": self._left_out_batches,
+                "ended_s": (self._ended_ns - self._start_ns) / 1e9 if self._ended_ns else None,
             },
         )
 
@@ -298,6 +304,7 @@ class _Reader:
             "throttled_s": _or_nan(heads[:, Task.THROTTLED]),
             "rss_bytes": heads[:, Task.RSS],
             "n_bytes": np.where((ready != 0) & (n_bytes > 0), n_bytes - 1.0, np.nan),
+            "shapes": made.shapes[fetch],
             "device_start_s": self._seconds(sent[:, Batch.DEVICE_START]),
             "device_end_s": self._seconds(sent[:, Batch.DEVICE_END]),
             "state": batch_states(sent, fetch, heads, ready),
@@ -362,7 +369,7 @@ class _Reader:
                     [worker.parts.get(name, np.nan) for worker in workers], np.float64
                 )
                 / (1e9 if name.endswith("_ns") else 1)
-                for name in START_PARTS
+                for name in (*START_PARTS, "first_read_ns")
             },
             "first_task_s": self._seconds([worker.first_task_ns for worker in workers]),
             "ended_s": self._seconds([file.ended_ns if file else 0 for file in files]),
