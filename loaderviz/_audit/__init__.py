@@ -3,5 +3,6 @@
 from loaderviz._audit.audit import audit
 from loaderviz._audit.audit_of_simulation import simulate_audit
 from loaderviz._audit.audit_result import Audit, AuditError
+from loaderviz._audit.mixing_result import Mixing
 
-__all__ = ["Audit", "AuditError", "audit", "simulate_audit"]
+__all__ = ["Audit", "AuditError", "Mixing", "audit", "simulate_audit"]

@@ -47,13 +47,16 @@ def audit(
         loader_or_trace: a ``DataLoader``, or a ``Trace`` of one.
         epochs: how many times to run the loader; a trace is audited with all of its epochs.
         key: what a sample is known by, where its content will not do (random augmentation) or is
-            costly to hash: from a sample, as the dataset returns it, to a number or text. Where
-            workers are started by spawn or forkserver, a function that can be pickled.
+            costly to hash: from a sample, as the dataset returns it, to a number or text. With
+            ``batch_size=None``, where the dataset makes the batches, it may return a list or an
+            array with a key for each sample. Where workers are started by spawn or forkserver, a
+            function that can be pickled.
         n_samples: how many samples to take. On an infinite stream the audit never ends without it.
 
     Returns:
         An ``Audit``: ``exactly_once`` is the verdict, ``duplicates``, ``missing``, ``extra``,
         ``per_worker`` and ``epochs`` are DataFrames; ``print`` it, or ``figure()``.
+        ``mixing()`` says how well the order of delivery mixes the samples.
 
     Raises:
         LoaderVizError: for what is neither a loader nor a trace; a trace of several loaders; a
@@ -91,12 +94,13 @@ def _audit_single_loader_trace(trace: Trace) -> Audit:
     kind = description.get("kind") or "map"
     if kind == FOREIGN:
         raise LoaderVizError(
-            f"this trace is of {description.get('class')}, which is none of torch's "
-            "loaders: it shows batches, and not which samples are in them. Audit its dataset in a "
+            f"this trace is of {description.get('class')}, not a torch loader: "
+            "it shows batches, and not which samples are in them. Audit its dataset in a "
             "DataLoader."
         )
     n_epochs = int(trace.batches["epoch"].max()) + 1
-    return audit_trace(trace, kind, n_epochs, _limits_of_trace(trace, kind))
+    dropping = description.get("batch_size") if description.get("drop_last") else None
+    return audit_trace(trace, kind, n_epochs, _limits_of_trace(trace, kind), dropping)
 
 
 def _limits_of_trace(trace: Trace, kind: str) -> tuple[str, ...]:
@@ -118,9 +122,7 @@ def _limits_of_trace(trace: Trace, kind: str) -> tuple[str, ...]:
     if n_unseen:
         sentences.append(f"{n_unseen:,} batches were not seen in their worker.")
     if samples_left_out:
-        sentences.append(
-            f"Past the limit on them, {samples_left_out:,} samples are not in the trace."
-        )
+        sentences.append(f"{samples_left_out:,} samples past the limit are not in the trace.")
     return tuple(sentences)
 
 
@@ -132,7 +134,7 @@ def _check_arguments(loader: Any, epochs: int, key: Any, n_samples: int | None) 
         whole_number("n_samples", n_samples, at_least=1)
     if n_samples is not None and epochs > 1:
         raise LoaderVizError(
-            f"epochs={epochs} with n_samples={n_samples}: what is cut off has one epoch only"
+            f"epochs={epochs} with n_samples={n_samples}: a run cut short has one epoch only"
         )
     if key is not None and not callable(key):
         raise LoaderVizError(

@@ -29,12 +29,14 @@ from loaderviz._audit.count_deliveries import (
 from loaderviz._audit.delivered_samples import delivered_by_key, delivered_by_number
 from loaderviz._audit.expected_samples import (
     dataset_length,
+    dropped_by_trace,
     expected_by_key,
     expected_by_trace,
     read_dataset,
 )
 from loaderviz._audit.failed_runs import raise_failure
 from loaderviz._audit.run_copy import CopyRun, describe_lacking_rows, run_copy
+from loaderviz._audit.sample_order import keys_of_deliveries
 from loaderviz._audit.verdict_text import Evidence
 from loaderviz._audit.watching_copy import is_iterable
 from loaderviz.errors import LoaderVizError
@@ -61,7 +63,9 @@ def audit_loader(
         AuditError: for any failure with a known cause, with the audit of what came until then.
         Exception: whatever else the loader or its dataset raises, unchanged.
     """
-    identifier = SampleIdentifier(key) if key is not None or is_iterable(loader) else None
+    identifier = None
+    if key is not None or is_iterable(loader):
+        identifier = SampleIdentifier(key, of_batches=loader.batch_sampler is None)
     with keep_random_state(loader), TemporaryDirectory(prefix="loaderviz-audit-") as folder:
         run = run_copy(loader, epochs, identifier, n_samples, Path(folder))
         evidence = _evidence_before_run(loader, by_content=key is None and is_iterable(loader))
@@ -125,7 +129,8 @@ def _audit_by_key(
         expected, dropped = replace(expected, n_judged=0), []
     evidence = replace(evidence, n_known=len(expected))
     tables = compare_with_expected(delivered, expected, epochs, dict(enumerate(dropped)))
-    return conclude(tables, evidence, run.trace)
+    keys = keys_of_deliveries(delivered, expected, tables)
+    return conclude(tables, evidence, run.trace, keys)
 
 
 def _audit_by_number(
@@ -166,13 +171,21 @@ def _audit_by_number(
         second_reading = read_dataset(dataset, identifier, n_samples and len(expected))
         if not np.array_equal(np.sort(second_reading.numbers), np.sort(expected.numbers)):
             return _audit_by_count(delivered, expected, evidence, run)
-    return conclude(tables, _check_dataset_length(loader, expected, evidence), run.trace)
+    keys = keys_of_deliveries(delivered, expected, tables) if identifier.key is not None else None
+    return conclude(tables, _check_dataset_length(loader, expected, evidence), run.trace, keys)
 
 
-def audit_trace(trace: Trace, kind: str, n_epochs: int, remarks: tuple[str, ...]) -> Audit:
+def audit_trace(
+    trace: Trace,
+    kind: str,
+    n_epochs: int,
+    remarks: tuple[str, ...],
+    dropping_batch_size: int | None = None,
+) -> Audit:
     """The audit of what a trace alone proves, with these remarks among its notes.
 
-    ``kind`` is that of the dataset: ``map`` or ``iterable``.
+    ``kind`` is that of the dataset: ``map`` or ``iterable``; ``dropping_batch_size`` the batch size
+    of a loader with ``drop_last``.
     """
     delivered, keys = delivered_by_key(trace)
     expected = None
@@ -187,7 +200,12 @@ def audit_trace(trace: Trace, kind: str, n_epochs: int, remarks: tuple[str, ...]
         delivered = replace(delivered, number=numbers)
         keys_count_up = expected.n_judged > 0
         evidence = replace(evidence, n_known=len(expected), keys_count_up=keys_count_up)
-    return conclude(compare_with_expected(delivered, expected, n_epochs, {}), evidence, trace)
+    dropped = {}
+    if expected is not None and dropping_batch_size is not None:
+        dropped = dropped_by_trace(delivered, expected, n_epochs, dropping_batch_size)
+    tables = compare_with_expected(delivered, expected, n_epochs, dropped)
+    known = None if expected is None else keys_of_deliveries(delivered, expected, tables)
+    return conclude(tables, evidence, trace, known)
 
 
 def _partial_audit(run: CopyRun, evidence: Evidence, *, by_key: bool) -> Audit:
@@ -218,7 +236,7 @@ def _limit_to_passed(
         return expected, evidence
     n_passed = count_passed_by_all(delivered, expected, evidence.n_workers)
     if not n_passed:
-        return expected, _unproven(evidence, f"Only so many samples were taken: {_NOT_JUDGED}.")
+        return expected, _unproven(evidence, f"Too few samples were taken: {_NOT_JUDGED}.")
     return replace(expected, n_judged=n_passed), replace(
         evidence, n_known=n_passed, which_samples=f" of the first {n_passed:,}"
     )

@@ -57,15 +57,16 @@ def simulate_audit(
         batches_by_worker.append([shard[i : i + batch_size] for i in range(0, end, batch_size)])
         dropped += shard[end:]
     samples = np.arange(n_samples)
+    delivered = _deliver(batches_by_worker)
     tables = compare_with_expected(
-        _deliver(batches_by_worker),
+        delivered,
         Expected(samples, samples, n_samples),
         1,
         {0: np.array(dropped, np.int64)},
     )
     evidence = Evidence("iterable", n_samples, proves_missing=True, n_workers=num_workers)
     trace = Trace.from_columns(workers={"worker": range(num_workers)})
-    return replace(conclude(tables, evidence, trace), simulated=True)
+    return replace(conclude(tables, evidence, trace, delivered.number), simulated=True)
 
 
 def _deliver(batches_by_worker: list[list[list[int]]]) -> Delivered:

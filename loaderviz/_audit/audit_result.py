@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from loaderviz._audit.mixing_result import Mixing, mixing_of
 from loaderviz._upward import ask_above
 from loaderviz.errors import LoaderVizError
-from loaderviz.text import count, percent, worker_name
+from loaderviz.text import count, percent, worker_name, wrapped
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,6 +39,8 @@ class Audit:
         deliveries: a row for each delivered sample, in the order of delivery: ``epoch, rank,
             worker, batch, position, sample`` (-1 where it is extra or not known).
         simulated: whether the audit was worked out and no loader was run.
+        keys: what the sample of each delivery is known by, an array of int64 or of objects; None
+            where samples are known by their content, or not at all.
 
     ``sample`` is the place of a sample in the order in which one process reads them, from 0;
     ``key`` is what it is known by, None where that is a tensor or the like. ``worker`` is -1 where
@@ -55,6 +58,7 @@ class Audit:
     epochs: pd.DataFrame
     deliveries: pd.DataFrame
     simulated: bool = False
+    keys: Any = None
 
     @property
     def numbers(self) -> str:
@@ -73,16 +77,19 @@ class Audit:
         ]
         return " · ".join(filter(None, parts))
 
-    def figure(self, epoch: int | None = None, *, theme: Any = "light") -> Any:
+    def figure(
+        self, epoch: int | None = None, *, numbers: Any = "batch", theme: Any = "light"
+    ) -> Any:
         """Draw who delivered which sample, so that overlap and holes are seen at a glance.
 
         Args:
             epoch: the one to draw; None: the first in which something is wrong, or else the first.
+            numbers: what the number in a box is: its ``batch`` or its ``sample``.
             theme: ``light`` or ``dark``: text and grid for such a page.
 
         Raises:
-            LoaderVizError: for an epoch that was not audited, or where it is not known which
-                samples came, so that there is nothing to draw.
+            LoaderVizError: for an epoch that was not audited, other numbers, or where it is not
+                known which samples came, so that there is nothing to draw.
         """
         if epoch is None:
             wrong = self.epochs[(self.epochs[["duplicates", "missing", "extra"]] > 0).any(axis=1)]
@@ -91,12 +98,27 @@ class Audit:
             raise LoaderVizError(
                 f"epoch={epoch!r}: this audit has epochs 0 to {len(self.epochs) - 1}"
             )
-        return ask_above("figure of an audit", self, epoch, theme)
+        return ask_above("figure of an audit", self, epoch, theme, numbers)
+
+    def mixing(self, epoch: int = 0) -> Mixing:
+        """How well the order of delivery mixes the samples, by the order of their keys.
+
+        The source is taken to hold the samples in the order of their keys: numbers by size, texts
+        as we sort them, tuples such as (shard, index) part by part. An iterable-style dataset may
+        have shuffled what it yields, so it takes an audit by key:
+        ``audit(loader, key=lambda sample: sample["index"]).mixing()``. A label as key shows how
+        well the labels are mixed.
+
+        Raises:
+            LoaderVizError: for an epoch that was not audited, and where the keys are not known or
+                do not sort.
+        """
+        return mixing_of(self, epoch)
 
     def __str__(self) -> str:
         shares = _shares(self.per_worker)
         lines = [f"{self.verdict}.", self.numbers, *filter(None, [shares]), *self.notes]
-        return "\n".join(lines)
+        return "\n".join(map(wrapped, lines))
 
     __repr__ = __str__
 

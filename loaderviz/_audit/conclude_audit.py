@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from loaderviz._audit import verdict_text
 from loaderviz._audit.audit_result import Audit
@@ -15,8 +15,11 @@ if TYPE_CHECKING:
     from loaderviz.trace import Trace
 
 
-def conclude(tables: Tables, evidence: Evidence, trace: Trace) -> Audit:
-    """The ``Audit`` of these tables; ``trace`` tells which workers there were."""
+def conclude(tables: Tables, evidence: Evidence, trace: Trace, keys: Any = None) -> Audit:
+    """The ``Audit`` of these tables; ``trace`` tells which workers there were.
+
+    ``keys`` holds what the sample of each delivery is known by.
+    """
     per_worker = _per_worker(tables, trace)
     return Audit(
         exactly_once=_exactly_once(tables, evidence),
@@ -31,6 +34,7 @@ def conclude(tables: Tables, evidence: Evidence, trace: Trace) -> Audit:
         per_worker=per_worker,
         epochs=tables.epochs,
         deliveries=tables.deliveries,
+        keys=keys,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from array import array
 from collections.abc import Iterable
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 from torch.utils.data import DataLoader
 
-from loaderviz._audit.count_deliveries import NOT_IN_TRACE, Expected, IntArray
+from loaderviz._audit.count_deliveries import NOT_IN_TRACE, Delivered, Expected, IntArray
 from loaderviz._audit.progress_bar import Progress
 from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.content_hash import SampleIdentifier
@@ -31,12 +30,14 @@ def read_dataset(
     """
     numbers, keys = array("q"), []
     with Progress("reading the dataset in one process", "samples", n) as progress:
-        for sample in itertools.islice(dataset, n):
-            key, number = identifier.key_and_number(sample)
-            numbers.append(number)
-            keys.append(key if isinstance(key, _PRINTABLE) else None)
+        for item in dataset:
+            for key, number in identifier.keys_and_numbers(item):
+                numbers.append(number)
+                keys.append(key if isinstance(key, _PRINTABLE) else None)
             progress.advance()
-    has_more = len(keys) == n
+            if n is not None and len(keys) >= n:
+                break
+    has_more = n is not None and len(keys) >= n
     n_judged = 0 if has_more else len(keys)
     return Expected(np.array(numbers, np.int64), _as_column(keys), n_judged, has_more=has_more)
 
@@ -82,6 +83,27 @@ def expected_by_trace(keys: Any) -> tuple[Expected, IntArray]:
         return Expected(samples, samples, len(samples), NOT_IN_TRACE), keys
     numbers, known_keys = _number_keys(list(keys))
     return Expected(np.arange(len(known_keys)), known_keys, 0), numbers
+
+
+def dropped_by_trace(
+    delivered: Delivered, expected: Expected, n_epochs: int, batch_size: int
+) -> dict[int, IntArray]:
+    """For each epoch the numbers of the samples that ``drop_last`` took, as far as a trace shows.
+
+    It takes less than a batch from each rank, and leaves no batch that is not full. Where more is
+    missing, or a batch is smaller, something else is at work: then none is said to be dropped.
+    """
+    assert delivered.number is not None
+    dropped = {}
+    for epoch in range(n_epochs):
+        of_epoch = delivered.epoch == epoch
+        never = np.setdiff1d(expected.numbers, delivered.number[of_epoch])
+        batches = np.stack([delivered.rank[of_epoch], delivered.batch[of_epoch]])
+        _, sizes = np.unique(batches, axis=1, return_counts=True)
+        n_ranks = len(np.unique(batches[0]))
+        if 0 < len(never) < batch_size * n_ranks and (sizes == batch_size).all():
+            dropped[epoch] = never
+    return dropped
 
 
 def dataset_length(loader: DataLoader[Any]) -> int:

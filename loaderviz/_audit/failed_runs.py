@@ -63,7 +63,7 @@ def _describe_death(loader: DataLoader[Any], run: CopyRun, dead_workers: Any) ->
         way_out = "Read that sample by itself" + ("" if key is None else f", dataset[{key!r}]")
     return (
         f"worker {worker} {how} {when}. {way_out}, without workers, to see why; "
-        "where memory runs out, the system kills."
+        "a kill may mean that memory ran out."
     )
 
 

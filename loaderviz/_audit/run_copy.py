@@ -114,7 +114,7 @@ def describe_lacking_rows(run: CopyRun, loader: DataLoader[Any]) -> str:
         return ""
     n_rows, n_samples = lacking[0]
     return (
-        f"collate_fn={name} returned fewer rows than it was given samples in {len(lacking):,} "
+        f"collate_fn={name} returned fewer rows than samples in {len(lacking):,} "
         f"batches ({n_rows} for {n_samples}, say). Samples that it leaves out count as delivered "
         "here."
     )

@@ -50,7 +50,7 @@ def verdict(tables: Tables, evidence: Evidence) -> str:
     rows: list[Any] = tables.epochs.to_dict("records")
     if tables.epochs["duplicates"].isna().any():
         n = sum(row["delivered"] for row in rows)
-        return f"{count(n, 'sample')} came, and which ones they were is not known"
+        return f"{count(n, 'sample')} came, but which ones is not known"
     sentences = [_epoch_sentence(tables, evidence, row) for row in rows]
     if len(rows) == 1:
         return _capitalise(sentences[0])
@@ -106,7 +106,10 @@ def _missing_words(tables: Tables, evidence: Evidence, row: dict[str, Any]) -> s
     """How many samples an epoch lacks and, where it is known, why."""
     n, missing, dropped = evidence.n_known, int(row["missing"]), int(row["dropped"])
     if not evidence.proves_missing:
-        return f"{missing:,} of the keys 0 to {n - 1:,} are not in the trace"
+        of_keys = f"{missing:,} of the keys 0 to {n - 1:,}"
+        if dropped == missing:
+            return f"{of_keys} were left out by drop_last: less than a batch, as intended"
+        return f"{of_keys} are not in the trace"
     words = f"{missing:,} of {count(n, 'sample')}{evidence.which_samples} never arrived"
     if dropped == missing:
         per_worker = evidence.kind == "iterable" and evidence.n_workers > 1
@@ -149,15 +152,20 @@ def _ways_out(tables: Tables, evidence: Evidence) -> Iterator[str]:
         )
     elif (repeats or lacks) and evidence.kind == "iterable" and evidence.n_workers > 1:
         yield (
-            "Way out: share the samples out, with loaderviz.shard(...) inside __iter__ or with "
+            "Remedy: share the samples out, with loaderviz.shard(...) inside __iter__ or with "
             "worker_init_fn=loaderviz.shard_init(...)."
         )
     if evidence.sampler and (repeats or lacks):
         asks = "asks for some samples more than once" if repeats else "does not ask for all samples"
         others = " and does not ask for others" if repeats and lacks else ""
         yield f"{evidence.sampler} {asks}{others}."
-    if (epochs["dropped"] > 0).any():
-        yield "Way out: drop_last=False, or a number of samples that fills the batches."
+    if (epochs["dropped"] > 0).any() and evidence.proves_missing:
+        yield "Remedy: drop_last=False, or a number of samples that fills the batches."
+    elif (epochs["dropped"] > 0).any():
+        yield (
+            "That is usual in training, where each shuffle leaves out others; to "
+            "evaluate, use drop_last=False."
+        )
 
 
 def _notes_on_workers(per_worker: pd.DataFrame) -> Iterator[str]:

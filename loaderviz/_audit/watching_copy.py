@@ -62,8 +62,9 @@ class NotingCollate:
                 "no samples to look at: leave key out, and samples are known by their keys"
             )
         info = get_worker_info()
-        numbers = map(self._identifier, samples)
-        note = np.array([-1 if info is None else info.id, len(samples), *numbers], np.int64)
+        identify = self._identifier.keys_and_numbers
+        numbers = [number for sample in samples for _, number in identify(sample)]
+        note = np.array([-1 if info is None else info.id, len(numbers), *numbers], np.int64)
         self._write(note.tobytes())
         if self._full_size is not None and len(samples) < self._full_size:
             raise StopIteration

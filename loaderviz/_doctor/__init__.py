@@ -10,19 +10,26 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from loaderviz._doctor import (  # noqa: F401  # for what they register
     checks_of_recordings,
     lv1_delivery,
+    lv1_mixing,
     lv1_order,
+    lv1_resume,
     lv2_randomness,
     lv3_causes,
     lv3_cpus,
     lv3_handover,
+    lv3_items,
     lv3_speed,
+    lv3_starts,
     lv4_memory,
     lv5_lv6_processes,
+    lv5_pickling,
+    lv6_shapes,
 )
 from loaderviz._doctor.checks import CHECKS
 from loaderviz._doctor.examination import Case, examine
@@ -30,9 +37,11 @@ from loaderviz._doctor.examination_runs import EPOCHS, MOST_BATCHES
 from loaderviz._doctor.findings import SEVERITIES, Diagnosis, DoctorError, Finding
 from loaderviz._doctor.findings_of_recordings import findings_of, need_the_loader
 from loaderviz._doctor.loader_setup import Setup, names_given_to, names_used_by_callers
+from loaderviz._doctor.resume_runs import resumable
 from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.describe_loader import dataloader_behind, foreign_loader_error
 from loaderviz.loaders.forked_run import may_fork
+from loaderviz.text import wrapped
 
 __all__ = [
     "Diagnosis",
@@ -51,16 +60,23 @@ _EXPLAINED_BY = {
     "files": {"LV403"},
     "shared memory": {"LV402"},
     "cuda": {"LV504"},
-    "pickle": {"LV501"},
+    "pickle": {"LV501", "LV508"},
     "died": {"LV402", "LV501", "LV504"},
     "no worker info": {"LV601"},
     "raised": {"LV601", "LV501"},
+    "shapes": {"LV602"},
     "length": {"LV601"},
     "index": set[str](),
 }
 
 
-def doctor(loader: Any, *, run: bool = True, budget_s: float = BUDGET_S) -> Diagnosis:
+def doctor(
+    loader: Any,
+    *,
+    run: bool = True,
+    budget_s: float = BUDGET_S,
+    resume: bool | Mapping[str, Any] = False,
+) -> Diagnosis:
     """Look for the known pitfalls of data loading in this loader.
 
     >>> diagnosis = doctor(loader)
@@ -71,10 +87,13 @@ def doctor(loader: Any, *, run: bool = True, budget_s: float = BUDGET_S) -> Diag
     It prints first what it is about to run: two epochs of the loader as it is and one without
     workers, of at most 500 batches each; where workers compute and their batches come late, it
     also tries a cure, for four seconds at most. On Linux they run in a copy of this process, and
-    nothing that your code does outlives that copy. On other systems, and for a loader without
-    workers once CUDA is in use, they run in this process: the random generators of torch, NumPy and
-    ``random`` and those that the loader holds are restored afterwards, but what a dataset or a
-    sampler changes in itself stays changed.
+    nothing that your code does outlives that copy; there it also asks the dataset for whole batches
+    as ``dataset[[...]]``, for a second at most, starts workers that take long to start in the ways
+    that may be shorter, and tries whether a loader with ``state_dict()`` resumes: one process goes
+    on, another is stopped amid the epoch, and new ones go on from what it has saved. On other
+    systems, and for a loader without workers once CUDA is in use, they run in this process: the
+    random generators of torch, NumPy and ``random`` and those that the loader holds are restored
+    afterwards, but what a dataset or a sampler changes in itself stays changed.
 
     In a distributed run, call it on every rank, after ``init_process_group``. Each rank waits up to
     half a minute for the observations of the others; they go through the store of the process
@@ -85,17 +104,21 @@ def doctor(loader: Any, *, run: bool = True, budget_s: float = BUDGET_S) -> Diag
         run: False to look only at attributes: nothing of the dataset, sampler or collate_fn is
             called, not even ``len()``.
         budget_s: seconds that all runs together may take; a loader that hangs uses them up.
+        resume: True to try, also for a loader without ``state_dict()``, whether it resumes: by
+            skipping as many batches as the loop has had. Or a state that was saved: it must fit
+            this loader. For both, Linux is needed.
 
     Returns:
         A frozen ``Diagnosis``: ``.findings`` with evidence and fix, ``.undecided``, ``.clear``.
 
     Raises:
-        LoaderVizError: if ``loader`` is not a DataLoader, or ``budget_s`` is not above 0. Also, as
+        LoaderVizError: if ``loader`` is not a DataLoader, ``budget_s`` is not above 0, or the state
+            in ``resume`` cannot be one of this loader. Also, as
             a ``DoctorError`` whose ``.partial`` is the Diagnosis so far, if the examination could
             not be completed and no finding explains why: the dataset raises, its length is broken,
             a worker dies, or the loader cannot be iterated twice.
     """
-    setup = _setup(loader, budget_s)
+    setup = _setup(loader, budget_s, resume)
     danger = ""
     if run:
         shared_memory = CHECKS["LV402"].judge(Case(setup))
@@ -106,27 +129,55 @@ def doctor(loader: Any, *, run: bool = True, budget_s: float = BUDGET_S) -> Diag
     case = examine(setup, run=run, budget_s=budget_s, danger=danger)
     diagnosis = _judge(case, danger)
     _raise_for_troubles(case, diagnosis)
+    if case.resume_trial is not None and case.resume_trial.misfit:
+        raise DoctorError(
+            f"the state in resume= does not fit this loader: {case.resume_trial.misfit}. Build the "
+            "loader as it was when the state was saved: its dataset, sampler and num_workers",
+            diagnosis,
+        )
     return diagnosis
 
 
-def _setup(loader: Any, budget_s: float) -> Setup:
+def _setup(loader: Any, budget_s: float, resume: bool | Mapping[str, Any]) -> Setup:
     if not isinstance(budget_s, int | float) or not 0 < budget_s < math.inf:
         raise LoaderVizError(f"budget_s={budget_s!r}: give seconds, more than 0")
     torch_loader = dataloader_behind(loader)
     if torch_loader is None:
         raise foreign_loader_error("doctor() takes a torch DataLoader", loader)
+    _check_resume(torch_loader, resume)
     frame = sys._getframe(2)
-    return Setup(torch_loader, names_used_by_callers(frame), names_given_to(loader, frame))
+    names = names_used_by_callers(frame), names_given_to(loader, frame)
+    return Setup(torch_loader, *names, resume=resume)
+
+
+def _check_resume(loader: Any, resume: Any) -> None:
+    if isinstance(resume, bool):
+        return
+    if not isinstance(resume, Mapping):
+        raise LoaderVizError(f"resume={resume!r:.60}: give True, or a state_dict that was saved")
+    if not resume:
+        raise LoaderVizError("resume={}: this state is empty, and a loader would begin anew")
+    if not resumable(loader):
+        raise LoaderVizError(
+            f"resume=...: a {type(loader).__name__} has no load_state_dict(), so it cannot load a "
+            "state; resume=True tries to skip the batches that were delivered"
+        )
 
 
 def _announce(setup: Setup, budget_s: float) -> None:
     where = "a copy of this process" if may_fork(setup.num_workers) else "this process"
     without_workers = " and one without workers" if setup.num_workers else ""
-    print(
-        f"doctor: runs {EPOCHS} epochs of the {setup.name}{without_workers} in {where}, at most "
-        f"{MOST_BATCHES} batches each and {budget_s:g} s in all; "
+    resumes = ", stops it in mid-epoch and resumes it," if _is_resumed(setup) else ""
+    said = (
+        f"doctor: runs {EPOCHS} epochs of the {setup.name}{without_workers}{resumes} in {where}, "
+        f"at most {MOST_BATCHES} batches each and {budget_s:g} s in all; "
         "doctor(loader, run=False) only looks."
     )
+    print(wrapped(said, hanging=2))
+
+
+def _is_resumed(setup: Setup) -> bool:
+    return may_fork(setup.num_workers) and (resumable(setup.loader) or bool(setup.resume))
 
 
 def _judge(case: Case, danger: str) -> Diagnosis:
@@ -178,4 +229,4 @@ def _error_text(case: Case, kind: str, text: str) -> str:
     advice = advice_by_kind.get(
         kind, "Correct that first; doctor(loader, run=False) looks without running."
     )
-    return f"this loader could not be examined to the end: {text}. {advice}"
+    return f"this loader could not be fully examined: {text}. {advice}"

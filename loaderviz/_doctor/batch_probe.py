@@ -6,6 +6,7 @@ copy of the loader that only the doctor iterates. Both call the user's own.
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import os
 import time
@@ -13,9 +14,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch.utils.data import get_worker_info
 
+from loaderviz._doctor.batch_shapes import Padding, padding_of
 from loaderviz._doctor.process_state import (
     allowed_cpus,
     generator_states,
@@ -25,7 +28,11 @@ from loaderviz._doctor.process_state import (
     shared_and_own_bytes,
     thread_pools,
 )
+from loaderviz._doctor.sample_labels import labels_of
 from loaderviz.loaders.content_hash import digest_or_none
+from loaderviz.loaders.stream_generators import numpy_generators, stream_being_read
+from loaderviz.recorder.batch_signature import walk
+from loaderviz.recorder.signature_text import signature_text
 
 MEMORY_EVERY_S = 0.1
 _states_at_start: dict[str, int] = {}  # of the generators, when this worker process began
@@ -44,13 +51,17 @@ class Note(NamedTuple):
     cpus: tuple[int, ...]  # numbers of those that it may run on
     cuda: bool  # whether this process uses CUDA
     digests: tuple[int | None, ...]  # of the samples' contents, where asked for
-    digest_s: float  # how long computing them took
+    digest_s: float  # how long looking at the samples took
     values: dict[str, int]  # see lengths_and_epoch(): those that have changed
     states: dict[str, int]  # see generator_states(): after each process's first two batches
     started: dict[str, int]  # the same at the worker's start; with its first batch only
+    made: dict[str, int]  # see Probe._made_here()
     memory: tuple[int, int] | None  # see shared_and_own_bytes(); None where not measured
     handles: dict[str, int]  # see handle_ids(); with the first batch only
     thread_pools: dict[str, int]  # see thread_pools(); with the first batch only
+    labels: dict[str, tuple[int, ...]]  # see labels_of(); where digests are asked for
+    signature: str  # see signature_text(); empty where it is not known
+    padding: Padding | None  # see padding_of()
     fault: str = ""  # an error of the doctor itself
 
 
@@ -64,6 +75,9 @@ class Probe:
         self._calls = 0
         self._measured_s = 0.0
         self._values: dict[str, int] = {}
+        self._stream: Any = None
+        self._calls_of_stream = 0
+        self._generators: dict[str, np.random.Generator] = {}
 
     def __call__(self, samples: Any) -> tuple[Any, Note]:
         """Collate the samples with the user's function, whose errors are not caught."""
@@ -76,7 +90,14 @@ class Probe:
         digest_s = time.perf_counter() - begun_s
         batch = self._collate_fn(samples)
         try:
-            return batch, self._note(n_samples, digests, digest_s)
+            note = self._note(n_samples, digests, digest_s)
+            begun_s = time.perf_counter()
+            with contextlib.suppress(Exception):  # of the user's containers: no more is known then
+                labels = labels_of(samples, several=several) if self._digest else {}
+                padding = padding_of(samples, batch) if several else None
+                signature = signature_text(batch) if walk(batch) else ""
+                note = note._replace(labels=labels, signature=signature, padding=padding)
+            return batch, note._replace(digest_s=digest_s + time.perf_counter() - begun_s)
         except Exception as error:
             return batch, _faulty(f"{type(error).__name__}: {error}")
 
@@ -103,10 +124,33 @@ class Probe:
             values=changed,
             states=generator_states(dataset) if self._calls <= 2 else {},
             started=_states_at_start if first else {},
+            made=self._made_here(dataset),
             memory=self._memory(),
             handles=handle_ids(dataset) if first else {},
             thread_pools=thread_pools() if first else {},
+            labels={},
+            signature="",
+            padding=None,
         )
+
+    def _made_here(self, dataset: Any) -> dict[str, int]:
+        """The state of each of ``numpy_generators``, after the first two batches of each stream.
+
+        After the second, only of those that are still the same: one made for each sample is not.
+        """
+        stream = stream_being_read()
+        if stream is not self._stream:  # the next epoch of a worker that stays
+            self._stream, self._calls_of_stream, self._generators = stream, 0, {}
+        self._calls_of_stream += 1
+        if self._calls_of_stream > 2:
+            return {}
+        before, self._generators = self._generators, numpy_generators(dataset, stream)
+        digests = {
+            path: digest_or_none(generator.bit_generator.state)
+            for path, generator in self._generators.items()
+            if self._calls_of_stream == 1 or before.get(path) is generator
+        }
+        return {path: digest for path, digest in digests.items() if digest is not None}
 
     def _memory(self) -> tuple[int, int] | None:
         """Measured often at first, then seldom: it takes milliseconds in a large process."""
@@ -120,7 +164,28 @@ class Probe:
 def _faulty(fault: str) -> Note:
     nan = float("nan")
     return Note(
-        -1, os.getpid(), 0, -1, nan, nan, nan, (), False, (), 0.0, {}, {}, {}, None, {}, {}, fault
+        -1,
+        os.getpid(),
+        0,
+        -1,
+        nan,
+        nan,
+        nan,
+        (),
+        False,
+        (),
+        0.0,
+        {},
+        {},
+        {},
+        {},
+        None,
+        {},
+        {},
+        {},
+        "",
+        None,
+        fault,
     )
 
 

@@ -25,6 +25,7 @@ _NOTEBOOKS = {
     7: "07 How many workers",
     8: "08 Feeding the GPU",
     9: "09 Many ranks",
+    11: "11 Stop and resume",
 }
 
 

@@ -19,6 +19,8 @@ LONG_KEY = 60  # characters of a key that are shown
 LEAST_MEASURES = 20  # of a worker's memory, to say that it grows
 GROWN_BYTES = 32 << 20  # in the second half
 STEADY = 0.5  # of the growth in the first half: if the second grew less, the growth is ending
+STOOD_S = 5.0  # the least that the loop waited in vain for a batch
+STOOD_LONGER = 3.0  # times the longest that a batch took
 LAGS = 1.5  # times as long for a batch as the other workers
 LEAST_BATCHES = 10  # of a worker
 WAIT_SHARE = 0.1  # of the time of the loop
@@ -83,14 +85,11 @@ DataLoader(dataset, num_workers=0)  # shows the error itself; you can use a debu
 def _raised(case: Case) -> Seen | None:
     recording = _recording(case)
     batches = recording.trace.batches
-    failed = batches[batches["state"] == "failed"]
+    failed = batches[(batches["state"] == "failed") & batches["shapes"].isna()]  # else: LV602
     if failed.empty:
         return None
     first = failed.iloc[0]
-    samples = recording.read_samples()
-    for column in ("rank", "loader", "epoch", "batch", "worker"):
-        samples = samples[samples[column] == first[column]]
-    keys = samples.loc[samples["end_s"].isna(), "key"].tolist()
+    keys = _keys_under_way(recording.read_samples(), first)
     process = ("the " if first["worker"] < 0 else "") + worker_name(first["worker"])
     sample = f", at sample {_short_repr(keys[0])}" if keys else ""
     more = f"; {len(failed) - 1} more failed" if len(failed) > 1 else ""
@@ -98,6 +97,56 @@ def _raised(case: Case) -> Seen | None:
         f"batch {first['batch']} of epoch {first['epoch']} failed in {process}{sample}{more}",
         fix=f"dataset[{_short_repr(keys[0]) if keys else '...'}]  # should raise the same error",
     )
+
+
+@check(
+    "LV509",
+    "A batch was begun and never came",
+    "error",
+    notebook=2,
+    threads="96629 165832 43502",
+    into=OF_RECORDINGS,
+)
+def _never_came(case: Case) -> Seen | None:
+    recording = _recording(case)
+    trace = recording.trace
+    batches = trace.batches.sort_values(["epoch", "batch"])
+    lost = batches[(batches["state"] == "started") & batches["delivered_s"].isna()]
+    if lost.empty:
+        return None
+    first = lost.iloc[0]
+    asked_s = float(np.nanmax([first["started_s"], batches["released_s"].max()]))
+    seen_until_s = [trace.meta.get("ended_s"), trace.workers["ended_s"].max()]
+    stood_s = float(np.nanmax(np.array(seen_until_s, float), initial=asked_s)) - asked_s
+    longest_s = float((batches["ready_s"] - batches["started_s"]).max())
+    process = ("the " if first["worker"] < 0 else "") + worker_name(first["worker"])
+    if not stood_s > max(STOOD_S, STOOD_LONGER * np.nan_to_num(longest_s)):
+        if not recording.complete:
+            raise Undecided(
+                f"it breaks off while {process} made batch {first['batch']}; nothing says for how "
+                "long"
+            )
+        return None
+    keys = _keys_under_way(recording.read_samples(), first)
+    sample = f", at sample {_short_repr(keys[0])}" if len(keys) == 1 else ""
+    key = _short_repr(keys[0]) if len(keys) == 1 else "..."
+    return seen(
+        f"{process} began batch {first['batch']} of epoch {first['epoch']}{sample}, and the loop "
+        f"waited {duration(stood_s)} for it in vain",
+        f"the longest that a batch took before is {duration(longest_s)}",
+        fix=f"""
+# While it hangs, in another shell:  loaderviz stuck DIR  (DIR: the path of the recording)
+dataset[{key}]  # does this sample alone do it?
+DataLoader(dataset, timeout=60)  # raises an error in place of waiting for ever
+""",
+    )
+
+
+def _keys_under_way(samples: pd.DataFrame, batch: pd.Series[Any]) -> list[Any]:
+    """The keys of a batch's samples that were begun and not read to their end."""
+    for column in ("rank", "loader", "epoch", "batch", "worker"):
+        samples = samples[samples[column] == batch[column]]
+    return list(samples.loc[samples["end_s"].isna(), "key"])
 
 
 @check(

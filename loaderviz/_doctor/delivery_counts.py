@@ -43,7 +43,7 @@ def count_deliveries(case: Case) -> DeliveryCounts:
         if n_delivered != n_alone and shares != floors:
             raise Undecided(
                 f"{n_delivered} samples came and one process reads {n_alone}, but their contents "
-                "differ at every reading, so repeats cannot be told from new samples"
+                "differ on every read, so repeats cannot be told from new samples"
             )
         return DeliveryCounts(n_alone, n_delivered, 0, n_alone - n_delivered)
     n_repeats, n_lost = (received - expected).total(), (expected - received).total()

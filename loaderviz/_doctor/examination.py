@@ -29,9 +29,14 @@ from loaderviz._doctor.examination_runs import (
 )
 from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.loader_setup import Setup
+from loaderviz._doctor.pickle_trial import Unpicklable
 from loaderviz._doctor.rank_messages import RankMessages, with_other_ranks
 from loaderviz._doctor.resume_trial import ResumeTrial
 from loaderviz._doctor.run_outcomes import OUTPUT_FILE, Trouble, output_to_file
+from loaderviz._doctor.shape_trial import UnequalShapes
+from loaderviz._doctor.slice_trial import SliceTrial
+from loaderviz._doctor.snapshot_trial import SnapshotTrial
+from loaderviz._doctor.start_trial import StartTrial
 from loaderviz._doctor.switch_trial import SwitchTrial
 from loaderviz.loaders.copy_loader import copy_loader
 from loaderviz.loaders.forked_run import fork_loses_cuda, may_fork, run_forked
@@ -77,7 +82,12 @@ class Case:
         default_factory=dict
     )  # dataset.epoch, by epoch of the run
     switch_trial: SwitchTrial | None = None
+    slice_trial: SliceTrial | None = None
+    start_trial: StartTrial | None = None
+    unpicklable: Unpicklable | None = None
     resume_trial: ResumeTrial | None = None
+    snapshot_trial: SnapshotTrial | None = None
+    unequal_shapes: UnequalShapes | None = None
     troubles: tuple[Trouble, ...] = ()
     trace: Trace | None = None  # of the loader as it is; None if it could not be read
     stacks: tuple[str, ...] = ()  # of workers that were stuck
@@ -236,7 +246,16 @@ def _case(setup: Setup, sent: list[Any], folder: Path) -> Case:
             message.number: message.value for message in sent if isinstance(message, EpochSet)
         },
         switch_trial=next((message for message in sent if isinstance(message, SwitchTrial)), None),
+        slice_trial=next((message for message in sent if isinstance(message, SliceTrial)), None),
+        start_trial=next((message for message in sent if isinstance(message, StartTrial)), None),
+        unpicklable=next((message for message in sent if isinstance(message, Unpicklable)), None),
+        unequal_shapes=next(
+            (message for message in sent if isinstance(message, UnequalShapes)), None
+        ),
         resume_trial=next((message for message in sent if isinstance(message, ResumeTrial)), None),
+        snapshot_trial=next(
+            (message for message in sent if isinstance(message, SnapshotTrial)), None
+        ),
         troubles=tuple(
             _with_stderr(message, output_lines) for message in sent if isinstance(message, Trouble)
         ),

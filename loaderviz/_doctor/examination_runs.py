@@ -18,8 +18,10 @@ from torch.utils.data import DataLoader, IterableDataset, SequentialSampler
 from loaderviz._doctor import batch_probe
 from loaderviz._doctor.batch_contents import contents_of
 from loaderviz._doctor.loader_setup import Setup
+from loaderviz._doctor.pickle_trial import unpicklable_part
 from loaderviz._doctor.process_state import epoch_of
-from loaderviz._doctor.resume_trial import resumable, try_to_resume, two_copies
+from loaderviz._doctor.resume_runs import resumable
+from loaderviz._doctor.resume_trial import pristine_copy, try_to_resume
 from loaderviz._doctor.run_outcomes import (
     OwnFault,
     Trouble,
@@ -30,6 +32,10 @@ from loaderviz._doctor.run_outcomes import (
     kind_of,
     wait_channels,
 )
+from loaderviz._doctor.shape_trial import find_unequal_shapes
+from loaderviz._doctor.slice_trial import try_slices
+from loaderviz._doctor.snapshot_trial import try_snapshots
+from loaderviz._doctor.start_trial import is_worth_trying, try_starts
 from loaderviz._doctor.switch_trial import computes_and_hands_over_late, try_quick_switches
 from loaderviz.loaders.copy_loader import copy_loader
 from loaderviz.loaders.held_objects import attributes, is_a
@@ -41,7 +47,15 @@ MOST_SAMPLES = 100_000
 EPOCHS = 2
 LATE_S = 0.5  # a run is broken off so long after its time is up
 # Of the budget, when a run has to end.
-END_SHARES = {"plain": 0.5, "switch": 0.7, "alone": 0.75, "resume": 0.95}
+END_SHARES = {
+    "plain": 0.5,
+    "switch": 0.7,
+    "alone": 0.75,
+    "slice": 0.8,
+    "start": 0.85,
+    "resume": 0.92,
+    "snapshot": 0.97,
+}
 
 Send = Callable[[Any], None]
 
@@ -50,7 +64,7 @@ Send = Callable[[Any], None]
 class RunBegun:
     """A run begins."""
 
-    run: str  # see ``Epoch.run``, "switch" or "resume"
+    run: str  # see ``Epoch.run``, "switch", "slice", "start", "resume" or "snapshot"
 
 
 @dataclass(frozen=True)
@@ -106,7 +120,8 @@ def run_all(setup: Setup, folder: Path, budget_s: float, send: Send, *, copied: 
         folder: where recordings go.
         budget_s: seconds for all runs together.
         send: is called with each RunBegun, Lengths, EpochSet, Epoch, Contents, SwitchTrial,
-            ResumeTrial or Trouble as soon as there is one.
+            SliceTrial, StartTrial, UnequalShapes, Unpicklable, ResumeTrial, SnapshotTrial or
+            Trouble as soon as there is one.
         copied: whether this process is a copy, in which the user's objects may be changed.
     """
     try:
@@ -121,9 +136,24 @@ def _run_all(setup: Setup, folder: Path, budget_s: float, send: Send, *, copied:
     until = {run: begun_s + budget_s * share for run, share in END_SHARES.items()}
     if not _send_lengths(setup, send):
         return
-    copies = two_copies(setup) if copied and resumable(setup.loader) else None
+    to_resume = copied and (resumable(setup.loader) or bool(setup.resume))
+    pristine = pristine_copy(setup) if to_resume else None
     probed = _probed(setup, folder, budget_s)
-    if not _iterate("plain", probed, setup, EPOCHS, folder, until["plain"], send, copied=copied):
+    kinds: set[str] = set()  # of failures
+
+    def send_and_note(message: Any) -> None:
+        if isinstance(message, Trouble):
+            kinds.add(message.kind)
+        send(message)
+
+    end = until["plain"]
+    if not _iterate("plain", probed, setup, EPOCHS, folder, end, send_and_note, copied=copied):
+        if copied and "shapes" in kinds:
+            with contextlib.suppress(Exception), alarm(until["switch"]):
+                send(find_unequal_shapes(setup, until["switch"]))
+        if copied and "pickle" in kinds:
+            with contextlib.suppress(Exception), alarm(until["switch"]):
+                send(unpicklable_part(setup, until["switch"]))
         end_workers(already_running)
         return
     if setup.num_workers:
@@ -137,9 +167,22 @@ def _run_all(setup: Setup, folder: Path, budget_s: float, send: Send, *, copied:
         took_s = time.monotonic() - begun_s  # alone, it may take that long for each worker
         end = min(until["alone"], time.monotonic() + 1 + setup.num_workers * took_s)
         _iterate("alone", probed, setup, 1, folder, end, send, copied=copied)
-    if copies is not None:
+    if copied:
+        with contextlib.suppress(Exception), alarm(until["slice"]):  # most datasets take no list
+            send(RunBegun("slice"))
+            send(try_slices(setup, until["slice"]))
+    if copied and setup.num_workers:
+        with contextlib.suppress(Exception), alarm(until["start"]):
+            trace = load(folder / "plain")
+            if is_worth_trying(setup, trace):
+                send(RunBegun("start"))
+                send(try_starts(setup, trace, until["start"]))
+    if to_resume:
         send(RunBegun("resume"))
-        send(try_to_resume(copies, until["resume"]))
+        send(try_to_resume(setup, pristine, folder, until["resume"]))
+        with contextlib.suppress(Exception), alarm(until["snapshot"]):
+            send(RunBegun("snapshot"))
+            send(try_snapshots(setup, until["snapshot"]))
     end_workers(already_running)
 
 

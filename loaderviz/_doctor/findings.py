@@ -8,15 +8,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from loaderviz._explain import explanation_html
 from loaderviz.errors import LoaderVizError
-from loaderviz.text import count
+from loaderviz.text import PRINTED_WIDTH, count, wrapped
 
 Severity = Literal["error", "warning", "advice"]
 State = Literal["found", "undecided", "broken"]
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "advice")
+_COUNTED: dict[str, tuple[str, ...]] = {
+    "error": ("error",),
+    "warning": ("warning",),
+    "advice": ("piece of advice", "pieces of advice"),
+}
 _MARKS = {"error": "✗", "warning": "!", "advice": "→"}
-_COLOURS = {"error": "#c1121f", "warning": "#b45309", "advice": "#0072b2"}
+_COLOURS = {"error": "#c1121f", "warning": "#a07400", "advice": "#0072b2"}
 
 
 @dataclass(frozen=True)
@@ -46,12 +52,26 @@ class Finding:
     links: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        lines = [f"{_MARKS[self.severity]} {self.code} {self.title} ({self.severity})"]
-        lines += [f"    {line}" for line in self.evidence]
+        head = f"{_MARKS[self.severity]} {self.code} {self.title} ({self.severity})"
+        lines = [wrapped(head, hanging=2), *(wrapped(line, 4) for line in self.evidence)]
         if self.fix:
-            lines += ["  fix:", textwrap.indent(self.fix, "    ")]
-        sources = [*([f"notebook {self.notebook}"] if self.notebook else []), *self.links]
-        return "\n".join([*lines, *([f"  more: {'; '.join(sources)}"] if sources else [])])
+            lines += ["  fix:", textwrap.indent(_narrow(self.fix), "    ")]
+        notebook = [f"notebook {self.notebook}"] if self.notebook else []
+        more = "; ".join([f"loaderviz explain {self.code}", *notebook, *self.links])
+        return "\n".join([*lines, wrapped(f"more: {more}", 2, 2)])
+
+
+def _narrow(code: str) -> str:
+    """The code, with the comment above the line where both together are too long."""
+    lines = []
+    for line in code.splitlines():
+        before, _, comment = line.rpartition("  # ")
+        if len(line) > PRINTED_WIDTH - 4 and before.strip():
+            indent = len(line) - len(line.lstrip())
+            lines += [f"{' ' * indent}# {comment}", before.rstrip()]
+        else:
+            lines.append(line)
+    return "\n".join(lines)
 
 
 @dataclass(frozen=True, repr=False)
@@ -81,11 +101,11 @@ class Diagnosis:
 
     @property
     def verdict(self) -> str:
-        """The result in one line: how many errors, warnings and pieces of advice."""
+        """How many errors, warnings and pieces of advice there are, in one line."""
         if not self.findings:
-            return f"Nothing found: {count(len(self.clear), 'check is', 'checks are')} clear"
+            return f"Nothing found: {count(len(self.clear), 'check')} passed"
         counts = [
-            count(n, severity, "advice" if severity == "advice" else "")
+            count(n, *_COUNTED[severity])
             for severity in SEVERITIES
             if (n := sum(finding.severity == severity for finding in self.findings))
         ]
@@ -95,12 +115,13 @@ class Diagnosis:
         return iter(self.findings)
 
     def __str__(self) -> str:
-        parts = [f"{self.verdict}\n{self.loader}", *map(str, self.findings)]
+        head = f"{wrapped(self.verdict)}\n{wrapped(self.loader)}"
+        parts = [head, *map(str, self.findings)]
         if self.troubles:
-            parts.append("\n".join(["cut short:", *(f"    {line}" for line in self.troubles)]))
+            parts.append("\n".join(["cut short:", *(wrapped(line, 4) for line in self.troubles)]))
         for title, group in (("not decided", self.undecided), ("checks that failed", self.broken)):
             if group:
-                lines = [f"    {codes}: {reason}" for codes, reason in _by_reason(group)]
+                lines = [wrapped(f"{codes}: {reason}", 4, 2) for codes, reason in _by_reason(group)]
                 parts.append("\n".join([f"{title}:", *lines]))
         return "\n\n".join(parts)
 
@@ -171,5 +192,5 @@ def _html_of(finding: Finding) -> str:
         f"<summary><b>{escape(finding.code)} {escape(finding.title)}</b> "
         f"({finding.severity})</summary>"
         f'<ul>{evidence}</ul><pre style="font-family: monospace">{escape(finding.fix)}</pre>'
-        f"<small>{links}</small></details>"
+        f"{explanation_html(finding.code)}<small>{links}</small></details>"
     )

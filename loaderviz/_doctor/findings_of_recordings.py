@@ -22,7 +22,7 @@ from loaderviz._doctor.findings import SEVERITIES, Diagnosis, Finding
 from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.rank_messages import RankMessages
 from loaderviz.trace import Trace
-from loaderviz.trace.analysis.loader_share import loader_shares
+from loaderviz.trace.analysis.loader_share import loader_shares, short_names
 from loaderviz.trace.analysis.steps import startups, step_ends
 from loaderviz.trace.analysis.summary import Summary
 from loaderviz.trace.analysis.unequal_epochs import Unequal, unequal
@@ -48,7 +48,7 @@ def findings_of(trace: Trace, summary: Summary | None = None) -> Diagnosis:
     ``.undecided`` holds the checks that could not decide from it. The checks that need the loader
     itself are in none of its lists: ``need_the_loader()`` names them.
     """
-    unseen = sorted(share.loader for share in loader_shares(trace) if not share.seen)
+    unseen = {share.loader: share.name for share in loader_shares(trace) if not share.seen}
     lanes = [lane for lane in _sorted_lanes(trace) if lane[1] not in unseen]
     cases = _cases_of(trace, summary or trace.summary(), lanes)
     checks = {code: check for code, check in CHECKS.items() if check.recorded} | OF_RECORDINGS
@@ -68,7 +68,7 @@ def findings_of(trace: Trace, summary: Summary | None = None) -> Diagnosis:
         broken=tuple(finding for finding in merged if finding.state == "broken"),
         clear=tuple(code for code in sorted(answers) if cases and not answers[code]),
         troubles=(
-            *(f"loader {loader} was not examined: its own work is not seen" for loader in unseen),
+            *(f"{name} was not examined: its own work is not seen" for name in unseen.values()),
             *([f"{n_left_out} more loaders and ranks were not examined"] if n_left_out else []),
         ),
     )
@@ -88,7 +88,7 @@ def _merged(named_findings: list[tuple[str, Finding]]) -> Finding:
     n_same = sum(finding.state == first.state for _, finding in named_findings)
     if not name or first.code == "LV505":  # which is about all ranks
         return first
-    others = f", and in {n_same - 1} more" if n_same > 1 else ""
+    others = f" and in {n_same - 1} more" if n_same > 1 else ""
     return replace(first, evidence=(f"seen in {name}{others}", *first.evidence))
 
 
@@ -113,11 +113,12 @@ def _cases_of(
     """A name and a case for each loader of each rank, ``MOST_CASES`` at most."""
     several_ranks = len({rank for rank, _ in lanes}) > 1
     several_loaders = len({loader for _, loader in lanes}) > 1
+    loader_names = short_names(trace)
     unequal_epochs, ranks = unequal(trace), _ranks(trace)
     cases = []
     for rank, loader in lanes[:MOST_CASES]:
         name = [f"rank {rank}"] if several_ranks else []
-        name += [f"loader {loader}"] if several_loaders else []
+        name += [loader_names[loader]] if several_loaders else []
         case = _case(trace, rank, loader, unequal_epochs, ranks, summary)
         cases.append((", ".join(name), case))
     return cases
@@ -262,7 +263,8 @@ def _notes(batches: pd.DataFrame) -> list[Note]:
         rows = workers == worker
         at_s[rows] = np.nancumsum(_made_s(batches)[rows])
         cpu_s[rows] = np.cumsum(batches["cpu_s"].to_numpy()[rows])
-    columns = (workers, batches["n_samples"], at_s, cpu_s)
+    signatures = batches["shapes"].fillna("")
+    columns = (workers, batches["n_samples"], at_s, cpu_s, signatures)
     return [
         Note(
             worker,
@@ -279,11 +281,17 @@ def _notes(batches: pd.DataFrame) -> list[Note]:
             {},
             {},
             {},
+            {},
             None,
             {},
             {},
+            {},
+            signature,
+            None,
         )
-        for worker, n_samples, at, cpu in zip(*(c.tolist() for c in columns), strict=True)
+        for worker, n_samples, at, cpu, signature in zip(
+            *(c.tolist() for c in columns), strict=True
+        )
     ]
 
 
@@ -291,6 +299,6 @@ def _ranks(trace: Trace) -> RankMessages:
     """No messages; says so if there are other ranks that are not in this trace."""
     if trace.batches["rank"].nunique() < 2 and (trace.meta.get("world_size") or 1) > 1:
         return RankMessages(
-            why_missing="the recordings of the other ranks are not here: open the folder of all"
+            why_missing="the other ranks' recordings are not here: open the folder of all ranks"
         )
     return RankMessages()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import types
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,6 +23,7 @@ class Setup:
     loader: DataLoader[Any]
     names_in_callers: frozenset[str] = frozenset()  # that the code which called the doctor uses
     loader_names: frozenset[str] = frozenset()  # that it gives to this loader
+    resume: bool | Mapping[str, Any] = False  # see ``doctor``
 
     @cached_property
     def settings(self) -> dict[str, Any]:
@@ -78,10 +80,11 @@ class Setup:
     @cached_property
     def sampler(self) -> Part:
         """The sampler that the batch sampler draws from, or the loader's own."""
+        own = self.settings.get("sampler")
         inner = attributes(self.settings.get("batch_sampler")).get("sampler")
-        if inner is not None:
+        if inner is not None and inner is not own:
             return Part("batch_sampler.sampler", inner)
-        return Part("sampler", self.settings.get("sampler"))
+        return Part("sampler", own)
 
     @property
     def distributed_sampler(self) -> Part | None:

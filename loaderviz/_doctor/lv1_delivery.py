@@ -12,9 +12,15 @@ from loaderviz.loaders.held_objects import attributes
 SHARD = """
 import loaderviz
 
-class MyStream(IterableDataset):
+class Shared(IterableDataset):
+    def __init__(self, dataset):
+        self.dataset = dataset  # yours, unchanged
+
     def __iter__(self):
-        yield from loaderviz.shard(self.everything())  # this worker's share, over all ranks
+        yield from loaderviz.shard(iter(self.dataset))  # this worker's share, over all ranks
+
+loader = DataLoader(Shared(dataset), ...)  # in place of DataLoader(dataset, ...)
+# Faster: put shard(...) into your own __iter__, around the files or keys that it goes through.
 """
 SAME_DATA = 0.5  # of the samples: ranks that have more in common read the same data
 
@@ -136,8 +142,8 @@ def _lost_remainder(case: Case) -> Seen | None:
         f"samples delivered by each of {workers} workers: {shares}",
         fix="""
 info = torch.utils.data.get_worker_info()
-mine = itertools.islice(everything, info.id, None, info.num_workers)  # a stride loses nothing
-# or: loaderviz.shard(everything) in __iter__; loaderviz.shard_init("data") as worker_init_fn
+mine = itertools.islice(samples, info.id, None, info.num_workers)  # a stride loses nothing
+# or: loaderviz.shard(samples) in __iter__; loaderviz.shard_init("data") as worker_init_fn
 """,
     )
 

@@ -79,7 +79,7 @@ def _alike_in_epochs(case: Case, path: str) -> list[str]:
             if later_state is not None and later_state == notes[0].states.get(path):
                 if _same_first_keys(case, worker):
                     raise Undecided(
-                        f"{path} is in the same state as an epoch before, after the same samples: "
+                        f"{path} is in the same state as an epoch ago, after the same samples: "
                         "either a worker's copy of it starts over, or each sample seeds it"
                     )
                 return [f"worker {worker} draws the same numbers again in the second epoch"]
@@ -237,3 +237,48 @@ def _why_for_evaluation(case: Case) -> str:
         if name.lower().split("_")[0] in EVALUATION:
             return f"the loader is called {name}"
     return ""
+
+
+@check(
+    "LV206",
+    "A generator made in a worker begins every epoch with the same seed",
+    "error",
+    notebook=5,
+)
+def _same_in_every_epoch(case: Case) -> Seen | None:
+    if not case.setup.num_workers:
+        return None
+    first, second = (_generators_made(case.epoch(number).notes) for number in (0, 1))
+    copied = {path for path, _ in held_generators("dataset", case.setup.dataset)}  # see LV201
+    alike: dict[str, dict[int, int]] = {}  # by path and worker, the state that both epochs have
+    for (worker, path), state in first.items():
+        if path not in copied and second.get((worker, path)) == state:
+            alike.setdefault(path, {})[worker] = state
+    for path, states in alike.items():
+        if len(set(states.values())) == 1:
+            raise Undecided(
+                f"{path} draws the same in every epoch and every worker: right for an order that "
+                "all workers must agree on, wrong for noise and crops"
+            )
+        return seen(
+            f"{path}: workers {sorted(states)} draw the same numbers in the second epoch as in the "
+            "first",
+            fix="""
+def __iter__(self):
+    seed = torch.randint(2**62, ()).item()  # differs by worker and by epoch: torch has seen to it
+    rng = np.random.default_rng(seed)
+    ...
+""",
+        )
+    return None
+
+
+def _generators_made(notes: tuple[Note, ...]) -> dict[tuple[int, str], int]:
+    """By worker and path, the first state of each generator that a worker made and drew from."""
+    drawn = {}
+    for worker in {note.worker for note in notes}:
+        earlier, later = ([note.made for note in notes if note.worker == worker] + [{}, {}])[:2]
+        for path, state in later.items():
+            if earlier.get(path, state) != state:
+                drawn[worker, path] = earlier[path]
+    return drawn

@@ -72,7 +72,7 @@ def _slow_sampler(case: Case) -> Seen | None:
         return None
     return seen(
         *cause.evidence,
-        "the main process draws them, between two steps: workers do not help",
+        "the main process draws them, between steps: workers do not help",
         fix=f"""
 {cause.cure}
 def __iter__(self):  # of the sampler

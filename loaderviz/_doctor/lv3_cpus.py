@@ -63,7 +63,7 @@ def _too_many_workers(case: Case) -> Seen | None:
     return seen(
         f"{workers_text} need {wanted * n_ranks:.1f} CPUs, but only {allowed:g} are allowed "
         f"(affinity and container quota; os.cpu_count() is {os.cpu_count()})",
-        f"of the time that they were ready to compute, they had a CPU for {percent(had_one)}",
+        f"they had a CPU for {percent(had_one)} of the time that they were ready to compute",
         fix=f"DataLoader(dataset, num_workers={max(1, int(allowed / n_ranks))})",
     )
 

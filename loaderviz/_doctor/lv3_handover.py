@@ -47,14 +47,17 @@ class {contents.cannot_pin}:
         )
     if not setup.num_workers or contents.n_others < MANY_OBJECTS or len(epoch.notes) < 2:
         return None
-    unpickle_s, make_s = contents.unpickle_s, _cpu_of_a_batch_s(epoch) / setup.num_workers
+    unpickle_s, cpu_s = contents.unpickle_s, _cpu_of_a_batch_s(epoch)
+    make_s = cpu_s / setup.num_workers  # at best
     between_s = median(np.diff(epoch.delivered_s).tolist())
     if not unpickle_s >= max(UNPICKLING_SHARE * make_s, LEAST_SHARE * between_s):
         return None
+    n = setup.num_workers
+    together = f", so {n} together make one every {duration(make_s)} at best" if n > 1 else ""
     return seen(
         f"a batch holds {contents.n_others:,} Python objects besides {contents.n_tensors} tensors",
-        f"unpickling them takes the main process {duration(unpickle_s)} of CPU; "
-        f"{setup.num_workers} workers take {duration(make_s)} for making and pickling a batch",
+        f"unpickling them takes the main process {duration(unpickle_s)} of CPU for each batch; a "
+        f"worker needs {duration(cpu_s)} of CPU to make and pickle one{together}",
         fix="""
 def collate(samples):  # as collate_fn: tensors travel by shared memory
     return torch.as_tensor(samples)
@@ -88,8 +91,8 @@ def _waits_for_the_gil(case: Case) -> Seen | None:
     return seen(
         f"with a step of {duration(trial.step_s)} a batch comes every {usual}, and every {quick} "
         f"with sys.setswitchinterval({QUICK_S:g}) in the workers: {percent(trial.gain)} less, "
-        f"measured in {len(trial.usual_s)} turns of each",
-        "a worker hands a batch over by two threads of its own, and each turn of theirs waits up "
+        f"measured in {len(trial.usual_s)} turns each",
+        "a worker hands a batch over in two threads of its own, and each of their turns waits up "
         f"to {duration(trial.interval_s)} (sys.getswitchinterval()) for one that runs Python code",
         fix=f"""
 def switch_soon(worker_id):  # as worker_init_fn; threads then switch more often, which costs CPU

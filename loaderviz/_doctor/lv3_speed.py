@@ -15,6 +15,7 @@ from loaderviz._doctor.costly_causes import costly_cause
 from loaderviz._doctor.examination import Case
 from loaderviz._doctor.examination_runs import Epoch
 from loaderviz._doctor.findings import Undecided
+from loaderviz._doctor.lv3_starts import cheaper_methods, measured_starts
 from loaderviz.text import duration, percent
 
 LEAST_BATCHES = 20  # to measure a pace
@@ -36,7 +37,7 @@ def _require_batches(epoch: Epoch, least: int = LEAST_BATCHES) -> Epoch:
 
 @check(
     "LV301",
-    "num_workers=0, and each batch takes long to make",
+    "num_workers=0, and each batch is slow to make",
     "advice",
     notebook=7,
     threads="23048",
@@ -134,7 +135,8 @@ def _head_of_line(case: Case) -> Seen | None:
     for number in (0, 1):
         batches = trace.batches[trace.batches["epoch"] == number]
         batches = batches[batches["delivered_s"].notna()].sort_values("delivered_s")
-        made_s = (batches["ready_s"] - batches["started_s"]).to_numpy()
+        queued_s = batches["queued_s"].fillna(0)  # for a CPU, which no order of batches cures
+        made_s = (batches["ready_s"] - batches["started_s"] - queued_s).to_numpy()
         if len(made_s) < 2 * setup.num_workers:
             raise Undecided("too few batches to tell")
         stalled_s, span_s = _stalled_and_span_s(batches)
@@ -145,7 +147,8 @@ def _head_of_line(case: Case) -> Seen | None:
         return None
     return seen(
         f"for {percent(stall_share)} of the time the loop waits while later batches are ready",
-        f"making the slowest batch takes {uneven:.1f} times as long as the median",
+        f"making the slowest batch takes {uneven:.1f} times as long as the median, without "
+        "its waits for a CPU",
         fix="""
 DataLoader(dataset, in_order=False)  # where the order of batches need not be reproduced
 # or even out the cost: mix slow and fast samples in each batch
@@ -179,7 +182,7 @@ def _slow_start(case: Case) -> Seen | None:
     shares = [epoch.first_s / epoch.delivered_s[-1] for epoch in epochs]
     firsts = " and ".join(duration(epoch.first_s) for epoch in epochs)
     evidence: tuple[str, ...] = (
-        f"{percent(min(shares))} of the time of each epoch passes before its first batch: {firsts}",
+        f"{percent(min(shares))} of each epoch passes before its first batch: {firsts}",
     )
     if case.recording is not None:
         cause = costly_cause(case, "restart")
@@ -191,9 +194,11 @@ def _slow_start(case: Case) -> Seen | None:
     return seen(
         *evidence,
         f"each epoch starts {setup.num_workers} workers ({setup.start_method}) for "
-        f"{len(epochs[0].notes)} batches, and ends them again",
+        f"{len(epochs[0].notes)} batches, and then ends them",
+        *measured_starts(case.start_trial, case),
         fix="""
 DataLoader(dataset, persistent_workers=True)  # workers stay from epoch to epoch
 # and keep one iterator: next(iter(loader)) in a loop starts workers for each batch
-""",
+"""
+        + "\n".join(cheaper_methods(case.start_trial, case)),
     )

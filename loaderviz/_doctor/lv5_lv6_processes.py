@@ -106,7 +106,7 @@ def _forked_with_threads(case: Case) -> Seen | None:
     n_on_locks = sum(_LOCK_CHANNEL in channel for channel in stuck.wait_channels)
     if not n_on_locks or not case.stacks:
         raise Undecided(
-            "workers do not answer, but none is seen to wait for a lock; they wait for: "
+            "workers do not answer, but none seems to wait for a lock; they wait for: "
             f"{list(stuck.wait_channels)}"
         )
     return seen(
@@ -116,7 +116,7 @@ def _forked_with_threads(case: Case) -> Seen | None:
         *_stuck_line(case.stacks[0]),
         fix="""
 DataLoader(dataset, multiprocessing_context="forkserver", timeout=60)
-# or start iterating before other threads are started
+# or start iterating before other threads start
 """,
     )
 
@@ -153,7 +153,7 @@ def _shared_handle(case: Case) -> Seen | None:
             return None  # each worker has opened its own
         path, value = unchanged[0]
     elif setup.settings["worker_init_fn"] is not None:
-        raise Undecided(f"{path} is open, and worker_init_fn may open it anew; {case.why_not_run}")
+        raise Undecided(f"{path} is open, and worker_init_fn may reopen it; {case.why_not_run}")
     return seen(
         f"{path} is an open {type(value).__module__}.{type(value).__name__}"
         + (f" of {value.name!r}" if type(getattr(value, "name", None)) is str else ""),
@@ -218,7 +218,7 @@ with torch.distributed.algorithms.Join([model]):  # a DistributedDataParallel mo
     if messages is None:
         return None
     if not all(message.get("complete") for message in messages):
-        raise Undecided("not every rank came to the end of an epoch")
+        raise Undecided("not every rank reached the end of an epoch")
     counts = [message["n_batches"] for message in messages]
     if len(set(counts)) == 1:
         return None

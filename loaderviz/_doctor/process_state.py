@@ -94,12 +94,15 @@ def run_delay_s() -> float:
 
 
 def shared_and_own_bytes() -> tuple[int, int] | None:
-    """Resident bytes: those shared with other processes, and its own (Linux; else None)."""
+    """Resident bytes: those shared with other processes, and its own (Linux; else None).
+
+    Of the shared ones those that were written: a library's pages, which become resident when its
+    code is first used, would hide how many of the others are copied.
+    """
     try:
         lines = Path("/proc/self/smaps_rollup").read_text().splitlines()[1:]
     except OSError:
         return None
     fields = (line.partition(":") for line in lines)
     kib = {name: int(value.split()[0]) for name, _, value in fields}
-    shared = kib["Shared_Clean"] + kib["Shared_Dirty"]
-    return 1024 * shared, 1024 * (kib["Private_Clean"] + kib["Private_Dirty"])
+    return 1024 * kib["Shared_Dirty"], 1024 * (kib["Private_Clean"] + kib["Private_Dirty"])

@@ -1,80 +1,207 @@
-"""Tries out a loader that promises to resume: interrupt it, save it, continue in a fresh copy."""
+"""Tries out whether a loader resumes: stops it, saves what there is to save, goes on elsewhere.
+
+One process goes on, one stops amid the epoch, and new ones resume, with other random numbers, from
+what the second has saved: see ``resume_runs``.
+"""
 
 from __future__ import annotations
 
 import copy
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
-import torch
 from torch.utils.data import DataLoader
 
 from loaderviz._doctor.loader_setup import Setup
-from loaderviz._doctor.run_outcomes import error_text
-from loaderviz.loaders.content_hash import digest_or_none
+from loaderviz._doctor.resume_comparison import Difference, comparable, compare
+from loaderviz._doctor.resume_runs import (
+    BY_NUMBER,
+    BY_STATE,
+    NO_RUN,
+    STATE_FILE,
+    Run,
+    Way,
+    go_on,
+    load_given,
+    resumable,
+    resume,
+    run_in_process,
+    stop,
+)
+from loaderviz.loaders.copy_loader import copy_loader
 
-MOST_BATCHES = 500
-INTERRUPTED_AFTER = 3  # batches
+LEAST_BEFORE = 3  # batches until the interruption, where the epoch has twice as many
+MOST_BEFORE_S = 0.5  # that they take: what skipping costs has to show
+DEAR_S = 0.1  # that the batches before take at least, where reading them again is worth a word
+DEAR_SHARE = 0.7  # of that time, by which going on is later than beginning
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One way to resume, tried out."""
+
+    way: Way
+    run: Run
+    difference: Difference | None = None  # from the run that went on; None also after a failure
+
+    @property
+    def exact(self) -> bool:
+        """Whether the same batches came."""
+        return not self.run.failure and self.difference is None
+
+    @property
+    def reads_again(self) -> bool:
+        """Whether batches came, and those before them were not skipped in the sampler."""
+        return bool(self.run.delivered_s) and not self.way.in_sampler
 
 
 @dataclass(frozen=True)
 class ResumeTrial:
-    """The batches after an interruption, as digests of their contents (None: has no digest)."""
+    """A loader that went on, was stopped, and was resumed."""
 
-    n_before: int = 0  # batches until the interruption
-    expected: tuple[int | None, ...] = ()  # those that the uninterrupted loader went on with
-    resumed: tuple[int | None, ...] = ()  # those of a fresh copy with the saved state
-    failure: str = ""  # why it could not be resumed
+    whole: Run = NO_RUN
+    stopped: Run = NO_RUN
+    attempts: tuple[Attempt, ...] = ()
+    undecided: str = ""  # why it could not be tried out
+    misfit: str = ""  # why the state that was given does not fit
+    n_after_end: int | None = None  # batches of the epoch after a state saved at an epoch's end
+
+    @property
+    def n_before(self) -> int:
+        """How many batches came before the interruption."""
+        return len(self.stopped.batches)
+
+    @property
+    def start_s(self) -> float:
+        """From iter() to the first batch of an epoch, in seconds; the longer one of two."""
+        return max(self.whole.delivered_s[0], self.stopped.delivered_s[0])
+
+    @property
+    def before_s(self) -> float:
+        """From the first batch to the last one before the interruption, in seconds."""
+        return self.whole.delivered_s[self.n_before - 1] - self.whole.delivered_s[0]
+
+    @property
+    def go_on_s(self) -> float:
+        """From resuming to the first new batch, in seconds; the shortest of what was tried.
+
+        NaN if none came. Ways that skip keys in the sampler do not count.
+        """
+        first_s = [each.run.delivered_s[0] for each in self.attempts if each.reads_again]
+        return min(first_s, default=float("nan"))
+
+    @property
+    def is_dear(self) -> bool:
+        """Whether going on takes about as long as the batches before once more."""
+        extra_s = self.go_on_s - self.start_s
+        return self.before_s >= DEAR_S and extra_s >= DEAR_SHARE * self.before_s
+
+    def attempt(self, way: Way) -> Attempt | None:
+        """The attempt that skips, and uses the loader's state, as ``way`` does; the best of them.
+
+        None where there was none.
+        """
+        alike = [
+            attempt
+            for attempt in self.attempts
+            if (attempt.way.by_state, attempt.way.in_sampler) == (way.by_state, way.in_sampler)
+        ]
+        return alike[-1] if alike else None
 
 
-def resumable(loader: DataLoader[Any]) -> bool:
-    """Whether the loader has ``state_dict`` and ``load_state_dict``."""
-    return all(hasattr(type(loader), name) for name in ("state_dict", "load_state_dict"))
-
-
-def two_copies(setup: Setup) -> tuple[DataLoader[Any], DataLoader[Any]] | None:
-    """Two deep copies of the loader; None if it cannot be copied."""
+def pristine_copy(setup: Setup) -> DataLoader[Any] | None:
+    """A deep copy of the loader, as nothing has iterated it; None if it cannot be copied."""
     try:
-        return copy.deepcopy(setup.loader), copy.deepcopy(setup.loader)
+        return copy.deepcopy(copy_loader(setup.loader))  # without an iterator that it holds
     except Exception:
         return None
 
 
-def try_to_resume(copies: tuple[Any, Any], until: float) -> ResumeTrial | None:
-    """Interrupt the first copy, iterate it to its end, and resume the second from its state.
+def try_to_resume(setup: Setup, loader: Any, folder: Path, until: float) -> ResumeTrial:
+    """Let one process go on, stop another one amid the epoch, and resume in new ones.
 
     Args:
-        copies: see ``two_copies``.
+        setup: the loader's; ``setup.resume`` may hold a state that was saved elsewhere.
+        loader: see ``pristine_copy``; None: it cannot be copied.
+        folder: for what is saved.
         until: when to give up, in seconds of ``time.monotonic()``.
-
-    Returns:
-        None if the epoch is too short to be interrupted, or too long.
     """
-    uninterrupted, fresh = copies
-    try:
-        torch.manual_seed(1)
-        n_before = 0
-        expected: list[int | None] = []
-        batches = iter(uninterrupted)
-        for n_before, batch in enumerate(batches, 1):
-            if n_before == INTERRUPTED_AFTER:
-                state = uninterrupted.state_dict()
-                break
-            del batch
-        else:
-            return None
-        for batch in batches:
-            expected.append(digest_or_none(batch))
-            if time.monotonic() > until or len(expected) == MOST_BATCHES:
-                return None
-        torch.manual_seed(2)  # a new process begins with other draws
-        fresh.load_state_dict(state)
-        resumed: list[int | None] = []
-        for batch in fresh:
-            resumed.append(digest_or_none(batch))
-            if len(resumed) > len(expected) + n_before:
-                break
-    except Exception as error:
-        return ResumeTrial(failure=error_text(error))
-    return ResumeTrial(n_before, tuple(expected), tuple(resumed))
+    if loader is None:
+        return ResumeTrial(undecided="the loader cannot be copied (copy.deepcopy)")
+    half = time.monotonic() + 0.4 * (until - time.monotonic())
+    whole = run_in_process(go_on, loader, folder / "whole", half, until=until)
+    if whole.failure or len(whole.batches) < 2:
+        reason = whole.failure or "the epoch is too short to be interrupted"
+        return ResumeTrial(whole, undecided=reason)
+    n_before = _where_to_stop(whole)
+    stopped = run_in_process(stop, loader, folder / "stopped", n_before, until=until)
+    trial = ResumeTrial(whole, stopped)
+    if stopped.failure or not comparable(whole.batches):
+        reason = stopped.failure or "batches cannot be compared by their contents"
+        return replace(trial, undecided=reason)
+    if stopped.batches != whole.batches[:n_before]:
+        reason = "contents differ between two runs that began with all generators in the same state"
+        return replace(trial, undecided=reason)
+    while (way := _next_way(loader, trial)) is not None:
+        attempt = _attempt(way, trial, loader, folder, until)
+        trial = replace(trial, attempts=(*trial.attempts, attempt))
+    if isinstance(setup.resume, Mapping):
+        file = folder / "stopped" / STATE_FILE
+        run = run_in_process(load_given, loader, folder / "given", file, setup.resume, until=until)
+        trial = replace(trial, misfit=run.failure)
+    if resumable(loader) and whole.ended:
+        trial = replace(trial, n_after_end=_after_the_end(trial, loader, folder, until))
+    return trial
+
+
+def _where_to_stop(whole: Run) -> int:
+    """How many batches come before the interruption."""
+    times_s = whole.delivered_s
+    n = sum(time_s - times_s[0] < MOST_BEFORE_S for time_s in times_s)
+    return max(1, min(max(n, LEAST_BEFORE), len(times_s) // 2))
+
+
+def _next_way(loader: Any, trial: ResumeTrial) -> Way | None:
+    """What to try next, by what was tried; None: that is all."""
+    first = BY_STATE if resumable(loader) else BY_NUMBER
+    tried = trial.attempts
+    if not tried:
+        return first
+    if len(tried) == 1 and not tried[0].exact:
+        when = "stop" if first.by_state else "start"
+        return replace(first, saved=f"{first.saved} and the generators", generators=when)
+    if len(tried) == 1 and trial.is_dear:
+        return first  # once more: machines are busy now and then
+    last = tried[-1].way
+    if first.by_state or last.in_sampler or loader.batch_sampler is None:
+        return None
+    return replace(last, in_sampler=True)
+
+
+def _attempt(way: Way, trial: ResumeTrial, loader: Any, folder: Path, until: float) -> Attempt:
+    whole, n_before = trial.whole, trial.n_before
+    before, expected = whole.batches[:n_before], whole.batches[n_before:]
+    most = len(expected) + (n_before + 1 if whole.ended else 0)
+    file = folder / "stopped" / STATE_FILE
+    own = folder / f"resumed-{len(trial.attempts)}"
+    run = run_in_process(resume, loader, own, way, file, n_before, most, until=until)
+    if run.failure:
+        return Attempt(way, run)
+    return Attempt(way, run, compare(before, expected, run.batches, complete=whole.ended))
+
+
+def _after_the_end(trial: ResumeTrial, loader: Any, folder: Path, until: float) -> int | None:
+    """How many batches the epoch has that follows a state saved at an epoch's end.
+
+    None if that could not be tried out.
+    """
+    n = len(trial.whole.batches) + 1
+    finished = folder / "finished"
+    if run_in_process(stop, loader, finished, n, until=until).failure:
+        return None
+    file = finished / STATE_FILE
+    run = run_in_process(resume, loader, folder / "after", BY_STATE, file, 0, n, until=until)
+    return None if run.failure else len(run.batches)

@@ -40,7 +40,7 @@ def kind_of(error: BaseException) -> str:
 
     "ours" (a fault of the doctor), "stuck", "files" (too many are open), "shared memory", "cuda"
     (in a forked worker), "died" (a worker), "no worker info" (``get_worker_info()`` is None),
-    "pickle", "index" (an IndexError), or "raised": anything else.
+    "shapes" (of samples differ), "pickle", "index" (an IndexError), or "raised": anything else.
     """
     if isinstance(error, OwnFault):
         return "ours"
@@ -55,6 +55,8 @@ def kind_of(error: BaseException) -> str:
         "Cannot re-initialize CUDA in forked": "cuda" if in_worker else "raised",
         "exited unexpectedly": "died",
         "killed by signal": "died",
+        "stack expects each tensor to be equal size": "shapes",
+        "Trying to resize storage that is not resizable": "shapes",
         "'NoneType' object has no attribute 'id'": "no worker info",
         "'NoneType' object has no attribute 'num_workers'": "no worker info",
         "'NoneType' object has no attribute 'seed'": "no worker info",

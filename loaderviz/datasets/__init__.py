@@ -17,7 +17,9 @@
 | `FaceLandmarks`  | a picture and its points| the same, with transforms          |
 | `WordList`       | an item of a list of str| next to nothing, and memory        |
 | `WordArray`      | the same, of an array   | next to nothing                    |
+| `WordFile`       | the same, of a file     | next to nothing; sends its path    |
 | `Stream`, ...    | the next of its `data`  | nothing, as an iterable            |
+| `SavedStream`    | the same                | waiting only; its place can be saved|
 | `Dice`, ...      | a random number         | nothing                            |
 | `SlotStreams`    | a batch along sequences | waiting only                       |
 | `LengthBuckets`  | a batch of like lengths | waiting only                       |
@@ -27,8 +29,8 @@
 
 `SplitStream`, `ShardedStream`, `CuttingStream` and `EndlessStream` share out what they yield among
 workers, rightly or wrongly; `splits` holds the usual ways to split. `BufferedStream` and
-`ShuffledShards` shuffle. `CopiedDice`, `LazyDice`, `EpochDice` and `SeedTeller` differ in where
-their random numbers come from.
+`ShuffledShards` shuffle. `CopiedDice`, `LazyDice`, `DiceStream`, `EpochDice` and `SeedTeller`
+differ in where their random numbers come from; `CopiedCrops` and `LazyCrops` do so on a picture.
 
 They live in a package, not in a notebook cell, because workers started with spawn or forkserver
 import the dataset's class by name. This folder depends on torch and numpy; pandas (tables) and
@@ -36,10 +38,12 @@ Pillow (pictures) are imported only when they are used.
 """
 
 from loaderviz.datasets import splits
-from loaderviz.datasets.dice import CopiedDice, Dice, EpochDice, LazyDice, SeedTeller
+from loaderviz.datasets.crops import CopiedCrops, LazyCrops
+from loaderviz.datasets.dice import CopiedDice, Dice, DiceStream, EpochDice, LazyDice, SeedTeller
 from loaderviz.datasets.faces import FaceLandmarks, RandomCrop, Rescale, pad_faces
 from loaderviz.datasets.images import JpegImages, jpeg_folder
 from loaderviz.datasets.reading import EndlessLog, Tokens, TsvRows
+from loaderviz.datasets.saved_streams import SavedStream
 from loaderviz.datasets.shuffling import BufferedStream, ShuffledShards
 from loaderviz.datasets.sleeping import (
     BulkRemoteTable,
@@ -57,20 +61,23 @@ from loaderviz.datasets.streams import (
     Stream,
 )
 from loaderviz.datasets.uneven import LengthBuckets, LineChunks
-from loaderviz.datasets.word_lists import WordArray, WordList
+from loaderviz.datasets.word_lists import WordArray, WordFile, WordList
 from loaderviz.datasets.working import PythonDataset, WorkingDataset, WorkingStream
 
 __all__ = [
     "BufferedStream",
     "BulkRemoteTable",
+    "CopiedCrops",
     "CopiedDice",
     "CuttingStream",
     "Dice",
+    "DiceStream",
     "EndlessLog",
     "EndlessStream",
     "EpochDice",
     "FaceLandmarks",
     "JpegImages",
+    "LazyCrops",
     "LazyDice",
     "LengthBuckets",
     "LineChunks",
@@ -79,6 +86,7 @@ __all__ = [
     "RandomCrop",
     "RemoteTable",
     "Rescale",
+    "SavedStream",
     "SeedTeller",
     "ShardedStream",
     "ShuffledShards",
@@ -91,6 +99,7 @@ __all__ = [
     "Tokens",
     "TsvRows",
     "WordArray",
+    "WordFile",
     "WordList",
     "WorkingDataset",
     "WorkingStream",

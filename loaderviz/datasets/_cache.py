@@ -81,6 +81,6 @@ def pillow() -> Any:
         from PIL import Image
     except ImportError:
         raise LoaderVizError(
-            "the pictures need Pillow, which is not installed: pip install loaderviz[notebook]"
+            "the pictures need Pillow, which is not installed: pip install 'loaderviz[notebook]'"
         ) from None
     return Image

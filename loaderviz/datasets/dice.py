@@ -1,15 +1,19 @@
 """Datasets that throw dice: with generators that are seeded well, seeded badly, or copied.
 
-Map-style; a sample is a throw, an int from 0 to 99, and not the sample's index. The classes are as
-short as such code is in real datasets: they are meant to be read as well as run.
+A sample is a throw, an int from 0 to 99, and not the sample's index; all but `DiceStream` are
+map-style. The classes are as short as such code is in real datasets: they are meant to be read as
+well as run.
 """
 
 import random
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, IterableDataset, get_worker_info
+
+from loaderviz.sharding import shard
 
 
 class Dice(Dataset[int]):
@@ -86,8 +90,37 @@ class EpochDice(Dice):
         return int(np.random.default_rng((int(self.epoch), index)).integers(100))
 
 
+class DiceStream(IterableDataset[int]):
+    """Throws with a generator that each iteration makes anew, from the seed that `seed()` gives."""
+
+    def __init__(self, n: int, seed: Callable[[], int]) -> None:
+        self.n = n
+        self.seed = seed
+
+    def __iter__(self) -> Iterator[int]:
+        rng = np.random.default_rng(self.seed())
+        for _ in shard(range(self.n)):
+            yield int(rng.integers(100))
+
+
+def number_of_worker() -> int:
+    """A seed for `DiceStream`: the number of the worker."""
+    info = get_worker_info()
+    return 0 if info is None else info.id
+
+
+def seed_of_torch() -> int:
+    """A seed for `DiceStream`: the one that torch gave to this process."""
+    return torch.initial_seed()
+
+
+def drawn_with_torch() -> int:
+    """A seed for `DiceStream`: a number drawn from torch's generator in this process."""
+    return int(torch.randint(2**62, ()))
+
+
 def seed_by_number(worker_id: int) -> None:
-    """A `worker_init_fn`, wrong on purpose: a worker gets the same seed in every epoch."""
+    """A `worker_init_fn`: the seed of NumPy's global generator is the worker's number."""
     np.random.seed(worker_id)
 
 

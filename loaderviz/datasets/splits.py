@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def by_floor(data: Sequence[T], worker: int, workers: int) -> Sequence[T]:
-    """One stretch for each worker, its length rounded down: nobody reads the remainder."""
+    """One stretch for each worker, its length rounded down."""
     length = len(data) // workers
     return data[worker * length : (worker + 1) * length]
 
@@ -47,3 +47,11 @@ def cut_data(worker_id: int) -> None:
     """A `worker_init_fn`: cuts `data` of this worker's copy of the dataset to one stretch."""
     info: Any = get_worker_info()
     info.dataset.data = by_ceil(info.dataset.data, info.id, info.num_workers)
+
+
+def cut_data_by_floor(worker_id: int) -> None:
+    """A `worker_init_fn`: cuts `data` of this worker's copy of the dataset by floor division."""
+    info: Any = get_worker_info()
+    data = info.dataset.data
+    each = len(data) // info.num_workers
+    info.dataset.data = data[worker_id * each : (worker_id + 1) * each]

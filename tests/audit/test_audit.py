@@ -602,7 +602,7 @@ def test_it_reads_as_a_few_plain_sentences():
     assert lines[0] == "Every sample came twice: each of 2 workers delivered all of them."
     assert lines[1] == "40 samples delivered for 20 in the dataset · 2 workers · 1 epoch"
     assert lines[2] == "worker 0: 20 (50 %), worker 1: 20 (50 %)"
-    assert lines[3].startswith("Way out: share the samples out")
+    assert lines[3].startswith("Remedy: share the samples out")
 
 
 def test_importing_its_room_does_not_hide_the_function():

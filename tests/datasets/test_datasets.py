@@ -413,7 +413,7 @@ def test_without_pillow_the_message_says_what_to_install(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(LoaderVizError, match=r"pip install loaderviz\[notebook\]"):
+    with pytest.raises(LoaderVizError, match=r"pip install 'loaderviz\[notebook\]'"):
         JpegImages(2)
     assert not cache.exists()
 

@@ -1,12 +1,22 @@
 """The faces: pictures and points that belong together, transforms that keep them so, batches."""
 
 import hashlib
+import pickle
 
+import numpy as np
 import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from loaderviz.datasets import FaceLandmarks, RandomCrop, Rescale, WordArray, WordList, pad_faces
+from loaderviz.datasets import (
+    FaceLandmarks,
+    RandomCrop,
+    Rescale,
+    WordArray,
+    WordFile,
+    WordList,
+    pad_faces,
+)
 from loaderviz.datasets.faces import faces_folder, with_landmarks
 from loaderviz.errors import LoaderVizError
 
@@ -112,3 +122,15 @@ def test_a_list_and_an_array_hold_the_same_words():
         listed[20]
     with pytest.raises(LoaderVizError, match="n=-1"):
         WordList(-1)
+
+
+def test_a_worker_is_sent_the_path_of_a_file_of_words(tmp_path):
+    path = tmp_path / "words.npy"
+    np.save(path, WordArray(3000).words)
+    words = WordFile(path)
+    pickled = pickle.dumps(words)
+    assert len(pickled) < 1000
+    arrived = pickle.loads(pickled)
+    assert [arrived[i] for i in (0, 2999)] == [16, 16]
+    assert isinstance(arrived.words, np.memmap)
+    assert len(words) == len(arrived) == 3000

@@ -15,9 +15,12 @@ from torch.utils.data import DataLoader
 from loaderviz import LoaderVizError, audit
 from loaderviz.datasets import (
     BufferedStream,
+    CopiedCrops,
     CopiedDice,
     Dice,
+    DiceStream,
     EpochDice,
+    LazyCrops,
     LazyDice,
     SeedTeller,
     ShuffledShards,
@@ -56,6 +59,31 @@ def test_a_generator_of_the_dataset_is_copied_and_one_that_is_made_late_is_not()
     first, second = late(), late()
     assert first[0::2] != first[1::2]
     assert first != second
+
+
+@pytest.mark.parametrize(("dataset", "same"), [(CopiedCrops, True), (LazyCrops, False)])
+def test_copies_of_a_generator_cut_the_same_crops(dataset, same):
+    torch.manual_seed(0)
+    first, second = DataLoader(dataset(2, side=64), num_workers=2)
+    assert first.shape == (1, 3, 64, 64)
+    assert torch.equal(first, second) is same
+
+
+@pytest.mark.parametrize(
+    ("seed", "persistent", "sequences"),
+    [
+        (dice.number_of_worker, False, 2),
+        (dice.seed_of_torch, False, 4),
+        (dice.seed_of_torch, True, 2),  # a worker that stays keeps its seed
+        (dice.drawn_with_torch, False, 4),
+        (dice.drawn_with_torch, True, 4),
+    ],
+)
+def test_a_generator_made_in_each_iteration_throws_by_its_seed(seed, persistent, sequences):
+    torch.manual_seed(0)
+    throw = throws(DiceStream(8, seed), persistent_workers=persistent)
+    epochs = [throw() for _ in range(2)]
+    assert len({str(epoch[worker::2]) for epoch in epochs for worker in range(2)}) == sequences
 
 
 def test_a_constant_seed_differs_by_worker_and_repeats_each_epoch():
@@ -146,7 +174,11 @@ def table(*sequences, by=("epoch", "worker")):
 @pytest.mark.parametrize(
     ("sequences", "by", "verdict"),
     [
-        (["ab", "cd", "ef", "gh"], ("epoch", "worker"), "Other numbers in every worker and every"),
+        (
+            ["ab", "cd", "ef", "gh"],
+            ("epoch", "worker"),
+            "Different numbers in every worker and every",
+        ),
         (["ab"] * 4, ("epoch", "worker"), "The same numbers in every worker and every epoch"),
         (["ab", "ab", "cd", "cd"], ("epoch", "worker"), "The same numbers in every worker"),
         (["ab", "cd", "ab", "cd"], ("epoch", "worker"), "The same numbers in every epoch"),

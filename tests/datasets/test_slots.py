@@ -112,7 +112,7 @@ def test_workers_of_a_plain_loader_break_the_sequences():
     loader = DataLoader(SlotStreams(SEQUENCES, 4), batch_size=None, num_workers=2)
     slots = Slots.of(islice(loader, 12), SEQUENCES)
     assert slots.breaks > 20  # each batch comes twice: no slot goes on but after it
-    assert slots.verdict == f"{slots.breaks} of 44 times a slot does not go on where it was"
+    assert slots.verdict == f"{slots.breaks} of 44 times a slot jumps instead of going on"
 
 
 def test_each_dataset_has_one_worker_on_the_timeline():
@@ -169,12 +169,20 @@ def test_the_figure_has_a_box_for_each_sample_and_a_mark_for_each_break():
     slots = Slots.of([[10, 20], [11, 40], [12, 41], [12, 12]], SEQUENCES)
     assert (slots.breaks, slots.repeats) == (4 - 1, 1)
     figure = slots.figure()
-    boxes, breaks = figure.data
+    boxes, frames, breaks = figure.data
     assert list(boxes.text) == ["10", "20", "11", "40", "12", "41", "12", "12"]
     assert len(set(boxes.marker.color)) == 3
     assert len(breaks.y) == slots.breaks
+    assert list(frames.y) == [0, 1]  # the last batch, both its slots
     assert slots.verdict in figure.layout.title.text
     assert list(figure.layout.yaxis.ticktext) == ["slot 0", "slot 1"]
+
+
+def test_fourteen_sequences_have_colours_of_their_own_whatever_their_numbers():
+    sequences = [range(10 * k, 10 * k + 5) for k in range(40)]
+    for first in (0, 20):
+        batches = [[10 * k] for k in range(first, first + 14)]
+        assert len(set(Slots.of(batches, sequences).figure().data[0].marker.color)) == 14
 
 
 def test_a_sequence_may_follow_another_only_from_its_end_to_a_start():

@@ -86,6 +86,11 @@ def test_a_worker_init_fn_can_cut_the_data():
     assert cut == batches(Stream(range(16)), worker_init_fn=shard_init("data", contiguous=True))
 
 
+def test_a_worker_init_fn_that_cuts_by_floor_division_loses_the_remainder():
+    lost = batches(Stream(range(17)), worker_init_fn=splits.cut_data_by_floor)
+    assert sorted(number for batch in lost for number in batch) == list(range(16))
+
+
 def test_a_stream_that_cuts_itself_halves_with_every_epoch_of_persistent_workers():
     loader = DataLoader(CuttingStream(range(16)), num_workers=2, persistent_workers=True)
     assert [sum(1 for _ in loader) for _ in range(3)] == [16, 8, 4]

@@ -10,11 +10,11 @@ from torch.utils.data import DataLoader
 
 from loaderviz import LoaderVizError
 from loaderviz.datasets import LengthBuckets, LineChunks
-from loaderviz.figures.teaching.filling import filling
+from loaderviz.figures.teaching.padding import padding
 
 
 def sequences_of(lengths):
-    """Sequence i is as many times i + 1, so that filling (0) can be told apart."""
+    """Sequence i is as many times i + 1, so that padding (0) can be told apart."""
     return [torch.full((length,), i + 1) for i, length in enumerate(lengths)]
 
 
@@ -56,15 +56,22 @@ def test_buckets_that_cannot_be_are_named(arguments, complaint):
         LengthBuckets(sequences_of([5]), **{"budget": 10, "width": 4, **arguments})
 
 
-def test_the_filling_is_drawn_and_counted():
+def test_the_padding_of_two_ways_is_counted_and_drawn_on_the_same_axes():
     batches = [torch.tensor([[1, 1], [2, 0]]), torch.tensor([[3, 3, 3, 3]])]
-    figure = filling(batches)
-    data, empty = figure.data
-    assert list(data.y) == [3, 4]
-    assert list(empty.y) == [1, 0]
-    assert "12 % of all that is sent is filling" in figure.layout.title.text
-    with pytest.raises(LoaderVizError, match="no batch"):
-        filling([])
+    figure = padding({"as they come": batches, "longest first": batches[1:]})
+    data, empty, other_data, other_empty = figure.data
+    assert [list(bars.y) for bars in (data, empty)] == [[3, 4], [1, 0]]
+    assert [list(bars.y) for bars in (other_data, other_empty)] == [[4], [0]]
+    assert "12 % as they come, 0 % longest first" in figure.layout.title.text
+    assert figure.layout.yaxis.range == figure.layout.yaxis2.range
+    assert {other_data.xaxis, data.xaxis} == {None}  # the same one
+    assert {bars.yaxis for bars in figure.data} == {"y", "y2"}
+
+
+@pytest.mark.parametrize("ways", [{}, {"none": []}])
+def test_without_a_batch_there_is_no_padding_to_draw(ways):
+    with pytest.raises(LoaderVizError, match="give"):
+        padding(ways)
 
 
 @pytest.fixture

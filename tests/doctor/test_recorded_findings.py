@@ -61,6 +61,16 @@ def test_a_slow_batch_that_others_lie_ready_behind(n_slow, codes):
     assert tuple(code for code in found.codes if code == "LV303") == codes
 
 
+def test_a_batch_that_waited_for_a_cpu_is_none_that_its_samples_made_slow():
+    took = np.full(4000, 0.001)
+    took[::160] = 0.4
+    trace = simulated({"sample_s": took, "step_s": 0.0, "cpu_share": 0.0}, num_workers=4)
+    queued_s = (trace.batches["ready_s"] - trace.batches["started_s"] - 0.004).clip(lower=0)
+    queued = dataclasses.replace(trace, batches=trace.batches.assign(queued_s=queued_s))
+    assert "LV303" in findings_of(trace).codes
+    assert "LV303" in findings_of(queued).clear
+
+
 def test_the_start_of_workers_in_each_epoch_is_found_only_with_two_epochs():
     slow = Costs(sample_s=0.001, step_s=0.001, startup_s=0.8, cores=8)
     trace = simulate(slow, num_workers=2, batch_size=2, n_batches=8, epochs=2)
@@ -73,6 +83,25 @@ def test_the_start_of_workers_in_each_epoch_is_found_only_with_two_epochs():
         slow, num_workers=2, batch_size=2, n_batches=8, epochs=2, persistent_workers=True
     )
     assert "LV304" not in findings_of(kept).codes
+
+
+@pytest.mark.parametrize(
+    ("n_bytes", "step_s", "found"),
+    [(30 << 20, 0.001, True), (1000, 0.001, False), (30 << 20, 2.0, False)],
+)
+def test_what_each_worker_is_sent_matters_where_it_is_large_and_costs(n_bytes, step_s, found):
+    slow = Costs(sample_s=0.001, step_s=step_s, startup_s=1.0, cores=8)
+    trace = simulate(slow, num_workers=2, batch_size=2, n_batches=40)
+    parts = {"pickle_s": 0.3, "pickle_bytes": n_bytes, "boot_s": 0.3, "unpickle_s": 0.4}
+    workers = trace.workers.assign(start_method="spawn", **parts)
+    about = {"num_workers": 2, "start_method": "spawn"}
+    diagnosis = findings_of(with_meta(dataclasses.replace(trace, workers=workers), loaders=[about]))
+    assert diagnosis.broken == ()
+    assert ("LV315" in diagnosis.codes) == found
+    if found:
+        (finding,) = (each for each in diagnosis if each.code == "LV315")
+        assert "each of 2 workers is sent 30 MiB" in finding.evidence[-1]
+        assert "doctor(loader) names the largest attribute" in finding.fix
 
 
 @pytest.mark.parametrize(("share", "found"), [(1.0, True), (0.0, False)])
@@ -243,6 +272,39 @@ def test_a_batch_that_failed_is_named_with_its_sample():
     assert "sample 7" in finding.evidence[0]
 
 
+def hung(ended_s=None, complete=True):
+    """As ``made``, but the last batch hangs at its second sample, whose key is 23."""
+    trace = made(batches=12)
+    is_last, key = trace.batches["batch"] == 11, trace.samples["key"]
+    gone = {
+        name: trace.batches[name].mask(is_last)
+        for name in ("collate_s", "ready_s", "requested_s", "delivered_s", "released_s")
+    }
+    state = np.where(is_last, "started", "delivered")
+    trace = changed(trace, "batches", **gone, state=state)
+    trace = changed(trace, "samples", end_s=trace.samples["end_s"].where(key != 23))
+    return with_meta(trace, ended_s=ended_s, complete=complete)
+
+
+def test_a_batch_that_never_came_is_named_with_the_sample_that_hung():
+    (finding,) = findings_of(hung(ended_s=90.0)).findings
+    assert (finding.code, finding.severity) == ("LV509", "error")
+    assert "worker 1 began batch 11 of epoch 0, at sample 23" in finding.evidence[0]
+    assert "dataset[23]" in finding.fix
+
+
+def test_a_loop_that_was_left_while_a_batch_was_made_is_no_hang():
+    left_at_once = hung(ended_s=float(made(batches=12).batches["released_s"].max()))
+    assert "LV509" in findings_of(left_at_once).clear
+    assert "LV509" in findings_of(made(batches=12)).clear
+
+
+def test_a_recording_that_breaks_off_does_not_say_for_how_long_a_batch_hung():
+    diagnosis = findings_of(hung(complete=False))
+    (reason,) = [each.evidence[0] for each in diagnosis.undecided if each.code == "LV509"]
+    assert "worker 1 made batch 11" in reason
+
+
 @pytest.mark.parametrize(
     ("curve", "found"),
     [
@@ -312,3 +374,61 @@ def test_no_check_breaks_on_a_trace_that_lacks_almost_everything():
         meta={"loaders": [{"num_workers": 2}], "cpu_allowance": None},
     )
     assert findings_of(trace).broken == ()
+
+
+class TestShapes:
+    """LV602, LV603 and LV604 of what the recorder wrote down of batches."""
+
+    @staticmethod
+    def shaped(*shapes, **meta):
+        trace = simulated({"sample_s": 0.001, "step_s": 0.02}, n_batches=len(shapes), epochs=1)
+        column = pd.Series(shapes, dtype=object)
+        trace = dataclasses.replace(trace, batches=trace.batches.assign(shapes=column))
+        return with_meta(trace, loaders=[{"num_workers": 2, **meta}])
+
+    def test_many_are_found_and_few_are_not(self):
+        many = self.shaped(*(f"int64 [4, {n}]" for n in range(10, 50)))
+        assert "20 batches of 4 samples have 20 shapes: int64" in evidence_of(many, "LV603")
+        few = self.shaped(*(f"int64 [4, {16 * (1 + n % 4)}]" for n in range(40)))
+        assert "LV603" in findings_of(few).clear
+
+    def test_what_was_not_measured_is_undecided(self):
+        diagnosis = findings_of(self.shaped(*[None] * 40))
+        assert {"LV603", "LV604"} <= {each.code for each in diagnosis.undecided}
+        assert "LV602" in diagnosis.clear
+
+    def test_padding_is_predicted_and_never_found(self):
+        texts = [f"int64 [4, {n}]" for n in np.random.default_rng(0).integers(20, 100, 60)]
+        for trace, is_predicted in [
+            (self.shaped(*texts, shuffled=True), True),
+            (self.shaped(*texts), False),
+        ]:
+            diagnosis = findings_of(trace)
+            assert "LV604" not in diagnosis.codes
+            (answer,) = (each for each in diagnosis.undecided if each.code == "LV604")
+            assert ("Predicted, if each batch" in answer.evidence[0]) == is_predicted
+
+    @pytest.mark.parametrize(
+        ("why", "fix"),
+        [
+            ("batch['ids']: (5,) in sample 3, (7,) in sample 4", "sample['ids']"),
+            ("batch: (3, 8, 8) in sample 'a', (1, 8, 8) in sample 'b'", 'convert("RGB")'),
+            ("batch['image']: (3, 8, 8) in sample 3, (3, 8, 9) in sample 4", "interpolate"),
+            ("batch[0]: 3 items in sample 3, 4 items in sample 4", "sample[0]"),
+            ("anything that a stranger's file may hold", "pad_sequence"),
+        ],
+    )
+    def test_a_batch_that_could_not_be_put_together_is_found_once(self, why, fix):
+        trace = self.shaped(*["int64 [4, 5]"] * 40)
+        batches = trace.batches.copy()
+        batches.loc[39, ["state", "shapes"]] = "failed", why
+        batches.loc[39, ["delivered_s", "released_s"]] = np.nan
+        diagnosis = findings_of(dataclasses.replace(trace, batches=batches))
+        (found,) = (each for each in diagnosis if each.code in ("LV602", "LV507"))
+        assert found.code == "LV602"
+        assert why in found.evidence
+        assert fix in found.fix
+        compile(found.fix, "fix", "exec")
+        batches.loc[39, "shapes"] = None
+        diagnosis = findings_of(dataclasses.replace(trace, batches=batches))
+        assert [each.code for each in diagnosis if each.code in ("LV602", "LV507")] == ["LV507"]

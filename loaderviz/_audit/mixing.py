@@ -1,0 +1,145 @@
+"""How well a stream is mixed: what its order of delivery has left of the order of its source.
+
+``measure_mixing`` takes the places in the source in the order of delivery, and nothing else is
+run. The arithmetic is on columns of millions of rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from loaderviz._audit.count_deliveries import IntArray
+
+SEED = 0  # the uniform shuffle that we compare with is the same in every process
+LEAST_SAMPLES = 64  # of fewer, no order can be told from a shuffle
+LEAST_WINDOW = 16  # samples: in smaller batches, workers that take turns would look mixed
+LEAST_WINDOWS = 8
+MOST_LOOKED_AT = 1 << 20  # samples, all over the run: more change nothing
+N_PARTS = 10  # of a run, whose mean places are compared
+
+
+class Nearness(NamedTuple):
+    """How near to each other in the source the samples of a batch lie.
+
+    ``distance``: from a sample to the nearest other one of its window, in samples of the source;
+    the geometric mean. ``shuffled_distance``: the same after a uniform shuffle. ``window``: how
+    many samples in the order of delivery are looked at together.
+    """
+
+    distance: float
+    shuffled_distance: float
+    window: int
+
+    @property
+    def score(self) -> float:
+        """0: as in the source; 1: as after a uniform shuffle."""
+        return min(max((self.distance - 1) / (self.shuffled_distance - 1), 0.0), 1.0)
+
+
+def nearness(order: IntArray, batch_size: int) -> Nearness:
+    """Compare an order with a uniform shuffle of it.
+
+    Args:
+        order: for each place in the delivery the place in the source: 0 to n - 1, each once, for
+            n of ``LEAST_SAMPLES`` or more.
+        batch_size: of the loader. The order inside a batch does not matter to a model, nor here.
+    """
+    n = len(order)
+    window = min(max(batch_size, LEAST_WINDOW), n // LEAST_WINDOWS)
+    rng = np.random.default_rng(SEED)
+    if n > MOST_LOOKED_AT:
+        shuffles = [rng.integers(n, size=MOST_LOOKED_AT // window * window)]
+    else:  # several, where one alone would differ from the next
+        shuffles = [rng.permutation(n) for _ in range(-(-100_000 // n))]
+    shuffled = float(np.mean([_log_distance(shuffle, window) for shuffle in shuffles]))
+    return Nearness(_exp(_log_distance(order, window)), _exp(shuffled), window)
+
+
+def _log_distance(order: IntArray, window: int) -> float:
+    """The mean logarithm of the distance to the nearest other sample of the window."""
+    n_windows = len(order) // window
+    windows = order[: n_windows * window].reshape(n_windows, window)
+    in_window = np.sort(windows[:: -(-len(order) // MOST_LOOKED_AT)], axis=1)
+    gaps = np.diff(in_window, axis=1)
+    first, last = gaps[:, :1], gaps[:, -1:]
+    nearest = np.concatenate([first, np.minimum(gaps[:, :-1], gaps[:, 1:]), last], axis=1)
+    return float(np.log(np.maximum(nearest, 1)).mean())
+
+
+def _exp(logarithm: float) -> float:
+    return float(np.exp(logarithm))
+
+
+def equal_buffer(score: float, n: int) -> float:
+    """How many samples a shuffle buffer holds that mixes ``n`` samples just as well.
+
+    A buffer that holds the share b of the samples has a score of about 1 - (1 - b) ** e, whatever
+    the batch size, as ``tests/audit/test_mixing.py`` tries. It is e * b for small b: a sample
+    leaves the buffer after a time that is exponentially distributed.
+    """
+    return float(n * (1 - (1 - score) ** (1 / np.e)))
+
+
+def order_of(places: IntArray) -> IntArray:
+    """0 to n - 1 in place of any integers that sort alike; equal ones in random order."""
+    n = len(places)
+    lowest = int(places.min(initial=0))
+    if int(places.max(initial=0)) - lowest < 4 * n:
+        times = np.bincount(places - lowest)
+        if times.max(initial=0) <= 1:
+            return np.asarray((np.cumsum(times) - 1)[places - lowest], np.int64)
+    if int(places.max(initial=0)) - lowest >= 1 << 31:
+        lowest, places = 0, np.unique(places, return_inverse=True)[1]
+    chance = np.random.default_rng(SEED).integers(1 << 32, size=n)
+    order = np.empty(n, np.int64)
+    order[np.argsort((places - lowest << 32) | chance)] = np.arange(n)
+    return order
+
+
+def drift_of(order: IntArray) -> pd.DataFrame:
+    """The mean place of each tenth of the run, as ``Mixing.drift`` holds it."""
+    import pandas as pd
+
+    n = len(order)
+    ends = np.linspace(0, n, min(N_PARTS, n) + 1).astype(np.int64)
+    sums = np.diff(np.concatenate([[0.0], np.cumsum(order, dtype=float)])[ends])
+    sizes = np.diff(ends)
+    # Drawn from n places without replacement, their mean has this standard deviation.
+    noise = np.sqrt((n - sizes) / (12 * n * np.maximum(sizes, 1)))
+    return pd.DataFrame(
+        {
+            "begins_at": ends[:-1] / max(n, 1),
+            "samples": sizes,
+            "mean_place": (sums / np.maximum(sizes, 1) + 0.5) / max(n, 1),
+            "noise": noise,
+        }
+    )
+
+
+def lanes_of(deliveries: pd.DataFrame) -> tuple[pd.DataFrame, Any]:
+    """A row for each worker, as ``Mixing.workers`` holds them, and each delivery's row."""
+    import pandas as pd
+
+    n = len(deliveries)
+    rank, worker = deliveries["rank"].to_numpy(), deliveries["worker"].to_numpy()
+    n_workers = int(worker.max(initial=-1)) + 2
+    code = rank * n_workers + worker + 1
+    samples = np.bincount(code)
+    codes = np.flatnonzero(samples)
+    lane_of_code = np.zeros(len(samples), np.int16)
+    lane_of_code[codes] = np.arange(len(codes))
+    last = np.zeros(len(samples), np.int64)
+    last[code] = np.arange(n)  # of several, the last one stays
+    rows = {
+        "rank": codes // n_workers,
+        "worker": codes % n_workers - 1,
+        "samples": samples[codes],
+        "share": samples[codes] / max(n, 1),
+        "ends_at": (last[codes] + 1) / max(n, 1),
+    }
+    return pd.DataFrame(rows), lane_of_code[code]

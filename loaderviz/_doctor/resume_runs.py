@@ -1,0 +1,245 @@
+"""What the processes of a resume trial do: go on, stop and save, or go on from what was saved.
+
+Each is forked before anything was iterated.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, IterableDataset
+
+from loaderviz._doctor.delivered_keys import keys_of_last_batches
+from loaderviz._doctor.resume_comparison import SeenBatch
+from loaderviz._doctor.run_outcomes import error_text
+from loaderviz._doctor.saved_states import why_it_does_not_fit
+from loaderviz.loaders.content_hash import digest_or_none
+from loaderviz.loaders.copy_loader import copy_loader
+from loaderviz.loaders.forked_run import run_forked
+from loaderviz.loaders.held_objects import is_a
+from loaderviz.loaders.random_state import global_states, held_states
+from loaderviz.recorder import Recording
+from loaderviz.trace import load
+
+MOST_BATCHES = 500
+STATE_FILE, TRACE_FOLDER = "state.pt", "run"
+
+
+@dataclass(frozen=True)
+class Way:
+    """What is saved, and how a new process goes on from it."""
+
+    saved: str  # in words
+    by_state: bool = False  # from the loader's state_dict
+    generators: str = ""  # restored ones: as they were at "start" of the epoch, at the "stop"
+    in_sampler: bool = False  # skips keys, instead of reading batches
+
+
+BY_STATE = Way("state_dict()", by_state=True)
+BY_NUMBER = Way("the number of batches")
+
+
+@dataclass(frozen=True)
+class Run:
+    """The batches of one process, from the start of an epoch or from where it resumed."""
+
+    batches: tuple[SeenBatch, ...]
+    delivered_s: tuple[float, ...]  # since iter(), or since skipping began
+    ended: bool = False  # whether that was the whole epoch
+    state_bytes: int = 0  # of what it has saved
+    failure: str = ""
+
+
+NO_RUN = Run((), ())
+
+
+def resumable(loader: DataLoader[Any]) -> bool:
+    """Whether the loader has ``state_dict`` and ``load_state_dict``."""
+    return all(hasattr(type(loader), name) for name in ("state_dict", "load_state_dict"))
+
+
+def run_in_process(
+    work: Callable[..., Run], loader: Any, folder: Path, *args: Any, until: float
+) -> Run:
+    """What ``work(loader, folder, *args)`` returns in a fork of this process."""
+    folder.mkdir()
+    timeout_s = max(until - time.monotonic(), 0.1)
+    forked = run_forked(_send_run, work, loader, folder, args, timeout_s=timeout_s)
+    if forked.sent:
+        run: Run = forked.sent[0]
+        return run
+    late = f"it took longer than {timeout_s:.2g} s"
+    reason = late if not forked.in_time else f"its process died (exit code {forked.exit_code})"
+    return Run((), (), failure=reason)
+
+
+def _send_run(work: Any, loader: Any, folder: Path, args: tuple[Any, ...], send: Any) -> None:
+    try:
+        send(work(loader, folder, *args))
+    except Exception as error:
+        send(Run((), (), failure=error_text(error)))
+
+
+def go_on(loader: Any, folder: Path, until: float) -> Run:
+    """Begin a second epoch, and go on until its end or ``until``."""
+    _seed_generators(1)
+    return _iterate(loader, folder, MOST_BATCHES, until, in_second_epoch=True)
+
+
+def stop(loader: Any, folder: Path, n_before: int) -> Run:
+    """Save the state as soon as the last batch is there, as a training loop does."""
+    _seed_generators(1)
+    saved: dict[str, Any] = {}
+
+    def note_start() -> None:
+        saved["start"] = _generators(loader)
+
+    def save() -> None:
+        saved["stop"] = _generators(loader)
+        saved["state"] = loader.state_dict() if resumable(loader) else None
+
+    run = _iterate(
+        loader, folder, n_before, in_second_epoch=True, at_the_start=note_start, at_the_end=save
+    )
+    torch.save(saved, folder / STATE_FILE)
+    alone = io.BytesIO()
+    torch.save(saved["state"], alone)
+    return replace(run, state_bytes=len(alone.getvalue()))
+
+
+def resume(loader: Any, folder: Path, way: Way, file: Path, n_before: int, most: int) -> Run:
+    """Go on from what ``stop`` has saved to ``file``, for at most so many batches."""
+    saved = _load(file)
+    _seed_generators(2)  # a new process draws other numbers
+    _set_epoch(loader)
+    if way.generators == "start":
+        _restore_generators(loader, saved["start"])
+    skipped = 0
+    if way.by_state:
+        loader.load_state_dict(saved["state"])
+    elif way.in_sampler:
+        loader = copy_loader(loader, batch_sampler=_From(loader.batch_sampler, n_before))
+    else:
+        skipped = n_before
+    at_stop = saved["stop"] if way.generators == "stop" else None
+    return _iterate(loader, folder, most, skipped=skipped, generators=at_stop)
+
+
+def load_given(loader: Any, folder: Path, file: Path, given: Mapping[str, Any]) -> Run:
+    """Resume from a state that was saved elsewhere; a failure says why it does not fit."""
+    own = _load(file)["state"]
+    _seed_generators(2)  # a new process draws other numbers
+    _set_epoch(loader)
+    try:
+        loader.load_state_dict(given)
+        run = _iterate(loader, folder, MOST_BATCHES)
+    except Exception as error:
+        return Run((), (), failure=why_it_does_not_fit(given, own, error_text(error)))
+    return run
+
+
+class _From:
+    """A batch sampler without its first lists of keys."""
+
+    def __init__(self, batch_sampler: Any, n: int) -> None:
+        self.batch_sampler, self.n = batch_sampler, n
+
+    def __iter__(self) -> Iterator[Any]:
+        return islice(self.batch_sampler, self.n, None)
+
+    def __len__(self) -> int:
+        return len(self.batch_sampler) - self.n
+
+
+def _begin_second_epoch(loader: Any) -> None:
+    """Break off the first epoch: what begins it anew is told from what goes on.
+
+    A stream keeps its first epoch: it may hold its place, and go on from where it was left.
+    """
+    if not is_a(loader.dataset, IterableDataset):
+        for _ in loader:
+            break
+    _set_epoch(loader)
+
+
+def _set_epoch(loader: Any) -> None:
+    """Tell the number of the second epoch to whom it may concern, as a training loop does."""
+    for part in (loader.batch_sampler, loader.sampler, loader.dataset):
+        with contextlib.suppress(Exception):
+            part.set_epoch(1)
+
+
+def _seed_generators(seed: int) -> None:
+    """Two runs draw the same numbers where they begin with the same seed; ``random`` forks anew."""
+    torch.manual_seed(seed)
+    np.random.seed(seed)
+    random.seed(seed)
+
+
+def _generators(loader: Any) -> dict[str, Any]:
+    """The states of the global generators, and of those that the loader and its samplers hold."""
+    held = (state for state in held_states("loader", loader) if ".dataset" not in state.path)
+    return {state.path: state.value for state in (*global_states(), *held)}
+
+
+def _restore_generators(loader: Any, values: dict[str, Any]) -> None:
+    for state in (*global_states(), *held_states("loader", loader)):
+        if state.path in values:
+            state.restore(values[state.path])
+
+
+def _load(file: Path) -> dict[str, Any]:
+    saved: dict[str, Any] = torch.load(file, weights_only=False)  # from our own process
+    return saved
+
+
+def _iterate(
+    loader: Any,
+    folder: Path,
+    most: int,
+    until: float = float("inf"),
+    *,
+    in_second_epoch: bool = False,
+    skipped: int = 0,
+    generators: dict[str, Any] | None = None,
+    at_the_start: Callable[[], None] = lambda: None,
+    at_the_end: Callable[[], None] = lambda: None,
+) -> Run:
+    """Iterate the loader, skip so many batches, and note at most so many that follow."""
+    digests: list[int | None] = []
+    delivered_s: list[float] = []
+    ended = False
+    with Recording((loader,), path=folder / TRACE_FOLDER):
+        if in_second_epoch:
+            _begin_second_epoch(loader)
+        at_the_start()
+        begun_s = time.perf_counter()
+        batches = iter(loader)
+        if generators is not None:  # only now: iter() draws a number itself
+            _restore_generators(loader, generators)
+        for _ in islice(batches, skipped):
+            pass
+        while len(digests) < most and time.monotonic() < until:
+            try:
+                batch = next(batches)
+            except StopIteration:
+                ended = True
+                break
+            delivered_s.append(time.perf_counter() - begun_s)
+            digests.append(digest_or_none(batch))
+            del batch
+        at_the_end()
+        del batches
+    keys = keys_of_last_batches(load(folder / TRACE_FOLDER), len(digests))
+    seen = (SeenBatch(digest, key) for digest, key in zip(digests, keys, strict=True))
+    return Run(tuple(seen), tuple(delivered_s), ended)

@@ -1,0 +1,284 @@
+"""Whether a resumed loader goes on with the same batches: how it differs, and what does not fit."""
+
+import random
+import time
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils.data import DataLoader, RandomSampler
+from torchdata.stateful_dataloader import StatefulDataLoader
+
+import loaderviz as lv
+from loaderviz._doctor.loader_setup import Setup
+from loaderviz._doctor.resume_comparison import Difference, SeenBatch, compare
+from loaderviz._doctor.resume_fixes import SEED_BY_EPOCH
+from loaderviz._doctor.resume_runs import BY_NUMBER, BY_STATE
+from loaderviz._doctor.resume_trial import ResumeTrial, pristine_copy, try_to_resume
+from loaderviz._doctor.saved_states import first_difference
+from loaderviz._doctor.snapshot_trial import try_snapshots
+from loaderviz.datasets import SleepingDataset
+from patients import (
+    EpochSampler,
+    ForgetfulStream,
+    GloballyNoisy,
+    NaiveResume,
+    NoisyByKey,
+    SavedStream,
+    loader,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")
+
+
+def keyed(*numbers: int, draw: int = 0) -> list[SeenBatch]:
+    """A batch of two samples for each number."""
+    return [SeenBatch(10 * n + draw, (2 * n, 2 * n + 1)) for n in numbers]
+
+
+def of_stream(*numbers: int) -> list[SeenBatch]:
+    return [SeenBatch(n) for n in numbers]
+
+
+def difference(resumed: list[SeenBatch], *, complete: bool = True) -> Difference:
+    found = compare(keyed(0, 1, 2), keyed(3, 4, 5, 6), resumed, complete=complete)
+    assert found is not None
+    return found
+
+
+class TestComparing:
+    @pytest.mark.parametrize("batches", [keyed, of_stream])
+    def test_the_same_batches_differ_in_nothing(self, batches):
+        assert compare(batches(0, 1), batches(2, 3), batches(2, 3), complete=True) is None
+
+    @pytest.mark.parametrize(
+        ("resumed", "kind", "at", "says"),
+        [
+            (keyed(0, 1, 2, 3, 4, 5, 6), "anew", 0, "its first 3 come a second time"),
+            (keyed(2, 3, 4, 5, 6), "repeats", 0, "1 batch from before comes again"),
+            (keyed(1, 2, 3, 4, 5, 6), "repeats", 0, "2 batches from before come again"),
+            (keyed(4, 5, 6), "skips", 0, "1 batch never comes"),
+            (keyed(6), "skips", 0, "3 batches never come"),
+            (keyed(3, 4), "length", 2, "2 batches too early"),
+            ([], "length", 0, "4 batches too early"),
+            (keyed(3, 4, 5, 6, 0), "length", 4, "1 batch too many"),
+            (keyed(3, 5, 4, 6), "order", 1, "the same samples in another order"),
+            (keyed(3, 0, 1, 6), "order", 1, "of 14 samples of the epoch, 4 come again and 4 never"),
+            (keyed(3, 4, draw=1) + keyed(5, 6), "draws", 0, "other random draws"),
+        ],
+    )
+    def test_others_are_said_to_be_what_they_are(self, resumed, kind, at, says):
+        found = difference(resumed)
+        assert (found.kind, found.at) == (kind, at)
+        assert says in found.text
+
+    def test_a_part_of_an_epoch_says_nothing_of_its_end(self):
+        assert compare(keyed(0), keyed(1, 2, 3), keyed(1, 2), complete=False) is None
+        assert difference(keyed(3, 5), complete=False).text == "the batches are others"
+
+    def test_where_keys_of_one_run_are_not_known_contents_tell(self):
+        unkeyed = [SeenBatch(batch.digest) for batch in keyed(3, 4)]
+        assert compare(keyed(0), keyed(3, 4), unkeyed, complete=True) is None
+        assert compare(keyed(0), unkeyed, keyed(3, 5), complete=True).at == 1
+
+    @given(st.permutations(range(8)), st.integers(1, 7))
+    def test_what_comes_again_and_what_never_comes_are_as_many(self, order, n_before):
+        expected = keyed(*range(n_before, 8))
+        found = compare(keyed(*range(n_before)), expected, keyed(*order[n_before:]), complete=True)
+        lost = {*range(n_before, 8)} - {*order[n_before:]}
+        if found is not None and "never" in found.text and found.kind == "order":
+            assert f"{2 * len(lost)} come again and {2 * len(lost)} never" in found.text
+        assert (found is None) == (order[n_before:] == [*range(n_before, 8)])
+
+
+def tried(patient: Any, tmp_path: Any) -> ResumeTrial:
+    setup = Setup(patient, resume=True)
+    return try_to_resume(setup, pristine_copy(setup), tmp_path, time.monotonic() + 60)
+
+
+class TestTryingItOut:
+    @pytest.mark.parametrize("workers", [0, 2])
+    def test_a_stateful_loader_goes_on_exactly_from_between_snapshots(self, tmp_path, workers):
+        patient = StatefulDataLoader(
+            SleepingDataset(30, 0),
+            batch_size=2,
+            shuffle=True,
+            num_workers=workers,
+            snapshot_every_n_steps=4,
+        )
+        trial = tried(patient, tmp_path)
+        assert trial.undecided == ""
+        assert [attempt.exact for attempt in trial.attempts] == [True]
+        assert trial.n_before + len(trial.attempts[0].run.batches) == 15
+        assert trial.n_after_end == 15
+        assert trial.stopped.state_bytes > 0
+
+    @pytest.mark.parametrize("make", [StatefulDataLoader, DataLoader])
+    def test_workers_that_stay_are_seen_from_their_first_epoch_on(self, tmp_path, make):
+        sampler = EpochSampler(12) if make is DataLoader else RandomSampler(range(12))
+        patient = make(
+            NoisyByKey(), batch_size=2, sampler=sampler, num_workers=1, persistent_workers=True
+        )
+        trial = tried(patient, tmp_path)
+        assert trial.undecided == ""
+        assert all(batch.keys for batch in trial.whole.batches)
+        assert (make is StatefulDataLoader) or trial.attempts[0].exact
+
+    def test_a_plain_loader_needs_the_generators_at_the_start_of_its_epoch(self, tmp_path):
+        generator = torch.Generator().manual_seed(3)
+        shuffled = loader(NoisyByKey(), workers=0, batch_size=2, shuffle=True, generator=generator)
+        alone, restored, in_sampler = tried(shuffled, tmp_path).attempts
+        assert not alone.exact
+        assert alone.difference.kind == "order"
+        assert restored.exact
+        assert in_sampler.exact
+        assert in_sampler.way.in_sampler
+
+    def test_an_order_by_epoch_needs_none(self, tmp_path):
+        patient = loader(NoisyByKey(), workers=0, batch_size=2, sampler=EpochSampler(12))
+        trial = tried(patient, tmp_path)
+        assert trial.attempt(BY_STATE) is None
+        assert trial.attempt(BY_NUMBER).exact
+
+    def test_reading_what_was_skipped_brings_the_draws_back_and_skipping_keys_does_not(
+        self, tmp_path
+    ):
+        alone, restored, in_sampler = tried(
+            loader(GloballyNoisy(), workers=1, batch_size=2), tmp_path
+        ).attempts
+        assert (alone.exact, restored.exact, in_sampler.exact) == (False, True, False)
+        assert in_sampler.difference.kind == "draws"
+
+    def test_the_processes_draw_no_number_of_ours(self, tmp_path):
+        patient = loader(GloballyNoisy(), workers=0, batch_size=2, shuffle=True)
+        before = torch.get_rng_state().tolist(), random.getstate()
+        tried(patient, tmp_path)
+        assert (torch.get_rng_state().tolist(), random.getstate()) == before
+
+    @pytest.mark.parametrize(
+        ("patient", "says"),
+        [
+            (loader(SleepingDataset(3, 0), workers=0), "too short"),
+            (loader(SleepingDataset(32, 0, fail_at=1), workers=0), "sample 1 is broken"),
+        ],
+    )
+    def test_where_it_cannot_be_tried_the_reason_is_said(self, tmp_path, patient, says):
+        assert says in tried(patient, tmp_path).undecided
+
+    def test_a_loader_that_is_being_iterated_is_tried_from_its_beginning(self, tmp_path):
+        patient = StatefulDataLoader(SleepingDataset(16, 0), batch_size=2)
+        batches = iter(patient)
+        next(batches)
+        trial = tried(patient, tmp_path)
+        assert trial.attempts[0].exact
+        assert len(trial.whole.batches) == 8
+        assert len(list(batches)) == 7
+
+    def test_a_loader_that_cannot_be_copied_is_not_tried(self, tmp_path):
+        patient = loader(SleepingDataset(8, 0), workers=0)
+        patient.dataset.opened = (number for number in range(3))
+        assert "copy" in tried(patient, tmp_path).undecided
+
+    def test_going_on_is_dear_where_batches_are_read_again(self, tmp_path):
+        again, saved = (
+            tried(StatefulDataLoader(stream, batch_size=4), tmp_path / name)
+            for name, stream in (("again", ForgetfulStream()), ("saved", SavedStream()))
+            if (tmp_path / name).mkdir() is None
+        )
+        assert again.attempts[0].exact
+        assert again.is_dear
+        assert saved.attempts[0].exact
+        assert not saved.is_dear
+
+    def test_snapshots_are_tried_only_where_there_are_any(self):
+        until = time.monotonic() + 9
+        for patient in (
+            loader(SleepingDataset(64, 0)),
+            StatefulDataLoader(SleepingDataset(64, 0), batch_size=4),
+        ):
+            assert try_snapshots(Setup(patient), until) is None
+
+
+def state_of(patient: Any, n: int = 3) -> dict[str, Any]:
+    batches = iter(patient)
+    for _ in range(n):
+        next(batches)
+    state: dict[str, Any] = patient.state_dict()
+    return state
+
+
+def stateful(n: int = 32, workers: int = 0) -> Any:
+    return StatefulDataLoader(
+        SleepingDataset(n, 0), batch_size=4, num_workers=workers, shuffle=True
+    )
+
+
+class TestAStateThatWasSaved:
+    @pytest.mark.parametrize("workers", [0, 2])
+    def test_that_fits_is_no_error(self, workers):
+        given = state_of(stateful(workers=workers))
+        diagnosis = lv.doctor(stateful(workers=workers), resume=given)
+        assert not set(diagnosis.codes) & {"LV109", "LV110", "LV111"}
+
+    @pytest.mark.parametrize(
+        ("given", "patient", "says"),
+        [
+            (lambda: state_of(stateful(workers=2)), stateful(), "the state lacks '_Iterable"),
+            (lambda: state_of(stateful()), stateful(workers=2), "multiprocess dataloader"),
+            (lambda: state_of(stateful(workers=1)), stateful(workers=2), "num_workers=1, not 2"),
+            (lambda: state_of(stateful(64), 9), stateful(32), "its dataset was longer"),
+            (lambda: {"_snapshot": {}}, stateful(), "and the state has '_snapshot'"),
+        ],
+    )
+    def test_of_another_loader_is_an_error_that_says_so(self, given, patient, says):
+        with pytest.raises(lv.LoaderVizError, match="does not fit this loader") as raised:
+            lv.doctor(patient, resume=given())
+        assert says in str(raised.value).split("What could be examined")[0]
+
+    @pytest.mark.parametrize("given", ["state.pt", 3, None, [1]])
+    def test_that_is_no_state_is_refused(self, given):
+        with pytest.raises(lv.LoaderVizError, match="resume="):
+            lv.doctor(stateful(), resume=given)
+
+    def test_that_is_empty_is_refused_since_a_loader_would_begin_anew(self):
+        with pytest.raises(lv.LoaderVizError, match="empty"):
+            lv.doctor(stateful(), resume={})
+
+    def test_needs_a_loader_that_loads_it(self):
+        with pytest.raises(lv.LoaderVizError, match="no load_state_dict"):
+            lv.doctor(DataLoader(range(8)), resume={"at": 3})
+
+    def test_is_compared_by_its_keys_at_any_depth(self):
+        assert first_difference({"a": {"b": 1}}, {"a": {"b": 2}}) == ""
+        assert "the state['a'] lacks 'c'" in first_difference({"a": {}}, {"a": {"c": 2}})
+
+
+def test_nothing_is_said_of_resuming_where_nobody_asks():
+    patient = loader(SleepingDataset(32, 0), workers=0, shuffle=True)
+    assert not {"LV110", "LV111", "LV112"} & {*lv.doctor(patient).codes}
+
+
+def test_a_broken_loader_is_undecided_and_says_why():
+    class Refusing(NaiveResume):
+        def load_state_dict(self, state: dict[str, int]) -> None:
+            raise ValueError("no such epoch")
+
+    patient = Refusing(SleepingDataset(16, 0), batch_size=2, sampler=RandomSampler(range(16)))
+    reasons = {each.code: each.evidence[0] for each in lv.doctor(patient).undecided}
+    assert "no such epoch" in reasons["LV109"]
+
+
+def test_the_fix_of_an_order_that_is_drawn_anew_runs_as_it_stands_and_cures_it(tmp_path):
+    names: dict[str, Any] = {"torch": torch}
+    exec(SEED_BY_EPOCH, names)
+    dataset = SleepingDataset(32, 0)
+    sampler = names["EpochSampler"](dataset)
+    assert tried(loader(dataset, workers=0, sampler=sampler), tmp_path).attempts[0].exact
+    orders = []
+    for sampler.epoch in (0, 1):
+        orders.append(list(sampler))
+    assert orders[0] != orders[1]
+    sampler.start = 5
+    assert (len(sampler), list(sampler), len(sampler)) == (27, orders[1][5:], 32)

@@ -1,0 +1,63 @@
+"""The doctor names the samples that do not fit into one batch, and their shapes."""
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset
+
+import loaderviz as lv
+from loaderviz._doctor.loader_setup import Setup
+from loaderviz._doctor.shape_trial import UnequalShapes, find_unequal_shapes
+from patients import Texts
+
+
+class Pictures(IterableDataset):
+    """The seventh is wider than those before it."""
+
+    def __iter__(self) -> Iterator[tuple[np.ndarray, int]]:
+        for i in range(12):
+            yield np.ones((3, 8, 8 + (i == 6)), np.float32), i
+
+
+class Alone(Dataset):
+    def __len__(self) -> int:
+        return 6
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.ones(2 + index // 2)
+
+
+def found(dataset, **options) -> UnequalShapes | None:
+    return find_unequal_shapes(Setup(DataLoader(dataset, **options)), time.monotonic() + 60)
+
+
+def test_two_samples_of_a_batch_are_named_with_the_part_that_differs():
+    assert found(Texts(), batch_size=4) == UnequalShapes(
+        ("0", "1"), "['text']", ((5,), (6,)), n_shapes=3, n_samples=12
+    )
+
+
+def test_of_a_stream_it_is_their_places():
+    assert found(Pictures(), batch_size=4) == UnequalShapes(
+        ("4", "6"), "[0]", ((3, 8, 8), (3, 8, 9)), n_shapes=2, n_samples=12
+    )
+
+
+def test_batches_may_differ_from_one_another():
+    assert found(Alone(), batch_size=2) is None
+    assert found(Alone(), batch_size=3).keys == ("0", "2")
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_the_doctor_finds_them_and_its_fix_runs(num_workers):
+    diagnosis = lv.doctor(DataLoader(Texts(), batch_size=4, num_workers=num_workers))
+    (finding,) = [each for each in diagnosis if each.code == "LV602"]
+    assert "samples 0 and 1 would share a batch" in finding.evidence[0]
+    names: dict = {"torch": torch}
+    exec(finding.fix, names)
+    batches = list(DataLoader(Texts(), batch_size=4, collate_fn=names["collate"]))
+    assert [tuple(batch.shape) for batch, _ in batches] == [(4, 7)] * 3
+    assert batches[0][1].tolist() == [5, 6, 7, 5]
