@@ -18,7 +18,20 @@ from loaderviz.text import printable
 EXIT_BAD_INPUT = 2  # as of the shell's own tools, and of typer for a wrong option
 
 # Each is a function in the module of its own name.
-COMMANDS = ("run", "summary", "report", "doctor", "recommend", "compare", "check", "export", "top")
+COMMANDS = (
+    "notebooks",
+    "run",
+    "summary",
+    "report",
+    "doctor",
+    "explain",
+    "recommend",
+    "compare",
+    "check",
+    "export",
+    "top",
+    "stuck",
+)
 # What follows the name of a script belongs to the script, options too.
 SCRIPT_CONTEXT = {"allow_interspersed_args": False}
 

@@ -30,14 +30,14 @@ def check(
         typer.Option(
             "--exactly-once",
             help="In each epoch no sample may come twice and, as far as the recording tells, "
-            "none be lost.",
+            "none may be lost but the last, partial batch that drop_last leaves out.",
         ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Fail where a recorded run waits too long, or delivers samples twice.
 
-    Exit code: 0 all is kept, 1 something is not, 2 the recording cannot tell.
+    Exit code: 0 every limit is kept, 1 one is broken, 2 the recording cannot tell.
     """
     if max_wait is None and not exactly_once:
         raise LoaderVizError("nothing to check: give --max-wait 0.05, --exactly-once or both")
@@ -75,7 +75,7 @@ def _check_max_wait(trace: Trace, max_share: float) -> tuple[bool, str]:
     worst = int(shares.argmax())
     who = f"rank {ranks['rank'].iloc[worst]}" if len(ranks) > 1 else "the loop"
     waited = percent(shares[worst], decimals=1)
-    why = f"{who} waits {waited} of the time, at most {100 * max_share:g} % is allowed"
+    why = f"{who} waits {waited} of the time; at most {100 * max_share:g} % is allowed"
     return bool(shares[worst] <= max_share), why
 
 
@@ -88,7 +88,8 @@ def _check_exactly_once(trace: Trace) -> tuple[bool, str]:
     if not audits:
         raise LoaderVizError("no batch is in this recording: there is nothing to audit")
     for result in audits:
-        if (result.epochs[["duplicates", "missing"]] > 0).any(axis=None):
+        epochs = result.epochs
+        if (epochs["duplicates"] > 0).any() or (epochs["missing"] > epochs["dropped"]).any():
             return False, result.verdict
     undecided = [result for result in audits if result.epochs["duplicates"].isna().any()]
     if undecided:

@@ -28,7 +28,7 @@ def compare(
     path_a: TracePath,
     path_b: TracePath,
     fail_if_slower: Annotated[
-        bool, typer.Option("--fail-if-slower", help="Exit with 1 where B is slower for sure.")
+        bool, typer.Option("--fail-if-slower", help="Exit with 1 if B is certainly slower.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -49,7 +49,7 @@ def _print(comparison: Comparison) -> None:
     console = terminal()
     console.print(Text(printable(f"{comparison.verdict}.")))
     if comparison.settings:
-        table = Table("set otherwise", "A", "B")
+        table = Table("settings that differ", "A", "B")
         for name, values in comparison.settings.items():
             cells = (name, *("" if value is None else value for value in values))
             table.add_row(*(Text(printable(cell)) for cell in cells))

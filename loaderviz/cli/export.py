@@ -48,7 +48,7 @@ def export(
         base = base.with_suffix("")
     if to is _Format.csv:
         if profile is not None:
-            raise LoaderVizError("--with goes with --to perfetto: a profile is no table")
+            raise LoaderVizError("--with needs --to perfetto: a profile is not a table")
         paths = export_csv.write(trace, out or base.with_name(f"{base.name}-csv"))
     else:
         paths = [out or base.with_name(f"{base.name}.json.gz")]

@@ -20,8 +20,16 @@ Target = Annotated[
     str,
     typer.Argument(
         metavar="MODULE:NAME",
-        help="A DataLoader of a module that can be imported from here, or a function without "
+        help="A DataLoader in a module that can be imported from here, or a function without "
         "arguments that makes one: pkg.module:make_loader, or train.py:make_loader.",
+        show_default=False,
+    ),
+]
+ScriptArgs = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="-- ARGS",
+        help="The script's own arguments, which it finds in sys.argv.",
         show_default=False,
     ),
 ]
@@ -54,6 +62,20 @@ def import_loader(target: str) -> DataLoader[Any]:
 
 
 @contextlib.contextmanager
+def script_arguments(target: str, args: list[str] | None) -> Iterator[None]:
+    """Put the script's own name and arguments into ``sys.argv``, as if it had been started.
+
+    Workers that are started by spawn get them too.
+    """
+    ours = sys.argv
+    sys.argv = [target.partition(":")[0], *(args or ())]
+    try:
+        yield
+    finally:
+        sys.argv = ours
+
+
+@contextlib.contextmanager
 def stdout_to_stderr() -> Iterator[None]:
     """Send what is printed inside to stderr: stdout is for the result."""
     with contextlib.redirect_stdout(sys.stderr):
@@ -64,7 +86,7 @@ def _import_module(module_or_file: str) -> Any:
     path = Path(module_or_file)
     if path.suffix == ".py":
         if not path.is_file():
-            raise LoaderVizError(f"{module_or_file!r} is no file")
+            raise LoaderVizError(f"{module_or_file!r} is not a file")
         folder, name = path.resolve().parent, path.stem
     else:
         folder, name = Path.cwd(), module_or_file

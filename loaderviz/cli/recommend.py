@@ -10,7 +10,12 @@ from rich.table import Table
 
 from loaderviz._recommend import Recommendation
 from loaderviz._recommend import recommend as recommend_settings
-from loaderviz.cli.loader_target import import_loader, stdout_to_stderr
+from loaderviz.cli.loader_target import (
+    ScriptArgs,
+    import_loader,
+    script_arguments,
+    stdout_to_stderr,
+)
 from loaderviz.cli.shared_options import AsJson, print_json, terminal
 from loaderviz.text import percent, printable, rate
 from loaderviz.trace import load
@@ -22,17 +27,18 @@ def recommend(
         typer.Argument(
             metavar="MODULE:NAME|TRACE",
             help="A loader, as pkg.module:make_loader or train.py:make_loader, which is then run "
-            "for a few seconds; or a recording, from which all is predicted.",
+            "for a few seconds; or a recording to predict from.",
             show_default=False,
         ),
     ],
+    args: ScriptArgs = None,
     step_s: Annotated[
         float | None,
-        typer.Option("--step", metavar="SECONDS", help="What the model takes for a batch."),
+        typer.Option("--step", metavar="SECONDS", help="Time the model takes for a batch."),
     ] = None,
-    epochs: Annotated[int, typer.Option(help="How often the loop goes through the loader.")] = 1,
+    epochs: Annotated[int, typer.Option(help="How many epochs the loop runs.")] = 1,
     max_workers: Annotated[
-        int | None, typer.Option(help="The most workers to try; without it, twice the CPUs.")
+        int | None, typer.Option(help="The most workers to try; by default twice the CPUs.")
     ] = None,
     verify: Annotated[
         bool,
@@ -41,19 +47,22 @@ def recommend(
     loader: Annotated[
         int | None,
         typer.Option(
-            metavar="NUMBER", help="Of a recording of several loaders, which one: 0 is the first."
+            metavar="NUMBER", help="Which loader of a recording that has several: 0 is the first."
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Name the DataLoader settings to use, with what each would bring."""
+    """Name the DataLoader settings to use, and what each would give.
+
+    A script's own arguments come after two dashes: loaderviz recommend train.py:main -- --data DIR
+    """
     options: dict[str, Any] = {
         "step_s": step_s,
         "epochs": epochs,
         "max_workers": max_workers,
         "loader": loader,
     }
-    with stdout_to_stderr():
+    with stdout_to_stderr(), script_arguments(target, args):
         loader_or_trace = load(target) if Path(target).exists() else import_loader(target)
         recommendation = recommend_settings(loader_or_trace, verify=verify, **options)
     if as_json:

@@ -21,8 +21,8 @@ def report(
 ) -> None:
     """Write one HTML page that says what limits a recorded run, and what to do.
 
-    The page holds all that it needs and asks no network for anything. With --json the same is
-    printed as data, and no page is written.
+    The page holds all that it needs and uses no network. With --json the same is printed as
+    data, and no page is written.
     """
     from loaderviz.report import content_of, write  # plotly, only where a page is wanted
 

@@ -19,7 +19,7 @@ def run(
     ],
     args: Annotated[
         list[str] | None,
-        typer.Argument(metavar="ARGS", help="What the script is given.", show_default=False),
+        typer.Argument(metavar="ARGS", help="The script's arguments.", show_default=False),
     ] = None,
     module: Annotated[
         bool, typer.Option("-m", "--module", help="SCRIPT is a module, as for python -m.")
@@ -35,7 +35,7 @@ def run(
     join: Annotated[
         bool,
         typer.Option(
-            "--join", help="DIR holds recordings of this same run, as of its other machines."
+            "--join", help="DIR holds recordings of this same run, say from other machines."
         ),
     ] = False,
     max_spans: Annotated[
@@ -43,8 +43,7 @@ def run(
         typer.Option(
             min=0,
             metavar="N",
-            help="Samples to write down at most, in each process; batches all. "
-            "By default 10 million.",
+            help="Write down at most N samples a process, and all batches. By default 10 million.",
             show_default=False,
         ),
     ] = None,
@@ -54,14 +53,14 @@ def run(
             min=1 << 20,  # as in record(), which would have to import torch
             metavar="N",
             help="Bytes that the files of each process and its workers may take, 1 MiB or more: "
-            "samples to half of them, batches to all. By default there is no limit.",
+            "samples up to half, batches up to all. By default there is no limit.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Run a script as it is, and record every DataLoader that it iterates.
+    """Run a script unchanged and record every DataLoader that it iterates.
 
-    Recorded are the script's own process and each Python process it starts
+    This records the script's own process and each Python process it starts
     that iterates a DataLoader: ranks of torchrun and mp.spawn, subprocesses.
     A loader of another kind is recorded where the script says so, with
     loaderviz.record(loader).
@@ -72,7 +71,7 @@ def run(
       torchrun --nproc-per-node 4 -m loaderviz run --out DIR train.py
 
     Output, signals and exit code are the script's own; at its end one line on
-    stderr says what was recorded. Ctrl-C keeps it, and so does a kill.
+    stderr says what was recorded. Ctrl-C or a kill does not lose it.
 
     Exit code: the script's; 2 for bad input, before the script has started.
     """

@@ -37,14 +37,14 @@ def _print_causes(rows: list[dict[str, Any]], *, a_rank: bool) -> None:
     of_loaders = any(row["loader_name"] for row in rows)
     if of_loaders:
         table.add_column("loader")
-    for heading in ("waited a rank" if a_rank else "waited", "of the time", "a cut saves"):
+    for heading in ("waited a rank" if a_rank else "waited", "of the time", "cutting it saves"):
         table.add_column(heading, justify="right")
     for row in rows:
         seconds, share = duration(row["seconds"]), percent(row["share"])
         whose = [Text(printable(row["loader_name"]))] if of_loaders else []
         table.add_row(row["name"], *whose, seconds, share, saves_text(row["saves_s"]))
     console.print(table)
-    console.print(Text("What a cut saves is simulated.", "dim"))
+    console.print(Text("Savings are simulated.", "dim"))
     for row in rows[:N_CURES]:
         name = f"{row['name']}, {row['loader_name']}" if of_loaders else row["name"]
         console.print(Text(printable(f"{name}: {row['evidence']}. {row['cure']}")))

@@ -26,6 +26,7 @@ from loaderviz.trace.recording.live_recording import (
     WorkerNow,
 )
 
+GRACE_S = 2.0  # between the first file of a recording and the last that it takes to look at it
 MOST_RANKS = 16  # on one screen: those that wait the most
 BAR_WIDTH = 10  # characters
 
@@ -43,14 +44,17 @@ def top(
     every: Annotated[
         float, typer.Option(metavar="SECONDS", help="How often to look.", min=0.1)
     ] = 1.0,
-    once: Annotated[bool, typer.Option("--once", help="Look for five seconds, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Watch five seconds, and end.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Watch a run in progress: who waits, which worker does what. Ends when the run does.
+    """Watch a run in progress: who waits, which worker does what.
 
-    With --json a line for each look.
+    Waits for a run that has not begun, and ends when the run does.
+    With --json it prints a line for each look.
     """
     watched = _WatchedFolder(folder)
+    if not once:
+        _wait_until_it_begins(watched, every)
     watched.look()  # raises at once where nothing is recorded there
     console = terminal()
     if once:
@@ -67,18 +71,42 @@ def top(
             time.sleep(every)
 
 
+def _wait_until_it_begins(watched: _WatchedFolder, every: float) -> None:
+    """Return once something is recorded, or where the folder holds what is no recording."""
+    said, begun = False, math.inf
+    while not watched.has_recording() and time.monotonic() - begun < GRACE_S:
+        if not watched.is_empty():  # a recording is being made, or something else is there
+            begun = min(begun, time.monotonic())
+        elif not said:
+            said = True
+            waits = f"waiting for a run that records into {watched.folder}; Ctrl-C ends this"
+            terminal(stderr=True).print(Text(printable(waits)))
+        time.sleep(min(every, GRACE_S / 4))
+
+
 class _WatchedFolder:
     """The recordings in a folder, which is itself one or holds one for each rank."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         self._lives: dict[Path, LiveRecording] = {}
         self._latest: dict[Path, RecordingNow] = {}
 
+    def is_empty(self) -> bool:
+        """Whether nothing is there yet, perhaps not even the folder."""
+        return not self.folder.exists() or (self.folder.is_dir() and not any(self.folder.iterdir()))
+
+    def has_recording(self) -> bool:
+        """Whether a recording has begun there."""
+        return bool(self._recordings())
+
+    def _recordings(self) -> list[Path]:
+        if (self.folder / "meta.json").is_file():
+            return [self.folder]
+        return sorted(path.parent for path in self.folder.glob("*/meta.json"))
+
     def look(self) -> list[RecordingNow]:
-        folders = [self._folder]
-        if not (self._folder / "meta.json").is_file():
-            folders = sorted(path.parent for path in self._folder.glob("*/meta.json"))
+        folders = self._recordings()
         for folder in folders:
             try:
                 if folder not in self._lives:
@@ -92,7 +120,7 @@ class _WatchedFolder:
             self._latest[folder] = dataclasses.replace(self._latest[folder], running=False)
         if not self._latest:
             raise LoaderVizError(
-                f"{str(self._folder)!r} holds no recording that runs; loaderviz summary tells of "
+                f"{str(self.folder)!r} holds no recording that runs; loaderviz summary shows "
                 "one that has ended"
             )
         return sorted(self._latest.values(), key=lambda now: (now.rank, now.name))
@@ -120,29 +148,31 @@ def _heading(recordings: list[RecordingNow]) -> Text:
     state = "running" if n_running else "ended"
     if 0 < n_running < len(recordings):
         state = f"{n_running} of {len(recordings)} ranks running"
-    samples_per_s = sum(now.samples_per_s for now in recordings)
+    pace = f"{rate(sum(now.samples_per_s for now in recordings))} samples/s"
+    if any(math.isnan(now.samples_per_s) for now in recordings):  # nobody knows how many
+        pace = f"{rate(sum(now.batches_per_s for now in recordings))} batches/s"
     label = f" {printable(recordings[0].label)}" if recordings[0].label else ""
     return Text(
         f"loaderviz top{label} · {state} · {_clock(max(now.elapsed_s for now in recordings))} · "
-        f"{rate(samples_per_s)} samples/s in the last {WINDOW_S:g} s"
+        f"{pace} in the last {WINDOW_S:g} s"
     )
 
 
 def _rank_table(recordings: list[RecordingNow]) -> Table:
     """A row for each rank: how far it is, and how much its loop waits."""
-    table = Table("rank", "epoch", "batches", "batches/s", "the loop waits", "", "lie ready")
+    table = Table("rank", "epoch", "batches", "batches/s", "the loop waits", "state", "ready")
     for now in recordings:
         is_notable = now.wait_share > NEVER_WAITS
-        note = "ended" if not now.running else ""
+        state = "running" if now.running else "ended"
         if now.waiting_s > 1:
-            note = f"for {now.waiting_s:.0f} s now"
+            state = f"waiting for {now.waiting_s:.0f} s"
         table.add_row(
             str(now.rank),
             str(now.epoch),
             f"{now.n_batches:,}",
             rate(now.batches_per_s),
             Text(f"{_bar(now.wait_share)} {100 * now.wait_share:3.0f} %", "red" * is_notable),
-            note,
+            state,
             str(sum(worker.ready for worker in now.workers)),
         )
     return table

@@ -3,9 +3,12 @@
 import json
 import math
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
+import torch
 from torch.utils.data import DataLoader
 
 import loaderviz as lv
@@ -14,6 +17,16 @@ from loaderviz.record_layout import Batch, Tag
 from loaderviz.spool import HEADER_BYTES, SpoolFile
 from loaderviz.trace.recording import live_recording
 from loaderviz.trace.recording.live_recording import LiveRecording
+
+
+class Ready:
+    """A loader that is none of torch's."""
+
+    def __init__(self, batches):
+        self.batches = batches
+
+    def __iter__(self):
+        yield from self.batches
 
 
 def quick(n=40, **options):
@@ -106,9 +119,38 @@ def test_top_as_json_is_a_line_for_each_look(loaderviz, tmp_path):
 
 
 def test_top_of_a_folder_without_a_run_is_bad_input(loaderviz, tmp_path):
-    done = loaderviz("top", tmp_path)
-    assert done.code == 2
-    assert "holds no recording that runs" in done.err
+    for args in (["--once"], []):
+        done = loaderviz("top", tmp_path, *args)
+        assert done.code == 2
+        assert "holds no recording that runs" in done.err
+        (tmp_path / "notes.txt").touch()  # what is there is no run, and becomes none
+
+
+def test_top_waits_for_a_run_that_has_not_begun(tmp_path):
+    command = [sys.executable, "-m", "loaderviz", "top", str(tmp_path / "run"), "--json"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as top:
+        assert "waiting for a run that records into" in top.stderr.readline()
+        loader = quick()
+        with lv.record(loader, path=tmp_path / "run"):
+            list(loader)
+        *_, last = top.stdout.read().splitlines()
+    assert top.returncode == 0
+    assert json.loads(last)[0]["n_batches"] == 10
+
+
+@pytest.mark.parametrize(("sizes", "n_samples"), [([4, 4, 2], 10), ([None], math.nan)])
+def test_samples_of_a_loader_that_is_none_of_torchs_are_counted(tmp_path, sizes, n_samples):
+    loader = Ready([object() if n is None else torch.zeros(n) for n in sizes])
+    with lv.record(loader, path=tmp_path / "run"):
+        live = LiveRecording(tmp_path / "run")
+        for _ in loader:
+            pass
+        found = live.read_now()
+    per_s = found.samples_per_s / found.batches_per_s * len(sizes)
+    assert per_s == pytest.approx(n_samples, nan_ok=True)
+    assert found.workers == ()  # nobody knows who made them
 
 
 def test_a_run_that_was_killed_has_ended(tmp_path, loaderviz, monkeypatch):

@@ -1,0 +1,9 @@
+"""What each code of the doctor means: a page each, for the command, the findings and the site.
+
+Reads the pages and nothing else: to explain a code takes no torch.
+"""
+
+from loaderviz._explain.explanation_html import explanation_html
+from loaderviz._explain.explanations import codes, explanation, title_of
+
+__all__ = ["codes", "explanation", "explanation_html", "title_of"]

@@ -1,0 +1,37 @@
+"""The pages, one Markdown file for each code. Their form is a contract, which a test holds.
+
+A page has its code and title, then severity and notebook, then a text; under ``##`` follow how the
+pitfall is found, what it costs, code that has it and code that has not, and the threads of people
+who met it. Below a heading is one paragraph, one block of Python, or one list of links.
+"""
+
+from __future__ import annotations
+
+import difflib
+from functools import cache
+from pathlib import Path
+
+from loaderviz.errors import LoaderVizError
+
+PAGES = Path(__file__).parent / "pages"
+
+
+@cache
+def codes() -> tuple[str, ...]:
+    """All codes that have a page, sorted."""
+    return tuple(sorted(path.stem for path in PAGES.glob("LV*.md")))
+
+
+def explanation(code: str) -> str:
+    """The page of this code, as Markdown; raises LoaderVizError if there is none."""
+    name = code.upper()
+    if name not in codes():
+        near = difflib.get_close_matches(name, codes(), n=3)
+        like = f" Did you mean {', '.join(near)}?" if near else ""
+        raise LoaderVizError(f"There is no code {code}.{like} `loaderviz explain` lists them all.")
+    return (PAGES / f"{name}.md").read_text("utf-8")
+
+
+def title_of(code: str) -> str:
+    """The pitfall in one line, as in the doctor's finding."""
+    return explanation(code).partition("\n")[0].partition(": ")[2]

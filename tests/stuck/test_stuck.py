@@ -1,0 +1,301 @@
+"""Runs that stand still, each for another reason: what ``loaderviz stuck`` says of them."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil
+import pytest
+from torch.utils.data import DataLoader
+
+import loaderviz as lv
+from loaderviz._stuck import examine_rank, process_view
+from loaderviz._stuck.cures import CURES
+from loaderviz._stuck.examine_run import examine_run
+from loaderviz.errors import LoaderVizError
+
+SCRIPT = Path(__file__).parent.parent / "scripts" / "standstill.py"
+LONGEST_S = 90  # for a run to get where it stands still, on a busy machine
+STUCK_AT = 21
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems tell less")
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch):
+    monkeypatch.setattr(examine_rank, "LEAST_S", 1.0)
+
+
+@contextmanager
+def running(*command, **environment):
+    process = subprocess.Popen(
+        [sys.executable, *map(str, command)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, **environment},
+    )
+    try:
+        yield process
+    finally:
+        children = psutil.Process(process.pid).children(recursive=True)
+        for child in children:
+            with suppress(psutil.Error):
+                if "resource_tracker" not in "".join(child.cmdline()):  # which cleans up at the end
+                    child.kill()
+        process.kill()
+        process.wait()
+        psutil.wait_procs(children)
+
+
+def when(folder, is_so):
+    """What is said of the run as soon as that is so, or at last."""
+    end = time.monotonic() + LONGEST_S
+    while True:
+        try:
+            ranks = examine_run(folder)
+        except LoaderVizError:
+            ranks = []
+        if (ranks and is_so(ranks)) or time.monotonic() > end:
+            return ranks
+        time.sleep(0.3)
+
+
+def all_stuck(ranks):
+    return all(rank.stuck for rank in ranks)
+
+
+def stuck_at_a_sample(ranks):
+    return all_stuck(ranks) and ranks[0].sample is not None
+
+
+def functions(process):
+    return [frame.function for frame in process.stack]
+
+
+@pytest.mark.parametrize(
+    ("how", "cause", "evidence"),
+    [
+        ("sleep", "sleep", "sleep"),
+        ("lock", "lock held at fork", "no thread of its process can end this"),
+        ("event", "lock held at fork", "left behind"),
+        ("shared lock", "lock", "any process may hold"),
+        ("network", "network", "127.0.0.1:"),
+        ("network with a timeout", "network", "127.0.0.1:"),
+        ("child", "another process", "to end"),
+        ("pipe", "another process", "pipe"),
+        ("computing", "computing", "computes"),
+    ],
+)
+def test_a_worker_that_hangs_is_named_with_its_sample_and_why(how, cause, evidence, tmp_path):
+    with running(SCRIPT, how, tmp_path / "run") as process:
+        (rank,) = when(tmp_path / "run", stuck_at_a_sample)
+        worker, main = rank.processes[:2]
+        assert process.poll() is None
+    assert (rank.cause, rank.worker, rank.sample) == (cause, 1, STUCK_AT), rank.verdict
+    assert evidence in worker.evidence
+    assert (worker.worker, main.worker, main.pid) == (1, -1, process.pid)
+    assert "hang" in functions(worker)
+    assert functions(worker)[-1] == "__getitem__"
+    assert functions(main) == ["main", "<module>"]
+    assert cause in CURES
+
+
+def test_a_worker_that_is_stopped_is_named_and_not_asked(tmp_path):
+    with running(SCRIPT, "stopped", tmp_path / "run"):
+        (rank,) = when(tmp_path / "run", all_stuck)
+    assert (rank.cause, rank.worker) == ("stopped", 1), rank.verdict
+    assert rank.processes[0].stack == ()
+
+
+def test_a_dead_worker_is_named_with_the_sample_that_it_was_reading(tmp_path):
+    with running(SCRIPT, "dead", tmp_path / "run"):
+        (rank,) = when(tmp_path / "run", lambda ranks: ranks[0].cause == "dead worker")
+    assert (rank.cause, rank.worker, rank.sample) == ("dead worker", 1, STUCK_AT), rank.verdict
+    assert "SIGKILL" in rank.verdict
+
+
+@pytest.mark.parametrize(
+    ("how", "sample"), [("spawn", STUCK_AT), ("names", f"image-{STUCK_AT}"), ("stream", STUCK_AT)]
+)
+def test_samples_of_every_kind_are_named(how, sample, tmp_path):
+    with running(SCRIPT, how, tmp_path / "run"):
+        (rank,) = when(tmp_path / "run", stuck_at_a_sample)
+    assert (rank.cause, rank.worker, rank.sample) == ("sleep", 1, sample), rank.verdict
+
+
+def test_of_samples_that_are_read_at_once_all_are_named_and_none_is_blamed(tmp_path):
+    with running(SCRIPT, "at once", tmp_path / "run"):
+        (rank,) = when(tmp_path / "run", all_stuck)
+    assert (rank.worker, rank.sample) == (1, None)
+    assert "reading the samples 20, 21, 22, 23 at once" in rank.verdict
+
+
+def test_the_main_process_may_be_what_reads(tmp_path):
+    with running(SCRIPT, "main", tmp_path / "run"):
+        (rank,) = when(tmp_path / "run", all_stuck)
+    assert (rank.cause, rank.worker, rank.sample) == ("sleep", None, STUCK_AT), rank.verdict
+    assert functions(rank.processes[0]) == ["hang", "__getitem__", "main", "<module>"]
+
+
+def test_a_worker_that_is_stuck_before_its_first_batch_is_named(tmp_path):
+    with running(SCRIPT, "start", tmp_path / "run"):
+        (rank,) = when(tmp_path / "run", all_stuck)
+    assert rank.worker == 1, rank.verdict
+    assert "has begun no batch" in rank.verdict
+    assert "hanging_start" in functions(rank.processes[0])
+
+
+def test_of_several_loaders_the_one_that_is_waited_for_is_named(tmp_path):
+    with running(SCRIPT, "two loaders", tmp_path / "run"):
+        (rank,) = when(tmp_path / "run", all_stuck)
+    assert (rank.worker, rank.sample) == (1, STUCK_AT)
+    assert "of loader 1" in rank.verdict
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [("foreign", "whose own work is not seen"), ("unrecorded", "that is not recorded")],
+)
+def test_of_a_loader_that_is_not_seen_the_loops_line_is_named(how, said, tmp_path):
+    with running(SCRIPT, how, tmp_path / "run"):
+        (rank,) = when(tmp_path / "run", all_stuck)
+    assert (rank.cause, rank.worker, rank.sample) == ("unknown", None, None), rank.verdict
+    assert said in rank.verdict
+    assert functions(rank.processes[0])[-2:] == ["main", "<module>"]
+
+
+def test_where_no_more_is_recorded_nothing_is_claimed(tmp_path, monkeypatch):
+    monkeypatch.setattr(examine_rank, "LEAST_S", 0.0)
+    loader = DataLoader(range(20_000))
+    with lv.record(loader, path=tmp_path / "run", max_bytes=1 << 20):
+        for _ in loader:
+            pass
+        (rank,) = examine_run(tmp_path / "run")
+    assert not rank.stuck
+    assert "max_bytes is used up" in rank.verdict
+
+
+def test_a_pause_that_is_no_longer_than_earlier_ones_is_not_called_stuck(
+    tmp_path, monkeypatch, loaderviz
+):
+    monkeypatch.setattr(examine_rank, "LEAST_S", 0.0)
+    loader = DataLoader(range(4))
+    with lv.record(loader, path=tmp_path / "run"):
+        for n, _ in enumerate(loader):
+            if n == 1:
+                time.sleep(3)
+            if n == 2:
+                said = loaderviz("stuck", tmp_path / "run")
+    assert said.code == 0
+    assert "Nothing is stuck, as far as is known." in said.out
+    assert "It has paused for 3" in said.out
+
+
+def test_a_step_that_does_not_end_is_the_consumers_own(tmp_path):
+    with running(SCRIPT, "step", tmp_path / "run"):
+        (rank,) = when(tmp_path / "run", all_stuck)
+    assert (rank.cause, rank.worker) == ("consumer", None), rank.verdict
+    assert "batch 5 of epoch 0" in rank.verdict
+    assert functions(rank.processes[0]) == ["never_finish_a_step", "main", "<module>"]
+
+
+def test_a_run_that_goes_on_is_not_asked_for_anything(tmp_path, monkeypatch):
+    monkeypatch.setattr(examine_rank, "LEAST_S", 30.0)
+    with running(SCRIPT, "fine", tmp_path / "run") as process:
+        (rank,) = when(tmp_path / "run", lambda ranks: ranks[0].n_batches > 3)
+        assert process.poll() is None
+        notes = [path.read_text() for path in (tmp_path / "run").glob("stack-*.txt")]
+    assert not rank.stuck
+    assert "last batch came" in rank.verdict
+    assert [text.count("\n") for text in notes] == [1, 1, 1]
+
+
+def test_a_program_with_a_handler_of_its_own_is_never_sent_the_signal(tmp_path):
+    with running(SCRIPT, "own handler", tmp_path / "run") as process:
+        (rank,) = when(tmp_path / "run", all_stuck)
+        assert process.poll() is None
+    # By the files it is known which sample, by the kernel what for; the stack is not.
+    assert (rank.cause, rank.worker, rank.sample) == ("sleep", 1, STUCK_AT), rank.verdict
+    assert [process.stack for process in rank.processes[:2]] == [(), ()]
+
+
+def test_of_two_ranks_the_one_that_the_other_waits_for_is_named(tmp_path):
+    command = (SCRIPT.with_name("standstill_of_ranks.py"), tmp_path / "run", tmp_path / "meeting")
+    of_rank = [{"RANK": str(rank), "WORLD_SIZE": "2"} for rank in range(2)]
+    with running(*command, **of_rank[0]), running(*command, **of_rank[1]):
+        ranks = when(
+            tmp_path / "run", lambda ranks: len(ranks) == 2 and all(rank.stuck for rank in ranks)
+        )
+    assert [rank.cause for rank in ranks] == ["other ranks", "sleep"]
+    assert [rank.sample for rank in ranks] == [None, 12]
+    assert "barrier()" in ranks[0].verdict
+
+
+def test_where_shared_memory_is_full_that_is_said(tmp_path):
+    mount = "mount -t tmpfs -o size=3m tmpfs /dev/shm && exec "
+    unshare = ["unshare", "-m", "sh", "-c"]
+    if not shutil.which("unshare") or subprocess.run([*unshare, f"{mount} true"]).returncode:
+        pytest.skip("needs the right to mount")
+    script = SCRIPT.with_name("standstill_of_shared_memory.py")
+    command = f"{mount} {sys.executable} {script} {tmp_path / 'run'}"
+    code = f"import os; os.execvp('unshare', {[*unshare, command]!r})"
+    with running("-c", code):
+        (rank,) = when(tmp_path / "run", all_stuck)
+    assert rank.cause == "shared memory", rank.verdict
+    assert "/dev/shm" in rank.verdict
+
+
+def test_what_cannot_be_looked_at_is_bad_input(tmp_path, loaderviz):
+    def error(folder):
+        said = loaderviz("stuck", folder)
+        assert said.code == 2
+        return said.err
+
+    assert "is no folder" in error(tmp_path / "nowhere")
+    assert "nothing is recorded" in error(tmp_path)
+    subprocess.run([sys.executable, SCRIPT, "nothing", tmp_path / "ended"], check=True)
+    assert "has ended" in error(tmp_path / "ended")
+    with running(SCRIPT, "sleep", tmp_path / "run"):
+        when(tmp_path / "run", all_stuck)
+    assert "does not run any more" in error(tmp_path / "run")
+    meta_path = tmp_path / "run" / "meta.json"
+    meta = json.loads(meta_path.read_text())
+    meta_path.write_text(json.dumps({**meta, "clock_domain": "another", "host": "far-away"}))
+    assert "far-away" in error(tmp_path / "run")
+    (tmp_path / "run" / "main.spool").write_bytes(b"damaged")
+    assert "main.spool" in error(tmp_path / "run")
+
+
+def test_the_command_prints_it_for_people_and_as_json(tmp_path, loaderviz):
+    with running(SCRIPT, "sleep", tmp_path / "run"):
+        when(tmp_path / "run", all_stuck)
+        text, data = (
+            loaderviz("stuck", tmp_path / "run"),
+            loaderviz("stuck", tmp_path / "run", "--json"),
+        )
+    assert (text.code, data.code) == (1, 1)
+    assert "stuck: sleep" in text.out
+    assert "Worker 1" in text.out
+    assert "in hang" in text.out
+    document = json.loads(data.out)
+    (rank,) = document["ranks"]
+    assert document["stuck"]
+    assert (rank["worker"], rank["sample"]) == (1, STUCK_AT)
+    assert rank["processes"][0]["stack"][0]["function"] == "hang"
+
+
+def test_where_a_system_tells_little_that_is_what_is_said(tmp_path, monkeypatch):
+    with running(SCRIPT, "sleep", tmp_path / "run"):
+        when(tmp_path / "run", all_stuck)
+        monkeypatch.setattr(process_view, "PROC", tmp_path / "nothing")
+        view = process_view.view_process(os.getpid())
+        gone = process_view.view_process(2**22 + 1)
+    assert view.is_alive
+    assert view.cpu_s > 0
+    assert (view.call, view.kernel_function, view.waits_on) == ("", "", ())
+    assert not gone.is_alive
