@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from loaderviz.figures.timelines.timeline import timeline as timeline
     from loaderviz.recorder import record as record
     from loaderviz.recorder import span as span
+    from loaderviz.recorder import watch as watch
     from loaderviz.sharding import shard as shard
     from loaderviz.sharding import shard_init as shard_init
     from loaderviz.simulator import Costs as Costs
@@ -47,13 +48,14 @@ _HOMES = {
     "simulate": "loaderviz.simulator",
     "span": "loaderviz.recorder",
     "timeline": "loaderviz.figures",
+    "watch": "loaderviz.recorder",
 }
 __all__ = [*_HOMES]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "figures":
-        return import_module("loaderviz.figures")
+    if name in ("figures", "lightning", "transformers"):
+        return import_module(f"loaderviz.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'loaderviz' has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)
@@ -63,3 +65,10 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_HOMES})
+
+
+def load_ipython_extension(ipython: Any) -> None:
+    """``%load_ext loaderviz``: adds ``%%loaderviz`` and ``%loaderviz_doctor`` to a notebook."""
+    from loaderviz._magics import LoaderMagics
+
+    ipython.register_magics(LoaderMagics)

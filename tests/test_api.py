@@ -36,3 +36,24 @@ def test_nothing_heavy_is_imported_until_it_is_used():
         print(sorted({heavy} & (set(sys.modules) - before)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("absent", ["ipywidgets", "anywidget"])
+def test_without_the_widgets_what_needs_them_says_what_to_install(absent):
+    code = f"""
+        import importlib.util as util, sys
+        find_spec = util.find_spec
+        util.find_spec = lambda name, *more: None if name == {absent!r} else find_spec(name, *more)
+        sys.modules[{absent!r}] = None
+        import loaderviz
+        loaderviz.timeline, loaderviz.recommend
+        try:
+            loaderviz.explore
+        except loaderviz.LoaderVizError as error:
+            print(error)
+    """
+    code = "\n".join(line[8:] for line in code.splitlines())
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == (
+        f"controls need {absent}, which is not installed: pip install 'loaderviz[notebook]'\n"
+    )

@@ -1,12 +1,13 @@
 """Loaders of other libraries, recorded as they are: `make strangers` installs them and runs this.
 
-Each test is skipped where its library is missing. What cannot run is stood in for by a small class
-of the same shape in `tests/support/foreign_loaders.py`: mosaicml-streaming, which wants an older
-numpy than `constraints.txt` has, and torchvision, whose build on PyPI does not fit torch for CPUs.
+Each test is skipped where its library is missing. torchvision, whose build on PyPI does not fit
+torch for CPUs, is stood in for by empty modules where a library imports it and does not use it.
 """
 
+import sys
 import time
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -212,3 +213,52 @@ class TestDali:
         trace, received = run(loader, epochs=2)
         assert [len(epoch) for epoch in received] == [5, 5]
         assert_unseen(trace, 40)
+
+
+class EmptyModule(ModuleType):
+    """Has every class that it is asked for, with nothing in it."""
+
+    def __getattr__(self, name: str) -> type:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return type(name, (), {})
+
+
+class TestMosaicmlStreaming:
+    @pytest.fixture
+    def streaming(self, monkeypatch) -> Any:
+        pytest.importorskip("transformers.feature_extraction_utils")  # looks for torchvision itself
+        for part in ("", ".datasets", ".transforms", ".transforms.functional"):
+            name = f"torchvision{part}"
+            monkeypatch.setitem(sys.modules, name, EmptyModule(name))
+        return pytest.importorskip("streaming")
+
+    @pytest.fixture
+    def make(self, streaming, tmp_path) -> Any:
+        with streaming.MDSWriter(out=str(tmp_path), columns={"n": "int"}, size_limit=200) as out:
+            for n in range(32):
+                out.write({"n": n})
+
+        def make() -> Any:
+            dataset = streaming.StreamingDataset(local=str(tmp_path), batch_size=4, shuffle=False)
+            return streaming.StreamingDataLoader(dataset, batch_size=4, num_workers=2)
+
+        return make
+
+    def test_it_is_recorded_as_torchs_own(self, make):
+        loader = make()
+        trace, received = run(loader)
+        assert_seen(trace, 32, 2)
+        assert [n for batch in received[0] for n in batch["n"].tolist()] == list(range(32))
+        assert lv.audit(loader).exactly_once
+
+    def test_it_goes_on_where_it_was(self, make):
+        loader = make()
+        with lv.record(loader) as rec:
+            first = next(batches := iter(loader))
+            state = loader.state_dict()
+        del batches
+        again = make()
+        again.load_state_dict(state)
+        assert rec.trace.summary().n_batches == 1
+        assert [*first["n"], *(n for batch in run(again)[1][0] for n in batch["n"])] == [*range(32)]
