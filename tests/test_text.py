@@ -34,6 +34,31 @@ def test_a_duration_is_told_in_the_unit_that_suits(seconds, written):
 
 
 @pytest.mark.parametrize(
+    ("parts_s", "total", "parts"),
+    [([0.484, 0.207, 0.0099], "700 ms", ["480 ms", "210 ms", "10 ms"]),
+     ([5.4, 0.6, 0.2], "6.2 s", ["5.4 s", "0.6 s", "0.2 s"]),
+     ([6, 0.04, 0], "6.04 s", ["6.00 s", "0.04 s", "0 s"]),
+     ([3, 2], "5 s", ["3 s", "2 s"]), ([1 / 3] * 3, "1.0 s", ["0.4 s", "0.3 s", "0.3 s"]),
+     ([1234, 300], "1,500 s", ["1,200 s", "300 s"]), ([0.0, 0.0], "0 s", ["0 s", "0 s"])],
+)  # fmt: skip
+def test_durations_that_are_added_are_told_to_two_digits_of_their_sum(parts_s, total, parts):
+    assert text.durations_that_add_up(parts_s) == (total, parts)
+
+
+@given(st.lists(st.floats(0, 1e5), min_size=1, max_size=5))
+def test_durations_add_up_as_they_are_written(parts_s):
+    def read(written):
+        number, unit = written.replace(",", "").split(" ")
+        return float(number) * {"s": 1, "ms": 1e-3, "µs": 1e-6}[unit]
+
+    total, parts = text.durations_that_add_up(parts_s)
+    assert sum(map(read, parts)) == pytest.approx(read(total), rel=1e-9, abs=1e-12)
+    assert read(total) == pytest.approx(sum(parts_s), rel=0.06, abs=1e-9)
+    one_unit = {each.split(" ")[1] for each in [total, *parts] if each != "0 s"}
+    assert len(one_unit) <= 1
+
+
+@pytest.mark.parametrize(
     ("n_bytes", "written"),
     [(0, "0 B"), (512, "512 B"), (1000, "0.977 KiB"), (1536, "1.5 KiB"), (140 << 20, "140 MiB"),
      (3 << 30, "3 GiB"), (5 << 40, "5 TiB"), (2 << 50, "2,050 TiB")],
@@ -100,3 +125,11 @@ def test_bytes_can_be_read_back_to_three_digits(n_bytes):
     number, unit = text.size(n_bytes).replace(",", "").split()
     power = ("B", "KiB", "MiB", "GiB", "TiB").index(unit)
     assert float(number) * 1024**power == pytest.approx(n_bytes, rel=6e-3)
+
+
+@given(st.text("ab -", max_size=300), st.integers(0, 8), st.integers(0, 12))
+def test_printed_text_breaks_between_words_alone(words, indent, hanging):
+    lines = text.wrapped(words, indent, hanging).split("\n")
+    assert " ".join(lines).split() == words.split()
+    assert all(len(line) <= text.PRINTED_WIDTH or len(line.split()) == 1 for line in lines)
+    assert all(line.startswith((indent + hanging) * " ") for line in lines[1:])

@@ -1,6 +1,7 @@
 """Figures: functions from a trace or a result to a plotly figure, without side effects."""
 
 from loaderviz.figures.results.causes_figure import causes
+from loaderviz.figures.results.starts_figure import starts
 from loaderviz.figures.timelines.timeline import timeline
 
-__all__ = ["causes", "timeline"]
+__all__ = ["causes", "starts", "timeline"]

@@ -6,21 +6,25 @@ import base64
 import functools
 import html
 import json
+import os
 import re
 import zlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import plotly.graph_objects as go
 import plotly.io as pio
-from plotly.offline import get_plotlyjs_version
+from plotly.offline import get_plotlyjs, get_plotlyjs_version
 
-from loaderviz.web import FIGURE_SCRIPTS, script
+from loaderviz.web import FIGURE_SCRIPTS, PLOTLY_TRACES, plotly_script, script
 
 if TYPE_CHECKING:
     from loaderviz.trace import Trace
 
 # Plotly's buttons would cover the title. A double click undoes a zoom.
 CONFIG = {"displayModeBar": False, "responsive": True}
+# plotly's names for front ends that draw figures by themselves.
+MIMETYPE_RENDERERS = frozenset({"plotly_mimetype", "jupyterlab", "nteract", "vscode"})
 
 
 @functools.cache
@@ -60,7 +64,7 @@ class Figure(go.Figure):  # type: ignore[misc]  # plotly has no types
         return figure
 
     def _ipython_display_(self) -> None:
-        if "plotly_mimetype" not in str(pio.renderers.default):
+        if MIMETYPE_RENDERERS.isdisjoint(str(pio.renderers.default).split("+")):
             super()._ipython_display_()
             return
         from IPython.display import display
@@ -74,12 +78,20 @@ class Figure(go.Figure):  # type: ignore[misc]  # plotly has no types
         display({"text/html": script_tag(), "text/plain": ""}, raw=True)
 
     def to_html(self, *args: Any, **kwargs: Any) -> str:
-        """As plotly's ``to_html``, with our script and configuration."""
-        return str(super().to_html(*args, **_with_script(kwargs)))
+        """As plotly's ``to_html``, with our script and configuration, and a smaller plotly.js."""
+        page = str(super().to_html(*args, **_with_script(kwargs)))
+        if {trace.type for trace in self.data} <= PLOTLY_TRACES:  # a user may have added others
+            page = page.replace(get_plotlyjs(), plotly_script())
+        return page
 
     def write_html(self, *args: Any, **kwargs: Any) -> None:
-        """As plotly's ``write_html``, with our script and configuration."""
-        super().write_html(*args, **_with_script(kwargs))
+        """As plotly's ``write_html``, with what ``to_html`` changes."""
+        plain = len(args) == 1 and isinstance(args[0], str | os.PathLike)
+        if not plain or kwargs.get("auto_open") or kwargs.get("include_plotlyjs", True) is not True:
+            super().write_html(*args, **_with_script(kwargs))
+            return
+        kwargs.pop("auto_open", None)
+        Path(args[0]).write_text(self.to_html(**kwargs), "utf-8")
 
     def __repr__(self) -> str:
         return str(self.layout.title.text or "").replace("<b>", "").replace("</b>", "")

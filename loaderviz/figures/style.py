@@ -18,20 +18,26 @@ from loaderviz.errors import LoaderVizError
 
 ThemeName = Literal["light", "dark"]
 
-# Fill and the colour of text on it. The hues are Okabe and Ito's, with a violet in place of the
-# yellow, which cannot be seen on white.
+# Warm colours are trouble, and no batch has one: vermillion is waiting, amber is too often, red is
+# failed or missing. Batches have Okabe and Ito's other hues and, in place of the yellow, which is
+# not seen on white, lime, plum and olive; in this order the colour-blind tell neighbours apart too.
+BLUE, LIME, PINK, PLUM = "#0072b2", "#a3b135", "#cc79a7", "#9b3f9b"
+OLIVE, SKY, GREEN = "#7c8420", "#56b4e9", "#009e73"
+AMBER = "#e69f00"
+# Fill and the colour of text on it.
 PALETTE = (
-    ("#0072b2", "#ffffff"),
-    ("#e69f00", "#1b1f24"),
-    ("#009e73", "#ffffff"),
-    ("#cc79a7", "#1b1f24"),
-    ("#56b4e9", "#1b1f24"),
-    ("#d55e00", "#ffffff"),
-    ("#8c6bb1", "#ffffff"),
+    (BLUE, "#ffffff"),
+    (LIME, "#1b1f24"),
+    (PINK, "#1b1f24"),
+    (PLUM, "#ffffff"),
+    (OLIVE, "#ffffff"),
+    (SKY, "#1b1f24"),
+    (GREEN, "#ffffff"),
 )
-LIGHTER = 0.28  # how far the colour of every second sample in a batch is moved towards white
-WAIT_FILL = "rgba(213, 94, 0, 0.16)"
+SERIES = BLUE, GREEN, PLUM, PINK
+OTHER_SHADE = 0.28  # how far every second sample in a batch is moved away from its ink
 WAIT = "#d55e00"
+WAIT_FILL = "rgba(213, 94, 0, 0.16)"
 WAIT_LINE = "rgba(213, 94, 0, 0.55)"
 QUIET = "#7d8590"  # start-up, collate: legible on white and on black
 BUSY = "#5b9bc8"  # a zoomed-out lane, where batches have no colour of their own
@@ -41,6 +47,7 @@ READY_LINE = "#3a87c2"
 READY_FILL = "rgba(58, 135, 194, 0.18)"
 EDGE = "rgba(255, 255, 255, 0.9)"
 TRANSPARENT = "rgba(0, 0, 0, 0)"
+ON_ANY = "#737a83"  # text of a picture without a background: 4.3 to 1 on white and on near black
 FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 
 
@@ -70,16 +77,23 @@ def text_on(batch: int) -> str:
     return PALETTE[batch % len(PALETTE)][1]
 
 
-def _lighter(colour: str) -> str:
-    channels = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-    return "#" + "".join(f"{round(value + (255 - value) * LIGHTER):02x}" for value in channels)
+def series(number: int) -> str:
+    """The colour of a line by its number, legible on white and on black; they repeat."""
+    return SERIES[number % len(SERIES)]
+
+
+def _other_shade(fill: str, ink: str) -> str:
+    """Darker where the text is white, else lighter: a number that lies over both is legible."""
+    end = 0 if ink == "#ffffff" else 255
+    channels = (int(fill[i : i + 2], 16) for i in (1, 3, 5))
+    return "#" + "".join(f"{round(value + (end - value) * OTHER_SHADE):02x}" for value in channels)
 
 
 # All colours of boxes. A colour's code is its position in here: boxes are computed with codes,
 # which become colours when they go to plotly.
 COLOURS = (
     *(fill for fill, _ in PALETTE),
-    *(_lighter(fill) for fill, _ in PALETTE),
+    *(_other_shade(fill, ink) for fill, ink in PALETTE),
     *(WAIT, WAIT_LINE, QUIET, EDGE, HOLE, TRANSPARENT),
 )
 _COLOUR_OF_CODE = np.array(COLOURS, object)
@@ -99,10 +113,10 @@ def colours_of(codes: Any) -> list[str]:
 def batch_codes(batch: Any, position: Any = 0) -> Any:
     """The colour code (int8) of each batch, or of each sample in it.
 
-    Every second position in a batch is lighter, so that samples can be counted.
+    Every second position in a batch has another shade, so that samples can be counted.
     """
-    lighter = np.asarray(position) % 2 * len(PALETTE)
-    return (np.asarray(batch) % len(PALETTE) + lighter).astype(np.int8)
+    other_shade = np.asarray(position) % 2 * len(PALETTE)
+    return (np.asarray(batch) % len(PALETTE) + other_shade).astype(np.int8)
 
 
 # In place of plotly's default template, which is long, and which a user may have replaced.

@@ -6,10 +6,11 @@ why.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from loaderviz._audit import Audit, audit
+from loaderviz._audit import Audit, Mixing, audit
 from loaderviz._recommend import Recommendation, recommend
 from loaderviz._recommend.candidate_settings import default_max_workers
 from loaderviz.errors import LoaderVizError
@@ -18,6 +19,7 @@ from loaderviz.trace import Trace
 MOST_BATCHES = 20_000  # that a prediction is made from
 MOST_WORKERS = 32  # that are tried, however many CPUs there are
 MOST_SAMPLES = 20_000_000  # that are audited
+MOST_TEXTS = 1_000_000  # keys that are no numbers and are put in order
 
 
 @dataclass(frozen=True)
@@ -108,11 +110,23 @@ def _predict(trace: Trace, rank: int, loader: int) -> Prediction:
 
 @dataclass(frozen=True)
 class LoaderAudit:
-    """The audit of one loader, or why there is none."""
+    """The audit of one loader, or why there is none.
+
+    ``mixing`` is that of its first epoch; None where the samples come in order, or it is not known.
+    """
 
     loader: int
     audit: Audit | None = None
     why_not: str = ""
+    mixing: Mixing | None = None
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether samples came twice, or were lost other than to ``drop_last``."""
+        if self.audit is None or self.audit.exactly_once is False:
+            return self.audit is not None
+        epochs = self.audit.epochs[["missing", "dropped"]].fillna(0)
+        return bool((epochs["missing"] > epochs["dropped"]).any())
 
 
 def audit_loaders(trace: Trace) -> list[LoaderAudit]:
@@ -136,11 +150,24 @@ def _audit_loader(trace: Trace, loader: int) -> LoaderAudit:
         loader_trace = trace.of_loader(loader)
         if loader_trace.samples.empty:
             return LoaderAudit(loader, why_not="the recording lists no samples")
-        return LoaderAudit(loader, audit(loader_trace))
+        found = audit(loader_trace)
+        return LoaderAudit(loader, found, mixing=_mixing(found))
     except LoaderVizError as error:
         return LoaderAudit(loader, why_not=str(error))
     except Exception as error:
         return LoaderAudit(loader, why_not=f"{type(error).__name__}: {error}")
+
+
+def _mixing(found: Audit) -> Mixing | None:
+    if found.keys is None or bool(found.epochs["in_order"].iloc[0]):
+        return None
+    if found.keys.dtype == object and len(found.keys) > MOST_TEXTS:
+        return None
+    try:
+        mixing = found.mixing()
+    except LoaderVizError:  # the keys do not sort
+        return None
+    return None if math.isnan(mixing.score) else mixing
 
 
 def _first_batches(trace: Trace, n: int) -> Trace:

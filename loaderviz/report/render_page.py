@@ -18,18 +18,19 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
-from plotly.offline import get_plotlyjs
 
 from loaderviz import web
 from loaderviz._causes.cause_texts import saves_text
 from loaderviz._doctor import need_the_loader
+from loaderviz._explain import explanation_html
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures.display import CONFIG, figure_script
 from loaderviz.figures.results import causes_figure
 from loaderviz.figures.results.memory_figure import memory
+from loaderviz.figures.results.starts_figure import KEY_PX, starts
 from loaderviz.figures.results.waits_figure import waits
 from loaderviz.figures.timelines import timeline
-from loaderviz.report.report_content import Content, key_text
+from loaderviz.report.report_content import MOST_SHAPES, Content, key_text
 from loaderviz.text import count, duration, percent, rate, size
 
 TOP_PX = 14  # margin above a figure, whose title is the page's own heading
@@ -56,7 +57,7 @@ class PageFigure:
 def page_of(content: Content) -> str:
     """The whole page of a report, as HTML; figures that cannot be drawn are left out."""
     figures = {figure.name: figure for figure in _figures(content)}
-    scripts = [get_plotlyjs(), f"{figure_script()}\n{web.script('report_page')}"]
+    scripts = [web.plotly_script(), f"{figure_script()}\n{web.script('report_page')}"]
     page: str = _template().render(
         content=content,
         trace=content.trace,
@@ -64,8 +65,10 @@ def page_of(content: Content) -> str:
         parts=_parts_of_time(content),
         n_actions=N_ACTIONS,
         most_rows=MOST_ROWS,
+        most_shapes=MOST_SHAPES,
         candidates=_shown_candidates(content),
         need_the_loader=need_the_loader(),
+        explained=lambda code: Markup(explanation_html(code)),
         policy=_policy(scripts),
         style=Markup(web.style("report_page")),
         scripts=[Markup(script) for script in scripts],
@@ -82,10 +85,14 @@ def _figures(content: Content) -> Iterator[PageFigure]:
         ("waits", lambda: waits(trace), TOP_PX),
         ("memory", lambda: memory(trace), TOP_PX),
     ]
+    if any(row["cause"] in ("start", "restart") for row in content.costly_causes):
+        makers.append(("starts", lambda: starts(trace), KEY_PX))
     recommendation = content.prediction.recommendation
     if recommendation is not None:
         makers.append(("candidates", recommendation.figure, LABELS_PX))
     for loader_audit in content.audits:
+        if loader_audit.mixing is not None:
+            makers.append((f"mixing-{loader_audit.loader}", loader_audit.mixing.figure, TOP_PX))
         audit = loader_audit.audit
         if audit is None or audit.exactly_once is not False:
             continue

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
+from loaderviz._audit import Mixing
 from loaderviz._causes.cause_texts import cause_rows
 from loaderviz._doctor import Diagnosis, findings_of
 from loaderviz.report import report_tables
@@ -20,12 +21,16 @@ from loaderviz.report.predictions_and_audits import (
 from loaderviz.report.report_tables import Waits
 from loaderviz.text import percent, rate
 from loaderviz.trace import Trace
+from loaderviz.trace.analysis.loader_share import short_names
+from loaderviz.trace.analysis.shapes import Shapes
 from loaderviz.trace.analysis.summary import Summary
 from loaderviz.trace.analysis.verdict import NEVER_WAITS
 from loaderviz.trace.merge.run_meta import left_out
 
+LEAST_SHARE = 0.05  # of the time of the loop
 LEAST_GAIN = 0.03  # a smaller predicted gain is no reason to change settings
 SHARED = "DataLoader(dataset, sampler=DistributedSampler(dataset))  # each rank its own share"
+MOST_SHAPES = 10  # that are shown
 MOST_CHARACTERS = 300  # of a text from the trace
 
 
@@ -62,10 +67,20 @@ class Content:
         """Whether the trace holds no batch."""
         return self.trace.batches.empty
 
+    @cached_property
+    def loader_names(self) -> dict[int, str]:
+        """A short name for each loader, by number."""
+        return {number: _bounded_text(name) for number, name in short_names(self.trace).items()}
+
     @property
     def simulated(self) -> bool:
         """Whether the trace was simulated instead of recorded."""
         return bool(self.trace.meta.get("simulated"))
+
+    @cached_property
+    def shapes(self) -> Shapes:
+        """What the batches are made of."""
+        return self.trace.shapes()
 
     @property
     def title(self) -> str:
@@ -83,6 +98,11 @@ class Content:
     def causes(self) -> list[dict[str, Any]]:
         """Where the waiting went: a row for each cause, as ``cause_rows`` makes them."""
         return cause_rows(self.summary)
+
+    @property
+    def costly_causes(self) -> list[dict[str, Any]]:
+        """Those that took a part of the time that is worth a picture of its own."""
+        return [row for row in self.causes if row["share"] >= LEAST_SHARE]
 
     @property
     def slowest_rank(self) -> int | None:
@@ -105,7 +125,8 @@ class Content:
         ]
         lines = [(name, _bounded_text(value)) for name, value in pairs if value not in (None, "")]
         for number, about in enumerate(_loader_metas(self.trace)):
-            name = f"loader {number}" if len(self.loaders) > 1 else "loader"
+            name = self.loader_names.get(number, f"loader {number}")
+            name = name if len(self.loaders) > 1 else "loader"
             lines.append((name, _configuration(about)))
         return lines
 
@@ -153,12 +174,18 @@ class Content:
         return SHARED if len(self.ranks) > 1 and about.get("kind") == "map" else ""
 
     def _settings_action(self) -> list[Action]:
-        """Whether to change the settings, by the prediction; empty where there is none."""
+        """Whether to change the settings, by the prediction; without one, the first cause."""
         prediction = self.prediction
         recommendation = prediction.recommendation
         present, chosen = prediction.present, prediction.chosen
         if recommendation is None or present is None:
-            return []
+            return [
+                Action(
+                    f"First cause of waiting: {row['name']}, {percent(row['share'])} of the time",
+                    f"{row['evidence']}. {row['cure']}",
+                )
+                for row in self.costly_causes[:1]
+            ]
         now, predicted = (rate(row["samples_per_s"]) for row in (present, chosen))
         low, high = (rate(chosen[name]) for name in ("low_per_s", "high_per_s"))
         whose = f"the model of rank {prediction.rank}" if len(self.ranks) > 1 else "the model"
@@ -175,7 +202,7 @@ class Content:
             return [Action(what, why, recommendation.code)]
         if not chosen["present"] and not same_workers:
             fewer = chosen["num_workers"] < present["num_workers"]
-            what = f"{'Fewer' if fewer else 'Other'} workers are predicted to do as well"
+            what = f"{'Fewer' if fewer else 'More'} workers are predicted to do as well"
             why = (
                 f"{_changes(prediction)}: predicted {predicted} samples/s ({low} to {high}), "
                 f"now {now}"
@@ -204,9 +231,15 @@ class Content:
             "actions": [dataclasses.asdict(action) for action in self.actions],
             "waits": dataclasses.asdict(self.waits),
             "workers": [{**row, "last_key": key_text(row["last_key"])} for row in self.workers],
+            "shapes": {
+                "n_shapes": self.shapes.n_shapes,
+                "n_unknown": self.shapes.n_unknown,
+                "most_common": self.shapes.table.head(MOST_SHAPES).to_dict("records"),
+                "predicted_padding": [dataclasses.asdict(each) for each in self.shapes.padding],
+            },
             "ranks": self.ranks,
             "slowest_rank": self.slowest_rank,
-            "loaders": self.loaders,
+            "loaders": [{**row, "name": self.loader_names[row["loader"]]} for row in self.loaders],
             "findings": [dataclasses.asdict(finding) for finding in self.findings.findings],
             "undecided": [
                 {"code": finding.code, "title": finding.title, "why": " ".join(finding.evidence)}
@@ -235,13 +268,18 @@ class Content:
         }
 
 
-def content_of(trace: Trace) -> Content:
-    """Gather all that the report says of a trace: findings, a prediction, audits and tables."""
+def content_of(trace: Trace, *, why_not_predict: str = "") -> Content:
+    """Gather all that the report says of a trace: findings, a prediction, audits and tables.
+
+    Predicting takes seconds; given a reason not to, the report says that in its place.
+    """
     if trace.batches.empty:
-        prediction, loader_audits = Prediction(why_not="no batch was recorded"), []
+        why_not_predict = "no batch was recorded"
+    if why_not_predict:
+        prediction = Prediction(why_not=why_not_predict)
     else:
         prediction = predict(trace, *longest_waiting_loader(trace))
-        loader_audits = audit_loaders(trace)
+    loader_audits = [] if trace.batches.empty else audit_loaders(trace)
     summary = trace.summary()
     return Content(
         trace=trace,
@@ -282,7 +320,15 @@ def _audit_data(loader_audit: LoaderAudit) -> dict[str, Any]:
         "exactly_once": audit.exactly_once if audit else None,
         "verdict": audit.verdict if audit else loader_audit.why_not,
         "notes": list(audit.notes) if audit else [],
+        "mixing": _mixing_data(loader_audit.mixing),
     }
+
+
+def _mixing_data(mixing: Mixing | None) -> dict[str, Any] | None:
+    if mixing is None:
+        return None
+    numbers = {"score": mixing.score, "buffer_size": round(mixing.buffer_size)}
+    return {**numbers, "verdict": mixing.verdict, "notes": list(mixing.notes)}
 
 
 def _changes(prediction: Prediction) -> str:

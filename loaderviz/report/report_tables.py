@@ -80,7 +80,7 @@ def _why_it_waited(steps: Table, i: int) -> str:
         return "first batch of its epoch"
     ready_s, requested_s = steps["ready_s"][i], steps["requested_s"][i]
     if np.isnan(ready_s):
-        return "when it was made is not recorded"
+        return "the time it was made is unknown"
     if steps["worker"][i] < 0:
         return "made while the loop waited"
     if ready_s <= requested_s:

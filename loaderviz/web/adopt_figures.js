@@ -16,8 +16,8 @@ function look() {
     .loaderviz .bars .point { transition: opacity 90ms; }
     .loaderviz-widget.jupyter-widgets-disconnected::before { display: block; margin: 4px 0;
       padding: 4px 8px; font: 14px/1.4 var(--jp-ui-font-family, system-ui, sans-serif);
-      color: var(--jp-ui-font-color1, #1f2328); border-left: 3px solid #d55e00;
-      content: "The kernel of these controls has ended. What stands here was the last to be shown; run the cell again."; }
+      color: var(--jp-ui-font-color1, #1f2328); border-left: 3px solid #e5383b;
+      content: "The kernel of these controls has ended. This is what they last showed; run the cell again."; }
     .loaderviz-widget .jupyter-widgets-disconnected::before { content: none; }
     .loaderviz-widget.jupyter-widgets-disconnected :is(.widget-inline-hbox, .jupyter-button) {
       pointer-events: none; opacity: .4; }
@@ -56,7 +56,7 @@ function look() {
       const trace = gd._fullData[bound.trace.index];  // gd.data may hold arrays as base64
       if (!trace?.customdata) continue;
       for (const bar of group.querySelectorAll(".point")) {
-        act(bar, trace.customdata[bar.__data__ ? bar.__data__.i : -1]);
+        act(bar, trace.customdata[bar.__data__ ? bar.__data__.i : -1], trace.name);
       }
     }
   };
@@ -87,10 +87,8 @@ function look() {
 
   const show = (gd, batch) => {
     gd.dataset.batch = batch === null ? "" : batch;
-    eachBar(gd, (bar, own) => {
-      const dim = batch !== null && own !== batch;
-      bar.style.opacity = dim ? (own === undefined || own === null ? 0.45 : 0.16) : "";
-    });
+    lift(gd, batch);
+    eachBar(gd, (bar, own, name) => { bar.style.opacity = opacityOf(gd, name, own, batch); });
     drawPath(gd, batch);
   };
 
@@ -114,9 +112,11 @@ function look() {
     });
     fit(gd);
     fitTitles(gd);
+    tendCovers(gd);
     gd.on("plotly_afterplot", () => {
       gd.classList.add("loaderviz");
       fitTitles(gd);
+      tendCovers(gd);
       if (shown !== null) show(gd, shown);
       tendLarge(gd);
     });
@@ -135,7 +135,7 @@ function look() {
   };
 
   const adoptAll = () => {
-    document.querySelectorAll(".loaderviz-saved").forEach(drawSaved);
+    document.querySelectorAll(".loaderviz-saved").forEach(drawInTurn);
     reviveAll();
     document.querySelectorAll(".js-plotly-plot").forEach(adopt);
   };

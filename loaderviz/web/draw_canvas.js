@@ -151,9 +151,9 @@ function lowerBound(sorted, value) {
   return low;
 }
 
-const PALETTE = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c6bb1"];
+const PALETTE = ["#0072b2", "#a3b135", "#cc79a7", "#9b3f9b", "#7c8420", "#56b4e9", "#009e73"];
 function colourOf(batch) { return PALETTE[batch % 7]; }
-function textOn(batch) { return [1, 3, 4].includes(batch % 7) ? "#1b1f24" : "#ffffff"; }
+function textOn(batch) { return [1, 2, 5].includes(batch % 7) ? "#1b1f24" : "#ffffff"; }
 
 function hatch(ctx) {
   const tile = document.createElement("canvas");

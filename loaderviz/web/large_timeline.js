@@ -1,6 +1,6 @@
 // A large timeline: decides what to show at this zoom, and what is under the mouse. Draws over
 // plotly's own marks, which are there where no script runs; knows nothing of plotly but its axes.
-const MOST_BOXES = 1500;
+const MOST_BOXES = 60;  // on their way at a time; more look like a barcode
 
 const THEMES = {
   light: { busy: "#5b9bc8", track: "rgba(31,35,40,.045)", edge: "rgba(255,255,255,.9)",

@@ -25,7 +25,7 @@ const placesOf = (life) => {
 
 const TITLES = {
   index: "index queues", hands: "workers", result: "result queue", pinned: "pinned",
-  reorder: "reorder buffer", consumer: "consumer",
+  reorder: "buffer", consumer: "consumer",
 };
 
 const past = (at, t) => at !== null && at <= t;
@@ -172,7 +172,7 @@ class Stage {
       }
     }
     if (taken.length) said.push(`the consumer has batch ${named(taken)}`);
-    else said.push(waits ? "the consumer waits" : gone ? "all is delivered" : "nothing has begun");
+    else said.push(waits ? "the consumer waits" : gone ? "all delivered" : "nothing has begun");
     return `${said.join(" · ")}.`;
   }
 }

@@ -1,6 +1,7 @@
 // Titles that fit. plotly cuts a title that is wider than its figure; a smaller one, or one on two
 // lines, can still be read.
 const TITLE_EDGE = 12;  // px that stay free beside it
+const AXIS_TITLE_EDGE = 2;
 const LEAST_ON_ONE_LINE = 0.8;  // of the size it was given; below that it takes two lines
 const MOST_ON_TWO = 0.84;
 const LEAST_PX = 10;
@@ -8,6 +9,7 @@ const LINE = 1.25;  // times the size of the type
 const GAP_PX = { one: 13, two: 3 };  // below a title of one line, or of two
 
 function fitTitles(gd) {
+  fitTimeAxisTitle(gd);
   const title = gd._fullLayout?.title;
   const drawn = title && gd.querySelector(".gtitle");
   if (!drawn) return;
@@ -20,6 +22,18 @@ function fitTitles(gd) {
   // plotly puts it by the title's height, which is none while the page does not show it.
   const below = Number(drawn.getAttribute("y")) + lines * LINE * size;
   under.setAttribute("y", below + (lines > 1 ? GAP_PX.two : GAP_PX.one));
+}
+
+// It stands in the middle of its axis: beside wide names of lanes there is less room to its right.
+function fitTimeAxisTitle(gd) {
+  const drawn = gd.querySelector(".g-xtitle text");
+  const font = gd._fullLayout?.xaxis?.title?.font;
+  if (!drawn || !font) return;
+  const middle = Number(drawn.getAttribute("x"));
+  const room = 2 * (Math.min(middle, widthOfFigure(gd) - middle) - AXIS_TITLE_EDGE);
+  if (room <= 0) return;
+  const scale = room / widthOfText(wordsOf(drawn), `${font.size}px ${font.family}`);
+  drawn.style.fontSize = `${Math.min(font.size, Math.max(LEAST_PX, font.size * scale))}px`;
 }
 
 // Draws the text in the largest type in which it fits; tells the size and the number of lines.

@@ -1,5 +1,6 @@
 // Waits step by step (loaderviz/figures/results/waits_figure.py): single steps when zoomed in, bands from afar.
 const WAITS_BINS = 300;
+const MOST_DOTS = 1500;
 const MARKS = { median: 0, longest: 1, step: 2 };
 
 async function tendWaits(gd) {
@@ -26,7 +27,7 @@ function drawWaits(gd, { x, y }) {
   let [first, last] = [0, x.length];
   while (first < last && x[first] < from) first++;
   while (last > first && x[last - 1] > to) last--;
-  const near = last - first <= MOST_BOXES;
+  const near = last - first <= MOST_DOTS;
   const level = near ? "steps" : "bands";
   const seen = `${level} ${first} ${last}`;
   if (gd.loadervizSeen === seen || !window.Plotly) return;

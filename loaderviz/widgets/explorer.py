@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import html
+from dataclasses import replace
 from typing import Any
 
 import ipywidgets as widgets
 from torch.utils.data import DataLoader
 
 from loaderviz.errors import LoaderVizError
-from loaderviz.figures.timelines import timeline
+from loaderviz.loader_settings import LoaderSettings
 from loaderviz.machine import cpu_allowance
-from loaderviz.text import change, count
+from loaderviz.text import count, duration, percent
 from loaderviz.trace import Trace
 from loaderviz.web import style
 from loaderviz.widgets.cause_bar import cause_bar
 from loaderviz.widgets.code_line import CodeLine
 from loaderviz.widgets.explorer_controls import MAIN_CONTROLS, ControlPanel
+from loaderviz.widgets.explorer_on_page import explorer_html
+from loaderviz.widgets.explorer_picture import begin_of, end_of, picture, steady_span
 from loaderviz.widgets.explorer_settings import ExplorerSettings
 from loaderviz.widgets.figure_view import FigureView, figure_scripts
 from loaderviz.widgets.html_without_kernel import StaticFallback, control_values_html, static_html
@@ -39,8 +42,9 @@ def explore(loader: DataLoader[Any] | None = None) -> Explorer:
     """Show controls for the settings of a loader; the simulated timeline follows as they move.
 
     *Run for real* runs a real loader with the same settings, and shows its timeline under the
-    predicted one, with the error of the prediction. *Pin* keeps the present numbers, to compare
-    others with.
+    predicted one, and says which took longer. *Pin* keeps the present run, to compare others with:
+    its numbers, and its steps in grey. The time axis stays while controls move, as long as the runs
+    fit it.
 
     Args:
         loader: the ``DataLoader`` to vary. First a short run of it is recorded, in a process of its
@@ -71,6 +75,8 @@ class Explorer(StaticFallback):
         self._measured_for: ExplorerSettings | None = None
         self._numbers: dict[str, RunNumbers | None] = {}
         self._pinned: RunNumbers | None = None
+        self._pinned_trace: Trace | None = None  # drawn as a ghost
+        self._span_s = 0.0  # of the time axis
         self._error: LoaderVizError | None = None
         self._panel = ControlPanel(loader, self.preview)
         self._real_runs = RealRuns(loader, self._on_progress)
@@ -116,9 +122,7 @@ class Explorer(StaticFallback):
         """Simulate the present settings and draw the timeline that they lead to."""
         settings = self.settings
         self._code.text = settings.code(self._user_loader)
-        if settings != self._measured_for:
-            self._measured_view.stale = True
-            self._numbers.pop("measured", None)
+        self._measured_view.stale = settings != self._measured_for
         if self._user_loader is not None and self._measured_loader is None:
             return  # nothing has been measured yet to predict from
         try:
@@ -154,13 +158,15 @@ class Explorer(StaticFallback):
         self._real_runs.cancel()
 
     def pin(self) -> None:
-        """Keep the present numbers to compare with, measured ones if there are any; or unpin."""
+        """Keep the present run to compare with, the measured one if there is one; or unpin."""
         if self._pinned is None:
-            self._pinned = self._numbers.get("measured") or self._numbers.get("predicted")
+            measured = self._measured_numbers
+            self._pinned = measured or self._numbers.get("predicted")
+            self._pinned_trace = self._measured if measured else self._predicted
         else:
-            self._pinned = None
+            self._pinned = self._pinned_trace = None
         self._pin_button.description = "Unpin" if self._pinned else "Pin"
-        self._show_numbers()
+        self._draw()
 
     def result(self) -> Trace:
         """The trace of the latest real run.
@@ -192,19 +198,32 @@ class Explorer(StaticFallback):
         """Show both timelines on one time axis, the simulated causes and the numbers."""
         predicted = self._predicted
         measured = self._measured if self._measured_for == self.settings else None
-        ends_s = [_end_s(trace) for trace in (predicted, measured) if trace is not None]
-        axis_s = max(ends_s) if len(ends_s) > 1 else None
+        self._fit_axis(predicted, measured)
         if predicted is not None:
             summary = predicted.summary()
-            self._view.show(timeline.draw(predicted, summary, axis_s))
+            self._view.show(picture(predicted, summary, self._span_s, self._pinned_trace))
             self._causes.value = cause_bar(summary)
             self._numbers["predicted"] = RunNumbers.from_trace(
                 predicted, n_repeated=self._n_repeated(predicted)
             )
             self._show_scene()
         if measured is not None:
-            self._measured_view.show(timeline.timeline(measured, seconds=axis_s))
+            self._measured_view.show(picture(measured, measured.summary(), self._span_s))
         self._show_numbers()
+
+    def _fit_axis(self, *traces: Trace | None) -> None:
+        """Give room to these runs and to the pinned one.
+
+        The first axis has room for a run without workers, too, and none becomes too short for it.
+        """
+        runs = [trace for trace in (*traces, self._pinned_trace) if trace is not None]
+        longest_s = max((end_of(run) - begin_of(run) for run in runs), default=0.0)
+        shrinks = steady_span(self._span_s, longest_s) < self._span_s
+        if (shrinks or not self._span_s) and self._predicted is not None:
+            settings = replace(self.settings, loader=LoaderSettings(0))
+            alone = predict(settings, self._measured_loader, self._start_costs)
+            longest_s = max(longest_s, end_of(alone) - begin_of(alone))
+        self._span_s = steady_span(self._span_s, longest_s)
 
     def _show_scene(self) -> None:
         """Show the queues only while they are seen, because they take longest to send."""
@@ -214,8 +233,13 @@ class Explorer(StaticFallback):
             self._scene.clear()
 
     def _show_numbers(self) -> None:
-        rows = {name: self._numbers.get(name) for name in ("predicted", "measured")}
+        rows = {"predicted": self._numbers.get("predicted"), "measured": self._measured_numbers}
         self._table.value = numbers_table({**rows, "pinned": self._pinned})
+
+    @property
+    def _measured_numbers(self) -> RunNumbers | None:
+        """Of the last real run, where it had the present settings."""
+        return None if self._measured_view.stale else self._numbers.get("measured")
 
     def _on_progress(self, progress: Progress) -> None:
         try:
@@ -243,7 +267,8 @@ class Explorer(StaticFallback):
         elif trace is not None:
             self._finish(settings, trace, progress.n_repeated)
         if trace is not None and settings != self.settings:
-            self._measured_view.show(timeline.timeline(trace))
+            self._fit_axis(trace)
+            self._measured_view.show(picture(trace, trace.summary(), self._span_s))
         elif trace is not None and progress.state != "done":
             self._draw()
 
@@ -266,13 +291,15 @@ class Explorer(StaticFallback):
         self._draw()
 
     def _comparison(self, settings: ExplorerSettings, trace: Trace) -> str:
-        """How far off the prediction was, and which settings this machine could not follow."""
+        """Which took longer, run or prediction, and what this machine could not follow."""
         sentences = ""
         if self._predicted is not None and settings == self.settings:
             predicted, measured = self._predicted.summary(), trace.summary()
             if predicted.n_batches == measured.n_batches:
-                error = predicted.elapsed_s / measured.elapsed_s - 1
-                sentences = f". The prediction is off by {change(error)}"
+                took, said = measured.elapsed_s, predicted.elapsed_s
+                off = took / said - 1
+                longer = "longer" if off > 0 else "shorter"
+                sentences = f" in {duration(took)}, {percent(abs(off))} {longer} than predicted"
         if settings.cores is not None and settings.cores > round(cpu_allowance()):
             sentences += f". This machine has only {count(cpu_allowance(), 'CPU')}"
         if settings.loader.pin_memory and not any(
@@ -313,17 +340,34 @@ class Explorer(StaticFallback):
         return max(0, n_surplus)
 
     def _static_html(self) -> str:
-        parts = map(static_html, (self._view, self._causes, self._measured_view, self._table))
+        parts = map(static_html, (self._table, self._view, self._causes, self._measured_view))
         code = f"<p><code>{html.escape(self._code.text)}</code></p>"
         main_controls = [self._panel.controls[name] for name in MAIN_CONTROLS]
         sheet = f"<style>{style('explorer')}</style>"
         return "".join([control_values_html(main_controls), *parts, code, sheet])
 
+    def _page_html(self, most_bytes: int) -> str:
+        before = {name: each.value for name, each in self._panel.controls.items()}
+        try:
+            return explorer_html(self._panel.controls, self._frame, most_bytes)
+        finally:
+            self.set(**before)
+
+    def _frame(self, **values: Any) -> list[Any]:
+        """What the page shows for these values, on the axis that a run without workers needs."""
+        self._span_s = 0.0
+        self.set(**values)
+        code = f"<p><code>{html.escape(self._code.text)}</code></p>"
+        view = [] if self._view.plotly_figure is None else [self._view.plotly_figure]
+        return [self._table.value, *view, self._causes.value, code]
+
     def _page(self) -> list[widgets.Widget]:
         """The settings beside the pictures where there is room, else above them."""
         buttons = widgets.HBox([self._run_button, self._cancel_button, self._pin_button])
-        side = widgets.Box([self._panel, buttons, self._progress, self._status])
-        main = [self._view, self._causes, self._measured_view, self._table, self._code]
+        *controls, more = self._panel.children
+        self._panel.children = [*controls, buttons, more]
+        side = widgets.Box([self._panel, self._progress, self._status])
+        main = [self._table, self._view, self._causes, self._measured_view, self._code]
         columns = [
             side.add_class("loaderviz-side"),
             widgets.VBox([*main, self._playing]).add_class("loaderviz-main"),
@@ -337,10 +381,6 @@ def _button(label: str, icon: str, on_click: Any, **options: Any) -> widgets.But
     button = widgets.Button(description=label, icon=icon, layout={"width": "122px"}, **options)
     button.on_click(lambda _: on_click())
     return button
-
-
-def _end_s(trace: Trace) -> float:
-    return float(trace.batches[["ready_s", "delivered_s", "released_s"]].max().max())
 
 
 def _hint(failure: Failure) -> str:

@@ -92,7 +92,9 @@ class ControlPanel(widgets.Box):  # type: ignore[misc]  # ipywidgets has no type
         """Hide or disable the controls of what the user's own loader decides by itself."""
         hidden = [*TEACHING_CONTROLS]
         if isinstance(user_loader.dataset, IterableDataset):
-            self.controls["kind"].options = KINDS[1:]
+            kind = self.controls["kind"]
+            chosen, kind.options = kind.value, KINDS[1:]
+            kind.value = chosen  # new options choose the first of them
         else:
             hidden.append("kind")
         for name in hidden:

@@ -36,7 +36,7 @@ class ExplorerSettings:
     batch_size: int = 4
     kind: Kind = "map"
     step_s: float = 0.05
-    n_samples: int = 96  # in an epoch; a dataset may hold fewer
+    n_samples: int = 48  # in an epoch; a dataset may hold fewer
     epochs: int = 1
     cores: int | None = None  # CPUs that the processes may use; None: as many as this process
     # Of the teaching dataset alone:

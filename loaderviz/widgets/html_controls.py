@@ -58,7 +58,7 @@ def control(name: str, spec: Any) -> Any:
             return slider(label, value, least, most, *step)
     raise LoaderVizError(
         f"{name}={spec!r} is no control: give (least, most, first value), with a step as fourth "
-        "where it matters, a list to choose from, or True or False"
+        "if it matters; a list to choose from; or True or False"
     )
 
 

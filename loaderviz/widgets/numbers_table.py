@@ -1,4 +1,4 @@
-"""The table of numbers under the timelines: the prediction, the real run and a pinned run."""
+"""The table of numbers above the timelines: the prediction, the real run and a pinned run."""
 
 from __future__ import annotations
 
@@ -98,9 +98,10 @@ def _cells(numbers: RunNumbers, pinned: RunNumbers | None) -> str:
         ]
     bad = " class='loaderviz-bad'" if numbers.n_repeated else ""
     return (
-        f"<td>{duration(numbers.epoch_s)}{changes[0]}</td>"
-        f"<td>{rate(numbers.samples_per_s)}{changes[1]}</td>"
-        f"<td>{waits}{changes[2]}</td><td{bad}>{repeated}</td><td>{in_flight}{changes[3]}</td>"
+        f"<td><b>{duration(numbers.epoch_s)}</b>{changes[0]}</td>"
+        f"<td><b>{rate(numbers.samples_per_s)}</b>{changes[1]}</td>"
+        f"<td><b>{waits}</b>{changes[2]}</td><td{bad}><b>{repeated}</b></td>"
+        f"<td><b>{in_flight}</b>{changes[3]}</td>"
     )
 
 
@@ -110,7 +111,7 @@ def _change(value: float, pinned: float) -> str:
         return ""
     relative = value / pinned - 1
     if abs(relative) < LEAST_CHANGE:
-        return " <small>=</small>"
+        return "&nbsp;<small>=</small>"
     if relative >= 1:
         return f" <small>{value / pinned:.1f}×</small>"
     return f" <small>{change(relative)}</small>"

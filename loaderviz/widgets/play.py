@@ -16,7 +16,7 @@ from loaderviz.widgets.play_states import station_times
 
 
 class Scene(anywidget.AnyWidget):
-    """The queues, workers, reorder buffer and consumer at one moment, with a control of the time.
+    """The queues, workers, buffer and consumer at one moment, with a control of the time.
 
     It needs no kernel, and moves a cursor on the first timeline of the widget that it is part of.
 
@@ -59,7 +59,7 @@ class Player(StaticFallback):
 def play(trace: Trace) -> Player:
     """Step or play through a trace, and see which queue or process holds each batch.
 
-    An outlined box is an index list, a filled one a batch of data.
+    An outlined box is a task, a filled one a batch of data.
 
     Args:
         trace: a recorded or simulated ``Trace``. Of several loaders or ranks only the first is

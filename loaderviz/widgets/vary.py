@@ -15,6 +15,7 @@ from loaderviz.trace import Trace
 from loaderviz.widgets.figure_view import FigureView, figure_scripts
 from loaderviz.widgets.html_controls import control
 from loaderviz.widgets.html_without_kernel import StaticFallback, control_values_html, static_html
+from loaderviz.widgets.page_frames import frames_html
 
 
 def vary(draw: Callable[..., Any], **controls: Any) -> Vary:
@@ -76,6 +77,17 @@ class Vary(StaticFallback):
         parts = (self._problem, *self._views.children)
         return control_values_html(self._controls.values()) + "".join(map(static_html, parts))
 
+    def _page_html(self, most_bytes: int) -> str:
+        return frames_html(self._controls, self._frame, most_bytes=most_bytes)
+
+    def _frame(self, **values: Any) -> list[Any]:
+        """What is shown for these values: figures, and text as HTML."""
+        try:
+            shown = _shown(self._draw(**values))
+        except Exception as error:
+            return [_problem_html(error)]
+        return [_text_html(item) if isinstance(item, str) else item for item in shown]
+
     def _redraw(self) -> None:
         values = {name: widget.value for name, widget in self._controls.items()}
         try:
@@ -86,13 +98,11 @@ class Vary(StaticFallback):
             self._views.layout.display = None
         except Exception as error:  # shown in place: nobody sees what a callback raises
             self._error = error
-            text = html.escape(f"{type(error).__name__}: {error}")
-            self._problem.value = f"<div class='loaderviz-error'><code>{text}</code></div>"
+            self._problem.value = _problem_html(error)
             self._views.layout.display = "none"
 
     def _show(self, result: Any) -> None:
-        results = result if isinstance(result, list | tuple) else [result]
-        shown = [item if isinstance(item, str) else _figure_of(item) for item in results]
+        shown = _shown(result)
         types = [widgets.HTML if isinstance(item, str) else FigureView for item in shown]
         views = self._views.children
         if len(views) != len(types) or not all(map(isinstance, views, types)):
@@ -106,6 +116,17 @@ class Vary(StaticFallback):
                 view.show(item)
             else:
                 view.value = _text_html(item)
+
+
+def _shown(result: Any) -> list[Any]:
+    """What ``draw`` returned as a list of figures and text."""
+    results = result if isinstance(result, list | tuple) else [result]
+    return [item if isinstance(item, str) else _figure_of(item) for item in results]
+
+
+def _problem_html(error: Exception) -> str:
+    text = html.escape(f"{type(error).__name__}: {error}")
+    return f"<div class='loaderviz-error'><code>{text}</code></div>"
 
 
 def _text_html(text: str) -> str:
@@ -129,6 +150,6 @@ def _figure_of(result: Any) -> go.Figure:
 _CSS = """
 .loaderviz-controls { flex-flow: row wrap; column-gap: 24px; }
 .loaderviz-vary .loaderviz-text { line-height: 1.45; margin: 4px 0; }
-.loaderviz-vary .loaderviz-error { border-left: 3px solid #d55e00; padding-left: 8px; }
+.loaderviz-vary .loaderviz-error { border-left: 3px solid #e5383b; padding-left: 8px; }
 .loaderviz-vary .loaderviz-error code { white-space: pre-wrap; color: inherit; }
 """

@@ -59,14 +59,38 @@ def test_a_box_has_the_colour_and_the_number_of_its_batch():
     assert set(numbers.x) == {2}
 
 
-def test_a_sample_that_one_worker_delivers_twice_bears_one_number():
-    numbers = bars(of_keys([4, 1, 3, 2, 4, 5], workers=1).figure(), "number")
-    ends = [(base, base + length) for base, length in zip(numbers.base, numbers.x, strict=True)]
-    assert list(zip(numbers.text, ends, strict=True)) == [
-        ("0", (0.5, 1.5)),
-        ("1", (1.5, 3.5)),
-        ("2", (3.5, 5.5)),  # batch 0 has brought sample 4 too, below this one
+def test_on_request_a_box_has_the_number_of_its_sample_on_the_colour_of_its_batch():
+    figure = of_keys([3, 1, 0, 2]).figure(numbers="sample")
+    boxes, numbers = bars(figure, "delivered"), bars(figure, "number")
+    assert list(numbers.base) == list(boxes.base)
+    assert list(numbers.text) == [str(int(base + 0.5)) for base in boxes.base]
+    of_batch = style.PALETTE[0][1], style.PALETTE[1][1]
+    assert dict(zip(numbers.text, numbers.insidetextfont.color, strict=True)) == {
+        "3": of_batch[0], "1": of_batch[0], "0": of_batch[1], "2": of_batch[1]
+    }  # fmt: skip
+    with pytest.raises(LoaderVizError, match="numbers='rank'"):
+        of_keys([0, 1]).figure(numbers="rank")
+
+
+def test_the_columns_of_two_audits_stand_in_one_place_whatever_was_delivered():
+    margins = [of_keys(list(range(n))).figure().layout.margin for n in (8, 16, 160)]
+    assert margins[0] == margins[1] == margins[2]
+
+
+def test_a_sample_that_one_worker_delivers_twice_has_two_boxes_in_its_lane_each_with_its_number():
+    figure = of_keys([4, 1, 3, 2, 4, 5], workers=1).figure()
+    boxes, numbers = bars(figure, "delivered"), bars(figure, "number")
+    at = [
+        (round(y - height / 2, 2), round(y + height / 2, 2))
+        for base, y, height in zip(boxes.base, boxes.y, boxes.width, strict=True)
+        if base == 3.5
     ]
+    assert at == [(-0.35, 0), (0, 0.35)]  # one above the other, and none covers another
+    assert {
+        height for base, height in zip(boxes.base, boxes.width, strict=True) if base != 3.5
+    } == {0.7}
+    of_4 = [n for n, base in zip(numbers.text, numbers.base, strict=True) if base == 3.5]
+    assert sorted(of_4) == ["0", "2"]
 
 
 def test_where_nothing_came_the_holes_are_drawn():

@@ -96,7 +96,7 @@ class TestItsBars:
     def test_beside_each_stands_what_a_cut_saves_and_that_this_is_simulated(self, slow):
         table = table_of(slow)
         beside = texts(figures.causes(slow))
-        saved = beside.index("a cut saves (simulated)") + 1
+        saved = beside.index("cutting it saves<br>(simulated)") + 1
         assert beside[saved : saved + len(table)] == [duration(s) for s in table["saves_s"]]
         waited = beside.index("waited") + 1
         assert beside[waited : waited + len(table)] == [duration(s) for s in table["seconds"]]
@@ -182,9 +182,9 @@ class TestOtherTraces:
     @pytest.mark.parametrize(
         ("trace", "says"),
         [
-            (Trace.from_columns(), "nothing was waited for"),
+            (Trace.from_columns(), "the loop never waited"),
             ("run.parquet", "but got str"),
-            (undelivered(), "nothing was waited for"),
+            (undelivered(), "the loop never waited"),
         ],
     )
     def test_without_waits_there_is_nothing_to_draw(self, trace, says):
@@ -221,7 +221,7 @@ class TestOtherTraces:
         if max(attribute(trace).totals().values(), default=0) >= LEAST_S:
             assert bars(figures.causes(trace))
         else:
-            with pytest.raises(LoaderVizError, match="nothing was waited for"):
+            with pytest.raises(LoaderVizError, match="the loop never waited"):
                 figures.causes(trace)
 
 
@@ -241,3 +241,23 @@ class TestInANotebook:
     def test_where_nothing_was_waited_for_there_is_the_timeline_alone(self, shown):
         undelivered()._ipython_display_()
         assert len(shown) == 1
+
+
+def test_figures_beside_each_other_have_the_same_axes(slow):
+    shorter = simulate(Costs(sample_s=0.001, step_s=0.02), num_workers=1, batch_size=4, n_batches=9)
+
+    def axes_of(figure):
+        layout = figure.layout
+        return layout.xaxis.range, layout.xaxis2.range, layout.margin.l
+
+    first, second = figures.causes(slow), figures.causes(shorter, beside=slow)
+    assert axes_of(first) == axes_of(second) != axes_of(figures.causes(shorter))
+    assert max(bars(first).values()) <= first.layout.xaxis2.range[1]
+    assert bars(second) == bars(figures.causes(shorter))
+
+
+def test_beside_a_trace_without_waits_it_stays_as_it_is(slow):
+    never = replace(slow, batches=slow.batches.iloc[:0], samples=slow.samples.iloc[:0])
+    assert figures.causes(slow, beside=never).layout == figures.causes(slow).layout
+    with pytest.raises(LoaderVizError, match="draws a Trace, but got str"):
+        figures.causes(slow, beside="usual")

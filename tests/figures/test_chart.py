@@ -22,6 +22,13 @@ def test_lines_and_points_are_named_where_they_are():
     assert figure.layout.yaxis.range[1] > 9
 
 
+def test_names_of_lines_that_end_together_stand_one_above_the_other():
+    lines = {"low": ([0, 1], [0, 1]), "high": ([0, 1], [0, 9.5]), "higher": ([0, 1], [0, 10])}
+    shifts = {each.text: each.yshift for each in chart(lines, **WORDS).layout.annotations}
+    assert shifts["low"] == shifts["high"] == 0
+    assert 5 < shifts["higher"] < 16
+
+
 def test_all_of_it_is_valid_plotly():
     figure = chart({"one": (range(3), [0, 0, 0])}, points={"": (0, 0)}, theme="dark", **WORDS)
     go.Figure(figure.to_dict())  # checks each name and colour

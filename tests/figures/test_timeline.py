@@ -45,6 +45,11 @@ def test_each_sample_is_a_box_in_the_lane_of_its_worker(workers, batches, batch_
     assert list(boxes.y) == list(lanes)
 
 
+def test_the_zero_is_in_one_place_with_and_without_workers():
+    figures = [timeline(made(workers=workers), seconds=9.0) for workers in (0, 2, 8)]
+    assert len({figure.layout.margin.l for figure in figures}) == 1
+
+
 def test_a_batch_has_one_colour_and_one_number_from_worker_to_consumer():
     figure = timeline(made(workers=3, batches=9))
     samples, steps = bars(figure, "sample"), bars(figure, "step")
@@ -65,6 +70,19 @@ def test_waits_are_hatched_and_end_where_the_step_begins():
     assert waits.marker.pattern.shape == "/"
     ends = [base + x for base, x in zip(waits.base, waits.x, strict=True)]
     assert ends == pytest.approx(list(steps.base))
+
+
+def test_boxes_bear_the_keys_of_samples_where_that_is_asked_for():
+    trace = made(workers=2, batches=3, batch_size=2)
+    trace.samples["key"] = [f"<{n}>" for n in range(6)]
+    figure = timeline(trace, label="key")
+    samples, numbers = bars(figure, "sample"), bars(figure, "number")
+    assert list(samples.text) == [f"&lt;{n}&gt;" for n in range(6)]
+    assert set(numbers.text) == {""}
+    assert bars(timeline(trace), "sample").text is None
+    go.Figure(figure.to_dict())
+    with pytest.raises(LoaderVizError, match="label='name' is not one of batch, key"):
+        timeline(trace, label="name")
 
 
 def test_hover_tells_batch_worker_key_and_milliseconds():

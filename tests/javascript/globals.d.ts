@@ -4,10 +4,12 @@ interface Window {
   _JUPYTERLAB: any; // the extensions of JupyterLab, by name
   loadervizLook: { adoptAll(): void; roomOf(place: Element): number }; // adopt_figures.js
   loadervizPlotly: any; // the one that a widget found
+  loadervizSections: string[][]; // search.js, which pages/build.py makes
   loadervizFindPlotly: () => Promise<any>; // widget_scripts.js
 }
 
 interface Element {
+  loadervizDrawn: Promise<void>; // exported_figures.js
   loadervizLarge: any; // large_timeline.js
   loadervizSeen: boolean; // reopened_notebook.js
 }

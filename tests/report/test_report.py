@@ -7,12 +7,12 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from plotly.offline import get_plotlyjs
 
 from loaderviz import Costs, LoaderVizError, Trace, simulate, timeline
 from loaderviz.report import content_of, predictions_and_audits, write
 from loaderviz.report.predictions_and_audits import Prediction
 from loaderviz.report.render_page import page_of
+from loaderviz.web import plotly_script
 
 from traces import made  # isort: skip
 
@@ -60,6 +60,16 @@ class TestItsContent:
         assert action.code.startswith("DataLoader(")
         assert content.prediction.gain > 0.5
 
+    def test_without_a_prediction_the_first_action_is_about_the_first_cause(self, waiting, content):
+        unpredicted = content_of(waiting, why_not_predict="it takes too long")
+        (action, *_) = unpredicted.actions
+        first = content.causes[0]
+        assert action.what.startswith(f"First cause of waiting: {first['name']}, ")
+        assert first["cure"] in action.why
+        page = plain_text(page_of(unpredicted))
+        assert "Not predicted: it takes too long" in page
+        assert "needs a change" not in page
+
     def test_what_died_comes_before_what_is_slow(self, waiting):
         workers = waiting.workers.assign(exit="killed", last_key=["a.jpg", None])
         content = content_of(dataclasses.replace(waiting, workers=workers))
@@ -74,6 +84,28 @@ class TestItsContent:
         already_set = dataclasses.replace(content.prediction, recommendation=recommendation)
         kept = dataclasses.replace(content, summary=idle, prediction=already_set)
         assert [each.kind for each in kept.actions] == ["fine"]
+
+    @pytest.mark.parametrize(("n_batches", "drawn"), [(8, True), (2000, False)])
+    def test_the_starts_are_drawn_where_they_cost(self, n_batches, drawn):
+        costs = Costs(sample_s=0.01, step_s=0.012, startup_s=0.5, cores=8)
+        trace = simulate(costs, num_workers=2, batch_size=4, n_batches=n_batches)
+        workers = trace.workers.assign(start_method="spawn", boot_s=0.4, unpickle_s=0.1)
+        page = page_of(content_of(dataclasses.replace(trace, workers=workers)))
+        assert ("How they started" in plain_text(page)) == drawn
+
+    def test_how_well_samples_are_mixed_is_said_where_they_do_not_come_in_order(self):
+        trace = made(workers=2, batches=50)
+        assert content_of(trace).audits[0].mixing is None
+        trace.samples["key"] = [(37 * key) % 100 for key in range(100)]
+        content = content_of(trace)
+        mixing = content.audits[0].mixing
+        assert mixing is not None
+        (data,) = content.data()["audits"]
+        assert data["mixing"]["verdict"] == mixing.verdict
+        assert 0 <= data["mixing"]["score"] <= 1
+        page = page_of(content)
+        assert mixing.verdict in plain_text(page)
+        assert 'id="figure-mixing-0"' in page
 
     def test_waits_are_counted_and_the_longest_has_its_cause(self):
         waits = content_of(made(batches=12)).waits
@@ -128,7 +160,7 @@ class TestItsContent:
             workers=trace.workers[:0],
         )
         page = page_of(content_of(asked))
-        assert "Nothing was waited for" in plain_text(page)
+        assert "The loop never waited" in plain_text(page)
         assert "figure-causes" not in page
 
     def test_problems_and_what_was_left_out_are_listed(self):
@@ -166,7 +198,8 @@ class TestItsContent:
 class TestItsPage:
     def test_holds_plotly_once_and_nothing_from_elsewhere(self, content):
         page = page_of(content)
-        assert page.count(get_plotlyjs()[:2000]) == 1
+        assert page.count(plotly_script()[:2000]) == 1
+        assert len(page) < 2_000_000
         assert not re.search(r"<(script|link|img|iframe)[^>]*\b(src|href)=", page)
         assert "default-src &#39;none&#39;" in page
 
@@ -254,3 +287,21 @@ class TestTheCommand:
         done = loaderviz("report", tmp_path / "run.parquet", "--out", tmp_path)
         assert done.code == 2
         assert "is not a file" in done.err
+
+
+def test_the_shapes_of_batches_are_on_the_page_where_they_were_measured(tmp_path):
+    trace = made()
+    shapes = ["int64 [4, 5]", "int64 [4, 6]", "<script>alert(1)</script>", None]
+    measured = dataclasses.replace(
+        trace, batches=trace.batches.assign(shapes=pd.Series(shapes, dtype=object))
+    )
+    said = write(measured, tmp_path / "page.html").data()["shapes"]
+    assert (said["n_shapes"], said["n_unknown"]) == (3, 1)
+    assert [row["shapes"] for row in said["most_common"]] == shapes[:3]
+    json.dumps(said)
+    page = (tmp_path / "page.html").read_text()
+    assert "The model sees 3 shapes" in page
+    assert "int64 [4, 6]" in page
+    assert "<script>alert(1)" not in page
+    write(trace, tmp_path / "page.html")
+    assert 'id="shapes"' not in (tmp_path / "page.html").read_text()

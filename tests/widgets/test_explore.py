@@ -283,7 +283,7 @@ def test_a_real_run_stands_under_the_predicted_one_with_the_error(explorer):
     assert trace.summary().n_batches == explorer.predicted.summary().n_batches == 6
     assert lanes(explorer._measured_view) == lanes(explorer._view)
     assert subtitle(explorer._measured_view).startswith("measured")
-    assert "The prediction is off by" in explorer._status.value
+    assert re.search(r"\d % (longer|shorter) than predicted", explorer._status.value)
     assert "<th>measured</th>" in explorer._table.value
     assert not explorer._measured_view.stale
     assert processes() == []
@@ -291,6 +291,9 @@ def test_a_real_run_stands_under_the_predicted_one_with_the_error(explorer):
     explorer.set(num_workers=3)
     assert explorer._measured_view.stale
     assert "<th>measured</th>" not in explorer._table.value
+    explorer.set(num_workers=2)
+    assert not explorer._measured_view.stale
+    assert "<th>measured</th>" in explorer._table.value
 
 
 @pytest.mark.parametrize(
@@ -381,7 +384,7 @@ def test_cancel_keeps_what_was_seen_and_leaves_no_process(explorer):
     asyncio.run(ask_and_cancel())
     assert "Cancelled after" in explorer._status.value
     assert explorer._cancel_button.disabled
-    assert 0 < explorer.result().summary().n_batches < 24
+    assert 0 < explorer.result().summary().n_batches < 12
     assert processes() == []
 
 
@@ -419,6 +422,7 @@ def test_a_stream_of_ones_own_is_predicted_as_either_kind():
     explorer = explore(DataLoader(SleepingStream(40, 0.001), batch_size=4))
     kind = explorer._panel.controls["kind"]
     assert list(kind.options) == ["naive iterable", "shared-out iterable"]
+    assert kind.value == "shared-out iterable"  # nobody is called naive without a proof
     explorer.set(num_workers=2)
     assert set(explorer.predicted.batches["worker"]) == {0, 1}
     assert explorer._numbers["predicted"].n_repeated is None  # nobody knows

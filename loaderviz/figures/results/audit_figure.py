@@ -32,12 +32,17 @@ LEAST_LANE_PX = 24
 SAMPLES = "samples, in the order in which one process reads them"
 
 
-def draw(audit: Audit, epoch: int, theme: style.ThemeName) -> Figure:
+def draw(audit: Audit, epoch: int, theme: style.ThemeName, numbers_of: str = "batch") -> Figure:
     """Draw one epoch: a lane for each worker, below them how often each sample was delivered.
 
+    ``numbers_of``: what the number in a box is, ``batch`` or ``sample``.
+
     Raises:
-        LoaderVizError: for an unknown theme, or if it is not known which samples were delivered.
+        LoaderVizError: for an unknown theme, other numbers, or if it is not known which samples
+            were delivered.
     """
+    if numbers_of not in ("batch", "sample"):
+        raise LoaderVizError(f"numbers={numbers_of!r} is not one of batch, sample")
     deliveries = audit.deliveries[audit.deliveries["epoch"] == epoch]
     deliveries = deliveries[deliveries["sample"] >= 0]
     missing = audit.missing[audit.missing["epoch"] == epoch]
@@ -57,7 +62,7 @@ def draw(audit: Audit, epoch: int, theme: style.ThemeName) -> Figure:
     if columns.size > 1:
         numbers += f" · a column is {columns.size:,} samples, as tall as the share that came"
     colours = style.theme(theme)
-    right_px = 22 + 8 * max(len(f"{n:,}") for n in lanes.totals)
+    right_px = 22 + 8 * max(3, *(len(f"{n:,}") for n in lanes.totals))  # alike for most
     layout = style.layout(
         colours,
         title=_title(audit, epoch),
@@ -67,10 +72,13 @@ def draw(audit: Audit, epoch: int, theme: style.ThemeName) -> Figure:
         lanes=lanes.labels,
     )
     layout |= _axes(columns, lanes, colours, deliveries, height)
-    marks = _sample_boxes if columns.size == 1 else _share_boxes
+    if columns.size == 1:
+        marks = _sample_boxes(columns, lanes, deliveries, numbers_of)
+    else:
+        marks = _share_boxes(columns, lanes, deliveries)
     data = [
         _holes(columns, lanes, missing),
-        *marks(columns, lanes, deliveries),
+        *marks,
         *strip(columns, deliveries, missing),
     ]
     return Figure.unchecked(data, layout)
@@ -127,9 +135,9 @@ class _Lanes(NamedTuple):
 
 
 def _sample_boxes(
-    columns: Columns, lanes: _Lanes, deliveries: pd.DataFrame
+    columns: Columns, lanes: _Lanes, deliveries: pd.DataFrame, numbers_of: str
 ) -> list[dict[str, Any]]:
-    """A box for each sample, in the colour of its batch; and the batch's number over its boxes."""
+    """A box for each sample, in the colour of its batch; and the numbers over the boxes."""
     lane = lanes.of_rows(deliveries)
     sample = deliveries["sample"].to_numpy()
     fills = style.batch_codes(deliveries["batch"], deliveries["position"])
@@ -138,20 +146,44 @@ def _sample_boxes(
         for number, batch, i in zip(sample, deliveries["batch"], lane, strict=True)
     ]
     ends = sample + 1
+    lane, height = _side_by_side(lane, sample)
     marks = boxes.bars(
         "delivered", sample - 0.5, ends - 0.5, lane, thickness=0.7, fill=fills,
-        edge=boxes.edge_codes(fills, sample, ends, columns.n), batch=sample, hover=hover,
+        edge=boxes.edge_codes(fills, sample, ends, columns.n, boxes.NUMBER_WIDTH), batch=sample,
+        hover=hover,
     )  # fmt: skip
-    return [marks, _batch_numbers(sample, lane, deliveries["batch"].to_numpy())]
+    numbers = _batch_numbers if numbers_of == "batch" else _sample_numbers
+    return [marks | {"width": height}, numbers(sample, lane, deliveries["batch"].to_numpy())]
+
+
+def _side_by_side(lane: Any, sample: Any) -> tuple[Any, Any]:
+    """The place and the height of each box: those that one worker delivered again share its lane.
+
+    The first is on top.
+    """
+    place, height = lane.astype(float), np.full(len(lane), 0.7)
+    _, cell, times = np.unique([lane, sample], axis=1, return_inverse=True, return_counts=True)
+    cell = cell.ravel()
+    for repeated in np.flatnonzero(times > 1):
+        rows, n = np.flatnonzero(cell == repeated), times[repeated]
+        height[rows] = 0.7 / n
+        place[rows] += 0.7 * ((np.arange(n) + 0.5) / n - 0.5)
+    return place, height
+
+
+def _sample_numbers(sample: Any, lane: Any, batch: Any) -> dict[str, Any]:
+    """A number for each box; hidden where the box is too narrow."""
+    return boxes.bars(
+        "number", sample - 0.5, sample + 0.5, lane, thickness=0.7, fill=style.TRANSPARENT,
+        edge_px=0, batch=sample, insidetextanchor="middle",
+        **boxes.number_labels(sample, 12, on=batch),
+    )  # fmt: skip
 
 
 def _batch_numbers(sample: Any, lane: Any, batch: Any) -> dict[str, Any]:
     """A number for each run of neighbours of one batch; hidden where the run is too narrow."""
     order = np.lexsort((sample, lane))
     sample, lane, batch = sample[order], lane[order], batch[order]
-    # If one worker delivers a sample twice, the second box covers the first: only it has a number.
-    seen = np.append((np.diff(lane) != 0) | (np.diff(sample) != 0), len(sample) > 0)[: len(sample)]
-    sample, lane, batch = sample[seen], lane[seen], batch[seen]
     breaks = (np.diff(lane) != 0) | (np.diff(batch) != 0) | (np.diff(sample) > 1)
     first = np.flatnonzero(np.append(True, breaks)) if len(sample) else np.zeros(0, np.int64)
     last = np.append(first[1:], len(sample))[: len(first)] - 1

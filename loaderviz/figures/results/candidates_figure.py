@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 TITLE_PX, AXIS_PX, HEIGHT_PX = 92, 58, 400
 LINE, BAND = style.READY_LINE, "rgba(58, 135, 194, 0.16)"
-CHOSEN, MEASURED = style.colour(2), style.colour(1)
+CHOSEN, MEASURED = style.GREEN, style.PLUM
 WORKERS_TITLE = (
     "workers · the line: in order, prefetch_factor 2 · hollow points: another order or "
     "prefetch_factor"
@@ -76,7 +76,7 @@ def _band(defaults: pd.DataFrame) -> dict[str, Any]:
     workers = defaults["num_workers"].to_numpy()
     return {
         "type": "scatter",
-        "name": "as uncertain as that is",
+        "name": "range of the prediction",
         "x": np.concatenate([workers, workers[::-1]]),
         "y": np.concatenate([defaults["high_per_s"], defaults["low_per_s"].to_numpy()[::-1]]),
         "mode": "lines",
@@ -139,7 +139,7 @@ def _labels(recommendation: Recommendation, defaults: pd.DataFrame) -> list[dict
         {**last, "xanchor": "left", "xshift": 12, "font": {"color": LINE}},
         {
             "text": "samples/s",
-            "x": 0, "xref": "paper", "xanchor": "right", "xshift": -8,
+            "x": 0, "xref": "paper", "xanchor": "left", "xshift": -60,
             "y": 1, "yref": "paper", "yanchor": "bottom", "yshift": 4,
             "showarrow": False,
             "font": {"size": 12},

@@ -21,13 +21,13 @@ from loaderviz.trace.analysis.summary import Summary
 
 # A hue for each pair of relatives, of which the second is hatched.
 _HUES: Final = {
-    ("workers", "main_process"): style.colour(0),
-    ("start", "restart"): style.colour(1),
-    ("collate", "sampler"): style.colour(2),
-    ("slow_samples", "drift"): style.colour(3),
-    ("handover", "pin"): style.colour(4),
-    ("cpu", "throttled"): style.colour(5),
-    ("uneven", "prefetch"): style.colour(6),
+    ("workers", "main_process"): style.BLUE,
+    ("start", "restart"): style.AMBER,
+    ("collate", "sampler"): style.GREEN,
+    ("slow_samples", "drift"): style.PINK,
+    ("handover", "pin"): style.SKY,
+    ("cpu", "throttled"): style.LIME,
+    ("uneven", "prefetch"): style.PLUM,
     ("unknown", "copy"): style.QUIET,
 }
 COLOURS: Final = {cause: colour for pair, colour in _HUES.items() for cause in pair}
@@ -37,17 +37,20 @@ SHAPES: Final = {
 PATTERN: Final = {"size": 6, "solidity": 0.3, "fgcolor": "#ffffff", "fillmode": "overlay"}
 STEPS_FILL = "rgba(125, 133, 144, 0.22)"
 
-TITLE_PX, ROW_PX, TALL_ROW_PX, OVER_TIME_PX, GAP_PX, AXIS_PX = 104, 26, 36, 120, 30, 58
+TITLE_PX, ROW_PX, TALL_ROW_PX, OVER_TIME_PX, GAP_PX, AXIS_PX = 116, 26, 36, 120, 30, 58
 MOST_ROWS = 8
 BAR_PX = 16
+BARS_EDGE = 1.05  # times the longest bar
 MOST_LETTERS = 44  # of the name of a loader
 TEXT_WIDTH = 70  # letters in a line of a hover text
 LEAST_SHARE = 1e-4  # of a bin: less is not drawn
-SAVED = "a cut saves (simulated)"
-WAITED_PX, SAVED_PX, RIGHT_PX = 10, 84, 244  # right of the bars: two columns, and their end
+SAVED = "cutting it saves<br>(simulated)"
+WAITED_PX, SAVED_PX, RIGHT_PX = 10, 84, 200  # right of the bars: two columns, and their end
 
 
-def causes(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
+def causes(
+    trace: Trace, *, beside: Trace | None = None, theme: style.ThemeName = "light"
+) -> Figure:
     """Draw where the consumer's waiting went: a bar for each cause, the one to cut first on top.
 
     Beside each bar stands what cutting that cause would save, which is simulated. Below, the same
@@ -57,18 +60,22 @@ def causes(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
 
     Args:
         trace: a recorded or simulated ``Trace``.
+        beside: a trace whose figure this one is compared with: its axes are long enough for both.
         theme: text and grid for a light or a dark page. In JupyterLab the page's theme decides.
 
     Raises:
-        LoaderVizError: if ``trace`` is no trace, if nothing was waited for in it, and for an
-            unknown theme.
+        LoaderVizError: if ``trace`` or ``beside`` is no trace, if nothing was waited for in
+            ``trace``, and for an unknown theme.
     """
-    if not isinstance(trace, Trace):
-        raise LoaderVizError(f"causes() draws a Trace, but got {type(trace).__name__}")
-    return draw(trace, trace.summary(), theme)
+    for given in (trace, trace if beside is None else beside):
+        if not isinstance(given, Trace):
+            raise LoaderVizError(f"causes() draws a Trace, but got {type(given).__name__}")
+    return draw(trace, trace.summary(), theme, beside=beside)
 
 
-def draw(trace: Trace, summary: Summary, theme: style.ThemeName = "light") -> Figure:
+def draw(
+    trace: Trace, summary: Summary, theme: style.ThemeName = "light", *, beside: Trace | None = None
+) -> Figure:
     """Draw the causes in the summary of a trace, as ``causes`` does.
 
     Raises:
@@ -77,9 +84,9 @@ def draw(trace: Trace, summary: Summary, theme: style.ThemeName = "light") -> Fi
     colours = style.theme(theme)
     rows = cause_rows(summary)
     if not rows:
-        raise LoaderVizError("nothing was waited for in this trace: there is no cause to draw")
-    largest = sorted(range(len(rows)), key=lambda i: -float(rows[i]["seconds"]))[:MOST_ROWS]
-    shown = [rows[i] for i in sorted(largest)]
+        raise LoaderVizError("the loop never waited in this trace: there is no cause to draw")
+    shown = _largest(rows)
+    also_shown = _largest(cause_rows(beside.summary())) if beside is not None else []
     labels = [_label(row) for row in shown]
     bars_px = len(shown) * (TALL_ROW_PX if shown[0]["loader_name"] else ROW_PX)
     layout = style.layout(
@@ -87,13 +94,23 @@ def draw(trace: Trace, summary: Summary, theme: style.ThemeName = "light") -> Fi
         title=summary.verdict,
         numbers=_numbers(trace, rows, shown),
         height=TITLE_PX + bars_px + GAP_PX + OVER_TIME_PX + AXIS_PX,
-        margins=(_labels_px(shown), RIGHT_PX, TITLE_PX, AXIS_PX),
+        margins=(_labels_px([*shown, *also_shown]), RIGHT_PX, TITLE_PX, AXIS_PX),
     )
     edges, shares, step_share = shares_over_time(trace)
-    layout |= _axes(colours, labels, bars_px, edges)
+    end_s = edges[-1]
+    if beside is not None and also_shown:
+        end_s = max(end_s, shares_over_time(beside)[0][-1])
+    longest_s = max(float(row["seconds"]) for row in [*shown, *also_shown])
+    layout |= _axes(colours, labels, bars_px, [edges[0], end_s], longest_s)
     layout["annotations"] = _columns(shown)
     marks = [*itertools.starmap(_bar, enumerate(shown)), *_bands(edges, shares, step_share)]
     return Figure.unchecked(marks, layout)
+
+
+def _largest(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """As many as are shown, in their order."""
+    largest = sorted(range(len(rows)), key=lambda i: -float(rows[i]["seconds"]))[:MOST_ROWS]
+    return [rows[i] for i in sorted(largest)]
 
 
 def _label(row: dict[str, Any]) -> str:
@@ -110,14 +127,20 @@ def _labels_px(rows: list[dict[str, Any]]) -> int:
     return max(axes.labels_px([row["name"] for row in rows]), 36 + 6 * longest)
 
 
-def _axes(theme: style.Theme, labels: list[str], bars_px: int, edges: Any) -> dict[str, Any]:
+def _axes(
+    theme: style.Theme, labels: list[str], bars_px: int, times: list[float], longest_s: float
+) -> dict[str, Any]:
     """A lane for each bar; below them time, and shares of it."""
     plot_px = bars_px + GAP_PX + OVER_TIME_PX
     return {
         "xaxis": axes.axis(
-            theme, TIME, range=[edges[0], edges[-1]], anchor="y2", showgrid=False, nticks=10
+            theme, TIME, range=times, anchor="y2", showgrid=False, nticks=6,
+            tickangle=0,
         ),
-        "xaxis2": {"rangemode": "tozero", "anchor": "y", "visible": False, "fixedrange": True},
+        "xaxis2": {
+            "range": [0, BARS_EDGE * longest_s], "anchor": "y", "visible": False,
+            "fixedrange": True,
+        },
         "yaxis": axes.lane_axis(theme, labels, domain=[1 - bars_px / plot_px, 1], anchor="x2"),
         "yaxis2": axes.axis(
             theme, "of the time", 6, range=[0, 1], domain=[0, OVER_TIME_PX / plot_px], dtick=0.5,
@@ -141,7 +164,7 @@ def _numbers(trace: Trace, rows: list[dict[str, Any]], shown: list[dict[str, Any
 
 
 def _columns(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Beside each bar, what was waited and what a cut saves; beside the steps, that they are."""
+    """Beside each bar, what was waited and what cutting it saves; the steps get their name."""
     in_margin = {"x": 1, "xref": "paper", "xanchor": "left", "showarrow": False}
     columns = {
         ("waited", WAITED_PX): [duration(row["seconds"]) for row in rows],
@@ -150,7 +173,9 @@ def _columns(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     texts = []
     for (heading, shift_px), column in columns.items():
         at = {**in_margin, "xshift": shift_px}
-        texts.append({**at, "text": heading, "y": 1, "yref": "paper", "yanchor": "bottom"})
+        texts.append(
+            {**at, "text": heading, "y": 1, "yref": "paper", "yanchor": "bottom", "align": "left"}
+        )
         texts += [{**at, "text": text, "y": i} for i, text in enumerate(column)]
     steps = {"text": "grey: steps", "xshift": WAITED_PX, "y": 0, "yref": "y2", "yanchor": "bottom"}
     return [*texts, {**in_margin, **steps}]

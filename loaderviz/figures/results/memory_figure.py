@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,9 +14,11 @@ from loaderviz.figures.display import Figure
 from loaderviz.figures.timelines.timeline import TIME
 from loaderviz.text import worker_name
 from loaderviz.trace import Trace
+from loaderviz.trace.analysis.loader_share import short_names
 from loaderviz.trace.columns_of_rows import Table, arrays, codes, where
 
 HEIGHT_PX, TITLE_PX, AXIS_PX = 280, 82, 58
+NUMBERS = "resident memory with each batch · what processes share counts in each of them"
 MOST_NAMED = 6  # up to here each line has a colour and a name; past it all look alike
 MOST_LINES = 64
 POINTS = 400  # of a line at most, each the highest of a stretch
@@ -41,7 +45,7 @@ def memory(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
     named = len(lines) <= MOST_NAMED
     right_px = 18 + 7 * max(len(line["name"]) for line in lines) if named else 22
     margins = (74, right_px, TITLE_PX, AXIS_PX)
-    layout = style.layout(colours, title=title, numbers="", height=HEIGHT_PX, margins=margins)
+    layout = style.layout(colours, title=title, numbers=NUMBERS, height=HEIGHT_PX, margins=margins)
     layout |= {
         "xaxis": axes.axis(colours, TIME, showgrid=False, nticks=10),
         "yaxis": axes.axis_from_zero(colours, AXIS_TOP * top, "MiB"),
@@ -60,25 +64,27 @@ def _worker_lines(trace: Trace) -> list[Table]:
     rows = where(rows, np.argsort(rows["ready_s"], kind="stable"))
     if not len(rows["rank"]):
         return []
-    several = [len(np.unique(rows[column])) > 1 for column in WORKER]
+    several_ranks, several = (len(np.unique(rows[name])) > 1 for name in ("rank", "loader"))
+    names = short_names(trace) if several else {}
+    loaders = {loader: html.escape(name) for loader, name in names.items()}
     worker_codes = codes(WORKER, rows)[0]
     order = np.argsort(worker_codes, kind="stable")
     cuts = np.flatnonzero(np.diff(worker_codes[order])) + 1
     rows_of_workers = np.split(order, cuts)[:MOST_LINES]
-    return [_worker_line(where(rows, picked), several) for picked in rows_of_workers]
+    return [_worker_line(where(rows, picked), several_ranks, loaders) for picked in rows_of_workers]
 
 
-def _worker_line(rows: Table, several: list[bool]) -> Table:
+def _worker_line(rows: Table, several_ranks: bool, loaders: Mapping[int, str]) -> Table:
     """MiB (``y``) over seconds (``x``), the highest of each stretch, and the worker's ``name``.
 
-    ``several``: whether there are several ranks, loaders and workers.
+    ``loaders``: their names, where there are several.
     """
     n = len(rows["ready_s"])
     starts = np.unique(np.linspace(0, n, min(POINTS, n), endpoint=False).astype(int))
     highest = np.maximum.reduceat(rows["rss_bytes"], starts) / _MiB
     rank, loader, worker = (int(rows[column][0]) for column in WORKER)
-    name = f"rank {rank} · " if several[0] else ""
-    name += f"loader {loader} · " if several[1] else ""
+    name = f"rank {rank} · " if several_ranks else ""
+    name += f"{loaders[loader]} · " if loader in loaders else ""
     name += worker_name(worker)
     return {"x": rows["ready_s"][starts], "y": highest, "name": name}
 
@@ -86,7 +92,7 @@ def _worker_line(rows: Table, several: list[bool]) -> Table:
 def _line_mark(line: Table, number: int | None) -> dict[str, Any]:
     """``number`` gives the line its own colour and dash; None: it looks like all others."""
     dashes = ("solid", "dash", "dot")
-    colour = style.READY_LINE if number is None else style.colour(number)
+    colour = style.READY_LINE if number is None else style.series(number)
     return {
         "type": "scatter",
         "name": line["name"],
@@ -113,7 +119,7 @@ def _line_names(lines: list[Table], top: float) -> list[dict[str, Any]]:
             "text": lines[i]["name"],
             "x": 1, "xref": "paper", "xanchor": "left", "xshift": 6,
             "y": height - excess, "yref": "paper", "yanchor": "middle",
-            "showarrow": False, "font": {"size": 12, "color": style.colour(i)},
+            "showarrow": False, "font": {"size": 12, "color": style.series(i)},
         }
         for i, height in heights.items()
     ]  # fmt: skip

@@ -17,13 +17,12 @@ from loaderviz.trace import Trace
 from loaderviz.trace.analysis.steps import waits_by_step
 
 HEIGHT_PX, TITLE_PX, AXIS_PX, LABEL_PX = 300, 82, 58, 96
-MOST_DOTS = 1500  # as MOST_BATCHES of a timeline, and MOST_BOXES of our scripts
+MOST_DOTS = 1500  # as in waits_figure.js
 BINS = 300
 MOST_ROWS = 1_000_000  # past it the page gets no single steps
 MOST_FIRSTS = 400  # first batches of epochs
 LEAST_MS = 0.001  # shorter waits are drawn as this: the axis is logarithmic
-FIRST = style.colour(5)
-SPREAD = "rgba(58, 135, 194, 0.22)"
+FIRST = style.AMBER
 
 
 def waits(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
@@ -42,9 +41,13 @@ def waits(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
     step, wait_ms = rows["step"], np.maximum(rows["wait_s"] * 1000, LEAST_MS)
     many = len(step) > MOST_DOTS
     colours = style.theme(theme)
-    title = f"Waits for {count(len(step), 'batch', 'batches')}"
     margins = (74, LABEL_PX, TITLE_PX, AXIS_PX)
-    layout = style.layout(colours, title=title, numbers="", height=HEIGHT_PX, margins=margins)
+    each = "line: the median of a stretch, shaded: its longest wait" if many else "a dot: one wait"
+    numbers = f"{count(len(step), 'batch', 'batches')} · {each} · diamond: an epoch's first batch"
+    layout = style.layout(
+        colours, title=_verdict(rows["wait_s"]), numbers=numbers, height=HEIGHT_PX,
+        margins=margins,
+    )  # fmt: skip
     layout |= _axes(step, wait_ms, colours)
     median_step_ms = 1000 * float(np.median(rows["step_s"]))
     if median_step_ms >= LEAST_MS:
@@ -59,6 +62,16 @@ def waits(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
     return Figure.unchecked(marks, layout)
 
 
+def _verdict(wait_s: Any) -> str:
+    """How long a usual wait is, and the longest."""
+    usual_s, longest_s = float(np.median(wait_s)), float(wait_s.max())
+    if longest_s * 1000 <= LEAST_MS:
+        return "No batch was waited for"
+    return (
+        f"Half of the waits are at most {duration(usual_s)}; the longest is {duration(longest_s)}"
+    )
+
+
 def _marks(band: tuple[Any, Any, Any], dots: tuple[Any, Any]) -> list[dict[str, Any]]:
     """``waits_figure.js`` relies on their order."""
     middle_step, median_ms, longest_ms = band
@@ -66,11 +79,11 @@ def _marks(band: tuple[Any, Any, Any], dots: tuple[Any, Any]) -> list[dict[str, 
     hover = "step %{x:,}<br>waited %{y:.3~g} ms<extra></extra>"
     return [
         {**line, "name": "median", "x": middle_step, "y": median_ms,
-         "line": {"color": style.READY_LINE, "width": 2, "shape": "hvh"}},
+         "line": {"color": style.WAIT, "width": 2, "shape": "hvh"}},
         {**line, "name": "longest", "x": middle_step, "y": longest_ms, "fill": "tonexty",
-         "fillcolor": SPREAD, "line": {"color": style.READY_LINE, "width": 0.8, "shape": "hvh"}},
+         "fillcolor": style.WAIT_FILL, "line": {"color": style.WAIT, "width": 0.8, "shape": "hvh"}},
         {"type": "scatter", "mode": "markers", "name": "step", "x": dots[0], "y": dots[1],
-         "marker": {"color": style.READY_LINE, "size": 4.5}, "hovertemplate": hover},
+         "marker": {"color": style.WAIT, "size": 6}, "hovertemplate": hover},
     ]  # fmt: skip
 
 

@@ -10,7 +10,8 @@ from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
 
 Line = tuple[Sequence[float], Sequence[float]]  # positions along the x axis, and the values
-HEIGHT_PX, TITLE_PX, NAME_PX = 360, 100, 110
+HEIGHT_PX, TITLE_PX, NAME_PX, AXIS_PX = 360, 100, 110, 54
+LINE_PX = 16  # between two names, one above the other
 MOST_TICKS = 16
 ROOM = 1.18  # the height of the axis, in heights of the highest point: names need room
 
@@ -43,13 +44,13 @@ def chart(
     if not lines or not all(len(xs) and len(xs) == len(ys) for xs, ys in lines.values()):
         raise LoaderVizError("chart() takes lines with as many x as y values, at least one")
     points = points or {}
-    top = max(max(ys) for _, ys in lines.values())
+    top = ROOM * max(1e-9, *(max(ys) for _, ys in lines.values()))
     colours = style.theme(theme)
-    margins = (74, NAME_PX, TITLE_PX, 54)
+    margins = (74, NAME_PX, TITLE_PX, AXIS_PX)
     layout = style.layout(colours, title=title, numbers=numbers, height=HEIGHT_PX, margins=margins)
     layout |= {
         "xaxis": axes.axis(colours, x, 8, showgrid=False, **_tick_options(lines)),
-        "yaxis": axes.axis_from_zero(colours, ROOM * max(top, 1e-9)),
+        "yaxis": axes.axis_from_zero(colours, top),
         "annotations": [
             {
                 "text": y,
@@ -57,7 +58,7 @@ def chart(
                 "y": 1, "yref": "paper", "yanchor": "bottom", "yshift": 2,
                 "showarrow": False,
             },
-            *(_line_label(name, line, i) for i, (name, line) in enumerate(lines.items())),
+            *_line_labels(lines, top),
             *(_point_label(name, point) for name, point in points.items() if name),
         ],
     }  # fmt: skip
@@ -68,7 +69,7 @@ def chart(
         "hoverinfo": "skip",
         "x": [x for x, _ in points.values()],
         "y": [y for _, y in points.values()],
-        "marker": {"size": 14, "color": style.colour(2)},
+        "marker": {"size": 14, "color": style.GREEN},
     }
     return Figure(data=[*line_marks, point_marks], layout=layout)
 
@@ -81,7 +82,7 @@ def _tick_options(lines: Mapping[str, Line]) -> dict[str, Any]:
 
 
 def _line_mark(name: str, line: Line, x_title: str, number: int) -> dict[str, Any]:
-    colour, symbols = style.colour(number), ["circle", "diamond", "square"]
+    colour, symbols = style.series(number), ["circle", "diamond", "square"]
     return {
         "type": "scatter",
         "name": name,
@@ -94,15 +95,24 @@ def _line_mark(name: str, line: Line, x_title: str, number: int) -> dict[str, An
     }
 
 
-def _line_label(name: str, line: Line, number: int) -> dict[str, Any]:
-    """The line's name at its right end."""
-    return {
-        "text": name,
-        "x": line[0][-1], "y": line[1][-1],
-        "xanchor": "left", "xshift": 12,
-        "showarrow": False,
-        "font": {"color": style.colour(number)},
-    }  # fmt: skip
+def _line_labels(lines: Mapping[str, Line], top: float) -> list[dict[str, Any]]:
+    """Each line's name at its right end, moved up where it would cover another."""
+    plot_px = HEIGHT_PX - TITLE_PX - AXIS_PX
+    ends_px = {name: plot_px * ys[-1] / top for name, (_, ys) in lines.items() if name}
+    shifts_px, lowest_px = dict.fromkeys(lines, 0.0), 0.0
+    for name in sorted(ends_px, key=lambda each: ends_px[each]):
+        shifts_px[name] = max(0.0, lowest_px - ends_px[name])
+        lowest_px = ends_px[name] + shifts_px[name] + LINE_PX
+    return [
+        {
+            "text": name,
+            "x": xs[-1], "y": ys[-1],
+            "xanchor": "left", "xshift": 12, "yshift": shifts_px[name],
+            "showarrow": False,
+            "font": {"color": style.series(number)},
+        }
+        for number, (name, (xs, ys)) in enumerate(lines.items())
+    ]  # fmt: skip
 
 
 def _point_label(name: str, point: tuple[float, float]) -> dict[str, Any]:

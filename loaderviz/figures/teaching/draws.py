@@ -32,23 +32,12 @@ def draws(table: pd.DataFrame, *, theme: style.ThemeName = "light") -> Figure:
     Raises:
         LoaderVizError: for an unknown theme, and a table without these columns or without a row.
     """
-    by = [name for name in LANES if name in table]
-    if "number" not in table or not by or table.empty:
-        raise LoaderVizError(
-            f"a table of {len(table)} rows with the columns {', '.join(map(str, table))}: give "
-            f"rows with number and one or more of {', '.join(LANES)}"
-        )
-    lanes = table.groupby(by)["number"].agg(tuple).reset_index()
-    lanes["sequence"] = lanes["number"].factorize()[0]
-    by = [name for name in by if lanes[name].nunique() > 1] or by
-    labels = [
-        " · ".join(_lane_name(name, row[name]) for name in by) for row in lanes.to_dict("records")
-    ]
+    lanes, labels, verdict = compare_lanes(table, "number")
     height = TITLE_PX + AXIS_PX + len(labels) * LANE_PX
     colours = style.theme(theme)
     layout = style.layout(
         colours,
-        title=_verdict(lanes, by),
+        title=verdict,
         numbers=f"{len(table):,} numbers · {len(labels)} lanes · one colour is one sequence of "
         f"numbers: {lanes['sequence'].nunique()} of them",
         height=height,
@@ -66,7 +55,31 @@ def draws(table: pd.DataFrame, *, theme: style.ThemeName = "light") -> Figure:
     return Figure.unchecked([_boxes(lanes, labels)], layout)
 
 
-def _verdict(lanes: pd.DataFrame, by: list[str]) -> str:
+def compare_lanes(table: pd.DataFrame, what: str) -> tuple[pd.DataFrame, list[str], str]:
+    """The lanes of a table of numbers or of pictures, their names, and which lanes are the same.
+
+    The first has a row for each lane, with all that was drawn there in the column ``what``, a
+    tuple; lanes with the same have the same ``sequence``.
+
+    Raises:
+        LoaderVizError: for a table without the columns, or without a row.
+    """
+    by = [name for name in LANES if name in table]
+    if what not in table or not by or table.empty:
+        raise LoaderVizError(
+            f"a table of {len(table)} rows with the columns {', '.join(map(str, table))}: give "
+            f"rows with {what} and one or more of {', '.join(LANES)}"
+        )
+    lanes = table.groupby(by)[what].agg(tuple).reset_index()
+    lanes["sequence"] = lanes[what].factorize()[0]
+    by = [name for name in by if lanes[name].nunique() > 1] or by
+    labels = [
+        " · ".join(_lane_name(name, row[name]) for name in by) for row in lanes.to_dict("records")
+    ]
+    return lanes, labels, _verdict(lanes, by, f"{what}s")
+
+
+def _verdict(lanes: pd.DataFrame, by: list[str], what: str) -> str:
     """Over which of ``by`` (rank, epoch, worker) the sequences of numbers repeat.
 
     ``lanes`` has a row for each lane; lanes with the same numbers have the same ``sequence``.
@@ -75,12 +88,12 @@ def _verdict(lanes: pd.DataFrame, by: list[str]) -> str:
         return "One lane only: there is nothing to compare with"
     names = [name for name in ("worker", "epoch", "rank") if name in by]
     if lanes["sequence"].is_unique:
-        return f"Other numbers in every {' and every '.join(names)}"
+        return f"Different {what} in every {' and every '.join(names)}"
     same = [name for name in names if _repeats_over(name, lanes, by)]
     if same:
-        return f"The same numbers in every {' and every '.join(same)}"
+        return f"The same {what} in every {' and every '.join(same)}"
     n_repeats = int(lanes["sequence"].duplicated().sum())
-    return f"{n_repeats} of {len(lanes)} lanes repeat the numbers of another"
+    return f"{n_repeats} of {len(lanes)} lanes repeat the {what} of another"
 
 
 def _repeats_over(name: str, lanes: pd.DataFrame, by: list[str]) -> bool:
@@ -111,7 +124,7 @@ def _boxes(lanes: pd.DataFrame, labels: list[str]) -> dict[str, Any]:
         position + 1,
         lane,
         thickness=0.72,
-        fill=style.batch_codes(sequence, position),
+        fill=style.batch_codes(sequence),
         batch=sequence,
         hover=[f"{labels[i]}<br>number {position}: {number}" for i, position, _, number in rows],
         text=boxes.text_array(str(number) for *_, number in rows),

@@ -31,8 +31,8 @@ def shuffle(order: Sequence[int], *, theme: style.ThemeName = "light") -> Figure
     n = len(places_in)
     if not n or places_in.ndim != 1 or not np.array_equal(np.sort(places_in), np.arange(n)):
         raise LoaderVizError(
-            f"order={order!r:.60} does not have each of the places 0 to n - 1 once: give, in the "
-            "order of coming out, where each sample went in"
+            f"order={order!r:.60} does not have each of the places 0 to n - 1 once: give where "
+            "each sample went in, in the order of coming out"
         )
     colours = style.theme(theme)
     layout = style.layout(
@@ -88,7 +88,7 @@ def _dots(places_in: Any) -> dict[str, Any]:
         "name": "sample",
         "x": np.arange(len(places_in)),
         "y": places_in,
-        "marker": {"size": 6 if few else 4, "color": style.colour(0), "opacity": 0.75},
+        "marker": {"size": 6 if few else 4, "color": style.READY_LINE, "opacity": 0.9},
         "hovertemplate": "went in at %{y}<br>came out at %{x}<extra></extra>",
     }
 
@@ -100,6 +100,6 @@ def _diagonal(n: int) -> dict[str, Any]:
         "name": "in place",
         "x": [0, n - 1],
         "y": [0, n - 1],
-        "line": {"width": 1.5, "dash": "dot", "color": style.WAIT},
+        "line": {"width": 1.5, "dash": "dot", "color": style.QUIET},
         "hoverinfo": "skip",
     }

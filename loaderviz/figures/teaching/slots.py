@@ -16,6 +16,8 @@ from loaderviz.figures.timelines import boxes
 
 LANE_PX, AXIS_PX, TITLE_PX = 40, 58, 86
 BREAK_WIDTH = 0.07  # of a box
+FRAME_PX = 2  # around a sample that its batch holds more than once
+N_FILLS = 2 * len(style.PALETTE)  # each colour, and its other shade
 IN_ORDER = "batches, in the order in which they come"
 
 
@@ -56,6 +58,11 @@ class Slots:
         return cls(table, np.vectorize(sequence_of.__getitem__)(table), broken)
 
     @property
+    def repeated(self) -> Any:
+        """Whether a sample is in its batch more than once, bool, (batches, slots)."""
+        return np.array([[batch.count(key) > 1 for key in batch] for batch in self.table.tolist()])
+
+    @property
     def breaks(self) -> int:
         """How often a slot goes on with a sample that does not come next."""
         return int(self.broken.sum())
@@ -67,22 +74,22 @@ class Slots:
 
     @property
     def verdict(self) -> str:
-        """One line: whether every slot goes on where it was, and whether samples repeat."""
+        """Says in one line whether every slot goes on where it was, and whether samples repeat."""
         n, steps = len(self.table), self.broken[1:].size
         if self.breaks:
-            return f"{self.breaks} of {steps} times a slot does not go on where it was"
+            return f"{self.breaks} of {steps} times a slot jumps instead of going on"
         if self.repeats:
-            return f"Every slot goes on, but {self.repeats} of {n} batches hold a sample twice"
-        return "Every slot goes on where it was, and no batch holds a sample twice"
+            return f"Every slot goes on, but {self.repeats} of {n} batches repeat a sample"
+        return "Every slot goes on where it was, and no batch repeats a sample"
 
     @property
     def numbers(self) -> str:
-        """One line: the numbers that the verdict rests on."""
+        """The numbers that the verdict rests on, and the marks that show them, in one line."""
         n, slots = self.table.shape
-        return (
-            f"{n} batches of {slots} slots · {self.breaks} breaks · "
-            f"{self.repeats} batches with a sample more than once"
-        )
+        breaks = f"{self.breaks} breaks" + (" (red bars)" if self.breaks else "")
+        repeats = f"{self.repeats} batches with a sample more than once"
+        frames = " (red frames)" if self.repeats else ""
+        return f"{n} batches of {slots} slots · {breaks} · {repeats}{frames}"
 
     def __repr__(self) -> str:
         return f"{self.verdict}\n{self.numbers}"
@@ -119,16 +126,22 @@ def _draw(slots: Slots, theme: style.ThemeName) -> Figure:
     n, n_lanes = slots.table.shape
     batch, lane = (index.ravel() for index in np.indices((n, n_lanes)))
     sample, sequence = slots.table.ravel(), slots.sequence.ravel()
-    fills = style.batch_codes(sequence)
+    number = _fill_numbers(sequence)
     hover = [
-        f"<b>batch {i}</b>, slot {slot}<br>sample {key}, sequence {number}"
-        for i, slot, key, number in zip(batch, lane, sample, sequence, strict=True)
+        f"<b>batch {i}</b>, slot {slot}<br>sample {key}, sequence {which}"
+        for i, slot, key, which in zip(batch, lane, sample, sequence, strict=True)
     ]
     marks = boxes.bars(
-        "sample", batch - 0.46, batch + 0.46, lane, thickness=0.72, fill=fills, batch=sequence,
-        hover=hover, text=[str(number) for number in sample], textposition="inside", textangle=0,
-        insidetextanchor="middle",
-        insidetextfont={"size": 12, "color": [style.text_on(int(number)) for number in sequence]},
+        "sample", batch - 0.44, batch + 0.44, lane, thickness=0.72,
+        fill=style.batch_codes(number, number // len(style.PALETTE)),
+        batch=sequence, hover=hover, text=[str(key) for key in sample], textposition="inside",
+        textangle=0, insidetextanchor="middle",
+        insidetextfont={"size": 12, "color": [style.text_on(int(each)) for each in number]},
+    )  # fmt: skip
+    twice = np.flatnonzero(slots.repeated.ravel())
+    frames = boxes.bars(
+        "repeat", batch[twice] - 0.485, batch[twice] + 0.485, lane[twice], thickness=0.88,
+        fill=style.TRANSPARENT, edge=style.FAILED, edge_px=FRAME_PX,
     )  # fmt: skip
     broken = np.flatnonzero(slots.broken.ravel())
     middle = batch[broken] - 0.5
@@ -155,4 +168,15 @@ def _draw(slots: Slots, theme: style.ThemeName) -> Figure:
         ),
         "yaxis": axes.lane_axis(colours, labels, range=[n_lanes - 0.45, -0.55]),
     }
-    return Figure(data=[marks, breaks], layout=layout)
+    return Figure(data=[marks, frames, breaks], layout=layout)
+
+
+def _fill_numbers(sequence: Any) -> Any:
+    """For each sample the number of its sequence's fill, below ``N_FILLS``.
+
+    Sequences that would share a fill are numbered as they come: a picture shows few of many.
+    """
+    if sequence.max() < N_FILLS:
+        return sequence
+    in_turn = {number: i for i, number in enumerate(dict.fromkeys(sequence.tolist()))}
+    return np.array([in_turn[number] for number in sequence.tolist()]) % N_FILLS

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from loaderviz.figures import style
 from loaderviz.text import duration, worker_name
 from loaderviz.trace.columns_of_rows import Table
 
+NUMBER_WIDTH = 0.022  # of the axis: an edge in a narrower box crosses the number that lies on it
 NARROW = 0.004  # of the axis: a narrower box would be hidden by an edge in another colour
 
 
@@ -84,32 +85,33 @@ def text_array(strings: Iterable[str]) -> Any:
     return np.array(list(strings), object)
 
 
-def number_labels(batch: Any, size: int) -> dict[str, Any]:
-    """Options for ``bars`` that write each batch's number in its box, in a legible colour.
+def number_labels(number: Any, size: int, *, on: Any = None) -> dict[str, Any]:
+    """Options for ``bars`` that write a number in each box, in a legible colour.
 
     Args:
-        batch: an integer array, one number for each bar.
+        number: an integer array, one number for each bar: that of its batch, for the most part.
         size: of the type, in pixels.
+        on: an integer array, the batches in whose colour the boxes are; None: ``number`` is it.
     """
-    numbers = batch.tolist()
+    batches = (number if on is None else on).tolist()
     return {
-        "text": text_array(map(str, numbers)),
+        "text": text_array(map(str, number.tolist())),
         "textposition": "inside",
         "textangle": 0,
-        "insidetextfont": {"size": size, "color": [style.text_on(number) for number in numbers]},
+        "insidetextfont": {"size": size, "color": [style.text_on(batch) for batch in batches]},
     }
 
 
-def batch_names(batches: Table, rows: Any = ...) -> Any:
+def batch_names(batches: Table, loaders: Mapping[int, str], rows: Any = ...) -> Any:
     """An array of the batches' names for hover texts; ``rows`` picks some of them.
 
-    They include the epoch where there are several epochs, and the loader where there are several.
+    They include the epoch where there are several epochs, and the loader where it has a name.
     """
-    several = {c: len(batches[c]) and np.ptp(batches[c]) > 0 for c in ("epoch", "loader")}
+    several_epochs = len(batches["epoch"]) and np.ptp(batches["epoch"]) > 0
     return text_array(
         f"<b>batch {batch}</b>"
-        + (f" of epoch {epoch}" if several["epoch"] else "")
-        + (f", loader {loader}" if several["loader"] else "")
+        + (f" of epoch {epoch}" if several_epochs else "")
+        + (f", {loaders[loader]}" if loader in loaders else "")
         + f", {worker_name(worker)}"
         for batch, epoch, loader, worker in zip(
             *(batches[c][rows].tolist() for c in ("batch", "epoch", "loader", "worker")),
@@ -118,7 +120,7 @@ def batch_names(batches: Table, rows: Any = ...) -> Any:
     )
 
 
-def edge_codes(fills: Any, start: Any, end: Any, axis_span: float) -> Any:
+def edge_codes(fills: Any, start: Any, end: Any, axis_span: float, least: float = NARROW) -> Any:
     """The colour code of each box's edge: light, or the fill's where the box is too narrow for one.
 
     Args:
@@ -126,8 +128,9 @@ def edge_codes(fills: Any, start: Any, end: Any, axis_span: float) -> Any:
         start: where each box begins, in units of the x axis.
         end: where it ends.
         axis_span: how much the x axis shows, in the same units.
+        least: a box of this part of the axis, or less, is too narrow.
     """
-    wide = np.asarray(end, float) - np.asarray(start, float) > NARROW * axis_span
+    wide = np.asarray(end, float) - np.asarray(start, float) > least * axis_span
     return np.where(wide, np.int8(style.code_of(style.EDGE)), fills)
 
 

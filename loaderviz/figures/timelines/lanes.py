@@ -6,12 +6,15 @@ is one; a lane for each worker.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import html
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from loaderviz.text import worker_name
+from loaderviz.trace.analysis.loader_share import short_names
 from loaderviz.trace.columns_of_rows import Table, arrays, codes
 
 if TYPE_CHECKING:
@@ -34,6 +37,7 @@ class Lanes:
     workers: list[Place]
     labels: list[str]
     numbers: tuple[Any, ...]  # of consumers, devices, pins and workers: their lane numbers, int64
+    loaders: Mapping[int, str] = field(default_factory=dict)  # their names, where there are several
 
     @classmethod
     def from_trace(cls, trace: Trace) -> Lanes:
@@ -52,13 +56,15 @@ class Lanes:
             for place in places
         )
         consumers, devices, pins, workers = places_of_kinds
-        several = [len({place[i] for place in workers}) > 1 for i in (0, 1)]
-        labels = [_label(kind, place, *several) for _, kind, place in lanes]
+        several_ranks, several = (len({place[i] for place in workers}) > 1 for i in (0, 1))
+        names = short_names(trace) if several else {}
+        loaders = {loader: html.escape(name) for loader, name in names.items()}
+        labels = [_label(kind, place, several_ranks, loaders) for _, kind, place in lanes]
         numbers = tuple(
             np.array([i for i, (_, kind, _) in enumerate(lanes) if kind == wanted], np.int64)
             for wanted in range(4)
         )
-        return cls(consumers, devices, pins, workers, labels, numbers)
+        return cls(consumers, devices, pins, workers, labels, numbers, loaders)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -97,10 +103,10 @@ class Lanes:
         return self.numbers[kind][np.minimum(_index(columns, places, rows), len(places) - 1)]
 
 
-def _label(kind: int, place: Place, several_ranks: bool, several_loaders: bool) -> str:
+def _label(kind: int, place: Place, several_ranks: bool, loaders: Mapping[int, str]) -> str:
     label = ("consumer", "device", "pin thread", worker_name(place[-1]))[kind]
-    if several_loaders and len(place) > 1:
-        label = f"loader {place[1]} · {label}"
+    if len(place) > 1 and place[1] in loaders:
+        label = f"{loaders[place[1]]} · {label}"
     return f"rank {place[0]} · {label}" if several_ranks else label
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from loaderviz.trace import Trace
 
 ROW_PX = {8: 34, 16: 24, 32: 16, 64: 10, 200: 4}  # the height of a row, for at most as many ranks
-TIME = "seconds since the first rank began · waits: orange"
+TIME = "seconds since the first rank began · blue: steps, orange-red: waits"
 SORTED_TITLE = "those that wait the most on top"
 FEW = 32  # up to here each rank is named, and ranks stay in their order
 LEAST_PX, MOST_PX = 200, 560  # the height of all rows

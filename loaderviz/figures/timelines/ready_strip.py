@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from loaderviz.trace.columns_of_rows import Table
 
 
+MANY = 200  # changes; a thicker line would hide the area below it
+
+
 def ready_counts(batches: Table) -> tuple[Any, Any]:
     """When (s) the number of finished batches not yet taken changes, and the number from then on.
 
@@ -48,7 +51,11 @@ def strip(batches: Table, lanes: Lanes, edges: Any = None) -> dict[str, Any]:
         "y": counts,
         "yaxis": "y2",
         "mode": "lines",
-        "line": {"shape": "hv", "width": 1.4, "color": style.READY_LINE},
+        "line": {
+            "shape": "hv",
+            "width": 1.4 if len(times) < MANY else 0.6,
+            "color": style.READY_LINE,
+        },
         "fill": "tozeroy",
         "fillcolor": style.READY_FILL,
         "hovertemplate": "%{y} batches ready<extra></extra>",

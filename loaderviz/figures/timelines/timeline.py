@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -13,17 +13,20 @@ from loaderviz.figures.timelines import (
     bands,
     boxes,
     consumer_marks,
+    covers,
     packed_rows,
     rank_rows,
     ready_strip,
     worker_marks,
 )
 from loaderviz.figures.timelines.lanes import Lanes
+from loaderviz.text import MAIN_PROCESS
 from loaderviz.trace import Trace
 from loaderviz.trace.analysis.summary import Summary
 from loaderviz.trace.columns_of_rows import Table, arrays, where
 from loaderviz.trace.merge.run_meta import left_out
 
+Label = Literal["batch", "key"]
 MOST_SAMPLES = 3000  # more boxes make a page slow: past it each batch is one box
 TIME = "seconds since the recording began"
 MOST_LANES = 24  # of several ranks; past it each rank has one row
@@ -36,6 +39,8 @@ def timeline(
     *,
     seconds: float | None = None,
     rank: int | None = None,
+    label: Label = "batch",
+    title: str | None = None,
     theme: style.ThemeName = "light",
 ) -> Figure:
     """Draw a trace: the consumer's lane on top, below it a lane for each worker.
@@ -48,8 +53,9 @@ def timeline(
     device had nothing to do. The strip at the top shows how many batches are finished and not yet
     taken. Hovering a batch shows its path and times (ms); a click keeps them in view.
 
-    Past 1,500 batches the lanes show how busy each was, and show batches once they are zoomed in
-    on; the page does that by itself, live or saved. Named spans are left out then.
+    Past 48 batches what a lane works on has one colour, and batches are told apart once they are
+    zoomed in on; the page does that by itself, live or saved. It shows samples where there is room.
+    Past 1,500 batches the lanes show how busy each was, and named spans are left out.
 
     Several ranks are drawn below one another. If they have more than 24 lanes or 1,500 batches,
     there is one row for each rank, coloured by the share of time that it waits; ``rank`` then shows
@@ -59,8 +65,10 @@ def timeline(
         trace: a recorded or simulated ``Trace``. Past 3,000 samples each batch is one box, and the
             figure says so.
         rank: the only rank to draw; None for all.
-        seconds: the least time that the axis spans, so that two timelines can be compared; None for
-            as much as the trace holds.
+        seconds: the least time that the axis spans, from 0 on, so that two timelines can be
+            compared; None for as much as the trace holds.
+        label: what stands in the workers' boxes: each batch's number, or each sample's ``key``.
+        title: what the picture is to show, in one line; None for the verdict on the run.
         theme: text and grid for a light or a dark page. In JupyterLab the page's theme decides.
 
     Returns:
@@ -68,12 +76,17 @@ def timeline(
 
     Raises:
         LoaderVizError: if ``trace`` is no trace or has no batch, if ``seconds`` is not above 0, and
-            for a ``rank`` without a batch or an unknown theme.
+            for a ``rank`` without a batch, an unknown label or an unknown theme.
     """
     _check(trace, seconds, rank, theme)
+    if label not in get_args(Label):
+        raise LoaderVizError(f"label={label!r} is not one of {', '.join(get_args(Label))}")
     if rank is not None:
         trace = trace.of_ranks([rank])
-    return draw(trace, trace.summary(), seconds, theme)
+    figure = draw(trace, trace.summary(), seconds, theme, label)
+    if title is not None:
+        figure.layout.title.text = f"<b>{title}</b>"
+    return figure
 
 
 def draw(
@@ -81,6 +94,7 @@ def draw(
     summary: Summary,
     seconds: float | None = None,
     theme: style.ThemeName = "light",
+    label: Label = "batch",
 ) -> Figure:
     """Draw a trace, as ``timeline`` does, where its summary is there already.
 
@@ -95,31 +109,35 @@ def draw(
     batches["row"] = np.arange(len(trace.batches), dtype=np.int32)
     large = len(trace.batches) > MOST_BATCHES
     whole_batches = large or trace.n_sample_rows > MOST_SAMPLES
-    numbers = f"{_source(trace)} · {summary.numbers}"
     time_range = _time_range(trace, seconds)
     table, has_batches = packed_rows.pack(batches, lanes, time_range) if large else (None, True)
+    marks = _marks(trace, batches, lanes, time_range, whole_batches=whole_batches, large=large)
+    if label == "key" and not whole_batches:
+        _label_by_key(marks, arrays(trace.samples))
+    covered = covers.lie_on(marks)
+    numbers = f"{_source(trace)} · {summary.numbers}"
     if not has_batches:
         numbers += " · bands only: too many batches for a page"
-    elif large:
+    elif large or covers.BATCHES in covered:
         numbers += " · zoom in for batches"
     elif whole_batches:
         numbers += " · samples are drawn merged into batches"
-    samples_left_out, batches_left_out = left_out(trace.meta)
-    if samples_left_out:
-        numbers += f" · past the limit, {samples_left_out:,} samples and spans are left out"
-    if batches_left_out:
-        numbers += f", and {batches_left_out:,} batches"
+    elif covered:
+        numbers += " · zoom in for samples"
+    numbers += _left_out(trace)
     height, colours = _height(lanes), style.theme(theme)
-    margins = (axes.labels_px(lanes.labels), 22, TITLE_PX, AXIS_PX)
+    # Without workers and with them the zero is in the same place, for the eye to compare.
+    margins = (axes.labels_px([MAIN_PROCESS, *lanes.labels]), 22, TITLE_PX, AXIS_PX)
     layout = style.layout(
         colours, title=summary.verdict, numbers=numbers, height=height, margins=margins
     )
     layout |= _axes(lanes, batches, colours, height, time_range)
     if len(lanes.consumers) > 1:
         layout["shapes"] = _lines_between_ranks(lanes, colours)
-    page_data = {"large": table} if large else {"paths": _paths(batches, lanes)}
+    page_data: dict[str, Any] = {"large": table} if large else {"paths": _paths(batches, lanes)}
+    if covered:
+        page_data["covers"] = covers.rules()
     layout["meta"] = {"loaderviz": {"lanes": lanes.labels, **page_data}}
-    marks = _marks(trace, batches, lanes, time_range, whole_batches=whole_batches, large=large)
     figure = Figure.unchecked(marks, layout)
     figure.trace = trace
     return figure
@@ -162,13 +180,14 @@ def _marks(
     as_boxes, as_bands = (where(batches, slice(0)), batches) if large else (batches, None)
     made = where(as_boxes, ~np.isnan(as_boxes["started_s"]))
     samples = arrays(_only_failed_ranks(trace).samples if whole_batches else trace.samples)
-    names = boxes.batch_names(as_boxes)
+    names = boxes.batch_names(as_boxes, lanes.loaders)
     return [
         consumer_marks.start_up(trace, lanes),
         consumer_marks.waits(as_boxes, lanes, names, span_s),
         worker_marks.whole_batches(made, lanes, names)
         if whole_batches
         else worker_marks.samples(samples, as_boxes, lanes, names, span_s),
+        covers.of_samples(as_boxes, samples, lanes, span_s, merged=whole_batches),
         worker_marks.collate(made, lanes, names, span_s),
         worker_marks.batch_numbers(made, lanes),
         consumer_marks.steps(as_boxes, lanes, names, span_s),
@@ -176,15 +195,37 @@ def _marks(
         worker_marks.failures(samples, batches, lanes),
         consumer_marks.pins(as_boxes, lanes, names, span_s),
         consumer_marks.device(as_boxes, lanes, names, span_s),
+        covers.of_batches(as_boxes, lanes),
         *bands.band_marks(as_bands, lanes, time_range),
         ready_strip.strip(batches, lanes, bands.bin_edges(time_range) if large else None),
     ]
+
+
+def _label_by_key(marks: list[dict[str, Any]], samples: Table) -> None:
+    """Write each sample's key in its box, in place of the batch's number."""
+    read = where(samples, ~np.isnan(samples["end_s"]))
+    by_name = {mark["name"]: mark for mark in marks}
+    by_name["number"]["text"] = boxes.text_array("" for _ in by_name["number"]["base"])
+    keys = boxes.text_array(boxes.key_text(key) for key in read["key"])
+    labels = boxes.number_labels(read["batch"], 12) | {"text": keys, "insidetextanchor": "middle"}
+    by_name["sample"].update(labels)
 
 
 def _only_failed_ranks(trace: Trace) -> Trace:
     """The ranks with a failed batch: where samples are not drawn, only theirs need to be read."""
     batches = trace.batches
     return trace.of_ranks(batches.loc[batches["state"] == "failed", "rank"].unique().tolist())
+
+
+def _left_out(trace: Trace) -> str:
+    """What the recorder left out, as an addition to the subtitle."""
+    samples_left_out, batches_left_out = left_out(trace.meta)
+    text = ""
+    if samples_left_out:
+        text += f" · past the limit, {samples_left_out:,} samples and spans are left out"
+    if batches_left_out:
+        text += f", and {batches_left_out:,} batches"
+    return text
 
 
 def _source(trace: Trace) -> str:
@@ -236,6 +277,8 @@ def _time_range(trace: Trace, seconds: float | None) -> list[float]:
     begins = [batches["dispatched_s"], batches["requested_s"], workers["started_s"]]
     ends = ["dispatched_s", "ready_s", "delivered_s", "released_s", "device_end_s"]
     started_s = float(min(np.fmin.reduce(times.to_numpy(), initial=np.inf) for times in begins))
+    if seconds is not None:
+        started_s = min(started_s, 0.0)
     ended_s = float(max(np.fmax.reduce(batches[column].to_numpy()) for column in ends))
     span_s = max(ended_s - started_s, seconds or 1e-6)
     return [started_s - 0.012 * span_s, started_s + 1.012 * span_s]

@@ -36,9 +36,11 @@ def samples(
         )
     )
     fills = style.batch_codes(read["batch"], read["position"])
+    # Shades tell narrow samples apart: an edge would cross the batch's number.
+    edge = boxes.edge_codes(fills, start, end, axis_span_s, boxes.NUMBER_WIDTH)
     return boxes.bars(
-        "sample", start, end, lanes.worker_lanes(read), thickness=0.66, fill=fills,
-        edge=boxes.edge_codes(fills, start, end, axis_span_s), batch=rows, hover=hover,
+        "sample", start, end, lanes.worker_lanes(read), thickness=0.66, fill=fills, edge=edge,
+        batch=rows, hover=hover,
     )  # fmt: skip
 
 
@@ -97,7 +99,9 @@ def failures(samples: Table, batches: Table, lanes: Lanes) -> dict[str, Any]:
     raised, rows = where(unfinished, failed), rows[failed]
     hover = (
         f"{name}<br>reading key {boxes.key_text(key)} raised an exception"
-        for name, key in zip(boxes.batch_names(batches, rows), raised["key"], strict=True)
+        for name, key in zip(
+            boxes.batch_names(batches, lanes.loaders, rows), raised["key"], strict=True
+        )
     )
     return {
         "type": "scatter",

@@ -1,0 +1,125 @@
+"""The explorer's timelines: a time axis that stays while controls move, a pinned run as a ghost.
+
+Times on the axis count from where a run's loop begins, so that predicted, measured and pinned runs
+share their zero.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from loaderviz.figures import axes, style
+from loaderviz.figures.display import Figure
+from loaderviz.figures.timelines import boxes, timeline
+from loaderviz.trace import Trace
+from loaderviz.trace.analysis.steps import step_ends
+from loaderviz.trace.analysis.summary import Summary
+from loaderviz.trace.columns_of_rows import arrays
+
+ROOM = 1.12  # the longest run leaves this much for its duration, written beside it
+SHORTEST = 0.3  # of the axis: below that the axis shrinks
+SPANS = (1, 1.5, 2, 3, 4, 5, 7.5, 10)  # times a power of ten
+TICKS = 10
+GHOST_LANE, GHOST_TOP = -0.95, -1.35  # above the consumer's, which is 0
+GHOST = "rgba(125, 133, 144, 0.55)"
+TIME = "seconds since the loop began"
+
+
+def steady_span(span_s: float, longest_s: float) -> float:
+    """How many seconds the axis spans: as before, unless a run does not fit or is far shorter.
+
+    Args:
+        span_s: as before; 0 for the first picture.
+        longest_s: the longest run that has to fit, in seconds.
+    """
+    needed_s = max(ROOM * longest_s, 1e-6)
+    if SHORTEST * span_s <= needed_s <= span_s:
+        return span_s
+    power: float = 10.0 ** math.floor(math.log10(needed_s))
+    return next(span * power for span in SPANS if span * power >= needed_s * (1 - 1e-9))
+
+
+def picture(trace: Trace, summary: Summary, span_s: float, pinned: Trace | None = None) -> Figure:
+    """The timeline of a run on an axis of ``span_s`` seconds, with how long it took written beside.
+
+    ``pinned``: the run whose steps are drawn in grey above the consumer, as if both had begun at
+    the same moment.
+    """
+    figure = timeline.draw(trace, summary, span_s)
+    layout, begin_s = figure.layout, begin_of(trace)
+    tick_s = next(s for s in _ticks(span_s) if span_s / s <= TICKS)
+    ticks = [n * tick_s for n in range(math.floor(span_s / tick_s) + 1)]
+    layout.xaxis.update(
+        range=[begin_s - 0.012 * span_s, begin_s + 1.012 * span_s],
+        tickmode="array",
+        tickvals=[begin_s + tick for tick in ticks],
+        ticktext=[f"{tick:g}" for tick in ticks],
+    )
+    layout.xaxis.title.text = TIME
+    layout.margin.l = max(layout.margin.l, axes.labels_px(["main process"]))  # zero stays in place
+    _write_duration(figure, begin_s, end_of(trace) - begin_s, lane=0)
+    if pinned is not None:
+        figure.add_trace(_ghost(pinned, begin_s))
+        figure.data = (figure.data[-1], *figure.data[:-1])  # behind the others
+        _make_room_for_the_ghost(layout)
+        _write_duration(figure, begin_s, end_of(pinned) - begin_of(pinned), lane=GHOST_LANE)
+    return figure
+
+
+def begin_of(trace: Trace) -> float:
+    """When the loop of a run began, in seconds of the trace."""
+    first = trace.batches[["dispatched_s", "requested_s"]].min().min()
+    return float(np.fmin(first, trace.workers["started_s"].min()))
+
+
+def end_of(trace: Trace) -> float:
+    """When the last step of a run was over, in seconds of the trace."""
+    return float(trace.batches[["ready_s", "delivered_s", "released_s"]].max().max())
+
+
+def _ticks(span_s: float) -> list[float]:
+    """Distances between ticks that read well, from the shortest up."""
+    power = 10.0 ** (math.floor(math.log10(span_s)) - 1)
+    return [factor * power for factor in (1, 2, 5, 10, 20, 50)]
+
+
+def _ghost(pinned: Trace, begin_s: float) -> dict[str, Any]:
+    """The steps of the pinned run; what lies between them is waiting."""
+    batches = arrays(pinned.batches[pinned.batches["delivered_s"].notna()])
+    moved_s = begin_s - begin_of(pinned)
+    start, end = batches["delivered_s"] + moved_s, step_ends(batches) + moved_s
+    lane = np.full(len(start), GHOST_LANE)
+    return boxes.bars("pinned", start, end, lane, thickness=0.45, fill=GHOST, edge_px=0)
+
+
+def _make_room_for_the_ghost(layout: Any) -> None:
+    """A lane above the consumer's; the strip above it keeps its height."""
+    margin, lanes, strip = layout.margin, layout.yaxis, layout.yaxis2
+    inner_px = layout.height - margin.t - margin.b
+    bottom, top = lanes.range
+    lane_px = (lanes.domain[1] - lanes.domain[0]) * inner_px / (bottom - top)
+    more_px = round(lane_px * (top - GHOST_TOP))
+    shrink = inner_px / (inner_px + more_px)
+    layout.height += more_px
+    strip.domain = [1 - (1 - strip.domain[0]) * shrink, 1]
+    lanes.update(
+        domain=[0, 1 - (1 - lanes.domain[1]) * shrink],
+        range=[bottom, GHOST_TOP],
+        tickvals=[GHOST_LANE, *lanes.tickvals],
+        ticktext=["pinned", *lanes.ticktext],
+    )
+
+
+def _write_duration(figure: Figure, begin_s: float, run_s: float, lane: float) -> None:
+    figure.add_annotation(
+        x=begin_s + run_s,
+        y=lane,
+        text=f"<b>{run_s:.3g} s</b>",  # all in one unit, to compare
+        showarrow=False,
+        xanchor="left",
+        xshift=4,
+        font={"size": 13, "color": style.theme("light").muted},
+    )
