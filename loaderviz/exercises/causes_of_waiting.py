@@ -66,7 +66,7 @@ def _without_their_causes() -> Check:
         for name, loader in loaders.items():
             took_s[name] = _run(loader)
     gains = [
-        f"{name} takes {duration(_run(cured))} in place of {duration(took_s[name])}"
+        f"{name} takes {duration(_run(cured))} instead of {duration(took_s[name])}"
         for name, cured in _loaders(sick=False).items()
     ]
     return Check(True, f"Without its cause, {', '.join(gains)}.", causes(recording.trace))

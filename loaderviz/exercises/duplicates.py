@@ -69,7 +69,7 @@ N, BATCH_SIZE, MOST_WORKERS = 103, 8, 16
 most_workers_hint = Hints(
     "with drop_last a worker delivers full batches only: 103 samples are 12 of them and 7 more.",
     "a worker with fewer than 8 samples delivers nothing at all.",
-    "try each number of workers in the control above, also those beyond 8.",
+    "try each number of workers in the control above, even those beyond 8.",
 )
 
 

@@ -87,7 +87,7 @@ def pins(pin: Callable[[Any], Any]) -> Check:
                 return Check(False, f"batch.{name} is not what it was.", figure)
             if not part.is_pinned():
                 return Check(False, f"Not yet: batch.{name} is not pinned.", figure)
-    return Check(True, f"{len(batches)} batches came, and all of each was pinned.", figure)
+    return Check(True, f"{len(batches)} batches came, each fully pinned.", figure)
 
 
 class _CopyingThread:
@@ -126,8 +126,15 @@ def copies_ahead(ahead: Callable[[Iterable[Any], Any], Iterable[Any]]) -> Check:
     ``ahead(loader, copy)`` is the reader's generator: it yields each batch once it is copied.
     ``copy(batch)`` begins a copy and returns a ``Future`` of it.
     """
+    try:
+        return _copies_ahead(ahead)
+    except Exception as error:  # raised by the reader's code
+        return Check(False, f"ahead raised {type(error).__name__}: {error}")
+
+
+def _copies_ahead(ahead: Callable[[Iterable[Any], Any], Iterable[Any]]) -> Check:
     if list(ahead([], _no_copy)):
-        return Check(False, "From an empty loader something came.")
+        return Check(False, "Something came from an empty loader.")
     thread = _CopyingThread()
     batches: list[int] = []
     n_on_device: list[int] = []  # when the loop gets a batch: it, and the copies begun ahead

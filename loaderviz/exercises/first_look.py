@@ -14,12 +14,12 @@ from loaderviz.figures import timeline
 from loaderviz.recorder import record
 from loaderviz.text import count, percent
 
-SAMPLE_S, STEP_S, BATCH_SIZE, N_BATCHES = 0.03, 0.05, 4, 16
+SAMPLE_S, STEP_S, BATCH_SIZE, N_BATCHES = 0.05, 0.06, 4, 16
 MOST_WORKERS = 16
 
 hint = Hints(
-    "one worker needs 4 x 0.03 s for a batch, and the model takes one every 0.05 s.",
-    "two workers deliver a batch every 0.06 s: is that fast enough?",
+    "one worker needs 4 x 0.05 s for a batch, and the model takes one every 0.06 s.",
+    "two workers deliver a batch every 0.1 s: is that fast enough?",
     "divide the seconds per batch by the seconds per step, and round up.",
 )
 
@@ -39,14 +39,16 @@ def enough_workers(num_workers: int) -> Check:
     trace = rec.trace
     batch_s = (trace.batches["ready_s"] - trace.batches["started_s"]).median()
     n_needed = math.ceil(batch_s / STEP_S)
-    figure = timeline(trace)
+    waits = trace.summary().later_wait_share
     if num_workers < n_needed:
-        wait_share = percent(trace.summary().wait_share)
-        return Check(False, f"Not yet: the model waits {wait_share} of the time.", figure)
+        paces = f"the model waits {percent(waits)} of the time"
+    else:
+        paces = f"the model is busy {percent(1 - waits)} of the time"
+    paced = f"With {count(num_workers, 'worker')}, after the first batch {paces}"
+    figure = timeline(trace)
+    figure.layout.title.text = f"<b>{paced}</b>"
+    if num_workers < n_needed:
+        return Check(False, f"Not yet. {paced}.", figure)
     if num_workers > n_needed:
-        return Check(False, "The model is busy, but fewer workers would do.", figure)
-    return Check(
-        True,
-        f"{count(num_workers, 'worker')}: the model never waits, and no worker is spare.",
-        figure,
-    )
+        return Check(False, f"{paced}, but fewer workers would do.", figure)
+    return Check(True, f"{paced}, and no worker is spare.", figure)

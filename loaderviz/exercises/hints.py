@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, ParamSpec
+
+import torch
+
+from loaderviz.text import wrapped
+
+Arguments = ParamSpec("Arguments")
+NOT_THE_READERS = [Path(__file__).parents[1], Path(torch.__file__).parent]
 
 
 @dataclass(frozen=True, repr=False)
@@ -20,9 +31,32 @@ class Check:
     def _ipython_display_(self) -> None:
         from IPython.display import display
 
-        print(repr(self))
+        print("\n".join(wrapped(line, hanging=2) for line in repr(self).splitlines()))
         if self.figure is not None:
             display(self.figure)
+
+
+def explains_errors(check: Callable[Arguments, Check]) -> Callable[Arguments, Check]:
+    """A check that says what the reader's code raised, and in which line of it."""
+
+    @functools.wraps(check)
+    def run(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Check:
+        try:
+            return check(*args, **kwargs)
+        except Exception as error:  # raised by the reader's code
+            return Check(False, f"Not yet: {_explanation(error)}")
+
+    return run
+
+
+def _explanation(error: Exception) -> str:
+    """What was raised, and the last line of the reader's code that was on the way."""
+    raised = f"your code raised {type(error).__name__}: {error}".splitlines()[0]
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        path = Path(frame.filename)
+        if frame.line and not any(path.is_relative_to(folder) for folder in NOT_THE_READERS):
+            return f"{raised}\n  in {frame.name}, line {frame.lineno}: {frame.line}"
+    return raised
 
 
 class Hints:
@@ -36,4 +70,4 @@ class Hints:
         """Print the next hint and its number; after the last one, the first again."""
         number = self._given % len(self._hints)
         self._given += 1
-        print(f"Hint {number + 1} of {len(self._hints)}: {self._hints[number]}")
+        print(wrapped(f"Hint {number + 1} of {len(self._hints)}: {self._hints[number]}"))

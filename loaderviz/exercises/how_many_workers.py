@@ -32,7 +32,7 @@ N_WORDS = 200_000
 MOST_GROWTH = 0.3  # of what a worker that reads a list grows by
 
 limits_hint = Hints(
-    "look at the consumer first: is it busy, or does it wait? If it is busy, the model limits.",
+    "look at the consumer first: is it busy, or does it wait? If busy, the model is the limit.",
     "for the other two: cpu_s is how long the CPU worked on a batch, ready_s - started_s is how "
     "long the batch took.",
 )
@@ -121,12 +121,18 @@ def stays_shared(pack: Callable[[list[str]], Any]) -> Check:
     Compares how much memory of its own the worker gets with what it gets by reading a list.
     """
     words = WordList(N_WORDS).words
-    packed = pack(list(words))
-    for index in (0, 1, N_WORDS - 1):
-        if _as_str(packed[index]) != words[index]:
-            return Check(False, f"Word {index} should be {words[index]!r}: {packed[index]!r}.")
-    if len(packed) != N_WORDS:
-        return Check(False, f"{N_WORDS:,} words went in, {len(packed):,} came out.")
+    try:
+        packed = pack(list(words))
+        n_packed = len(packed)
+        read = {index: _as_str(packed[index]) for index in (0, 1, min(n_packed, N_WORDS) - 1)}
+    except Exception as error:  # raised by the reader's code
+        told = f"{type(error).__name__}: {error}"
+        return Check(False, f"pack(words), or reading what it returned, raised {told}")
+    for index, word in read.items():
+        if word != words[index]:
+            return Check(False, f"Word {index} should be {words[index]!r}: {word!r}.")
+    if n_packed != N_WORDS:
+        return Check(False, f"{N_WORDS:,} words went in, {n_packed:,} came out.")
     if sys.platform != "linux":
         return Check(False, "The words are right. What a fork copies is checked on Linux only.")
     growth_mib = {"a list": _growth_mib(Words(words)), "yours": _growth_mib(Words(packed))}

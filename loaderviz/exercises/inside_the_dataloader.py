@@ -1,7 +1,8 @@
-"""Exercises of notebook 02: a reorder buffer, and a function that spawned workers can load."""
+"""Exercises of notebook 02: a buffer, and a function that spawned workers can load."""
 
 from __future__ import annotations
 
+import html
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -13,9 +14,8 @@ from torch.utils.data import DataLoader
 from loaderviz.datasets import SleepingDataset
 from loaderviz.exercises.hints import Check, Hints
 from loaderviz.exercises.sending import stderr_of_workers
-from loaderviz.figures import timeline
+from loaderviz.figures.teaching.handover import handover
 from loaderviz.recorder import record
-from loaderviz.trace import Trace
 
 BATCH_SIZE, N_BATCHES, SLOW_BATCH = 4, 12, 8
 SAMPLE_S, SLOW_S = 0.005, 0.4
@@ -48,28 +48,37 @@ def reorder_buffer(reorder: Callable[[Iterator[tuple[int, Any]]], Iterable[Any]]
     ``results`` yields pairs of number and batch: in the order in which two real workers finished
     them, and then in every order of five batches.
     """
-    trace = _record()
-    figure = timeline(trace)
-    finished = [int(number) for number in trace.batches.sort_values("ready_s")["batch"]]
-    for order in [finished, *permutations(range(5))]:
-        fault = _fault(reorder, list(order))
+    finished = _order_of_real_workers()
+    for order in [finished, *map(list, permutations(range(5)))]:
+        handed, fault = _hand_over(reorder, order)
         if fault:
             numbers = ", ".join(map(str, order))
-            return Check(False, f"Not yet: the batches arrive as {numbers}, and {fault}.", figure)
-    return Check(True, "Every batch in order, and none is held back without need.", figure)
+            message = f"Not yet: the batches arrive as {numbers}, and {fault}."
+            title = html.escape(f"Not yet: {fault}"[:90])
+            return Check(False, message, handover(order, handed, title))
+    handed, _ = _hand_over(reorder, finished)
+    figure = handover(finished, handed, "Your buffer hands over each batch in its turn, at once")
+    return Check(True, "Every batch in order, and none is held back needlessly.", figure)
 
 
-def _record() -> Trace:
+def _order_of_real_workers() -> list[int]:
+    """The numbers of the batches, as two workers finish them."""
     loader = DataLoader(slow_dataset(), batch_size=BATCH_SIZE, num_workers=2)
     with record(loader) as rec:
         for _ in loader:
             pass
-    return rec.trace
+    return [int(number) for number in rec.trace.batches.sort_values("ready_s")["batch"]]
 
 
-def _fault(reorder: Callable[..., Iterable[Any]], order: list[int]) -> str:
-    """What ``reorder`` does wrong with batches that arrive in this order; "" if nothing."""
+def _hand_over(
+    reorder: Callable[..., Iterable[Any]], order: list[int]
+) -> tuple[list[tuple[int, int]], str]:
+    """What ``reorder`` hands over of batches that arrive in this order, and what is wrong with it.
+
+    The first is a pair for each batch: after how many arrivals, and which. "" if nothing is wrong.
+    """
     n_arrived = 0
+    handed: list[tuple[int, int]] = []
 
     def arrivals() -> Iterator[tuple[int, str]]:
         nonlocal n_arrived
@@ -77,20 +86,35 @@ def _fault(reorder: Callable[..., Iterable[Any]], order: list[int]) -> str:
             n_arrived += 1
             yield number, f"batch {number}"
 
-    handed_over = reorder(arrivals())
-    if handed_over is None:
-        return "it returned None: hand the batches over with yield"
-    n = 0
-    for batch in islice(handed_over, len(order) + 1):
-        if n == len(order):
-            return "more than arrived is handed over"
-        if batch != f"batch {n}":
-            return f"{batch!r} is handed over in place of 'batch {n}'"
-        free_after = max(order.index(number) for number in range(n + 1)) + 1
-        if n_arrived > free_after:
-            return f"{batch!r} waits for arrival {n_arrived}, though it was free after {free_after}"
-        n += 1
-    return "" if n == len(order) else "not all of them are handed over"
+    def look() -> str:
+        batches = reorder(arrivals())
+        if batches is None:
+            return "it returned None: hand the batches over with yield"
+        fault = ""
+        for batch in islice(batches, len(order) + 1):
+            fault = fault or _fault(order, len(handed), batch, n_arrived)
+            if not isinstance(batch, str) or batch not in known:
+                return fault
+            handed.append((n_arrived, known[batch]))
+        return fault or ("" if len(handed) == len(order) else "not all of them are handed over")
+
+    known = {f"batch {number}": number for number in order}
+    try:
+        return handed, look()
+    except Exception as error:  # of the reader's own code
+        return handed, f"your function raises {type(error).__name__}: {error}"
+
+
+def _fault(order: list[int], n: int, batch: Any, n_arrived: int) -> str:
+    """What is wrong with handing over this batch after n others; "" if nothing."""
+    if n == len(order):
+        return "more is handed over than arrived"
+    if batch != f"batch {n}":
+        return f"{batch!r} is handed over in place of 'batch {n}'"
+    free_after = max(order.index(number) for number in range(n + 1)) + 1
+    if n_arrived > free_after:
+        return f"{batch!r} waits for arrival {n_arrived}, though it was free after {free_after}"
+    return ""
 
 
 def works_when_spawned(collate_fn: Callable[[list[int]], Any]) -> Check:

@@ -41,7 +41,8 @@ def share(answer: Callable[..., Any]) -> Check:
             result = simulate_ranks(answer, n, ranks=ranks, workers=workers, batch_size=3)
         except Exception as error:  # raised by the reader's code
             return Check(False, f"{case}: share raised {type(error).__name__}: {error}")
-        case_figure = result.figure() if len(result.deliveries) or len(result.missing) else None
+        is_known = len(result.deliveries) or len(result.missing)
+        case_figure = result.figure(numbers="sample") if is_known else None
         if not result.exactly_once:
             return Check(False, f"{case}: {result.verdict}.", case_figure)
         sizes = result.per_worker.groupby("rank")["samples"].sum()
@@ -58,7 +59,7 @@ def share(answer: Callable[..., Any]) -> Check:
 
 UNPADDED_CASES = ((17, 2), (16, 2), (10, 4), (3, 4), (1, 3), (5, 1))
 unpadded_hint = Hints(
-    "print parts: which sample is the first of rank 1?",
+    "print parts: which sample is rank 1's first?",
     "samples 0, 1, 2 ... are dealt like cards: the first of each rank, then the second of each.",
     "zip(*parts) takes one from each rank in turn. What comes at the end?",
 )
@@ -80,14 +81,14 @@ def unpadded(answer: Callable[[list[list[int]], int], Any]) -> Check:
         except Exception as error:  # raised by the reader's code
             return Check(False, f"{case}: unpadded raised {type(error).__name__}: {error}")
         audit = _audit(n, ranks)
-        figure = figure or audit.figure()
+        figure = figure or audit.figure(numbers="sample")
         if len(results) != n:
             message = f"{case}: {len(results)} results. What the ranks read: {audit.verdict}."
-            return Check(False, message, audit.figure())
+            return Check(False, message, audit.figure(numbers="sample"))
         for i, result in enumerate(results):
             if result != _result(i):
                 message = f"{case}: sample {i} has the result {_result(i)}, and not {result!r}."
-                return Check(False, message, audit.figure())
+                return Check(False, message, audit.figure(numbers="sample"))
     return Check(True, "One result for each sample, in order, and none for the padding.", figure)
 
 

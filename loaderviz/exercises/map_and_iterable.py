@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -10,10 +10,12 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from loaderviz._audit import Audit, audit
 from loaderviz.datasets import SleepingDataset
-from loaderviz.exercises.hints import Check, Hints
+from loaderviz.exercises.hints import Check, Hints, explains_errors
 
 N_SAMPLES, BATCH_SIZE = 12, 4
 N_FIRST, N_SECOND = 6, 10
+
+RETURN_AN_ITERATOR = "It has to yield, or to return an iterator, such as iter(...)."
 
 epoch_hint = Hints(
     "an iterator is used up after one pass. When is yours created?",
@@ -27,12 +29,16 @@ turns_hint = Hints(
 )
 
 
+@explains_errors
 def every_epoch(dataset_class: Callable[[Iterable[int]], IterableDataset[int]]) -> Check:
     """Whether a stream of this class delivers all samples in two epochs, and to two loops at once.
 
     ``dataset_class(samples)`` returns the dataset.
     """
     all_samples = list(range(N_SAMPLES))
+    made = dataset_class(range(N_SAMPLES)).__iter__()
+    if not isinstance(made, Iterator):
+        return Check(False, f"Not yet: __iter__ returned {_named(made)}. {RETURN_AN_ITERATOR}")
     loader = DataLoader(dataset_class(range(N_SAMPLES)), batch_size=BATCH_SIZE)
     for epoch in (1, 2):
         samples: list[int] = []
@@ -49,9 +55,14 @@ def every_epoch(dataset_class: Callable[[Iterable[int]], IterableDataset[int]]) 
     pairs = list(islice(zip(dataset, dataset, strict=False), N_SAMPLES))
     figure = _audit_of([first for first, _ in pairs]).figure()
     if pairs != list(zip(all_samples, all_samples, strict=True)):
-        message = "Two epochs are right, but of two loops at once each takes samples of the other."
+        message = "Two epochs are right, but two loops at once take each other's samples."
         return Check(False, message, figure)
     return Check(True, "Every epoch, and every loop, begins at the first sample.", figure)
+
+
+def _named(made: object) -> str:
+    """What a learner's ``__iter__`` returned in place of an iterator."""
+    return "nothing" if made is None else f"{type(made).__name__}, not an iterator"
 
 
 def _audit_of(samples: list[int]) -> Audit:
@@ -60,6 +71,7 @@ def _audit_of(samples: list[int]) -> Audit:
     return audit(DataLoader(SleepingDataset(N_SAMPLES, 0), batch_size=BATCH_SIZE, sampler=known))
 
 
+@explains_errors
 def take_turns(sampler_class: Callable[[Any, Any], Iterable[int]]) -> Check:
     """Whether the sampler takes a sample of each dataset in turn, then the rest of the longer one.
 
@@ -67,6 +79,8 @@ def take_turns(sampler_class: Callable[[Any, Any], Iterable[int]]) -> Check:
     """
     first, second = SleepingDataset(N_FIRST, 0), SleepingDataset(N_SECOND, 0)
     sampler = sampler_class(first, second)
+    if not isinstance(made := sampler.__iter__(), Iterator):
+        return Check(False, f"Not yet: __iter__ returned {_named(made)}. {RETURN_AN_ITERATOR}")
     n_samples = N_FIRST + N_SECOND
     keys = list(islice(sampler, 4 * n_samples))
     unknown = [key for key in keys if key not in range(n_samples)]

@@ -13,8 +13,8 @@ import pandas as pd
 from loaderviz._audit import Audit, simulate_audit
 from loaderviz.datasets.shuffling import shuffled
 from loaderviz.exercises.hints import Check, Hints
+from loaderviz.figures.teaching.classes import classes
 from loaderviz.figures.teaching.draws import draws
-from loaderviz.figures.teaching.shuffle import shuffle
 
 RANKS, WORKERS, EPOCHS = 8, 16, 10
 apart_hint = Hints(
@@ -33,9 +33,18 @@ def apart(seed: Callable[[int, int, int, int], Any]) -> Check:
     try:
         seeds = [seed(7, *place) for place in places]
         seeds_again = [seed(7, *place) for place in places]
-        figure = _drawn_numbers(seed)
+        other_base = seed(8, 0, 0, 0)
     except Exception as error:  # raised by the reader's code
         return Check(False, f"seed raised {type(error).__name__}: {error}")
+    for place, value in zip(places, seeds, strict=True):
+        call = f"seed{(7, *place)} returns {value!r:.60}"
+        if not isinstance(value, int | np.integer):
+            return Check(False, f"{call}: a seed is a whole number.")
+        if value < 0:
+            return Check(
+                False, f"{call}: NumPy takes no seed below 0. Use `% 2**64`, as for a hash()."
+            )
+    figure = _drawn_numbers(seed)
     if seeds != seeds_again:
         return Check(
             False, "Called again, seed returns something else: the run cannot be repeated."
@@ -49,8 +58,8 @@ def apart(seed: Callable[[int, int, int, int], Any]) -> Check:
             )
             return Check(False, f"The same seed {value} for {first} and for {second}.", figure)
         place_of[value] = place
-    if seed(8, 0, 0, 0) == seeds[0]:
-        return Check(False, "Another base gives the same seeds: all trainings would be the same.")
+    if other_base == seeds[0]:
+        return Check(False, "Another base gives the same seeds: all runs would be the same.")
     return Check(
         True, f"{len(seeds):,} different seeds, and the same again in the next run.", figure
     )
@@ -82,10 +91,15 @@ def enough(buffer_size: int) -> Check:
     """
     if type(buffer_size) is not int or buffer_size not in range(STEP, N + 1, STEP):
         return Check(False, f"buffer_size={buffer_size!r}: give 100, 200, ... or 1000.")
-    figure = shuffle(list(shuffled(range(N), buffer_size, random.Random(0))))
-    classes = classes_in_a_batch(N, buffer_size)
-    says = f"a batch has samples of {classes:.1f} of {CLASSES} classes on average"
-    if classes < ENOUGH_CLASSES:
+    n_classes = classes_in_a_batch(N, buffer_size)
+    says = f"a batch has samples of {n_classes:.1f} of {CLASSES} classes on average"
+    order = shuffled(range(N), buffer_size, random.Random(0))
+    strips = {"on disk": range(N), f"buffer of {buffer_size:,}": list(order)}
+    figure = classes(
+        {name: [CLASSES * i // N for i in strip] for name, strip in strips.items()},
+        title=f"{says[0].upper()}{says[1:]}",
+    )
+    if n_classes < ENOUGH_CLASSES:
         return Check(False, f"Not yet: {says}.", figure)
     if buffer_size > STEP and classes_in_a_batch(N, buffer_size - STEP) >= ENOUGH_CLASSES:
         return Check(False, f"Enough, but a smaller one would do: {says}.", figure)
@@ -101,8 +115,8 @@ def classes_in_a_batch(n: int, buffer_size: int) -> float:
     counts = []
     for seed in range(ORDERS):
         order = np.fromiter(shuffled(range(n), buffer_size, random.Random(seed)), int)
-        classes = order * CLASSES // n
-        batches = (classes[start : start + BATCH_SIZE] for start in range(0, n, BATCH_SIZE))
+        classes_of = order * CLASSES // n
+        batches = (classes_of[start : start + BATCH_SIZE] for start in range(0, n, BATCH_SIZE))
         counts += [len(np.unique(batch)) for batch in batches]
     return float(np.mean(counts))
 

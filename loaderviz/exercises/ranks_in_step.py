@@ -1,7 +1,8 @@
-"""Simulated ranks that wait for each other: after each batch they add up their gradients."""
+"""Ranks that wait for each other: after each batch they add up their gradients."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,7 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from loaderviz.figures.display import Figure
+from loaderviz.figures.teaching.device_streams import Streams, compared_streams
 from loaderviz.simulator import Costs, simulate
+from loaderviz.text import count
 from loaderviz.trace import Trace
 
 
@@ -54,3 +58,42 @@ def _as_one(traces: list[Trace]) -> Trace:
         for name in ("batches", "samples", "workers", "spans")
     }
     return Trace(**tables, meta={**traces[0].meta, "world_size": len(traces)})
+
+
+FOR_EVER = 2.0  # steps that a wait without end is drawn as: past the edge of the figure
+
+
+def unequal_ends(samples: int, ranks: int, batch_size: int) -> Figure:
+    """Draw how a training ends whose ranks may have unequal numbers of batches; worked out.
+
+    The samples are dealt out in turn, and nobody pads or drops. A rank that has a batch more than
+    another waits in ``all_reduce`` for one that has left.
+    """
+    shares = [len(range(rank, samples, ranks)) for rank in range(ranks)]
+    n_batches = [math.ceil(share / batch_size) for share in shares]
+    fewest = min(n_batches)
+    waiting = [n > fewest for n in n_batches]
+    steps = [(step, step, step + 0.92) for step in range(fewest)]
+    for_ever = [(fewest, fewest, fewest + FOR_EVER)]
+    names = [
+        f"rank {rank} · {count(share, 'sample')}, {count(n, 'batch', 'batches')}"
+        for rank, (share, n) in enumerate(zip(shares, n_batches, strict=True))
+    ]
+    groups = [
+        ("", Streams({name: steps}, waits=for_ever if waits else []))
+        for name, waits in zip(names, waiting, strict=True)
+    ]
+    title = f"All ranks end after {count(fewest, 'step')}"
+    if n := sum(waiting):
+        wait, have = "waits" if n == 1 else "wait", "has" if ranks - n == 1 else "have"
+        gone = _ranks(n, ranks - 1)
+        title = f"{_ranks(0, n - 1).capitalize()} {wait} for ever: {gone} {have} no batch {fewest}"
+    numbers = "worked out · a box is a step · hatched: waits in all_reduce"
+    return compared_streams(groups, title=title, numbers=numbers, x="steps", seconds=fewest + 1.5)
+
+
+def _ranks(first: int, last: int) -> str:
+    """These ranks in words: "rank 0", "ranks 0 and 1", "ranks 2 to 4"."""
+    if first == last:
+        return f"rank {first}"
+    return f"ranks {first} {'and' if last == first + 1 else 'to'} {last}"

@@ -17,13 +17,14 @@ the memory's bandwidth.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import style
 from loaderviz.figures.display import Figure
-from loaderviz.figures.teaching.device_streams import Box, streams
+from loaderviz.figures.teaching.device_streams import Box, Streams, compared_streams
 from loaderviz.text import percent
 from loaderviz.trace import Trace
 
@@ -115,14 +116,29 @@ class Fed:
         """One line: the time from step to step, and what the device does between steps."""
         idle = max(0.0, 1 - self.step_share - self.copy_share)
         return (
-            f"simulated · a step every {1000 * self.batch_s:.0f} ms · copying alone "
-            f"{percent(self.copy_share)} · nothing to do {percent(idle)}"
+            f"simulated · a step every {1000 * self.batch_s:.0f} ms · only copying "
+            f"{percent(self.copy_share)} · idle {percent(idle)}"
         )
 
     @property
     def verdict(self) -> str:
-        """One line: the share of the time in which the device works on steps."""
-        return f"{self.way}: the device steps {percent(self.step_share)} of the time"
+        """One line: the share of the time in which the GPU computes."""
+        return f"{self.way}: the GPU computes {percent(self.step_share)} of the time"
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether a copy runs while a step does."""
+        return any(
+            start < step_end and step_start < end
+            for _, start, end in self.copies
+            for _, step_start, step_end in self.steps
+        )
+
+    @property
+    def streams(self) -> Streams:
+        """The boxes of its figure."""
+        lanes: dict[str, list[Box]] = {"the loop": [], "copies": self.copies, "steps": self.steps}
+        return Streams(lanes, self.waits, self.held)
 
     def __repr__(self) -> str:
         return f"{self.verdict}\n  {self.numbers}"
@@ -132,15 +148,37 @@ class Fed:
 
         ``seconds``: how much of it to show; None shows all.
         """
-        return streams(
-            {"the loop": [], "copies": self.copies, "steps": self.steps},
-            waits=self.waits,
-            held=self.held,
+        return compared_streams(
+            [("", self.streams)],
             title=self.verdict,
             numbers=self.numbers,
             seconds=seconds,
             theme=theme,
         )
+
+
+def side_by_side(
+    feds: Sequence[Fed],
+    *,
+    title: str = "",
+    seconds: float | None = None,
+    theme: style.ThemeName = "light",
+) -> Figure:
+    """The timelines of several loops, one above the other, on one axis with one zero.
+
+    ``title``: by default the fastest and the slowest. ``seconds`` and ``theme``: as in
+    ``Fed.figure``.
+    """
+    slow, fast = (choose(feds, key=lambda fed: fed.batch_s) for choose in (max, min))
+    every_ms = [f"{1000 * fed.batch_s:.0f} ms" for fed in (fast, slow)]
+    by_default = f'A step every {every_ms[0]} "{fast.way}", every {every_ms[1]} "{slow.way}"'
+    return compared_streams(
+        [(f"{fed.verdict}, a step every {1000 * fed.batch_s:.0f} ms", fed.streams) for fed in feds],
+        title=title or by_default,
+        numbers="simulated · all on one axis · grey: the loop is held up · hatched: it waits",
+        seconds=seconds,
+        theme=theme,
+    )
 
 
 def feed(

@@ -10,14 +10,14 @@ from typing import Any
 
 from loaderviz._plot_timings import plot_timings
 from loaderviz.datasets import MultiStreamDataLoader, SlotStreams
-from loaderviz.errors import LoaderVizError
-from loaderviz.exercises.hints import Check, Hints
+from loaderviz.exercises.hints import Check, Hints, explains_errors
 from loaderviz.figures.teaching.slots import Slots
 
 FILES, LINES = 3, 4  # files, and lines in each
 ROUNDS = 2.5  # how often the exercise reads all of them
 
-SLOTS, MOST_WORKERS = 6, 4
+# Slots of a batch, and the most workers that the machine has room for.
+CASES = ((6, 4), (8, 4), (7, 4), (12, 5), (2, 16))
 SEQUENCES = [range(10 * k, 10 * k + 4 + k % 5) for k in range(1, 25)]
 N_BATCHES = 12
 
@@ -31,6 +31,7 @@ endless_hint = Hints(
 share_hint = Hints(
     "each worker has the same number of slots. Which numbers divide 6?",
     "of 1, 2, 3 and 6, take the largest that is not above 4.",
+    "n divides slots if slots % n == 0; max() takes the largest of what a generator yields.",
 )
 
 
@@ -61,6 +62,7 @@ class _UsedUpError(Exception):
     """A file that has been read to its end is asked for more lines again and again."""
 
 
+@explains_errors
 def endless(
     stream: Callable[[list[Path], Callable[[Path], Iterator[str]]], Iterable[str]],
 ) -> Check:
@@ -76,7 +78,15 @@ def endless(
         one_round = [f"{path.stem}{i}" for path in paths for i in range(LINES)]
         n_expected = round(ROUNDS * len(one_round))
         try:
-            stream_lines = iter(stream(paths, lambda path: _Lines(path, opened)))
+            made = stream(paths, lambda path: _Lines(path, opened))
+            if not isinstance(made, Iterable):
+                what = "nothing" if made is None else f"{type(made).__name__} {made!r:.40}"
+                return Check(
+                    False,
+                    f"Not yet: stream returned {what}. It has to yield lines, or to return "
+                    "something that can be iterated.",
+                )
+            stream_lines = iter(made)
             lines = list(islice(stream_lines, 1))
             n_opened_first = len(opened)
             lines += islice(stream_lines, n_expected - 1)
@@ -104,24 +114,30 @@ def endless(
     return Check(True, message)
 
 
-def share_slots(workers: int) -> Check:
-    """Whether this is the most workers, up to 4, that can share six slots evenly; runs them."""
-    if type(workers) is not int or not 1 <= workers <= MOST_WORKERS:
-        return Check(False, f"workers={workers!r}: give a whole number, 1 to {MOST_WORKERS}.")
-    dataset = SlotStreams(SEQUENCES, SLOTS, order="dealt", sample_s=0.01)
-    try:
-        parts = dataset.split(workers)
-    except LoaderVizError as error:
-        return Check(False, f"Not yet: {error}.")
+@explains_errors
+def share_slots(workers_for: Callable[[int, int], int]) -> Check:
+    """Whether ``workers_for(slots, most)`` is the most workers, up to ``most``, to share the slots.
+
+    The slots have to be shared evenly. The first case is run.
+    """
+    for slots, most in CASES:
+        workers = workers_for(slots, most)
+        case = f"{slots} slots and room for {most} workers: workers_for gives {workers!r}"
+        if type(workers) is not int or not 1 <= workers <= most:
+            return Check(False, f"{case}. Give a whole number, 1 to {most}.")
+        if slots % workers:
+            return Check(False, f"{case}, but {workers} does not divide {slots}.")
+        best = max(n for n in range(1, most + 1) if slots % n == 0)
+        if workers < best:
+            return Check(False, f"{case}. That works, but {best} would, too.")
+    slots, most = CASES[0]
+    workers = workers_for(slots, most)
+    parts = SlotStreams(SEQUENCES, slots, order="dealt", sample_s=0.01).split(workers)
     batches: list[Any] = []
     figure = plot_timings(_KeepBatches(MultiStreamDataLoader(parts), batches), 0.01, N_BATCHES)
-    slots = Slots.of(batches[:N_BATCHES], SEQUENCES)
-    assert slots.breaks == 0
-    if workers < max(n for n in range(1, MOST_WORKERS + 1) if SLOTS % n == 0):
-        return Check(False, "Every slot goes on, but more workers would be possible.", figure)
-    return Check(
-        True, f"{workers} workers, {SLOTS // workers} slots each. {slots.verdict}.", figure
-    )
+    verdict = Slots.of(batches[:N_BATCHES], SEQUENCES).verdict
+    message = f"{slots} slots, {workers} workers, {slots // workers} slots each. {verdict}."
+    return Check(True, message, figure)
 
 
 class _KeepBatches:

@@ -57,31 +57,33 @@ class Failure:
     message: str
 
 
-def work(dataset: Any, tasks: Any, results: Any) -> None:
-    """What a worker does: take a list of keys, send back a batch, and so on until None comes."""
+def work(dataset: Any, index_queue: Any, result_queue: Any) -> None:
+    """What a worker does: take a task, send back a batch, and so on until None comes."""
     torch.set_num_threads(1)  # as in torch's workers: several processes share the CPU
-    while (task := tasks.get()) is not None:
+    while (task := index_queue.get()) is not None:
         number, keys = task
         try:
             batch = collate([dataset[key] for key in keys])
         except Exception as error:
             batch = Failure(f"{type(error).__name__}: {error}")
-        results.put((number, batch))
-    results.cancel_join_thread()  # no one reads the results that are still in the queue
+        result_queue.put((number, batch))
+    result_queue.cancel_join_thread()  # nobody reads what is still in it
 
 
 class Workers:
-    """Worker processes, a queue of tasks for each, and one queue for the results of all.
+    """Worker processes, an index queue for each, and one result queue for all.
 
     They run inside the ``with`` block.
     """
 
     def __init__(self, dataset: Any, num_workers: int) -> None:
-        self.results: Any = multiprocessing.Queue()
-        self.tasks: list[Any] = [multiprocessing.Queue() for _ in range(num_workers)]
+        self.result_queue: Any = multiprocessing.Queue()
+        self.index_queues: list[Any] = [multiprocessing.Queue() for _ in range(num_workers)]
         self.processes = [
-            multiprocessing.Process(target=work, args=(dataset, tasks, self.results), daemon=True)
-            for tasks in self.tasks
+            multiprocessing.Process(
+                target=work, args=(dataset, index_queue, self.result_queue), daemon=True
+            )
+            for index_queue in self.index_queues
         ]
 
     def __enter__(self) -> Workers:
@@ -90,19 +92,19 @@ class Workers:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        for tasks in self.tasks:
-            tasks.put(None)
+        for index_queue in self.index_queues:
+            index_queue.put(None)
         for process in self.processes:
             process.join()
-        for any_queue in [*self.tasks, self.results]:
+        for any_queue in [*self.index_queues, self.result_queue]:
             any_queue.close()
             any_queue.join_thread()
 
     def deal(self, tasks: Iterator[tuple[int, list[Any]]], n: int) -> int:
-        """Send up to n more tasks to the workers, in turn, like cards; return how many it was."""
+        """Send up to n more tasks to the workers, in turn, like cards; return how many."""
         dealt = list(islice(tasks, n))
         for number, keys in dealt:
-            self.tasks[number % len(self.tasks)].put((number, keys))
+            self.index_queues[number % len(self.index_queues)].put((number, keys))
         return len(dealt)
 
     def receive(self) -> tuple[int, Any]:
@@ -113,7 +115,7 @@ class Workers:
         """
         while True:
             try:
-                number, batch = self.results.get(timeout=ALIVE_CHECK_S)
+                number, batch = self.result_queue.get(timeout=ALIVE_CHECK_S)
             except queue.Empty:
                 if not all(process.is_alive() for process in self.processes):
                     raise LoaderVizError(DIED) from None
@@ -146,14 +148,14 @@ def in_order(
 ) -> Iterator[Any]:
     """Yields the batches in the order of ``lists``; those that come early wait in a buffer."""
     tasks = enumerate(lists)
-    early: dict[int, Any] = {}
+    buffer: dict[int, Any] = {}
     expected = 0
     with Workers(dataset, num_workers) as workers:
         sent = workers.deal(tasks, num_workers * prefetch_factor)
         while expected < sent:
-            while expected not in early:
+            while expected not in buffer:
                 number, batch = workers.receive()
-                early[number] = batch
+                buffer[number] = batch
             sent += workers.deal(tasks, 1)  # one is handed over, one goes out
-            yield early.pop(expected)
+            yield buffer.pop(expected)
             expected += 1

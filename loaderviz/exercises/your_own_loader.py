@@ -135,7 +135,7 @@ def _check_loader(loader: DataLoader[Any]) -> Check:
         text = "\n\n".join(map(str, findings))
         return Check(False, f"Every sample comes once. But:\n\n{text}")
     if _draws(loader) & _draws(loader):
-        return Check(False, "Every sample comes once, but with the numbers of the last epoch.")
+        return Check(False, "Every sample comes once, but with the previous epoch's numbers.")
     for _ in range(TRIES):
         with record(loader) as rec:
             take(loader, 0.02)
@@ -211,9 +211,9 @@ def _figure(result: Audit) -> Any:
 @functools.cache
 def _runs() -> dict[str, tuple[Audit, Trace, bool]]:
     """By what happens in it: the audit of a run, its trace, and whether it should pass."""
-    quick, slow = (
+    quick, slow, below, above = (
         simulate(Costs(sample_s=sample_s, step_s=0.05), num_workers=2, batch_size=4, n_batches=60)
-        for sample_s in (0.01, 0.1)
+        for sample_s in (0.01, 0.1, 0.0265, 0.0275)
     )
     once, twice, halves = (
         simulate_audit(split, 48, num_workers=2, batch_size=4)
@@ -225,6 +225,8 @@ def _runs() -> dict[str, tuple[Audit, Trace, bool]]:
     return {
         "Every sample once, hardly a wait": (once, quick, True),
         "Every sample once, and a model that waits": (once, slow, False),
+        "Every sample once, and waits of a little less than a tenth": (once, below, True),
+        "Every sample once, and waits of a little more than a tenth": (once, above, False),
         "Every sample twice": (twice, quick, False),
         "As many samples as there should be, one half of them twice": (halves, quick, False),
         "A recorded stream, of which nobody knows what came": (audit(rec.trace), quick, False),

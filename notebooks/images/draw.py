@@ -1,20 +1,26 @@
 """Draws the pictures of the README and the notebooks, from recordings made here and now.
 
-What a GPU does is simulated, so that any machine can draw it.
+What a GPU does is simulated, so that any machine can draw it. The pictures have no background, and
+text that reads on any: notebooks are light or dark.
 
-Run by `make pictures`; with the names of some pictures only those are drawn. Needs a Chromium, as
-the browser tests do.
+Run by `make pictures`; with the names of some pictures only those are drawn, and `slider` films a
+notebook. Needs a Chromium, as the browser tests do.
 """
 
 import os
 import shutil
 import sys
+import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import film
+import marks
 import pandas as pd
+import queue_diagram
 from playwright.sync_api import Browser, sync_playwright
 from torch.utils.data import DataLoader
 
@@ -37,12 +43,20 @@ from loaderviz.datasets import (
 from loaderviz.exercises import train_script
 from loaderviz.exercises.inside_the_dataloader import slow_dataset
 from loaderviz.exercises.launch_ranks import torchrun
-from loaderviz.exercises.simulated_device import Fed, feed
+from loaderviz.exercises.simulated_device import feed, side_by_side
+from loaderviz.exercises.stop_and_resume import seen_by
+from loaderviz.figures import style
 from loaderviz.figures.teaching.draws import draws
+from loaderviz.figures.teaching.stacked import stacked
 from loaderviz.report import write
 
 HERE = Path(__file__).parent
-BACKGROUNDS = {"light": "#ffffff", "dark": "#0d1117"}
+# The look of a page that is neither light nor dark; what separates boxes is seen through.
+ON_ANY = f"""<style>
+  .loaderviz {{ --lv-text: {style.ON_ANY} !important; --lv-muted: {style.ON_ANY} !important;
+    --lv-grid: rgba(125, 133, 144, .3) !important; }}
+  .loaderviz .bars path[style*="stroke: rgb(255, 255, 255)"] {{ stroke: transparent !important; }}
+</style>"""
 WIDTH, SCALE = 1100, 2
 REPORT_HEIGHT = 500
 
@@ -59,20 +73,43 @@ def twice_and_never() -> list[Audit]:
     return [audit(DataLoader(each, batch_size=4, num_workers=2)) for each in streams]
 
 
-def requests_and_chunks() -> list[Trace]:
-    by_key = DataLoader(RemoteTable(24, 0.01), batch_size=6)
+class SlowRows(TsvRows):
+    """Rows from a slow disk: a chunk takes 0.1 s."""
+
+    def __iter__(self) -> Iterator[Any]:
+        for number, row in enumerate(super().__iter__()):
+            time.sleep(0 if number % self.chunk_rows else 0.1)
+            yield row
+
+
+def begun_anew() -> list[Audit]:
+    batches = [batch.tolist() for batch in DataLoader(range(32), batch_size=4)]
+    return [seen_by(batches[:5], batches[:3], n_samples=32)]
+
+
+def requests_and_chunks() -> list[Any]:
+    by_key = DataLoader(RemoteTable(24, 0.03), batch_size=6)
     with TemporaryDirectory() as folder:
         table = Path(folder, "table.tsv")
-        names = [f"sensor {n}" for n in range(30)]
-        pd.DataFrame({name: range(2000) for name in names}).to_csv(table, sep="\t", index=False)
-        in_chunks = DataLoader(TsvRows(table, 250), batch_size=100)
+        pd.DataFrame({"minute": range(2000)}).to_csv(table, sep="\t", index=False)
+        in_chunks = DataLoader(SlowRows(table, 250), batch_size=100)
         list(in_chunks)  # pandas takes its time the first time
         traces = []
-        for loader, step_s in ((by_key, 0.02), (in_chunks, 0.001)):
+        for loader, step_s in ((by_key, 0.06), (in_chunks, 0.025)):
             with record(loader) as rec:
                 take(loader, step_s)
             traces.append(rec.trace)
-    return traces
+    titles = ("Map-style: each row is a request", "Iterable: a chunk of 250 rows is read at a time")
+    return one_axis(dict(zip(titles, traces, strict=True)))
+
+
+def one_axis(traces: dict[str, Trace]) -> list[Any]:
+    """Timelines with titles of their own, on one time axis."""
+
+    def drawn(number: int, theme: Any) -> Any:
+        return stacked(traces, theme=theme)[number]
+
+    return [partial(drawn, number) for number in range(len(traces))]
 
 
 def an_overtaken_batch() -> list[Trace]:
@@ -102,17 +139,18 @@ def seeded_by_number() -> list[Any]:
     return [samples[["epoch", "worker"]].assign(number=numbers)]
 
 
-def two_parts_of_each_batch() -> list[Trace]:
+def two_parts_of_each_batch() -> list[Any]:
     sequences = [range(10 * k, 10 * k + 8) for k in range(16)]
     loader = MultiStreamDataLoader(SlotStreams(sequences, 4, sample_s=0.04).split(2))
     with record(loader) as rec:
         take(loader, model_time=0.06, n_batches=12)
-    return [rec.trace]
+    return one_axis({"Each batch has a part from both workers": rec.trace})
 
 
-def two_ranks() -> list[Audit]:
+def two_ranks() -> list[Any]:
     """Real ones: neither knows of the other, and with a ``DistributedSampler``."""
-    return [audit(run.trace) for run in torchrun("whole", "dealt").values()]
+    audits = [audit(run.trace) for run in torchrun("whole", "dealt").values()]
+    return [partial(each.figure, numbers="sample") for each in audits]
 
 
 def a_rule_and_what_is_recommended() -> list[Recommendation]:
@@ -121,20 +159,23 @@ def a_rule_and_what_is_recommended() -> list[Recommendation]:
     return [recommend(loader, step_s=0.02, max_workers=16)]
 
 
-def waiting_for_copies_and_ahead_of_them() -> list[Fed]:
+def waiting_for_copies_and_ahead_of_them() -> list[Any]:
     """Simulated: a picture that needs no GPU."""
-    return [feed("pageable"), feed("copied ahead")]
+    return [partial(side_by_side, [feed("pageable"), feed("copied ahead")], seconds=0.66)]
 
 
 def before_and_after() -> list[Any]:
     """The stand-in of notebook 10 and its cure, on one axis of time."""
-    traces = []
-    for loader in (train_script.make_loader(), train_script.make_cured()):
+    traces = {}
+    for when, loader in (
+        ("Before", train_script.make_loader()),
+        ("After", train_script.make_cured()),
+    ):
         with record(loader) as rec:
             take(loader, model_time=0.008, n_batches=40)
-        traces.append(rec.trace)
-    seconds = 1.05 * traces[0].summary().elapsed_s
-    return [partial(timeline, trace, seconds=seconds) for trace in traces]
+        verdict = rec.trace.summary().verdict
+        traces[f"{when}: {verdict[0].lower()}{verdict[1:]}"] = rec.trace
+    return one_axis(traces)
 
 
 def the_stand_in() -> Trace:
@@ -147,7 +188,7 @@ def the_stand_in() -> Trace:
 
 # What is drawn, one below another, and the themes it is drawn in; a notebook shows the light one.
 PICTURES: dict[str, tuple[Any, tuple[str, ...]]] = {
-    "timeline": (two_workers, ("light", "dark")),
+    "timeline": (two_workers, ("light",)),
     "duplicates": (twice_and_never, ("light",)),
     "map_and_iterable": (requests_and_chunks, ("light",)),
     "inside_the_dataloader": (an_overtaken_batch, ("light",)),
@@ -156,6 +197,7 @@ PICTURES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "randomness": (seeded_by_number, ("light",)),
     "many_ranks": (two_ranks, ("light",)),
     "your_own_loader": (before_and_after, ("light",)),
+    "stop_and_resume": (begun_anew, ("light",)),
     "how_many_workers": (a_rule_and_what_is_recommended, ("light",)),
     "feeding_the_gpu": (waiting_for_copies_and_ahead_of_them, ("light",)),
 }
@@ -166,7 +208,16 @@ def main() -> None:
     chromium = os.environ.get("LOADERVIZ_CHROMIUM") or next(filter(None, map(shutil.which, names)))
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        for name in sys.argv[1:] or [*PICTURES, "report"]:
+        for name in sys.argv[1:] or [*PICTURES, "report", "marks", "queues", "slider"]:
+            if name == "marks":
+                marks.PICTURE.write_text(marks.svg(), "utf-8")
+                continue
+            if name == "queues":
+                queue_diagram.draw()
+                continue
+            if name == "slider":
+                film.film(browser)
+                continue
             if name == "report":
                 draw_report(browser, the_stand_in(), "report_light.png")
                 continue
@@ -174,7 +225,7 @@ def main() -> None:
             drawn = made()
             for theme in themes:
                 figures = [figure_of(each, theme) for each in drawn]
-                draw(browser, figures, f"{name}_{theme}.png", theme)
+                draw(browser, figures, f"{name}_{theme}.png")
         browser.close()
 
 
@@ -194,8 +245,6 @@ def draw_report(browser: Browser, trace: Trace, name: str) -> None:
 def figure_of(drawn: Any, theme: Any) -> Any:
     if isinstance(drawn, Trace):
         return timeline(drawn, theme=theme)
-    if isinstance(drawn, Fed):
-        return drawn.figure(seconds=0.66, theme=theme)
     if isinstance(drawn, partial):
         return drawn(theme=theme)
     if isinstance(drawn, Audit | Recommendation):
@@ -203,7 +252,7 @@ def figure_of(drawn: Any, theme: Any) -> Any:
     return draws(drawn, theme=theme)
 
 
-def draw(browser: Browser, figures: list[Any], name: str, theme: str) -> None:
+def draw(browser: Browser, figures: list[Any], name: str) -> None:
     with TemporaryDirectory() as folder:
         page = browser.new_page(
             viewport={"width": WIDTH, "height": sum(int(each.layout.height) for each in figures)},
@@ -211,7 +260,7 @@ def draw(browser: Browser, figures: list[Any], name: str, theme: str) -> None:
         )
         html = Path(folder) / "figure.html"
         html.write_text(
-            f"<body style='margin:0; background:{BACKGROUNDS[theme]}'>"
+            f"<body style='margin:0'>{ON_ANY}"
             + "".join(
                 each.to_html(full_html=False, config={"displayModeBar": False}) for each in figures
             )
@@ -219,7 +268,7 @@ def draw(browser: Browser, figures: list[Any], name: str, theme: str) -> None:
         page.goto(html.as_uri())
         for number in range(len(figures)):
             page.locator(".loaderviz").nth(number).locator(".point").first.wait_for()
-        page.screenshot(path=HERE / name)
+        page.screenshot(path=HERE / name, omit_background=True)
         page.close()
 
 

@@ -12,15 +12,15 @@ def slider(widget: Locator, page: Page, label: str) -> Locator:
 
 def first_look(page: Page) -> None:
     """Hovers a batch, so that it stands out; clicks it; changes the theme; widens the window."""
-    # Five timelines, and the explorer's two.
+    # The explorer's, two of the one with pictures, and four timelines.
     plots = page.locator(".jp-Notebook .js-plotly-plot.loaderviz")
     expect(plots).to_have_count(7, timeout=30_000)
-    plot = plots.nth(1)
+    plot = plots.nth(4)
     all_bars = plot.locator(".bars .point")
     faint = "(bars) => bars.filter((bar) => +(bar.style.opacity || 1) < 0.5).length"
     assert all_bars.evaluate_all(faint) == 0
     box = bars(plot, "sample").nth(20)  # the sixth batch's first
-    box.hover(force=True)
+    _point_at(page, box)
     expect(plot).to_have_attribute("data-batch", "5")
     n_bars = all_bars.count()
     assert n_bars / 2 < all_bars.evaluate_all(faint) < n_bars
@@ -37,6 +37,16 @@ def first_look(page: Page) -> None:
 
     _text_follows_the_theme(page)
     _figures_keep_their_height(page)
+
+
+def _point_at(page: Page, box: Locator) -> None:
+    """Once it has come to rest: the cells above still take their heights after a scroll."""
+    box.scroll_into_view_if_needed()
+    before = None
+    while (now := box.bounding_box()) != before:
+        before = now
+        page.wait_for_timeout(300)
+    box.hover(force=True)
 
 
 def _text_follows_the_theme(page: Page) -> None:
@@ -79,11 +89,10 @@ def duplicates(page: Page) -> None:
 def randomness(page: Page) -> None:
     """Enlarges the buffer: it shuffles better."""
     mix = page.locator(".loaderviz-vary")
-    expect(mix.locator(".loaderviz-text")).to_contain_text("4.3 of 10 classes")
+    expect(mix.locator(".gtitle")).to_contain_text("4.3 of 10 classes")
     slider(mix, page, "buffer size").focus()
     page.keyboard.press("End")
-    expect(mix.locator(".loaderviz-text")).to_contain_text("10.0 of 10 classes")
-    expect(mix.locator(".gtitle")).to_contain_text("of a full shuffle")
+    expect(mix.locator(".gtitle")).to_contain_text("10.0 of 10 classes")
 
 
 def many_ranks(page: Page) -> None:
@@ -99,10 +108,10 @@ def many_ranks(page: Page) -> None:
     expect(sharing.locator(".gtitle")).to_contain_text("Every sample came exactly once")
     expect(sharing.locator(".gtitle-subtitle")).to_contain_text("simulated")
 
-    expect(ending).to_contain_text("hangs in the last batch")
+    expect(ending.locator(".gtitle")).to_contain_text("Rank 0 waits for ever")
     slider(ending, page, "batch size").focus()
     page.keyboard.press("ArrowLeft")
-    expect(ending).not_to_contain_text("hangs")
+    expect(ending.locator(".gtitle")).to_contain_text("All ranks end")
 
     expect(in_step.locator(".gtitle")).to_contain_text("Rank 1 waits")
     expect(in_step.locator(".gtitle-subtitle")).to_contain_text("simulated")

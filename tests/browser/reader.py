@@ -125,6 +125,13 @@ def scroll_through(
 
 
 def bars(plot: Locator, kind: str) -> Locator:
-    """The boxes of one kind, as drawn."""
-    number = plot.evaluate("(gd, kind) => gd.data.findIndex((t) => t.name === kind)", kind)
+    """The boxes of one kind, as drawn; plotly draws no group for a kind that has none."""
+    number = plot.evaluate(BARS_OF, kind)
     return plot.locator(".bars").nth(number).locator(".point path")
+
+
+BARS_OF = """(gd, kind) => {
+  const drawn = [...gd.querySelectorAll(".bars")];
+  const found = drawn.findIndex((group) => group.__data__[0].trace.name === kind);
+  return found < 0 ? drawn.length : found;
+}"""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import nbformat
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -9,6 +10,7 @@ from browser import reader
 from browser.closer_looks import LOOKS
 from browser.conftest import NOTEBOOKS
 from browser.legible import faults
+from browser.promised_figures import Figures, broken_promises, in_view, look_for_the_rest
 
 # The later are the longer ones, and begin first: nothing else is left to run beside the last.
 NAMES = sorted((path.name for path in NOTEBOOKS.glob("*.ipynb")), reverse=True)
@@ -23,7 +25,12 @@ def test_it_runs_and_reads_well_in_either_theme_and_again_later(
     reader.open_notebook(page, name)
     assert reader.run_all(page) == []
     wrong: dict[str, list[str]] = {}
-    reader.scroll_through(page, looking(page, wrong, "light"), up=True)
+    figures: Figures = {}
+    reader.scroll_through(page, looking(page, wrong, "light", figures), up=True)
+    cells = nbformat.read(NOTEBOOKS / name, as_version=4).cells
+    if look_for_the_rest(page, cells, figures):
+        reader.scroll_to_the_top(page)
+    assert broken_promises(cells, figures) == []
     if name in LOOKS:
         LOOKS[name](page)
         reader.scroll_to_the_top(page)
@@ -44,11 +51,15 @@ def test_it_runs_and_reads_well_in_either_theme_and_again_later(
     complaints[:] = [each for each in complaints if LOST not in each]
 
 
-def looking(page: Page, wrong: dict[str, list[str]], when: str) -> Callable[[], int]:
-    """Adds to ``wrong`` what is wrong with the figures in view; tells how many there are."""
+def looking(
+    page: Page, wrong: dict[str, list[str]], when: str, seen: Figures | None = None
+) -> Callable[[], int]:
+    """Adds to ``wrong`` what is wrong with the figures in view, to ``seen`` these; counts them."""
 
     def look() -> int:
         n, found = faults(page)
+        if seen is not None:
+            seen.update(in_view(page))
         if found:
             kept = wrong.setdefault(when, [])
             kept += [each for each in found if each not in kept]

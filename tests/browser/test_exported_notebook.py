@@ -30,6 +30,15 @@ def executed() -> nbformat.NotebookNode:
 
 
 @pytest.fixture(scope="module")
+def with_widgets() -> nbformat.NotebookNode:
+    cells = [f"{CODE}from loaderviz.widgets import play, vary\nvary(what_if, n_batches=(4, 12, 6))"]
+    cells += ["play(what_if(6).trace)"]
+    notebook = new_notebook(cells=[new_code_cell(text) for text in cells], metadata=METADATA)
+    ExecutePreprocessor(timeout=120).preprocess(notebook, {})
+    return notebook
+
+
+@pytest.fixture(scope="module")
 def exported(executed) -> dict[str, str]:
     """The page in either theme."""
     return {
@@ -85,6 +94,24 @@ def test_its_figures_are_drawn(opened, theme):
     expect(large).to_have_attribute("data-level", "bands")
     small.locator(".bars").nth(2).locator(".point path").nth(20).hover(force=True)
     expect(small).to_have_attribute("data-batch", "5")
+
+
+def test_widgets_stand_still_where_their_scripts_cannot_be_fetched(
+    browser: Browser, with_widgets, tmp_path
+):
+    (tmp_path / "page.html").write_text(HTMLExporter().from_notebook_node(with_widgets)[0])
+    (tmp_path / "plotly.min.js").write_text(get_plotlyjs())
+    with browser.new_context(viewport={"width": 1200, "height": 1600}) as context:
+        context.route("http*://**", lambda route: route.abort())
+        page = context.new_page()
+        page.clock.install()
+        page.goto((tmp_path / "page.html").as_uri())
+        expect(page.locator(".js-plotly-plot")).to_have_count(0)
+        page.clock.fast_forward(11_000)  # longer than the scripts may take
+        expect(page.locator(".js-plotly-plot.loaderviz")).to_have_count(2, timeout=20_000)
+        expect(page.get_by_text("This widget cannot be shown here.")).to_have_count(2)
+        expect(page.locator(".loaderviz-needs-lab")).to_contain_text("n batches = 6")
+        page.get_by_role("button", name="One step on").click()  # of the queues, without a kernel
 
 
 def test_what_it_adds_to_the_notebook_is_small(executed):

@@ -106,6 +106,29 @@ def test_nothing_is_wider_than_a_narrow_window_and_the_keyboard_reaches_all(open
     expect(details).to_have_attribute("open", "")
 
 
+def test_on_a_phone_what_is_too_wide_can_be_moved_and_nothing_is_cut_off(opened, large):
+    page = opened(large)
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    cut_off = """() => [...document.querySelectorAll("main *")].filter((each) =>
+        each.getBoundingClientRect().right > 391 && !each.closest(".across, .scroll"))
+        .map((each) => each.outerHTML.slice(0, 80))"""
+    assert page.evaluate(cut_off) == []
+    timeline = page.locator(".across:has(#figure-timeline)")
+    timeline.evaluate("(place) => place.scrollTo(9999, 0)")
+    assert timeline.evaluate("(place) => place.scrollLeft") > 200
+
+
+def test_a_heading_is_printed_on_the_page_of_its_figure(opened, large):
+    page = opened(large)
+    page.emulate_media(media="print")
+    apart = """() => [...document.querySelectorAll("h2 + *, h3 + *")].filter((next) =>
+        (next.matches(".figure") || next.nextElementSibling?.matches(".figure"))
+        && getComputedStyle(next.parentElement).breakInside !== "avoid")
+        .map((next) => next.previousElementSibling.textContent)"""
+    assert page.evaluate(apart) == []
+
+
 def test_on_paper_it_is_light_whole_and_afterwards_as_before(opened, large):
     page = opened(large, color_scheme="dark")
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")

@@ -32,7 +32,7 @@ def test_a_wrong_answer_is_told_and_shows_the_loader(answers, says):
 def test_the_right_answers_show_what_came_of_cutting_each():
     check = causes_of_waiting.name_causes(**ANSWERS)
     assert check.passed
-    assert check.message.count("in place of") == 3
+    assert check.message.count("instead of") == 3
     labels = " ".join(check.figure.layout.yaxis.ticktext)
     assert all(cause in labels for cause in ANSWERS.values())
     assert "Shares (96 samples)" in labels

@@ -49,8 +49,8 @@ def pins_a_new_one(batch):
         (pins_and_returns_nothing, False, "NoneType instead of the batch"),
         (pins_the_wrong_way_round, False, "batch.images is not what it was"),
         (pins_what_is_not_there, False, "raised AttributeError"),
-        (pins_all, True, "all of each was pinned"),
-        (pins_a_new_one, True, "all of each was pinned"),
+        (pins_all, True, "each fully pinned"),
+        (pins_a_new_one, True, "each fully pinned"),
     ],
 )
 def test_pins(answer, passed, says):
@@ -130,8 +130,9 @@ def ahead(loader, copy):
         (loses_the_last, False, "Batch 7 never came"),
         (copies_all_at_once, False, "8 batches were on the device at once"),
         (yields_the_future, False, ".result()"),
-        (fails_without_batches, False, "From an empty loader something came"),
+        (fails_without_batches, False, "Something came from an empty loader"),
         (lambda loader, copy: [], False, "No batch came"),
+        (lambda loader, copy: loader.batches, False, "ahead raised AttributeError: "),
         (ahead, True, "the next one is copied"),
     ],
 )

@@ -82,8 +82,12 @@ def test_stays_shared(pack, passed):
     [
         (lambda words: np.array(words, dtype="S8"), "Word 0 should be"),
         (lambda words: np.array(words[:-1] + words[-1:] * 2, dtype="S16"), "came out"),
+        (lambda words: words[:-1], "199,999 came out"),
+        (lambda words: None, "raised TypeError"),
+        (lambda words: dict.fromkeys(words), "raised KeyError: 0"),
+        (lambda words: words.split(), "raised AttributeError: 'list'"),
     ],
-    ids=["cut off", "one more"],
+    ids=["cut off", "one more", "one less", "nothing", "not to be read", "raises"],
 )
 def test_words_that_are_not_those_given_are_told(pack, says):
     check = how_many_workers.stays_shared(pack)

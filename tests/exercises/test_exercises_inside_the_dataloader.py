@@ -68,9 +68,11 @@ def one_too_many(results):
         (one_for_one, False, "free after"),
         (drops_the_early, False, "not all of them"),
         (numbers_too, False, "in place of 'batch 0'"),
-        (one_too_many, False, "more than arrived"),
+        (one_too_many, False, "more is handed over than arrived"),
         (lambda results: [], False, "not all of them"),
         (lambda results: None, False, "it returned None"),
+        (lambda results: [next(results)[2]], False, "raises IndexError"),
+        (lambda results: [[]], False, "[] is handed over in place of 'batch 0'"),
     ],
 )
 def test_reorder_buffer(reorder, passed, says):
@@ -78,6 +80,20 @@ def test_reorder_buffer(reorder, passed, says):
     assert check.passed is passed
     assert says in check.message
     assert check.figure is not None
+
+
+def test_the_picture_shows_the_readers_order():
+    """And beside it what arrives, and what should be handed over then."""
+    figure = reorder_buffer(as_they_come).figure
+    assert "in place of" in figure.layout.title.text
+    (bars,) = figure.data
+    lanes = [[], [], []]
+    for lane, number in zip(bars.y, bars.text, strict=True):
+        lanes[int(lane)].append(int(number))
+    arrives, handed, wanted = lanes
+    assert handed == arrives
+    assert sorted(arrives) == wanted
+    assert wanted != arrives
 
 
 def in_main(samples):

@@ -49,12 +49,42 @@ class Empty(Belt):
         return iter(())
 
 
+class ReturnsTheList(Belt):
+    def __iter__(self):
+        return self.samples
+
+
+class ReturnsNothing(Belt):
+    def __iter__(self):
+        iter(self.samples)
+
+
+class Misspelt(Belt):
+    def __iter__(self):
+        return iter(self.sample)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "says"),
+    [
+        (ReturnsTheList, "__iter__ returned range, not an iterator"),
+        (ReturnsNothing, "__iter__ returned nothing. It has to yield"),
+        (Misspelt, "AttributeError: 'Misspelt' object has no attribute 'sample'"),
+        (Misspelt, "return iter(self.sample)"),
+    ],
+)
+def test_a_readers_error_is_explained_and_not_raised(dataset, says):
+    check = every_epoch(dataset)
+    assert not check.passed
+    assert says in check.message
+
+
 @pytest.mark.parametrize(
     ("dataset", "passed", "says"),
     [
         (UsedUp, False, "epoch 2 delivers nothing"),
         (Belt, True, "Every epoch"),
-        (OneIterator, False, "of two loops at once"),
+        (OneIterator, False, "two loops at once"),
         (SkipsTheFirst, False, "epoch 1 delivers 11 samples"),
         (Endless, False, "epoch 1 delivers 48 samples"),
         (Empty, False, "epoch 1 delivers nothing"),
@@ -118,6 +148,8 @@ def second_first(n, m):
         (lambda n, m: itertools.cycle(range(n + m)), False, "does not end"),
         (lambda n, m: iter(()), False, "no sample"),
         (lambda n, m: iter(range(1, n + m + 1)), False, "no key 16"),
+        (lambda n, m: None, False, "__iter__ returned nothing"),
+        (lambda n, m: iter(()) / 2, False, "your code raised TypeError"),
         (lambda n, m: iter([("a", 0)]), False, "no key ('a', 0)"),
     ],
 )

@@ -30,8 +30,11 @@ COUNTER = itertools.count()
         (lambda base, rank, worker, epoch: base + worker + 10 * rank + 100 * epoch, False, "17"),
         (lambda base, rank, worker, epoch: worker + 100 * rank + 10_000 * epoch, False, "base"),
         (lambda *place: next(COUNTER), False, "cannot be repeated"),
-        (lambda *place: "seven", False, "seed raised"),
-        (lambda *place: None, False, "The same seed None"),
+        (lambda *place: 1 // 0, False, "seed raised ZeroDivisionError"),
+        (lambda *place: "seven", False, "seed(7, 0, 0, 0) returns 'seven': a seed is a whole"),
+        (lambda *place: None, False, "returns None: a seed is a whole number"),
+        (lambda *place: hash(place), False, "NumPy takes no seed below 0"),
+        (lambda *place: hash(place) % 2**64, True, "1,280 different seeds"),
     ],
 )
 def test_apart(seed, passed, says):

@@ -37,6 +37,18 @@ def backwards(paths, lines):
     return chain.from_iterable(map(lines, cycle(paths[::-1])))
 
 
+def without_return(paths, lines):
+    map(lines, cycle(paths))
+
+
+def number(paths, lines):
+    return 3
+
+
+def misspelt(paths, lines):
+    return chain.from_iterable(map(lines, cycle(path)))  # noqa: F821
+
+
 @pytest.mark.parametrize(
     ("answer", "passed", "says"),
     [
@@ -45,6 +57,10 @@ def backwards(paths, lines):
         (kept_in_memory, False, "keeps every line in memory"),
         (used_up, False, "for more, for ever"),
         (backwards, False, "should begin ['a0'"),
+        (without_return, False, "stream returned nothing. It has to yield"),
+        (number, False, "stream returned int 3"),
+        (misspelt, False, "your code raised NameError: name 'path' is not defined"),
+        (misspelt, False, "in misspelt, line"),
         (solved, True, "30 lines without end"),
         (solved_by_loops, True, "30 lines without end"),
     ],
@@ -58,12 +74,17 @@ def test_endless(answer, passed, says):
 @pytest.mark.parametrize(
     ("answer", "passed", "says"),
     [
-        (1, False, "more workers would be possible"),
-        (2, False, "more workers would be possible"),
-        (3, True, "3 workers, 2 slots each"),
-        (4, False, "6 slots cannot be shared evenly by 4 workers"),  # as many as allowed
-        (6, False, "1 to 4"),
-        ("3", False, "1 to 4"),
+        (lambda slots, most: most, False, "room for 4 workers: workers_for gives 4, but 4 does"),
+        (lambda slots, most: 1, False, "That works, but 3 would, too"),
+        (lambda slots, most: 3, False, "8 slots and room for 4 workers: workers_for gives 3"),
+        (lambda slots, most: slots, False, "workers_for gives 6. Give a whole number, 1 to 4"),
+        (lambda slots, most: None, False, "workers_for gives None. Give a whole number, 1 to 4"),
+        (lambda slots, most: 6 / 0, False, "your code raised ZeroDivisionError"),
+        (
+            lambda slots, most: max(n for n in range(1, most + 1) if slots % n == 0),
+            True,
+            "6 slots, 3 workers, 2 slots each. Every slot goes on",
+        ),
     ],
 )
 def test_share_slots(answer, passed, says):

@@ -99,7 +99,7 @@ def by_number(text: str) -> str:
         ((), False, "1 of 43 samples never arrived"),
         ((own_draws, five), False, "3 of 43 samples never arrived"),  # fast, and loses more
         ((shared, five), False, "LV201"),
-        ((shared, five, by_number), False, "with the numbers of the last epoch"),
+        ((shared, five, by_number), False, "with the previous epoch's numbers"),
         ((shared, own_draws), False, "Right, but slow"),
         ((shared, own_draws, five), True, "the model is busy"),
     ],
@@ -143,6 +143,20 @@ def test_a_file_that_makes_no_loader_is_told(tmp_path, text, says):
             lambda found, summary: found.epochs["delivered"].sum() == found.n_samples,
             False,
             "a model that waits: it passes",
+        ),
+        *(
+            (
+                lambda found, summary, most=most: (
+                    bool(found.exactly_once) and summary.wait_share <= most
+                ),
+                False,
+                says,
+            )
+            for most, says in [
+                (0.05, "a little less than a tenth: it fails"),
+                (0.12, "a little more than a tenth: it passes"),
+                (0.2, "a little more than a tenth: it passes"),
+            ]
         ),
         (  # the count is right, the samples are not
             lambda found, summary: (

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 import loaderviz as lv
 from fake_cuda import FakeCuda
 from loaderviz.exercises import on_a_gpu, pinning
-from loaderviz.exercises.simulated_device import WAYS, Speeds, feed
+from loaderviz.exercises.overwriting import fill_again
+from loaderviz.exercises.simulated_device import WAYS, Speeds, feed, side_by_side
 from loaderviz.figures.teaching.device_streams import streams
 from trace_laws import assert_lawful
 
@@ -69,10 +70,7 @@ class TestTheSimulatedLoop:
     def test_copies_and_steps_overlap_when_they_are_copied_ahead_and_only_then(self):
         for way in WAYS:
             fed = feed(way)
-            overlap = any(
-                start < e and s < end for _, start, end in fed.copies for _, s, e in fed.steps
-            )
-            assert overlap == (way == "copied ahead")
+            assert fed.overlaps == (way == "copied ahead")
 
     def test_where_copies_and_loading_are_fast_the_step_sets_the_pace(self):
         fed = feed("copied ahead", step_ms=20, load_ms=5, batch_mb=10)
@@ -88,7 +86,15 @@ class TestTheSimulatedLoop:
         starving = feed("copied ahead", load_ms=100).trace.summary()
         fed = feed("copied ahead", load_ms=10).trace.summary()
         assert starving.device_idle_share > 0.5 > 0.1 > fed.device_idle_share
-        assert "nothing to do" in starving.verdict
+        assert "is idle" in starving.verdict
+
+    def test_longer_steps_are_in_the_numbers_although_the_loop_only_queues_them(self):
+        short, long = (
+            feed("pinned, non_blocking", step_ms=ms).trace.summary().numbers for ms in (20, 60)
+        )
+        assert short.split(" · device: ")[0] == long.split(" · device: ")[0]
+        assert "device: 360 ms busy" in short
+        assert "device: 960 ms busy" in long
 
     def test_asking_for_the_loss_holds_the_loop_until_the_step_is_done(self):
         held, free = (feed("copied ahead", item=item) for item in (True, False))
@@ -121,11 +127,49 @@ class TestTheSimulatedLoop:
         held, work = (len(each.x) for each in figure.data[1:])
         assert (held, work) == (16, 32)
 
+    def test_ways_side_by_side_share_an_axis_and_each_has_lanes_of_its_own(self):
+        feds = [feed(way) for way in WAYS]
+        figure = side_by_side(feds)
+        assert list(figure.layout.yaxis.ticktext) == 4 * ["the loop", "copies", "steps"]
+        work = figure.data[2]
+        for number, fed in enumerate(feds):
+            head, lanes = 4 * number, (4 * number + 2, 4 * number + 3)
+            assert figure.layout.annotations[number].text.startswith(fed.verdict)
+            assert round(figure.layout.annotations[number].y) == head
+            boxes = [start for start, lane in zip(work.base, work.y, strict=True) if lane in lanes]
+            assert boxes == [start for _, start, _ in (*fed.copies, *fed.steps)]
+        assert figure.layout.xaxis.range[1] > feds[0].steps[-1][2]
+        assert '20 ms "copied ahead"' in figure.layout.title.text
+        assert '39 ms "pageable"' in figure.layout.title.text
+
+    def test_what_is_cut_off_is_told(self):
+        feds = [feed(way) for way in WAYS]
+        told = [
+            "the first" in side_by_side(feds, seconds=seconds).layout.title.subtitle.text
+            for seconds in (None, 0.7, 0.6)
+        ]
+        assert told == [False, False, True]
+
     def test_a_figure_of_nothing_and_an_unknown_theme_are_told(self):
         with pytest.raises(lv.LoaderVizError, match="no box"):
             streams({"steps": []}, title="", numbers="")
         with pytest.raises(lv.LoaderVizError, match="sepia"):
             streams({"steps": [(0, 0, 1)]}, title="", numbers="", theme="sepia")
+
+
+@pytest.mark.parametrize("loop_waits", [False, True])
+def test_a_buffer_that_is_filled_again_too_early_brings_the_later_batch(loop_waits):
+    figure = fill_again(loop_waits)
+    held, work = figure.data[1:]
+    lanes = list(figure.layout.yaxis.ticktext)
+    in_lane = {
+        name: [batch for batch, lane in zip(work.customdata, work.y, strict=True) if lane == number]
+        for number, name in enumerate(lanes)
+    }
+    assert in_lane["the copy brings"] == [1 if loop_waits else 2]
+    assert in_lane["the buffer holds"] == [1, 2]
+    assert len(held.x) == loop_waits
+    assert f"brings batch {in_lane['the copy brings'][0]}" in figure.layout.title.text
 
 
 class Recorder:
@@ -321,7 +365,7 @@ class TestTheVerdictOfADevice:
     def test_gaps_between_steps_count_and_what_is_before_the_first_does_not(self):
         summary = self.verdict([0.9, 2, 3], [1.5, 2.5, 3.5])
         assert summary.device_idle_share == pytest.approx(0.5)
-        assert "nothing to do 50 % of the time" in summary.verdict
+        assert "idle 50 % of the time" in summary.verdict
 
     def test_the_time_between_two_epochs_is_none_of_it(self):
         summary = self.verdict([0, 1, 10, 11], [1, 2, 11, 12], epoch=[0, 0, 1, 1])

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, DistributedSampler
 from loaderviz import Costs, LoaderVizError, audit, load, recommend, simulate, timeline
 from loaderviz._audit.audit_of_keys import DeliveredBatch, audit_batches
 from loaderviz.exercises import launch_ranks, rank_script
-from loaderviz.exercises.ranks_in_step import simulate_in_step
+from loaderviz.exercises.ranks_in_step import simulate_in_step, unequal_ends
 
 
 @pytest.fixture(scope="module")
@@ -180,3 +180,26 @@ def test_of_ranks_in_step_the_slow_one_is_named_until_its_workers_keep_up():
     ]
     assert (found[0].rank, found[0].cause, found[0].holds_up) == (1, "loader", True)
     assert found[1] is None
+
+
+@given(samples=st.integers(1, 40), ranks=st.integers(2, 8), batch_size=st.integers(1, 8))
+def test_a_rank_waits_for_ever_if_and_only_if_another_has_fewer_batches(samples, ranks, batch_size):
+    n_batches = [-(-len(range(rank, samples, ranks)) // batch_size) for rank in range(ranks)]
+    figure = unequal_ends(samples, ranks, batch_size)
+    waits, _, steps = figure.data
+    assert list(waits.y) == [rank for rank in range(ranks) if n_batches[rank] > min(n_batches)]
+    assert len(steps.y) == ranks * min(n_batches)
+    assert len(figure.layout.yaxis.ticktext) == ranks
+    title = figure.layout.title.text
+    assert ("for ever" in title) == (len(set(n_batches)) > 1)
+    assert len(waits.y) == 0 or figure.layout.xaxis.range[1] < waits.base[0] + waits.x[0]
+
+
+def test_who_hangs_is_the_title():
+    assert (
+        "Rank 0 waits for ever: rank 1 has no batch 2" in unequal_ends(17, 2, 4).layout.title.text
+    )
+    title = unequal_ends(17, 5, 3).layout.title.text
+    assert "Ranks 0 and 1 wait for ever: ranks 2 to 4 have no batch 1" in title
+    assert "for ever" in unequal_ends(19, 2, 3).layout.title.text
+    assert "All ranks end after 3 steps" in unequal_ends(17, 2, 3).layout.title.text

@@ -154,7 +154,7 @@ def functions(source: str) -> dict[str, str]:
                     argument.annotation = None
             if ast.get_docstring(node):
                 del node.body[0]
-            text = ast.unparse(node).replace("early: dict[int, Any] = {}", "early = {}")
+            text = ast.unparse(node).replace("buffer: dict[int, Any] = {}", "buffer = {}")
             found[node.name] = text
     return found
 

@@ -1,5 +1,7 @@
 """Every notebook opens, ends and reads as its reader has learnt from the others."""
 
+import ast
+import itertools
 import re
 from pathlib import Path
 
@@ -7,6 +9,7 @@ import nbformat
 import pytest
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
+SHARED_AXIS = r"same\s+time\s+axis|axis\s+is\s+the\s+same"
 SCREEN = 30  # lines of code that a laptop shows at once, with some of the text above
 
 
@@ -32,3 +35,86 @@ def test_it_ends_with_three_sentences_to_remember_and_where_to_go_next(cells):
 def test_no_cell_of_code_is_longer_than_a_screen(cells):
     lengths = [len(cell.source.splitlines()) for cell in cells if cell.cell_type == "code"]
     assert max(lengths) <= SCREEN
+
+
+def code_after(cells, at):
+    """The cells of code between a text and the next."""
+    return itertools.takewhile(lambda cell: cell.cell_type == "code", cells[at + 1 :])
+
+
+def test_the_answer_to_a_predict_is_folded(cells):
+    asked = [
+        at
+        for at, cell in enumerate(cells)
+        if cell.cell_type == "markdown" and "**Predict" in cell.source
+    ]
+    assert asked
+    for at in asked:
+        for cell in code_after(cells, at):
+            for output in cell.outputs[-1:]:  # what it prints before that is not the answer
+                assert "<details" in output.get("data", {}).get("text/html", ""), cell.source
+
+
+def only_asserts(cell) -> bool:
+    return all(isinstance(part, ast.Assert) for part in ast.parse(plain(cell.source)).body)
+
+
+def plain(source: str) -> str:
+    """Python alone: without the lines that only IPython knows."""
+    return "\n".join(line for line in source.splitlines() if not line.startswith(("%", "!")))
+
+
+def test_few_cells_only_prove_and_those_are_folded_and_say_what(cells):
+    code = [cell for cell in cells if cell.cell_type == "code" and plain(cell.source).strip()]
+    proofs = [
+        cell
+        for cell in code
+        if cell.source.startswith("# Proof: ") or (only_asserts(cell) and "assert" in cell.source)
+    ]
+    assert len(proofs) < 0.1 * len(code)
+    for cell in proofs:
+        assert cell.source.startswith("# Proof: ")
+        assert cell.metadata.get("jupyter", {}).get("source_hidden")
+        assert "proof" in cell.metadata.tags
+
+
+def test_pictures_are_described_and_there(cells):
+    pictures = [
+        found
+        for cell in cells
+        if cell.cell_type == "markdown"
+        for found in re.findall(r"!\[([^\]]*)\]\(([^)]+)\)", cell.source)
+    ]
+    assert pictures
+    for description, path in pictures:
+        assert len(description) > 40
+        assert (NOTEBOOKS[0].parent / path).is_file()
+
+
+def promises(cell) -> dict[str, list[str]]:
+    """What the text beside a cell says of its figures; see tests/browser/promised_figures.py."""
+    return cell.metadata.get("loaderviz", {})
+
+
+def test_what_is_promised_of_figures_can_be_looked_up(cells):
+    names = {cell.id for cell in cells if cell.cell_type == "code"}
+    assert any(map(promises, cells))
+    for cell in cells:
+        assert promises(cell).keys() <= {"compared_with", "title_says", "title_never_says"}
+        assert cell.id in names or not promises(cell)
+        assert all(isinstance(each, list) and each for each in promises(cell).values())
+        assert set(promises(cell).get("compared_with", ())) <= names
+
+
+def test_figures_that_the_text_puts_on_one_axis_promise_that(cells):
+    for at, cell in enumerate(cells):
+        if cell.cell_type == "markdown" and re.search(SHARED_AXIS, cell.source):
+            beside = [*code_after(cells, at), *code_after(cells[::-1], len(cells) - 1 - at)]
+            assert any("compared_with" in promises(each) for each in beside), cell.source
+
+
+def test_the_marks_of_a_timeline_are_explained_once(cells):
+    draws = [cell for cell in cells if re.search(r"\btimeline\(|plot_timings\(", cell.source)]
+    legends = [cell for cell in cells if "](images/marks.svg)" in cell.source]
+    assert len(legends) <= 1
+    assert legends or not any(cell.cell_type == "code" for cell in draws)

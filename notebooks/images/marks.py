@@ -1,0 +1,146 @@
+"""The legend of a timeline's marks, as an SVG: drawn from the styles of the figures themselves.
+
+`make pictures ARGS=marks` writes it to `marks.svg`. It has no background and reads on any.
+"""
+
+from html import escape
+from pathlib import Path
+
+from loaderviz.figures import style
+
+PICTURE = Path(__file__).with_suffix(".svg")
+WIDTH, COLUMN_PX, ROW_PX, TOP_PX, SIZE_PX = 800, 266, 56, 8, 13
+TEXT_LEFT = 74
+TALL = 30  # of a consumer's step; a worker's boxes are a little lower, as in the figures
+LOW = TALL * 0.66 / 0.8
+
+
+def box(
+    x: float, width: float, fill: str, tall: float = LOW, middle: float = 20, **more: object
+) -> str:
+    """A box of the figures, without the light edge: the gap beside it shows the background."""
+    options = "".join(f' {name.replace("_", "-")}="{value}"' for name, value in more.items())
+    return (
+        f'<rect x="{x:g}" y="{middle - tall / 2:g}" width="{width:g}" height="{tall:g}" '
+        f'fill="{fill}"{options}/>'
+    )
+
+
+def number(batch: int, x: float, anchor: str = "start") -> str:
+    """A batch's number in its box."""
+    return (
+        f'<text x="{x:g}" y="24.5" text-anchor="{anchor}" fill="{style.text_on(batch)}">'
+        f"{batch}</text>"
+    )
+
+
+def samples(batch: int, x: float, width: float, n: int = 4) -> str:
+    """The boxes of a batch's samples, in two shades in turn."""
+    shades = style.colour(batch), style.COLOURS[len(style.PALETTE) + batch % len(style.PALETTE)]
+    each = width / n
+    return "".join(box(x + i * each, each - 1, shades[i % 2]) for i in range(n))
+
+
+def step(batch: int, x: float, width: float) -> str:
+    """The consumer's step on a batch."""
+    return box(x, width, style.colour(batch), TALL) + number(batch, x + width / 2, "middle")
+
+
+def wait(x: float, width: float) -> str:
+    """The consumer waits."""
+    return box(x, width, "url(#hatch)", 20, stroke=style.WAIT_LINE)
+
+
+def path() -> str:
+    """What hovering over a batch shows."""
+    stops = [(2, 8), (8, 32), (38, 32), (58, 8)]
+    line = " ".join(f"{x},{y}" for x, y in stops)
+    dots = "".join(f'<circle cx="{x}" cy="{y}" r="2.6" fill="{style.ON_ANY}"/>' for x, y in stops)
+    return (
+        box(8, 30, style.colour(0), 12, 32)
+        + f'<polyline points="{line}" fill="none" stroke="{style.ON_ANY}" stroke-width="1.8" '
+        f'stroke-dasharray="2 3"/>{dots}'
+    )
+
+
+def ready() -> str:
+    """The strip above the lanes."""
+    heights = [0, 1, 2, 1, 2, 3, 2, 1]
+    points = [
+        (i * 7.6 + side, 36 - 9 * height) for i, height in enumerate(heights) for side in (0, 7.6)
+    ]
+    line = " ".join(f"{x:g},{y}" for x, y in points)
+    return (
+        f'<polygon points="0,36 {line} 60.8,36" fill="{style.READY_FILL}"/>'
+        f'<polyline points="{line}" fill="none" stroke="{style.READY_LINE}" stroke-width="1.4"/>'
+    )
+
+
+# The picture of each mark, its name, and what it means, in one or two lines.
+MARKS = (
+    (step(3, 2, 58), "step", "your loop works on", "batch 3"),
+    (wait(2, 58), "wait", "your loop is inside next():", "it has no batch"),
+    (ready(), "ready", "batches that are made and", "not yet taken by your loop"),
+    (
+        samples(0, 0, 54, 3) + box(54, 8, style.QUIET) + number(0, 4),
+        "batch", "a box for each sample,", "shaded in turn",
+    ),
+    (
+        samples(4, 0, 40, 2) + box(40, 20, style.QUIET),
+        "collate", "the grey end: samples are", "put together into a batch",
+    ),
+    (
+        box(0, 36, style.QUIET, 4) + samples(1, 36, 26, 2),
+        "start-up", "until the worker gets", "its first task",
+    ),
+    (
+        samples(5, 0, 26, 2) + number(5, 4) + step(5, 34, 26),
+        "colour and number", "are a batch's own, in all", "lanes; colours repeat",
+    ),
+    (
+        samples(2, 0, 20, 2) + samples(4, 42, 20, 2),
+        "nothing", "idle: this process has no", "task at that time",
+    ),
+    (path(), "hover or click", "the path of one batch:", "asked for, made, taken"),
+    (
+        samples(3, 0, 26, 2)
+        + f'<path d="M 28 14 l 12 12 m 0 -12 l -12 12" stroke="{style.FAILED}" stroke-width="4"/>',
+        "cross", "reading this sample raised", "an exception",
+    ),
+    (
+        step(0, 2, 58) + box(2, 34, style.PINK, 4, 39) + box(36, 24, style.LIME, 4, 39),
+        "thin bars", "parts of a step that you", "named with span()",
+    ),
+    (
+        box(0, 24, style.BUSY) + box(27, 35, style.BUSY),
+        "one blue", "too many batches to tell", "apart: zoom in to see them",
+    ),
+)  # fmt: skip
+
+
+def svg() -> str:
+    """The whole picture."""
+    rows = -(-len(MARKS) // 3)
+    height = TOP_PX + rows * ROW_PX
+    cells = []
+    for i, (picture, name, *lines) in enumerate(MARKS):
+        row, column = divmod(i, 3)
+        words = "".join(f'<tspan x="{TEXT_LEFT}" dy="16">{escape(line)}</tspan>' for line in lines)
+        cells.append(
+            f'<g transform="translate({column * COLUMN_PX + 4} {TOP_PX + row * ROW_PX})">{picture}'
+            f'<text x="{TEXT_LEFT}" y="10" fill="{style.ON_ANY}">'
+            f'<tspan font-weight="bold">{escape(name)}</tspan>{words}</text></g>'
+        )
+    hatch = (
+        '<pattern id="hatch" width="7" height="7" patternUnits="userSpaceOnUse" '
+        f'patternTransform="rotate(45)"><rect width="7" height="7" fill="{style.WAIT_FILL}"/>'
+        f'<rect width="1.8" height="7" fill="{style.WAIT}"/></pattern>'
+    )
+    font = style.FONT.replace("'", "")
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
+        f'width="{WIDTH}" height="{height}" font-family="{font}" font-size="{SIZE_PX}">\n'
+        f"<title>The marks of a timeline</title>\n<defs>{hatch}</defs>\n"
+        + "\n".join(cells)
+        + "\n</svg>\n"
+    )
