@@ -7,6 +7,7 @@ VENV     := .venv
 PY       := $(VENV)/bin/python
 NOTEBOOK := $(VENV)/.installed-notebook
 TEST     := $(VENV)/.installed-test
+DOCS     := $(VENV)/.installed-docs
 PINS     := pyproject.toml constraints.txt
 JS       := tests/javascript
 STRANGERS:= .venv-strangers
@@ -26,7 +27,7 @@ or_stop = || { printf '\nmake: %s failed.\n%s\n' '$(1)' '$(2)' >&2; exit 1; }
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup lab site test strangers pictures strip clean $(CHECKS)
+.PHONY: help setup lab site docs test strangers matrix release pictures plotly strip clean $(CHECKS)
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  \1\t/p' Makefile | expand -t 14
@@ -38,6 +39,10 @@ lab: $(NOTEBOOK) ## open the first notebook; ARGS="--no-browser --port 8899" rea
 
 site: $(NOTEBOOK) ## make a page of each notebook, in site/; ARGS=notebooks/00_first_look.ipynb just that
 	$(PY) pages/build.py $(ARGS)
+
+# With a link to each notebook's page of `make site`, where that has been run before.
+docs: $(DOCS) ## make the documentation, in build/docs/html; needs no network
+	$(PY) docs/build.py
 
 test: $(TEST) ## run every check, all of them even when one fails
 	@failed=; for check in $(CHECKS); do \
@@ -87,15 +92,25 @@ browser: $(TEST) ## notebooks in a real JupyterLab and Chromium
 strangers: $(STRANGERS)/.installed ## record the loaders of other libraries, in an environment of their own
 	$(STRANGERS)/bin/python -m pytest --noconftest tests/strangers $(ARGS)
 
+# Not part of `make test`: an environment takes 5 GB and minutes.
+matrix: ## try other releases of torch; ARGS="2.9.1 2.15.0 --python python3.11 python3.13"
+	$(PYTHON) .ci/matrix.py $(ARGS)
+
+release: ## build what would be published, try it in an empty environment, and stop before uploading
+	PYTHON=$(PYTHON) bash .ci/release
+
 pictures: $(TEST) ## draw the pictures of the README and the notebooks anew; ARGS=timeline just that
 	$(PY) notebooks/images/draw.py $(ARGS)
+
+plotly: $(TEST) ## fetch the part of plotly.js that our figures need, as the pinned plotly has it; needs npm
+	$(PY) $(JS)/fetch_plotly.py
 
 strip: $(TEST) ## make the notebooks lean again before a commit
 	$(PY) -m nbstripout --keep-count --keep-id --extra-keys metadata.language_info notebooks/*.ipynb
 
 clean: ## remove .venv and everything generated
 	rm -rf $(VENV) $(STRANGERS) $(JS)/node_modules build dist site *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
-	find loaderviz notebooks tests \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +
+	find docs loaderviz notebooks tests \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +
 
 $(VENV)/pyvenv.cfg:
 	@command -v $(PYTHON) >/dev/null \
@@ -112,12 +127,18 @@ $(NOTEBOOK): $(VENV)/pyvenv.cfg $(PINS)
 		$(call or_stop,installing with pip,See the error of pip above. Check the network and the free disk space; then run make again.)
 	@touch $@
 
+$(DOCS): $(NOTEBOOK)
+	@echo 'Installing what makes the documentation.'
+	@$(PY) -m pip install --quiet -c constraints.txt -e '.[notebook,docs]' \
+		$(call or_stop,installing Sphinx with pip,See the error of pip above. Check the network and the free disk space; then run make again.)
+	@touch $@
+
 # torchvision, which litdata brings, is built for PyPI's own torch: it breaks whatever imports it
-# beside torch for CPUs, and none of these loaders needs it. Not here: mosaicml-streaming, which needs
-# torchvision, and an older numpy than the pinned one.
-$(STRANGERS)/.installed: tests/strangers/requirements.txt $(PINS)
+# beside torch for CPUs, and none of these loaders needs it.
+$(STRANGERS)/.installed: tests/strangers/requirements.txt tests/strangers/without-dependencies.txt $(PINS)
 	@$(PYTHON) -m venv $(STRANGERS)
 	@$(STRANGERS)/bin/python -m pip install --quiet -c constraints.txt -e . -r $< \
+		&& $(STRANGERS)/bin/python -m pip install --quiet --no-deps -r tests/strangers/without-dependencies.txt \
 		$(call or_stop,installing other libraries with pip,See the error of pip above. Check the network and the free disk space; then run make again.)
 	@$(STRANGERS)/bin/python -m pip uninstall --quiet --yes torchvision
 	@touch $@

@@ -200,8 +200,8 @@ def attempt(settings: dict[str, Any], point: int, n_th: int, folder: Path) -> di
         signal.signal(SIGNAL, handler(make))
         to_trip, kind = trip_of_signal(), f"{handler.__name__}, {type(make()).__name__}"
     before, kept, got = classes(), [], None
-    lost: list[Any] = []
-    sys.unraisablehook = lambda told: lost.append(told.exc_value)
+    lost: list[str] = []  # what dropped an exception: a finalizer, by its name
+    sys.unraisablehook = lambda told: lost.append(getattr(told.object, "__qualname__", ""))
     tracer = Tracer(to_trip, point)
     loader = DataLoader(Numbers(), **settings)
     sys.settrace(tracer)
@@ -222,7 +222,7 @@ def attempt(settings: dict[str, Any], point: int, n_th: int, folder: Path) -> di
     result = {"point": point, "kind": kind, "where": tracer.where, "came": came}
     if came and not same:
         result["swallowed"] = repr(got)
-        result["unraisable"] = bool(lost)
+        result["lost in"] = lost
     if got is not None and not same:
         result["traceback"] = traceback.format_exception(got)
     if got is not None:
