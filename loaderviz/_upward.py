@@ -11,6 +11,7 @@ from typing import Any
 ABOVE = {
     "figures of a trace": ("loaderviz.figures.trace_display", "figures_of"),
     "figure of an audit": ("loaderviz.figures.results.audit_figure", "draw"),
+    "figure of a mixing": ("loaderviz.figures.results.mixing_figure", "draw"),
     "figure of a recommendation": ("loaderviz.figures.results.candidates_figure", "draw"),
     "causes of a trace": ("loaderviz._causes.causes_table", "causes_of"),
 }

@@ -47,7 +47,7 @@ def open_regular(path: Path, *, may_lead_out: bool = False) -> BinaryIO:
             )
         if status.st_size > SMALL_BYTES and status.st_size > machine.memory_available_bytes():
             raise LoaderVizError(
-                f"{str(path)!r} has {size(status.st_size)}, more than there is free memory; "
+                f"{str(path)!r} has {size(status.st_size)}, more than the free memory; "
                 "open it on a larger machine"
             )
     except BaseException:

@@ -110,7 +110,7 @@ def test_holes_and_sizes_are_told(tmp_path, monkeypatch):
     with pytest.raises(LoaderVizError, match="larger than 64 MiB"):
         read_text(tmp_path / "b")
     monkeypatch.setattr(machine, "memory_available_bytes", lambda: 1000)
-    with pytest.raises(LoaderVizError, match="more than there is free memory"):
+    with pytest.raises(LoaderVizError, match="more than the free memory"):
         open_regular(tmp_path / "b")
     (tmp_path / "c").write_bytes(bytes(2000))
     open_regular(tmp_path / "c").close()  # small enough anyhow

@@ -235,7 +235,7 @@ def _change_cells(tables: dict[str, Any], noise: random.Random) -> None:
             value = noise.choice((*texts, None))
         elif column == "until_next":
             value = noise.random() < 0.5
-        elif column in ("state", "start_method", "last_key"):
+        elif column in ("state", "start_method", "last_key", "shapes"):
             value = noise.choice((*texts, None))
         values[noise.randrange(len(values))] = value
 

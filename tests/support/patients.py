@@ -30,6 +30,7 @@ from torch.utils.data import (
     IterableDataset,
     RandomSampler,
     Sampler,
+    SequentialSampler,
     Subset,
     TensorDataset,
     WeightedRandomSampler,
@@ -39,6 +40,7 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 
 from loaderviz import machine
 from loaderviz.datasets import SleepingDataset
+from loaderviz.datasets.shuffling import shuffled
 
 Make = Callable[[], DataLoader]
 
@@ -98,6 +100,20 @@ class Shards(IterableDataset):
         yield from itertools.chain.from_iterable(self.shards[worker::n])
 
 
+class SortedClasses(IterableDataset):
+    """Ten classes, one after another, shuffled by a buffer; each worker has its share."""
+
+    def __init__(self, buffer_size: int, shuffles: bool = True) -> None:
+        self.buffer_size = buffer_size
+        self.shuffles = shuffles
+
+    def __iter__(self) -> Iterator[tuple[torch.Tensor, int]]:
+        worker, n = share()
+        pairs = ((torch.tensor([label, i]), label) for label in range(10) for i in range(100))
+        mine = itertools.islice(pairs, worker, None, n)
+        return shuffled(mine, self.buffer_size) if self.shuffles else mine
+
+
 class Cutting(IterableDataset):
     """Takes its share of ``data`` each time that it is iterated."""
 
@@ -111,6 +127,75 @@ class Cutting(IterableDataset):
         if not self.keep:
             self.data = mine
         yield from mine
+
+
+class RestartingLoader(DataLoader):
+    """Has a state, and goes on with nothing of it."""
+
+    def state_dict(self) -> dict[str, int]:
+        return {"epoch": 1}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        pass
+
+
+class EpochSampler(Sampler[int]):
+    """Another order in each epoch, and the same one in every process."""
+
+    def __init__(self, n: int) -> None:
+        self.n, self.epoch = n, 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __iter__(self) -> Iterator[int]:
+        generator = torch.Generator().manual_seed(self.epoch)
+        return iter(torch.randperm(self.n, generator=generator).tolist())
+
+
+class SlowStream(IterableDataset):
+    """Waits for each sample; begins anew wherever it is read."""
+
+    at = 0
+
+    def __iter__(self) -> Iterator[int]:
+        for i in range(self.at, 48):
+            self.at = i + 1
+            time.sleep(0.03)
+            yield i
+        self.at = 0
+
+
+class SavedStream(SlowStream):
+    """Goes on where it was."""
+
+    def state_dict(self) -> dict[str, int]:
+        return {"at": self.at}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self.at = state["at"]
+
+
+class ForgetfulStream(SlowStream):
+    """Each reading begins with the first sample."""
+
+    def __iter__(self) -> Iterator[int]:
+        self.at = 0
+        return super().__iter__()
+
+
+class SlowToSave(SleepingDataset):
+    """Its state takes longer to write than a sample to read."""
+
+    def state_dict(self) -> dict[str, int]:
+        time.sleep(0.02)
+        return {"n_saved": time.monotonic_ns()}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        pass
 
 
 class NaiveResume(DataLoader):
@@ -146,6 +231,51 @@ class Noisy(Dataset):
             info = get_worker_info()
             self.rng = np.random.default_rng(torch.initial_seed() if info is None else info.seed)
         return index + self.rng.random()
+
+
+class NoisyWalk(IterableDataset):
+    """Adds noise from a generator that each iteration makes, seeded as `seed(info)` says."""
+
+    def __init__(self, seed: Callable[[Any], Any], *, keep: bool = False) -> None:
+        self.seed, self.keep = seed, keep
+
+    def __iter__(self) -> Iterator[float]:
+        rng = np.random.default_rng(self.seed(get_worker_info()))
+        if self.keep:
+            self.rng = rng
+        for i in by_stride(range(24), *share()):
+            yield i + rng.random()
+
+
+class NoisyByIndex(IterableDataset):
+    """The noise of a sample is always the same, with a generator of its own."""
+
+    def __iter__(self) -> Iterator[float]:
+        for i in by_stride(range(24), *share()):
+            rng = np.random.default_rng(i)
+            yield i + rng.random()
+
+
+def number_of(info: Any) -> int:
+    return 0 if info is None else info.id
+
+
+def drawn(info: Any) -> int:
+    return int(torch.randint(2**62, ()))
+
+
+def seed_of_torch(info: Any) -> int:
+    return torch.initial_seed()
+
+
+class NoisyByKey(Dataset):
+    """The noise of a sample is always the same."""
+
+    def __len__(self) -> int:
+        return 12
+
+    def __getitem__(self, index: int) -> float:
+        return index + np.random.default_rng([0, index]).random()
 
 
 class GloballyNoisy(Dataset):
@@ -295,6 +425,53 @@ class SlowSampler(Sampler[int]):
             yield index
 
 
+def in_memory() -> TensorDataset:
+    return TensorDataset(torch.arange(32_000.0).reshape(2000, 16), torch.arange(2000))
+
+
+def lists_of(n: int, dataset: Any) -> BatchSampler:
+    return BatchSampler(SequentialSampler(dataset), batch_size=n, drop_last=False)
+
+
+class Texts(Dataset):
+    """Of three lengths, each with its number."""
+
+    def __len__(self) -> int:
+        return 12
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return {"text": torch.ones(5 + index % 3), "number": index}
+
+
+def padded(samples: list[dict[str, Any]]) -> torch.Tensor:
+    return torch.nn.utils.rnn.pad_sequence([each["text"] for each in samples], batch_first=True)
+
+
+class Lengths(Dataset):
+    """Sequences of many lengths, 1 to 100, most of them short."""
+
+    def __len__(self) -> int:
+        return 200
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.ones(1 + (37 * index % 200) ** 2 // 402)
+
+
+def to_longest(samples: list[torch.Tensor]) -> torch.Tensor:
+    return torch.nn.utils.rnn.pad_sequence(samples, batch_first=True)
+
+
+def to_a_hundred(samples: list[torch.Tensor]) -> torch.Tensor:
+    rows = to_longest(samples)
+    return torch.nn.functional.pad(rows, (0, 100 - rows.shape[1]))
+
+
+def by_length() -> list[list[int]]:
+    data = Lengths()
+    order = sorted(range(len(data)), key=lambda key: len(data[key]))
+    return [order[i : i + 10] for i in range(0, len(order), 10)]
+
+
 def collapse(worker: int) -> None:
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
@@ -379,6 +556,45 @@ class Records(Dataset):
             self.file = self.path.open("rb")
         self.file.seek(8 * index)
         return int.from_bytes(self.file.read(8))
+
+
+class Catalogue(Dataset):
+    """Holds 30 MB of texts; ``slim`` leaves them out of what workers are sent."""
+
+    def __init__(self, slim: bool) -> None:
+        self.slim, self.paths = slim, [f"train/{i:09d}.jpg" for i in range(1_200_000)]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "paths": None} if self.slim else self.__dict__
+
+    def __len__(self) -> int:
+        return 32
+
+    def __getitem__(self, index: int) -> int:
+        return index
+
+
+class Reader:
+    """Has a lock from the beginning, or first where it reads."""
+
+    def __init__(self, lazily: bool) -> None:
+        self.lock: Any = None if lazily else threading.Lock()
+
+    def read(self, index: int) -> int:
+        self.lock = self.lock or threading.Lock()
+        with self.lock:
+            return index
+
+
+class ReadByOne(Dataset):
+    def __init__(self, lazily: bool) -> None:
+        self.reader = Reader(lazily)
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> int:
+        return self.reader.read(index)
 
 
 class OnTheDevice(Dataset):
@@ -550,12 +766,12 @@ def one_cpu() -> Iterator[None]:
 
 
 @contextmanager
-def busy_thread() -> Iterator[None]:
+def busy_thread(lock: Any = LOCK) -> Iterator[None]:
     """Another thread of this process holds the lock."""
     taken, done = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with LOCK:
+        with lock:
             taken.set()
             done.wait()
 
@@ -628,6 +844,57 @@ PAIRS: dict[str, tuple[Make, Make]] = {
         lambda: NaiveResume(SleepingDataset(32, 0), batch_size=2, shuffle=True),
         lambda: StatefulDataLoader(SleepingDataset(32, 0), batch_size=2, shuffle=True),
     ),
+    "LV109 begins anew": (
+        lambda: RestartingLoader(SleepingDataset(32, 0), batch_size=2),
+        lambda: StatefulDataLoader(SleepingDataset(32, 0), batch_size=2),
+    ),
+    "LV109 at the end": (
+        lambda: NaiveResume(SleepingDataset(32, 0), batch_size=2),
+        lambda: StatefulDataLoader(SleepingDataset(32, 0), batch_size=2),
+    ),
+    "LV110": (
+        lambda: loader(SleepingDataset(32, 0), workers=0, shuffle=True),
+        lambda: loader(SleepingDataset(32, 0), workers=0, sampler=EpochSampler(32)),
+    ),
+    "LV110 generator": (
+        lambda: loader(
+            SleepingDataset(32, 0),
+            workers=0,
+            shuffle=True,
+            generator=torch.Generator().manual_seed(3),
+        ),
+        lambda: loader(SleepingDataset(32, 0), workers=0, sampler=EpochSampler(32)),
+    ),
+    "LV111": (
+        lambda: loader(GloballyNoisy(), batch_size=2, workers=1),
+        lambda: loader(NoisyByKey(), batch_size=2, workers=1),
+    ),
+    "LV111 from a state": (
+        lambda: StatefulDataLoader(GloballyNoisy(), batch_size=2, num_workers=1),
+        lambda: StatefulDataLoader(NoisyByKey(), batch_size=2, num_workers=1),
+    ),
+    "LV111 in the main process": (
+        lambda: StatefulDataLoader(GloballyNoisy(), batch_size=2),
+        lambda: StatefulDataLoader(NoisyByKey(), batch_size=2),
+    ),
+    "LV112": (
+        lambda: StatefulDataLoader(ForgetfulStream(), batch_size=4),
+        lambda: StatefulDataLoader(SavedStream(), batch_size=4),
+    ),
+    "LV112 without a state": (
+        lambda: loader(SleepingDataset(48, 0.03), workers=0),
+        lambda: loader(SleepingDataset(48, 0.0003), workers=0),
+    ),
+    "LV113": (
+        lambda: StatefulDataLoader(SlowToSave(80, 0), batch_size=4, num_workers=1),
+        lambda: StatefulDataLoader(
+            SlowToSave(80, 0), batch_size=4, num_workers=1, snapshot_every_n_steps=1000
+        ),
+    ),
+    "LV114": (
+        lambda: loader(SortedClasses(10), batch_size=20),
+        lambda: loader(SortedClasses(500), batch_size=20),
+    ),
     "LV201": (lambda: loader(Noisy(lazily=False)), lambda: loader(Noisy(lazily=True))),
     "LV201 persistent": (
         lambda: loader(Noisy(lazily=False), persistent_workers=True),
@@ -648,6 +915,15 @@ PAIRS: dict[str, tuple[Make, Make]] = {
     "LV205": (
         lambda: loader(Evaluation(), workers=0),
         lambda: loader(Evaluation(), workers=0, generator=torch.Generator()),
+    ),
+    "LV206": (lambda: loader(NoisyWalk(number_of)), lambda: loader(NoisyWalk(seed_of_torch))),
+    "LV206 kept": (
+        lambda: loader(NoisyWalk(number_of, keep=True)),
+        lambda: loader(NoisyWalk(drawn, keep=True)),
+    ),
+    "LV206 persistent": (
+        lambda: loader(NoisyWalk(seed_of_torch), persistent_workers=True),
+        lambda: loader(NoisyWalk(drawn), persistent_workers=True),
     ),
     "LV301": (
         lambda: loader(SleepingDataset(10, 0.04), workers=0, batch_size=2),
@@ -704,6 +980,14 @@ PAIRS: dict[str, tuple[Make, Make]] = {
         lambda: loader(SleepingDataset(60, 0.001), sampler=SlowSampler(60, 0.005)),
         lambda: loader(SleepingDataset(60, 0.001), sampler=SlowSampler(60, 0)),
     ),
+    "LV314": (
+        lambda: loader(in_memory(), batch_size=64),
+        lambda: loader(in_memory(), batch_size=None, sampler=lists_of(64, in_memory())),
+    ),
+    "LV315": (
+        lambda: loader(Catalogue(slim=False), **SPAWNED),
+        lambda: loader(Catalogue(slim=True), **SPAWNED),
+    ),
     "LV401": (lambda: loader(Names(plain=False)), lambda: loader(Names(plain=True))),
     "LV402": (
         lambda: halves(of=shutil.disk_usage("/dev/shm").total),
@@ -729,6 +1013,23 @@ PAIRS: dict[str, tuple[Make, Make]] = {
     "LV504": (
         lambda: loader(OnTheDevice(), workers=1),
         lambda: loader(SleepingDataset(4, 0), workers=1),
+    ),
+    "LV508": (
+        lambda: loader(ReadByOne(lazily=False), workers=1, **SPAWNED),
+        lambda: loader(ReadByOne(lazily=True), workers=1, **SPAWNED),
+    ),
+    "LV602": (lambda: loader(Texts()), lambda: loader(Texts(), collate_fn=padded)),
+    "LV603": (
+        lambda: loader(Lengths(), batch_size=10, collate_fn=to_longest),
+        lambda: loader(Lengths(), batch_size=10, collate_fn=to_a_hundred),
+    ),
+    "LV604": (
+        lambda: loader(Lengths(), batch_size=10, collate_fn=to_longest),
+        lambda: DataLoader(Lengths(), batch_sampler=by_length(), collate_fn=to_longest),
+    ),
+    "LV604 fixed": (
+        lambda: loader(Lengths(), batch_size=10, collate_fn=to_a_hundred),
+        lambda: DataLoader(Lengths(), batch_sampler=by_length(), collate_fn=to_longest),
     ),
     "LV601": (lambda: loader(Numbered(), workers=0), lambda: loader(Numbered(), workers=2)),
     "LV601 style": (
@@ -776,6 +1077,8 @@ HEALTHY: dict[str, Make] = {
     "a stream of noise, as much for each worker": lambda: loader(Noise(each=True)),
     "a stream that leaves out some": lambda: loader(Sieved()),
     "noise that depends on the index": lambda: loader(Indexed()),
+    "a stream whose noise depends on the index": lambda: loader(NoisyByIndex()),
+    "an order that all workers agree on": lambda: loader(NoisyWalk(lambda info: 0)),
     "a cache in each worker": lambda: loader(Caching()),
     "each worker on a CPU of its own": lambda: loader(SleepingDataset(8, 0), worker_init_fn=spread),
     "words beside tensors, to be pinned": lambda: loader(
@@ -785,6 +1088,9 @@ HEALTHY: dict[str, Make] = {
     "a stream that is longer than its len()": lambda: loader(SizedStream(11, by_stride), workers=1),
     "resumable": lambda: StatefulDataLoader(
         SleepingDataset(20, 0), batch_size=2, num_workers=1, shuffle=True
+    ),
+    "a stream of sorted classes, to be evaluated": lambda: loader(
+        SortedClasses(0, shuffles=False), workers=0, batch_size=20
     ),
     "noise from the global generators": lambda: loader(GloballyNoisy()),
     "a batch of its own class": lambda: loader(SleepingDataset(10, 0), collate_fn=PinnableParcel),
