@@ -7,11 +7,9 @@ copy of the loader that only the doctor iterates. Both call the user's own.
 from __future__ import annotations
 
 import contextlib
-import faulthandler
 import os
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -190,27 +188,16 @@ def _faulty(fault: str) -> Note:
 
 
 class WorkerStart:
-    """Replaces a ``worker_init_fn``: runs the user's own, then notes how the worker begins.
+    """Replaces a ``worker_init_fn``: runs the user's own, then notes how the worker begins."""
 
-    A worker that is still running after ``stuck_s`` seconds writes its stack into ``folder``.
-    """
-
-    def __init__(
-        self, worker_init_fn: Callable[[int], None] | None, folder: Path, stuck_s: float
-    ) -> None:
-        self._worker_init_fn, self._folder, self._stuck_s = worker_init_fn, folder, stuck_s
+    def __init__(self, worker_init_fn: Callable[[int], None] | None) -> None:
+        self._worker_init_fn = worker_init_fn
 
     def __call__(self, worker_id: int) -> None:
         """Start this worker process; errors of the user's function are not caught."""
-        global _stack_file  # it has to stay open
-        _stack_file = (self._folder / f"stack-{os.getpid()}").open("w")
-        faulthandler.dump_traceback_later(self._stuck_s, file=_stack_file)
         if self._worker_init_fn is not None:
             self._worker_init_fn(worker_id)
         info = get_worker_info()
         if info is not None:
             _states_at_start.clear()
             _states_at_start.update(generator_states(info.dataset))
-
-
-_stack_file: Any = None

@@ -32,7 +32,7 @@ from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.pickle_trial import Unpicklable
 from loaderviz._doctor.rank_messages import RankMessages, with_other_ranks
 from loaderviz._doctor.resume_trial import ResumeTrial
-from loaderviz._doctor.run_outcomes import OUTPUT_FILE, Trouble, output_to_file
+from loaderviz._doctor.run_outcomes import LATE, OUTPUT_FILE, Trouble, output_to_file
 from loaderviz._doctor.shape_trial import UnequalShapes
 from loaderviz._doctor.slice_trial import SliceTrial
 from loaderviz._doctor.snapshot_trial import SnapshotTrial
@@ -90,7 +90,6 @@ class Case:
     unequal_shapes: UnequalShapes | None = None
     troubles: tuple[Trouble, ...] = ()
     trace: Trace | None = None  # of the loader as it is; None if it could not be read
-    stacks: tuple[str, ...] = ()  # of workers that were stuck
     ranks: RankMessages = field(default_factory=RankMessages)
     recording: RecordedLoop | None = None  # if everything comes from the user's own loop
 
@@ -219,7 +218,9 @@ def _with_stderr(trouble: Trouble, output_lines: list[str]) -> Trouble:
         if "Too many open files" in line or "ancdata" in line:
             return replace(trouble, kind="files", text=f"{trouble.text}; a worker says: {line}")
     errors = [
-        line for line in output_lines if line[:1].isalpha() and "Error" in line.partition(":")[0]
+        line
+        for line in output_lines
+        if line[:1].isalpha() and "Error" in line.partition(":")[0] and LATE not in line
     ]
     if errors:
         return replace(trouble, text=f"{trouble.text}; on stderr: {errors[-1]}")
@@ -232,7 +233,6 @@ def _case(setup: Setup, sent: list[Any], folder: Path) -> Case:
         trace = load(folder / "plain")
     output = folder / OUTPUT_FILE
     output_lines = output.read_text(errors="replace").splitlines() if output.exists() else []
-    stacks = [path.read_text() for path in sorted(folder.glob("stack-*"))]
 
     return Case(
         setup,
@@ -260,5 +260,4 @@ def _case(setup: Setup, sent: list[Any], folder: Path) -> Case:
             _with_stderr(message, output_lines) for message in sent if isinstance(message, Trouble)
         ),
         trace=trace,
-        stacks=tuple(stack for stack in stacks if stack),
     )

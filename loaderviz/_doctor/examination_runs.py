@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import gc
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from loaderviz._doctor.run_outcomes import (
     end_workers,
     error_text,
     kind_of,
+    stacks_of_workers,
     wait_channels,
 )
 from loaderviz._doctor.shape_trial import find_unequal_shapes
@@ -138,7 +140,7 @@ def _run_all(setup: Setup, folder: Path, budget_s: float, send: Send, *, copied:
         return
     to_resume = copied and (resumable(setup.loader) or bool(setup.resume))
     pristine = pristine_copy(setup) if to_resume else None
-    probed = _probed(setup, folder, budget_s)
+    probed = _probed(setup, budget_s)
     kinds: set[str] = set()  # of failures
 
     def send_and_note(message: Any) -> None:
@@ -163,7 +165,7 @@ def _run_all(setup: Setup, folder: Path, budget_s: float, send: Send, *, copied:
                 send(RunBegun("switch"))
                 batch_s = float(trace.batches["cpu_s"].mean())
                 send(try_quick_switches(setup, batch_s, until["switch"]))
-        probed = _probed(setup, folder, budget_s, num_workers=0)
+        probed = _probed(setup, budget_s, num_workers=0)
         took_s = time.monotonic() - begun_s  # alone, it may take that long for each worker
         end = min(until["alone"], time.monotonic() + 1 + setup.num_workers * took_s)
         _iterate("alone", probed, setup, 1, folder, end, send, copied=copied)
@@ -207,9 +209,7 @@ def _send_lengths(setup: Setup, send: Send) -> bool:
     return True
 
 
-def _probed(
-    setup: Setup, folder: Path, budget_s: float, *, num_workers: int | None = None
-) -> DataLoader[Any]:
+def _probed(setup: Setup, budget_s: float, *, num_workers: int | None = None) -> DataLoader[Any]:
     """A copy of the loader that shares its dataset and sampler, with the probes in place."""
     settings = setup.settings
     workers = setup.num_workers if num_workers is None else num_workers
@@ -223,9 +223,7 @@ def _probed(
         ),
     }
     if workers:
-        changes["worker_init_fn"] = batch_probe.WorkerStart(
-            settings["worker_init_fn"], folder, 0.4 * budget_s
-        )
+        changes["worker_init_fn"] = batch_probe.WorkerStart(settings["worker_init_fn"])
         changes["timeout"] = min(settings["timeout"] or budget_s, 0.5 * budget_s)
     elif num_workers == 0 and setup.iterable:
         changes["drop_last"] = False
@@ -255,13 +253,19 @@ def _iterate(
                 _set_epoch(setup.dataset, number, send)
             epoch_until = time.monotonic() + (until - time.monotonic()) / (n_epochs - number)
             progress = _EpochProgress(run, number)
+            failure: Exception | None = None
             try:
                 with alarm(until + LATE_S) if copied else contextlib.nullcontext():
                     progress.iterate(loader, epoch_until)
             except Exception as error:
+                failure = error
+            if failure is not None:
                 send(progress.epoch(complete=False))
-                kind, text = kind_of(error), error_text(error)
-                send(Trouble(run, number, kind, text, wait_channels() if kind == "stuck" else ()))
+                send(_trouble(progress, failure, folder / run))
+                failure = None
+                if copied:
+                    loader._iterator = None  # that of persistent workers
+                    _let_go_of_iterators()
                 end_workers(already_running)  # otherwise torch waits for each, and one may be stuck
                 return False
             send(progress.epoch(complete=progress.ended))
@@ -269,6 +273,24 @@ def _iterate(
                 send(contents_of(progress.first_batch[0]))
                 progress.first_batch = None
     return True
+
+
+def _trouble(progress: _EpochProgress, error: Exception, recording: Path) -> Trouble:
+    trouble = Trouble(progress.run, progress.number, kind_of(error), error_text(error))
+    if trouble.kind != "stuck":
+        return trouble
+    stacks = stacks_of_workers(recording)
+    return replace(trouble, wait_channels=wait_channels(), stacks=stacks)
+
+
+def _let_go_of_iterators() -> None:
+    """Have torch end the workers of iterators that nothing holds any more, but not for long.
+
+    That sets an event; once workers have been killed, one of which may have held its lock, it would
+    wait for ever. Torch's error is one of a ring of objects, and holds the iterator until then.
+    """
+    with contextlib.suppress(TimeoutError), alarm(time.monotonic() + LATE_S):
+        gc.collect()
 
 
 class _EpochProgress:

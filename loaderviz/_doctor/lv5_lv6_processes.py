@@ -15,6 +15,7 @@ from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.process_state import is_handle
+from loaderviz.ask_for_stack import Stack
 from loaderviz.loaders.held_objects import Part, is_a, walk
 
 _LOCK_CHANNEL = "futex"  # in the wait channel of a process that waits for a lock (proc(5))
@@ -104,7 +105,7 @@ def _forked_with_threads(case: Case) -> Seen | None:
     if stuck is None:
         return None
     n_on_locks = sum(_LOCK_CHANNEL in channel for channel in stuck.wait_channels)
-    if not n_on_locks or not case.stacks:
+    if not n_on_locks or not stuck.stacks:
         raise Undecided(
             "workers do not answer, but none seems to wait for a lock; they wait for: "
             f"{list(stuck.wait_channels)}"
@@ -113,7 +114,7 @@ def _forked_with_threads(case: Case) -> Seen | None:
         f"{n_on_locks} of {len(stuck.wait_channels)} workers wait for a lock, and no batch came "
         f"({stuck.text})",
         f"when they were forked, {len(setup.other_threads)} other threads ran here: {names}",
-        *_stuck_line(case.stacks[0]),
+        *_stuck_line(stuck.stacks[0]),
         fix="""
 DataLoader(dataset, multiprocessing_context="forkserver", timeout=60)
 # or start iterating before other threads start
@@ -121,11 +122,12 @@ DataLoader(dataset, multiprocessing_context="forkserver", timeout=60)
     )
 
 
-def _stuck_line(stack: str) -> list[str]:
-    """The innermost line of the user's code, from a stack that faulthandler wrote."""
-    frames = [line.strip() for line in stack.splitlines() if line.strip().startswith("File")]
-    user_frames = [line for line in frames if "/torch/" not in line and "/loaderviz/" not in line]
-    return [f"a worker is stuck at: {user_frames[0]}"] if user_frames else []
+def _stuck_line(stack: Stack) -> list[str]:
+    """The innermost line of the user's code."""
+    for frame in stack:
+        if "/torch/" not in frame.file and "/loaderviz/" not in frame.file:
+            return [f"a worker is stuck at: {frame}"]
+    return []
 
 
 @check(

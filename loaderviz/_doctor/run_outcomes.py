@@ -16,8 +16,11 @@ from typing import Any
 
 import psutil
 
+from loaderviz.ask_for_stack import Stack, ask
+from loaderviz.stack_note import PATTERN, StackNote
+
 OUTPUT_FILE = "said"  # in the folder of an examination: what the user's code prints
-_LATE = "no batch came in the time given"
+LATE = "no batch came in the time given"  # what ``alarm`` raises
 
 
 class OwnFault(Exception):  # noqa: N818
@@ -33,6 +36,7 @@ class Trouble:
     kind: str  # "length": of the dataset, is broken; else see ``kind_of``
     text: str
     wait_channels: tuple[str, ...] = ()  # of workers that are stuck; see ``wait_channels``
+    stacks: tuple[Stack, ...] = ()  # of the same, as far as they answered
 
 
 def kind_of(error: BaseException) -> str:
@@ -48,7 +52,7 @@ def kind_of(error: BaseException) -> str:
     in_worker = "Caught" in text and "DataLoader worker process" in text
     kind_by_message = {
         "timed out after": "stuck",
-        _LATE: "stuck",
+        LATE: "stuck",
         "ancdata": "files",
         "Too many open files": "files",
         "insufficient shared memory": "shared memory",
@@ -86,6 +90,16 @@ def wait_channels() -> tuple[str, ...]:
         with contextlib.suppress(psutil.Error, OSError):
             channels.append(Path(f"/proc/{child.pid}/wchan").read_text().strip())
     return tuple(channels)
+
+
+def stacks_of_workers(folder: Path) -> tuple[Stack, ...]:
+    """Where the workers stand whose recording is in ``folder``; not of those that do not answer.
+
+    A timer in each worker (``faulthandler.dump_traceback_later``) would tell too, but waits for
+    ever in a process that was forked while its parent had one.
+    """
+    notes = [StackNote.read(path) for path in sorted(folder.glob(PATTERN))]
+    return tuple(ask(folder, [note for note in notes if note and note.pid != os.getpid()]).values())
 
 
 def child_processes() -> set[psutil.Process]:
@@ -137,7 +151,7 @@ def alarm(until: float) -> Iterator[None]:
     """
 
     def ring(*_: Any) -> None:
-        raise TimeoutError(_LATE)
+        raise TimeoutError(LATE)
 
     signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, max(until - time.monotonic(), 0.01))

@@ -9,8 +9,8 @@ import signal
 from dataclasses import dataclass
 from typing import Final
 
-from loaderviz._stuck.ask_for_stack import Stack
 from loaderviz._stuck.process_view import ProcessView
+from loaderviz.ask_for_stack import Stack
 from loaderviz.text import count, duration
 
 DEAD, STOPPED, FORK, LOCK = "dead worker", "stopped", "lock held at fork", "lock"

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from loaderviz._stuck import causes_of_standstill as causes
-from loaderviz._stuck.ask_for_stack import Frame
 from loaderviz._stuck.causes_of_standstill import Seen, Why, why
 from loaderviz._stuck.descriptions import activity, kernel_text, sentence
 from loaderviz._stuck.loop_now import BatchNow, LoopNow
@@ -22,6 +21,7 @@ from loaderviz._stuck.recorded_processes import (
     workers_of,
 )
 from loaderviz._stuck.task_now import MadeNow, read_batch, read_task
+from loaderviz.ask_for_stack import Frame
 from loaderviz.record_layout import State
 from loaderviz.text import duration, size, worker_name
 

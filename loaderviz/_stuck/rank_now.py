@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from loaderviz._stuck.ask_for_stack import Stack
 from loaderviz._stuck.loop_now import LoopNow
+from loaderviz.ask_for_stack import Stack
 
 # Beside those of ``causes_of_standstill``, which are of one process.
 CONSUMER, RANKS, START, HANDOVER = "consumer", "other ranks", "start of workers", "hand-over"

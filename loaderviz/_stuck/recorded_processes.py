@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from loaderviz._stuck.ask_for_stack import Frame, Stack, ask, is_same_process
 from loaderviz._stuck.causes_of_standstill import Seen
 from loaderviz._stuck.loop_now import BatchNow, LoopNow
 from loaderviz._stuck.process_view import ProcessView, view_process
 from loaderviz._stuck.task_now import TaskNow, read_task
+from loaderviz.ask_for_stack import Frame, Stack, ask, is_same_process
 from loaderviz.spool import SpoolHead
 from loaderviz.stack_note import StackNote, stack_path
 

@@ -1,7 +1,9 @@
 """Each pitfall is found in a loader that has it, and in no other; a visit changes nothing."""
 
 import dataclasses
+import faulthandler
 import random
+import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -92,6 +94,11 @@ class TestEveryPitfall:
         assert all(finding.evidence)
         assert finding.fix
         assert finding.notebook
+
+    def test_a_lock_that_nobody_will_release_is_named_with_its_line(self):
+        (finding,) = [each for each in visit("LV502", cured=False).findings if each.code == "LV502"]
+        line = next(text for text in finding.evidence if text.startswith("a worker is stuck at"))
+        assert re.search(r"patients\.py:\d+ in __getitem__", line)
 
     @pytest.mark.parametrize("name", PAIRS)
     def test_is_not_found_once_it_is_cured(self, name):
@@ -432,3 +439,14 @@ def test_signals_of_this_process_are_as_before():
     with pytest.raises(DoctorError):
         lv.doctor(loader(Deadly(4, 1), workers=1, batch_size=1), budget_s=10)
     assert signal.getsignal(signal.SIGALRM) == handler
+
+
+def test_a_watchdog_that_the_program_has_set_stops_no_worker():
+    """A process that was forked meanwhile waits for ever where it sets, or cancels, its own."""
+    faulthandler.dump_traceback_later(600)
+    try:
+        diagnosis = lv.doctor(DataLoader(SleepingDataset(8, 0), num_workers=2), budget_s=10)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+    assert diagnosis.findings == ()
+    assert diagnosis.troubles == ()

@@ -1,5 +1,6 @@
 """The doctor names the samples that do not fit into one batch, and their shapes."""
 
+import sys
 import time
 from collections.abc import Iterator
 
@@ -20,6 +21,18 @@ class Pictures(IterableDataset):
     def __iter__(self) -> Iterator[tuple[np.ndarray, int]]:
         for i in range(12):
             yield np.ones((3, 8, 8 + (i == 6)), np.float32), i
+
+
+class Locked(Texts):
+    """A worker takes a lock with which torch ends workers, as one that is killed may have done."""
+
+    def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
+        frame = sys._getframe()
+        while frame is not None and "done_event" not in frame.f_locals:
+            frame = frame.f_back
+        if frame is not None:  # in a worker
+            frame.f_locals["done_event"]._cond._lock.acquire(timeout=1)
+        return super().__getitem__(index)
 
 
 class Alone(Dataset):
@@ -61,3 +74,8 @@ def test_the_doctor_finds_them_and_its_fix_runs(num_workers):
     batches = list(DataLoader(Texts(), batch_size=4, collate_fn=names["collate"]))
     assert [tuple(batch.shape) for batch, _ in batches] == [(4, 7)] * 3
     assert batches[0][1].tolist() == [5, 6, 7, 5]
+
+
+def test_they_are_found_also_where_torch_cannot_end_its_workers():
+    diagnosis = lv.doctor(DataLoader(Locked(), batch_size=4, num_workers=1), budget_s=20)
+    assert "LV602" in diagnosis.codes

@@ -20,8 +20,8 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 import loaderviz as lv
-from loaderviz._stuck import ask_for_stack
-from loaderviz._stuck.ask_for_stack import ask
+from loaderviz import ask_for_stack
+from loaderviz.ask_for_stack import ask
 from loaderviz.datasets import SleepingDataset
 from loaderviz.stack_note import PATTERN, SIGNAL, StackNote, has_signal, stack_path
 
