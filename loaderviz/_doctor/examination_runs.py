@@ -39,7 +39,7 @@ from loaderviz._doctor.slice_trial import try_slices
 from loaderviz._doctor.snapshot_trial import try_snapshots
 from loaderviz._doctor.start_trial import is_worth_trying, try_starts
 from loaderviz._doctor.switch_trial import computes_and_hands_over_late, try_quick_switches
-from loaderviz.loaders.copy_loader import copy_loader
+from loaderviz.loaders.copy_loader import copy_loader, let_go_of_iterator
 from loaderviz.loaders.held_objects import attributes, is_a
 from loaderviz.recorder import Recording
 from loaderviz.trace import load
@@ -264,8 +264,8 @@ def _iterate(
                 send(_trouble(progress, failure, folder / run))
                 failure = None
                 if copied:
-                    loader._iterator = None  # that of persistent workers
-                    _let_go_of_iterators()
+                    let_go_of_iterator(loader)
+                    _have_iterators_end()
                 end_workers(already_running)  # otherwise torch waits for each, and one may be stuck
                 return False
             send(progress.epoch(complete=progress.ended))
@@ -283,7 +283,7 @@ def _trouble(progress: _EpochProgress, error: Exception, recording: Path) -> Tro
     return replace(trouble, wait_channels=wait_channels(), stacks=stacks)
 
 
-def _let_go_of_iterators() -> None:
+def _have_iterators_end() -> None:
     """Have torch end the workers of iterators that nothing holds any more, but not for long.
 
     That sets an event; once workers have been killed, one of which may have held its lock, it would

@@ -33,3 +33,8 @@ def copy_loader(loader: DataLoader[Any], **settings: Any) -> DataLoader[Any]:
     if not state["num_workers"]:
         state.update(WITHOUT_WORKERS)
     return copied
+
+
+def let_go_of_iterator(copied: DataLoader[Any]) -> None:
+    """Have a loader made by ``copy_loader`` no longer hold its iterator, nor persistent workers."""
+    copied._iterator = None
