@@ -33,11 +33,12 @@ from loaderviz._doctor import (  # noqa: F401  # for what they register
 )
 from loaderviz._doctor.checks import CHECKS
 from loaderviz._doctor.examination import Case, examine
-from loaderviz._doctor.examination_runs import EPOCHS, MOST_BATCHES
+from loaderviz._doctor.examination_runs import EPOCHS
 from loaderviz._doctor.findings import SEVERITIES, Diagnosis, DoctorError, Finding
 from loaderviz._doctor.findings_of_recordings import findings_of, need_the_loader
 from loaderviz._doctor.loader_setup import Setup, names_given_to, names_used_by_callers
 from loaderviz._doctor.resume_runs import resumable
+from loaderviz._doctor.run_epochs import MOST_BATCHES
 from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.describe_loader import dataloader_behind, foreign_loader_error
 from loaderviz.loaders.forked_run import may_fork

@@ -19,19 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 from loaderviz import machine
 from loaderviz._doctor.batch_contents import Contents
-from loaderviz._doctor.examination_runs import (
-    Epoch,
-    EpochSet,
-    Lengths,
-    RunBegun,
-    Send,
-    run_all,
-)
+from loaderviz._doctor.examination_runs import Lengths, run_all
 from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.pickle_trial import Unpicklable
 from loaderviz._doctor.rank_messages import RankMessages, with_other_ranks
 from loaderviz._doctor.resume_trial import ResumeTrial
+from loaderviz._doctor.run_epochs import Epoch, EpochSet, RunBegun, Send
 from loaderviz._doctor.run_outcomes import LATE, OUTPUT_FILE, Trouble, output_to_file
 from loaderviz._doctor.shape_trial import UnequalShapes
 from loaderviz._doctor.slice_trial import SliceTrial

@@ -17,10 +17,10 @@ import numpy as np
 from loaderviz._doctor.batch_probe import Note
 from loaderviz._doctor.checks import CHECKS, OF_RECORDINGS
 from loaderviz._doctor.examination import Case, RecordedLoop
-from loaderviz._doctor.examination_runs import Epoch
 from loaderviz._doctor.findings import SEVERITIES, Diagnosis, Finding
 from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.rank_messages import RankMessages
+from loaderviz._doctor.run_epochs import Epoch
 from loaderviz.trace import Trace
 from loaderviz.trace.analysis.loader_share import loader_shares, short_names
 from loaderviz.trace.analysis.steps import startups, step_ends

@@ -5,8 +5,8 @@ from __future__ import annotations
 from loaderviz._doctor.checks import Seen, check, seen
 from loaderviz._doctor.delivery_counts import DeliveryCounts, count_deliveries
 from loaderviz._doctor.examination import Case
-from loaderviz._doctor.examination_runs import Epoch
 from loaderviz._doctor.findings import Undecided
+from loaderviz._doctor.run_epochs import Epoch
 from loaderviz.loaders.held_objects import attributes
 
 SHARD = """

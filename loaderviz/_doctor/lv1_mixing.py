@@ -9,8 +9,8 @@ import numpy as np
 
 from loaderviz._doctor.checks import Seen, check, seen
 from loaderviz._doctor.examination import Case
-from loaderviz._doctor.examination_runs import Epoch
 from loaderviz._doctor.findings import Undecided
+from loaderviz._doctor.run_epochs import Epoch
 from loaderviz.loaders.held_objects import Part, is_a, walk
 
 LEAST_WINDOW = 16  # samples: in smaller batches, workers that take turns would look mixed

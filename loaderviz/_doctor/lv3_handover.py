@@ -9,8 +9,8 @@ import numpy as np
 
 from loaderviz._doctor.checks import Seen, check, seen
 from loaderviz._doctor.examination import Case
-from loaderviz._doctor.examination_runs import Epoch
 from loaderviz._doctor.findings import Undecided
+from loaderviz._doctor.run_epochs import Epoch
 from loaderviz._doctor.switch_trial import QUICK_S
 from loaderviz.text import duration, percent
 

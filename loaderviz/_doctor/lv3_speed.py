@@ -13,9 +13,9 @@ import numpy as np
 from loaderviz._doctor.checks import Seen, check, seen
 from loaderviz._doctor.costly_causes import costly_cause
 from loaderviz._doctor.examination import Case
-from loaderviz._doctor.examination_runs import Epoch
 from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.lv3_starts import cheaper_methods, measured_starts
+from loaderviz._doctor.run_epochs import Epoch
 from loaderviz.text import duration, percent
 
 LEAST_BATCHES = 20  # to measure a pace

@@ -18,9 +18,9 @@ from loaderviz import record
 from loaderviz._doctor import lv3_starts
 from loaderviz._doctor.checks import CHECKS
 from loaderviz._doctor.examination import Case
-from loaderviz._doctor.examination_runs import Epoch
 from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.pickle_trial import heaviest_part, unpicklable_part
+from loaderviz._doctor.run_epochs import Epoch
 from loaderviz._doctor.start_trial import (
     StartTrial,
     is_worth_trying,

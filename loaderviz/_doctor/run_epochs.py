@@ -1,0 +1,198 @@
+"""One run of an examination: some epochs of a loader are iterated, and each batch is noted."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from torch.utils.data import DataLoader
+
+from loaderviz._doctor import batch_probe
+from loaderviz._doctor.batch_contents import contents_of
+from loaderviz._doctor.loader_setup import Setup
+from loaderviz._doctor.process_state import epoch_of
+from loaderviz._doctor.run_outcomes import (
+    OwnFault,
+    Trouble,
+    alarm,
+    child_processes,
+    end_workers,
+    error_text,
+    kind_of,
+    stacks_of_workers,
+    wait_channels,
+)
+from loaderviz.loaders.copy_loader import let_go_of_iterator
+from loaderviz.loaders.held_objects import attributes
+from loaderviz.recorder import Recording
+
+MOST_BATCHES = 500  # of an epoch
+MOST_SAMPLES = 100_000
+LATE_S = 0.5  # a run is broken off so long after its time is up
+
+Send = Callable[[Any], None]
+
+
+@dataclass(frozen=True)
+class RunBegun:
+    """A run begins."""
+
+    run: str  # see ``Epoch.run``, "switch", "slice", "start", "resume" or "snapshot"
+
+
+@dataclass(frozen=True)
+class EpochSet:
+    """``dataset.epoch`` was set, as a training loop does."""
+
+    number: int  # of the epoch of the run
+    value: int | None  # that dataset.epoch had then
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One epoch of one run, as far as it came. Times are seconds of the doctor's own loop."""
+
+    run: str  # "plain": the loader as it is; "alone": without workers
+    number: int
+    notes: tuple[batch_probe.Note, ...]  # in order of delivery
+    complete: bool
+    first_s: float  # from iter() to the first batch
+    delivered_s: tuple[float, ...]  # since iter()
+    steps_s: float = 0.0  # what a recorded loop did with all batches but the last
+
+    @property
+    def n_samples(self) -> int:
+        """Samples that were delivered."""
+        return sum(note.n_samples for note in self.notes)
+
+    @property
+    def pace_s(self) -> float:
+        """Seconds per batch after the first one, without the time the doctor took for digests."""
+        delivered_s = self.delivered_s
+        if len(delivered_s) < 2:
+            return float("nan")
+        n_processes = len({note.pid for note in self.notes})
+        digest_s = sum(note.digest_s for note in self.notes[1:]) / n_processes
+        loading_s = delivered_s[-1] - delivered_s[0] - digest_s - self.steps_s
+        return max(loading_s, 1e-9) / (len(delivered_s) - 1)
+
+
+def iterate(
+    run: str,
+    loader: DataLoader[Any],
+    setup: Setup,
+    n_epochs: int,
+    folder: Path,
+    until: float,
+    send: Send,
+    *,
+    copied: bool,
+) -> bool:
+    """Iterate ``loader`` for so many epochs; returns whether all went well."""
+    already_running = child_processes()
+    send(RunBegun(run))
+    with Recording((loader,), path=folder / run):
+        progress = _EpochProgress(run, 0)
+        for number in range(n_epochs):
+            if number and time.monotonic() + progress.first_s > until:
+                return True  # no time for another
+            if copied and run == "plain":
+                _set_epoch(setup.dataset, number, send)
+            epoch_until = time.monotonic() + (until - time.monotonic()) / (n_epochs - number)
+            progress = _EpochProgress(run, number)
+            failure: Exception | None = None
+            try:
+                with alarm(until + LATE_S) if copied else contextlib.nullcontext():
+                    progress.iterate(loader, epoch_until)
+            except Exception as error:
+                failure = error
+            if failure is not None:
+                send(progress.epoch(complete=False))
+                send(_trouble(progress, failure, folder / run))
+                failure = None
+                if copied:
+                    let_go_of_iterator(loader)
+                    _have_iterators_end()
+                end_workers(already_running)  # otherwise torch waits for each, and one may be stuck
+                return False
+            send(progress.epoch(complete=progress.ended))
+            if number == 0 and run == "plain" and progress.first_batch is not None:
+                send(contents_of(progress.first_batch[0]))
+                progress.first_batch = None
+    return True
+
+
+def _trouble(progress: _EpochProgress, error: Exception, recording: Path) -> Trouble:
+    trouble = Trouble(progress.run, progress.number, kind_of(error), error_text(error))
+    if trouble.kind != "stuck":
+        return trouble
+    stacks = stacks_of_workers(recording)
+    return replace(trouble, wait_channels=wait_channels(), stacks=stacks)
+
+
+def _have_iterators_end() -> None:
+    """Have torch end the workers of iterators that nothing holds any more, but not for long.
+
+    That sets an event; once workers have been killed, one of which may have held its lock, it would
+    wait for ever. Torch's error is one of a ring of objects, and holds the iterator until then.
+    """
+    with contextlib.suppress(TimeoutError), alarm(time.monotonic() + LATE_S):
+        gc.collect()
+
+
+class _EpochProgress:
+    """What has been delivered while an epoch is iterated."""
+
+    def __init__(self, run: str, number: int) -> None:
+        self.run, self.number = run, number
+        self.notes: list[batch_probe.Note] = []
+        self.delivered_s: list[float] = []
+        self.first_batch: Any = None
+        self.ended = False
+
+    def iterate(self, loader: DataLoader[Any], until: float) -> None:
+        begun_s = time.perf_counter()
+        n_samples = 0
+        for batch, note in loader:
+            self.delivered_s.append(time.perf_counter() - begun_s)
+            if type(note) is not batch_probe.Note:
+                note = batch_probe.Note(*note)  # pinning rebuilds it
+            if note.fault:
+                raise OwnFault(note.fault)
+            if self.first_batch is None:
+                self.first_batch = (batch,)
+            self.notes.append(note)
+            n_samples += note.n_samples
+            if (
+                len(self.notes) >= MOST_BATCHES
+                or n_samples >= MOST_SAMPLES
+                or time.monotonic() > until
+            ):
+                return
+        self.ended = True
+
+    @property
+    def first_s(self) -> float:
+        return self.delivered_s[0] if self.delivered_s else float("nan")
+
+    def epoch(self, *, complete: bool) -> Epoch:
+        notes, delivered_s = tuple(self.notes), tuple(self.delivered_s)
+        return Epoch(self.run, self.number, notes, complete, self.first_s, delivered_s)
+
+
+def _set_epoch(dataset: Any, number: int, send: Send) -> None:
+    """As a training loop does with a dataset that wants to know."""
+    if epoch_of(dataset) is None:
+        return
+    if callable(getattr(dataset, "set_epoch", None)):
+        dataset.set_epoch(number)
+    elif type(attributes(dataset)["epoch"]) is int:
+        dataset.epoch = number
+    else:
+        return
+    send(EpochSet(number, epoch_of(dataset)))
