@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,10 @@ import numpy as np
 
 from loaderviz._recommend.evidence import Evidence
 from loaderviz.loader_settings import LoaderSettings
-from loaderviz.simulator import Costs, simulate
-from loaderviz.trace import Trace
+from loaderviz.simulator import Costs
+from loaderviz.simulator.simulated_settings import checked
+from loaderviz.simulator.simulated_trace import SimulatedRun
+from loaderviz.simulator.simulation import run_simulation
 
 COUNTED = 240  # batches over which the pace is measured: a multiple of most numbers of workers
 FILLING = 40  # batches before them, while the pipeline fills
@@ -75,8 +77,9 @@ def _predict_seed(
     n = evidence.n_batches
     window = window if n is None else min(n, window)
     one_epoch = _simulate(evidence, costs, setting, window, 1, seed)
-    pace_s, wait_share = _steady_pace(one_epoch, setting)
-    loading_cpu_s = float(one_epoch.batches["process_cpu_s"].mean())
+    batches = one_epoch.batches()
+    pace_s, wait_share = _steady_pace(batches, setting)
+    loading_cpu_s = float(np.nanmean(batches["process_cpu_s"]))
     cpu_s = loading_cpu_s + float(np.mean(costs.step_s)) * costs.step_cpu_share
     cpus = cpu_s / pace_s if pace_s > 0 else 0.0
     if n is None:
@@ -92,15 +95,24 @@ def _predict_seed(
 
 def _simulate(
     evidence: Evidence, costs: Costs, setting: LoaderSettings, window: int, epochs: int, seed: int
-) -> Trace:
+) -> SimulatedRun:
     size = evidence.batch_size
-    dataset: dict[str, Any] = {"n_batches": window}
+    shards = None
     if evidence.iterable:
-        streams = max(1, setting.num_workers)
-        shards = _even_shards(window, size, streams, evidence.n_batches)
-        dataset = {"kind": "iterable", "shards": shards}
-    options = setting.options()
-    return simulate(costs, batch_size=size, epochs=epochs, seed=seed, **options, **dataset)
+        shards = _even_shards(window, size, max(1, setting.num_workers), evidence.n_batches)
+    settings = checked(
+        setting,
+        batch_size=size,
+        n_batches=None if shards else window,
+        n_samples=None,
+        kind="iterable" if shards else "map",
+        shards=shards,
+        drop_last=False,
+        start_method=costs.start_method if setting.num_workers else None,
+        epochs=epochs,
+        seed=seed,
+    )
+    return run_simulation(costs, settings)
 
 
 def _even_shards(window: int, size: int, streams: int, n_batches: int | None) -> list[int]:
@@ -111,22 +123,22 @@ def _even_shards(window: int, size: int, streams: int, n_batches: int | None) ->
     return [share + (stream < remainder) for stream in range(streams)]
 
 
-def _steady_pace(trace: Trace, setting: LoaderSettings) -> tuple[float, float]:
+def _steady_pace(batches: Mapping[str, Any], setting: LoaderSettings) -> tuple[float, float]:
     """Seconds a batch once the pipeline is filled, and the part of them that the consumer waits."""
-    delivered = trace.batches[trace.batches["delivered_s"].notna()].sort_values("delivered_s")
-    released_s = delivered["released_s"].to_numpy()
-    wait_s = (delivered["delivered_s"] - delivered["requested_s"]).to_numpy()
+    order = np.argsort(batches["delivered_s"], kind="stable")  # those not delivered last
+    order = order[: np.count_nonzero(~np.isnan(batches["delivered_s"]))]
+    released_s = batches["released_s"][order]
+    wait_s = (batches["delivered_s"] - batches["requested_s"])[order]
     workers = max(1, setting.num_workers)
-    until = min(FILLING + COUNTED, len(delivered) - setting.in_flight)
+    until = min(FILLING + COUNTED, len(order) - setting.in_flight)
     counted = (until - FILLING) // workers * workers  # whole rounds: batches come in bursts
     begin = until - counted
     if counted <= 0:
-        begin, until = 0, len(delivered)
+        begin, until = 0, len(order)
     took_s = float(released_s[until - 1] - (released_s[begin - 1] if begin else 0.0))
     return took_s / (until - begin), float(wait_s[begin:until].sum() / max(took_s, 1e-12))
 
 
-def _end_s(trace: Trace) -> float:
+def _end_s(run: SimulatedRun) -> float:
     """When the loop is over and its workers are shut down."""
-    ends = [float(trace.batches["released_s"].max()), float(trace.workers["ended_s"].max())]
-    return float(np.nanmax(ends))
+    return float(np.nanmax([*run.batches()["released_s"], *run.workers()["ended_s"]]))

@@ -273,7 +273,7 @@ def _with_cpus_it_had(
     parts = _Parts(waiting, {"collate_s": 1 - tasks.queued})
     for _ in range(HALVINGS):
         costs = tasks.costs(replace(known, cores=cores), in_worker=True, parts=parts)
-        made = run_simulation(costs, settings).batches
+        made = run_simulation(costs, settings).trace().batches
         if float((made["collate_s"] - made["started_s"]).mean()) > reading_s:
             low = cores
         else:
@@ -306,7 +306,7 @@ def _without_contention(
     parts = _Parts(by_cost={"collate_s": collating})
     for _ in range(HALVINGS):
         costs = tasks.costs(known, in_worker=True, parts=parts)
-        made = run_simulation(costs, settings).batches
+        made = run_simulation(costs, settings).trace().batches
         if float((made["collate_s"] - made["started_s"]).mean()) > reading_s:
             high = parts.waiting
         else:

@@ -91,4 +91,4 @@ def simulate(
         epochs=epochs,
         seed=seed,
     )
-    return run_simulation(costs, settings)
+    return run_simulation(costs, settings).trace()

@@ -1,4 +1,4 @@
-"""From the log of a simulation to the tables of a ``Trace``, as a recording has them."""
+"""From the log of a simulation to the columns of a ``Trace``, as a recording has them."""
 
 from __future__ import annotations
 
@@ -15,35 +15,17 @@ if TYPE_CHECKING:
     from loaderviz.simulator.costs import Costs
 
 
-def trace_of(log: Log, plans: list[Plan], costs: Costs, settings: SimulatedSettings) -> Trace:
-    """A trace of a simulation; times are seconds from the start of the loop."""
-    rows = _Rows(log, plans, settings, costs)
-    return Trace.from_columns(
-        batches=rows.batches(),
-        samples=rows.samples(),
-        workers=_workers(log, settings),
-        meta={
-            "simulated": True,
-            "label": None,
-            "rank": 0,
-            "loaders": [_describe(settings)],
-            "cpu_allowance": costs.cores,
-            "complete": True,
-            "problems": [],
-            "left_out": 0,
-            "left_out_batches": 0,
-            "seed": settings.seed,
-        },
-    )
+class SimulatedRun:
+    """What was simulated, as columns of a recording or as a ``Trace``.
 
-
-class _Rows:
-    """The tasks that a recording would show: not those that a stream's end left without data."""
+    Its tasks are those that a recording would show: not those that a stream's end left without
+    data. Times are seconds from the start of the loop.
+    """
 
     def __init__(
         self, log: Log, plans: list[Plan], settings: SimulatedSettings, costs: Costs
     ) -> None:
-        self._log, self._plans = log, plans
+        self._log, self._plans, self._settings, self._cores = log, plans, settings, costs.cores
         self._sample_bytes = costs.sample_bytes
         self._drawing_s = costs.sampler_s * settings.batch_size
         fetch = np.array(log.fetch, np.int64)
@@ -70,7 +52,28 @@ class _Rows:
         if settings.shards is not None and settings.drop_last:
             self._whole &= self._size == settings.batch_size
 
+    def trace(self) -> Trace:
+        """The same with tables, checked."""
+        return Trace.from_columns(
+            batches=self.batches(),
+            samples=self.samples(),
+            workers=self.workers(),
+            meta={
+                "simulated": True,
+                "label": None,
+                "rank": 0,
+                "loaders": [_describe(self._settings)],
+                "cpu_allowance": self._cores,
+                "complete": True,
+                "problems": [],
+                "left_out": 0,
+                "left_out_batches": 0,
+                "seed": self._settings.seed,
+            },
+        )
+
     def batches(self) -> dict[str, Any]:
+        """Its columns of ``Trace.batches``."""
         log, plans = self._log, self._plans
         delivered = self._column(log.delivered)
         cpu_s = np.concatenate([plan.fetch_cpu_s + plan.collate_s for plan in plans])
@@ -126,6 +129,26 @@ class _Rows:
             "end_s": end,
         }
 
+    def workers(self) -> dict[str, Any]:
+        """Its columns of ``Trace.workers``."""
+        log = self._log
+        workers, starts = np.array(log.worker, np.int64), np.array(log.started, np.float64)
+        return {
+            "worker": [life.worker for life in log.workers],
+            "start_method": self._settings.start_method,
+            "started_s": [life.started for life in log.workers],
+            "first_task_s": [
+                _first_start(
+                    starts[life.first_row : life.end_row],
+                    workers[life.first_row : life.end_row],
+                    life.worker,
+                )
+                for life in log.workers
+            ],
+            "ended_s": [life.ended for life in log.workers],
+            "exit": "done",
+        }
+
     def _column(self, values: list[Any], kind: Any = np.float64) -> Any:
         return np.array(values, kind)[self._shown]
 
@@ -133,25 +156,6 @@ class _Rows:
 def _epochs(log: Log) -> Ints:
     sizes = np.diff([*log.first_of_epoch, len(log.task)])
     return np.repeat(np.arange(len(sizes)), sizes)
-
-
-def _workers(log: Log, settings: SimulatedSettings) -> dict[str, Any]:
-    workers, starts = np.array(log.worker, np.int64), np.array(log.started, np.float64)
-    return {
-        "worker": [life.worker for life in log.workers],
-        "start_method": settings.start_method,
-        "started_s": [life.started for life in log.workers],
-        "first_task_s": [
-            _first_start(
-                starts[life.first_row : life.end_row],
-                workers[life.first_row : life.end_row],
-                life.worker,
-            )
-            for life in log.workers
-        ],
-        "ended_s": [life.ended for life in log.workers],
-        "exit": "done",
-    }
 
 
 def _first_start(starts: Floats, workers: Ints, worker: int) -> float:

@@ -1,4 +1,4 @@
-"""One simulation: a loop over simulated epochs, on simulated CPUs, gives a ``Trace``."""
+"""One simulation: a loop over simulated epochs, on simulated CPUs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from loaderviz.simulator.epoch_plan import Plan, plan_epoch
 from loaderviz.simulator.event_log import Log
 from loaderviz.simulator.simulated_loader import Cores, Loop
 from loaderviz.simulator.simulated_settings import SimulatedSettings
-from loaderviz.simulator.simulated_trace import trace_of
-from loaderviz.trace import Trace
+from loaderviz.simulator.simulated_trace import SimulatedRun
 
 if TYPE_CHECKING:
     from loaderviz.simulator.costs import Costs
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
 NEGLIGIBLE = 0.02  # of the CPUs: workers that compute less than this hardly ever meet on one
 
 
-def run_simulation(costs: Costs, settings: SimulatedSettings) -> Trace:
-    """Simulate a loader and its loop; times in the trace are seconds from the start of the loop."""
+def run_simulation(costs: Costs, settings: SimulatedSettings) -> SimulatedRun:
+    """Simulate a loader and its loop; a ``Trace`` of it takes as long again."""
     random = np.random.default_rng(settings.seed) if settings.seed else None
     log, plans = Log(), []
 
@@ -32,7 +31,7 @@ def run_simulation(costs: Costs, settings: SimulatedSettings) -> Trace:
         return plans[-1]
 
     Loop(costs, settings, _cores(costs, settings, log, random), log).run(plan_of)
-    return trace_of(log, plans, costs, settings)
+    return SimulatedRun(log, plans, settings, costs)
 
 
 def _cores(
