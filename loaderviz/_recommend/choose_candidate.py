@@ -13,8 +13,9 @@ from loaderviz._recommend.predict import Prediction
 from loaderviz.loader_settings import LoaderSettings
 
 NOISE = 0.015  # a smaller difference between two predictions from one recording tells nothing
-MEASURED_NOISE = 0.02  # ... between two that were measured for two seconds each
-MOST_SPREAD = 0.01  # at most this much of the spread between seeds or runs counts as noise too
+MOST_SPREAD = 0.01  # at most this much of the spread between seeds counts as noise too
+MEASURED_NOISE = 0.02  # a smaller difference between two that were measured tells nothing
+MOST_MEASURED_SPREAD = 0.02  # ... of the error of their means, as the spread of the runs tells it
 ORDER_IS_WORTH = 0.05  # the order of the batches is given up for a larger gain than this
 
 
@@ -53,20 +54,27 @@ def choose_measured(
     if np.mean(fastest_s(in_order)) <= (1 + ORDER_IS_WORTH) * np.mean(fastest_s(pool)):
         pool = in_order
     best_s = fastest_s(pool)
-    return _cheapest(
-        [each for each in pool if _is_as_good(batch_s[each.setting], best_s, noise=MEASURED_NOISE)]
-    )
+    return _cheapest([each for each in pool if _is_measured_as_good(batch_s[each.setting], best_s)])
 
 
 def is_as_good(prediction: Prediction, best: Prediction) -> bool:
     """Whether a prediction is slower than ``best`` by no more than noise, compared seed by seed."""
-    return _is_as_good(prediction.batch_s, best.batch_s, noise=NOISE)
-
-
-def _is_as_good(batch_s: Any, best_s: Any, *, noise: float) -> bool:
-    ratio = best_s / batch_s
+    ratio = best.batch_s / prediction.batch_s
     spread = min(float(np.std(ratio) / np.sqrt(len(ratio))), MOST_SPREAD)
-    return float(np.mean(ratio)) + spread >= 1 - noise
+    return float(np.mean(ratio)) + spread >= 1 - NOISE
+
+
+def _is_measured_as_good(batch_s: Any, best_s: Any) -> bool:
+    """The same of two that were measured, by the means of their runs and the errors of these."""
+    spread = min(math.hypot(_error(batch_s), _error(best_s)), MOST_MEASURED_SPREAD)
+    return float(np.mean(best_s) / np.mean(batch_s)) + spread >= 1 - MEASURED_NOISE
+
+
+def _error(batch_s: Any) -> float:
+    """The standard error of the mean, as a part of it; 0 where a run gave no batch."""
+    if len(batch_s) < 2 or np.isinf(batch_s).any():
+        return 0.0
+    return float(np.std(batch_s, ddof=1) / math.sqrt(len(batch_s)) / np.mean(batch_s))
 
 
 def _cheapest(predictions: Sequence[Prediction]) -> Prediction:

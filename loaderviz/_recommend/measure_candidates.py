@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch.utils.data import DataLoader
@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader
 from loaderviz._recommend.evidence import Evidence
 from loaderviz._recommend.trial_recording import PATIENCE
 from loaderviz.loader_settings import LoaderSettings
+from loaderviz.loaders.batches_ahead import n_ahead
 from loaderviz.loaders.copy_loader import copy_loader
 from loaderviz.loaders.forked_run import may_fork, run_forked
 from loaderviz.loaders.random_state import keep_random_state
@@ -22,6 +23,11 @@ from loaderviz.text import count, wrapped
 from loaderviz.trace import Trace
 
 ROUNDS = 2  # in each of which every setting runs once
+COUNTED_ROUNDS = 4  # of one batch a worker, at least, after those that were asked for at the start
+MORE_ROUNDS = 3  # of the best, where the runs of one of them differ
+DIFFER = 0.04  # of their mean: more than the difference between two settings that may matter
+WAITS = 0.05  # of the time: then the workers limit the throughput, not the steps
+NEAR = 0.1  # longer than the best: such a setting may be the best after all
 LATE = 3  # times the seconds of a run, after which it ends though a round of workers is not over
 
 
@@ -50,16 +56,57 @@ def measure(
     measured: dict[LoaderSettings, list[float]] = {setting: [] for setting in settings}
     for _ in range(ROUNDS):
         for setting, batch_s in measured.items():
-            if math.inf in batch_s:
-                continue
-            args = (_copy(loader, setting, seconds), evidence, setting, seconds, epochs)
-            if setting.num_workers:
-                with keep_random_state(loader):
-                    batch_s.append(_batch_s(*args))
-            else:
-                done = run_forked(_send_batch_s, *args, timeout_s=(LATE + PATIENCE) * seconds)
-                batch_s.append(done.sent[0] if done.sent else math.inf)
+            if math.inf not in batch_s:
+                batch_s.append(_measured_s(loader, evidence, setting, seconds, epochs))
     return {setting: np.array(batch_s) for setting, batch_s in measured.items()}
+
+
+def measure_again(
+    loader: DataLoader[Any],
+    evidence: Evidence,
+    batch_s: Mapping[LoaderSettings, Any],
+    seconds: float,
+    epochs: int,
+) -> dict[LoaderSettings, Any]:
+    """The same, with more runs of the best settings where the runs of one of them differ.
+
+    Then other work on the machine was in the way of some, or its speed varies. All runs count.
+    Raises as ``measure`` does.
+    """
+    measured = {setting: list(each) for setting, each in batch_s.items()}
+    best_s = min(map(np.mean, batch_s.values()), default=math.inf)
+    near = [each for each in batch_s if np.mean(batch_s[each]) < (1 + NEAR) * best_s]
+    if len(near) < 2 or not any(_differ(measured[each]) for each in near):
+        return dict(batch_s)
+    said = (
+        f"recommend: measures {count(len(near), 'setting')} {MORE_ROUNDS} times more, because runs "
+        "of the same setting differ."
+    )
+    print(wrapped(said, hanging=2))
+    for _ in range(MORE_ROUNDS):
+        for setting in near:
+            measured[setting].append(_measured_s(loader, evidence, setting, seconds, epochs))
+    return {setting: np.array(each) for setting, each in measured.items()}
+
+
+def _differ(batch_s: Sequence[float]) -> bool:
+    return max(batch_s) - min(batch_s) > DIFFER * float(np.mean(batch_s))
+
+
+def _measured_s(
+    loader: DataLoader[Any],
+    evidence: Evidence,
+    setting: LoaderSettings,
+    seconds: float,
+    epochs: int,
+) -> float:
+    """Seconds a batch of one run; infinite where none came."""
+    args = (_copy(loader, setting, seconds), evidence, setting, seconds, epochs)
+    if setting.num_workers:
+        with keep_random_state(loader):
+            return _batch_s(*args)
+    done = run_forked(_send_batch_s, *args, timeout_s=(LATE + PATIENCE) * seconds)
+    return float(done.sent[0]) if done.sent else math.inf
 
 
 def may_be_run(setting: LoaderSettings) -> bool:
@@ -97,10 +144,10 @@ def _batch_s(
     """Seconds a batch; short epochs are run again until the time is over, and all of them count."""
     n, begun = 0, time.perf_counter()
     while True:
-        ends: list[float] = []
+        steps: list[_Step] = []
         epoch_begun = time.perf_counter()
         try:
-            is_over = _run(loader, evidence, setting, seconds, ends)
+            is_over = _run(loader, evidence, setting, seconds, steps)
         except RuntimeError as error:
             # torch/utils/data/dataloader.py, ``_try_get_data`` and ``_get_data``: a worker was
             # killed, or no batch came in time.
@@ -109,30 +156,41 @@ def _batch_s(
             return math.inf
         if not is_over:
             break
-        n += len(ends)
+        n += len(steps)
         elapsed_s = time.perf_counter() - begun
-        if elapsed_s > seconds or not ends:
+        if elapsed_s > seconds or not steps:
             return elapsed_s / max(n, 1)
     if n:
         return (epoch_begun - begun) / n
-    return _batch_s_of_part(ends, epoch_begun, evidence, setting, epochs)
+    return _batch_s_of_part(steps, epoch_begun, evidence, setting, epochs)
+
+
+class _Step(NamedTuple):
+    end_s: float
+    wait_s: float  # for its batch
+    n_made: int  # batches, when it ended
 
 
 def _batch_s_of_part(
-    ends: Sequence[float], begun: float, evidence: Evidence, setting: LoaderSettings, epochs: int
+    steps: Sequence[_Step], begun: float, evidence: Evidence, setting: LoaderSettings, epochs: int
 ) -> float:
-    """Seconds a batch of a long epoch, from when the steps ``ends`` of its beginning."""
+    """Seconds a batch of a long epoch, from the steps of its beginning."""
     # Batches come in rounds of one from each worker, and those that lay ready at the beginning come
     # faster than the loader can go on.
     workers = max(1, setting.num_workers)
-    n_rounds = max(1, len(ends) // workers)
+    n_rounds = max(1, len(steps) // workers)
     n_ready = workers * min(-(-setting.in_flight // workers), n_rounds // 2)
     first = max(n_ready, 1)
-    last = first + ((len(ends) - first) // workers * workers or len(ends) - first)
-    pace_s = (ends[last - 1] - ends[first - 1]) / (last - first)
+    last = first + ((len(steps) - first) // workers * workers or len(steps) - first)
+    took_s = steps[last - 1].end_s - steps[first - 1].end_s
+    n_counted = last - first
+    if sum(step.wait_s for step in steps[first:last]) > WAITS * took_s:
+        # The workers limit it. One may be ahead of the others, whose batches are delivered first.
+        n_counted = max(steps[last - 1].n_made - steps[first - 1].n_made, 1)
+    pace_s = took_s / n_counted
     if evidence.n_batches is None:
         return pace_s
-    start_s = max(ends[first - 1] - begun - first * pace_s, 0.0)
+    start_s = max(steps[first - 1].end_s - begun - first * pace_s, 0.0)
     starts = 1 if setting.persistent_workers else epochs
     return pace_s + starts * start_s / (epochs * evidence.n_batches)
 
@@ -142,20 +200,26 @@ def _run(
     evidence: Evidence,
     setting: LoaderSettings,
     seconds: float,
-    ends: list[float],
+    steps: list[_Step],
 ) -> bool:
-    """Append when each step ended; whether the epoch was over before the run was."""
+    """Append what each step was; whether the epoch was over before the run was."""
     step_s = float(np.mean(evidence.costs.step_s))
     busy_s = step_s * evidence.costs.step_cpu_share
-    first_s = 0.0
-    for _ in loader:
-        first_s = first_s or time.perf_counter()
+    least = max(setting.in_flight + COUNTED_ROUNDS * setting.num_workers, 1)
+    asked_s = first_s = time.perf_counter()
+    iterator = iter(loader)
+    for n, _ in enumerate(iterator, 1):
+        got_s = time.perf_counter()
+        if n == 1:
+            first_s = got_s
         _step(busy_s, step_s - busy_s)
-        ends.append(time.perf_counter())
-        elapsed_s = ends[-1] - first_s
-        enough = len(ends) > max(2 * setting.num_workers, 1)
-        late = elapsed_s > LATE * seconds and len(ends) > 1
-        if late or (elapsed_s > seconds and enough):
+        # Each round of workers, as that takes longer than to hand over a small batch.
+        ahead = n_ahead(iterator) if setting.num_workers and n % setting.num_workers == 0 else 0
+        end_s = time.perf_counter()
+        steps.append(_Step(end_s, got_s - asked_s, n + ahead))
+        asked_s = end_s
+        late = end_s - first_s > LATE * seconds and n > 1
+        if late or (end_s - first_s > seconds and n > least):
             return False
     return True
 

@@ -72,8 +72,10 @@ def recommend(
             loop ends earlier.
         max_workers: the most workers to try. None: twice the CPUs, at least 16.
         seconds: how long to record a loader from its first batch, and a quarter of that without
-            workers; with ``verify``, each setting runs twice, for 0.3 of that. Where no batch comes
-            in ten times as long, it gives up.
+            workers; with ``verify``, each setting runs twice, for 0.3 of that or until each worker
+            has made six batches, and the best of them three times more where runs of the same
+            setting differ, as on a busy machine. Where no batch comes in ten times as long, it
+            gives up.
         verify: whether to measure a loader, at most four settings, with steps of that length.
             Without workers a copy of this process runs, which only Linux can make.
         loader: which loader of the trace, where it holds several.
@@ -155,7 +157,7 @@ def _advise(
         epochs=epochs,
         most_workers=most_workers,
         measured={
-            setting: float(np.mean(1 / batch_s)) for setting, batch_s in measured.batch_s.items()
+            setting: float(1 / np.mean(batch_s)) for setting, batch_s in measured.batch_s.items()
         },
         contradiction=measured.contradiction,
     )

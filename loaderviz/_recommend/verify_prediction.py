@@ -15,7 +15,12 @@ from loaderviz._recommend.candidate_settings import cheapness
 from loaderviz._recommend.choose_candidate import choose
 from loaderviz._recommend.contradiction import Contradiction, explain
 from loaderviz._recommend.evidence import Evidence
-from loaderviz._recommend.measure_candidates import may_be_run, measure, record_run
+from loaderviz._recommend.measure_candidates import (
+    may_be_run,
+    measure,
+    measure_again,
+    record_run,
+)
 from loaderviz._recommend.predict import Prediction
 from loaderviz.loader_settings import LoaderSettings
 
@@ -50,7 +55,8 @@ def verify(
         evidence: of the recording that the predictions rest on.
         chosen: the setting that is predicted to be the best.
         eligible: predictions of all settings that may be run.
-        seconds: of the recording; each setting runs twice, for 0.3 of them.
+        seconds: of the recording; each setting runs twice, for 0.3 of them, and the best of them
+            three times more where their runs differ.
         epochs: how often the loop goes through the loader.
 
     Raises:
@@ -61,21 +67,28 @@ def verify(
     wanted = {evidence.present, chosen.setting, *_rivals(chosen, eligible)}
     first = [each.setting for each in eligible if each.setting in wanted]
     batch_s = measure(loader, evidence, first, run_s, epochs) if first else {}
-    measured_s = float(np.mean(batch_s.get(chosen.setting, math.nan)))
-    if not measured_s > (1 + DISAPPOINTING) * np.mean(chosen.batch_s):
-        return Verification(batch_s)
-    known = {setting.num_workers for setting in batch_s}
-    others = [each for each in eligible if each.setting.num_workers not in known]
-    tried = list(_to_try(chosen, others, min(float(np.mean(each)) for each in batch_s.values())))
-    if tried:
-        batch_s |= measure(loader, evidence, tried, run_s, epochs)
-    if not chosen.setting.num_workers or measured_s < (1 + WRONG) * np.mean(chosen.batch_s):
+    if _measured_s(batch_s, chosen) > (1 + DISAPPOINTING) * np.mean(chosen.batch_s):
+        known = {setting.num_workers for setting in batch_s}
+        others = [each for each in eligible if each.setting.num_workers not in known]
+        best_s = min(float(np.mean(each)) for each in batch_s.values())
+        tried = list(_to_try(chosen, others, best_s))
+        if tried:
+            batch_s |= measure(loader, evidence, tried, run_s, epochs)
+    batch_s = measure_again(loader, evidence, batch_s, run_s, epochs)
+    measured_s = _measured_s(batch_s, chosen)
+    is_wrong = measured_s >= (1 + WRONG) * np.mean(chosen.batch_s)
+    if not chosen.setting.num_workers or not is_wrong:
         return Verification(batch_s)
     if math.isinf(measured_s):
         limit = Limit("", text="a worker was killed, or no batch came in time")
         return Verification(batch_s, Contradiction(chosen.setting, limit))
     trace = record_run(loader, evidence, chosen.setting, run_s / 2)
     return Verification(batch_s, explain(evidence, chosen.setting, trace))
+
+
+def _measured_s(batch_s: Mapping[LoaderSettings, Any], chosen: Prediction) -> float:
+    """Mean seconds a batch of a setting; NaN where it was not measured."""
+    return float(np.mean(batch_s.get(chosen.setting, math.nan)))
 
 
 def _rivals(chosen: Prediction, eligible: Sequence[Prediction]) -> Iterator[LoaderSettings]:

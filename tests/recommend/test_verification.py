@@ -375,6 +375,40 @@ class TestATrace:
         assert found.limits.startswith("shared: ")
 
 
+class TestMoreRuns:
+    """Of the best, where runs of one setting differ."""
+
+    def again(self, monkeypatch, batch_s):
+        """What comes of these seconds a batch by number of workers; all later runs take 1.2 s."""
+        monkeypatch.setattr(measure_candidates, "_measured_s", lambda *_: 1.2)
+        known = {LoaderSettings(n): np.array(each) for n, each in batch_s.items()}
+        found = measure_candidates.measure_again(None, None, known, 1.0, 1)
+        return {setting.num_workers: list(each) for setting, each in found.items()}
+
+    def test_are_of_those_that_may_be_the_best(self, monkeypatch, capsys):
+        found = self.again(monkeypatch, {1: [1.0, 1.2], 2: [1.1, 1.1], 3: [1.3, 1.3]})
+        assert found[1] == [1.0, 1.2, 1.2, 1.2, 1.2]
+        assert found[2] == [1.1, 1.1, 1.2, 1.2, 1.2]
+        assert found[3] == [1.3, 1.3]
+        said = " ".join(capsys.readouterr().out.split())
+        assert "measures 2 settings 3 times more, because runs of the same setting differ" in said
+
+    @pytest.mark.parametrize(
+        "batch_s",
+        [
+            {1: [1.0, 1.03], 2: [1.1, 1.1]},
+            {1: [1.0, 1.2]},
+            {1: [1.0, 1.03], 2: [1.3, 2.0]},
+            {1: [math.inf], 2: [math.inf]},
+            {},
+        ],
+        ids=["runs agree", "nothing beside it", "the other is slower", "none came", "none ran"],
+    )
+    def test_are_not_made_where_they_would_tell_nothing(self, monkeypatch, capsys, batch_s):
+        assert self.again(monkeypatch, batch_s) == batch_s
+        assert not capsys.readouterr().out
+
+
 class TestARun:
     @pytest.mark.parametrize("cpu_share", [0.0, 0.5])
     def test_is_of_the_pace_or_of_a_whole_epoch(self, monkeypatch, cpu_share):
@@ -397,6 +431,33 @@ class TestARun:
         assert batch_s(10_000, 10_000) == pytest.approx(0.04 + 5 / 10_000, rel=1e-2)
         kept = batch_s(10_000, 10_000, persistent_workers=True)
         assert kept == pytest.approx(0.04 + 5 / 100_000, rel=1e-2)
+
+    def test_what_workers_have_made_counts_where_the_loop_waits_for_one_of_them(self, monkeypatch):
+        """Eight workers in turns at one batch in 0.04 s, of which one is late at first."""
+        clock = Clock()
+        monkeypatch.setattr(measure_candidates, "time", clock)
+
+        class Unfair:
+            """Its first batches come as others lie ready, the later ones as they are made."""
+
+            n = 0
+
+            def __iter__(self) -> Any:
+                return self
+
+            def __next__(self) -> int:
+                self.n += 1
+                n_made = max(round(clock.now / 0.04), 24 if self.n <= 16 else 0, self.n)
+                clock.now = 0.04 * n_made
+                self._task_info = dict.fromkeys(range(n_made - self.n), (0, "made"))
+                return self.n
+
+        evidence: Any = SimpleNamespace(
+            costs=SimpleNamespace(step_s=[0.0], step_cpu_share=0.0), n_batches=None
+        )
+        loader: Any = Unfair()
+        batch_s = measure_candidates._batch_s(loader, evidence, LoaderSettings(8), 1, epochs=1)
+        assert batch_s == pytest.approx(0.04, rel=0.01)
 
     def test_short_epochs_are_run_until_the_time_is_over(self, monkeypatch):
         clock = Clock()
