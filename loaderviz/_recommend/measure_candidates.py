@@ -105,7 +105,8 @@ def _measured_s(
     if setting.num_workers:
         with keep_random_state(loader):
             return _batch_s(*args)
-    done = run_forked(_send_batch_s, *args, timeout_s=(LATE + PATIENCE) * seconds)
+    timeout_s = (LATE + PATIENCE) * seconds
+    done = run_forked(_send_batch_s, *args, timeout_s=timeout_s, threads=True)
     return float(done.sent[0]) if done.sent else math.inf
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from torch.utils.data import DataLoader
 
 from loaderviz._doctor.loader_setup import Setup
+from loaderviz.errors import LoaderVizError
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.loaders.copy_loader import copy_loader
 from loaderviz.loaders.forked_run import may_fork, run_forked
@@ -40,15 +41,19 @@ def record_without_workers(setup: Setup, seconds: float) -> Trace | None:
     with tempfile.TemporaryDirectory(prefix="loaderviz-", ignore_cleanup_errors=True) as parent:
         folder = Path(parent) / "alone"
         timeout_s = LATE * seconds + GRACE_S
-        run_forked(_record, setup.loader, seconds, folder, timeout_s=timeout_s)
-        with contextlib.suppress(Exception):  # a recording that cannot be loaded is done without
-            return _without_warm_up(load(folder))
-    return None
+        run_forked(_record, setup.loader, seconds, folder, timeout_s=timeout_s, threads=True)
+        try:
+            trace = load(folder)
+        except LoaderVizError:  # nothing came, or it was ended before it was whole
+            return None
+        return _without_warm_up(trace)
 
 
 def _without_warm_up(trace: Trace) -> Trace:
-    batches = trace.batches.sort_values("batch")
-    return replace(trace, batches=batches.iloc[len(batches) // WARM_UP :])
+    first = trace.batches["batch"].min() + len(trace.batches) // WARM_UP
+    tables = {name: getattr(trace, name) for name in ("batches", "samples")}
+    kept = {name: table[table["batch"] >= first] for name, table in tables.items()}
+    return replace(trace, **kept)
 
 
 def _record(loader: DataLoader[Any], seconds: float, folder: Path, _send: Any) -> None:

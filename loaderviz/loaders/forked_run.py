@@ -25,6 +25,7 @@ from typing import Any
 import psutil
 import torch
 
+from loaderviz.loaders.openmp_threads import end_idle_threads
 from loaderviz.loaders.start_method import start_method
 from loaderviz.own_errors import own_errors
 
@@ -62,12 +63,16 @@ class ForkedRun:
     exit_code: int | None  # as ChildProcess.exit_code; None: it had not ended yet, and was killed
 
 
-def run_forked(work: Callable[..., None], *args: Any, timeout_s: float) -> ForkedRun:
+def run_forked(
+    work: Callable[..., None], *args: Any, timeout_s: float, threads: bool = False
+) -> ForkedRun:
     """Run ``work(*args, send)`` in a fork, and return what ``send`` was called with.
 
-    After ``timeout_s`` seconds the process is ended, with all that it has started.
+    After ``timeout_s`` seconds the process is ended, with all that it has started. With ``threads``
+    torch computes in it with as many of them as here, where that can be; else as in a worker.
     """
-    child = ChildProcess(work, *args, method="fork")
+    n_threads = torch.get_num_threads() if threads and end_idle_threads() else 1
+    child = ChildProcess(_with_threads, n_threads, work, *args, method="fork")
     try:
         in_time = child.receive(time.monotonic() + timeout_s)
         if in_time:
@@ -190,6 +195,11 @@ def _run_work(work: Callable[..., None], args: tuple[Any, ...], messages: Connec
     forget_fork_server()
     work(*args, messages.send)
     messages.close()
+
+
+def _with_threads(n_threads: int, work: Callable[..., None], *args: Any) -> None:
+    torch.set_num_threads(n_threads)
+    work(*args)
 
 
 def _end_group_on_sigterm() -> None:

@@ -2,7 +2,9 @@
 
 import multiprocessing
 import os
+import re
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -17,10 +19,12 @@ from fake_cuda import FakeCuda
 from leak_guard import processes
 from loaderviz._doctor import examination
 from loaderviz._doctor.loader_setup import Setup
+from loaderviz.loaders import openmp_threads
 from loaderviz.loaders.forked_run import ChildProcess, fork_loses_cuda, may_fork, run_forked
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="a process can be copied on Unix")
 
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="asked of Linux alone")
 PATIENCE_S = 60.0
 BRIEF_S = 0.5
 Send = Callable[[Any], None]
@@ -50,6 +54,12 @@ def waits_in_workers(folder: Path, send: Send) -> None:
     for _ in range(2):
         context.Process(target=waits, args=(folder,)).start()
     send("begun")
+
+
+def computes(send: Send) -> None:
+    large = torch.ones(4_000_000)
+    send(float((large + large).sum()))
+    send(torch.get_num_threads())
 
 
 def waits(folder: Path) -> None:
@@ -180,3 +190,31 @@ def test_a_handler_that_raises_while_it_is_waited_for_is_heard():
     finally:
         signal.signal(signal.SIGALRM, before)
     assert caught.value is error
+
+
+@LINUX
+class TestThreadsOfTorch:
+    """Those that compute one operation; a fork waits for ever for those that it does not have."""
+
+    @pytest.fixture(autouse=True)
+    def two_of_them(self):
+        before = torch.get_num_threads()
+        torch.set_num_threads(2)
+        assert float(torch.ones(4_000_000).sum()) == 4e6  # they have begun
+        yield
+        torch.set_num_threads(before)
+
+    def test_there_are_as_many_in_the_fork_where_that_is_asked_for(self):
+        run = run_forked(computes, timeout_s=PATIENCE_S, threads=True)
+        assert run.sent == (8e6, 2)
+        assert torch.get_num_threads() == 2
+        assert float(torch.ones(4_000_000).sum()) == 4e6
+
+    def test_else_there_is_one(self):
+        assert run_forked(computes, timeout_s=PATIENCE_S).sent == (8e6, 1)
+
+    @pytest.mark.parametrize("library", ["/lib/libgomp.so.0", ""], ids=["broken", "unknown"])
+    def test_so_there_is_where_they_cannot_be_ended(self, monkeypatch, library):
+        monkeypatch.setattr(openmp_threads, "_LIBRARY", re.compile(library or r"(?!)"))
+        monkeypatch.setattr(Path, "read_text", lambda *_: library)
+        assert run_forked(computes, timeout_s=PATIENCE_S, threads=True).sent == (8e6, 1)

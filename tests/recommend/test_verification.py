@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, get_worker_info
 
 from loaderviz import Costs, Trace, recommend, record, simulate
 from loaderviz._recommend import measure_candidates, verify_prediction
@@ -21,6 +21,7 @@ from loaderviz._recommend.bottleneck import Limit
 from loaderviz._recommend.choose_candidate import choose_measured
 from loaderviz._recommend.contradiction import Contradiction, explain
 from loaderviz._recommend.evidence import evidence_from_trace
+from loaderviz._recommend.trial_recording import record_trial
 from loaderviz.datasets import SleepingDataset
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.loaders.start_method import start_method
@@ -56,6 +57,17 @@ class Locked(Dataset[Any]):
         with self.path.open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             time.sleep(self.seconds)
+        return torch.zeros(4)
+
+
+class SlowInWorkers(Dataset[Any]):
+    """As where the memory is slower there, or torch computes with one thread."""
+
+    def __len__(self) -> int:
+        return 10_000
+
+    def __getitem__(self, key: int) -> Any:
+        time.sleep(0.002 if get_worker_info() is None else 0.02)
         return torch.zeros(4)
 
 
@@ -108,6 +120,14 @@ class TestALoader:
         # Other work on the machine makes it slower, and nothing makes it faster than it sleeps.
         for n, per_s in rates.items():
             assert 0 < per_s <= 1.1 * min(n / 0.005, 4 / 0.01)
+
+    @LINUX
+    def test_what_loading_costs_without_workers_is_recorded_without_them(self):
+        given: Any = {"step_s": None, "step_cpu_share": 0.0, "n_batches": None}
+        evidence = record_trial(DataLoader(SlowInWorkers(), batch_size=4), 0.8, **given)
+        without = evidence.costs_without_workers
+        assert without is not None
+        assert np.mean(without.sample_s) < np.mean(evidence.costs.sample_s) / 2
 
     @LINUX
     def test_without_workers_a_copy_of_this_process_runs(self):
