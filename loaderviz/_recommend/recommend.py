@@ -57,10 +57,11 @@ def recommend(
     options stay as they are.
 
     A prediction is no promise: samples of more workers may wait for one another, which no recording
-    of one worker shows. So the loader's own settings and the best ones are run in turns, and where
-    the gain is not there, one or two settings with fewer workers. The best as measured is
-    recommended, and ``limits`` says what the measurement shows. Of a trace nothing can be measured:
-    ``low_per_s`` of the candidates and the notes say what it leaves open.
+    of one worker shows. So the loader's own settings, the best ones and the cheapest that are
+    nearly as fast are run in turns, and where the gain is not there, one or two settings with fewer
+    workers. The best as measured is recommended, and ``limits`` says what the measurement shows. Of
+    a trace nothing can be measured: ``low_per_s`` of the candidates and the notes say what it
+    leaves open.
 
     Args:
         loader_or_trace: a ``DataLoader``, or a ``Trace`` of one, as ``record`` makes it.
@@ -76,7 +77,7 @@ def recommend(
             has made six batches, and the best of them three times more where runs of the same
             setting differ, as on a busy machine. Where no batch comes in ten times as long, it
             gives up.
-        verify: whether to measure a loader, at most four settings, with steps of that length.
+        verify: whether to measure a loader, at most five settings, with steps of that length.
             Without workers a copy of this process runs, which only Linux can make.
         loader: which loader of the trace, where it holds several.
 

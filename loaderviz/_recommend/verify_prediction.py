@@ -25,6 +25,7 @@ from loaderviz._recommend.predict import Prediction
 from loaderviz.loader_settings import LoaderSettings
 
 DISAPPOINTING = 0.1  # longer than predicted: perhaps another setting is better
+NEARLY = 0.1  # longer than the chosen one: as good, by how well so short a recording tells
 RIVAL = 0.5  # longer than the best: that may be the error of two predictions
 WRONG = 0.25  # longer than predicted: something is at work that the prediction does not know
 ABOUT = 0.05  # of the throughput: a prediction that is this near reaches it
@@ -92,14 +93,19 @@ def _measured_s(batch_s: Mapping[LoaderSettings, Any], chosen: Prediction) -> fl
 
 
 def _rivals(chosen: Prediction, eligible: Sequence[Prediction]) -> Iterator[LoaderSettings]:
-    """The best with workers, where none are predicted to be better, though not by far.
+    """What may be as good, for all that predictions tell: the cheapest that is nearly as fast.
 
-    The two predictions rest on different recordings, between which the machine may have changed.
+    And the best with workers, where none are predicted to be better, though not by far: these two
+    predictions rest on different recordings, between which the machine may have changed.
     """
     with_workers = [each for each in eligible if each.setting.num_workers and each.setting.in_order]
-    if not chosen.setting.num_workers and with_workers:
+    chosen_s = float(np.mean(chosen.batch_s))
+    nearly = [each for each in with_workers if np.mean(each.batch_s) < (1 + NEARLY) * chosen_s]
+    if chosen.setting.num_workers and nearly:
+        yield min(nearly, key=lambda each: cheapness(each.setting)).setting
+    elif with_workers:
         best = choose(with_workers)
-        if np.mean(best.batch_s) < (1 + RIVAL) * np.mean(chosen.batch_s):
+        if np.mean(best.batch_s) < (1 + RIVAL) * chosen_s:
             yield best.setting
 
 
