@@ -17,7 +17,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
 from loaderviz import Costs, Trace, recommend, record, simulate
-from loaderviz._recommend import measure_candidates, verify_prediction
+from loaderviz._recommend import measure_candidates, trial_recording, verify_prediction
 from loaderviz._recommend.bottleneck import Limit
 from loaderviz._recommend.choose_candidate import choose_measured
 from loaderviz._recommend.contradiction import Contradiction, explain
@@ -68,7 +68,7 @@ class SlowInWorkers(Dataset[Any]):
         return 10_000
 
     def __getitem__(self, key: int) -> Any:
-        time.sleep(0.002 if get_worker_info() is None else 0.02)
+        time.sleep(0.002 if get_worker_info() is None else 0.05)
         return torch.zeros(4)
 
 
@@ -124,12 +124,14 @@ class TestALoader:
             assert 0 < per_s <= 1.1 * min(n / 0.005, 4 / 0.01)
 
     @LINUX
-    def test_what_loading_costs_without_workers_is_recorded_without_them(self):
+    def test_what_loading_costs_without_workers_is_recorded_without_them(self, monkeypatch):
+        # On a busy machine so short a recording may be too uncertain to be used.
+        monkeypatch.setattr(trial_recording, "SMALL_ERROR", math.inf)
         given: Any = {"step_s": None, "step_cpu_share": 0.0, "n_batches": None}
         evidence = record_trial(DataLoader(SlowInWorkers(), batch_size=4), 0.8, **given)
         without = evidence.costs_without_workers
         assert without is not None
-        assert np.mean(without.sample_s) < np.mean(evidence.costs.sample_s) / 2
+        assert np.median(without.sample_s) < np.median(evidence.costs.sample_s) / 2
 
     @LINUX
     def test_without_workers_a_copy_of_this_process_runs(self):
