@@ -62,7 +62,7 @@ def why(seen: Seen) -> Why:
     view = seen.view
     if not view.is_alive:
         return Why(DEAD, _how_it_ended(view))
-    if view.state in ("T", "t"):
+    if view.is_stopped:
         return Why(STOPPED, "it is stopped, by a signal (SIGSTOP, Ctrl-Z) or a debugger")
     used_s = view.cpu_s - seen.before.cpu_s
     if used_s > COMPUTES * seen.apart_s:

@@ -9,7 +9,7 @@ from loaderviz._stuck import causes_of_standstill as causes
 from loaderviz._stuck.causes_of_standstill import Seen, Why, why
 from loaderviz._stuck.descriptions import activity, kernel_text, sentence
 from loaderviz._stuck.loop_now import BatchNow, LoopNow
-from loaderviz._stuck.process_view import free_shared_memory
+from loaderviz._stuck.process_view import free_shared_memory, view_process
 from loaderviz._stuck.rank_now import CONSUMER, HANDOVER, RANKS, START, ProcessNow, RankNow
 from loaderviz._stuck.recorded_processes import (
     RecordedProcess,
@@ -109,7 +109,7 @@ class _Examined:
 
     def _of_worker(self, batch: BatchNow, worker: RecordedProcess) -> RankNow:
         """The loop waits for a batch of this worker's."""
-        because = why(self.seen[worker.pid])
+        because, holds_up = why(self.seen[worker.pid]), worker
         task = worker.last_task()
         made = MadeNow()
         if task is not None and worker.file is not None:
@@ -118,7 +118,7 @@ class _Examined:
         if made.state in (State.DONE, State.RAISED) and not is_dead:
             does = "has made it, and it has not arrived"
             if because.cause not in _KEEPS_BATCHES:
-                because = self._handing_over(made.n_bytes)
+                because, holds_up = self._handing_over(worker, made.n_bytes)
         elif task is None or made.state is None:
             does = "has not begun it" if task is not None else "has begun no batch, as far as seen"
             if because.cause == causes.UNKNOWN and task is None:
@@ -142,29 +142,33 @@ class _Examined:
             self.loop,
             verdict,
             because.cause,
-            worker=worker.worker,
+            worker=holds_up.worker,
             sample=sample,
             processes=processes,
         )
 
-    def _handing_over(self, n_bytes: int) -> Why:
-        """Why a batch of this size, 0 for unknown, is made and does not arrive."""
+    def _handing_over(self, worker: RecordedProcess, n_bytes: int) -> tuple[Why, RecordedProcess]:
+        """Why a batch of this size, 0 for unknown, is made and does not arrive, and who holds it.
+
+        Every worker takes the lock of the result queue to send a batch.
+        """
         free, total = free_shared_memory(self.main.pid)
         if total and free < max(n_bytes, _LITTLE_SHARED_MEMORY * total):
             needs = f", and the batch has {size(n_bytes)}" if n_bytes else ""
             left = f"{size(free)} of {size(total)} of /dev/shm are free{needs}"
-            return Why(causes.SHARED_MEMORY, left)
-        dead = [process for process in self.workers if not process.is_alive()]
-        if dead:
-            name = f"{worker_name(dead[0].worker)} (pid {dead[0].pid})"
-            return Why(
-                causes.DEAD, f"{name} is dead; it may have held the lock of the result queue"
-            )
-        return Why(
+            return Why(causes.SHARED_MEMORY, left), worker
+        for state, cause in (("dead", causes.DEAD), ("stopped", causes.STOPPED)):
+            for other in self.workers:
+                if _state(other) == state:
+                    name = f"{worker_name(other.worker)} (pid {other.pid})"
+                    holds = f"{name} is {state}; it may hold the lock of the result queue"
+                    return Why(cause, holds), other
+        because = Why(
             HANDOVER,
             "it cannot be pickled or sent (the worker's stderr says so then), or what sends or "
             "pins it waits",
         )
+        return because, worker
 
     def _of_main(self, batch: BatchNow) -> RankNow:
         """The loop waits for a batch that the main process makes itself."""
@@ -224,7 +228,7 @@ class _Examined:
             if process is not but:
                 task = process.last_task()
                 does = activity(task) if task is not None else "has begun no batch, as far as seen"
-                does = does if process.is_alive() else "is dead"
+                does = f"is {state}" if (state := _state(process)) else does
                 found.append(ProcessNow(process.worker, process.pid, does))
         return found
 
@@ -240,6 +244,13 @@ class _Examined:
             own_frames(seen.stack),
             kernel_text(seen.view),
         )
+
+
+def _state(process: RecordedProcess) -> str:
+    """``dead``, ``stopped``, or an empty text where it runs."""
+    if not process.is_alive():
+        return "dead"
+    return "stopped" if view_process(process.pid).is_stopped else ""
 
 
 def _is_next(frame: Frame) -> bool:

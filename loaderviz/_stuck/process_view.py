@@ -84,6 +84,11 @@ class ProcessView:
         """Whether it runs, and is not only kept for its parent to hear how it ended."""
         return self.state not in ("", "Z", "X")
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a signal or a debugger has stopped it."""
+        return self.state in ("T", "t")
+
 
 def view_process(pid: int, thread: int = 0) -> ProcessView:
     """How the process stands now; ``thread`` is the one that matters, by default its first."""

@@ -46,6 +46,14 @@ def hang(how):
         while True:
             pass
     elif how == "stopped":
+        time.sleep(1)  # its earlier batches are sent by then: it holds no lock
+        os.kill(os.getpid(), signal.SIGSTOP)
+    elif how == "stopped while it sends":
+        time.sleep(1)  # its earlier batches are sent by then, and the other worker's is not
+        frame = sys._getframe()
+        while frame.f_code.co_name != "_worker_loop":
+            frame = frame.f_back
+        frame.f_locals["data_queue"]._wlock.acquire()
         os.kill(os.getpid(), signal.SIGSTOP)
     elif how == "dead":
         time.sleep(3)  # the loop has its first batch by then: see ``main``
@@ -62,6 +70,8 @@ class Samples(Dataset):
     def __getitem__(self, i):
         if i == STUCK_AT:
             hang(self.how)
+        if i == STUCK_AT - 4 and self.how == "stopped while it sends":
+            time.sleep(4)
         return torch.full((3,), i)
 
 

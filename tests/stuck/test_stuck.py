@@ -112,6 +112,16 @@ def test_a_worker_that_is_stopped_is_named_and_not_asked(tmp_path):
     assert rank.processes[0].stack == ()
 
 
+def test_a_worker_that_is_stopped_while_it_sends_holds_up_the_others(tmp_path):
+    with running(SCRIPT, "stopped while it sends", tmp_path / "run"):
+        (rank,) = when(tmp_path / "run", lambda ranks: ranks[0].cause == "stopped")
+    assert (rank.cause, rank.worker, rank.sample) == ("stopped", 1, None), rank.verdict
+    assert "Worker 0" in rank.verdict
+    assert "has made it, and it has not arrived" in rank.verdict
+    assert "is stopped; it may hold the lock of the result queue" in rank.verdict
+    assert (rank.processes[0].worker, rank.processes[-1].does) == (0, "is stopped")
+
+
 def test_a_dead_worker_is_named_with_the_sample_that_it_was_reading(tmp_path):
     with running(SCRIPT, "dead", tmp_path / "run"):
         (rank,) = when(tmp_path / "run", lambda ranks: ranks[0].cause == "dead worker")
