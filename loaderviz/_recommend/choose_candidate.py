@@ -35,13 +35,19 @@ def choose(fitting: Sequence[Prediction]) -> Prediction:
 
 
 def choose_measured(
-    chosen: Prediction, eligible: Sequence[Prediction], batch_s: Mapping[LoaderSettings, Any]
+    chosen: Prediction,
+    eligible: Sequence[Prediction],
+    batch_s: Mapping[LoaderSettings, Any],
+    *,
+    contradicted: bool = False,
 ) -> Prediction:
     """The cheapest within noise of the fastest, by the measured seconds a batch of each run.
 
     Out of order only where that gains enough. It stays with the ``chosen`` one where that could not
-    be measured, or none delivered a batch.
+    be measured, or none delivered a batch. Where the measurement has ``contradicted`` that more
+    workers help, more of a difference between a few short runs is taken for noise.
     """
+    least_spread = MOST_MEASURED_SPREAD if contradicted else 0.0
 
     def fastest_s(of: Sequence[Prediction]) -> Any:
         times = (batch_s[each.setting] for each in of)
@@ -54,7 +60,9 @@ def choose_measured(
     if np.mean(fastest_s(in_order)) <= (1 + ORDER_IS_WORTH) * np.mean(fastest_s(pool)):
         pool = in_order
     best_s = fastest_s(pool)
-    return _cheapest([each for each in pool if _is_measured_as_good(batch_s[each.setting], best_s)])
+    return _cheapest(
+        [each for each in pool if _is_measured_as_good(batch_s[each.setting], best_s, least_spread)]
+    )
 
 
 def is_as_good(prediction: Prediction, best: Prediction) -> bool:
@@ -64,9 +72,10 @@ def is_as_good(prediction: Prediction, best: Prediction) -> bool:
     return float(np.mean(ratio)) + spread >= 1 - NOISE
 
 
-def _is_measured_as_good(batch_s: Any, best_s: Any) -> bool:
+def _is_measured_as_good(batch_s: Any, best_s: Any, least_spread: float) -> bool:
     """The same of two that were measured, by the means of their runs and the errors of these."""
-    spread = min(math.hypot(_error(batch_s), _error(best_s)), MOST_MEASURED_SPREAD)
+    errors = math.hypot(_error(batch_s), _error(best_s))
+    spread = min(max(errors, least_spread), MOST_MEASURED_SPREAD)
     return float(np.mean(best_s) / np.mean(batch_s)) + spread >= 1 - MEASURED_NOISE
 
 

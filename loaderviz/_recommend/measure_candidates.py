@@ -169,7 +169,7 @@ def _batch_s(
 class _Step(NamedTuple):
     end_s: float
     wait_s: float  # for its batch
-    n_made: int  # batches, when it ended
+    n_made: int | None  # batches, when it ended; None: not looked at
 
 
 def _batch_s_of_part(
@@ -185,9 +185,11 @@ def _batch_s_of_part(
     last = first + ((len(steps) - first) // workers * workers or len(steps) - first)
     took_s = steps[last - 1].end_s - steps[first - 1].end_s
     n_counted = last - first
-    if sum(step.wait_s for step in steps[first:last]) > WAITS * took_s:
+    made = steps[first - 1].n_made, steps[last - 1].n_made
+    waits_s = sum(step.wait_s for step in steps[first:last])
+    if made[0] is not None and made[1] is not None and waits_s > WAITS * took_s:
         # The workers limit it. One may be ahead of the others, whose batches are delivered first.
-        n_counted = max(steps[last - 1].n_made - steps[first - 1].n_made, 1)
+        n_counted = max(made[1] - made[0], 1)
     pace_s = took_s / n_counted
     if evidence.n_batches is None:
         return pace_s
@@ -214,10 +216,11 @@ def _run(
         if n == 1:
             first_s = got_s
         _step(busy_s, step_s - busy_s)
-        # Each round of workers, as that takes longer than to hand over a small batch.
-        ahead = n_ahead(iterator) if setting.num_workers and n % setting.num_workers == 0 else 0
+        n_made: int | None = n
+        if setting.num_workers:  # each round, as to look takes longer than to get a small batch
+            n_made = n + n_ahead(iterator) if n % setting.num_workers == 0 else None
         end_s = time.perf_counter()
-        steps.append(_Step(end_s, got_s - asked_s, n + ahead))
+        steps.append(_Step(end_s, got_s - asked_s, n_made))
         asked_s = end_s
         late = end_s - first_s > LATE * seconds and n > 1
         if late or (end_s - first_s > seconds and n > least):

@@ -144,7 +144,8 @@ def _advise(
     measured = Verification()  # of nothing
     if loader is not None:
         measured = verify(loader, evidence, chosen, eligible, seconds=seconds, epochs=epochs)
-        chosen = choose_measured(chosen, eligible, measured.batch_s)
+        contradicted = measured.contradiction is not None
+        chosen = choose_measured(chosen, eligible, measured.batch_s, contradicted=contradicted)
     outcome = recommendation_text.Outcome(
         evidence=evidence,
         chosen=chosen,
