@@ -48,6 +48,10 @@ def simulated(num_workers: int, n_batches: int = 40, **costs: Any) -> Trace:
 SETTINGS = ("epochs", "persistent_workers", "prefetch_factor", "shards", "kind", "in_order")
 
 
+# As where the machine stood still a few times.
+ONE_FAR_SLOWER_THAN_SOME = [0.02 if i % 12 == 0 else 0.6 if i == 100 else 0.004 for i in range(320)]
+
+
 class TestConservation:
     @given(costs=COSTS, settings=configurations())
     def test_causes_add_up_to_the_waits_of_any_simulation(self, costs, settings):
@@ -89,6 +93,7 @@ class TestTheFirstCause:
             ("workers", simulated(3, sample_s=0.02)),
             ("cpu", simulated(4, cpu_share=1.0, cores=2.0, step_s=0.001)),
             ("slow_samples", simulated(4, sample_s=[*[0.004] * 150, 0.6])),
+            ("slow_samples", simulated(4, sample_s=ONE_FAR_SLOWER_THAN_SOME)),
             ("drift", simulated(2, sample_s=list(np.linspace(0.002, 0.03, 320)))),
             ("start", simulated(2, boot_s=2.0)),
             ("start", simulated(2, startup_s=1.0)),

@@ -21,7 +21,7 @@ MOSTLY = 0.6  # of the CPUs: where less is in use, they are not what is lacking
 QUEUED = 0.1  # of its time that a worker was ready to run and had no CPU: they are full as well
 FEWEST_SAMPLES = 20  # that show what is usual
 SLOW = 4  # times as long as nine of ten samples: not like the others
-MOST_SLOW = 0.05  # of the samples: if more are slow, that is what is usual
+MOST_SLOW = 0.05  # of the samples: if more are slow, only what is as much slower than those counts
 FEWEST_BATCHES = 16  # that show a drift
 N_PERIODS = 8
 DRIFTED = 1.5  # times as long at the end as at the beginning
@@ -108,9 +108,12 @@ class _SlowSamples:
             if len(own) < FEWEST_SAMPLES:
                 continue
             usual_s, most_s = np.quantile(took_s[own], [0.5, 0.9])
+            few = max(1, int(MOST_SLOW * len(own)))
+            next_s = np.partition(took_s[own], -few - 1)[-few - 1]  # of the others the slowest
+            if next_s > SLOW * most_s:
+                most_s = next_s
             slow = own[took_s[own] > max(SLOW * most_s, LEAST_S)]
-            if len(slow) <= max(1.0, MOST_SLOW * len(own)):
-                beyond_s[slow] = took_s[slow] - usual_s
+            beyond_s[slow] = took_s[slow] - usual_s
         rows = np.flatnonzero(beyond_s)
         seconds = {cause: np.zeros(len(batches["rank"])) for cause in ("slow_samples",)}
         if len(rows):
