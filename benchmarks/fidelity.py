@@ -1,12 +1,13 @@
 """Predicted against measured epoch times: `python benchmarks/fidelity.py`.
 
-Each workload is recorded once, in one configuration, and `Costs.from_trace` is fitted to that: for
-about two seconds, and over 1500 samples where they are uneven, so that those recorded are like the
-others. Then real loaders run in other configurations, never used for fitting, three times each and
-for about two seconds a run, and `simulate` says beforehand how long they take: from `iter()` until
-the loop is over, workers shut down. What other processes compute meanwhile is measured too (Linux
-only); a run during which that is much does not count. The cases of `fresh()` were added when the
-simulator was finished, and are reported apart.
+Each workload is recorded in one configuration, and `Costs.from_trace` is fitted to that: for about
+two seconds, and over 1500 samples where they are uneven, so that those recorded are like the
+others. Then a real loader runs in another configuration, never used for fitting, for about two
+seconds, and `simulate` says beforehand how long that takes: from `iter()` until the loop is over,
+workers shut down. Both are done three times in turns, because a virtual machine may be a fifth
+slower a minute later, and the error is the median of the three pairs'. What other processes compute
+meanwhile is measured too (Linux only); a run during which that is much does not count. The cases of
+`fresh()` were added when the simulator was finished, and are reported apart.
 """
 
 from __future__ import annotations
@@ -297,20 +298,22 @@ def run(work: Work, case: Case) -> tuple[float, float]:
     return took, (others_cpu_s() - others) / took
 
 
-def quietly(act: Any) -> list[Any]:
-    """``act``'s results of three times without much of other processes in between."""
-    kept: list[Any] = []
-    heard: list[tuple[float, Any]] = []
-    for _ in range(TRIES):
+def in_turns(work: Work, case: Case) -> tuple[list[tuple[float, float, float]], list[float]]:
+    """What is predicted from a recording, and the seconds of the run right after it: three of each.
+
+    Those between which other processes did not do much.
+    """
+    heard: list[tuple[float, tuple[float, float, float], float]] = []
+    while len(heard) < TRIES and sum(each[0] < most_foreign for each in heard) < 3:
+        expected = predicted(fitted(work), case)
         await_quiet()
-        result, foreign = act()
-        heard.append((foreign, result))
-        if foreign < most_foreign:
-            kept.append(result)
-        if len(kept) == 3:
-            return kept
-    print("  (others computed all the time)", file=sys.stderr)
-    return [result for _, result in sorted(heard, key=lambda each: each[0])[:3]]
+        took, foreign = run(work, case)
+        heard.append((foreign, expected, took))
+    kept = [each for each in heard if each[0] < most_foreign][:3]
+    if len(kept) < 3:
+        print("  (others computed all the time)", file=sys.stderr)
+        kept = sorted(heard, key=lambda each: each[0])[:3]
+    return [expected for _, expected, _ in kept], [took for _, _, took in kept]
 
 
 def fitted(work: Work) -> Costs:
@@ -370,14 +373,14 @@ def main() -> None:
     for work in workloads():
         if chosen.only and work.name not in chosen.only:
             continue
-        costs = fitted(work)
         for group, case in given:
             if case.work != work.name:
                 continue
-            expect, low, high = predicted(costs, case)
-            took = quietly(lambda work=work, case=case: run(work, case))
+            expected, took = in_turns(work, case)
+            expect, low, high = map(statistics.median, zip(*expected, strict=True))
             real = statistics.median(took)
-            error = expect / real - 1
+            pairs = zip(expected, took, strict=True)
+            error = statistics.median(told[0] / it_was for told, it_was in pairs) - 1
             errors.setdefault(group, []).append(abs(error))
             told = {"batch": case.batch_size, **case.settings}
             told |= {"shards": case.shards} if case.shards else {}
