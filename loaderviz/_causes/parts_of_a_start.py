@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LEAST_SHARE = 0.05  # of a start: a part that takes less is not named
+UNLIKE = 2.0  # times the shortest start: then not each takes as long as the median
 LEAST_BYTES = 1 << 20  # fewer say nothing about a start
 
 PARTS: Final = {  # columns of ``Trace.workers``
@@ -53,10 +54,14 @@ def describe_starts(workers: pd.DataFrame) -> str:
         for part, seconds in parts.items()
         if seconds >= LEAST_SHARE * total_s
     ]
-    each = " each" if len(workers) > 1 else ""
+    took_s = workers[list(PARTS)].clip(lower=0.0).sum(axis=1)
+    if took_s.max() > UNLIKE * took_s.min():
+        took = f"{duration(took_s.min())} to {duration(took_s.max())}, usually {duration(total_s)}"
+    else:
+        took = f"{duration(total_s)} each" if len(workers) > 1 else duration(total_s)
     if any(map(one_after_another, started_together(workers))):
-        each += ", one after another"
-    text = f"{count(len(workers), 'start')} of {duration(total_s)}{each}: {', '.join(named)}"
+        took += ", one after another"
+    text = f"{count(len(workers), 'start')} of {took}: {', '.join(named)}"
     n_bytes = workers["pickle_bytes"].median()
     return f"{text} ({size(n_bytes)} sent)" if n_bytes >= LEAST_BYTES else text
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 from loaderviz._doctor.checks import Seen, check, seen
 from loaderviz._doctor.delivery_counts import DeliveryCounts, count_deliveries
 from loaderviz._doctor.examination import Case
@@ -23,6 +25,7 @@ loader = DataLoader(Shared(dataset), ...)  # in place of DataLoader(dataset, ...
 # Faster: put shard(...) into your own __iter__, around the files or keys that it goes through.
 """
 SAME_DATA = 0.5  # of the samples: ranks that have more in common read the same data
+WHOLE = 0.9  # of the stream, or of another worker's samples: a worker that has more repeats it
 
 
 def _is_stream_of_workers(case: Case) -> bool:
@@ -58,13 +61,27 @@ def _repeated_stream(case: Case) -> Seen | None:
     if not case.epoch_without_workers().complete:
         return _same_beginnings(case)
     counts = count_deliveries(case)
-    if not counts.n_repeats:
+    if not counts.n_repeats or not _is_whole_stream_repeated(case):
         return None
     return seen(
         f"{counts.n_delivered} samples were delivered, but one process reads only {counts.n_alone}",
         f"{counts.n_repeats} deliveries are repeats",
         f"samples delivered by each worker: {_samples_by_worker(case)}",
         fix=SHARD,
+    )
+
+
+def _is_whole_stream_repeated(case: Case) -> bool:
+    """Whether two workers have delivered all of the stream, or the same as far as they came."""
+    streams: dict[int, set[int | None]] = {}
+    for note in case.epoch().notes:
+        streams.setdefault(note.worker, set()).update(note.digests)
+    if case.epoch().complete:
+        alone = {digest for note in case.epoch_without_workers().notes for digest in note.digests}
+        return sum(len(each) >= WHOLE * len(alone) for each in streams.values()) > 1
+    return any(
+        len(one & other) >= WHOLE * min(len(one), len(other))
+        for one, other in combinations(streams.values(), 2)
     )
 
 
@@ -132,14 +149,12 @@ def _lost_remainder(case: Case) -> Seen | None:
     if not _is_stream_of_workers(case) or case.setup.settings["drop_last"]:
         return None
     counts = _counts_of_complete_epoch(case)
-    if not counts.n_lost:
-        return None
     workers = case.setup.num_workers
-    shares = _samples_by_worker(case)
-    amount = "fewer than there are workers" if counts.n_lost < workers else "more than a remainder"
+    if counts.n_repeats or not 0 < counts.n_lost < workers:
+        return None
     return seen(
-        f"{counts.n_lost} of {counts.n_alone} samples never arrive, {amount}",
-        f"samples delivered by each of {workers} workers: {shares}",
+        f"{counts.n_lost} of {counts.n_alone} samples never arrive, fewer than there are workers",
+        f"samples delivered by each of {workers} workers: {_samples_by_worker(case)}",
         fix="""
 info = torch.utils.data.get_worker_info()
 mine = itertools.islice(samples, info.id, None, info.num_workers)  # a stride loses nothing
@@ -166,7 +181,7 @@ def _dropped_by_each(case: Case) -> Seen | None:
         )
     counts = _counts_of_complete_epoch(case)
     dropped_by_one = counts.n_alone % size
-    if counts.n_lost <= dropped_by_one:
+    if counts.n_lost <= dropped_by_one or counts.n_repeats:
         return None
     return seen(
         f"{counts.n_lost} of {counts.n_alone} samples are dropped; one process would drop "
@@ -245,6 +260,31 @@ def _idle_workers(case: Case) -> Seen | None:
         *shards,
         fix=f"""
 DataLoader(dataset, num_workers={busy})  # as many as have work; or cut more, smaller shards
+""",
+    )
+
+
+@check("LV115", "The workers' shares overlap or leave gaps", "error", notebook=4)
+def _unequal_cuts(case: Case) -> Seen | None:
+    if not _is_stream_of_workers(case) or case.setup.num_workers < 2:
+        return None
+    counts = _counts_of_complete_epoch(case)
+    settings, workers = case.setup.settings, case.setup.num_workers
+    explained = workers * (settings["batch_size"] - 1) if settings["drop_last"] else workers - 1
+    if counts.n_repeats:
+        if _is_whole_stream_repeated(case):
+            return None
+    elif counts.n_lost <= explained:
+        return None
+    return seen(
+        f"{counts.n_repeats} samples come again from another worker, "
+        f"and {counts.n_lost} of {counts.n_alone} never arrive",
+        f"samples delivered by each of {workers} workers: {_samples_by_worker(case)}",
+        fix="""
+# All workers must cut the same list; an order by chance needs a seed that they share:
+order = torch.randperm(n, generator=torch.Generator().manual_seed(seed)).tolist()
+mine = order[info.id :: info.num_workers]  # a stride: no overlap, no gap
+# or: loaderviz.shard(...) in __iter__, around what is the same in every worker
 """,
     )
 

@@ -16,8 +16,9 @@ from loaderviz._recommend.recommendation_text import (
 )
 from loaderviz.loader_settings import PREFETCH_FACTOR
 from loaderviz.loaders.start_method import start_method
-from loaderviz.text import change, count, percent, rate, size
+from loaderviz.text import change, count, duration, percent, rate, size
 
+UNLIKE_EPOCHS = 3.0  # times the time of another: more than a machine varies
 UNCERTAIN = 0.1  # as a part of a batch's time: from here on the uncertainty is mentioned
 QUEUED = 0.25  # of the time: more is worth a word
 BUSY = 0.85  # of the CPUs: beyond this they get hardly any more work done
@@ -88,6 +89,14 @@ def _notes_on_the_unseen(outcome: Outcome) -> Iterator[str]:
 def _notes_on_the_recording(outcome: Outcome) -> Iterator[str]:
     """What the recording leaves uncertain."""
     evidence = outcome.evidence
+    slowest_s, fastest_s = max(evidence.reading_s, default=0), min(evidence.reading_s, default=0)
+    if slowest_s > UNLIKE_EPOCHS * fastest_s:
+        nth = evidence.reading_s.index(slowest_s) + 1
+        yield (
+            f"Epochs are unlike: to read a sample took {duration(slowest_s)} in epoch {nth} and "
+            f"{duration(fastest_s)} in another, as where samples are kept once they are read. A "
+            "prediction mixes them, and a short measurement may see the slow ones alone."
+        )
     n, error = evidence.n_recorded, min(evidence.error, 1.0)
     if n < FEW_BATCHES or error > UNCERTAIN:
         yield (

@@ -52,6 +52,7 @@ class Evidence:
     n_readers: int = 1  # processes that read samples at the same time in the recording
     shared: bool = False  # samples took longer, the more of them were read at once
     naive: bool = False  # every worker yields the whole iterable-style dataset
+    reading_s: tuple[float, ...] = ()  # a sample, in each epoch that is long enough to compare
 
     @property
     def iterable(self) -> bool:
@@ -184,6 +185,7 @@ def evidence_from_trace(
         n_readers=max(1, int(batches["worker"].nunique())),
         cpus_allowed=cpu_allowance / n_ranks if cpu_allowance else None,
         queued=queued,
+        reading_s=_reading_by_epoch(delivered),
         shared=float(np.mean(Reading.of(trace.of_loader(loader)).by_cause["unknown"])) > MOSTLY,
     )
 
@@ -213,6 +215,15 @@ def _listed(trace: Trace) -> str:
     """A line for each loader: its number, its name, and what was waited for it."""
     shares = loader_shares(trace)
     return "\n".join(f"  {share.loader}  {share}" for share in shares)
+
+
+def _reading_by_epoch(delivered: pd.DataFrame) -> tuple[float, ...]:
+    """Seconds to read a sample in each epoch that has half as many batches as the longest."""
+    read = delivered.dropna(subset=["started_s", "collate_s"])
+    took_s = (read["collate_s"] - read["started_s"]).groupby(read["epoch"]).sum()
+    by_epoch = read.groupby("epoch")["n_samples"]
+    is_long = by_epoch.count() >= by_epoch.count().max() / 2
+    return tuple((took_s / by_epoch.sum().clip(lower=1))[is_long])
 
 
 def _epoch_length(delivered: pd.DataFrame) -> int | None:

@@ -60,12 +60,12 @@ def picture(trace: Trace, summary: Summary, span_s: float, pinned: Trace | None 
     )
     layout.xaxis.title.text = TIME
     layout.margin.l = max(layout.margin.l, axes.labels_px(["main process"]))  # zero stays in place
-    _write_duration(figure, begin_s, end_of(trace) - begin_s, lane=0)
+    _write_duration(figure, begin_s, duration_of(trace), lane=0)
     if pinned is not None:
         figure.add_trace(_ghost(pinned, begin_s))
         figure.data = (figure.data[-1], *figure.data[:-1])  # behind the others
         _make_room_for_the_ghost(layout)
-        _write_duration(figure, begin_s, end_of(pinned) - begin_of(pinned), lane=GHOST_LANE)
+        _write_duration(figure, begin_s, duration_of(pinned), lane=GHOST_LANE)
     return figure
 
 
@@ -76,8 +76,14 @@ def begin_of(trace: Trace) -> float:
 
 
 def end_of(trace: Trace) -> float:
-    """When the last step of a run was over, in seconds of the trace."""
+    """When the last of a run was over, in seconds of the trace, batches made in vain included."""
     return float(trace.batches[["ready_s", "delivered_s", "released_s"]].max().max())
+
+
+def duration_of(trace: Trace) -> float:
+    """Seconds until the last step of a run was over, as its summary counts them."""
+    end_s = float(trace.batches[["delivered_s", "released_s"]].max().max())
+    return (end_of(trace) if math.isnan(end_s) else end_s) - begin_of(trace)
 
 
 def _ticks(span_s: float) -> list[float]:

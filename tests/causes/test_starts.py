@@ -1,14 +1,16 @@
 """What starting workers takes: the evidence names its parts, and the cure fits the longest."""
 
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pytest
 
 from loaderviz import Trace
 from traces import made
 
 
-def with_starts(method: str = "spawn", **parts: float) -> Trace:
+def with_starts(method: str = "spawn", **parts: Any) -> Trace:
     trace = made(workers=2)
     return replace(trace, workers=trace.workers.assign(start_method=method, **parts))
 
@@ -48,6 +50,11 @@ def test_who_forks_is_not_told_to_fork():
     evidence, cure = row_of_start(with_starts("fork", boot_s=1.0, init_s=0.5))
     assert evidence == "2 starts of 1.5 s each: 1 s until it is up, 500 ms in worker_init_fn"
     assert "multiprocessing_context" not in cure
+
+
+def test_starts_that_are_unlike_are_not_said_to_be_alike():
+    evidence, _ = row_of_start(with_starts("fork", boot_s=np.array([0.1, 0.5])))
+    assert evidence == "2 starts of 100 ms to 500 ms, usually 300 ms: 300 ms until it is up"
 
 
 def test_without_parts_it_says_what_it_knows():

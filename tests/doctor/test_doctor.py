@@ -127,7 +127,7 @@ class TestEveryPitfall:
     def test_names_where_it_comes_from(self, code):
         check = CHECKS[code]
         assert check.notebook
-        reproduced_by_ourselves = {"LV103", "LV107", "LV206", "LV308", "LV312"}
+        reproduced_by_ourselves = {"LV103", "LV107", "LV115", "LV206", "LV308", "LV312"}
         assert bool(check.links) != (code in reproduced_by_ourselves)
         assert all(link.startswith("https://github.com/") for link in check.links)
 

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import random
+import re
 import sys
 import time
 from dataclasses import replace
@@ -232,6 +233,24 @@ class TestATrace:
         found = recommend(made(workers=2, batches=12), **FEW)
         assert found.candidates["present"].sum() == 1
         assert found.code.startswith("DataLoader(dataset, num_workers=")
+
+    def test_epochs_that_are_unlike_are_told(self):
+        kept: dict[int, Any] = {}
+
+        class Keeping(SleepingDataset):
+            def __getitem__(self, index: int) -> Any:
+                if index not in kept:
+                    kept[index] = super().__getitem__(index)
+                return kept[index]
+
+        loader = DataLoader(Keeping(16, 0.01), batch_size=4)
+        with lv.record(loader) as rec:
+            for _ in range(3):
+                list(loader)
+        (note,) = (note for note in recommend(rec.trace, **FEW).notes if "unlike" in note)
+        assert re.match(r"Epochs are unlike: to read a sample took 1\d.* ms in epoch 1 and", note)
+        alike = recommend(trace_of(costs_of(sample_s=0.005), num_workers=0), **FEW)
+        assert not any("unlike" in note for note in alike.notes)
 
     def test_few_batches_are_uncertain(self):
         few, many = (recommend(made(batches=n), **FEW) for n in (1, 20))

@@ -2,6 +2,7 @@
 
 import gc
 import itertools
+import time
 import traceback
 import weakref
 from collections.abc import Iterator
@@ -47,6 +48,15 @@ def test_the_loop_gets_what_it_would_get_and_each_batch_is_there(name):
     summary = watched.trace.summary()
     assert summary.n_batches == sum(map(len, received))
     assert watched.trace.meta["problems"] == []
+
+
+def test_a_loop_that_hardly_waits_has_no_culprit():
+    with lv.watch(iter(range(20))) as watched:
+        for _ in watched:
+            time.sleep(0.01)
+    assert str(watched.trace.summary().verdict).endswith(
+        "the model never waits: the loader keeps up"
+    )
 
 
 def test_the_objects_are_the_same_and_none_is_kept():

@@ -85,6 +85,25 @@ def by_floor(data: range, worker: int, n: int) -> range:
     return data[worker * size : (worker + 1) * size]
 
 
+def by_ranges_that_overlap(data: range, worker: int, n: int) -> range:
+    """With one process all; the second of two begins a quarter too early, and ends so."""
+    return data if n == 1 else data[worker * 3 * len(data) // 8 :][: len(data) // 2]
+
+
+def by_every_third(data: range, worker: int, n: int) -> range:
+    """Counts one worker too many, and so nobody reads the last one's share."""
+    return data if n == 1 else data[worker :: n + 1]
+
+
+def in_an_order_of_its_own(data: range, worker: int, n: int) -> list[int]:
+    """A stride through a list that each worker has shuffled for itself."""
+    return random.Random(worker).sample(data, len(data))[worker::n]
+
+
+def in_one_order(data: range, worker: int, n: int) -> list[int]:
+    return random.Random(3).sample(data, len(data))[worker::n]
+
+
 def by_batches_of_4(data: range, worker: int, n: int) -> list[int]:
     return [i for i in data if i // 4 % n == worker]
 
@@ -834,6 +853,18 @@ PAIRS: dict[str, tuple[Make, Make]] = {
         lambda: loader(SizedStream(22, by_batches_of_4), workers=4),
     ),
     "LV106": (lambda: loader(Shards(2), workers=3), lambda: loader(Shards(3), workers=3)),
+    "LV115": (
+        lambda: loader(Stream(32, by_ranges_that_overlap)),
+        lambda: loader(Stream(32, by_stride)),
+    ),
+    "LV115 gaps": (
+        lambda: loader(Stream(32, by_every_third)),
+        lambda: loader(Stream(32, by_stride)),
+    ),
+    "LV115 shuffled": (
+        lambda: loader(Stream(32, in_an_order_of_its_own)),
+        lambda: loader(Stream(32, in_one_order)),
+    ),
     "LV107": (
         lambda: loader(Cutting(keep=False), persistent_workers=True),
         lambda: loader(Cutting(keep=True), persistent_workers=True),

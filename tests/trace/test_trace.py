@@ -613,6 +613,10 @@ class TestSummaries:
                 "One batch in all: it shows what the start costs, not the pace",
             ),
             (
+                built(1.0, 1.0, workers=2, step_s=0.0, epoch=[0, 1]),
+                "One batch an epoch: it shows what the start costs, not the pace",
+            ),
+            (
                 built(0.2, 0.5, 0.5, 0.5, workers=2, step_s=0.5, ready_s=[0.2, 0.3, 0.4, 0.5]),
                 "The model waits 46 % of the time: batches are being handed over",
             ),

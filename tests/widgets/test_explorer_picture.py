@@ -1,12 +1,22 @@
 """The explorer's pictures can be compared: one axis, one zero, and the pinned run as a ghost."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from loaderviz import Costs, explore, simulate
-from loaderviz.widgets.explorer_picture import ROOM, begin_of, end_of, picture, steady_span
+from loaderviz.widgets.explorer_picture import (
+    ROOM,
+    begin_of,
+    duration_of,
+    end_of,
+    picture,
+    steady_span,
+)
+from traces import made
 
 
 @pytest.fixture
@@ -75,6 +85,18 @@ def test_predicted_and_measured_share_axis_ticks_and_zero(explorer):
         assert axis.range[1] - axis.range[0] == pytest.approx(1.024 * explorer._span_s)
         assert end_of(run) < axis.range[1]
     assert len({view.plotly_figure.layout.margin.l for view in views}) == 1
+
+
+def test_what_is_made_in_vain_does_not_make_the_run_longer():
+    trace = made(workers=2)
+    never = {"delivered_s": np.nan, "released_s": np.nan, "requested_s": np.nan, "ready_s": 99.0}
+    last = trace.batches.index[-1]
+    batches = trace.batches.assign(**{name: trace.batches[name].copy() for name in never})
+    batches.loc[last, list(never)] = list(never.values())
+    cut = replace(trace, batches=batches)
+    assert end_of(cut) == 99.0
+    assert duration_of(cut) == batches["released_s"].max() - begin_of(cut)
+    assert duration_of(trace) == end_of(trace) - begin_of(trace)
 
 
 def test_the_pinned_run_is_a_ghost_until_it_is_unpinned(explorer):

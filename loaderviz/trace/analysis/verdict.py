@@ -140,7 +140,9 @@ def _slowest_rank(slow: Slowest) -> str:
 def _single_batch(summary: Summary) -> str:
     """Of epochs of one batch each."""
     if summary.step_s < NO_STEP * summary.wait_s:
-        one = "One batch in all" if summary.n_ranks == 1 else "One batch a rank"
+        one = "One batch a rank" if summary.n_ranks > 1 else "One batch in all"
+        if summary.epochs > 1:
+            one = "One batch an epoch"
         return f"{one}: it shows what the start costs, not the pace"
     return f"{_waits(summary)}: one batch, no overlap"
 
@@ -159,7 +161,8 @@ def _waiting(summary: Summary) -> str:
         pace = f": {rate(summary.samples_per_s)} samples/s" if summary.n_samples else ""
         why = "" if summary.main_cause in ("workers", "main_process") else _cause(summary)
         return f"Loading alone sets the pace{pace}{why.replace(':', ',', 1)}"
-    if summary.n_workers and summary.later_wait_share <= NEVER_WAITS:
+    seen = any(share.seen for share in summary.loaders)
+    if (summary.n_workers or not seen) and summary.later_wait_share <= NEVER_WAITS:
         never = "the model never waits" if summary.n_ranks == 1 else "the ranks never wait"
         return f"After {_first(summary)} {never}: {_who_keeps_up(summary)}"
     return f"{_waits(summary)}{_cause(summary)}"
@@ -168,6 +171,8 @@ def _waiting(summary: Summary) -> str:
 def _who_keeps_up(summary: Summary) -> str:
     """Workers of several loaders are not added up: none of them helps another."""
     n_loaders = sum(share.n_workers > 0 for share in summary.loaders)
+    if not summary.n_workers:
+        return "the loader keeps up"
     if n_loaders > 1:
         return f"the workers of {'both' if n_loaders == 2 else 'all'} loaders keep up"
     every = _workers(summary.n_workers, summary.n_ranks)
