@@ -34,8 +34,9 @@ help: ## list the targets
 
 setup: $(NOTEBOOK) ## create .venv with the package and JupyterLab
 
+# Served from here and not from notebooks/, so that their links to the README and the code open.
 lab: $(NOTEBOOK) ## open the first notebook; ARGS="--no-browser --port 8899" reach JupyterLab
-	$(PY) -m jupyterlab $(AS_ROOT) notebooks/00_first_look.ipynb $(ARGS)
+	$(PY) -m jupyterlab $(AS_ROOT) --LabApp.default_url=/lab/tree/notebooks/00_first_look.ipynb $(ARGS)
 
 site: $(NOTEBOOK) ## make a page of each notebook, in site/; ARGS=notebooks/00_first_look.ipynb just that
 	$(PY) pages/build.py $(ARGS)

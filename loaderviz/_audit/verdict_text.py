@@ -155,6 +155,11 @@ def _ways_out(tables: Tables, evidence: Evidence) -> Iterator[str]:
             "Remedy: share the samples out, with loaderviz.shard(...) inside __iter__ or with "
             "worker_init_fn=loaderviz.shard_init(...)."
         )
+        if repeats and lacks:
+            yield (
+                "Workers that have shared out what each has in another order overlap and leave "
+                "gaps: where a stream is shuffled before that, all need the same seed."
+            )
     if evidence.sampler and (repeats or lacks):
         asks = "asks for some samples more than once" if repeats else "does not ask for all samples"
         others = " and does not ask for others" if repeats and lacks else ""

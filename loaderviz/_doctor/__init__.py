@@ -64,7 +64,7 @@ _EXPLAINED_BY = {
     "pickle": {"LV501", "LV508"},
     "died": {"LV402", "LV501", "LV504"},
     "no worker info": {"LV601"},
-    "raised": {"LV601", "LV501"},
+    "raised": {"LV601", "LV501", "LV503"},
     "shapes": {"LV602"},
     "length": {"LV601"},
     "index": set[str](),
@@ -215,13 +215,13 @@ def _raise_for_troubles(case: Case, diagnosis: Diagnosis) -> None:
 
 def _error_text(case: Case, kind: str, text: str) -> str:
     dataset = type(case.setup.dataset).__name__
-    length = case.lengths.dataset
+    length, timeout = case.lengths.dataset, case.setup.settings["timeout"]
+    longer = f"the loader's timeout={timeout:g}" if timeout else "doctor(loader, budget_s=...)"
     advice_by_kind = {
         "length": f"Correct {dataset}.__len__, or remove it if the length is not known.",
         "once": f"{dataset}.__iter__ returns the same iterator each time, and it is used up: make "
         "__iter__ return a new one each time, for example as a generator function.",
-        "stuck": "Give more time with doctor(loader, budget_s=...), or look with "
-        "doctor(loader, run=False).",
+        "stuck": f"Give more time with {longer}, or look with doctor(loader, run=False).",
         "died": "A worker that dies prints the reason on stderr, unless it was killed for its "
         "memory: run the loader with num_workers=0, or look with doctor(loader, run=False).",
         "index": f"Does len() of the dataset count more samples than {dataset} can read? "

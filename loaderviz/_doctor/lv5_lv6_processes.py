@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import io
 import sys
 import types
 from typing import Any
@@ -156,14 +157,20 @@ def _shared_handle(case: Case) -> Seen | None:
         path, value = unchanged[0]
     elif setup.settings["worker_init_fn"] is not None:
         raise Undecided(f"{path} is open, and worker_init_fn may reopen it; {case.why_not_run}")
+    what = f"{type(value).__module__}.{type(value).__name__}"
+    if isinstance(value, io.IOBase):
+        harm, opened = "when one reads, the position moves for all", 'open(self.path, "rb")'
+    else:
+        harm, opened = "what one does with it disturbs the others", "..."
+    own = "each worker opens its own" + (", as __init__ did" if opened == "..." else "")
     return seen(
-        f"{path} is an open {type(value).__module__}.{type(value).__name__}"
+        f"{path} is an open {what}"
         + (f" of {value.name!r}" if type(getattr(value, "name", None)) is str else ""),
-        f"{setup.num_workers} forked workers share it: when one reads, the position moves for all",
+        f"{setup.num_workers} forked workers share it: {harm}",
         fix=f"""
 def __getitem__(self, index):
     if {path.replace("dataset", "self", 1)} is None:  # set to None in __init__
-        {path.replace("dataset", "self", 1)} = open(self.path, "rb")  # each worker opens its own
+        {path.replace("dataset", "self", 1)} = {opened}  # {own}
     ...
 """,
     )

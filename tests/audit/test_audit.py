@@ -20,11 +20,13 @@ from torch.utils.data import (
     SubsetRandomSampler,
 )
 
+import patients
 import streams
 from loaderviz import LoaderVizError, Trace, audit, load, record, shard_init
 from loaderviz._audit import progress_bar
 from loaderviz.datasets import SleepingDataset, SleepingStream
 from loaderviz.loaders.content_hash import SampleIdentifier
+from patients import in_an_order_of_its_own, not_at_all
 from probes import Deadly, Keys, Refusing, as_it_is
 from streams import (
     Augmented,
@@ -636,3 +638,9 @@ def test_in_a_notebook_the_bar_is_a_text_that_is_gone_at_the_end(monkeypatch):
     assert "audit" in shown[0]["text/plain"]
     assert shown[-1] == {"text/html": ""}
     assert all(set(each) <= {"text/plain", "text/html"} for each in shown)
+
+
+def test_shares_of_lists_in_different_orders_overlap_and_leave_gaps():
+    for split, is_told in ((in_an_order_of_its_own, True), (not_at_all, False)):
+        found = audit(two_workers(patients.Stream(32, split)))
+        assert any("overlap and leave gaps" in note for note in found.notes) == is_told

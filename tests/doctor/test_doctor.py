@@ -27,6 +27,7 @@ from patients import (
     CONDITIONS,
     HEALTHY,
     PAIRS,
+    Archived,
     NoisyStream,
     Stream,
     by_stride,
@@ -250,6 +251,21 @@ class TestAVisit:
             for _ in patient:
                 pass
         assert len(rec.trace.batches) == 2
+
+
+def test_an_archive_that_workers_share_is_named_though_reading_it_fails(tmp_path):
+    for _ in range(2):  # which samples fail is up to chance
+        diagnosis = lv.doctor(loader(Archived(tmp_path / "sick.zip", lazily=False), workers=2))
+        assert "LV503" in diagnosis.codes
+        (finding,) = (each for each in diagnosis.findings if each.code == "LV503")
+        assert "self.archive = ...  # each worker opens its own, as __init__ did" in finding.fix
+    cured = loader(Archived(tmp_path / "cured.zip", lazily=True), workers=2)
+    assert "LV503" in lv.doctor(cured).clear
+
+
+def test_a_timeout_of_the_loader_is_what_has_to_be_longer():
+    with pytest.raises(DoctorError, match=r"Give more time with the loader's timeout=0\.5"):
+        lv.doctor(loader(SleepingDataset(8, 1.0), workers=1, timeout=0.5))
 
 
 class BrokenLength(Dataset):

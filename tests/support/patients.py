@@ -12,6 +12,7 @@ import shutil
 import sys
 import threading
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -575,6 +576,25 @@ class Records(Dataset):
             self.file = self.path.open("rb")
         self.file.seek(8 * index)
         return int.from_bytes(self.file.read(8))
+
+
+class Archived(Dataset):
+    """The same of an archive of files, which is read wrongly or not at all where it is shared."""
+
+    def __init__(self, path: Path, lazily: bool) -> None:
+        self.path, self.names = path, [f"{i}.bin" for i in range(64)]
+        with zipfile.ZipFile(path, "w") as archive:
+            for name in self.names:
+                archive.writestr(name, name.encode() * 5000)
+        self.archive: Any = None if lazily else zipfile.ZipFile(path)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, index: int) -> int:
+        if self.archive is None:
+            self.archive = zipfile.ZipFile(self.path)
+        return len(self.archive.read(self.names[index]))
 
 
 class Catalogue(Dataset):
