@@ -41,7 +41,7 @@ from probes import Deadly
 # Rows of the table of pitfalls.
 CODES = {
     *(f"LV10{i}" for i in range(1, 10)),
-    *(f"LV11{i}" for i in range(5)),
+    *(f"LV11{i}" for i in range(6)),
     *(f"LV20{i}" for i in range(1, 7)),
     *(f"LV30{i}" for i in (1, 2, 3, 4, 5, 6, 8, 9)),
     *(f"LV31{i}" for i in (0, 1, 2, 4, 5)),

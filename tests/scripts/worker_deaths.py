@@ -4,6 +4,7 @@ python worker_deaths.py N: N deaths; a line of JSON for each.
 """
 
 import ctypes
+import functools
 import itertools
 import json
 import os
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import traceback
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,42 @@ class Deadly(Dataset):
         return torch.full((8,), index)
 
 
+def is_before_first_line(frame: traceback.FrameSummary, function: Any) -> bool:
+    """Whether a frame is at the opcode by which this function begins."""
+    code = function.__code__
+    return (frame.filename, frame.lineno) == (code.co_filename, code.co_firstlineno)
+
+
+def undisturbed(act: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """The result of ``act``, begun again where torch tells of a second worker's death meanwhile."""
+    while True:
+        try:
+            return act()
+        except RuntimeError as error:
+            if not str(error).startswith("DataLoader worker (pid"):
+                raise
+
+
+def judge(
+    rec: Any, told: list[int], n_workers: int, at_work: bool, kept: Path | None
+) -> dict[str, Any]:
+    """What the trace knows, and what is wrong with it; ``told`` are the samples that came."""
+    result: dict[str, Any] = {"problem": ""}
+    try:
+        trace = rec.trace
+        assert_lawful(trace)
+        n_untold = len(delivered(trace)) - len(told)
+        assert n_untold == 0 or (n_untold == 1 and at_work), "delivered"
+        assert len(trace.workers) == n_workers, "workers"
+        dead = trace.workers[trace.workers["last_key"].notna()]
+        result["dead"] = dict(zip(dead["last_key"].tolist(), dead["exit"], strict=True))
+        if kept is not None:
+            assert len(lv.load(kept).batches) == len(trace.batches), "kept"
+    except (lv.LoaderVizError, AssertionError) as problem:
+        result["problem"] = f"{type(problem).__name__}: {problem}"
+    return result
+
+
 def die(way: str, tensors: bool, keep: bool, n_workers: int, n_deaths: int) -> dict[str, Any]:
     """One recorded loop whose worker dies; returns what the user saw and what the trace knows."""
     deadly = set(range(LAST, LAST + n_deaths))
@@ -75,20 +113,12 @@ def die(way: str, tensors: bool, keep: bool, n_workers: int, n_deaths: int) -> d
             waited = any(frame.name == "_try_get_data" for frame in frames)
             at_work = frames[-1].name == "handler" and not waited
             result["in exit"] = any(frame.name == "__exit__" for frame in frames)
+            if at_work and is_before_first_line(frames[-2], type(rec).__exit__):
+                rec.__exit__(None, None, None)  # a function's first opcode cannot guard itself
             traceback.clear_frames(error.__traceback__)
         assert rec is not None
-        try:
-            trace = rec.trace
-            assert_lawful(trace)
-            n_untold = len(delivered(trace)) - len(told)
-            assert n_untold == 0 or (n_untold == 1 and at_work), "delivered"
-            assert len(trace.workers) == n_workers, "workers"
-            dead = trace.workers[trace.workers["last_key"].notna()]
-            result["dead"] = dict(zip(dead["last_key"].tolist(), dead["exit"], strict=True))
-            if keep:
-                assert len(lv.load(Path(folder) / "run").batches) == len(trace.batches), "kept"
-        except (lv.LoaderVizError, AssertionError) as problem:
-            result["problem"] = f"{type(problem).__name__}: {problem}"
+        later = functools.partial(judge, rec, told, n_workers, at_work)
+        result |= undisturbed(functools.partial(later, Path(folder) / "run" if keep else None))
     return result
 
 
