@@ -277,8 +277,8 @@ def _unequal_cuts(case: Case) -> Seen | None:
     elif counts.n_lost <= explained:
         return None
     return seen(
-        f"{counts.n_repeats} samples come again from another worker, "
-        f"and {counts.n_lost} of {counts.n_alone} never arrive",
+        f"{counts.n_repeats} deliveries are repeats, "
+        f"and {counts.n_lost} of {counts.n_alone} samples never arrive",
         f"samples delivered by each of {workers} workers: {_samples_by_worker(case)}",
         fix="""
 # All workers must cut the same list; an order by chance needs a seed that they share:

@@ -29,6 +29,7 @@ def notes(outcome: Outcome) -> tuple[str, ...]:
     return (
         *_notes_on_measurements(outcome),
         *_notes_on_the_unseen(outcome),
+        *_notes_on_unlike_epochs(outcome),
         *_notes_on_the_recording(outcome),
         *_notes_on_the_stream(outcome),
         *_notes_on_options(outcome),
@@ -86,8 +87,8 @@ def _notes_on_the_unseen(outcome: Outcome) -> Iterator[str]:
     )
 
 
-def _notes_on_the_recording(outcome: Outcome) -> Iterator[str]:
-    """What the recording leaves uncertain."""
+def _notes_on_unlike_epochs(outcome: Outcome) -> Iterator[str]:
+    """That no one pace holds for all epochs."""
     evidence = outcome.evidence
     slowest_s, fastest_s = max(evidence.reading_s, default=0), min(evidence.reading_s, default=0)
     if slowest_s > UNLIKE_EPOCHS * fastest_s:
@@ -97,6 +98,11 @@ def _notes_on_the_recording(outcome: Outcome) -> Iterator[str]:
             f"{duration(fastest_s)} in another, as where samples are kept once they are read. A "
             "prediction mixes them, and a short measurement may see the slow ones alone."
         )
+
+
+def _notes_on_the_recording(outcome: Outcome) -> Iterator[str]:
+    """What the recording leaves uncertain."""
+    evidence = outcome.evidence
     n, error = evidence.n_recorded, min(evidence.error, 1.0)
     if n < FEW_BATCHES or error > UNCERTAIN:
         yield (
