@@ -19,7 +19,6 @@ from loaderviz._doctor.resume_trial import Attempt, ResumeTrial
 from loaderviz.text import count, duration, percent, size
 
 MOST_DIFFER = 0.5  # of a stream's batches: if more differ, contents may vary by themselves
-LEAST_GAIN = 0.05
 
 
 def _trial(case: Case) -> ResumeTrial | None:
@@ -209,7 +208,7 @@ def _dear_snapshots(case: Case) -> Seen | None:
         return None
     case.epoch()
     trial = case.snapshot_trial
-    if trial is None or trial.gain < LEAST_GAIN:
+    if trial is None or not trial.is_dear:
         return None
     resumed = case.resume_trial
     of_size = f" of {size(resumed.stopped.state_bytes)}" if resumed else ""

@@ -22,6 +22,8 @@ LEAST_BATCHES = 5  # that are timed
 PAIRS = 5
 LEAST_PAIRS = 4
 MOST_S = 5.0
+DEAR_SHARE = 0.05  # of a batch's time
+DEAR_S = 0.0005  # any state takes some 0.1 ms: a part of a batch where nothing is read
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,11 @@ class SnapshotTrial:
     def snapshot_s(self) -> float:
         """What snapshots add to a step, in seconds."""
         return max(median(self.with_s) - median(self.without_s), 0.0)
+
+    @property
+    def is_dear(self) -> bool:
+        """Whether fewer snapshots are worth while: enough of a batch's time, and of any time."""
+        return self.gain >= DEAR_SHARE and self.snapshot_s >= DEAR_S
 
 
 def try_snapshots(setup: Setup, until: float) -> SnapshotTrial | None:

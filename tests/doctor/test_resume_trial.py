@@ -18,7 +18,7 @@ from loaderviz._doctor.resume_fixes import SEED_BY_EPOCH
 from loaderviz._doctor.resume_runs import BY_NUMBER, BY_STATE
 from loaderviz._doctor.resume_trial import ResumeTrial, pristine_copy, try_to_resume
 from loaderviz._doctor.saved_states import first_difference
-from loaderviz._doctor.snapshot_trial import try_snapshots
+from loaderviz._doctor.snapshot_trial import SnapshotTrial, try_snapshots
 from loaderviz.datasets import SleepingDataset
 from patients import (
     EpochSampler,
@@ -199,6 +199,18 @@ class TestTryingItOut:
             StatefulDataLoader(SleepingDataset(64, 0), batch_size=4),
         ):
             assert try_snapshots(Setup(patient), until) is None
+
+    @pytest.mark.parametrize(
+        ("without_s", "state_s", "dear"),
+        [
+            (0.0006, 0.0001, False),  # a sixth more, where next to nothing is read
+            (0.0006, 0.001, True),
+            (0.1, 0.001, False),  # a hundredth more
+        ],
+    )
+    def test_snapshots_are_dear_if_fewer_would_be_felt(self, without_s, state_s, dear):
+        trial = SnapshotTrial(1, (without_s + state_s,) * 5, (without_s,) * 5)
+        assert trial.is_dear == dear
 
 
 def state_of(patient: Any, n: int = 3) -> dict[str, Any]:
