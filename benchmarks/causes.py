@@ -123,6 +123,21 @@ def drifting(first_s: float, last_s: float, n: int) -> Callable[[int], Any]:
     return lambda i: time.sleep(first_s + (last_s - first_s) * i / n)
 
 
+@dataclass
+class SetsUp:
+    """Opens its files on first use, in each process that reads."""
+
+    first_s: float
+    usual_s: float
+    process: int = 0
+
+    def __call__(self, index: int) -> None:
+        if self.process != os.getpid():
+            self.process = os.getpid()
+            time.sleep(self.first_s)
+        time.sleep(self.usual_s)
+
+
 class Shards(IterableDataset[Any]):
     """Each worker has a stream of its own length."""
 
@@ -249,6 +264,10 @@ def cases(pick: Size) -> list[Case]:
     slow, every = pick((0.6, 160), (0.9, 200))
     spawn = {"multiprocessing_context": "spawn"}
     pure = pick(30_000, 40_000)
+    several = pick(2, 3)
+    short, often = pick((40, 12), (60, 16))
+    epochs, first_s = pick((4, 0.8), (6, 1.2))
+    kept = {"persistent_workers": True}
     found: list[Case] = [
         Case("too few workers", ("workers",), loop(sleeps(s), 1), loop(sleeps(s), 2)),
         Case("two are too few", ("workers",), loop(sleeps(2 * s), 2), loop(sleeps(2 * s), 3)),
@@ -313,8 +332,8 @@ def cases(pick: Size) -> list[Case]:
         Case(
             "spawned workers",
             ("start",),
-            loop(sleeps(0.001), pick(2, 3), settings=spawn),
-            loop(sleeps(0.001), pick(2, 3)),
+            loop(sleeps(0.001), several, settings=spawn),
+            loop(sleeps(0.001), several),
         ),
         Case(
             "slow worker_init_fn",
@@ -329,15 +348,8 @@ def cases(pick: Size) -> list[Case]:
         Case(
             "workers start anew",
             ("restart",),
-            loop(sleeps(0.001), 4, n=pick(40, 60), epochs=pick(12, 16), step_s=0.004),
-            loop(
-                sleeps(0.001),
-                4,
-                n=pick(40, 60),
-                epochs=pick(12, 16),
-                step_s=0.004,
-                settings={"persistent_workers": True},
-            ),
+            loop(sleeps(0.001), 4, n=short, epochs=often, step_s=0.004),
+            loop(sleeps(0.001), 4, n=short, epochs=often, step_s=0.004, settings=kept),
         ),
         Case(
             "workers start anew, slowly",
@@ -345,20 +357,29 @@ def cases(pick: Size) -> list[Case]:
             loop(
                 sleeps(0.001),
                 2,
-                epochs=pick(4, 6),
+                epochs=epochs,
                 n=120,
                 settings={"worker_init_fn": partial(slow_init, seconds=0.3)},
             ),
             loop(
                 sleeps(0.001),
                 2,
-                epochs=pick(4, 6),
+                epochs=epochs,
                 n=120,
-                settings={
-                    "worker_init_fn": partial(slow_init, seconds=0.3),
-                    "persistent_workers": True,
-                },
+                settings={"worker_init_fn": partial(slow_init, seconds=0.3), **kept},
             ),
+        ),
+        Case(
+            "each worker sets something up",
+            ("start",),
+            loop(SetsUp(first_s, 0.001), 2),
+            loop(SetsUp(0.0, 0.001), 2),
+        ),
+        Case(
+            "workers set up anew",
+            ("restart",),
+            loop(SetsUp(first_s / 2, 0.001), 2, epochs=epochs, n=120),
+            loop(SetsUp(first_s / 2, 0.001), 2, epochs=epochs, n=120, settings=kept),
         ),
         Case(
             "unequal shares of three",

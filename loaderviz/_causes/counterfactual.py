@@ -189,7 +189,7 @@ class _Recorded:
         part_read = {
             cause: np.repeat(part[rows][made], n)
             for cause, part in reading.by_cause.items()
-            if cause in ("slow_samples", "drift", "throttled")
+            if cause in ("start", "restart", "slow_samples", "drift", "throttled")
         }
         part_read["cpu"] = np.repeat(_queued_part(batches[made]), n)
         n_simulated = min(per_epoch, MOST_BATCHES) * epochs
@@ -227,8 +227,8 @@ def _equal(total: int, n: int) -> list[int]:
 SHARING = ("workers", "main_process", "prefetch")
 SHOWN_ALIKE = ("handover", "pin", "sampler", "collate", "slow_samples", "drift")
 WITHOUT: Mapping[str, Callable[[_Run], _Run]] = {
-    "start": lambda run: run.costing(startup_s=0.0, boot_s=0.0),
-    "restart": lambda run: run.set(persistent_workers=True),
+    "start": lambda run: run.costing(startup_s=0.0, boot_s=0.0).reading_less("start"),
+    "restart": lambda run: run.set(persistent_workers=True).reading_less("restart"),
     "workers": lambda run: run.with_workers(run.settings["num_workers"] + 1),
     "main_process": lambda run: run.with_workers(2),
     "cpu": lambda run: run.reading_less("cpu"),

@@ -10,6 +10,7 @@ from loaderviz._causes.parts_of_a_start import cure_of_starts, describe_starts
 from loaderviz.text import count, duration, percent
 from loaderviz.trace.analysis.loader_share import is_unseen
 from loaderviz.trace.analysis.reading_time import Reading
+from loaderviz.trace.analysis.slow_samples import set_up_s
 from loaderviz.trace.merge.run_meta import loader_description
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ def cure_of(cause: str, trace: Trace, loader: int) -> str:
             "settings, such as workers, threads and prefetching, and compare the recordings."
         )
     if cause == "start":
-        return cure_of_starts(_of_loader(trace.workers, loader), otherwise=CURES[cause])
+        workers = _of_loader(trace.workers, loader)
+        return cure_of_starts(workers, set_up_s(trace, loader), otherwise=CURES[cause])
     return CURES[cause].format(
         more="..." if workers is None else workers + 1,
         deeper=8 if deep is None else 4 * max(2, deep),
@@ -112,7 +114,7 @@ def _in_tables(cause: str, trace: Trace, loader: int, seconds: float) -> str:
         share = percent(stopped_s / max(made_s, 1e-9))
         return f"the CPU quota{_cpus(trace, ' of')} stopped the workers {share} of the time"
     if cause in ("start", "restart"):
-        return describe_starts(_of_loader(trace.workers, loader))
+        return describe_starts(_of_loader(trace.workers, loader), set_up_s(trace, loader))
     if cause == "slow_samples":
         samples = _of_loader(trace.samples, loader)
         took_s = (samples["end_s"] - samples["start_s"]).to_numpy()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 from loaderviz.text import count, duration, size
@@ -31,6 +32,10 @@ FORK: Final = (
 INIT_LESS: Final = (
     "Do less in worker_init_fn: what only some samples need can wait for the first of them."
 )
+READ_LESS: Final = (
+    "Do less for a worker's first sample: import, open and load no more than samples need. "
+    "persistent_workers=True does it once, not in each epoch."
+)
 
 
 def parts_of_a_start(workers: pd.DataFrame) -> dict[str, float]:
@@ -40,8 +45,18 @@ def parts_of_a_start(workers: pd.DataFrame) -> dict[str, float]:
     return dict(sorted(known.items(), key=lambda item: -item[1]))
 
 
-def describe_starts(workers: pd.DataFrame) -> str:
-    """How many starts there were and what each took, such as "2 starts of 1.7 s each: ..."."""
+def describe_starts(workers: pd.DataFrame, set_up_s: float) -> str:
+    """How many starts there were and what each took, such as "2 starts of 1.7 s each: ...".
+
+    ``set_up_s``: how long a worker's first sample takes, NaN where that is as long as others take.
+    """
+    text = _describe_parts(workers)
+    if math.isnan(set_up_s):
+        return text
+    return f"{text}; then a worker's first sample takes {duration(set_up_s)}"
+
+
+def _describe_parts(workers: pd.DataFrame) -> str:
     parts = parts_of_a_start(workers)
     if not parts:
         up_s = float((workers["first_task_s"] - workers["started_s"]).median())
@@ -66,9 +81,14 @@ def describe_starts(workers: pd.DataFrame) -> str:
     return f"{text} ({size(n_bytes)} sent)" if n_bytes >= LEAST_BYTES else text
 
 
-def cure_of_starts(workers: pd.DataFrame, otherwise: str) -> str:
-    """What shortens the part that takes longest; ``otherwise`` where that is not known."""
+def cure_of_starts(workers: pd.DataFrame, set_up_s: float, otherwise: str) -> str:
+    """What shortens the part that takes longest; ``otherwise`` where that is not known.
+
+    ``set_up_s``: as for ``describe_starts``.
+    """
     parts = parts_of_a_start(workers)
+    if set_up_s >= sum(parts.values()):
+        return READ_LESS
     if not parts:
         return otherwise
     # Forked workers have neither a new interpreter nor imports to wait for.

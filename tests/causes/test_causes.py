@@ -52,6 +52,10 @@ SETTINGS = ("epochs", "persistent_workers", "prefetch_factor", "shards", "kind",
 ONE_FAR_SLOWER_THAN_SOME = [0.02 if i % 12 == 0 else 0.6 if i == 100 else 0.004 for i in range(320)]
 
 
+# The first sample of each of two workers in each epoch, in which 8 x 6 samples are read.
+EACH_WORKER_SETS_UP = [0.5 if i in (0, 8) else 0.004 for i in range(48)]
+
+
 class TestConservation:
     @given(costs=COSTS, settings=configurations())
     def test_causes_add_up_to_the_waits_of_any_simulation(self, costs, settings):
@@ -98,6 +102,8 @@ class TestTheFirstCause:
             ("start", simulated(2, boot_s=2.0)),
             ("start", simulated(2, startup_s=1.0)),
             ("restart", simulated(2, 6, boot_s=0.5, epochs=8)),
+            ("start", simulated(2, 6, sample_s=EACH_WORKER_SETS_UP)),
+            ("restart", simulated(2, 6, sample_s=EACH_WORKER_SETS_UP, epochs=8)),
             ("uneven", simulated(3, shards=[300, 10, 10], kind="iterable")),
             ("collate", simulated(1, sample_s=5e-4, collate_s=0.05)),
             ("handover", simulated(2, sample_s=1e-4, take_s=0.05)),
@@ -110,6 +116,31 @@ class TestTheFirstCause:
         assert causes["cause"].iloc[0] == cause
         assert causes["evidence"].iloc[0]
         assert causes["cure"].iloc[0]
+
+    def test_what_workers_set_up_for_their_first_sample_is_a_part_of_their_start(self):
+        trace = simulated(2, 6, sample_s=EACH_WORKER_SETS_UP, epochs=4)
+        causes = trace.summary().causes.set_index("cause")
+        assert causes.loc["start", "seconds"] == pytest.approx(0.5, rel=0.1)
+        assert causes.loc["restart", "seconds"] == pytest.approx(3 * 0.5, rel=0.1)
+        assert causes.loc["restart", "saves_s"] == pytest.approx(3 * 0.5, rel=0.1)
+        assert "a worker's first sample takes 500 ms" in causes.loc["restart", "evidence"]
+        assert "first sample" in causes.loc["start", "cure"]
+        assert "persistent_workers=True" in causes.loc["restart", "cure"]
+
+    @pytest.mark.parametrize(
+        "trace",
+        [
+            # One sample that is always the first: it, or setting up, may be what takes long.
+            simulated(1, 6, sample_s=[0.5, *[0.004] * 47], epochs=4),
+            # Workers stay: only in the first epoch it may be the start.
+            simulated(2, 6, sample_s=EACH_WORKER_SETS_UP, epochs=4, persistent_workers=True),
+            # One worker's first sample is slow, the other's is not.
+            simulated(2, 6, sample_s=[0.5, *[0.004] * 47], epochs=4),
+        ],
+        ids=["one and the same", "kept workers", "one of two"],
+    )
+    def test_slow_samples_that_may_be_slow_by_themselves_are_no_start(self, trace):
+        assert trace.summary().causes["cause"].iloc[0] == "slow_samples"
 
     def test_the_verdict_names_it_too(self):
         assert (

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from loaderviz.trace.analysis.slow_samples import slow_samples
 from loaderviz.trace.analysis.steps import groups
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ ROOM = 0.5  # of what one worker takes of the CPUs: if less is left, one more ge
 MOSTLY = 0.6  # of the CPUs: where less is in use, they are not what is lacking
 QUEUED = 0.1  # of its time that a worker was ready to run and had no CPU: they are full as well
 FEWEST_SAMPLES = 20  # that show what is usual
-SLOW = 4  # times as long as nine of ten samples: not like the others
-MOST_SLOW = 0.05  # of the samples: if more are slow, only what is as much slower than those counts
 FEWEST_BATCHES = 16  # that show a drift
 N_PERIODS = 8
 DRIFTED = 1.5  # times as long at the end as at the beginning
@@ -69,8 +68,7 @@ class Reading:
         batches["queued_s"] = batches["queued_s"] - throttled_s
         take("throttled", _ratio(throttled_s, took_s))
         ran_s = read_s * left
-        slow = _SlowSamples.of(trace, batches)
-        for cause, seconds in slow.seconds.items():
+        for cause, seconds in slow_samples(trace, batches).items():
             take(cause, _ratio(np.maximum(seconds - (read_s - ran_s), 0.0), ran_s))
         usual_s = _ratio(read_s * left, batches["n_samples"])
         take("drift", _drift(batches, usual_s))
@@ -86,51 +84,6 @@ def _ratio(part: Any, whole: Any) -> Floats:
     return np.asarray(
         np.divide(part, whole, out=np.zeros(len(whole)), where=np.asarray(whole) > LEAST_S)
     )
-
-
-@dataclass(frozen=True)
-class _SlowSamples:
-    """What single samples took beyond the usual, in seconds of each batch, by cause.
-
-    The first sample of a process may open files: that is a part of the start.
-    """
-
-    seconds: Mapping[str, Floats]
-
-    @classmethod
-    def of(cls, trace: Trace, batches: Mapping[str, Any]) -> _SlowSamples:
-        samples = trace.samples
-        took_s = (samples["end_s"] - samples["start_s"]).to_numpy()
-        loader = samples["loader"].to_numpy()
-        beyond_s = np.zeros(len(took_s))
-        for number in np.unique(loader):
-            own = np.flatnonzero((loader == number) & ~np.isnan(took_s))
-            if len(own) < FEWEST_SAMPLES:
-                continue
-            usual_s, most_s = np.quantile(took_s[own], [0.5, 0.9])
-            few = max(1, int(MOST_SLOW * len(own)))
-            next_s = np.partition(took_s[own], -few - 1)[-few - 1]  # of the others the slowest
-            if next_s > SLOW * most_s:
-                most_s = next_s
-            slow = own[took_s[own] > max(SLOW * most_s, LEAST_S)]
-            beyond_s[slow] = took_s[slow] - usual_s
-        rows = np.flatnonzero(beyond_s)
-        seconds = {cause: np.zeros(len(batches["rank"])) for cause in ("slow_samples",)}
-        if len(rows):
-            batch = _batch_of(samples, rows, batches)
-            np.add.at(seconds["slow_samples"], batch[batch >= 0], beyond_s[rows][batch >= 0])
-        return cls(seconds)
-
-
-def _batch_of(samples: Any, rows: Any, batches: Mapping[str, Any]) -> Any:
-    """In which row of ``batches`` these samples are; -1: in none."""
-    import pandas as pd
-
-    names = ["rank", "loader", "epoch", "batch"]
-    places = pd.DataFrame({name: batches[name] for name in names})
-    places["row"] = np.arange(len(places))
-    found = samples.iloc[rows][names].merge(places, how="left", on=names)["row"]
-    return np.asarray(found.fillna(-1), np.int64)
 
 
 def _drift(batches: Mapping[str, Any], usual_s: Floats) -> Floats:
