@@ -16,15 +16,12 @@ if TYPE_CHECKING:
 
     from loaderviz._recommend import Recommendation
 
-TITLE_PX, AXIS_PX, HEIGHT_PX = 92, 58, 400
+TITLE_PX, AXIS_PX, HEIGHT_PX = 92, 68, 410
 LINE, BAND = style.READY_LINE, "rgba(58, 135, 194, 0.16)"
 CHOSEN, MEASURED = style.GREEN, style.PLUM
-WORKERS_TITLE = (
-    "workers · the line: in order, prefetch_factor 2 · hollow points: another order or "
-    "prefetch_factor"
-)
+WORKERS_TITLE = "workers · the line: in order, prefetch_factor 2<br>hollow points: other settings"
 BEYOND_FILL = "rgba(125, 133, 144, 0.10)"
-LONG_LABEL = 4  # letters; a longer label would not fit at the left edge
+NARROW_PX, LETTER_PX = 230, 7  # the width of the plot at least; of a label's letter
 LOW = 0.25  # of the height: a label does not fit between a lower mark and the axis
 ROOM = 1.16  # the height of the axis, in heights of the highest point: labels need room
 
@@ -133,9 +130,13 @@ def _labels(recommendation: Recommendation, defaults: pd.DataFrame) -> list[dict
     now = table[table["present"]]
     same = len(now) and now.index[0] == chosen.name
     text = "recommended, as it is now" if same else "recommended"
-    last = {**_label(defaults.iloc[-1], "samples_per_s", "predicted", 0), "showarrow": False}
+
+    def label(row: Any, column: str, text: str, down_px: int) -> dict[str, Any]:
+        return _label(row, column, text, down_px, _axis_end(recommendation))
+
+    last = {**label(defaults.iloc[-1], "samples_per_s", "predicted", 0), "showarrow": False}
     labels = [
-        _label(chosen, "samples_per_s", text, -28),
+        label(chosen, "samples_per_s", text, -28),
         {**last, "xanchor": "left", "xshift": 12, "font": {"color": LINE}},
         {
             "text": "samples/s",
@@ -147,19 +148,19 @@ def _labels(recommendation: Recommendation, defaults: pd.DataFrame) -> list[dict
     ]  # fmt: skip
     if len(now) and not same:
         low = now.iloc[0]["samples_per_s"] < LOW * table["samples_per_s"].max()
-        labels.append(_label(now.iloc[0], "samples_per_s", "now", -32 if low else 32))
+        labels.append(label(now.iloc[0], "samples_per_s", "now", -32 if low else 32))
     measured = table[table["measured_per_s"].notna()].sort_values("measured_per_s")
     if len(measured):
         # Preferably not the present setting, which has the label "now".
         others = measured[~measured["present"]] if (~measured["present"]).any() else measured
         least = others.sort_values("measured_per_s").iloc[0]
-        labels.append(_label(least, "measured_per_s", "measured", 32))
+        labels.append(label(least, "measured_per_s", "measured", 32))
     return labels
 
 
-def _label(row: Any, column: str, text: str, down_px: int) -> dict[str, Any]:
-    """A label ``down_px`` below a mark; at the left edge a long one is moved to the right."""
-    at_edge = row["num_workers"] <= 1 and len(text) > LONG_LABEL
+def _label(row: Any, column: str, text: str, down_px: int, axis_end: float) -> dict[str, Any]:
+    """A label ``down_px`` below a mark: to its right where half of it would not fit on its left."""
+    at_edge = row["num_workers"] / axis_end * NARROW_PX < len(text) * LETTER_PX / 2
     return {
         "text": text,
         "x": float(row["num_workers"]),
