@@ -53,7 +53,7 @@ def name_causes(**answers: str) -> Check:
     answer = answers.get(name)
     with Recording([loader := slow_loaders()[name]]) as recording:
         take(loader, STEP_S)
-    figure = timeline(recording.trace)
+    figure = timeline(recording.trace, title=f"What does the loop wait for? Loader {name}")
     if answer not in CAUSES:
         return Check(False, f"{name}={answer!r}: give one of {', '.join(CAUSES)}.", figure)
     return Check(False, f"Not yet: it is not {answer!r} that loader {name} waits for.", figure)

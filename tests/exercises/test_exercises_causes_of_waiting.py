@@ -27,6 +27,7 @@ def test_a_wrong_answer_is_told_and_shows_the_loader(answers, says):
     assert not check.passed
     assert says in check.message
     assert "consumer" in check.figure.layout.yaxis.ticktext
+    assert "What does the loop wait for?" in check.figure.layout.title.text  # not: for what it does
 
 
 def test_the_right_answers_show_what_came_of_cutting_each():
