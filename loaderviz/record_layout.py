@@ -41,7 +41,8 @@ class Tag:
 class Batch:
     """Positions of the words of a BATCH record: one batch, as the main process sees it.
 
-    Written when it is dispatched; later times are filled in as they come.
+    Written when it is dispatched; later times are filled in as they come. RELEASED without
+    DELIVERED is when the loop got an exception in its place.
     """
 
     ITERATOR, ROUND, TASK, WORKER, DISPATCHED, PINNED, REQUESTED, DELIVERED, RELEASED = range(2, 11)

@@ -37,7 +37,9 @@ BATCHES: Final[Columns] = {
     "shapes": "object",
     "device_start_s": "float64",  # when the device began the step
     "device_end_s": "float64",  # ... and ended it
-    "state": "object",  # delivered; failed; else how far it got: ready, started or dispatched
+    # delivered; failed: making it raised; lost: the loop got an exception in its place for another
+    # reason, such as a dead worker or a timeout; else how far it got: ready, started or dispatched
+    "state": "object",
 }
 
 SAMPLES: Final[Columns] = {
@@ -67,7 +69,7 @@ WORKERS: Final[Columns] = {
     "first_task_s": "float64",
     "first_read_s": "float64",  # it read its first sample; with __getitems__, its first batch
     "ended_s": "float64",
-    "exit": "object",  # done, failed, killed or running
+    "exit": "object",  # done, failed, killed; or running, as at the end of the recording
     "last_key": "object",  # the sample that was being read when the worker died, else None
     "rss_peak_bytes": "int64",
 }

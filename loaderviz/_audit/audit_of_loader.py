@@ -193,6 +193,7 @@ def audit_trace(
         kind=kind,
         n_workers=trace.workers["worker"].nunique(),
         which_samples=" in the trace",
+        left_early=bool(trace.batches["delivered_s"].isna().any()),
         remarks=remarks,
     )
     if kind == "map":

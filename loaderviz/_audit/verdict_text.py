@@ -30,6 +30,7 @@ class Evidence:
         by_content: whether samples are known by their content.
         sampler: the name of its class; empty where there is none.
         shuffles: whether the sampler does.
+        left_early: whether workers were sent for batches that the loop did not take.
         remarks: sentences for the notes.
     """
 
@@ -42,6 +43,7 @@ class Evidence:
     by_content: bool = False
     sampler: str = ""
     shuffles: bool = False
+    left_early: bool = False
     remarks: tuple[str, ...] = ()
 
 
@@ -135,7 +137,7 @@ def notes(tables: Tables, evidence: Evidence, per_worker: pd.DataFrame) -> tuple
     samples_known = bool(tables.epochs["duplicates"].notna().all())
     sentences = [*_ways_out(tables, evidence)] if samples_known else []
     sentences += evidence.remarks
-    sentences += _notes_on_workers(per_worker)
+    sentences += _notes_on_workers(per_worker, evidence)
     sentences += _notes_on_order(tables, evidence) if samples_known and evidence.n_known else []
     return tuple(sentences)
 
@@ -173,13 +175,14 @@ def _ways_out(tables: Tables, evidence: Evidence) -> Iterator[str]:
         )
 
 
-def _notes_on_workers(per_worker: pd.DataFrame) -> Iterator[str]:
+def _notes_on_workers(per_worker: pd.DataFrame, evidence: Evidence) -> Iterator[str]:
     totals = per_worker.groupby(["rank", "worker"], as_index=False)["samples"].sum()
     is_idle = (totals["samples"] == 0) & (totals["worker"] >= 0)
     idle = [str(worker) for worker in totals.loc[is_idle, "worker"]]
     if idle and len(idle) < len(totals):
         names = f"Worker {idle[0]}" if len(idle) == 1 else f"Workers {', '.join(idle)}"
-        yield f"{names} delivered nothing: there is less to share out than there are workers."
+        why = "" if evidence.left_early else ": there is less to share out than there are workers"
+        yield f"{names} delivered nothing{why}."
 
 
 def _notes_on_order(tables: Tables, evidence: Evidence) -> Iterator[str]:

@@ -69,7 +69,7 @@ def _describe_parts(workers: pd.DataFrame) -> str:
         for part, seconds in parts.items()
         if seconds >= LEAST_SHARE * total_s
     ]
-    took_s = workers[list(PARTS)].clip(lower=0.0).sum(axis=1)
+    took_s = workers[list(PARTS)].clip(lower=0.0).sum(axis=1, min_count=1)
     if took_s.max() > UNLIKE * took_s.min():
         took = f"{duration(took_s.min())} to {duration(took_s.max())}, usually {duration(total_s)}"
     else:

@@ -14,6 +14,7 @@ from loaderviz.text import duration, percent, size, worker_name
 if TYPE_CHECKING:
     import pandas as pd
 
+
 MOST_NAMED = 3
 LONG_KEY = 60  # characters of a key that are shown
 LEAST_MEASURES = 20  # of a worker's memory, to say that it grows
@@ -77,7 +78,7 @@ DataLoader(dataset, num_workers=0)  # shows the error itself; you can use a debu
 
 @check(
     "LV507",
-    "Making a batch raised an exception",
+    "The loop got an exception in place of a batch",
     "error",
     notebook=2,
     into=OF_RECORDINGS,
@@ -87,16 +88,49 @@ def _raised(case: Case) -> Seen | None:
     batches = recording.trace.batches
     failed = batches[(batches["state"] == "failed") & batches["shapes"].isna()]  # else: LV602
     if failed.empty:
-        return None
+        return _lost(recording)
     first = failed.iloc[0]
-    keys = _keys_under_way(recording.read_samples(), first)
-    process = ("the " if first["worker"] < 0 else "") + worker_name(first["worker"])
-    sample = f", at sample {_short_repr(keys[0])}" if keys else ""
+    key = _key_under_way(recording, first)
     more = f"; {len(failed) - 1} more failed" if len(failed) > 1 else ""
     return seen(
-        f"batch {first['batch']} of epoch {first['epoch']} failed in {process}{sample}{more}",
-        fix=f"dataset[{_short_repr(keys[0]) if keys else '...'}]  # should raise the same error",
+        f"{_batch_name(first)} failed in {_maker(first)}{_at(key)}{more}",
+        fix=f"dataset[{key or '...'}]  # should raise the same error",
     )
+
+
+def _lost(recording: RecordedLoop) -> Seen | None:
+    """A batch that never came, though making it did not raise; of dead workers LV506 tells."""
+    batches, workers = recording.trace.batches, recording.trace.workers
+    lost = batches[batches["state"] == "lost"]
+    if lost.empty or workers["exit"].isin(("killed", "failed")).any():
+        return None
+    first = lost.iloc[0]
+    key = _key_under_way(recording, first)
+    return seen(
+        f"{_batch_name(first)} never came from {_maker(first)}{_at(key)}",
+        "no sample raised the exception: its message says what did, such as a worker_init_fn, or "
+        "a timeout that ran out",
+        fix="DataLoader(dataset, num_workers=0)  # is the error in the workers alone?",
+    )
+
+
+def _at(key: str) -> str:
+    return f", at sample {key}" if key else ""
+
+
+def _batch_name(batch: Any) -> str:
+    return f"batch {batch['batch']} of epoch {batch['epoch']}"
+
+
+def _maker(batch: Any) -> str:
+    """The process that was to make this batch."""
+    return ("the " if batch["worker"] < 0 else "") + worker_name(batch["worker"])
+
+
+def _key_under_way(recording: RecordedLoop, batch: Any) -> str:
+    """The sample that this batch was at; empty where that is not known."""
+    keys = _keys_under_way(recording.read_samples(), batch)
+    return _short_repr(keys[0]) if keys else ""
 
 
 @check(
@@ -115,11 +149,11 @@ def _never_came(case: Case) -> Seen | None:
     if lost.empty:
         return None
     first = lost.iloc[0]
+    process = _maker(first)
     asked_s = float(np.nanmax([first["started_s"], batches["released_s"].max()]))
     seen_until_s = [trace.meta.get("ended_s"), trace.workers["ended_s"].max()]
     stood_s = float(np.nanmax(np.array(seen_until_s, float), initial=asked_s)) - asked_s
     longest_s = float((batches["ready_s"] - batches["started_s"]).max())
-    process = ("the " if first["worker"] < 0 else "") + worker_name(first["worker"])
     if not stood_s > max(STOOD_S, STOOD_LONGER * np.nan_to_num(longest_s)):
         if not recording.complete:
             raise Undecided(

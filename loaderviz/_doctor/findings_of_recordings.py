@@ -98,7 +98,7 @@ def _sorted_lanes(trace: Trace) -> list[tuple[int, int]]:
     lanes = {*_lanes(batches), *_lanes(workers)}
     failed = {
         *_lanes(workers[workers["exit"].isin(("killed", "failed"))]),
-        *_lanes(batches[batches["state"] == "failed"]),
+        *_lanes(batches[batches["state"].isin(("failed", "lost"))]),
     }
     wait_s = (batches["delivered_s"] - batches["requested_s"]).fillna(0)
     waited_s: dict[Any, float] = (

@@ -148,6 +148,17 @@ class IteratorLog:
         more = n_samples_of_item(batch) - 1  # one was counted when it was asked for
         self._files.count_samples(more)
 
+    def note_raised(self, at_ns: int, awaited_worker: int | None) -> None:
+        """The loop gets an exception in place of the batch that was handed over, or awaited.
+
+        Its record has the moment in RELEASED, and none in DELIVERED.
+        """
+        pending = self._pending.get(awaited_worker) if awaited_worker is not None else None
+        place = self._held or (pending[0] if pending else None)
+        if place is not None and not self.being_built:
+            block, start = place
+            block[start + Batch.RELEASED] = at_ns
+
     def drop_held(self) -> None:
         """What was handed over was an exception: the batch is not delivered."""
         self._held = None

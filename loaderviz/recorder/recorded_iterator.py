@@ -35,6 +35,8 @@ class _Recorded:
             data = super()._next_data()  # type: ignore[misc]
             _note(logs, IteratorLog.note_delivered, now())
         except BaseException as error:
+            if isinstance(error, Exception) and not isinstance(error, StopIteration):
+                _note(logs, IteratorLog.note_raised, now(), _awaited_worker(self))
             for log in logs:
                 log.drop_held()
             hide_recorder_frames(error)
@@ -81,6 +83,12 @@ def _n_samples(index: Any) -> int:
         return len(index)
     except own_errors(Exception, method="__len__"):
         return 1
+
+
+def _awaited_worker(iterator: Any) -> int | None:
+    """The worker whose oldest task the loop waits for, or one of them; None where for none."""
+    task = iterator.__dict__.get("_task_info", {}).get(iterator.__dict__.get("_rcvd_idx"))
+    return task[0] if task else None
 
 
 def _note_dispatched(log: IteratorLog, iterator: Any, task: int) -> None:

@@ -65,16 +65,27 @@ class WorkerHook:
             try:
                 self._user_init(worker_id)
             except BaseException as error:
+                if isinstance(error, Exception):  # the worker goes on: it has that to send
+                    self._set_up(worker_id, start, in_own_process, first_round=1)
                 hide_recorder_frames(error)
                 raise
             start["init_ns"] = now() - begun_ns
+        self._set_up(worker_id, start, in_own_process)
+
+    def _set_up(
+        self, worker_id: int, start: dict[str, Any], in_own_process: bool, first_round: int = 0
+    ) -> None:
+        """Begin to record, if the recording goes on; a failure is its problem, and no error.
+
+        ``first_round``: which of the worker's epochs has the first fetches.
+        """
         control = None
         try:
             control = Control.attach(self._folder)
             if not in_own_process:
                 control.note_problem(f"worker {worker_id} is a thread, which is not looked into")
             elif not control.is_stopped():
-                self._record(worker_id, control, start)
+                self._record(worker_id, control, start, first_round)
         except own_errors(
             Exception
         ) as error:  # the recording lacks this worker; the training does not
@@ -86,7 +97,9 @@ class WorkerHook:
         if stack is not None:  # atexit does not run in workers; multiprocessing's finalizers do
             util.Finalize(None, stack.close, exitpriority=0)
 
-    def _record(self, worker_id: int, control: Control, start: dict[str, Any]) -> None:
+    def _record(
+        self, worker_id: int, control: Control, start: dict[str, Any], first_round: int
+    ) -> None:
         budget = Budget.attach(self._folder, control)
         if budget is not None and not self._paid_bytes:
             return
@@ -104,7 +117,7 @@ class WorkerHook:
         )
         dataset_kind: Any = _DatasetKind
         create_fetcher = dataset_kind.create_fetcher
-        rounds = itertools.count()
+        rounds = itertools.count(first_round)
         memory, accounts = ProcessMemory(), CpuAccounts()
 
         def create_timed_fetcher(kind: int, dataset: Any, *args: Any) -> Any:

@@ -43,7 +43,7 @@ RANGES: Final = {
     "pickle_bytes": (0, MOST_COUNT),
 }
 TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
-    "state": ("delivered", "failed", "ready", "started", "dispatched"),
+    "state": ("delivered", "failed", "lost", "ready", "started", "dispatched"),
     "exit": ("done", "failed", "killed", "running"),
     "start_method": (),  # any text
     "name": (),

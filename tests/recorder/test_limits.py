@@ -48,7 +48,7 @@ class TestALimitOnSpans:
             list(loader)
         assert rec.trace.samples.empty
         assert list(rec.trace.workers["last_key"]) == [5]
-        assert list(rec.trace.batches["state"])[:3] == ["delivered", "delivered", "started"]
+        assert list(rec.trace.batches["state"])[:3] == ["delivered", "delivered", "lost"]
 
     @pytest.mark.parametrize("max_spans", [-1, 1.5, "many", None])
     def test_one_that_is_none_is_named(self, max_spans):

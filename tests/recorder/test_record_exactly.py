@@ -204,7 +204,7 @@ def assert_complete(trace: Trace, told: list[Any], keys: Any = "own") -> None:
     assert len(rows) == len(told)
     assert set(rows["state"]) <= {"delivered"}
     undelivered = trace.batches[trace.batches["delivered_s"].isna()]
-    assert not set(undelivered["state"]) - {"ready", "started", "dispatched", "failed"}
+    assert not set(undelivered["state"]) - {"ready", "started", "dispatched", "failed", "lost"}
     for i, (row, samples) in enumerate(zip(rows.itertuples(), told, strict=True)):
         if samples is None:
             continue

@@ -140,7 +140,7 @@ class TestAWorkerThatDies:
         assert_complete(trace, told)
         batches = trace.batches.set_index("batch")
         assert batches["ready_s"][[0, 1, 2, 3, 4]].notna().all()
-        assert list(batches["state"][[4, 5, 6]]) == ["delivered", "started", "ready"]
+        assert list(batches["state"][[4, 5, 6]]) == ["delivered", "lost", "ready"]
         dead, alive = trace.workers.iloc[1], trace.workers.iloc[0]
         assert (dead["exit"], dead["last_key"]) == (exit_, 5)
         assert alive["last_key"] is None

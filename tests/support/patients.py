@@ -383,7 +383,7 @@ def count_for_ever() -> None:
 
 def switch_seldom(worker: int) -> None:
     """Seldom enough to tell it from what a busy machine does."""
-    sys.setswitchinterval(0.02)
+    sys.setswitchinterval(0.01)
 
 
 def switch_soon(worker: int) -> None:

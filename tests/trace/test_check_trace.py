@@ -28,7 +28,7 @@ LOADER = {"num_workers": 2, "prefetch_factor": 2, "batch_size": 4}
         ("batches", "ready_s", math.inf),
         ("batches", "delivered_s", 1e308),
         ("batches", "n_bytes", -1.0),
-        ("batches", "state", "lost"),
+        ("batches", "state", "gone"),
         ("batches", "shapes", 3),
         ("samples", "epoch", 3),
         ("samples", "batch", 100),

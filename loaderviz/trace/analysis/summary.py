@@ -49,6 +49,8 @@ class Summary:
     failed_batch: int | None = None  # the first one whose making raised an exception
     failed_rank: int | None = None  # and the rank that it is of
     failed_shapes: str | None = None  # and which of its samples' shapes differ, if that is why
+    lost_batch: int | None = None  # the first one that the loop asked for and got an exception
+    lost_rank: int | None = None
     n_ranks: int = 1
     slowest: Slowest | None = None  # where ranks differ
     unequal: tuple[Unequal, ...] = ()  # epochs whose number of batches differs between ranks
@@ -154,10 +156,10 @@ class Summary:
 def summarize(trace: Trace) -> Summary:
     """The run of a trace in numbers, all ranks and loaders together."""
     ranks = by_rank(trace)
-    failed = np.flatnonzero(trace.batches["state"].to_numpy() == "failed")[:1]
 
-    def first_failed(column: str) -> Any:
-        return trace.batches[column].tolist()[failed[0]] if len(failed) else None
+    def first(state: str, column: str) -> Any:
+        rows = np.flatnonzero(trace.batches["state"].to_numpy() == state)[:1]
+        return trace.batches[column].tolist()[rows[0]] if len(rows) else None
 
     def total(column: str) -> float:
         return float(ranks[column].sum())
@@ -176,9 +178,11 @@ def summarize(trace: Trace) -> Summary:
         handover_s=total("handover_s"),
         step_s=total("step_s"),
         samples_per_s=total("samples_per_s"),
-        failed_batch=first_failed("batch"),
-        failed_rank=first_failed("rank"),
-        failed_shapes=first_failed("shapes"),
+        failed_batch=first("failed", "batch"),
+        failed_rank=first("failed", "rank"),
+        failed_shapes=first("failed", "shapes"),
+        lost_batch=first("lost", "batch"),
+        lost_rank=first("lost", "rank"),
         n_ranks=max(1, len(ranks)),
         slowest=slowest(ranks),
         unequal=tuple(unequal(trace)),

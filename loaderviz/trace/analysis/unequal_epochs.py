@@ -53,7 +53,7 @@ def unequal(trace: Trace) -> list[Unequal]:
     if len(batches["rank"]) == 0:
         return []
     delivered = ~np.isnan(batches["delivered_s"])
-    failed = batches["state"] == "failed"
+    failed = np.isin(batches["state"].astype(str), ["failed", "lost"])
     order = np.lexsort(tuple(batches[column] for column in reversed(columns)))
     keys = np.stack([batches[column][order] for column in columns])
     begins = np.flatnonzero(np.append(True, (np.diff(keys) != 0).any(axis=0)))

@@ -91,10 +91,11 @@ def batch_states(sent: Words, fetch: Words, heads: Words, ready: Words) -> Any:
     return np.select(
         [
             sent[:, Batch.DELIVERED] != 0,
-            fetch < 0,
             heads[:, Task.STATE] == State.RAISED,
+            sent[:, Batch.RELEASED] != 0,
+            fetch < 0,
             ready != 0,
         ],
-        ["delivered", "dispatched", "failed", "ready"],
+        ["delivered", "failed", "lost", "dispatched", "ready"],
         "started",
     ).astype(object)

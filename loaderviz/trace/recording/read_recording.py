@@ -154,7 +154,7 @@ class _Reader:
         self._batches[:, :n_words] = words[starts[:, None] + np.arange(n_words)]
         # After an interrupt in the middle of a delivery, the loop did not get the batch.
         lost = self._batches[:, Batch.DELIVERED] == 0
-        self._batches[np.ix_(lost, [Batch.REQUESTED, Batch.RELEASED])] = 0
+        self._batches[lost, Batch.REQUESTED] = 0
         for tag, starts in records.items():
             for start in starts.tolist():
                 try:
@@ -297,7 +297,9 @@ class _Reader:
             "pinned_s": self._seconds(sent[:, Batch.PINNED]),
             "requested_s": self._seconds(sent[:, Batch.REQUESTED]),
             "delivered_s": self._seconds(sent[:, Batch.DELIVERED]),
-            "released_s": self._seconds(sent[:, Batch.RELEASED]),
+            "released_s": self._seconds(
+                np.where(sent[:, Batch.DELIVERED] != 0, sent[:, Batch.RELEASED], 0)
+            ),
             "cpu_s": cpu_s,
             "process_cpu_s": _or_nan(heads[:, Task.PROCESS_CPU]),
             "queued_s": _or_nan(heads[:, Task.QUEUED]),
@@ -354,6 +356,7 @@ class _Reader:
                 self._since_1970_s(worker.started_ns),
                 worker.exit_code,
                 has_ended=worker.file is not None and bool(worker.file.ended_ns),
+                outlived_recording=self._ended_ns > 0,
             )
             for worker in workers
         ]
