@@ -32,7 +32,7 @@ def _drew(notes: list[Note], path: str) -> bool:
 
 @check(
     "LV201",
-    "Workers draw the same numbers from a generator kept on the dataset",
+    "Workers draw the same numbers from their copies of a generator",
     "error",
     notebook=5,
     threads="5059",
@@ -47,7 +47,7 @@ def _copied_generator(case: Case) -> Seen | None:
         lines = _alike_in_workers(case, path) or _alike_in_epochs(case, path)
         if lines:
             return seen(
-                f"{path} is a {type(generator).__name__} of the dataset, copied to each worker",
+                f"{path} is a {type(generator).__name__} of which each worker has a copy",
                 *lines,
                 fix="""
 def __getitem__(self, index):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import types
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -26,6 +28,9 @@ _LEAVES: tuple[type, ...] = (
     types.FunctionType,
     types.BuiltinFunctionType,
 )
+
+
+_NOT_OF_USER = ("builtins", "torch", "torchdata", "numpy")
 
 
 class Part(NamedTuple):
@@ -61,6 +66,55 @@ def walk(name: str, root: Any) -> Iterator[Part]:
         yield part
         if depth < MAX_DEPTH:
             queue.extend((inner, depth + 1) for inner in _parts_of(part))
+
+
+def known_to_code(parts: Iterable[Part]) -> Iterator[Part]:
+    """What the classes of these objects hold, and what their methods, or functions, have names for.
+
+    Those are variables of the user's modules and of closures, also where a function of such a
+    module is called that knows them. Classes of torch, NumPy and Python are not looked into.
+    """
+    seen: set[int] = set()
+    queue: deque[types.FunctionType] = deque()
+    for path, value in parts:
+        if is_a(value, types.FunctionType):
+            queue.append(value)
+        for cls in type.__getattribute__(type(value), "__mro__"):
+            members = type.__getattribute__(cls, "__dict__")
+            if id(cls) not in seen and _is_of_user(members.get("__module__")):
+                seen.add(id(cls))
+                for name, held in list(members.items()):
+                    function = held.__func__ if type(held) in (staticmethod, classmethod) else held
+                    if is_a(function, types.FunctionType):
+                        queue.append(function)
+                    else:
+                        yield Part(f"{path}.{name}", held)
+    while queue and len(seen) < MAX_PARTS:
+        function = queue.popleft()
+        if id(function.__code__) in seen or not _is_of_user(function.__module__):
+            continue
+        seen.add(id(function.__code__))
+        for known in _known_to(function):
+            yield known
+            if is_a(known.value, types.FunctionType):
+                queue.append(known.value)
+
+
+def _known_to(function: types.FunctionType) -> Iterator[Part]:
+    """What a function has names for outside of it: in its module, and in those that surround it."""
+    module = function.__module__.replace("__mp_main__", "__main__")  # as spawned workers name it
+    for name in function.__code__.co_names:
+        if name in function.__globals__:
+            yield Part(f"{module}.{name}", function.__globals__[name])
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with suppress(ValueError):  # it has no value yet
+            yield Part(f"{name} of {function.__qualname__}", cell.cell_contents)
+
+
+def _is_of_user(module: Any) -> bool:
+    """Whether a module is none of torch's, NumPy's or Python's own."""
+    top = module.partition(".")[0] if type(module) is str else "builtins"
+    return top not in _NOT_OF_USER and top not in sys.stdlib_module_names
 
 
 def _parts_of(part: Part) -> Iterator[Part]:

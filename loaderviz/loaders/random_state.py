@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
-from loaderviz.loaders.held_objects import Part, is_a, walk
+from loaderviz.loaders.held_objects import Part, is_a, known_to_code, walk
 
 _KINDS = (np.random.Generator, np.random.RandomState, random.Random, torch.Generator)
 
@@ -40,10 +40,15 @@ def global_states() -> Iterator[State]:
 def held_generators(name: str, root: Any) -> list[Part]:
     """The random generators that ``root``, called ``name`` in their paths, holds at any depth.
 
+    And those that its code knows: of a class, or of a module, as ``train.rng``.
     ``random.SystemRandom`` is none of them: it has no state.
     """
-    generators = (part for part in walk(name, root) if is_a(part.value, *_KINDS))
-    return [part for part in generators if not is_a(part.value, random.SystemRandom)]
+    parts = list(walk(name, root))
+    generators: dict[int, Part] = {}
+    for part in (*parts, *known_to_code(parts)):
+        if is_a(part.value, *_KINDS) and not is_a(part.value, random.SystemRandom):
+            generators.setdefault(id(part.value), part)
+    return list(generators.values())
 
 
 def held_states(name: str, root: Any) -> Iterator[State]:

@@ -78,6 +78,55 @@ def test_those_of_a_dataset_are_found_where_they_are_held():
     assert paths == [f"dataset.transforms[0].{name}" for name in names]
 
 
+RNG = np.random.default_rng(5)
+
+
+def draw() -> float:
+    return float(RNG.random())
+
+
+def test_so_are_those_that_its_code_knows():
+    in_closure = random.Random(6)
+
+    class Knowing(Dataset):
+        of_class = torch.Generator()
+        system = random.SystemRandom()
+
+        def __init__(self):
+            self.transform = lambda x: x + in_closure.random()
+
+        def __getitem__(self, index):
+            return self.transform(index) + self.blurred()
+
+        @staticmethod
+        def blurred():
+            return draw() + random.random()
+
+    paths = dict(held_generators("dataset", Knowing()))
+    assert {id(value) for value in paths.values()} == {
+        id(Knowing.of_class),
+        id(RNG),
+        id(in_closure),
+    }
+    assert "dataset.of_class" in paths
+    assert f"{__name__}.RNG" in paths
+    assert any(path.startswith("in_closure of ") for path in paths)
+
+
+def test_those_are_given_back_too():
+    class Drawing(Dataset):
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, index):
+            return draw()
+
+    loader = DataLoader(Drawing())
+    with keep_random_state(loader):
+        first = [batch.item() for batch in loader]
+    assert [batch.item() for batch in loader] == first
+
+
 def test_another_global_bit_generator_of_numpy_is_given_back_too():
     before = np.random.get_bit_generator()
     np.random.set_bit_generator(np.random.PCG64(7))

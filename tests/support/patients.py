@@ -237,6 +237,19 @@ class NaiveResume(DataLoader):
         self.skip = state["seen"]
 
 
+RNG = np.random.default_rng(0)
+
+
+class NoisyOfModule(Dataset):
+    """Adds noise from a generator of this module."""
+
+    def __len__(self) -> int:
+        return 12
+
+    def __getitem__(self, index: int) -> float:
+        return index + RNG.random()
+
+
 class Noisy(Dataset):
     """Adds noise from a generator that it makes at once, or first in the worker that needs it."""
 
@@ -954,6 +967,10 @@ PAIRS: dict[str, tuple[Make, Make]] = {
     "LV201 one worker": (
         lambda: loader(Noisy(lazily=False), workers=1, shuffle=True),
         lambda: loader(Noisy(lazily=True), workers=1, shuffle=True),
+    ),
+    "LV201 of a module": (
+        lambda: loader(NoisyOfModule()),
+        lambda: loader(Noisy(lazily=True)),
     ),
     "LV203": (
         lambda: loader(GloballyNoisy(), worker_init_fn=seed_by_number),
