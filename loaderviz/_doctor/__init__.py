@@ -20,6 +20,7 @@ from loaderviz._doctor import (  # noqa: F401  # for what they register
     lv1_order,
     lv1_resume,
     lv2_randomness,
+    lv2_seeds,
     lv3_causes,
     lv3_cpus,
     lv3_handover,

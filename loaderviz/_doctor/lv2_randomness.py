@@ -6,28 +6,12 @@ from loaderviz._doctor.batch_probe import Note
 from loaderviz._doctor.checks import Seen, check, seen
 from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
+from loaderviz._doctor.generator_notes import drew, first_notes
 from loaderviz._doctor.process_state import epoch_of
 from loaderviz.loaders.held_objects import attributes
 from loaderviz.loaders.random_state import held_generators
 
-GLOBAL = ("torch", "numpy.random", "random")
 EVALUATION = ("val", "valid", "validation", "eval", "evaluation", "test", "dev", "holdout")
-
-
-def _first_notes(notes: tuple[Note, ...]) -> dict[int, list[Note]]:
-    """By worker, the notes that hold states of generators: those of its first two batches."""
-    notes_by_worker: dict[int, list[Note]] = {}
-    for note in notes:
-        if note.states:
-            notes_by_worker.setdefault(note.worker, []).append(note)
-    return notes_by_worker
-
-
-def _drew(notes: list[Note], path: str) -> bool:
-    """Whether a worker drew from this generator while it made its first batches."""
-    states = {note.states.get(path) for note in notes}
-    at_start = notes[0].started.get(path)
-    return len(states if at_start is None else states | {at_start}) > 1
 
 
 @check(
@@ -62,8 +46,8 @@ def __getitem__(self, index):
 
 def _alike_in_workers(case: Case, path: str) -> list[str]:
     workers_by_state: dict[int | None, list[int]] = {}
-    for worker, notes in _first_notes(case.epoch().notes).items():
-        if _drew(notes, path):
+    for worker, notes in first_notes(case.epoch().notes).items():
+        if drew(notes, path):
             workers_by_state.setdefault(notes[0].states.get(path), []).append(worker)
     for state, workers in workers_by_state.items():
         if state is not None and len(workers) > 1:
@@ -72,9 +56,9 @@ def _alike_in_workers(case: Case, path: str) -> list[str]:
 
 
 def _alike_in_epochs(case: Case, path: str) -> list[str]:
-    first, second = (_first_notes(case.epoch(number).notes) for number in (0, 1))
+    first, second = (first_notes(case.epoch(number).notes) for number in (0, 1))
     for worker, notes in first.items():
-        if worker in second and _drew(notes, path):
+        if worker in second and drew(notes, path):
             later_state = second[worker][0].states.get(path)
             if later_state is not None and later_state == notes[0].states.get(path):
                 if _same_first_keys(case, worker):
@@ -127,42 +111,6 @@ torch.manual_seed(seed + torch.distributed.get_rank())  # before the loader is i
 # or: DataLoader(..., generator=torch.Generator().manual_seed(seed + rank))
 """,
             )
-    return None
-
-
-@check(
-    "LV203",
-    "worker_init_fn gives the same seeds in every epoch",
-    "error",
-    notebook=5,
-    threads="xingyizhou/CenterNet#233",
-)
-def _constant_seed(case: Case) -> Seen | None:
-    setup = case.setup
-    if not setup.num_workers or setup.settings["worker_init_fn"] is None:
-        return None
-    if setup.persistent:
-        return None  # worker_init_fn runs only once
-    first, second = (_first_notes(case.epoch(number).notes) for number in (0, 1))
-    for worker, notes in first.items():
-        later_notes = second.get(worker)
-        if later_notes is None or notes[0].seed == later_notes[0].seed:
-            continue
-        for name in GLOBAL:
-            same_start = notes[0].started.get(name) == later_notes[0].started.get(name)
-            if same_start and name in notes[0].started and _drew(notes, name):
-                return seen(
-                    f"worker {worker} begins both epochs with {name} in the same state, and draws "
-                    "from it",
-                    "torch had given it different seeds: "
-                    f"{notes[0].seed}, then {later_notes[0].seed}",
-                    fix="""
-def seed_worker(worker_id):
-    seed = torch.initial_seed() % 2**32  # differs by worker and by epoch
-    np.random.seed(seed)
-    random.seed(seed)
-""",
-                )
     return None
 
 

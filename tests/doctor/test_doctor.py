@@ -42,7 +42,7 @@ from probes import Deadly
 CODES = {
     *(f"LV10{i}" for i in range(1, 10)),
     *(f"LV11{i}" for i in range(6)),
-    *(f"LV20{i}" for i in range(1, 7)),
+    *(f"LV20{i}" for i in range(1, 8)),
     *(f"LV30{i}" for i in (1, 2, 3, 4, 5, 6, 8, 9)),
     *(f"LV31{i}" for i in (0, 1, 2, 4, 5)),
     *(f"LV40{i}" for i in range(1, 4)),
@@ -128,7 +128,7 @@ class TestEveryPitfall:
     def test_names_where_it_comes_from(self, code):
         check = CHECKS[code]
         assert check.notebook
-        reproduced_by_ourselves = {"LV103", "LV107", "LV115", "LV206", "LV308", "LV312"}
+        reproduced_by_ourselves = {"LV103", "LV107", "LV115", "LV206", "LV207", "LV308", "LV312"}
         assert bool(check.links) != (code in reproduced_by_ourselves)
         assert all(link.startswith("https://github.com/") for link in check.links)
 

@@ -240,6 +240,20 @@ class NaiveResume(DataLoader):
 RNG = np.random.default_rng(0)
 
 
+class NoisyAlike(Dataset):
+    """Each sample seeds NumPy's global generator: with the same number, or with its own."""
+
+    def __init__(self, by_index: bool) -> None:
+        self.by_index = by_index
+
+    def __len__(self) -> int:
+        return 12
+
+    def __getitem__(self, index: int) -> float:
+        np.random.seed(index if self.by_index else 0)
+        return index + np.random.random()
+
+
 class NoisyOfModule(Dataset):
     """Adds noise from a generator of this module."""
 
@@ -985,6 +999,7 @@ PAIRS: dict[str, tuple[Make, Make]] = {
         lambda: loader(Evaluation(), workers=0, generator=torch.Generator()),
     ),
     "LV206": (lambda: loader(NoisyWalk(number_of)), lambda: loader(NoisyWalk(seed_of_torch))),
+    "LV207": (lambda: loader(NoisyAlike(False)), lambda: loader(NoisyAlike(True))),
     "LV206 kept": (
         lambda: loader(NoisyWalk(number_of, keep=True)),
         lambda: loader(NoisyWalk(drawn, keep=True)),
