@@ -69,7 +69,7 @@ WORKERS: Final[Columns] = {
     "first_task_s": "float64",
     "first_read_s": "float64",  # it read its first sample; with __getitems__, its first batch
     "ended_s": "float64",
-    "exit": "object",  # done, failed, killed; or running, as at the end of the recording
+    "exit": "object",  # done, failed, killed or running
     "last_key": "object",  # the sample that was being read when the worker died, else None
     "rss_peak_bytes": "int64",
 }

@@ -117,6 +117,15 @@ class _Run:
         left = 1 - part if sample_s.size == len(part) else 1 - float(np.mean(part))
         return self.costing(sample_s=sample_s * left)
 
+    def keeping_workers(self) -> _Run:
+        """Workers start once. What they set up for their first sample is kept, too.
+
+        But for a stream, which even a kept worker begins anew in each epoch (torch/utils/data/
+        _utils/worker.py, ``_worker_loop``): whether it sets that up again, nobody knows.
+        """
+        kept = self.set(persistent_workers=True)
+        return kept if self.settings.get("kind") == "iterable" else kept.reading_less("restart")
+
     def with_workers(self, n: int) -> _Run:
         """As many workers, to which a stream is dealt out in equal shares."""
         settings: dict[str, Any] = {"num_workers": n}
@@ -228,7 +237,7 @@ SHARING = ("workers", "main_process", "prefetch")
 SHOWN_ALIKE = ("handover", "pin", "sampler", "collate", "slow_samples", "drift")
 WITHOUT: Mapping[str, Callable[[_Run], _Run]] = {
     "start": lambda run: run.costing(startup_s=0.0, boot_s=0.0).reading_less("start"),
-    "restart": lambda run: run.set(persistent_workers=True).reading_less("restart"),
+    "restart": lambda run: run.keeping_workers(),
     "workers": lambda run: run.with_workers(run.settings["num_workers"] + 1),
     "main_process": lambda run: run.with_workers(2),
     "cpu": lambda run: run.reading_less("cpu"),

@@ -33,8 +33,8 @@ INIT_LESS: Final = (
     "Do less in worker_init_fn: what only some samples need can wait for the first of them."
 )
 READ_LESS: Final = (
-    "Do less for a worker's first sample: import, open and load no more than samples need. "
-    "persistent_workers=True does it once, not in each epoch."
+    "Do less for a worker's first sample: import, open and load no more than samples need, and "
+    "keep it: with persistent_workers=True that is done once, not in each epoch."
 )
 
 

@@ -109,13 +109,13 @@ def _what_went_wrong(summary: Summary) -> str:
         if summary.failed_shapes is not None:
             why = "its samples have different shapes"
         return f"Batch {summary.failed_batch}{of} failed: {why}"
+    if summary.unequal and not summary.complete and summary.n_batches:
+        return str(summary.unequal[0])
     if summary.lost_batch is not None:
         of = f" of rank {summary.lost_rank}" if summary.n_ranks > 1 else ""
         return f"Batch {summary.lost_batch}{of} never came: the loop got an exception in its place"
     if summary.n_batches == 0:
         return "No batch was delivered"
-    if summary.unequal and not summary.complete:
-        return str(summary.unequal[0])
     return ""
 
 

@@ -356,7 +356,6 @@ class _Reader:
                 self._since_1970_s(worker.started_ns),
                 worker.exit_code,
                 has_ended=worker.file is not None and bool(worker.file.ended_ns),
-                outlived_recording=self._ended_ns > 0,
             )
             for worker in workers
         ]

@@ -9,14 +9,7 @@ from loaderviz.own_errors import own_errors
 SAME_PROCESS_S = 10.0  # the most that the recorded and the system's time of a start may differ
 
 
-def worker_ending(
-    pid: int,
-    started_at: float,
-    exit_code: int | None,
-    *,
-    has_ended: bool,
-    outlived_recording: bool,
-) -> str:
+def worker_ending(pid: int, started_at: float, exit_code: int | None, *, has_ended: bool) -> str:
     """What the column ``exit`` of ``workers`` says: "done", "failed", "killed" or "running".
 
     Args:
@@ -24,14 +17,12 @@ def worker_ending(
         started_at: when the worker started, in seconds since 1970; 0 where it is not known.
         exit_code: as the main process saw it, negative for a signal; None where it saw none.
         has_ended: whether the worker wrote down that it ended.
-        outlived_recording: whether the recording has ended, and saw no exit code until then: what
-            became of the worker later is not known.
     """
     if exit_code is not None:
         return "done" if exit_code == 0 else "killed" if exit_code < 0 else "failed"
     if has_ended:
         return "done"
-    return "running" if outlived_recording or _is_running(pid, started_at) else "killed"
+    return "running" if _is_running(pid, started_at) else "killed"
 
 
 def _is_running(pid: int, started_at: float) -> bool:
