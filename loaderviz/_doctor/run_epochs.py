@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -114,10 +114,10 @@ def iterate(
             if failure is not None:
                 send(progress.epoch(complete=False))
                 send(_trouble(progress, failure, folder / run))
-                failure = None
-                if copied:
-                    let_go_of_iterator(loader)
-                    _have_iterators_end()
+                with _iterators_end() if copied else contextlib.nullcontext():
+                    failure = None
+                    if copied:
+                        let_go_of_iterator(loader)
                 end_workers(already_running)  # otherwise torch waits for each, and one may be stuck
                 return False
             send(progress.epoch(complete=progress.ended))
@@ -135,13 +135,16 @@ def _trouble(progress: _EpochProgress, error: Exception, recording: Path) -> Tro
     return replace(trouble, wait_channels=wait_channels(), stacks=stacks)
 
 
-def _have_iterators_end() -> None:
-    """Have torch end the workers of iterators that nothing holds any more, but not for long.
+@contextlib.contextmanager
+def _iterators_end() -> Iterator[None]:
+    """Have torch end the workers of iterators that the body lets go of, but not for long.
 
     That sets an event; once workers have been killed, one of which may have held its lock, it would
-    wait for ever. Torch's error is one of a ring of objects, and holds the iterator until then.
+    wait for ever. Torch's error is one of a ring of objects, and holds the iterator until the
+    collector finds it: in the body already, if it happens to run then.
     """
     with contextlib.suppress(TimeoutError), alarm(time.monotonic() + LATE_S):
+        yield
         gc.collect()
 
 
