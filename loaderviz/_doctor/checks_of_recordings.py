@@ -14,7 +14,6 @@ from loaderviz.text import duration, percent, size, worker_name
 if TYPE_CHECKING:
     import pandas as pd
 
-
 MOST_NAMED = 3
 LONG_KEY = 60  # characters of a key that are shown
 LEAST_MEASURES = 20  # of a worker's memory, to say that it grows
