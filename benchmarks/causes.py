@@ -463,6 +463,18 @@ def cases(pick: Size) -> list[Case]:
             ),
         ),
         Case(
+            "many small tensors are sent",
+            ("handover",),
+            loop(
+                sleeps(0.001),
+                2,
+                n=n // 2,
+                step_s=0.005,
+                dataset={"sample": [torch.zeros(3)] * pick(60, 80)},
+            ),
+            loop(sleeps(0.001), 2, n=n // 2, step_s=0.005, dataset={"sample": torch.zeros(70, 3)}),
+        ),
+        Case(
             "prefetch_factor=1, steps in bursts",
             ("prefetch",),
             loop(

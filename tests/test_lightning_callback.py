@@ -1,12 +1,12 @@
 """The callback for Lightning, in real fits: what it records, and that the fit is as without it."""
 
 import csv
+import importlib
 import itertools
 import random
 import re
 import subprocess
 import sys
-import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,15 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, Dataset, IterableDataset
+from torch.utils.data import DataLoader
 
 import loaderviz as lv
 from loaderviz.recorder import dataloader_hooks
 from own_code import in_module
-
-pl = pytest.importorskip("pytorch_lightning")
-
-from loaderviz.lightning import Callback  # noqa: E402
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning:pytorch_lightning"),
@@ -32,77 +28,10 @@ pytestmark = [
 ]
 
 
-class Drawn(Dataset):
-    """Each sample with a draw of the process that reads it."""
-
-    def __len__(self) -> int:
-        return 24
-
-    def __getitem__(self, key: int) -> torch.Tensor:
-        time.sleep(0.001)
-        return key + torch.rand(4)
-
-
-class Streamed(IterableDataset):
-    """Has no length."""
-
-    def __iter__(self) -> Iterator[torch.Tensor]:
-        return iter(torch.rand(24, 4))
-
-
-class Model(pl.LightningModule):
-    def __init__(self, failing_at: int = -1) -> None:
-        super().__init__()
-        self.layers = torch.nn.Sequential(torch.nn.Linear(4, 1), torch.nn.Dropout())
-        self.failing_at, self.losses = failing_at, []
-
-    def training_step(self, batch: Any, number: int) -> Any:
-        if self.global_step == self.failing_at:
-            raise KeyError("a step of the user's")
-        loss = self.layers(batch).square().mean()
-        self.losses.append(loss.item())
-        self.log("loss", loss)
-        return loss
-
-    def validation_step(self, batch: Any, number: int) -> None:
-        self.log("validation", self.layers(batch).mean() + torch.rand(()))
-
-    def configure_optimizers(self) -> Any:
-        return torch.optim.Adam(self.parameters())
-
-
-def loader(**options: Any) -> DataLoader:
-    return DataLoader(Drawn(), batch_size=4, **options)
-
-
-def fit(
-    folder: Path,
-    *callbacks: Any,
-    train: Any = None,
-    val: Any = None,
-    model: Model | None = None,
-    resume: Path | None = None,
-    **options: Any,
-) -> tuple[Model, Any]:
-    """Fit for one epoch of six steps, or as the options say; returns the model and the trainer."""
-    pl.seed_everything(3, verbose=False)
-    model = model or Model()
-    trainer = pl.Trainer(
-        **{
-            "max_epochs": 1,
-            "accelerator": "cpu",
-            "log_every_n_steps": 1,
-            "enable_progress_bar": False,
-            "enable_model_summary": False,
-            "enable_checkpointing": False,
-            "logger": pl.loggers.CSVLogger(folder, "", ""),
-            "callbacks": list(callbacks),
-            **options,
-        }
-    )
-    train = loader(shuffle=True) if train is None else train
-    trainer.fit(model, train, val, ckpt_path=resume)
-    return model, trainer
+@pytest.fixture(scope="module")
+def fits() -> Any:
+    pytest.importorskip("pytorch_lightning")
+    return importlib.import_module("lightning_fits")
 
 
 def recordings(folder: Path) -> dict[str, lv.Trace]:
@@ -125,20 +54,20 @@ def draws() -> list[Any]:
 
 
 @pytest.mark.parametrize("options", [{}, {"num_workers": 2}], ids=["here", "workers"])
-def test_losses_weights_and_draws_are_those_of_a_fit_without_it(tmp_path, options):
+def test_losses_weights_and_draws_are_those_of_a_fit_without_it(tmp_path, options, fits):
     def run(folder: str, *callbacks: Any) -> tuple[Any, ...]:
-        train, val = loader(shuffle=True, **options), loader(**options)
-        model, trainer = fit(tmp_path / folder, *callbacks, train=train, val=val, max_epochs=2)
+        train, val = fits.loader(shuffle=True, **options), fits.loader(**options)
+        model, trainer = fits.fit(tmp_path / folder, *callbacks, train=train, val=val, max_epochs=2)
         weights = [parameter.tolist() for parameter in model.parameters()]
         values = {name: float(value) for name, value in trainer.callback_metrics.items()}
         return model.losses, weights, values, draws()
 
-    assert run("recorded", Callback(n_steps=4)) == run("plain")
+    assert run("recorded", fits.Callback(n_steps=4)) == run("plain")
     assert len(recordings(tmp_path / "recorded")) == 2
 
 
-def test_the_first_steps_of_the_first_epoch_and_validation_are_recorded(tmp_path):
-    fit(tmp_path, Callback(n_steps=4), val=loader(), max_epochs=3)
+def test_the_first_steps_of_the_first_epoch_and_validation_are_recorded(tmp_path, fits):
+    fits.fit(tmp_path, fits.Callback(n_steps=4), val=fits.loader(), max_epochs=3)
     found = recordings(tmp_path)
     assert {name: trace.summary().n_batches for name, trace in found.items()} == {
         "train-step-4": 4,
@@ -152,8 +81,8 @@ def test_the_first_steps_of_the_first_epoch_and_validation_are_recorded(tmp_path
     assert "Not predicted: it takes seconds" in report
 
 
-def test_the_metrics_are_those_of_the_recording(tmp_path):
-    fit(tmp_path, Callback(), val=loader())
+def test_the_metrics_are_those_of_the_recording(tmp_path, fits):
+    fits.fit(tmp_path, fits.Callback(), val=fits.loader())
     found = metrics(tmp_path)
     for stage, trace in zip(("train", "val"), recordings(tmp_path).values(), strict=True):
         summary = trace.summary()
@@ -168,8 +97,8 @@ def test_the_metrics_are_those_of_the_recording(tmp_path):
         assert found[f"loaderviz/{stage}/findings"][0][1] >= 0
 
 
-def test_a_validation_in_mid_epoch_is_a_recording_of_its_own(tmp_path):
-    fit(tmp_path, Callback(), val=loader(num_workers=1), val_check_interval=3)
+def test_a_validation_in_mid_epoch_is_a_recording_of_its_own(tmp_path, fits):
+    fits.fit(tmp_path, fits.Callback(), val=fits.loader(num_workers=1), val_check_interval=3)
     found = recordings(tmp_path)
     assert {name: len(trace.batches) for name, trace in found.items()} == {
         "train-step-3": 3,
@@ -178,34 +107,34 @@ def test_a_validation_in_mid_epoch_is_a_recording_of_its_own(tmp_path):
     assert [trace.summary().n_workers for trace in found.values()] == [0, 1]
 
 
-def test_a_validation_that_comes_epochs_later_is_recorded_then(tmp_path):
-    fit(tmp_path, Callback(), val=loader(), max_epochs=2, check_val_every_n_epoch=2)
+def test_a_validation_that_comes_epochs_later_is_recorded_then(tmp_path, fits):
+    fits.fit(tmp_path, fits.Callback(), val=fits.loader(), max_epochs=2, check_val_every_n_epoch=2)
     assert [*recordings(tmp_path)] == ["train-step-6", "val-step-12"]
 
 
-def test_a_validation_that_no_setting_tells_ends_the_steps(tmp_path):
-    class Stopping(Model):
+def test_a_validation_that_no_setting_tells_ends_the_steps(tmp_path, fits):
+    class Stopping(fits.Model):
         def training_step(self, batch: Any, number: int) -> Any:
             self.trainer.should_stop = number == 2
             return super().training_step(batch, number)
 
-    fit(tmp_path, Callback(), val=loader(), model=Stopping(), min_epochs=0)
+    fits.fit(tmp_path, fits.Callback(), val=fits.loader(), model=Stopping(), min_epochs=0)
     (trace,) = recordings(tmp_path).values()
     assert trace.summary().n_batches == 3
 
 
-def test_every_other_epoch_is_recorded_where_asked_for(tmp_path):
-    fit(tmp_path, Callback(n_steps=2, every_n_epochs=2), max_epochs=5)
+def test_every_other_epoch_is_recorded_where_asked_for(tmp_path, fits):
+    fits.fit(tmp_path, fits.Callback(n_steps=2, every_n_epochs=2), max_epochs=5)
     assert sorted(recordings(tmp_path)) == ["train-step-14", "train-step-2", "train-step-26"]
     assert [step for step, _ in metrics(tmp_path)["loaderviz/train/wait_share"]] == [2, 14, 26]
 
 
-def test_workers_that_stay_are_seen_from_outside_once_they_run_and_nobody_is_warned(tmp_path):
+def test_workers_that_stay_are_seen_from_outside_once_they_run_and_nobody_is_warned(tmp_path, fits):
     """Those of the validation have been started by the sanity check."""
-    train, val = (loader(num_workers=2, persistent_workers=True) for _ in range(2))
+    train, val = (fits.loader(num_workers=2, persistent_workers=True) for _ in range(2))
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        fit(tmp_path, Callback(every_n_epochs=1), train=train, val=val, max_epochs=2)
+        fits.fit(tmp_path, fits.Callback(every_n_epochs=1), train=train, val=val, max_epochs=2)
     assert not [each for each in told if "loaderviz" in each.filename]
     assert not [each for each in told if "recording" in str(each.message)]
     found = recordings(tmp_path)
@@ -219,50 +148,52 @@ def test_workers_that_stay_are_seen_from_outside_once_they_run_and_nobody_is_war
     assert n_samples == {"train-step-6": 24, "val-step-6": 0, "train-step-12": 0, "val-step-12": 0}
 
 
-def test_a_stream_is_recorded_in_each_epoch_too(tmp_path):
-    train = DataLoader(Streamed(), batch_size=4)
-    fit(tmp_path, Callback(every_n_epochs=1), train=train, val=train, max_epochs=2)
+def test_a_stream_is_recorded_in_each_epoch_too(tmp_path, fits):
+    train = DataLoader(fits.Streamed(), batch_size=4)
+    fits.fit(tmp_path, fits.Callback(every_n_epochs=1), train=train, val=train, max_epochs=2)
     found = {name: each.summary().n_samples for name, each in recordings(tmp_path).items()}
     assert found == {"train-step-6": 24, "val-step-6": 24, "train-step-12": 24, "val-step-12": 24}
 
 
-def test_several_loaders_are_recorded_each(tmp_path):
-    class Pairs(Model):
+def test_several_loaders_are_recorded_each(tmp_path, fits):
+    class Pairs(fits.Model):
         def training_step(self, batch: Any, number: int) -> Any:
             return super().training_step(batch["a"] + batch["b"][0], number)
 
-    fit(tmp_path, Callback(), train={"a": loader(), "b": [loader()]}, model=Pairs())
+    fits.fit(
+        tmp_path, fits.Callback(), train={"a": fits.loader(), "b": [fits.loader()]}, model=Pairs()
+    )
     (trace,) = recordings(tmp_path).values()
     assert trace.batches["loader"].tolist() == [0] * 6 + [1] * 6
 
 
-def test_a_loader_that_is_none_of_torchs_is_recorded_from_the_second_epoch_on(tmp_path):
+def test_a_loader_that_is_none_of_torchs_is_recorded_from_the_second_epoch_on(tmp_path, fits):
     class Own:
         def __iter__(self) -> Iterator[torch.Tensor]:
             return iter([torch.rand(4, 4)] * 3)
 
-    fit(tmp_path, Callback(), train=Own(), max_epochs=2)
+    fits.fit(tmp_path, fits.Callback(), train=Own(), max_epochs=2)
     (trace,) = recordings(tmp_path).values()
     assert trace.batches["n_samples"].tolist() == [4] * 3
     assert trace.summary().main_cause == "unknown"
 
 
-def test_where_nothing_can_be_recorded_a_warning_says_what_can_be_done(tmp_path):
+def test_where_nothing_can_be_recorded_a_warning_says_what_can_be_done(tmp_path, fits):
     class Few:
         def __iter__(self) -> Iterator[torch.Tensor]:
             return iter([torch.rand(4, 4)] * 3)
 
     with pytest.warns(UserWarning, match=r"recorded no batch.*loaderviz\.watch"):
-        fit(tmp_path, Callback(), train=Few())
+        fits.fit(tmp_path, fits.Callback(), train=Few())
     with lv.watch(Few()) as batches:
-        fit(tmp_path, train=batches)
+        fits.fit(tmp_path, train=batches)
     assert len(batches.trace.batches) == 3
 
 
-def test_an_exception_is_the_users_and_what_came_before_it_is_kept(tmp_path):
-    model = Model(failing_at=3)
+def test_an_exception_is_the_users_and_what_came_before_it_is_kept(tmp_path, fits):
+    model = fits.Model(failing_at=3)
     with pytest.raises(KeyError, match="a step of the user's"):
-        fit(tmp_path, Callback(), model=model, train=loader(num_workers=1))
+        fits.fit(tmp_path, fits.Callback(), model=model, train=fits.loader(num_workers=1))
     assert dataloader_hooks.running() == []
     (name,) = recordings(tmp_path)
     assert name == "train-step-3"
@@ -271,57 +202,61 @@ def test_an_exception_is_the_users_and_what_came_before_it_is_kept(tmp_path):
 @pytest.mark.parametrize(
     "broken", ["loaderviz._recorded_steps.write", "loaderviz._recorded_steps.Recording"]
 )
-def test_its_own_failure_is_a_warning_and_the_fit_goes_on(tmp_path, monkeypatch, broken):
+def test_its_own_failure_is_a_warning_and_the_fit_goes_on(tmp_path, monkeypatch, broken, fits):
     @in_module("loaderviz.report")
     def fail(*_: Any, **__: Any) -> None:
         raise lv.LoaderVizError("no space left")
 
     monkeypatch.setattr(broken, fail)
     with pytest.warns(UserWarning, match="could not record the training: no space left") as told:
-        model, _ = fit(tmp_path, Callback(n_steps=2, every_n_epochs=1), val=loader(), max_epochs=2)
+        model, _ = fits.fit(
+            tmp_path, fits.Callback(n_steps=2, every_n_epochs=1), val=fits.loader(), max_epochs=2
+        )
     assert len(model.losses) == 12
     assert sum("loaderviz" in str(each.message) for each in told) == 1
     assert dataloader_hooks.running() == []
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "loaderviz")
-        assert len(fit(tmp_path, Callback(n_steps=2))[0].losses) == 6
+        assert len(fits.fit(tmp_path, fits.Callback(n_steps=2))[0].losses) == 6
 
 
-def test_what_a_handler_of_the_users_raises_meanwhile_is_not_hidden(tmp_path, monkeypatch):
+def test_what_a_handler_of_the_users_raises_meanwhile_is_not_hidden(tmp_path, monkeypatch, fits):
     def interrupt(*_: Any, **__: Any) -> None:
         raise TimeoutError("this job is to stop")
 
     monkeypatch.setattr("loaderviz._recorded_steps.write", interrupt)
     with pytest.raises(TimeoutError, match="this job is to stop"):
-        fit(tmp_path, Callback(n_steps=2))
+        fits.fit(tmp_path, fits.Callback(n_steps=2))
     assert dataloader_hooks.running() == []
 
 
-def test_a_trial_run_of_one_step_is_recorded_too(tmp_path):
-    fit(tmp_path, Callback(), val=loader(), fast_dev_run=True, default_root_dir=tmp_path)
+def test_a_trial_run_of_one_step_is_recorded_too(tmp_path, fits):
+    fits.fit(
+        tmp_path, fits.Callback(), val=fits.loader(), fast_dev_run=True, default_root_dir=tmp_path
+    )
     assert [*recordings(tmp_path)] == ["train-step-1", "val-step-1"]
 
 
-def test_what_a_logger_raises_is_not_hidden(tmp_path):
-    class Broken(pl.loggers.CSVLogger):
+def test_what_a_logger_raises_is_not_hidden(tmp_path, fits):
+    class Broken(fits.pl.loggers.CSVLogger):
         def log_metrics(self, values: dict[str, float], step: int | None = None) -> None:
             if "loaderviz/train/findings" in values:
                 raise ConnectionError("the server is gone")
 
     with pytest.raises(ConnectionError, match="the server is gone"):
-        fit(tmp_path, Callback(n_steps=2), logger=Broken(tmp_path))
+        fits.fit(tmp_path, fits.Callback(n_steps=2), logger=Broken(tmp_path))
     assert dataloader_hooks.running() == []
 
 
-def test_a_fit_goes_on_from_its_checkpoint_as_without_it(tmp_path):
+def test_a_fit_goes_on_from_its_checkpoint_as_without_it(tmp_path, fits):
     def run(folder: str, *make: Any) -> Any:
-        saved = pl.callbacks.ModelCheckpoint(tmp_path / folder, "at", every_n_train_steps=4)
-        again = pl.callbacks.ModelCheckpoint(tmp_path / folder, "again")
+        saved = fits.pl.callbacks.ModelCheckpoint(tmp_path / folder, "at", every_n_train_steps=4)
+        again = fits.pl.callbacks.ModelCheckpoint(tmp_path / folder, "again")
         first = [saved, *(each(n_steps=3) for each in make)]
-        fit(tmp_path / folder / "1", *first, max_steps=4, enable_checkpointing=True)
+        fits.fit(tmp_path / folder / "1", *first, max_steps=4, enable_checkpointing=True)
         resume = tmp_path / folder / "at.ckpt"
         second = [again, *(each(n_steps=3) for each in make)]
-        model, _ = fit(
+        model, _ = fits.fit(
             tmp_path / folder / "2",
             *second,
             resume=resume,
@@ -330,20 +265,20 @@ def test_a_fit_goes_on_from_its_checkpoint_as_without_it(tmp_path):
         )
         return model.losses, [each.tolist() for each in model.parameters()]
 
-    assert run("recorded", Callback) == run("plain")
+    assert run("recorded", fits.Callback) == run("plain")
     assert len(recordings(tmp_path / "recorded/2")) == 1
 
 
-def test_without_a_logger_the_report_is_in_the_trainers_folder(tmp_path):
-    fit(tmp_path, Callback(n_steps=2), logger=False, default_root_dir=tmp_path)
+def test_without_a_logger_the_report_is_in_the_trainers_folder(tmp_path, fits):
+    fits.fit(tmp_path, fits.Callback(n_steps=2), logger=False, default_root_dir=tmp_path)
     assert [*recordings(tmp_path)] == ["train-step-2"]
 
 
 @pytest.mark.parametrize("options", [{"n_steps": 0}, {"n_steps": "all"}, {"every_n_epochs": 0}])
-def test_numbers_that_are_none_are_refused(options):
+def test_numbers_that_are_none_are_refused(options, fits):
     ((name, value),) = options.items()
     with pytest.raises(lv.LoaderVizError, match=re.escape(f"{name}={value!r}")):
-        Callback(**options)
+        fits.Callback(**options)
 
 
 @pytest.mark.parametrize("module", ["lightning", "transformers"])
@@ -363,8 +298,8 @@ def test_without_the_library_it_says_what_to_install(module):
     assert re.search(rf"which is not installed: pip install '?{module}", done.stdout), done
 
 
-def test_other_modules_do_not_import_it():
+def test_other_modules_do_not_import_it(fits):
     code = "import loaderviz, sys; loaderviz.record; print('pytorch_lightning' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
-    assert set(itertools.chain(Callback.__mro__)) >= {pl.Callback}
+    assert set(itertools.chain(fits.Callback.__mro__)) >= {fits.pl.Callback}

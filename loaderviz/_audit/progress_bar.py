@@ -1,4 +1,4 @@
-"""A progress bar that is there only when something takes longer than a second."""
+"""A progress bar, if something takes longer than a second: in a terminal or in a notebook."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ SHOW_AFTER_NS = 1_000_000_000
 
 class Progress:
     """Counts steps, and after a second shows a tqdm bar on stderr or in the notebook.
+
+    Where stderr is no terminal but a file, say, there is none: it could not be wiped out there.
 
     ``total`` is the number of steps; None: it is not known.
     """
@@ -50,7 +52,8 @@ class Progress:
                 desc=self._description,
                 unit=f" {self._unit}",
                 leave=False,
-                disable=bool(os.environ.get("TQDM_DISABLE")),  # tqdm reads it at import only
+                # tqdm reads that at import only; None: it asks whether this is a terminal.
+                disable=bool(os.environ.get("TQDM_DISABLE")) or None,
                 **_output_arguments(),
             )
 

@@ -42,8 +42,8 @@ def causes_of(summary: Summary) -> pd.DataFrame:
                     "seconds": spent_s,
                     "share": spent_s / elapsed_s if elapsed_s > 0 else 0.0,
                     "saves_s": min(saves.get(cause, math.nan), waited_s),
-                    "evidence": evidence_of(cause, trace, loader, spent_s),
-                    "cure": cure_of(cause, trace, loader),
+                    "evidence": evidence_of(cause, trace, loader, spent_s, reading),
+                    "cure": cure_of(cause, trace, loader, reading),
                 }
             )
     columns = ["loader", "cause", "seconds", "share", "saves_s", "evidence", "cure"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -9,8 +10,6 @@ import numpy as np
 from loaderviz._causes.parts_of_a_start import cure_of_starts, describe_starts
 from loaderviz.text import count, duration, percent
 from loaderviz.trace.analysis.loader_share import is_unseen
-from loaderviz.trace.analysis.reading_time import Reading
-from loaderviz.trace.analysis.slow_samples import set_up_s
 from loaderviz.trace.merge.run_meta import loader_description
 
 if TYPE_CHECKING:
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from loaderviz.trace import Trace
+    from loaderviz.trace.analysis.reading_time import Reading
 
 LEAST_PRESSURE = 0.1  # of the time: less is usual
 PRESSED: Final = {"cpu": "a CPU", "io": "I/O", "memory": "memory"}
@@ -43,8 +43,8 @@ CURES: Final = {
     "number of shards.",
     "collate": "A cheaper collate_fn: arrays of equal size in place of lists and padding; more "
     "workers collate side by side.",
-    "handover": "Send tensors or arrays in place of lists and dicts of numbers; where samples "
-    "are pure Python, sys.setswitchinterval(1e-4) in worker_init_fn.",
+    "handover": "Send few tensors or arrays in place of many, or of lists and dicts of numbers; "
+    "where samples are pure Python, sys.setswitchinterval(1e-4) in worker_init_fn.",
     "pin": "Return fewer, larger tensors; pin_memory=False if copies to the device are few.",
     "copy": "to(device, non_blocking=True) from pinned memory.",
     "sampler": "Draw all keys at once (torch.randperm) instead of one by one.",
@@ -54,7 +54,7 @@ CURES: Final = {
 }
 
 
-def cure_of(cause: str, trace: Trace, loader: int) -> str:
+def cure_of(cause: str, trace: Trace, loader: int, reading: Reading) -> str:
     """What to do about a cause, with numbers for the settings of this loader."""
     about = loader_description(trace.meta, loader)
     workers, deep = about.get("num_workers"), about.get("prefetch_factor")
@@ -65,16 +65,18 @@ def cure_of(cause: str, trace: Trace, loader: int) -> str:
         )
     if cause == "start":
         workers = _of_loader(trace.workers, loader)
-        return cure_of_starts(workers, set_up_s(trace, loader), otherwise=CURES[cause])
+        set_up_s = reading.set_up_s.get(loader, math.nan)
+        return cure_of_starts(workers, set_up_s, otherwise=CURES[cause])
     return CURES[cause].format(
         more="..." if workers is None else workers + 1,
         deeper=8 if deep is None else 4 * max(2, deep),
     )
 
 
-def evidence_of(cause: str, trace: Trace, loader: int, seconds: float) -> str:
+def evidence_of(cause: str, trace: Trace, loader: int, seconds: float, reading: Reading) -> str:
     """What in the tables shows that cause, and in the kernel's books of the machine."""
-    return "; ".join([_in_tables(cause, trace, loader, seconds), *_pressure(cause, trace.meta)])
+    shown = _in_tables(cause, trace, loader, seconds, reading)
+    return "; ".join([shown, *_pressure(cause, trace.meta)])
 
 
 def _pressure(cause: str, meta: Mapping[str, Any]) -> Iterator[str]:
@@ -89,7 +91,7 @@ def _pressure(cause: str, meta: Mapping[str, Any]) -> Iterator[str]:
             yield f"something on the machine waited for {PRESSED[resource]} {share} of the time"
 
 
-def _in_tables(cause: str, trace: Trace, loader: int, seconds: float) -> str:
+def _in_tables(cause: str, trace: Trace, loader: int, seconds: float, reading: Reading) -> str:
     """For most causes it is their usual times."""
     batches = _of_loader(trace.batches, loader)
     reading_s = (batches["collate_s"] - batches["started_s"]).to_numpy()
@@ -114,7 +116,8 @@ def _in_tables(cause: str, trace: Trace, loader: int, seconds: float) -> str:
         share = percent(stopped_s / max(made_s, 1e-9))
         return f"the CPU quota{_cpus(trace, ' of')} stopped the workers {share} of the time"
     if cause in ("start", "restart"):
-        return describe_starts(_of_loader(trace.workers, loader), set_up_s(trace, loader))
+        set_up_s = reading.set_up_s.get(loader, math.nan)
+        return describe_starts(_of_loader(trace.workers, loader), set_up_s)
     if cause == "slow_samples":
         samples = _of_loader(trace.samples, loader)
         took_s = (samples["end_s"] - samples["start_s"]).to_numpy()
@@ -127,19 +130,20 @@ def _in_tables(cause: str, trace: Trace, loader: int, seconds: float) -> str:
         own = (trace.batches["loader"] == loader).to_numpy()
         if is_unseen(batches):
             return "the loader's own work is not seen"
-        if (Reading.of(trace).by_cause["unknown"][own] > 0).any():
+        if (reading.by_cause["unknown"][own] > 0).any():
             return "samples wait for one another: they take longer the more workers read at once"
         return "the recording does not tell what its workers did then"
     return f"{duration(seconds)} of the waits"
 
 
 def _of_cpus(trace: Trace, batches: pd.DataFrame) -> str:
-    took_s = float((batches["ready_s"] - batches["started_s"]).sum())
+    lanes = batches.groupby(["rank", "epoch", "worker"])
+    worked_s = max(float((lanes["ready_s"].max() - lanes["started_s"].min()).sum()), 1e-9)
     cpu_s = float(batches["process_cpu_s"].fillna(batches["cpu_s"]).sum())
     waiting = float(batches["queued_s"].sum())
-    text = f"workers compute {percent(cpu_s / max(took_s, 1e-9))} of the time"
+    text = f"workers compute {percent(cpu_s / worked_s)} of the time"
     if waiting > 0:
-        text += f" and wait for a CPU {percent(waiting / took_s)}"
+        text += f" and wait for a CPU {percent(waiting / worked_s)}"
     return text + _cpus(trace, ", on")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from loaderviz._doctor.batch_shapes import Padding, padding_of
 from loaderviz._doctor.process_state import (
     allowed_cpus,
     generator_states,
+    handing_over_cpu_s,
     handle_ids,
     lengths_and_epoch,
     run_delay_s,
@@ -33,33 +34,35 @@ from loaderviz.recorder.batch_signature import walk
 from loaderviz.recorder.signature_text import signature_text
 
 MEMORY_EVERY_S = 0.1
+NAN = float("nan")
 _states_at_start: dict[str, int] = {}  # of the generators, when this worker process began
 
 
 class Note(NamedTuple):
     """One batch, as the process that made it saw it."""
 
-    worker: int  # -1: the main process
-    pid: int
-    n_samples: int
-    seed: int  # that torch gave to this worker; -1 in the main process
-    at_s: float  # when it was made, by time.monotonic()
-    cpu_s: float  # CPU time of this process until now
-    delay_s: float  # until now, how long it was ready to run without a CPU (NaN: unknown)
-    cpus: tuple[int, ...]  # numbers of those that it may run on
-    cuda: bool  # whether this process uses CUDA
-    digests: tuple[int | None, ...]  # of the samples' contents, where asked for
-    digest_s: float  # how long looking at the samples took
-    values: dict[str, int]  # see lengths_and_epoch(): those that have changed
-    states: dict[str, int]  # see generator_states(): after each process's first two batches
-    started: dict[str, int]  # the same at the worker's start; with its first batch only
-    made: dict[str, int]  # see Probe._made_here()
-    memory: tuple[int, int] | None  # see shared_and_own_bytes(); None where not measured
-    handles: dict[str, int]  # see handle_ids(); with the first batch only
-    thread_pools: dict[str, int]  # see thread_pools(); with the first batch only
-    labels: dict[str, tuple[int, ...]]  # see labels_of(); where digests are asked for
-    signature: str  # see signature_text(); empty where it is not known
-    padding: Padding | None  # see padding_of()
+    worker: int = -1  # -1: the main process
+    pid: int = 0
+    n_samples: int = 0
+    seed: int = -1  # that torch gave to this worker; -1 in the main process
+    at_s: float = NAN  # when it was made, by time.monotonic()
+    cpu_s: float = NAN  # CPU time of this process until now
+    handing_s: float = NAN  # CPU time of threads that hand over, until now (NaN: unknown)
+    delay_s: float = NAN  # until now, how long it was ready to run without a CPU (NaN: unknown)
+    cpus: tuple[int, ...] = ()  # numbers of those that it may run on
+    cuda: bool = False  # whether this process uses CUDA
+    digests: tuple[int | None, ...] = ()  # of the samples' contents, where asked for
+    digest_s: float = 0.0  # how long looking at the samples took
+    values: Mapping[str, int] = {}  # see lengths_and_epoch(): those that have changed
+    states: Mapping[str, int] = {}  # see generator_states(): after each process's first two batches
+    started: Mapping[str, int] = {}  # the same at the worker's start; with its first batch only
+    made: Mapping[str, int] = {}  # see Probe._made_here()
+    memory: tuple[int, int] | None = None  # see shared_and_own_bytes(); None where not measured
+    handles: Mapping[str, int] = {}  # see handle_ids(); with the first batch only
+    thread_pools: Mapping[str, int] = {}  # see thread_pools(); with the first batch only
+    labels: Mapping[str, tuple[int, ...]] = {}  # see labels_of(); where digests are asked for
+    signature: str = ""  # see signature_text(); empty where it is not known
+    padding: Padding | None = None  # see padding_of()
     fault: str = ""  # an error of the doctor itself
 
 
@@ -97,7 +100,7 @@ class Probe:
                 note = note._replace(labels=labels, signature=signature, padding=padding)
             return batch, note._replace(digest_s=digest_s + time.perf_counter() - begun_s)
         except Exception as error:
-            return batch, _faulty(f"{type(error).__name__}: {error}")
+            return batch, Note(pid=os.getpid(), fault=f"{type(error).__name__}: {error}")
 
     def _note(self, n_samples: int, digests: tuple[int | None, ...], digest_s: float) -> Note:
         info = get_worker_info()
@@ -114,21 +117,19 @@ class Probe:
             seed=-1 if info is None else info.seed,
             at_s=time.monotonic(),
             cpu_s=time.process_time(),
+            handing_s=handing_over_cpu_s(),
             delay_s=run_delay_s(),
             cpus=allowed_cpus(),
             cuda=torch.cuda.is_initialized(),
             digests=digests,
             digest_s=digest_s,
             values=changed,
-            states=generator_states(dataset) if self._calls <= 2 else {},
+            states=generator_states(dataset, self._collate_fn) if self._calls <= 2 else {},
             started=_states_at_start if first else {},
             made=self._made_here(dataset),
             memory=self._memory(),
             handles=handle_ids(dataset) if first else {},
             thread_pools=thread_pools() if first else {},
-            labels={},
-            signature="",
-            padding=None,
         )
 
     def _made_here(self, dataset: Any) -> dict[str, int]:
@@ -159,39 +160,13 @@ class Probe:
         return shared_and_own_bytes()
 
 
-def _faulty(fault: str) -> Note:
-    nan = float("nan")
-    return Note(
-        -1,
-        os.getpid(),
-        0,
-        -1,
-        nan,
-        nan,
-        nan,
-        (),
-        False,
-        (),
-        0.0,
-        {},
-        {},
-        {},
-        {},
-        None,
-        {},
-        {},
-        {},
-        "",
-        None,
-        fault,
-    )
-
-
 class WorkerStart:
     """Replaces a ``worker_init_fn``: runs the user's own, then notes how the worker begins."""
 
-    def __init__(self, worker_init_fn: Callable[[int], None] | None) -> None:
-        self._worker_init_fn = worker_init_fn
+    def __init__(
+        self, worker_init_fn: Callable[[int], None] | None, collate_fn: Callable[[Any], Any]
+    ) -> None:
+        self._worker_init_fn, self._collate_fn = worker_init_fn, collate_fn
 
     def __call__(self, worker_id: int) -> None:
         """Start this worker process; errors of the user's function are not caught."""
@@ -200,4 +175,4 @@ class WorkerStart:
         info = get_worker_info()
         if info is not None:
             _states_at_start.clear()
-            _states_at_start.update(generator_states(info.dataset))
+            _states_at_start.update(generator_states(info.dataset, self._collate_fn))

@@ -11,6 +11,7 @@ from loaderviz.text import duration, percent
 from loaderviz.trace.analysis.verdict import PHRASES
 
 LEAST_SHARE = 0.02  # of the time of a recorded loop
+LEAST_LOST_S = 0.01  # in a recorded loop: of less no share says anything
 # The doctor's own loop is short and has no training step, so everything in it is waiting.
 LEAST_SHARE_OF_RUN = 0.1
 LEAST_RUN_S = 0.1
@@ -38,7 +39,7 @@ def costly_cause(case: Case, cause: str) -> CostlyCause | None:
     lost_s = seconds if math.isnan(saves_s) else min(seconds, saves_s)
     lost_share = float(row["share"]) * lost_s / seconds if seconds > 0 else 0.0
     if case.recording is not None:
-        if lost_share < LEAST_SHARE:
+        if lost_share < LEAST_SHARE or lost_s < LEAST_LOST_S:
             return None
     else:
         n_batches = sum(len(epoch.notes) for epoch in case.epochs if epoch.run == "plain")

@@ -167,7 +167,9 @@ def _probed(setup: Setup, budget_s: float, *, num_workers: int | None = None) ->
         ),
     }
     if workers:
-        changes["worker_init_fn"] = batch_probe.WorkerStart(settings["worker_init_fn"])
+        changes["worker_init_fn"] = batch_probe.WorkerStart(
+            settings["worker_init_fn"], settings["collate_fn"]
+        )
         changes["timeout"] = min(settings["timeout"] or budget_s, 0.5 * budget_s)
     elif num_workers == 0 and setup.iterable:
         changes["drop_last"] = False

@@ -266,29 +266,7 @@ def _notes(batches: pd.DataFrame) -> list[Note]:
     signatures = batches["shapes"].fillna("")
     columns = (workers, batches["n_samples"], at_s, cpu_s, signatures)
     return [
-        Note(
-            worker,
-            worker,
-            n_samples,
-            -1,
-            at,
-            cpu,
-            _NAN,
-            (),
-            False,
-            (),
-            0.0,
-            {},
-            {},
-            {},
-            {},
-            None,
-            {},
-            {},
-            {},
-            signature,
-            None,
-        )
+        Note(worker, worker, n_samples, at_s=at, cpu_s=cpu, signature=signature)
         for worker, n_samples, at, cpu, signature in zip(
             *(c.tolist() for c in columns), strict=True
         )

@@ -8,7 +8,7 @@ from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.generator_notes import drew, first_notes
 from loaderviz._doctor.process_state import epoch_of
-from loaderviz.loaders.held_objects import attributes
+from loaderviz.loaders.held_objects import Part, attributes
 from loaderviz.loaders.random_state import held_generators
 
 EVALUATION = ("val", "valid", "validation", "eval", "evaluation", "test", "dev", "holdout")
@@ -22,7 +22,7 @@ EVALUATION = ("val", "valid", "validation", "eval", "evaluation", "test", "dev",
     threads="5059",
 )
 def _copied_generator(case: Case) -> Seen | None:
-    generators = held_generators("dataset", case.setup.dataset)
+    generators = _copied(case)
     if not generators or not case.setup.num_workers:
         return None
     if not case.ran:
@@ -35,13 +35,19 @@ def _copied_generator(case: Case) -> Seen | None:
                 *lines,
                 fix="""
 def __getitem__(self, index):
-    if self.rng is None:  # set to None in __init__
+    if self.rng is None:  # set to None in __init__; the same in a collate_fn
         info = torch.utils.data.get_worker_info()
         self.rng = np.random.default_rng(info.seed if info else torch.initial_seed())
     ...
 """,
             )
     return None
+
+
+def _copied(case: Case) -> list[Part]:
+    """The generators that each worker has a copy of."""
+    setup = case.setup
+    return held_generators(dataset=setup.dataset, collate_fn=setup.settings["collate_fn"])
 
 
 def _alike_in_workers(case: Case, path: str) -> list[str]:
@@ -197,7 +203,7 @@ def _same_in_every_epoch(case: Case) -> Seen | None:
     if not case.setup.num_workers:
         return None
     first, second = (_generators_made(case.epoch(number).notes) for number in (0, 1))
-    copied = {path for path, _ in held_generators("dataset", case.setup.dataset)}  # see LV201
+    copied = {path for path, _ in _copied(case)}  # see LV201
     alike: dict[str, dict[int, int]] = {}  # by path and worker, the state that both epochs have
     for (worker, path), state in first.items():
         if path not in copied and second.get((worker, path)) == state:

@@ -161,6 +161,7 @@ def _helper_threads(case: Case) -> Seen | None:
         raise Undecided("the recording does not hold the CPU time of all threads")
     thread_s = float(batches["cpu_s"].sum()) / len(batches)
     process_s = float(batches["process_cpu_s"].sum()) / len(batches)  # of some after several
+    process_s -= _handing_over_s(case)
     if process_s < HELPED * thread_s:
         return None
     if allowed > 1 and thread_s > LITTLE * process_s and not _side_by_side(batches):
@@ -180,11 +181,29 @@ def _helper_threads(case: Case) -> Seen | None:
     )
 
 
+def _handing_over_s(case: Case) -> float:
+    """CPU time a batch that the workers' queues take to pickle and send; 0 where nobody looked."""
+    spent_s, n_batches = 0.0, 0
+    for epoch in case.epochs:
+        by_pid: dict[int, list[float]] = {}
+        for note in epoch.notes:
+            if note.worker >= 0:
+                by_pid.setdefault(note.pid, []).append(note.handing_s)
+        for seconds in by_pid.values():
+            spent_s += seconds[-1] - seconds[0]
+            n_batches += len(seconds) - 1
+    return spent_s / n_batches if n_batches and not math.isnan(spent_s) else 0.0
+
+
 def _side_by_side(batches: pd.DataFrame) -> bool:
-    """Whether a worker has used more than one CPU, which threads that take turns never do."""
-    made_s = batches["ready_s"] - batches["started_s"]
-    long = made_s >= LEAST_BATCH_S
-    return bool((batches["process_cpu_s"][long] / made_s[long]).max() >= SIDE_BY_SIDE)
+    """Whether a worker has used more than one CPU, which threads that take turns never do.
+
+    From the end of a batch to that of the next: meanwhile the one before is handed over.
+    """
+    lanes = batches.sort_values("ready_s").groupby(["rank", "loader", "epoch", "worker"])
+    span_s = lanes["ready_s"].diff().reindex(batches.index)
+    long = span_s >= LEAST_BATCH_S
+    return bool((batches["process_cpu_s"][long] / span_s[long]).max() >= SIDE_BY_SIDE)
 
 
 def _thread_pools(case: Case) -> dict[str, int]:

@@ -17,6 +17,11 @@ from loaderviz.text import duration, percent
 UNPICKLING_SHARE = 0.2  # of the CPU time in which a batch is made
 LEAST_SHARE = 0.05  # of the time between two batches, which is longer where the machine is busy
 MANY_OBJECTS = 1000  # in a batch
+MANY_TENSORS = 20
+TAKING_SHARE = 0.2  # of the time between two batches
+LEAST_TAKING_S = 0.002  # of a batch that lies ready
+QUICKEST = 0.1  # of the batches: these were not held up by anything else
+FEWEST_BATCHES = 10
 LEAST_GAIN = 0.1  # of the time of a batch
 
 
@@ -45,8 +50,10 @@ class {contents.cannot_pin}:
         return self
 """,
         )
-    if not setup.num_workers or contents.n_others < MANY_OBJECTS or len(epoch.notes) < 2:
+    if not setup.num_workers or len(epoch.notes) < 2:
         return None
+    if contents.n_others < MANY_OBJECTS:
+        return _many_tensors(case, contents.n_tensors)
     unpickle_s, cpu_s = contents.unpickle_s, _cpu_of_a_batch_s(epoch)
     make_s = cpu_s / setup.num_workers  # at best
     between_s = median(np.diff(epoch.delivered_s).tolist())
@@ -61,6 +68,33 @@ class {contents.cannot_pin}:
         fix="""
 def collate(samples):  # as collate_fn: tensors travel by shared memory
     return torch.as_tensor(samples)
+""",
+    )
+
+
+def _many_tensors(case: Case, n_tensors: int) -> Seen | None:
+    """Of many tensors that each need shared memory, a descriptor and a message of their own."""
+    if n_tensors < MANY_TENSORS:
+        return None
+    if case.trace is None:
+        raise Undecided("the recording was lost")
+    batches = case.trace.batches
+    lay_ready = batches[batches["ready_s"] <= batches["requested_s"]]
+    taking_s = (lay_ready["delivered_s"] - lay_ready["requested_s"]).dropna()
+    if len(taking_s) < FEWEST_BATCHES:
+        return None  # the loop waits until batches are made
+    take_s = float(taking_s.quantile(QUICKEST))
+    between_s = median(np.diff(case.epoch().delivered_s).tolist())
+    if take_s < max(LEAST_TAKING_S, TAKING_SHARE * between_s):
+        return None
+    return seen(
+        f"a batch holds {n_tensors} tensors, each in shared memory of its own",
+        f"of batches that lie ready nine in ten take the loop {duration(take_s)} or more to get; "
+        f"one comes every {duration(between_s)}",
+        fix="""
+def collate(samples):  # as collate_fn: one tensor of all boxes, and how many are whose
+    boxes = [sample["boxes"] for sample in samples]
+    return torch.cat(boxes), torch.tensor([len(each) for each in boxes])
 """,
     )
 

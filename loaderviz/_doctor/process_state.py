@@ -7,6 +7,7 @@ import os
 import sqlite3
 import sys
 import tarfile
+import threading
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,13 @@ from loaderviz.loaders.content_hash import digest_or_none
 from loaderviz.loaders.held_objects import attributes, walk
 from loaderviz.loaders.random_state import global_states, held_states
 
+FEEDER = "QueueFeederThread"
 _SIZED = (list, tuple, dict, set, np.ndarray, torch.Tensor)
 
 
-def generator_states(dataset: Any) -> dict[str, int]:
-    """A digest of the state of each generator, by path: the global ones and the dataset's."""
-    states = (*global_states(), *held_states("dataset", dataset))
+def generator_states(dataset: Any, collate_fn: Any) -> dict[str, int]:
+    """A digest of the state of each generator, by path: the global ones, and those of these two."""
+    states = (*global_states(), *held_states(dataset=dataset, collate_fn=collate_fn))
     digests = {state.path: digest_or_none(state.value) for state in states}
     return {path: digest for path, digest in digests.items() if digest is not None}
 
@@ -89,6 +91,19 @@ def run_delay_s() -> float:
     """How long this process has been ready to run without getting a CPU (Linux; else NaN)."""
     try:
         return int(Path("/proc/self/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return float("nan")
+
+
+def handing_over_cpu_s() -> float:
+    """CPU time of the threads in which queues pickle and send (Linux; else NaN).
+
+    Their name is that of ``Queue._start_thread`` in Python's multiprocessing/queues.py.
+    """
+    threads = [each.native_id for each in threading.enumerate() if each.name == FEEDER]
+    try:
+        books = [Path(f"/proc/self/task/{thread}/schedstat").read_text() for thread in threads]
+        return sum(int(book.split()[0]) for book in books) / 1e9
     except (OSError, ValueError, IndexError):
         return float("nan")
 

@@ -188,12 +188,12 @@ def _seed_generators(seed: int) -> None:
 
 def _generators(loader: Any) -> dict[str, Any]:
     """The states of the global generators, and of those that the loader and its samplers hold."""
-    held = (state for state in held_states("loader", loader) if ".dataset" not in state.path)
+    held = (state for state in held_states(loader=loader) if ".dataset" not in state.path)
     return {state.path: state.value for state in (*global_states(), *held)}
 
 
 def _restore_generators(loader: Any, values: dict[str, Any]) -> None:
-    for state in (*global_states(), *held_states("loader", loader)):
+    for state in (*global_states(), *held_states(loader=loader)):
         if state.path in values:
             state.restore(values[state.path])
 

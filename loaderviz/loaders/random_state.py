@@ -37,13 +37,13 @@ def global_states() -> Iterator[State]:
     yield State("random", random.getstate(), random.setstate)
 
 
-def held_generators(name: str, root: Any) -> list[Part]:
-    """The random generators that ``root``, called ``name`` in their paths, holds at any depth.
+def held_generators(**roots: Any) -> list[Part]:
+    """The random generators that these objects hold at any depth, such as ``dataset.rng``.
 
     And those that its code knows: of a class, or of a module, as ``train.rng``.
     ``random.SystemRandom`` is none of them: it has no state.
     """
-    parts = list(walk(name, root))
+    parts = [part for name, root in roots.items() for part in walk(name, root)]
     generators: dict[int, Part] = {}
     for part in (*parts, *known_to_code(parts)):
         if is_a(part.value, *_KINDS) and not is_a(part.value, random.SystemRandom):
@@ -51,9 +51,9 @@ def held_generators(name: str, root: Any) -> list[Part]:
     return list(generators.values())
 
 
-def held_states(name: str, root: Any) -> Iterator[State]:
-    """The state of each of ``held_generators(name, root)``."""
-    for path, generator in held_generators(name, root):
+def held_states(**roots: Any) -> Iterator[State]:
+    """The state of each of ``held_generators(**roots)``."""
+    for path, generator in held_generators(**roots):
         if is_a(generator, random.Random):
             yield State(path, generator.getstate(), generator.setstate)
         elif is_a(generator, torch.Generator):
@@ -72,7 +72,7 @@ def keep_random_state(loader: DataLoader[Any]) -> Iterator[None]:
     These are the global ones of torch, NumPy and ``random``, those of all CUDA devices where CUDA
     is initialised, and those that the loader, its samplers and its dataset hold.
     """
-    states = [*global_states(), *held_states("loader", loader)]
+    states = [*global_states(), *held_states(loader=loader)]
     if torch.cuda.is_initialized():  # to ask for the states before would initialise it
         cuda = torch.cuda.get_rng_state_all()
         states.append(State("torch.cuda", cuda, torch.cuda.set_rng_state_all))

@@ -20,7 +20,7 @@ _FRAMES = 8  # between a collate_fn and the fetch that calls it
 
 def numpy_generators(dataset: Any, iterator: Any) -> dict[str, np.random.Generator]:
     """By path, those that the dataset holds and those in the variables of its ``__iter__``."""
-    paths = dict(held_generators("dataset", dataset))
+    paths = dict(held_generators(dataset=dataset))
     while iterator is not None:
         inner = None
         variables = attributes(iterator)

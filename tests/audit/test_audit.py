@@ -2,6 +2,7 @@
 
 import multiprocessing
 import random
+import sys
 from types import SimpleNamespace
 
 import IPython.display
@@ -614,13 +615,19 @@ def test_importing_its_room_does_not_hide_the_function():
     assert callable(loaderviz.audit)
 
 
-@pytest.mark.parametrize("switched_off", ["", "1"])
-def test_what_takes_long_shows_a_bar_unless_tqdm_is_switched_off(monkeypatch, capsys, switched_off):
+@pytest.mark.parametrize(
+    ("switched_off", "terminal", "is_there"),
+    [("", True, True), ("1", True, False), ("", False, False)],
+)
+def test_what_takes_long_shows_a_bar_in_a_terminal_unless_tqdm_is_switched_off(
+    monkeypatch, capsys, switched_off, terminal, is_there
+):
     monkeypatch.setattr(progress_bar, "SHOW_AFTER_NS", 0)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     monkeypatch.setenv("TQDM_DISABLE", switched_off)
     with progress_bar.Progress("audit", "batch") as shown:
         shown.advance()
-    assert ("audit" in capsys.readouterr().err) is not bool(switched_off)
+    assert ("audit" in capsys.readouterr().err) == is_there
 
 
 def test_in_a_notebook_the_bar_is_a_text_that_is_gone_at_the_end(monkeypatch):

@@ -6,6 +6,7 @@ import random
 import re
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -28,6 +29,7 @@ from patients import (
     HEALTHY,
     PAIRS,
     Archived,
+    ManyTensors,
     NoisyStream,
     Stream,
     by_stride,
@@ -413,6 +415,20 @@ def test_the_fix_of_a_repeated_stream_runs_as_it_stands_and_cures_it():
     names["DataLoader"] = lambda dataset, _: loader(dataset)
     exec(finding.fix, names)
     assert lv.audit(names["loader"]).exactly_once
+
+
+def test_a_worker_that_starts_late_is_no_slow_batch_that_others_wait_behind():
+    def second_begins_late(worker: int) -> None:
+        time.sleep(0.4 * worker)
+
+    dataset = SleepingDataset(16, [0.001] * 15 + [0.008])
+    diagnosis = lv.doctor(loader(dataset, batch_size=1, worker_init_fn=second_begins_late))
+    assert "LV303" in diagnosis.clear, str(diagnosis)
+
+
+def test_the_thread_that_hands_batches_over_is_no_helper_of_the_thread_that_reads():
+    diagnosis = lv.doctor(loader(ManyTensors(200)))
+    assert "LV309" not in diagnosis.codes, str(diagnosis)
 
 
 def test_the_fix_of_helper_threads_names_whose_they_are():

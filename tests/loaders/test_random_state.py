@@ -73,7 +73,7 @@ def test_they_are_given_back_after_a_failure():
 
 
 def test_those_of_a_dataset_are_found_where_they_are_held():
-    paths = [path for path, _ in held_generators("dataset", Noisy())]
+    paths = [path for path, _ in held_generators(dataset=Noisy())]
     names = ("python", "numpy", "legacy", "own")
     assert paths == [f"dataset.transforms[0].{name}" for name in names]
 
@@ -102,7 +102,7 @@ def test_so_are_those_that_its_code_knows():
         def blurred():
             return draw() + random.random()
 
-    paths = dict(held_generators("dataset", Knowing()))
+    paths = dict(held_generators(dataset=Knowing()))
     assert {id(value) for value in paths.values()} == {
         id(Knowing.of_class),
         id(RNG),

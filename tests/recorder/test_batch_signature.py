@@ -72,7 +72,13 @@ class Named:
 
 IMAGE, LABEL = torch.zeros(8, 3, 4, 4), torch.zeros(8, dtype=torch.int64)
 NESTED = torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)])
-JAGGED = torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)], layout=torch.jagged)
+JAGGED = object()  # stands for the fixture
+
+
+@pytest.fixture(scope="module")
+def jagged() -> torch.Tensor:
+    """Made late: the first one imports much of torch, which slows each fork from then on."""
+    return torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)], layout=torch.jagged)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +114,8 @@ JAGGED = torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)], layout=tor
     ],
     ids=lambda value: value[:30] if isinstance(value, str) else "",
 )  # fmt: skip
-def test_a_signature_says_what_a_batch_is_made_of(batch, text):
+def test_a_signature_says_what_a_batch_is_made_of(batch, text, jagged):
+    batch = jagged if batch is JAGGED else batch
     assert walk(batch) is not None
     assert signature_text(batch) == text
 
@@ -299,12 +306,14 @@ class TestInARecording:
         ],
         ids=["shapeless", "pinnable", "nested", "jagged", "sparse", "meta", "objects", "many"],
     )  # fmt: skip
-    def test_no_batch_breaks_the_loop_or_the_recording(self, odd, num_workers):
-        def odd_batch(samples: list[int]) -> Any:
-            return odd if samples[0] else LABEL
-
+    def test_no_batch_breaks_the_loop_or_the_recording(self, odd, num_workers, jagged):
         if num_workers and odd is JAGGED:
             pytest.skip("torch does not send it from a worker")
+        batch = jagged if odd is JAGGED else odd
+
+        def odd_batch(samples: list[int]) -> Any:
+            return batch if samples[0] else LABEL
+
         loader = DataLoader(range(3), collate_fn=odd_batch, num_workers=num_workers)
         with lv.record(loader) as rec:
             n = sum(1 for _ in loader)

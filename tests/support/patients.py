@@ -280,6 +280,18 @@ class Noisy(Dataset):
         return index + self.rng.random()
 
 
+class AddNoise:
+    """A collate_fn with a generator that it makes at once, or first in the worker that needs it."""
+
+    def __init__(self, lazily: bool) -> None:
+        self.rng = None if lazily else np.random.default_rng(0)
+
+    def __call__(self, samples: list[int]) -> np.ndarray:
+        if self.rng is None:
+            self.rng = np.random.default_rng(torch.initial_seed())
+        return np.asarray(samples) + self.rng.random(len(samples))
+
+
 class NoisyWalk(IterableDataset):
     """Adds noise from a generator that each iteration makes, seeded as `seed(info)` says."""
 
@@ -533,6 +545,23 @@ def as_tensor(samples: list[int]) -> torch.Tensor:
 
 def as_tensors(samples: list[int]) -> list[torch.Tensor]:
     return [torch.full((1,), sample) for sample in samples]
+
+
+class ManyTensors(Dataset):
+    """Each sample has 60 tensors, all of them small."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, index: int) -> list[torch.Tensor]:
+        return [torch.full((3,), index) for _ in range(60)]
+
+
+def as_one_tensor(samples: list[list[torch.Tensor]]) -> torch.Tensor:
+    return torch.stack([torch.stack(tensors) for tensors in samples])
 
 
 class Parcel:
@@ -986,6 +1015,10 @@ PAIRS: dict[str, tuple[Make, Make]] = {
         lambda: loader(NoisyOfModule()),
         lambda: loader(Noisy(lazily=True)),
     ),
+    "LV201 of collate_fn": (
+        lambda: loader(SleepingDataset(12, 0), collate_fn=AddNoise(lazily=False)),
+        lambda: loader(SleepingDataset(12, 0), collate_fn=AddNoise(lazily=True)),
+    ),
     "LV203": (
         lambda: loader(GloballyNoisy(), worker_init_fn=seed_by_number),
         lambda: loader(GloballyNoisy(), worker_init_fn=seed_by_torch),
@@ -1037,6 +1070,10 @@ PAIRS: dict[str, tuple[Make, Make]] = {
     "LV306": (
         lambda: loader(SleepingDataset(24, 0), workers=1, collate_fn=as_objects),
         lambda: loader(SleepingDataset(24, 0), workers=1, collate_fn=as_tensor),
+    ),
+    "LV306 tensors": (
+        lambda: loader(ManyTensors(200)),
+        lambda: loader(ManyTensors(200), collate_fn=as_one_tensor),
     ),
     "LV306 pinning": (
         lambda: loader(SleepingDataset(8, 0), collate_fn=Parcel, pin_memory=True),

@@ -33,6 +33,8 @@ CAUSES: Final = (
 _COLUMN: Final = {cause: column for column, cause in enumerate(CAUSES)}
 
 USUAL_HANDOVER_S = 0.002  # at most, of a batch of a few MB with a CPU to spare
+QUICKEST = 0.1  # of the handovers: these had a CPU, even where others had to wait for one
+FEWEST_HANDOVERS = 10  # that show it
 ROUNDING_S = 1e-10  # times are whole nanoseconds
 EARLY_S = 1e5  # before its first task: longer than a worker takes to come up
 
@@ -207,8 +209,9 @@ class _Waits:
         by_worker = made & ~self.in_main
         seconds[:, _COLUMN["handover"]] = np.where(by_worker, self.end_s - ready_s, 0.0)
         self._take_out_pinning(seconds, ready_s)
-        late_s = np.where(reading.cpus_full[self.row], seconds[:, _COLUMN["handover"]], 0.0)
-        late_s = np.maximum(late_s - USUAL_HANDOVER_S, 0.0)  # who was to take it had no CPU
+        handover_s = seconds[:, _COLUMN["handover"]]
+        late_s = np.maximum(handover_s - self._usual_handover_s(handover_s, by_worker), 0.0)
+        late_s[~reading.cpus_full[self.row]] = 0.0  # else who was to take it had no CPU
         seconds[:, _COLUMN["handover"]] -= late_s
         seconds[:, _COLUMN["cpu"]] += late_s
         order = np.argsort(self.lane, kind="stable")
@@ -223,6 +226,16 @@ class _Waits:
         missing_s = wait_s - seconds.sum(axis=1)
         seconds[:, _COLUMN["unknown"]] += np.where(missing_s > ROUNDING_S, missing_s, 0.0)
         return seconds
+
+    def _usual_handover_s(self, handover_s: Floats, by_worker: Any) -> Floats:
+        """For each wait, how long a batch of that loader is handed over with a CPU to spare."""
+        usual_s = np.full(len(handover_s), USUAL_HANDOVER_S)
+        for loader in np.unique(self.loader):
+            own = by_worker & (self.loader == loader)
+            if own.sum() >= FEWEST_HANDOVERS:
+                quick_s = float(np.quantile(handover_s[own], QUICKEST))
+                usual_s[own] = max(USUAL_HANDOVER_S, quick_s)
+        return usual_s
 
     def _take_out_pinning(self, seconds: Floats, ready_s: Floats) -> None:
         """A batch that came from its worker is pinned when the one before it has been."""

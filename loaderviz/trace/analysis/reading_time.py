@@ -47,6 +47,7 @@ class Reading:
 
     by_cause: Mapping[str, Floats]
     cpus_full: Any  # of each batch, whether the CPUs were full while it was made
+    set_up_s: Mapping[int, float]  # see ``SlowSamples``
 
     @classmethod
     def of(cls, trace: Trace) -> Reading:
@@ -68,7 +69,8 @@ class Reading:
         batches["queued_s"] = batches["queued_s"] - throttled_s
         take("throttled", _ratio(throttled_s, took_s))
         ran_s = read_s * left
-        for cause, seconds in slow_samples(trace, batches).items():
+        slow = slow_samples(trace, batches)
+        for cause, seconds in slow.by_cause.items():
             take(cause, _ratio(np.maximum(seconds - (read_s - ran_s), 0.0), ran_s))
         usual_s = _ratio(read_s * left, batches["n_samples"])
         take("drift", _drift(batches, usual_s))
@@ -77,7 +79,7 @@ class Reading:
         take("uneven", _uneven(trace, batches))
         take("prefetch", _idle(batches, read_s))
         take("unknown", _shared(trace, batches) * (parts["drift"] == 0))
-        return cls(parts, full)
+        return cls(parts, full, slow.set_up_s)
 
 
 def _ratio(part: Any, whole: Any) -> Floats:
@@ -121,7 +123,10 @@ def _cpu(
     thread_s, queued_s = batches["cpu_s"], batches["queued_s"]
     process_s = np.fmax(thread_s, np.nan_to_num(batches["process_cpu_s"]))
     collate_s = np.nan_to_num(took_s - read_s)
-    demand = _ratio(np.nan_to_num(process_s) + np.nan_to_num(queued_s), np.nan_to_num(took_s))
+    # Of all its threads it is known since the batch before was made: one hands that over meanwhile.
+    others_s = process_s - np.nan_to_num(thread_s)
+    demand = _ratio(np.nan_to_num(thread_s) + np.nan_to_num(queued_s), np.nan_to_num(took_s))
+    demand += _ratio(others_s, _since_last_s(batches, took_s))
     around = _mean_over(batches, demand, "rank")
     full = (cores - around < ROOM * demand) & (around >= MOSTLY * cores)
     full |= _ratio(np.nan_to_num(queued_s), took_s) > QUEUED
@@ -131,6 +136,19 @@ def _cpu(
         np.isnan(queued_s) | helpers, read_s, np.nan_to_num(thread_s + queued_s) - collate_s
     )
     return np.where(full, busy_s, 0.0), full
+
+
+def _since_last_s(batches: Mapping[str, Any], took_s: Floats) -> Floats:
+    """How long after a worker's batch before each was made; of the first, how long it took."""
+    ready_s = batches["ready_s"]
+    lane = groups(*(batches[name] for name in _LANE))
+    order = np.lexsort([ready_s, lane])
+    order = order[~np.isnan(ready_s[order])]
+    since_s = np.nan_to_num(took_s)
+    between_s = np.diff(ready_s[order])
+    follows = np.diff(lane[order]) == 0
+    since_s[order[1:][follows]] = np.maximum(since_s[order[1:]], between_s)[follows]
+    return since_s
 
 
 def _mean_over(batches: Mapping[str, Any], weight: Floats, shared_by: str) -> Floats:

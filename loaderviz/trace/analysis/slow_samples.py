@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -64,8 +63,22 @@ class _FirstReads:
         return cls(rows, again[np.searchsorted(first_s, read_s[rows])])
 
 
-def slow_samples(trace: Trace, batches: Mapping[str, Any]) -> dict[str, Floats]:
-    """What samples took beyond the usual, in seconds of each batch, by cause.
+@dataclass(frozen=True)
+class SlowSamples:
+    """What samples took beyond the usual.
+
+    Attributes:
+        by_cause: in seconds of each batch.
+        set_up_s: by loader, what a worker's first sample usually takes: of those loaders where that
+            is a part of a worker's start.
+    """
+
+    by_cause: Mapping[str, Floats]
+    set_up_s: Mapping[int, float]
+
+
+def slow_samples(trace: Trace, batches: Mapping[str, Any]) -> SlowSamples:
+    """The slow samples of all loaders.
 
     Where the first sample is slow in nearly all workers, each sets something up then, as when a
     dataset opens its files on first use: that is a part of the ``start``, or of a ``restart``. All
@@ -79,11 +92,14 @@ def slow_samples(trace: Trace, batches: Mapping[str, Any]) -> dict[str, Floats]:
     none = np.zeros(0, np.int64)
     rows: dict[str, list[Any]] = {"start": [none], "restart": [none], "slow_samples": [none]}
     beyond_s = np.zeros(len(took_s))
+    set_up_s: dict[int, float] = {}
     for number in np.unique(samples["loader"].to_numpy()):
         own = (samples["loader"].to_numpy() == number) & ~np.isnan(took_s)
         set_up = _set_up(samples, took_s, own, first.rows)
         rows["start"].append(set_up[~again[set_up]])
         rows["restart"].append(set_up[again[set_up]])
+        if len(set_up):
+            set_up_s[int(number)] = float(np.median(took_s[set_up]))
         own[set_up] = False
         others = np.flatnonzero(own)
         if len(others) >= FEWEST_SAMPLES:
@@ -92,22 +108,11 @@ def slow_samples(trace: Trace, batches: Mapping[str, Any]) -> dict[str, Floats]:
             usual_s = np.median(took_s[others])
             beyond_s[slow] = took_s[slow] - usual_s
             beyond_s[set_up] = took_s[set_up] - usual_s
-    return {
+    by_cause = {
         cause: _by_batch(samples, np.concatenate(parts), beyond_s, batches)
         for cause, parts in rows.items()
     }
-
-
-def set_up_s(trace: Trace, loader: int) -> float:
-    """Seconds that a worker's first sample usually takes, where that is a part of its start.
-
-    NaN where it is not.
-    """
-    samples = trace.samples
-    took_s = (samples["end_s"] - samples["start_s"]).to_numpy()
-    own = (samples["loader"].to_numpy() == loader) & ~np.isnan(took_s)
-    set_up = _set_up(samples, took_s, own, _FirstReads.of(trace).rows)
-    return float(np.median(took_s[set_up])) if len(set_up) else math.nan
+    return SlowSamples(by_cause, set_up_s)
 
 
 def _set_up(samples: Any, took_s: Floats, own: Any, first: Any) -> Any:
