@@ -61,9 +61,17 @@ def savings(
             run = sharing if cause in SHARING else as_seen
             run = replace(run, epochs=1) if cause == "start" else run
             part = 1.0 if cause in ("start", "restart") else run.scale
+            part *= _of_shown(cause, spent_s, shown)
             with suppress(LoaderVizError):
                 saved[cause] = max(0.0, run.elapsed_s - WITHOUT[cause](run).elapsed_s) * part
     return saved
+
+
+def _of_shown(cause: str, spent_s: float, shown: Mapping[str, float]) -> float:
+    """Recorded seconds for each that the simulated run has of this cause, as far as that goes."""
+    if cause not in SHOWN_ALIKE or not shown.get(cause):
+        return 1.0
+    return min(max(spent_s / shown[cause], 1 - UNLIKE), 1 / (1 - UNLIKE))
 
 
 def _is_shown(cause: str, spent_s: float, shown: Mapping[str, float], elapsed_s: float) -> bool:
