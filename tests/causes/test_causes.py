@@ -142,14 +142,20 @@ class TestTheFirstCause:
     def test_slow_samples_that_may_be_slow_by_themselves_are_no_start(self, trace):
         assert trace.summary().causes["cause"].iloc[0] == "slow_samples"
 
-    @pytest.mark.parametrize(("every", "cause"), [(1, "handover"), (3, "cpu")])
-    def test_a_handover_waits_for_a_cpu_only_where_some_are_quick(self, every, cause):
-        """Of 40 of 50 ms each, while workers stand in line for CPUs, or of which a third is."""
+    @pytest.mark.parametrize(
+        ("quick", "cause"),
+        [("none", "handover"), ("a third", "cpu"), ("those that lay", "handover")],
+    )
+    def test_a_handover_waits_for_a_cpu_only_where_others_are_quick(self, quick, cause):
+        """Of 50 ms each, while workers stand in line; what lay in the buffer had come before."""
         trace = simulated(2, sample_s=1e-4, take_s=0.05)
         batches = trace.batches.copy()
-        if every > 1:
-            quick_s = batches["delivered_s"][::every] - 3e-4
+        if quick == "a third":
+            quick_s = batches["delivered_s"][::3] - 3e-4
             batches.loc[quick_s.index, "ready_s"] = quick_s
+        if quick == "those that lay":
+            asked_s = batches["delivered_s"][1::2] - 1e-5
+            batches.loc[asked_s.index, "requested_s"] = asked_s
         batches["queued_s"] = (batches["ready_s"] - batches["started_s"]) / 2
         causes = replace(trace, batches=batches).summary().causes
         assert causes["cause"].iloc[0] == cause

@@ -35,6 +35,7 @@ _COLUMN: Final = {cause: column for column, cause in enumerate(CAUSES)}
 USUAL_HANDOVER_S = 0.002  # at most, of a batch of a few MB with a CPU to spare
 QUICKEST = 0.1  # of the handovers: these had a CPU, even where others had to wait for one
 FEWEST_HANDOVERS = 10  # that show it
+AT_ONCE_S = 1e-4  # less than it takes to receive a batch: that one was in the buffer
 ROUNDING_S = 1e-10  # times are whole nanoseconds
 EARLY_S = 1e5  # before its first task: longer than a worker takes to come up
 
@@ -232,10 +233,21 @@ class _Waits:
         usual_s = np.full(len(handover_s), USUAL_HANDOVER_S)
         for loader in np.unique(self.loader):
             own = by_worker & (self.loader == loader)
-            if own.sum() >= FEWEST_HANDOVERS:
-                quick_s = float(np.quantile(handover_s[own], QUICKEST))
-                usual_s[own] = max(USUAL_HANDOVER_S, quick_s)
+            received_s = handover_s[own & ~self._from_buffer(handover_s, own)]
+            if len(received_s) >= FEWEST_HANDOVERS:
+                usual_s[own] = max(USUAL_HANDOVER_S, float(np.quantile(received_s, QUICKEST)))
         return usual_s
+
+    def _from_buffer(self, handover_s: Floats, own: Any) -> Any:
+        """Which were there at once, and may have been received while one before was waited for."""
+        found = np.zeros(len(own), bool)
+        for rank in np.unique(self.rank[own]):
+            rows = np.flatnonzero(own & (self.rank == rank))
+            rows = rows[np.argsort(self.end_s[rows], kind="stable")]
+            received = handover_s[rows] >= AT_ONCE_S
+            last_s = np.maximum.accumulate(np.where(received, self.end_s[rows], -np.inf))
+            found[rows] = ~received & (self.ready_s[rows] <= last_s)
+        return found
 
     def _take_out_pinning(self, seconds: Floats, ready_s: Floats) -> None:
         """A batch that came from its worker is pinned when the one before it has been."""
