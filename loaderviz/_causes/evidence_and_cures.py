@@ -43,7 +43,7 @@ CURES: Final = {
     "number of shards.",
     "collate": "A cheaper collate_fn: arrays of equal size in place of lists and padding; more "
     "workers collate side by side.",
-    "handover": "Send few tensors or arrays in place of many, or of lists and dicts of numbers; "
+    "handover": "Send few tensors in place of many, or of arrays, lists and dicts of numbers; "
     "where samples are pure Python, sys.setswitchinterval(1e-4) in worker_init_fn.",
     "pin": "Return fewer, larger tensors; pin_memory=False if copies to the device are few.",
     "copy": "to(device, non_blocking=True) from pinned memory.",
