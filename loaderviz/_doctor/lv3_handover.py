@@ -13,6 +13,7 @@ from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.run_epochs import Epoch
 from loaderviz._doctor.switch_trial import QUICK_S
 from loaderviz.text import duration, percent
+from loaderviz.trace.analysis.attribution import AT_ONCE_S
 
 UNPICKLING_SHARE = 0.2  # of the CPU time in which a batch is made
 LEAST_SHARE = 0.05  # of the time between two batches, which is longer where the machine is busy
@@ -20,7 +21,6 @@ MANY_OBJECTS = 1000  # in a batch
 MANY_TENSORS = 20
 TAKING_SHARE = 0.2  # of the time between two batches
 LEAST_TAKING_S = 0.002  # of a batch that lies ready
-AT_ONCE_S = 1e-4  # less than it takes to receive a batch: it came while another was waited for
 FEWEST_BATCHES = 10
 LEAST_GAIN = 0.1  # of the time of a batch
 
