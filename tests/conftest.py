@@ -2,6 +2,7 @@
 
 import gc
 import multiprocessing
+import signal
 
 import pytest
 from hypothesis import settings
@@ -14,6 +15,12 @@ multiprocessing.set_forkserver_preload(["torch.utils.data"])
 
 settings.register_profile("any machine", deadline=None)  # an example may take long on a busy one
 settings.load_profile("any machine")
+
+
+def pytest_configure() -> None:
+    """Ctrl+C interrupts, also where a shell runs the tests in the background and has it ignored."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:

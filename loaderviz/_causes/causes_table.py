@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from loaderviz.trace.analysis.summary import Summary
 
+PREFETCH_HIDES = 10  # times the seconds of its own, at most: those of other causes
+
 
 def causes_of(summary: Summary) -> pd.DataFrame:
     """What ``Summary.causes`` says it is."""
@@ -42,8 +44,8 @@ def causes_of(summary: Summary) -> pd.DataFrame:
                     "seconds": spent_s,
                     "share": spent_s / elapsed_s if elapsed_s > 0 else 0.0,
                     "saves_s": min(saves.get(cause, math.nan), waited_s),
-                    "evidence": evidence_of(cause, trace, loader, spent_s, reading),
-                    "cure": cure_of(cause, trace, loader, reading),
+                    "evidence": evidence_of(cause, trace, loader, own, reading),
+                    "cure": cure_of(cause, trace, loader, own, reading),
                 }
             )
     columns = ["loader", "cause", "seconds", "share", "saves_s", "evidence", "cure"]
@@ -57,9 +59,11 @@ def _weights(table: pd.DataFrame) -> pd.Series:
 
     One worker more also hides what slow samples or a costly ``collate_fn`` cost: only those seconds
     count for it that nothing else explains. Asking further ahead may save more than it is blamed
-    for. Where nobody can tell what a cut saves, all seconds count; so they do where CPUs are full:
-    with as many workers as CPUs more CPUs gain nothing by themselves, yet they are what is lacking.
+    for, but a wait that is hardly seen is not the first to name. Where nobody can tell what a cut
+    saves, all seconds count; so they do where CPUs are full: with as many workers as CPUs more CPUs
+    gain nothing by themselves, yet they are what is lacking.
     """
     seconds, saves_s = table["seconds"].astype(float), table["saves_s"].astype(float)
-    own = saves_s.where(table["cause"] == "prefetch", np.minimum(saves_s, seconds))
+    most_s = seconds.where(table["cause"] != "prefetch", PREFETCH_HIDES * seconds)
+    own = saves_s.clip(upper=most_s)
     return own.where(table["cause"] != "cpu").fillna(seconds)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from loaderviz._causes.parts_of_a_start import cure_of_starts, describe_starts
-from loaderviz.text import count, duration, percent
+from loaderviz.text import count, duration, percent, size
+from loaderviz.trace.analysis.attribution import CAUSES, USUAL_HANDOVER_S
 from loaderviz.trace.analysis.loader_share import is_unseen
 from loaderviz.trace.merge.run_meta import loader_description
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from loaderviz.trace import Trace
+    from loaderviz.trace.analysis.attribution import Attribution
     from loaderviz.trace.analysis.reading_time import Reading
 
 LEAST_PRESSURE = 0.1  # of the time: less is usual
@@ -52,10 +55,27 @@ CURES: Final = {
     "main_process": "num_workers=2 loads while the model steps.",
     "unknown": "Measure it: recommend(loader) tests whether more workers help.",
 }
+LITTLE_IS_SENT: Final = (
+    "Little is sent, and workers compute little: something else keeps this process from taking "
+    "it, such as a Python thread of a server or a logger, for which sys.setswitchinterval(1e-4) "
+    "here makes way sooner; or other processes have its CPUs."
+)
+FEWER_KEYS: Final = (
+    "Draw fewer keys: let one stand for a block of samples; or shuffle as you go, within a buffer, "
+    "in place of all keys before the first batch."
+)
+FEW_PARTS = 10  # in a batch
+FEW_BYTES = 1 << 20
+COMPUTES_LITTLE = 0.5  # of the time in which it makes batches
 
 
-def cure_of(cause: str, trace: Trace, loader: int, reading: Reading) -> str:
-    """What to do about a cause, with numbers for the settings of this loader."""
+def cure_of(
+    cause: str, trace: Trace, loader: int, attribution: Attribution, reading: Reading
+) -> str:
+    """What to do about a cause, with numbers for the settings of this loader.
+
+    ``attribution``: of this loader's waits.
+    """
     about = loader_description(trace.meta, loader)
     workers, deep = about.get("num_workers"), about.get("prefetch_factor")
     if cause == "unknown" and is_unseen(_of_loader(trace.batches, loader)):
@@ -63,6 +83,12 @@ def cure_of(cause: str, trace: Trace, loader: int, reading: Reading) -> str:
             f"{about.get('class', 'The loader')} makes its batches in its own way: try its "
             "settings, such as workers, threads and prefetching, and compare the recordings."
         )
+    if cause == "handover":
+        handed_s = _handed_over_s(trace, attribution)
+        if _keeps_small_batches(_of_loader(trace.batches, loader), handed_s):
+            return LITTLE_IS_SENT
+    if cause == "sampler" and _draws_at_first(_of_loader(trace.batches, loader)):
+        return FEWER_KEYS
     if cause == "start":
         workers = _of_loader(trace.workers, loader)
         set_up_s = reading.set_up_s.get(loader, math.nan)
@@ -73,9 +99,11 @@ def cure_of(cause: str, trace: Trace, loader: int, reading: Reading) -> str:
     )
 
 
-def evidence_of(cause: str, trace: Trace, loader: int, seconds: float, reading: Reading) -> str:
+def evidence_of(
+    cause: str, trace: Trace, loader: int, attribution: Attribution, reading: Reading
+) -> str:
     """What in the tables shows that cause, and in the kernel's books of the machine."""
-    shown = _in_tables(cause, trace, loader, seconds, reading)
+    shown = _in_tables(cause, trace, loader, attribution, reading)
     return "; ".join([shown, *_pressure(cause, trace.meta)])
 
 
@@ -91,11 +119,12 @@ def _pressure(cause: str, meta: Mapping[str, Any]) -> Iterator[str]:
             yield f"something on the machine waited for {PRESSED[resource]} {share} of the time"
 
 
-def _in_tables(cause: str, trace: Trace, loader: int, seconds: float, reading: Reading) -> str:
+def _in_tables(
+    cause: str, trace: Trace, loader: int, attribution: Attribution, reading: Reading
+) -> str:
     """For most causes it is their usual times."""
     batches = _of_loader(trace.batches, loader)
     reading_s = (batches["collate_s"] - batches["started_s"]).to_numpy()
-    handed_s = (batches["delivered_s"] - batches["requested_s"]).to_numpy()
     if cause in ("workers", "main_process"):
         step_s = batches["released_s"] - batches["delivered_s"]
         return f"reading a batch takes {_usual(reading_s)}, a step {_usual(step_s)}"
@@ -103,10 +132,18 @@ def _in_tables(cause: str, trace: Trace, loader: int, seconds: float, reading: R
         collating_s = batches["ready_s"] - batches["collate_s"]
         return f"collating a batch takes {_usual(collating_s)}, reading it {_usual(reading_s)}"
     if cause == "handover":
-        lay_ready = (batches["ready_s"] <= batches["requested_s"]).to_numpy()
-        return f"handing over a batch that lay ready takes {_usual(handed_s[lay_ready])}"
+        handed_s = _handed_over_s(trace, attribution)
+        text = f"handing over a batch that lay ready takes {_usual(handed_s)}"
+        n_bytes = batches["n_bytes"].median()
+        return f"{text}; one has {size(n_bytes)}" if n_bytes > 0 else text
     if cause == "sampler":
-        drawing_s = batches["dispatched_s"] - batches["drawing_s"]
+        drawing_s = (batches["dispatched_s"] - batches["drawing_s"]).to_numpy()
+        if _draws_at_first(batches):
+            first = (batches["batch"] == 0).to_numpy()
+            return (
+                f"drawing keys takes {_usual(drawing_s[first])} before the first batch of an "
+                f"epoch, {_usual(drawing_s[~first])} for each after it"
+            )
         return f"drawing the keys of a batch takes {_usual(drawing_s)}"
     if cause == "cpu":
         return _of_cpus(trace, batches)
@@ -133,7 +170,44 @@ def _in_tables(cause: str, trace: Trace, loader: int, seconds: float, reading: R
         if (reading.by_cause["unknown"][own] > 0).any():
             return "samples wait for one another: they take longer the more workers read at once"
         return "the recording does not tell what its workers did then"
-    return f"{duration(seconds)} of the waits"
+    return f"{duration(attribution.totals()[cause])} of the waits"
+
+
+def _draws_at_first(batches: pd.DataFrame) -> bool:
+    """Whether the sampler takes most of its time before the first batch of an epoch.
+
+    As RandomSampler and WeightedRandomSampler do, which draw all keys then (torch/utils/data/
+    sampler.py).
+    """
+    drawing_s = batches["dispatched_s"] - batches["drawing_s"]
+    return bool(2 * drawing_s[batches["batch"] == 0].sum() > drawing_s.sum())
+
+
+def _handed_over_s(trace: Trace, attribution: Attribution) -> Any:
+    """Of each batch that lay ready, how long it was handed over, keys that were drawn left out."""
+    rows = attribution.row
+    ready_s, requested_s = (trace.batches[name].to_numpy() for name in ("ready_s", "requested_s"))
+    lay_ready = (rows >= 0) & (ready_s[rows] <= requested_s[rows])
+    return attribution.seconds[lay_ready, CAUSES.index("handover")]
+
+
+def _keeps_small_batches(batches: pd.DataFrame, handed_s: Any) -> bool:
+    """Whether small batches take long, and their workers do not keep their own GIL meanwhile."""
+    if not len(handed_s) or np.median(handed_s) < USUAL_HANDOVER_S:
+        return False
+    computing = batches["cpu_s"].sum() / (batches["ready_s"] - batches["started_s"]).sum()
+    return bool(
+        computing < COMPUTES_LITTLE
+        and batches["n_bytes"].median() <= FEW_BYTES
+        and batches["shapes"].map(_parts_at_most, na_action="ignore").max() <= FEW_PARTS
+    )
+
+
+def _parts_at_most(signature: str) -> int:
+    """The most parts that a batch of that signature may have: ``[2 x float32 [3]]`` has two."""
+    signature = re.sub(r"\[[\d, ]*\]", "", signature)  # without sizes
+    repeated = math.prod(int(n) for n in re.findall(r"(\d+) x ", signature))
+    return repeated * (signature.count(",") + 1)
 
 
 def _of_cpus(trace: Trace, batches: pd.DataFrame) -> str:

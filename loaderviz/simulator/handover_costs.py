@@ -169,6 +169,7 @@ def start_costs(
     pickle_s = float(np.nan_to_num(with_task["pickle_s"].to_numpy()[0]))  # before it is started
     startup_s = float(started_s.max() - started_s.min() + startup_s + pickle_s) / len(started_s)
     boots = (with_task["first_task_s"] - with_task["started_s"]).to_numpy()
+    boots = boots - _idle_before_first_task(with_task, batches)
     shutdown_s = _shutdown(with_task, batches, n)
     costs = {
         "startup_s": startup_s,
@@ -176,6 +177,31 @@ def start_costs(
         "start_method": method,
     }
     return {**costs, "shutdown_s": shutdown_s / n} if shutdown_s > 0 else costs
+
+
+def _idle_before_first_task(workers: pd.DataFrame, batches: pd.DataFrame) -> Floats:
+    """How long each worker was up and had no task yet, as while the sampler drew its first keys.
+
+    Where it is not known when a worker was up, only the drawing counts.
+    """
+    import pandas as pd
+
+    tasks = batches[["worker", "drawing_s", "dispatched_s", "started_s"]]
+    tasks = tasks.dropna(subset=["started_s"]).sort_values("started_s")
+    came_up = workers[["worker", "first_task_s"]].assign(
+        up_s=workers["started_s"]
+        + workers[["boot_s", "unpickle_s", "init_s"]].sum(axis=1, min_count=1),
+        row=np.arange(len(workers)),
+    )
+    both = pd.merge_asof(
+        came_up.sort_values("first_task_s"),
+        tasks.rename(columns={"started_s": "first_task_s"}),
+        on="first_task_s",
+        by="worker",
+        direction="forward",
+    ).sort_values("row")
+    idle_s = both["dispatched_s"] - both["up_s"].fillna(both["drawing_s"])
+    return np.asarray(idle_s.fillna(0.0).clip(lower=0.0), np.float64)
 
 
 def _shutdown(workers: pd.DataFrame, batches: pd.DataFrame, n: int) -> float:

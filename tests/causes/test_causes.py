@@ -52,6 +52,8 @@ SETTINGS = ("epochs", "persistent_workers", "prefetch_factor", "shards", "kind",
 ONE_FAR_SLOWER_THAN_SOME = [0.02 if i % 12 == 0 else 0.6 if i == 100 else 0.004 for i in range(320)]
 
 
+NOW_AND_THEN = [0.02 if i % 40 == 0 else 0.002 for i in range(640)]
+
 # The first sample of each of two workers in each epoch, in which 8 x 6 samples are read.
 EACH_WORKER_SETS_UP = [0.5 if i in (0, 8) else 0.004 for i in range(48)]
 
@@ -98,6 +100,8 @@ class TestTheFirstCause:
             ("cpu", simulated(4, cpu_share=1.0, cores=2.0, step_s=0.001)),
             ("slow_samples", simulated(4, sample_s=[*[0.004] * 150, 0.6])),
             ("slow_samples", simulated(4, sample_s=ONE_FAR_SLOWER_THAN_SOME)),
+            # Which a deeper prefetch hides nearly all, and is blamed for a twentieth.
+            ("slow_samples", simulated(1, 80, sample_s=NOW_AND_THEN, prefetch_factor=1)),
             ("drift", simulated(2, sample_s=list(np.linspace(0.002, 0.03, 320)))),
             ("start", simulated(2, boot_s=2.0)),
             ("start", simulated(2, startup_s=1.0)),
