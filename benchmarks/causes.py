@@ -24,7 +24,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -164,6 +164,63 @@ class SlowSampler(Sampler[int]):
             yield index
 
 
+class Fills(IterableDataset[Any]):
+    """A stream that yields nothing before its shuffle buffer is full."""
+
+    def __init__(self, n: int, seconds: float, buffer: int) -> None:
+        self.n, self.seconds, self.buffer = n, seconds, buffer
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        info = get_worker_info()
+        held = 0
+        for _ in range(self.n // (info.num_workers if info else 1)):
+            time.sleep(self.seconds)
+            held += 1
+            if held > self.buffer:
+                held -= 1
+                yield torch.zeros(100)
+        for _ in range(held):
+            yield torch.zeros(100)
+
+
+@dataclass
+class Caches:
+    """Reads each sample once in each process."""
+
+    seconds: float
+    known: dict[int, set[int]] = field(default_factory=dict)  # by process
+
+    def __call__(self, index: int) -> None:
+        known = self.known.setdefault(os.getpid(), set())
+        if index not in known:
+            known.add(index)
+            time.sleep(self.seconds)
+
+
+class DrawsAllAtFirst(SlowSampler):
+    def __iter__(self) -> Iterator[int]:
+        time.sleep(self.seconds)
+        yield from range(self.n)
+
+
+@contextmanager
+def counting() -> Iterator[None]:
+    """A thread that computes in Python, and keeps the GIL as long as it may."""
+    over = threading.Event()
+
+    def count() -> None:
+        while not over.is_set():
+            sum(range(1000))
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
 def slow_collate(samples: list[Any], seconds: float) -> Any:
     time.sleep(seconds)
     return torch.stack(samples)
@@ -187,22 +244,29 @@ class Loop:
     batch_size: int | None = 8
     settings: dict[str, Any] = field(default_factory=dict)
     cpus: int | None = None  # that it may use; None: all
+    then: Loop | None = None  # after each epoch, such as a validation
+    busy: bool = False  # a thread of this process runs Python meanwhile
 
-    def loader(self) -> DataLoader[Any]:
+    def loaders(self) -> list[DataLoader[Any]]:
+        """Its own, and that of the loop that follows each epoch."""
         settings = dict(self.settings)
         if "batch_sampler" not in settings:
             settings["batch_size"] = self.batch_size
-        return DataLoader(self.dataset, **settings)
+        own = DataLoader(self.dataset, **settings)
+        return [own, *(self.then.loaders() if self.then else [])]
 
-    def go(self, loader: DataLoader[Any]) -> float:
+    def go(self, loaders: list[DataLoader[Any]]) -> float:
         """Seconds that the loop takes."""
-        begin = time.perf_counter()
-        for _ in range(self.epochs):
-            for i, _batch in enumerate(loader):
-                step_s = self.steps(i) if self.steps else self.step_s
-                if step_s:
-                    time.sleep(step_s)
-        return time.perf_counter() - begin
+        with counting() if self.busy else nullcontext():
+            begin = time.perf_counter()
+            for _ in range(self.epochs):
+                for i, _batch in enumerate(loaders[0]):
+                    step_s = self.steps(i) if self.steps else self.step_s
+                    if step_s:
+                        time.sleep(step_s)
+                if self.then:
+                    self.then.go(loaders[1:])
+            return time.perf_counter() - begin
 
     @contextmanager
     def on_its_cpus(self) -> Iterator[None]:
@@ -491,6 +555,59 @@ def cases(pick: Size) -> list[Case]:
             ),
         ),
     ]
+    validation = loop(sleeps(0.001), 2, n=40, step_s=0.002, settings=kept)
+    waiting_s, buffer = pick((0.8, 150), (1.2, 250))
+    found += [
+        Case(
+            "workers start anew, and a validation",
+            ("restart",),
+            loop(sleeps(0.001), 4, n=short, epochs=often, step_s=0.004, then=validation),
+            loop(
+                *(sleeps(0.001), 4),
+                n=short,
+                epochs=often,
+                step_s=0.004,
+                then=validation,
+                settings=kept,
+            ),
+        ),
+        Case(
+            "a cache that is empty at first",
+            ("workers",),
+            loop(Caches(s), 1, n=16 * size, epochs=4, step_s=0.01, settings=kept),
+            loop(Caches(s), 2, n=16 * size, epochs=4, step_s=0.01, settings=kept),
+        ),
+        Case(
+            "large samples first",
+            ("workers",),
+            loop(drifting(0.02, 0.0005, n), 2, step_s=0.015),
+            loop(drifting(0.02, 0.0005, n), 3, step_s=0.015),
+        ),
+        Case(
+            "all keys are drawn at first",
+            ("sampler",),
+            loop(
+                sleeps(0.001),
+                2,
+                epochs=3,
+                n=120,
+                settings={"sampler": DrawsAllAtFirst(120, waiting_s)},
+            ),
+            loop(sleeps(0.001), 2, epochs=3, n=120),
+        ),
+        Case(
+            "each stream fills a buffer",
+            ("start",),
+            Loop(Fills(n, 0.004, buffer // 2), 0.04, batch_size=size, settings={"num_workers": 2}),
+            Loop(Fills(n, 0.004, 0), 0.04, batch_size=size, settings={"num_workers": 2}),
+        ),
+        Case(
+            "a thread of Python beside the loop",
+            ("handover",),
+            loop(sleeps(0.0005), 2, n=n // 2, step_s=0.005, busy=True),
+            loop(sleeps(0.0005), 2, n=n // 2, step_s=0.005),
+        ),
+    ]
     mixed = [
         Case(
             "collate_fn and slow samples",
@@ -568,9 +685,9 @@ class Row:
 def examine(case: Case, *, runs: int, show: bool) -> Row:
     sick, cured = case.sick, case.cured
     with sick.on_its_cpus():
-        loader = sick.loader()
-        with record(loader) as recording:
-            recorded_s = sick.go(loader)
+        loaders = sick.loaders()
+        with record(*loaders) as recording:
+            recorded_s = sick.go(loaders)
     summary = recording.trace.summary()
     causes = summary.causes
     if show:
@@ -587,9 +704,9 @@ def examine(case: Case, *, runs: int, show: bool) -> Row:
         sick_s, cured_s = [recorded_s], []
         for _ in range(runs):
             with cured.on_its_cpus():
-                cured_s.append(cured.go(cured.loader()))
+                cured_s.append(cured.go(cured.loaders()))
             with sick.on_its_cpus():
-                sick_s.append(sick.go(sick.loader()))
+                sick_s.append(sick.go(sick.loaders()))
         before = statistics.median(sick_s)
         row.real = (before - statistics.median(cured_s)) / before
         own = causes[causes["cause"] == case.causes[0]]

@@ -224,7 +224,8 @@ def _rows_of_rank(trace: Trace, rank: int, rows: Any) -> Trace:
     own = trace if trace.batches["rank"].nunique() == 1 else trace.of_ranks([rank])
     samples = own.samples
     if not rows.all():
-        samples = samples[_begins_its_epoch(samples)]
+        loaders = trace.batches["loader"][rows].unique()
+        samples = samples[_begins_its_epoch(samples) & samples["loader"].isin(loaders)]
     return replace(own, batches=trace.batches[rows], samples=samples)
 
 

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from loaderviz._causes.parts_of_a_start import cure_of_starts, describe_starts
+from loaderviz._causes.parts_of_a_start import (
+    cure_of_starts,
+    describe_starts,
+    parts_of_a_start,
+)
 from loaderviz.text import count, duration, percent, size
-from loaderviz.trace.analysis.attribution import CAUSES, USUAL_HANDOVER_S
 from loaderviz.trace.analysis.loader_share import is_unseen
 from loaderviz.trace.merge.run_meta import loader_description
 
@@ -64,8 +67,17 @@ FEWER_KEYS: Final = (
     "Draw fewer keys: let one stand for a block of samples; or shuffle as you go, within a buffer, "
     "in place of all keys before the first batch."
 )
+BEGIN_SOONER: Final = (
+    "Do less before a stream's first sample, since each epoch does it anew: open files one after "
+    "the other, and let a shuffle buffer give samples away while it fills."
+)
+KEEP_THE_ITERATOR: Final = (
+    "Keep the iterator: batches = iter(loader), then next(batches). next(iter(loader)) begins an "
+    "epoch for each batch, and drops what workers have made in advance."
+)
 FEW_PARTS = 10  # in a batch
 FEW_BYTES = 1 << 20
+ANOTHER_TURN_S = 0.005  # sys.getswitchinterval(): as long as another thread may keep the GIL
 COMPUTES_LITTLE = 0.5  # of the time in which it makes batches
 
 
@@ -89,10 +101,17 @@ def cure_of(
             return LITTLE_IS_SENT
     if cause == "sampler" and _draws_at_first(_of_loader(trace.batches, loader)):
         return FEWER_KEYS
-    if cause == "start":
-        workers = _of_loader(trace.workers, loader)
+    if cause in ("restart", "workers") and _one_batch_each(_of_loader(trace.batches, loader)):
+        return KEEP_THE_ITERATOR
+    if cause == "slow_samples" and _slowest_begins_a_stream(trace, loader):
+        return BEGIN_SOONER
+    if cause in ("start", "restart"):
+        starts = _of_loader(trace.workers, loader)
         set_up_s = reading.set_up_s.get(loader, math.nan)
-        return cure_of_starts(workers, set_up_s, otherwise=CURES[cause])
+        if about.get("kind") == "iterable" and set_up_s >= sum(parts_of_a_start(starts).values()):
+            return BEGIN_SOONER
+        if cause == "start":
+            return cure_of_starts(starts, set_up_s, otherwise=CURES[cause])
     return CURES[cause].format(
         more="..." if workers is None else workers + 1,
         deeper=8 if deep is None else 4 * max(2, deep),
@@ -127,6 +146,9 @@ def _in_tables(
     reading_s = (batches["collate_s"] - batches["started_s"]).to_numpy()
     if cause in ("workers", "main_process"):
         step_s = batches["released_s"] - batches["delivered_s"]
+        rows = np.unique(attribution.row[attribution.of_cause(cause) > 0])
+        waited_for = trace.batches.iloc[rows[rows >= 0]]
+        reading_s = (waited_for["collate_s"] - waited_for["started_s"]).to_numpy()
         return f"reading a batch takes {_usual(reading_s)}, a step {_usual(step_s)}"
     if cause == "collate":
         collating_s = batches["ready_s"] - batches["collate_s"]
@@ -158,7 +180,10 @@ def _in_tables(
     if cause == "slow_samples":
         samples = _of_loader(trace.samples, loader)
         took_s = (samples["end_s"] - samples["start_s"]).to_numpy()
-        return f"the slowest sample took {duration(np.nanmax(took_s))}, most {_usual(took_s)}"
+        which = "sample"
+        if _slowest_begins_a_stream(trace, loader):
+            which = "sample, the first of a worker's stream,"
+        return f"the slowest {which} took {duration(np.nanmax(took_s))}, most {_usual(took_s)}"
     if cause == "drift":
         each_s = reading_s / np.maximum(batches["n_samples"].to_numpy(), 1)
         part = max(1, len(each_s) // 8)
@@ -171,6 +196,26 @@ def _in_tables(
             return "samples wait for one another: they take longer the more workers read at once"
         return "the recording does not tell what its workers did then"
     return f"{duration(attribution.totals()[cause])} of the waits"
+
+
+def _one_batch_each(batches: pd.DataFrame) -> bool:
+    """Whether the loop took one batch of each epoch, and workers had been asked for more."""
+    delivered = batches[batches["delivered_s"].notna()]
+    epochs = delivered.groupby(["rank", "epoch"]).size()
+    return bool(len(epochs) > 1 and (epochs == 1).all() and len(batches) > len(delivered))
+
+
+def _slowest_begins_a_stream(trace: Trace, loader: int) -> bool:
+    """Whether the slowest sample is the first of what one worker yields in an epoch."""
+    samples = _of_loader(trace.samples, loader)
+    if loader_description(trace.meta, loader).get("kind") != "iterable":
+        return False
+    start_s = samples["start_s"].to_numpy()
+    slowest = int(np.nanargmax(samples["end_s"].to_numpy() - start_s))
+    its_stream = np.ones(len(samples), bool)
+    for name in ("rank", "epoch", "worker"):
+        its_stream &= samples[name].to_numpy() == samples[name].to_numpy()[slowest]
+    return bool(start_s[slowest] == np.nanmin(start_s[its_stream]))
 
 
 def _draws_at_first(batches: pd.DataFrame) -> bool:
@@ -188,12 +233,12 @@ def _handed_over_s(trace: Trace, attribution: Attribution) -> Any:
     rows = attribution.row
     ready_s, requested_s = (trace.batches[name].to_numpy() for name in ("ready_s", "requested_s"))
     lay_ready = (rows >= 0) & (ready_s[rows] <= requested_s[rows])
-    return attribution.seconds[lay_ready, CAUSES.index("handover")]
+    return attribution.of_cause("handover")[lay_ready]
 
 
 def _keeps_small_batches(batches: pd.DataFrame, handed_s: Any) -> bool:
     """Whether small batches take long, and their workers do not keep their own GIL meanwhile."""
-    if not len(handed_s) or np.median(handed_s) < USUAL_HANDOVER_S:
+    if not len(handed_s) or np.median(handed_s) < ANOTHER_TURN_S:
         return False
     computing = batches["cpu_s"].sum() / (batches["ready_s"] - batches["started_s"]).sum()
     return bool(

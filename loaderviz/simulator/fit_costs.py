@@ -12,9 +12,10 @@ import numpy as np
 from loaderviz.errors import LoaderVizError
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.simulator.epoch_plan import Floats
-from loaderviz.simulator.handover_costs import handover_costs, start_costs
+from loaderviz.simulator.handover_costs import handover_costs
 from loaderviz.simulator.simulated_settings import SimulatedSettings
 from loaderviz.simulator.simulation import run_simulation
+from loaderviz.simulator.start_costs import begun_elsewhere_s, start_costs
 from loaderviz.simulator.typical_costs import (
     TYPICAL_HANDOVER,
     TYPICAL_SHARE_S,
@@ -37,6 +38,7 @@ LEAST_S = 2e-4  # of CPU time a batch: less is the threads of queues
 LEAST_COLLATING = 0.05  # at least this part of the time to collate is not sharing bytes
 # As recorded, they include waiting for a CPU.
 HANDOVER = ("send_s", "take_s", "take_gil_s", "transport_s")
+COMPUTED = ("startup_s", "boot_s", "shutdown_s", "dispatch_s", "sampler_s")
 # To take out what processes waited for a CPU:
 MOST_BATCHES = 200  # in each simulation
 HALVINGS = 8  # of the range in which the part that was waiting lies, with a simulation each
@@ -54,7 +56,8 @@ def fit(trace: Trace, assumed: Costs, *, loader: int, cores: float | None) -> Co
 
     Where ``cores`` is None, the CPUs that were allowed are shared evenly among the machine's ranks.
     """
-    trace, n_ranks = _of_one_rank(trace, loader)
+    whole, n_ranks = _of_one_rank(trace, loader)
+    trace = whole.of_loader(loader)
     batches, description = _batches_and_description(trace, loader)
     tasks = _Tasks.from_trace(trace, batches)
     delivered = batches[batches["delivered_s"].notna()].sort_values("delivered_s")
@@ -77,7 +80,7 @@ def fit(trace: Trace, assumed: Costs, *, loader: int, cores: float | None) -> Co
         **{
             **TYPICAL_HANDOVER,
             **handover_costs(batches, in_order=in_order),
-            **start_costs(trace.workers, batches, description),
+            **start_costs(trace.workers, batches, description, begun_elsewhere_s(whole, loader)),
         },
     )
     crowded = tasks.queued > CONTENDED and tasks.computing() > COMPUTE
@@ -178,7 +181,7 @@ class _Tasks:
 
 
 def _of_one_rank(trace: Any, loader: int) -> tuple[Trace, int]:
-    """The loader in the first rank that took its batches, and how many ranks share its machine."""
+    """The first rank that took this loader's batches, and how many ranks share its machine."""
     if not isinstance(trace, Trace):
         raise LoaderVizError(
             f"Costs.from_trace() takes a Trace, but got {type(trace).__name__}. Take it from a "
@@ -195,7 +198,7 @@ def _of_one_rank(trace: Any, loader: int) -> tuple[Trace, int]:
     rank = int(taken.min())
     several = ranks.min() != ranks.max()
     of_rank = trace.of_ranks([rank]) if several else trace
-    return of_rank.of_loader(loader), ranks_beside(trace, rank)
+    return of_rank, ranks_beside(trace, rank)
 
 
 def _per_rank(cpus: float | None, n_ranks: int) -> float | None:
@@ -282,7 +285,9 @@ def _with_cpus_it_had(
         parts = _Parts(
             waiting, _grown(parts, recorded, _mean_costs(made, settings.loader.in_order))
         )
-    return tasks.costs(replace(known, cores=cores), in_worker=True, parts=parts)
+    # As recorded, these were stretched, too, where less than one CPU was left.
+    computing = {name: getattr(known, name) * min(1.0, cores) for name in COMPUTED}
+    return tasks.costs(replace(known, cores=cores, **computing), in_worker=True, parts=parts)
 
 
 def _without_contention(

@@ -1,4 +1,4 @@
-"""What it costs to start workers and to hand tasks and batches over, as a trace shows it."""
+"""What it costs to hand tasks and batches over, as a trace shows it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from loaderviz.simulator.epoch_plan import Floats
-from loaderviz.simulator.typical_costs import TYPICAL_HANDOVER, TYPICAL_START
+from loaderviz.simulator.typical_costs import TYPICAL_HANDOVER
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 SHORT_S = 0.003  # longer than most batches are on their way
 LONG_S = 0.05  # longer than any batch is on its way, even if its sender waits for Python's own lock
-SOON_GONE_S = 0.1  # for each worker: from its end, as it notes it, to that of its process
 MOSTLY = 0.8  # of the time that a batch is handed over, its worker read
 ENOUGH = 3  # measurements; fewer do not tell what is usual
 TYPICAL_WEIGHT = 10  # a typical cost weighs as much as so many measurements
@@ -153,70 +152,3 @@ def _dispatches(batches: pd.DataFrame, delivered: pd.DataFrame) -> Floats:
     last = sent[np.maximum(np.searchsorted(sent, handed, side="right") - 1, 0)]
     within = (last >= delivered["requested_s"].to_numpy()) & (last <= handed)
     return np.asarray((handed - last)[within], np.float64)
-
-
-def start_costs(
-    workers: pd.DataFrame, batches: pd.DataFrame, description: dict[str, Any]
-) -> dict[str, Any]:
-    """What it takes to start a worker, until it can take a task, and to end it."""
-    method = description.get("start_method") or "fork"
-    startup_s, boot_s = TYPICAL_START.get(method, (0.0, 0.0))
-    with_task = workers.dropna(subset=["started_s", "first_task_s"])
-    if with_task.empty:
-        return {"startup_s": startup_s, "boot_s": boot_s, "start_method": method}
-    n = int(description.get("num_workers") or with_task["worker"].nunique())
-    started_s = with_task["started_s"].to_numpy()[:n]
-    pickle_s = float(np.nan_to_num(with_task["pickle_s"].to_numpy()[0]))  # before it is started
-    startup_s = float(started_s.max() - started_s.min() + startup_s + pickle_s) / len(started_s)
-    boots = (with_task["first_task_s"] - with_task["started_s"]).to_numpy()
-    boots = boots - _idle_before_first_task(with_task, batches)
-    shutdown_s = _shutdown(with_task, batches, n)
-    costs = {
-        "startup_s": startup_s,
-        "boot_s": max(0.0, float(np.min(boots))),
-        "start_method": method,
-    }
-    return {**costs, "shutdown_s": shutdown_s / n} if shutdown_s > 0 else costs
-
-
-def _idle_before_first_task(workers: pd.DataFrame, batches: pd.DataFrame) -> Floats:
-    """How long each worker was up and had no task yet, as while the sampler drew its first keys.
-
-    Where it is not known when a worker was up, only the drawing counts.
-    """
-    import pandas as pd
-
-    tasks = batches[["worker", "drawing_s", "dispatched_s", "started_s"]]
-    tasks = tasks.dropna(subset=["started_s"]).sort_values("started_s")
-    came_up = workers[["worker", "first_task_s"]].assign(
-        up_s=workers["started_s"]
-        + workers[["boot_s", "unpickle_s", "init_s"]].sum(axis=1, min_count=1),
-        row=np.arange(len(workers)),
-    )
-    both = pd.merge_asof(
-        came_up.sort_values("first_task_s"),
-        tasks.rename(columns={"started_s": "first_task_s"}),
-        on="first_task_s",
-        by="worker",
-        direction="forward",
-    ).sort_values("row")
-    idle_s = both["dispatched_s"] - both["up_s"].fillna(both["drawing_s"])
-    return np.asarray(idle_s.fillna(0.0).clip(lower=0.0), np.float64)
-
-
-def _shutdown(workers: pd.DataFrame, batches: pd.DataFrame, n: int) -> float:
-    """To end all workers of an epoch: until the next ones start, else until the last has ended.
-
-    Workers are gone soon after they have noted their end. Where the next ones start much later, the
-    loop did something else between two epochs, such as an evaluation.
-    """
-    released_s = batches.groupby("epoch")["released_s"].max().to_numpy()
-    in_order = workers.sort_values("started_s")
-    starts_s = in_order["started_s"].to_numpy()[::n]
-    if len(starts_s) == len(released_s) > 1:
-        until_next_s = starts_s[1:] - released_s[:-1]
-        ended_s = np.maximum.reduceat(in_order["ended_s"].to_numpy(), np.arange(0, len(workers), n))
-        until_end_s = ended_s[:-1] - released_s[:-1]
-        late = until_next_s > until_end_s + n * SOON_GONE_S
-        return float(np.median(np.where(late, until_end_s, until_next_s)))
-    return float(workers["ended_s"].max() - batches["released_s"].max())

@@ -85,6 +85,7 @@ class TestConservation:
         causes = recording.trace.summary().causes
         assert causes["loader"].iloc[0] == 0
         assert set(causes["loader"]) == {0, 1}
+        assert not causes["saves_s"].isna().any()
         assert set(causes["cause"][causes["loader"] == 1]) <= {"main_process", "sampler"}
 
 
@@ -102,6 +103,9 @@ class TestTheFirstCause:
             ("slow_samples", simulated(4, sample_s=ONE_FAR_SLOWER_THAN_SOME)),
             # Which a deeper prefetch hides nearly all, and is blamed for a twentieth.
             ("slow_samples", simulated(1, 80, sample_s=NOW_AND_THEN, prefetch_factor=1)),
+            # Read by fewer workers at once in the end, as they wait; not quicker for that.
+            ("workers", simulated(2, sample_s=list(np.linspace(0.03, 0.001, 320)))),
+            ("workers", simulated(2, sample_s=[*[0.01] * 100, *[1e-5] * 220], step_s=0.01)),
             ("drift", simulated(2, sample_s=list(np.linspace(0.002, 0.03, 320)))),
             ("start", simulated(2, boot_s=2.0)),
             ("start", simulated(2, startup_s=1.0)),

@@ -2,12 +2,14 @@
 
 import time
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from torch.utils.data import DataLoader
 
-from loaderviz import Costs, Trace, record
+from loaderviz import Costs, Trace, record, simulate
 from traces import made
 
 
@@ -94,3 +96,61 @@ def test_a_worker_that_waits_for_the_first_keys_is_up():
     assert boots_for_s(boot_s=0.25, init_s=0.5) == pytest.approx(0.75 + 0.5)
     assert boots_for_s(boot_s=2.25) == pytest.approx(2.5)
     assert boots_for_s() == pytest.approx(2.5 - 1.5)  # not known: but for the drawing
+
+
+def test_each_batch_of_a_new_iterator_is_told_to_keep_it():
+    loader = DataLoader(Slowly(), batch_size=4, num_workers=2, sampler=range(40))
+    with record(loader) as recording:
+        for _ in range(3):
+            next(iter(loader))
+    row = row_of(recording.trace, "restart")
+    assert "batches = iter(loader)" in row["cure"]
+
+
+def stream(workers: int, first_s: float, **settings: Any) -> Trace:
+    """Of 40 samples a worker, the first of which takes longer."""
+    sample_s = [first_s if i < workers else 0.004 for i in range(40 * workers)]
+    costs = Costs(sample_s=sample_s, step_s=0.01, take_s=3e-4, cores=8.0)
+    shards = [40] * workers
+    options = {"num_workers": workers, "batch_size": 4, "shards": shards, **settings}
+    return simulate(costs, kind="iterable", **options)
+
+
+def test_what_a_stream_does_before_its_first_sample_is_told_as_that():
+    row = row_of(stream(1, first_s=0.5), "slow_samples")
+    assert "the first of a worker's stream" in row["evidence"]
+    assert "shuffle buffer" in row["cure"]
+
+
+def test_of_batches_that_are_not_alike_those_count_that_are_waited_for():
+    """As with a cache: read slowly in the first epoch alone."""
+    sample_s = [*[0.01] * 80, *[1e-5] * 240]
+    trace = simulate(
+        Costs(sample_s=sample_s, step_s=0.002, take_s=3e-4, cores=8.0),
+        num_workers=2,
+        batch_size=8,
+        n_batches=40,
+    )
+    causes = trace.summary().causes
+    assert causes["cause"].iloc[0] == "workers"
+    assert causes["evidence"].iloc[0].startswith("reading a batch takes 80 ms")
+
+
+def test_what_another_loader_does_is_not_the_end_of_workers():
+    """Between two epochs, 0.15 s apart, a validation begins as soon as the first is over."""
+    costs = Costs(sample_s=0.004, step_s=0.01, shutdown_s=0.002, cores=8.0)
+    trace = simulate(costs, num_workers=2, batch_size=8, n_batches=10, epochs=2)
+    over_s = trace.batches["released_s"][trace.batches["epoch"] == 0].max()
+    tables = {name: getattr(trace, name).copy() for name in ("batches", "samples", "workers")}
+    for table in tables.values():
+        for name in table.columns[table.columns.str.endswith("_s")]:
+            table[name] += 0.15 * (table[name] > over_s)
+    alone = replace(trace, **tables)
+    validation = (
+        tables["batches"]
+        .head(1)
+        .assign(loader=1, worker=-1, drawing_s=over_s + 0.01, state="dispatched")
+    )
+    beside = replace(alone, batches=pd.concat([tables["batches"], validation], ignore_index=True))
+    assert Costs.from_trace(alone).shutdown_s > 0.07
+    assert Costs.from_trace(beside).shutdown_s < 0.01

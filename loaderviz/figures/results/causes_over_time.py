@@ -8,7 +8,7 @@ import numpy as np
 
 from loaderviz.figures.timelines import bands
 from loaderviz.trace import Trace
-from loaderviz.trace.analysis.attribution import CAUSES, Attribution, attribute
+from loaderviz.trace.analysis.attribution import Attribution, attribute
 from loaderviz.trace.analysis.steps import step_ends
 from loaderviz.trace.columns_of_rows import arrays, where
 
@@ -51,7 +51,7 @@ def _in_bins(waits: Attribution, edges: Any) -> dict[str, Any]:
 
     seconds = {}
     for cause in waits.totals():
-        own = waits.seconds[:, CAUSES.index(cause)]
+        own = waits.of_cause(cause)
         rates = np.divide(own, length_s, out=np.zeros_like(own), where=length_s > 0)
         passed = summed_since("start_s", rates) - summed_since("end_s", rates)
         seconds[cause] = np.diff(passed).clip(0)

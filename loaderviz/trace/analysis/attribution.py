@@ -67,6 +67,10 @@ class Attribution:
         fields = (self.rank, self.loader, self.start_s, self.end_s, self.row, self.seconds)
         return Attribution(*(values[own] for values in fields))
 
+    def of_cause(self, cause: str) -> Floats:
+        """Seconds of each wait that are due to this cause."""
+        return self.seconds[:, _COLUMN[cause]]
+
     def totals(self) -> dict[str, float]:
         """Seconds by cause, of all waits; causes without any are left out."""
         sums = self.seconds.sum(axis=0)

@@ -25,6 +25,7 @@ FEWEST_BATCHES = 16  # that show a drift
 N_PERIODS = 8
 DRIFTED = 1.5  # times as long at the end as at the beginning
 SHARED = 0.5  # of what one more that reads at the same time would cost if they took turns
+CROWDED = 3.0  # times that at most: what takes still longer is another kind of sample
 REGULAR = 0.75  # of the usual distance between two ends is the least
 UNLIKE = 0.15  # of the usual time: as far as what samples take is apart, those in the middle
 FEWEST_ALIKE = 3  # samples that were read by as many workers at once
@@ -294,7 +295,23 @@ def _slow_each_other(begin: Floats, end: Floats) -> bool:
     shown = [n for n in np.unique(level) if n > 0 and (level == n).sum() >= FEWEST_ALIKE]
     if len(shown) < 2:
         return False
-    few, many = took_s[level == shown[0]], took_s[level == shown[-1]]
-    slower = float(np.median(many)) / max(float(np.median(few)), LEAST_S) - 1
-    apart = np.quantile(few, 0.9) < np.quantile(many, 0.25)  # else they differ anyway
-    return bool(apart and slower / (shown[-1] / shown[0] - 1) > SHARED)
+    few, many = np.flatnonzero(level == shown[0]), np.flatnonzero(level == shown[-1])
+    if np.quantile(took_s[few], 0.9) >= np.quantile(took_s[many], 0.25):
+        return False  # they differ anyway
+    # Where samples take less and less, fewer are read at once too, as workers have to wait.
+    few, many = _nearest_in_time((begin + end) / 2, few, many)
+    slower = float(np.median(took_s[many] / took_s[few])) - 1
+    more = shown[-1] / shown[0] - 1
+    return bool(SHARED * more < slower <= CROWDED * more)
+
+
+def _nearest_in_time(middle: Floats, few: Any, many: Any) -> tuple[Any, Any]:
+    """Pairs of one of the few and that of the many that was read next to it: the nearest pairs."""
+    many = many[np.argsort(middle[many])]
+    after = np.searchsorted(middle[many], middle[few])
+    before, after = many[np.maximum(after - 1, 0)], many[np.minimum(after, len(many) - 1)]
+    is_before = np.abs(middle[before] - middle[few]) <= np.abs(middle[after] - middle[few])
+    nearest = np.where(is_before, before, after)
+    by_distance = np.argsort(np.abs(middle[nearest] - middle[few]), kind="stable")
+    closest = by_distance[: max(FEWEST_ALIKE, len(few) // 4)]
+    return few[closest], nearest[closest]
