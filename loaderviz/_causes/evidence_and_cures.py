@@ -240,11 +240,12 @@ def _keeps_small_batches(batches: pd.DataFrame, handed_s: Any) -> bool:
     """Whether small batches take long, and their workers do not keep their own GIL meanwhile."""
     if not len(handed_s) or np.median(handed_s) < ANOTHER_TURN_S:
         return False
-    computing = batches["cpu_s"].sum() / (batches["ready_s"] - batches["started_s"]).sum()
+    seen = batches[batches[["cpu_s", "n_bytes", "shapes"]].notna().all(axis=1)]
+    making_s = (seen["ready_s"] - seen["started_s"]).sum()
     return bool(
-        computing < COMPUTES_LITTLE
-        and batches["n_bytes"].median() <= FEW_BYTES
-        and batches["shapes"].map(_parts_at_most, na_action="ignore").max() <= FEW_PARTS
+        seen["cpu_s"].sum() < COMPUTES_LITTLE * making_s
+        and seen["n_bytes"].median() <= FEW_BYTES
+        and seen["shapes"].map(_parts_at_most).max() <= FEW_PARTS
     )
 
 
