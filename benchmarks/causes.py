@@ -245,22 +245,25 @@ class Loop:
     settings: dict[str, Any] = field(default_factory=dict)
     cpus: int | None = None  # that it may use; None: all
     then: Loop | None = None  # after each epoch, such as a validation
+    beside: Loop | None = None  # whose batches it takes too, one with each of its own
     busy: bool = False  # a thread of this process runs Python meanwhile
 
     def loaders(self) -> list[DataLoader[Any]]:
-        """Its own, and that of the loop that follows each epoch."""
+        """Its own, and that of the loop that follows each epoch, or goes on beside it."""
         settings = dict(self.settings)
         if "batch_sampler" not in settings:
             settings["batch_size"] = self.batch_size
         own = DataLoader(self.dataset, **settings)
-        return [own, *(self.then.loaders() if self.then else [])]
+        other = self.then or self.beside
+        return [own, *(other.loaders() if other else [])]
 
     def go(self, loaders: list[DataLoader[Any]]) -> float:
         """Seconds that the loop takes."""
         with counting() if self.busy else nullcontext():
             begin = time.perf_counter()
             for _ in range(self.epochs):
-                for i, _batch in enumerate(loaders[0]):
+                together = loaders if self.beside else loaders[:1]
+                for i, _batches in enumerate(zip(*together, strict=True)):
                     step_s = self.steps(i) if self.steps else self.step_s
                     if step_s:
                         time.sleep(step_s)
@@ -600,6 +603,12 @@ def cases(pick: Size) -> list[Case]:
             ("start",),
             Loop(Fills(n, 0.004, buffer // 2), 0.04, batch_size=size, settings={"num_workers": 2}),
             Loop(Fills(n, 0.004, 0), 0.04, batch_size=size, settings={"num_workers": 2}),
+        ),
+        Case(
+            "too few workers, and another loader beside",
+            ("workers",),
+            loop(sleeps(s), 1, step_s=0.005, beside=loop(sleeps(0.6 * s), 1)),
+            loop(sleeps(s), 2, step_s=0.005, beside=loop(sleeps(0.6 * s), 1)),
         ),
         Case(
             "a thread of Python beside the loop",

@@ -9,6 +9,7 @@ import numpy as np
 
 from loaderviz._causes.counterfactual import savings
 from loaderviz._causes.evidence_and_cures import cure_of, evidence_of
+from loaderviz._causes.other_loaders import OtherLoaders
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace.analysis.attribution import attribute
 from loaderviz.trace.analysis.reading_time import Reading
@@ -31,11 +32,12 @@ def causes_of(summary: Summary) -> pd.DataFrame:
         raise LoaderVizError("this summary has no trace: take the causes of trace.summary()")
     reading = Reading.of(trace)
     attribution = attribute(trace, reading)
+    others = OtherLoaders(trace, attribution, reading)
     rows = []
     for loader in sorted(set(attribution.loader.tolist())):
         own = attribution.of_loader(loader)
         seconds = own.totals()
-        saves = savings(trace, loader, seconds, reading)
+        saves = savings(trace, loader, seconds, reading, others)
         for cause, spent_s in seconds.items():
             rows.append(
                 {

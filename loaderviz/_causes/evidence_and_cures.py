@@ -155,7 +155,10 @@ def _in_tables(
         return f"collating a batch takes {_usual(collating_s)}, reading it {_usual(reading_s)}"
     if cause == "handover":
         handed_s = _handed_over_s(trace, attribution)
-        text = f"handing over a batch that lay ready takes {_usual(handed_s)}"
+        which = "that lay ready"
+        if not len(handed_s):
+            which, handed_s = "once it is made", attribution.of_cause(cause)[attribution.row >= 0]
+        text = f"handing over a batch {which} takes {_usual(handed_s)}"
         n_bytes = batches["n_bytes"].median()
         return f"{text}; one has {size(n_bytes)}" if n_bytes > 0 else text
     if cause == "sampler":

@@ -221,6 +221,27 @@ class TestSavings:
         saved_s = before.batches["released_s"].max() - after.batches["released_s"].max()
         assert causes["saves_s"][cause] == pytest.approx(saved_s, rel=0.15)
 
+    def test_what_another_loader_is_waited_for_instead_is_not_saved(self):
+        """With two workers, the loop waits for the other loader, which takes three quarters."""
+        slow = DataLoader(Sleeps(120, 0.005), batch_size=4, num_workers=1)
+        less = DataLoader(Sleeps(120, 0.00375), batch_size=4, num_workers=1)
+        with record(slow, less) as recording:
+            for _batches in zip(slow, less, strict=True):
+                pass
+        causes = recording.trace.summary().causes.set_index(["loader", "cause"])
+        workers = causes.loc[(0, "workers")]
+        assert 0 < workers["saves_s"] < 0.5 * workers["seconds"]
+
+    def test_workers_that_start_once_more_may_start_sooner_than_the_first(self):
+        trace = simulated(2, boot_s=0.2, startup_s=0.05, epochs=4)
+        again = trace.summary().causes.set_index("cause").loc["restart"]
+        first = trace.workers.index[0]
+        started_s = trace.workers["started_s"].where(trace.workers.index != first, -1.0)
+        slower = replace(trace, workers=trace.workers.assign(started_s=started_s))
+        causes = slower.summary().causes.set_index("cause")
+        assert causes.loc["start", "seconds"] > 1
+        assert causes.loc["restart", "saves_s"] == pytest.approx(again["saves_s"], rel=0.05)
+
     def test_what_a_simulation_does_not_show_is_not_promised(self):
         """Here batches lie ready for long, and nobody knows why: the simulation hands them over."""
         trace = simulated(2, sample_s=1e-4, step_s=0.001)
