@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import combinations
 
 from loaderviz._doctor.checks import Seen, check, seen
@@ -11,6 +12,10 @@ from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.run_epochs import Epoch
 from loaderviz.loaders.held_objects import attributes
 
+LENGTH = """
+def __len__(self):
+    return ...  # as many as __iter__ yields in one process; or no __len__ where nobody knows
+"""
 SHARD = """
 import loaderviz
 
@@ -136,12 +141,18 @@ def _silent_length(case: Case) -> Seen | None:
     n_batches = len(epoch.notes)
     if epoch.n_samples <= length or n_batches > length:
         return None
-    return seen(
+    evidence = [
         f"{epoch.n_samples} samples were delivered, but len(dataset) is {length}",
         f"torch does not warn, because it compares the {n_batches} batches with that length "
         "(torch/utils/data/dataloader.py, _BaseDataLoaderIter.__next__)",
-        fix=SHARD,
-    )
+    ]
+    fix = SHARD
+    with suppress(Undecided):
+        alone = case.epoch_without_workers().n_samples  # or more, where that was cut short
+        if alone > length:
+            evidence.insert(1, f"one process reads {alone} by itself: the length is wrong")
+            fix = LENGTH
+    return seen(*evidence, fix=fix)
 
 
 @check("LV103", "A split by floor division drops the remainder", "error", notebook=4)

@@ -16,7 +16,7 @@ from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.lv3_starts import cheaper_methods, measured_starts
 from loaderviz._doctor.run_epochs import Epoch
-from loaderviz.text import duration, percent
+from loaderviz.text import count, duration, percent
 
 LEAST_BATCHES = 20  # to measure a pace
 MUCH_SLOWER = 1.5  # times as long as without workers
@@ -31,7 +31,8 @@ UNPICKLING_SHARE = 0.2  # of the time between two batches
 
 def _require_batches(epoch: Epoch, least: int = LEAST_BATCHES) -> Epoch:
     if len(epoch.notes) < least:
-        raise Undecided(f"{len(epoch.notes)} batches are too few to measure a pace")
+        batches = count(len(epoch.notes), "batch is", "batches are")
+        raise Undecided(f"{batches} too few to measure a pace")
     return epoch
 
 

@@ -25,6 +25,7 @@ MOST_AHEAD = 4_000  # batches, of settings that are predicted
 FEW_BATCHES = 8  # fewer do not tell how much batches differ
 MOSTLY = 0.5  # of the time that samples take
 CROWDED_OUT = 0.85  # of the CPUs allowed: with fewer, other processes used the rest
+WAKING_S = 1e-3  # a batch: a worker that has little to do waits as long for a CPU to wake up on
 UNKNOWN_ERROR = 0.5  # as a part of a batch's time, where only one batch was seen
 
 
@@ -168,6 +169,8 @@ def evidence_from_trace(
         )
     loading_s = (batches["ready_s"] - batches["started_s"]).dropna().to_numpy()
     queued = float(batches["queued_s"].sum() / max(loading_s.sum(), 1e-12))
+    if not batches["queued_s"].mean() >= WAKING_S:
+        queued = 0.0
     rss = batches.loc[batches["worker"] >= 0, "rss_bytes"]
     return Evidence(
         trace=trace,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from loaderviz._upward import ask_above
-from loaderviz.text import count, percent, rate, wrapped
+from loaderviz.text import PRINTED_WIDTH, count, percent, rate, wrapped
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,9 +88,12 @@ class Recommendation:
         return ask_above("figure of a recommendation", self, theme)
 
     def __str__(self) -> str:
-        code = wrapped(self.code, hanging=self.code.index("(") + 1)
+        call, mark, comment = self.code.partition("  # ")
+        code = wrapped(call, hanging=call.index("(") + 1)
+        if len(code.splitlines()[-1] + mark + comment) > PRINTED_WIDTH:
+            mark = f"\n{mark.strip()} "  # a broken comment could not be pasted
         above, below = [f"{self.verdict}.", self.numbers], [f"Limit: {self.limits}.", *self.notes]
-        return "\n".join([*map(wrapped, above), code, *map(wrapped, below)])
+        return "\n".join([*map(wrapped, above), code + mark + comment, *map(wrapped, below)])
 
     __repr__ = __str__
 

@@ -339,6 +339,14 @@ class TestALoaderThatCannotBeExamined:
             lv.doctor(loader([1]), budget_s=budget_s)
 
 
+class TooShort(IterableDataset[int]):
+    def __len__(self):
+        return 10
+
+    def __iter__(self):
+        return iter(range(20))
+
+
 class TestTheResult:
     def test_of_a_check_that_fails_says_so_and_stops_no_other(self, monkeypatch):
         def fail(case: Any) -> None:
@@ -351,6 +359,13 @@ class TestTheResult:
         (finding,) = diagnosis.broken
         assert "KeyError: 'of our own'" in finding.evidence[0]
         assert "checks that failed" in str(diagnosis)
+
+    def test_a_length_that_is_wrong_in_one_process_too_is_what_to_correct(self):
+        found = lv.doctor(DataLoader(TooShort(), batch_size=4, num_workers=1))
+        (finding,) = (each for each in found.findings if each.code == "LV102")
+        assert "one process reads 20 by itself" in " ".join(finding.evidence)
+        assert "def __len__" in finding.fix
+        assert "shard" not in finding.fix
 
     def test_is_frozen(self):
         diagnosis = Diagnosis("a loader")

@@ -359,6 +359,18 @@ class TestALoader:
         assert eval(found.code, {"DataLoader": DataLoader, "dataset": data}).batch_size == 10
         assert any("No step was given" in note for note in found.notes)
 
+    @pytest.mark.parametrize("more", ["", ", prefetch_factor=8", ", persistent_workers=True" * 3])
+    def test_the_code_can_be_copied_as_it_is_printed(self, more):
+        found = quick(DataLoader(Keys(40, as_it_is), batch_size=4))
+        code = f"DataLoader(dataset, num_workers=3{more})  # the rest as you have it"
+        printed = str(replace(found, code=code))
+        lines = printed.splitlines()
+        first = next(i for i, line in enumerate(lines) if line.startswith("DataLoader("))
+        last = next(i for i, line in enumerate(lines) if line.endswith("# the rest as you have it"))
+        call = re.sub(r"\s+", " ", re.sub("#.*", "", "\n".join(lines[first : last + 1])))
+        assert call.strip() == code.partition("  #")[0]
+        assert max(map(len, lines)) <= 72
+
     def test_workers_that_persist_now_do_so_later(self):
         data = SleepingDataset(400, 0.005)
         loader = DataLoader(data, batch_size=4, num_workers=1, persistent_workers=True)
