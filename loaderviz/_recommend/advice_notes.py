@@ -20,6 +20,7 @@ from loaderviz.text import change, count, duration, percent, rate, size
 
 UNLIKE_EPOCHS = 3.0  # times the time of another: more than a machine varies
 UNCERTAIN = 0.1  # as a part of a batch's time: from here on the uncertainty is mentioned
+OFTEN = 0.1  # of the steps: a validation now and then is no loop over several loaders
 QUEUED = 0.25  # of the time: more is worth a word
 BUSY = 0.85  # of the CPUs: beyond this they get hardly any more work done
 
@@ -28,6 +29,7 @@ def notes(outcome: Outcome) -> tuple[str, ...]:
     """All notes that apply, the most serious first."""
     return (
         *_notes_on_measurements(outcome),
+        *_notes_on_other_loaders(outcome),
         *_notes_on_the_unseen(outcome),
         *_notes_on_unlike_epochs(outcome),
         *_notes_on_the_recording(outcome),
@@ -62,6 +64,17 @@ def _notes_on_measurements(outcome: Outcome) -> Iterator[str]:
         yield (
             "What was measured holds while other processes use the CPUs: ask again on a quiet "
             "machine."
+        )
+
+
+def _notes_on_other_loaders(outcome: Outcome) -> Iterator[str]:
+    """That the loop may wait for others, once this loader is quicker."""
+    with_others = outcome.evidence.with_others
+    if with_others > OFTEN:
+        yield (
+            f"Predicted as if this loader were alone: in {percent(with_others)} of its steps the "
+            "loop takes batches of other loaders, too, and may then wait for those instead. What "
+            "a cut saves in trace.summary().causes counts that."
         )
 
 

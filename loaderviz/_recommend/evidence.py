@@ -16,6 +16,7 @@ from loaderviz.trace import Trace
 from loaderviz.trace.analysis.loader_share import loader_shares
 from loaderviz.trace.analysis.rank_summary import ranks_beside
 from loaderviz.trace.analysis.reading_time import Reading
+from loaderviz.trace.analysis.steps import part_with_others
 from loaderviz.trace.merge.run_meta import loader_description
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class Evidence:
     n_ranks: int = 1  # ranks that share the machine
     n_readers: int = 1  # processes that read samples at the same time in the recording
     shared: bool = False  # samples took longer, the more of them were read at once
+    with_others: float = 0.0  # the part of the steps in which other loaders are asked, too
     naive: bool = False  # every worker yields the whole iterable-style dataset
     reading_s: tuple[float, ...] = ()  # a sample, in each epoch that is long enough to compare
 
@@ -189,6 +191,7 @@ def evidence_from_trace(
         cpus_allowed=cpu_allowance / n_ranks if cpu_allowance else None,
         queued=queued,
         reading_s=_reading_by_epoch(delivered),
+        with_others=part_with_others(trace, first_rank, loader),
         shared=float(np.mean(Reading.of(trace.of_loader(loader)).by_cause["unknown"])) > MOSTLY,
     )
 

@@ -15,7 +15,13 @@ from loaderviz._recommend import Recommendation, recommend
 from loaderviz._recommend.candidate_settings import default_max_workers
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace import Trace
+from loaderviz.trace.analysis.steps import part_with_others
 
+TAKEN_TOGETHER = 0.1  # of the steps: with more, the loop may wait for another loader instead
+TOGETHER = (
+    "the loop takes batches of several loaders in turns, and may wait for another one instead: "
+    "what cutting a cause saves counts that"
+)
 MOST_BATCHES = 20_000  # that a prediction is made from
 MOST_WORKERS = 32  # that are tried, however many CPUs there are
 MOST_SAMPLES = 20_000_000  # that are audited
@@ -95,6 +101,8 @@ def _predict(trace: Trace, rank: int, loader: int) -> Prediction:
     fields: dict[str, Any] = {"rank": rank, "loader": loader, "n_batches": len(delivered)}
     if len(delivered) < 2:
         return Prediction(why_not="too few batches were delivered to predict from", **fields)
+    if part_with_others(trace, rank, loader) > TAKEN_TOGETHER:
+        return Prediction(why_not=TOGETHER, **fields)
     used = _first_batches(loader_trace, MOST_BATCHES)
     fields["n_used"] = int(used.batches["delivered_s"].notna().sum())
     n_cpus = trace.meta.get("cpu_allowance")

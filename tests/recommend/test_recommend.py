@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given, settings
@@ -293,11 +294,22 @@ class TestATrace:
         crowded = dataclasses.replace(trace, batches=batches.assign(queued_s=queued_s))
         assert of(recommend(crowded, **FEW), num_workers=2)["samples_per_s"] > 0
 
+    def test_a_loop_over_several_loaders_is_said_to_be_one(self):
+        own = made(workers=2, batches=8)
+        times = own.batches.filter(like="_s").columns.difference(["cpu_s", "process_cpu_s"])
+        later = own.batches.assign(loader=1)
+        later["requested_s"] = own.batches["delivered_s"] + 1e-6
+        both = pd.concat([own.batches, later], ignore_index=True)
+        notes = recommend(replace(own, batches=both), loader=0, **FEW).notes
+        assert any("alone: in 100 % of its steps" in note for note in notes)
+        apart = later.assign(**{name: later[name] + 1000 for name in times})
+        both = pd.concat([own.batches, apart], ignore_index=True)
+        notes = recommend(replace(own, batches=both), loader=0, **FEW).notes
+        assert not any("as if this loader were alone" in note for note in notes)
+
     def test_of_several_loaders_one_is_chosen(self):
         one, other = (trace_of(costs_of(sample_s=s, step_s=0.01)) for s in (0.001, 0.01))
         other.batches["loader"] = other.samples["loader"] = other.workers["loader"] = 1
-        import pandas as pd
-
         tables = ("batches", "samples", "workers", "spans")
         both = Trace(
             *(pd.concat([getattr(t, name) for t in (one, other)]) for name in tables),

@@ -70,6 +70,15 @@ class TestItsContent:
         assert "Not predicted: it takes too long" in page
         assert "needs a change" not in page
 
+    def test_a_loader_is_not_predicted_alone_where_the_loop_takes_others_in_turns(self):
+        own = made(workers=2, batches=8)
+        later = own.batches.assign(loader=1, requested_s=own.batches["delivered_s"] + 1e-6)
+        zipped = dataclasses.replace(own, batches=pd.concat([own.batches, later]))
+        told = predictions_and_audits.predict(zipped, 0, 0)
+        assert told.recommendation is None
+        assert "batches of several loaders in turns" in told.why_not
+        assert predictions_and_audits.predict(own, 0, 0).recommendation is not None
+
     def test_what_died_comes_before_what_is_slow(self, waiting):
         workers = waiting.workers.assign(exit="killed", last_key=["a.jpg", None])
         content = content_of(dataclasses.replace(waiting, workers=workers))

@@ -119,6 +119,20 @@ def startups(trace: Trace) -> list[tuple[int, int, float, float]]:
     return apart
 
 
+def part_with_others(trace: Trace, rank: int, loader: int) -> float:
+    """The part, 0 to 1, of a loader's steps in which the loop asks other loaders, as with zip()."""
+    batches = trace.batches[trace.batches["rank"] == rank]
+    own = batches["loader"] == loader
+    steps = batches[own].dropna(subset=["delivered_s", "released_s"])
+    asked_s = np.sort(batches.loc[~own, "requested_s"].dropna().to_numpy())
+    if steps.empty:
+        return 0.0
+    before, after = (
+        np.searchsorted(asked_s, steps[name].to_numpy()) for name in ("delivered_s", "released_s")
+    )
+    return float((after > before).mean())
+
+
 def _first_requests(asked: Mapping[str, Any]) -> dict[tuple[int, int], list[float]]:
     """By rank and loader: of each epoch in turn, when its first batch was asked for."""
     keys = [asked[column] for column in ("epoch", "loader", "rank")]
