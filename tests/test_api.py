@@ -38,6 +38,24 @@ def test_nothing_heavy_is_imported_until_it_is_used():
     assert done.stdout.strip() == "[]"
 
 
+def test_what_a_recording_needs_is_imported_without_a_collection_of_all_objects():
+    """One that became due would be made by every forked worker anew, 0.1 s each."""
+    code = """
+import gc, torch
+older = []
+gc.callbacks.append(lambda phase, told: older.append(told["generation"] > 0))
+import loaderviz
+loaderviz.record
+print(any(older), gc.isenabled())
+gc.disable()
+import importlib
+importlib.reload(loaderviz.recorder)
+print(gc.isenabled())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True", "False"]
+
+
 @pytest.mark.parametrize("absent", ["ipywidgets", "anywidget"])
 def test_without_the_widgets_what_needs_them_says_what_to_install(absent):
     code = f"""
