@@ -42,7 +42,9 @@ def start_costs(
     if with_task.empty:
         return {"startup_s": startup_s, "boot_s": boot_s, "start_method": method}
     n = int(description.get("num_workers") or with_task["worker"].nunique())
-    started_s = with_task["started_s"].to_numpy()[:n]
+    # The first of each: one that is given no task, in a short epoch, is started all the same.
+    began = workers.dropna(subset=["started_s"]).sort_values("started_s")
+    started_s = began.drop_duplicates("worker")["started_s"].to_numpy()
     pickle_s = float(np.nan_to_num(with_task["pickle_s"].to_numpy()[0]))  # before it is started
     startup_s = float(started_s.max() - started_s.min() + startup_s + pickle_s) / len(started_s)
     boots = (with_task["first_task_s"] - with_task["started_s"]).to_numpy()

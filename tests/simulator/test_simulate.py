@@ -463,6 +463,13 @@ class TestCostsFromATrace:
         busy = Costs.from_trace(dataclasses.replace(trace, batches=batches, workers=workers))
         assert busy.shutdown_s == pytest.approx(costs.shutdown_s, abs=0.1)
 
+    def test_workers_that_short_epochs_give_no_task_are_started_no_later(self):
+        costs = Costs(sample_s=0.01, **self.TRUE)
+        trace = simulate(costs, num_workers=3, batch_size=8, n_batches=1, epochs=4)
+        assert trace.workers["first_task_s"].notna().sum() == 4
+        fitted = Costs.from_trace(trace)
+        assert fitted.startup_s == pytest.approx(costs.startup_s, rel=0.1)
+
     def test_a_batch_takes_no_less_than_nothing_to_collate_where_sharing_is_quick(self):
         costs = Costs(sample_s=0.001, sample_bytes=2e5, bytes_per_s=1e12, collate_s=1e-3)
         trace = simulate(costs, num_workers=1, batch_size=32, n_batches=20)
