@@ -95,7 +95,7 @@ WITHOUT: Mapping[str, Callable[[Run], Run]] = {
     "collate": lambda run: run.costing(collate_s=0.0, collate_sample_s=0.0),
     "handover": lambda run: run.costing(transport_s=0.0, take_s=0.0, take_gil_s=0.0, send_s=0.0),
     "pin": lambda run: run.set(pin_memory=False),
-    "sampler": lambda run: run.costing(sampler_s=0.0),
+    "sampler": lambda run: run.costing(sampler_s=0.0, first_key_s=0.0),
     "prefetch": lambda run: run.set(
         prefetch_factor=DEEP * max(2, run.settings.get("prefetch_factor") or 2)
     ),

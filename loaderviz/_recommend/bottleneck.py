@@ -71,6 +71,7 @@ def _halve_each_part(costs: Costs, *, pins: bool, shared: bool) -> dict[str, Cos
             dispatch_s=costs.dispatch_s / 2,
             send_s=costs.send_s / 2,
         ),
+        "sampler": replace(costs, sampler_s=costs.sampler_s / 2, first_key_s=costs.first_key_s / 2),
         START: replace(
             costs,
             startup_s=costs.startup_s / 2,

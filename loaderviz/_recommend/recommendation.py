@@ -24,8 +24,8 @@ class Recommendation:
         code: the call, with what differs from torch's defaults.
         verdict: the main thing in one sentence.
         limits: what limits these settings: sample CPU, sample I/O, collate, transport, unpickling,
-            step or start, and what that means here. Where a measurement shows it, also shared
-            (samples wait for one another), memory, CPU quota or other processes.
+            pinning, sampler, step or start, and what that means here. Where a measurement shows it,
+            also shared (samples wait for one another), memory, CPU quota or other processes.
         notes: what else to know, a sentence or two each.
         memory_bytes: memory that the workers and the batches in flight take; None: not known.
         shm_bytes: the part of it in ``/dev/shm``; None: not known.

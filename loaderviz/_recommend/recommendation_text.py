@@ -78,7 +78,7 @@ def verdict(outcome: Outcome) -> str:
 
 
 def _part_name(part: str) -> str:
-    names = {START: "the start of workers", MEMORY: "memory bandwidth"}
+    names = {START: "the start of workers", MEMORY: "memory bandwidth", "sampler": "the sampler"}
     names[SHARED] = "what samples share: a lock, a disk, a server"
     return names.get(part, part)
 
@@ -90,6 +90,7 @@ def limits(outcome: Outcome) -> str:
         return ": ".join(filter(None, (part, outcome.limit.text)))
     costs, batch_s = evidence.costs_of(chosen.setting), float(np.mean(chosen.pace_s))
     waiting_s = _mean(costs.sample_s * (1 - costs.cpu_share))
+    size = evidence.description.get("batch_size") or 1
     where = "workers" if chosen.setting.num_workers else "the main process"
     computes = "computes" if where.startswith("the") else "compute"
     batch = f"{duration(batch_s)} a batch"
@@ -112,6 +113,8 @@ def limits(outcome: Outcome) -> str:
         "transport": f"a batch takes {duration(_mean(costs.transport_s))} from worker to main "
         "process",
         "pinning": f"pinning a batch takes {duration(_mean(costs.pin_s))}",
+        "sampler": f"the main process takes {duration(costs.sampler_s * size)} of the {batch} to "
+        f"draw its keys, and {duration(costs.first_key_s)} more before an epoch's first",
         START: "starting and ending workers takes a large part of a short run",
     }
     saved = percent(outcome.limit.gain)

@@ -59,6 +59,8 @@ class Costs:
         copy_s: to copy a batch to the device, within the consumer's time.
         step_s: the consumer's own work on a batch; ``step_cpu_share`` of it keeps a CPU busy.
         sampler_s: to draw the key of one sample from the sampler, in the main process.
+        first_key_s: so much longer before an epoch's first batch, as where the sampler puts all
+            keys into an order at first.
         dispatch_s: to send the keys of a batch to a worker.
         startup_s: to start one worker, in the main process, one after another.
         boot_s: from a worker's start until it can take a task, on the CPU.
@@ -95,6 +97,7 @@ class Costs:
     step_s: Any = 0.0
     step_cpu_share: float = 0.0
     sampler_s: float = 0.0
+    first_key_s: float = 0.0
     dispatch_s: float = 0.0
     startup_s: float = 0.0
     boot_s: float = 0.0

@@ -38,7 +38,7 @@ LEAST_S = 2e-4  # of CPU time a batch: less is the threads of queues
 LEAST_COLLATING = 0.05  # at least this part of the time to collate is not sharing bytes
 # As recorded, they include waiting for a CPU.
 HANDOVER = ("send_s", "take_s", "take_gil_s", "transport_s")
-COMPUTED = ("startup_s", "boot_s", "shutdown_s", "dispatch_s", "sampler_s")
+COMPUTED = ("startup_s", "boot_s", "shutdown_s", "dispatch_s", "sampler_s", "first_key_s")
 # To take out what processes waited for a CPU:
 MOST_BATCHES = 200  # in each simulation
 HALVINGS = 8  # of the range in which the part that was waiting lies, with a simulation each

@@ -22,8 +22,13 @@ TYPICAL_WEIGHT = 10  # a typical cost weighs as much as so many measurements
 
 def handover_costs(batches: pd.DataFrame, *, in_order: bool) -> dict[str, Any]:
     """What it takes to send a task and to get a batch: the ``Costs`` that the batches show."""
-    delivered = batches[batches["delivered_s"].notna() & (batches["worker"] >= 0)]
+    delivered = batches[batches["delivered_s"].notna()]
     costs: dict[str, Any] = {}
+    drawing_s, first_s = _drawing(delivered)  # the next keys, before a batch is handed over
+    if drawing_s or first_s:
+        costs["sampler_s"] = drawing_s / max(1.0, float(delivered["n_samples"].mean()))
+        costs["first_key_s"] = first_s
+    delivered = delivered[delivered["worker"] >= 0]
     if delivered.empty:
         return costs
 
@@ -33,14 +38,6 @@ def handover_costs(batches: pd.DataFrame, *, in_order: bool) -> dict[str, Any]:
             costs[name] = float(np.median([*values, *[TYPICAL_HANDOVER[name]] * TYPICAL_WEIGHT]))
         return float(costs.get(name, TYPICAL_HANDOVER[name]))
 
-    drawn_s = (delivered["dispatched_s"] - delivered["drawing_s"]).to_numpy()
-    drawn_s = drawn_s[~np.isnan(drawn_s)]
-    drawing_s = 0.0
-    if len(drawn_s):
-        drawing_s = max(
-            0.0, float(np.mean(drawn_s))
-        )  # the next keys, before a batch is handed over
-        costs["sampler_s"] = drawing_s / max(1.0, float(delivered["n_samples"].mean()))
     dispatch_s = show("dispatch_s", _dispatches(batches, delivered))
     show("send_s", _gaps(delivered))
     requested_s, delivered_s = (
@@ -76,6 +73,18 @@ def handover_costs(batches: pd.DataFrame, *, in_order: bool) -> dict[str, Any]:
     if len(on_way_s) >= ENOUGH:
         costs["transport_s"] = on_way_s
     return costs
+
+
+def _drawing(delivered: pd.DataFrame) -> tuple[float, float]:
+    """Seconds to draw the keys of a batch; how much longer it takes before an epoch's first."""
+    drawn_s = (delivered["dispatched_s"] - delivered["drawing_s"]).to_numpy()
+    known = ~np.isnan(drawn_s)
+    first = delivered["batch"].to_numpy() == 0
+    later_s, first_s = drawn_s[known & ~first], drawn_s[known & first]
+    if not len(later_s):
+        return (max(0.0, float(np.mean(first_s))) if len(first_s) else 0.0), 0.0
+    drawing_s = max(0.0, float(np.mean(later_s)))
+    return drawing_s, max(0.0, float(np.mean(first_s)) - drawing_s) if len(first_s) else 0.0
 
 
 def _reads_meanwhile(batches: pd.DataFrame, delivered: pd.DataFrame) -> Floats:

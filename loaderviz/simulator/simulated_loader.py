@@ -73,6 +73,7 @@ class InMainProcess:
     ) -> None:
         self._cores, self._log, self._plan = cores, log, plan
         self._drawing_s = costs.sampler_s * settings.batch_size
+        self._first_key_s = costs.first_key_s
         self._pins = settings.loader.pin_memory
         self._end = len(plan.n) if settings.shards is None else len(plan.n) - 1
         self._next = 0
@@ -82,8 +83,8 @@ class InMainProcess:
         fetch, self._next = self._next, self._next + 1
         if fetch >= len(self._plan.n):
             return -1
-        if self._drawing_s:
-            self._cores.spend(self._drawing_s)
+        if self._drawing_s or self._first_key_s:
+            self._cores.spend(self._drawing_s + (0.0 if fetch else self._first_key_s))
         row = self._log.add(fetch, -1, fetch, self._cores.now)
         self._cores.fetch_here(row, fetch)
         if fetch >= self._end:
@@ -108,6 +109,7 @@ class Workers:
         self._iterable = settings.shards is not None
         self._max_tasks = settings.loader.max_tasks
         self._drawing_s = costs.sampler_s * settings.batch_size
+        self._first_key_s = costs.first_key_s
         self._dispatch_s = costs.dispatch_s
         self._shutdown_s = costs.shutdown_s
         startup_s, boot_s = costs.start_of(settings.start_method)
@@ -185,8 +187,8 @@ class Workers:
         if self._n_drawn == self._n_tasks:
             return
         fetch, self._n_drawn = self._n_drawn, self._n_drawn + 1
-        if self._drawing_s:
-            self._cores.spend(self._drawing_s)
+        if self._drawing_s or self._first_key_s:
+            self._cores.spend(self._drawing_s + (0.0 if fetch else self._first_key_s))
         worker = self._next_worker()
         if worker < 0:
             return

@@ -28,6 +28,7 @@ class SimulatedRun:
         self._log, self._plans, self._settings, self._cores = log, plans, settings, costs.cores
         self._sample_bytes = costs.sample_bytes
         self._drawing_s = costs.sampler_s * settings.batch_size
+        self._first_key_s = costs.first_key_s
         fetch = np.array(log.fetch, np.int64)
         epoch = _epochs(log)
         # The fetches of all epochs, one after another.
@@ -79,6 +80,7 @@ class SimulatedRun:
         cpu_s = np.concatenate([plan.fetch_cpu_s + plan.collate_s for plan in plans])
         helpers_s = np.concatenate([plan.fetch_cpu_s * (plan.threads - 1) for plan in plans])
         state = np.full(len(self._shown), "delivered", object)
+        drawing_s = self._drawing_s + self._first_key_s * (self._task == 0)
         late = np.isnan(delivered)
         state[late & self._whole] = "ready"
         state[late & self._done & ~self._whole] = "started"
@@ -88,7 +90,7 @@ class SimulatedRun:
             "batch": self._task,
             "worker": self._worker,
             "n_samples": self._size,
-            "drawing_s": self._column(log.dispatched) - (self._drawing_s or np.nan),
+            "drawing_s": self._column(log.dispatched) - np.where(drawing_s > 0, drawing_s, np.nan),
             "dispatched_s": self._column(log.dispatched),
             "started_s": self._started,
             "collate_s": np.where(self._whole, self._collate, np.nan),

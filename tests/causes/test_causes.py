@@ -58,6 +58,12 @@ NOW_AND_THEN = [0.02 if i % 40 == 0 else 0.002 for i in range(640)]
 EACH_WORKER_SETS_UP = [0.5 if i in (0, 8) else 0.004 for i in range(48)]
 
 
+class OrdersAllKeys(SlowSampler):
+    def __iter__(self):
+        time.sleep(self.seconds)
+        yield from range(self.n)
+
+
 class TestConservation:
     @given(costs=COSTS, settings=configurations())
     def test_causes_add_up_to_the_waits_of_any_simulation(self, costs, settings):
@@ -109,6 +115,7 @@ class TestTheFirstCause:
             # Read by fewer workers at once in the end, as they wait; not quicker for that.
             ("workers", simulated(2, sample_s=list(np.linspace(0.03, 0.001, 320)))),
             ("workers", simulated(2, sample_s=[*[0.01] * 100, *[1e-5] * 220], step_s=0.01)),
+            ("sampler", simulated(2, first_key_s=0.5, epochs=4, persistent_workers=True)),
             ("drift", simulated(2, sample_s=list(np.linspace(0.002, 0.03, 320)))),
             ("start", simulated(2, boot_s=2.0)),
             ("start", simulated(2, startup_s=1.0)),
@@ -184,6 +191,23 @@ class TestTheFirstCause:
     def test_a_healthy_loader_has_none(self):
         summary = simulated(4, sample_s=0.001, step_s=0.1, n_batches=100).summary()
         assert (summary.causes["share"] < 0.02).all()
+
+    def test_a_sampler_that_orders_all_keys_is_seen_in_every_epoch_of_kept_workers(self):
+        options: dict[str, Any] = {"num_workers": 1, "persistent_workers": True}
+        loader = DataLoader(Sleeps(40, 0), 4, sampler=OrdersAllKeys(40, 0.1), **options)
+        with record(loader) as recording:
+            for _epoch in range(4):
+                for _batch in loader:
+                    pass
+        summary = recording.trace.summary()
+        (row,) = summary.causes[summary.causes["cause"] == "sampler"].to_dict("records")
+        assert row["seconds"] >= 4 * 0.1
+        assert row["saves_s"] == pytest.approx(row["seconds"], rel=0.2)
+        assert summary.main_cause == "sampler"
+        batches = recording.trace.batches
+        whole_s = batches["released_s"].max() - recording.trace.workers["started_s"].min()
+        assert summary.elapsed_s == pytest.approx(whole_s, rel=0.2)  # the rest is between epochs
+        assert_adds_up(recording.trace)
 
     def test_a_slow_sampler_is_seen_by_a_recording(self):
         loader = DataLoader(Sleeps(40, 0), 4, sampler=SlowSampler(40, 0.005), num_workers=1)

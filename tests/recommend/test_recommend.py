@@ -184,6 +184,8 @@ class TestWhatLimits:
             ("collate", {"sample_s": 1e-6, "collate_s": 0.02}),
             ("unpickling", {"sample_s": 0.01, "take_s": 0.05, "step_s": 0.2}),
             ("step", {"sample_s": 1e-4, "step_s": 0.1}),
+            ("sampler", {"sample_s": 1e-4, "sampler_s": 0.004}),
+            ("sampler", {"sample_s": 1e-4, "first_key_s": 2.0}),
         ],
     )
     def test_the_part_is_named(self, part, costs):

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loaderviz import Costs, LoaderVizError, simulate
+from loaderviz import Costs, LoaderVizError, Trace, simulate
 
 GIVEN: dict[str, Any] = {"batch_size": 8, "n_samples": 320}
 
@@ -109,3 +109,22 @@ def test_a_sampler_costs_by_the_key_whatever_the_size_of_a_batch(batch_size):
     assert fitted.sampler_s == pytest.approx(0.002, rel=0.05)
     trace = simulate(fitted, num_workers=1, batch_size=batch_size, n_samples=320)
     assert trace.batches["released_s"].max() >= 320 * 0.002
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_sampler_that_orders_all_keys_first_costs_that_once_an_epoch(num_workers):
+    given = {"num_workers": num_workers, "batch_size": 4, "n_samples": 320, "epochs": 3}
+    if num_workers:
+        given["persistent_workers"] = True
+    quick = {"sample_s": 1e-3, "sampler_s": 1e-5}
+    costs = Costs(**quick, first_key_s=0.5)
+    recorded = simulate(costs, **given)
+    longer_s = span_s(recorded) - span_s(simulate(Costs(**quick), **given))
+    assert longer_s == pytest.approx(3 * 0.5, rel=0.02)
+    fitted = Costs.from_trace(recorded)
+    assert fitted.first_key_s == pytest.approx(0.5, rel=0.02)
+    assert fitted.sampler_s == pytest.approx(1e-5, rel=0.1)
+
+
+def span_s(trace: Trace) -> float:
+    return float(trace.batches["released_s"].max())

@@ -15,7 +15,7 @@ from loaderviz.figures import style
 from loaderviz.figures.timelines import boxes
 from loaderviz.figures.timelines.lanes import Lanes
 from loaderviz.text import count
-from loaderviz.trace.analysis.steps import startups, step_ends
+from loaderviz.trace.analysis.steps import drawn_ahead, startups, step_ends
 from loaderviz.trace.columns_of_rows import Table, arrays, codes, where
 
 if TYPE_CHECKING:
@@ -33,21 +33,25 @@ def start_up(trace: Trace, lanes: Lanes) -> dict[str, Any]:
     """Thin lines: a worker until its first task, and the consumer until it can ask for a batch."""
     workers = arrays(trace.workers)
     workers = where(workers, ~np.isnan(workers["first_task_s"] - workers["started_s"]))
-    rank, _, consumer_start, consumer_end = np.array(startups(trace)).reshape(-1, 4).T
-    starts = np.append(workers["started_s"], consumer_start)
+    starts, ahead = startups(trace), drawn_ahead(trace)
+    rank, _, consumer_start, consumer_end = np.array(starts + ahead).reshape(-1, 4).T
+    begins = np.append(workers["started_s"], consumer_start)
     ends = np.append(workers["first_task_s"], consumer_end)
-    durations = boxes.duration_texts(ends - starts)
+    durations = boxes.duration_texts(ends - begins)
     hover = [
         f"worker {worker} starts up: {duration}<br>pid {pid}, {html.escape(str(method))}"
         for worker, pid, method, duration in zip(
             *(workers[c] for c in ("worker", "pid", "start_method")), durations, strict=False
         )
     ]
-    hover += [f"starts the workers: {duration}" for duration in durations[len(hover) :]]
+    doing = ["starts the workers"] * len(starts) + ["asks for the first batches"] * len(ahead)
+    hover += [
+        f"{what}: {duration}" for what, duration in zip(doing, durations[len(hover) :], strict=True)
+    ]
     consumer = lanes.consumer_lanes({"rank": rank.astype(np.int64)})
     lane = np.append(lanes.worker_lanes(workers), consumer)
     return boxes.bars(
-        "start-up", starts, ends, lane, thickness=0.1, fill=style.QUIET, edge_px=0, hover=hover
+        "start-up", begins, ends, lane, thickness=0.1, fill=style.QUIET, edge_px=0, hover=hover
     )
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from loaderviz.trace.analysis.reading_time import Reading
-from loaderviz.trace.analysis.steps import groups, startups
+from loaderviz.trace.analysis.steps import drawn_ahead, groups, startups
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +49,7 @@ class Attribution:
     Attributes:
         rank, loader: whose wait it was, of n waits.
         start_s, end_s: of each wait, in seconds of the trace.
-        row: of each wait, that of its batch in ``trace.batches``; -1 where workers were started.
+        row: of each wait, that of its batch in ``trace.batches``; -1 in ``iter()``.
         seconds: float64, (n, len(CAUSES)): what of each wait is due to which cause. A row adds up
             to ``end_s - start_s``.
     """
@@ -78,7 +78,7 @@ class Attribution:
 
 
 def attribute(trace: Trace, reading: Reading | None = None) -> Attribution:
-    """Of each wait in ``next()``, and of each start of workers in ``iter()``, the causes.
+    """Of each wait in ``next()``, and of what ``iter()`` took, the causes.
 
     ``reading`` is ``Reading.of(trace)``, where that is known already.
     """
@@ -88,9 +88,7 @@ def attribute(trace: Trace, reading: Reading | None = None) -> Attribution:
     seconds = waits.by_cause(reading or Reading.of(trace))
     drawing.take_out(waits.rank, waits.start_s, waits.end_s, seconds)
     of_start = np.zeros((len(starts["rank"]), len(CAUSES)))
-    length_s = starts["end_s"] - starts["start_s"]
-    for cause, rows in (("restart", starts["again"]), ("start", ~starts["again"])):
-        of_start[rows, _COLUMN[cause]] = length_s[rows]
+    of_start[np.arange(len(of_start)), starts["column"]] = starts["end_s"] - starts["start_s"]
     drawing.take_out(starts["rank"], starts["start_s"], starts["end_s"], of_start)
     return Attribution(
         rank=np.concatenate([waits.rank, starts["rank"]]),
@@ -103,20 +101,26 @@ def attribute(trace: Trace, reading: Reading | None = None) -> Attribution:
 
 
 def _starts(trace: Trace) -> dict[str, Any]:
-    """When the consumer started workers, and whether that loader had had some before."""
+    """When the consumer was in ``iter()``, and the column of the cause.
+
+    It started workers, and that loader had or had not had some before; or it drew keys.
+    """
     spans = startups(trace)
     seen: set[tuple[int, int]] = set()
-    again = []
+    column = []
     for rank, loader, _, _ in spans:
-        again.append((rank, loader) in seen)
+        column.append(_COLUMN["restart" if (rank, loader) in seen else "start"])
         seen.add((rank, loader))
-    columns: list[Any] = [list(column) for column in zip(*spans, strict=True)] or [[], [], [], []]
+    ahead = drawn_ahead(trace)
+    column += [_COLUMN["sampler"]] * len(ahead)
+    spans += ahead
+    columns: list[Any] = [list(values) for values in zip(*spans, strict=True)] or [[], [], [], []]
     return {
         "rank": np.array(columns[0], np.int64),
         "loader": np.array(columns[1], np.int64),
         "start_s": np.array(columns[2], np.float64),
         "end_s": np.array(columns[3], np.float64),
-        "again": np.array(again, bool),
+        "column": np.array(column, np.int64),
     }
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from loaderviz.trace.analysis.steps import groups, startups, step_ends, united
+from loaderviz.trace.analysis.steps import groups, in_iter, step_ends, united
 from loaderviz.trace.merge.run_meta import recordings
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def by_rank(trace: Trace) -> pd.DataFrame:
     spans = zip(
         batches["rank"][first], requested[first], _last(delivered, order, firsts), strict=True
     )
-    starting = np.array([(rank, end - start) for rank, _, start, end in startups(trace)])
+    starting = np.array([(rank, end - start) for rank, _, start, end in in_iter(trace)])
     starting = starting.reshape(-1, 2)
 
     def total(values: Any, of: Any = slice(None)) -> Any:

@@ -119,6 +119,45 @@ def startups(trace: Trace) -> list[tuple[int, int, float, float]]:
     return apart
 
 
+def drawn_ahead(trace: Trace) -> list[tuple[int, int, float, float]]:
+    """Rank, loader, start and end of each stretch in ``iter()`` of a loader that kept its workers.
+
+    It draws the keys of the first batches there and asks for them (torch/utils/data/dataloader.py,
+    ``_MultiProcessingDataLoaderIter._reset``). With new workers that is a part of ``startups``;
+    without workers keys are drawn in ``next()``.
+    """
+    names = ("rank", "loader", "epoch", "drawing_s", "dispatched_s", "requested_s")
+    rows = {name: trace.batches[name].to_numpy() for name in names}
+    if not (rows["drawing_s"] < rows["requested_s"]).any():
+        return []
+    epochs = groups(rows["rank"], rows["loader"], rows["epoch"])
+    request_s, start_s = np.full((2, int(epochs.max()) + 1), np.inf)
+    end_s = np.full_like(start_s, -np.inf)
+    np.fmin.at(request_s, epochs, rows["requested_s"])
+    ahead = np.flatnonzero(rows["drawing_s"] < request_s[epochs])
+    np.fmin.at(start_s, epochs[ahead], rows["drawing_s"][ahead])
+    np.fmax.at(end_s, epochs[ahead], rows["dispatched_s"][ahead])
+    spans = []
+    starting = startups(trace)
+    for rank in np.unique(rows["rank"]).tolist():
+        begins, until = (
+            np.array([span[2:] for span in starting if span[0] == rank]).reshape(-1, 2).T
+        )
+        for row in ahead[rows["rank"][ahead] == rank]:
+            epoch = epochs[row]
+            if rows["drawing_s"][row] == start_s[epoch] < end_s[epoch]:
+                following = np.searchsorted(until, start_s[epoch], "right")
+                if following == len(begins) or begins[following] >= end_s[epoch]:
+                    whose = rank, int(rows["loader"][row])
+                    spans.append((*whose, float(start_s[epoch]), float(end_s[epoch])))
+    return spans
+
+
+def in_iter(trace: Trace) -> list[tuple[int, int, float, float]]:
+    """Rank, loader, start and end of what a loop did in ``iter()``."""
+    return startups(trace) + drawn_ahead(trace)
+
+
 def part_with_others(trace: Trace, rank: int, loader: int) -> float:
     """The part, 0 to 1, of a loader's steps in which the loop asks other loaders, as with zip()."""
     batches = trace.batches[trace.batches["rank"] == rank]

@@ -40,7 +40,7 @@ class Summary:
     n_samples: int  # delivered
     n_workers: int  # of all loaders together; 0 where the main process loads
     epochs: int  # of the rank that has most
-    startup_s: float  # in iter(), starting workers
+    startup_s: float  # in iter(): starting workers, drawing keys for them
     wait_s: float  # in next()
     first_wait_s: float  # the part of it that went into each epoch's first batch
     handover_s: float  # the part, first batches aside, that went into batches that lay ready

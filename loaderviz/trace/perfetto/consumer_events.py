@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from loaderviz.trace.analysis.steps import startups, step_ends
+from loaderviz.trace.analysis.steps import drawn_ahead, startups, step_ends
 from loaderviz.trace.columns_of_rows import arrays
 from loaderviz.trace.perfetto.event_writer import json_text, numbered_names, slice_events
 from loaderviz.trace.perfetto.nesting import fitting, sublanes
@@ -19,16 +19,17 @@ OF_BATCH: Final = ("batch", "epoch", "loader")
 
 
 def consumer_slices(source: TraceSource) -> Iterator[Any]:
-    """Events, as bytes: each consumer's waits and steps, its starting of workers, named spans."""
+    """Events, as bytes: each consumer's waits and steps, what it did in iter(), named spans."""
     batches, lanes = source.batches, source.lanes
     rows = np.flatnonzero(~np.isnan(batches["requested_s"] + batches["delivered_s"]))
     ends = step_ends(source.batch_columns(rows, *STEP))
     requested, delivered = batches["requested_s"][rows], batches["delivered_s"][rows]
-    worker_starts = np.array(startups(source.trace)).reshape(-1, 4)  # ..., start, end
+    worker_starts, ahead = startups(source.trace), drawn_ahead(source.trace)
+    begun = np.array(worker_starts + ahead).reshape(-1, 4)  # ..., start, end
     process = lanes.consumer_of[rows]
-    process = np.concatenate([process, process, np.searchsorted(lanes.ranks, worker_starts[:, 0])])
-    start = source.to_ns(np.concatenate([requested, delivered, worker_starts[:, 2]]))
-    end = source.to_ns(np.concatenate([delivered, ends, worker_starts[:, 3]]))
+    process = np.concatenate([process, process, np.searchsorted(lanes.ranks, begun[:, 0])])
+    start = source.to_ns(np.concatenate([requested, delivered, begun[:, 2]]))
+    end = source.to_ns(np.concatenate([delivered, ends, begun[:, 3]]))
     location = lanes.lane_locations(process, CONSUMER, sublanes(process, start, end))
     args = source.batch_columns(rows, *OF_BATCH, "worker")
     waits, steps, starts = np.split(np.arange(len(start)), [len(rows), 2 * len(rows)])
@@ -43,9 +44,9 @@ def consumer_slices(source: TraceSource) -> Iterator[Any]:
         numbered_names("step", args["batch"]), location.take(steps), start[steps], end[steps],
         args, source.flow_members(rows, '"flow_in":true'),
     )  # fmt: skip
-    yield from slice_events(
-        json_text("start workers"), location.take(starts), start[starts], end[starts], {}
-    )
+    n = len(worker_starts)
+    for name, rows in (("start workers", starts[:n]), ("ask for first batches", starts[n:])):
+        yield from slice_events(json_text(name), location.take(rows), start[rows], end[rows], {})
     yield from _span_slices(source, process, start, end)
 
 
