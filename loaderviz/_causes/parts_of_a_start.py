@@ -57,7 +57,7 @@ def describe_starts(workers: pd.DataFrame, set_up_s: float) -> str:
 
 
 def _describe_parts(workers: pd.DataFrame) -> str:
-    parts = parts_of_a_start(workers)
+    parts = parts_of_a_start(_telling(workers))
     if not parts:
         up_s = float((workers["first_task_s"] - workers["started_s"]).median())
         text = count(len(workers), "start")
@@ -69,9 +69,12 @@ def _describe_parts(workers: pd.DataFrame) -> str:
         for part, seconds in parts.items()
         if seconds >= LEAST_SHARE * total_s
     ]
-    took_s = workers[list(PARTS)].clip(lower=0.0).sum(axis=1, min_count=1)
-    if took_s.max() > UNLIKE * took_s.min():
-        took = f"{duration(took_s.min())} to {duration(took_s.max())}, usually {duration(total_s)}"
+    if len(_telling(workers)) < len(workers):
+        took_s = _took_s(workers)
+        took = f"{duration(took_s.min())} to {duration(total_s)}"
+        if len(workers) > 2:
+            took += f", usually {duration(took_s.median())}"
+        took += f"; the longest, of worker {workers['worker'].iloc[took_s.argmax()]}"
     else:
         took = f"{duration(total_s)} each" if len(workers) > 1 else duration(total_s)
     if any(map(one_after_another, started_together(workers))):
@@ -81,12 +84,24 @@ def _describe_parts(workers: pd.DataFrame) -> str:
     return f"{text} ({size(n_bytes)} sent)" if n_bytes >= LEAST_BYTES else text
 
 
+def _telling(workers: pd.DataFrame) -> pd.DataFrame:
+    """Those whose parts tell what starts cost: the longest one alone, where they are unlike."""
+    took_s = _took_s(workers)
+    if took_s.max() > UNLIKE * took_s.min():
+        return workers.iloc[[int(took_s.argmax())]]
+    return workers
+
+
+def _took_s(workers: pd.DataFrame) -> pd.Series[float]:
+    return workers[list(PARTS)].clip(lower=0.0).sum(axis=1, min_count=1)
+
+
 def cure_of_starts(workers: pd.DataFrame, set_up_s: float, otherwise: str) -> str:
     """What shortens the part that takes longest; ``otherwise`` where that is not known.
 
     ``set_up_s``: as for ``describe_starts``.
     """
-    parts = parts_of_a_start(workers)
+    parts = parts_of_a_start(_telling(workers))
     if set_up_s >= sum(parts.values()):
         return READ_LESS
     if not parts:

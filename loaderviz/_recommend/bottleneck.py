@@ -76,6 +76,7 @@ def _halve_each_part(costs: Costs, *, pins: bool, shared: bool) -> dict[str, Cos
             costs,
             startup_s=costs.startup_s / 2,
             boot_s=costs.boot_s / 2,
+            init_s=costs.init_s / 2,
             shutdown_s=costs.shutdown_s / 2,
         ),
     }

@@ -45,6 +45,7 @@ class Evidence:
     queued: float = 0.0  # of the time of making batches, waiting for a CPU, as far as it is known
     costs_without_workers: Costs | None = None  # where loading without workers was recorded
     n_batches: int | None = None  # of an epoch, where known
+    epochs: int = 1  # that were recorded, as far as they went
     steps_known: bool = True
     worker_bytes: int | None = None  # resident memory of a worker
     worker_bytes_shared: bool = True  # worker_bytes includes pages shared with the main process
@@ -183,6 +184,7 @@ def evidence_from_trace(
         n_recorded=len(delivered),
         error=_relative_error(loading_s),
         n_batches=n_batches if n_batches is not None else _epoch_length(delivered),
+        epochs=max(1, int(delivered["epoch"].nunique())),
         has_device=bool(batches["device_start_s"].notna().any()),
         batch_bytes=_batch_bytes(batches),
         worker_bytes=max(map(int, rss), default=0) or None,

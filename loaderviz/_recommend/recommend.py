@@ -33,7 +33,7 @@ def recommend(
     *,
     step_s: float | None = None,
     step_cpu_share: float = 0.0,
-    epochs: int = 1,
+    epochs: int | None = None,
     n_batches: int | None = None,
     max_workers: int | None = None,
     seconds: float = SECONDS,
@@ -68,7 +68,8 @@ def recommend(
         step_s: seconds that the model takes for a batch. None: as recorded in the trace; for a
             loader no step at all, so that the fastest loading is recommended.
         step_cpu_share: the part of a step, 0 to 1, that keeps a CPU busy: 0 for a step on a GPU.
-        epochs: how often the loop goes through the loader.
+        epochs: how often the loop goes through the loader. None: as often as the trace shows; once
+            through a loader.
         n_batches: batches of an epoch, where neither the loader nor the trace tells, or where the
             loop ends earlier.
         max_workers: the most workers to try. None: twice the CPUs, at least 16.
@@ -92,7 +93,8 @@ def recommend(
         Exception: whatever else the loader or its dataset raises, unchanged.
     """
     _check(step_s=step_s, step_cpu_share=step_cpu_share, seconds=seconds)
-    whole_number("epochs", epochs, at_least=1)
+    if epochs is not None:
+        whole_number("epochs", epochs, at_least=1)
     if n_batches is not None:
         whole_number("n_batches", n_batches, at_least=1)
     if max_workers is not None:
@@ -109,10 +111,10 @@ def recommend(
                 "its trace, or leave it out"
             )
         evidence = evidence_from_trace(loader_or_trace, loader=loader, **options)
-        return _advise(evidence, epochs, max_workers)
+        return _advise(evidence, epochs or evidence.epochs, max_workers)
     data_loader = _data_loader(loader_or_trace, loader)
     evidence = record_trial(data_loader, seconds, **options)
-    return _advise(evidence, epochs, max_workers, data_loader if verify else None, seconds)
+    return _advise(evidence, epochs or 1, max_workers, data_loader if verify else None, seconds)
 
 
 def _advise(

@@ -36,7 +36,10 @@ def recommend(
         float | None,
         typer.Option("--step", metavar="SECONDS", help="Time the model takes for a batch."),
     ] = None,
-    epochs: Annotated[int, typer.Option(help="How many epochs the loop runs.")] = 1,
+    epochs: Annotated[
+        int | None,
+        typer.Option(help="How many epochs the loop runs; by default as many as a recording has."),
+    ] = None,
     max_workers: Annotated[
         int | None, typer.Option(help="The most workers to try; by default twice the CPUs.")
     ] = None,

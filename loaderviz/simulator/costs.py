@@ -22,6 +22,7 @@ from loaderviz.trace import Trace
 _RESAMPLED: Final = (
     *("sample_s", "cpu_share", "collate_s", "transport_s", "take_s", "pin_s"),
     *("copy_s", "step_s"),  # in the order of delivery
+    "init_s",
 )
 _SHARES: Final = ("cpu_share", "step_cpu_share")
 
@@ -36,7 +37,8 @@ class Costs:
     A time is a number, or an array of numbers that is gone through in order, again and again, so
     that a slow region of the dataset stays in its place. Arrays of ``sample_s`` and ``cpu_share``
     hold one value for each sample, in the order in which samples are asked for. All other arrays
-    hold one for each batch: ``copy_s`` and ``step_s`` in the order of delivery.
+    hold one for each batch, ``copy_s`` and ``step_s`` in the order of delivery; ``init_s`` holds
+    one for each worker.
 
     Attributes:
         sample_s: to read one sample.
@@ -64,6 +66,8 @@ class Costs:
         dispatch_s: to send the keys of a batch to a worker.
         startup_s: to start one worker, in the main process, one after another.
         boot_s: from a worker's start until it can take a task, on the CPU.
+        init_s: so much longer, where that differs between workers, as where ``worker_init_fn`` does
+            something in worker 0 alone.
         shutdown_s: to end one worker, in the main process.
         start_method: the start method whose ``startup_s`` and ``boot_s`` these are; None: any.
         jitter_s: by how much, on average, a task is late at random, in simulations whose seed is
@@ -101,6 +105,7 @@ class Costs:
     dispatch_s: float = 0.0
     startup_s: float = 0.0
     boot_s: float = 0.0
+    init_s: Any = 0.0
     shutdown_s: float = 0.0
     start_method: str | None = None
     jitter_s: float = 5e-5

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from loaderviz.simulator.cores_shared import SharedCores
 from loaderviz.simulator.cores_uncontended import FreeCores
-from loaderviz.simulator.epoch_plan import Plan
+from loaderviz.simulator.epoch_plan import Plan, resample
 from loaderviz.simulator.event_log import DISCARDED, Log, WorkerLife
 from loaderviz.simulator.simulated_settings import SimulatedSettings
 
@@ -114,9 +116,9 @@ class Workers:
         self._shutdown_s = costs.shutdown_s
         startup_s, boot_s = costs.start_of(settings.start_method)
         self._started = []
-        for worker in range(settings.loader.num_workers):
+        for worker, init_s in enumerate(resample(costs.init_s, np.arange(self._num_workers))):
             self._started.append(cores.now)
-            cores.boot(worker, boot_s)
+            cores.boot(worker, boot_s + float(init_s))
             cores.spend(startup_s)
         self._first_row = len(log.task)
         self._reset(plan)

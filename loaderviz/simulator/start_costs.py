@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from loaderviz.trace import Trace
 
+UNLIKE, LEAST_S = 3.0, 0.05  # more than CPUs alone make starts differ
 SOON_GONE_S = 0.1  # for each worker: from its end, as it notes it, to that of its process
 
 
@@ -49,13 +50,24 @@ def start_costs(
     startup_s = float(started_s.max() - started_s.min() + startup_s + pickle_s) / len(started_s)
     boots = (with_task["first_task_s"] - with_task["started_s"]).to_numpy()
     boots = boots - _idle_before_first_task(with_task, batches)
+    first_init_s = began.drop_duplicates("worker").sort_values("worker")["init_s"].to_numpy()
     shutdown_s = _shutdown(with_task, batches, n, elsewhere_s)
     costs = {
         "startup_s": startup_s,
         "boot_s": max(0.0, float(np.min(boots))),
+        "init_s": _by_worker(np.nan_to_num(first_init_s)),
         "start_method": method,
     }
     return {**costs, "shutdown_s": shutdown_s / n} if shutdown_s > 0 else costs
+
+
+def _by_worker(init_s: Floats) -> Floats | float:
+    """By how many seconds each worker's ``worker_init_fn`` takes longer than the quickest one.
+
+    0 where they differ by no more than processes do that wait for CPUs.
+    """
+    longer_s = init_s - init_s.min()
+    return longer_s if longer_s.max() > UNLIKE * init_s.min() + LEAST_S else 0.0
 
 
 def _idle_before_first_task(workers: pd.DataFrame, batches: pd.DataFrame) -> Floats:

@@ -10,8 +10,8 @@ from loaderviz import Trace
 from traces import made
 
 
-def with_starts(method: str = "spawn", **parts: Any) -> Trace:
-    trace = made(workers=2)
+def with_starts(method: str = "spawn", n: int = 2, **parts: Any) -> Trace:
+    trace = made(workers=n)
     return replace(trace, workers=trace.workers.assign(start_method=method, **parts))
 
 
@@ -54,7 +54,19 @@ def test_who_forks_is_not_told_to_fork():
 
 def test_starts_that_are_unlike_are_not_said_to_be_alike():
     evidence, _ = row_of_start(with_starts("fork", boot_s=np.array([0.1, 0.5])))
-    assert evidence == "2 starts of 100 ms to 500 ms, usually 300 ms: 300 ms until it is up"
+    assert (
+        evidence == "2 starts of 100 ms to 500 ms; the longest, of worker 1: 500 ms until it is up"
+    )
+
+
+def test_what_one_worker_alone_does_at_first_is_named():
+    trace = with_starts("fork", 8, boot_s=0.02, init_s=np.array([2.0] + [0.001] * 7))
+    evidence, cure = row_of_start(trace)
+    assert evidence == (
+        "8 starts of 21 ms to 2.02 s, usually 21 ms; the longest, of worker 0: "
+        "2 s in worker_init_fn"
+    )
+    assert "worker_init_fn" in cure
 
 
 def test_without_parts_it_says_what_it_knows():

@@ -176,6 +176,20 @@ class TestWhatItChooses:
         assert plain[:2] == [LoaderSettings(0), LoaderSettings(1, 2)]
 
 
+class TestEpochs:
+    def test_a_trace_is_taken_to_be_as_many_as_it_has(self):
+        costs = costs_of(sample_s=1e-3, step_s=0.01, startup_s=0.1, boot_s=0.3)
+        trace = trace_of(costs, n_batches=10, epochs=5)
+        found = recommend(trace, max_workers=2)
+        assert found.settings["persistent_workers"]
+        present = found.candidates[found.candidates["present"]].iloc[0]
+        took_s = trace.workers["ended_s"].max()
+        assert present["run_s"] == pytest.approx(took_s, rel=0.1)
+        once = recommend(trace, epochs=1, max_workers=2)
+        assert not once.settings["persistent_workers"]
+        assert once.candidates["run_s"].max() < took_s / 3
+
+
 class TestWhatLimits:
     @pytest.mark.parametrize(
         ("part", "costs"),
@@ -443,7 +457,7 @@ class TestBadInput:
             ({"step_cpu_share": 1.5}, "step_cpu_share=1.5: a share is 0 to 1"),
             ({"seconds": 0}, "seconds=0: give seconds, more than 0"),
             ({"epochs": 0}, "epochs=0: give a whole number, 1 or more"),
-            ({"epochs": None}, "epochs=None"),
+            ({"epochs": 1.5}, "epochs=1.5"),
             ({"n_batches": 0}, "n_batches=0"),
             ({"max_workers": 0}, "max_workers=0"),
             ({"max_workers": True}, "max_workers=True"),

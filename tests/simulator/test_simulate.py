@@ -470,6 +470,24 @@ class TestCostsFromATrace:
         fitted = Costs.from_trace(trace)
         assert fitted.startup_s == pytest.approx(costs.startup_s, rel=0.1)
 
+    def test_what_one_worker_alone_does_at_first_is_its_own_start(self):
+        given = {"num_workers": 4, "batch_size": 8, "n_batches": 60}
+        costs = Costs(sample_s=0.002, **self.TRUE)
+        trace = simulate(costs, **given)
+        workers = trace.workers.assign(init_s=[0.0, 0.0, 1.5, 0.0])
+        fitted = Costs.from_trace(dataclasses.replace(trace, workers=workers))
+        assert fitted.init_s == pytest.approx([0, 0, 1.5, 0])
+        again = simulate(dataclasses.replace(costs, init_s=fitted.init_s), **given)
+        later_s = again.workers["first_task_s"] - trace.workers["first_task_s"]
+        assert later_s.tolist() == pytest.approx([0, 0, 1.5, 0], abs=0.01)
+        longer_s = again.batches["released_s"].max() - trace.batches["released_s"].max()
+        assert 1 < longer_s < 1.6  # batches come in order
+
+    def test_workers_whose_worker_init_fn_takes_about_as_long_start_alike(self):
+        trace = simulate(Costs(sample_s=0.002), num_workers=2, batch_size=8, n_batches=20)
+        workers = trace.workers.assign(init_s=[0.3, 0.9])  # as where CPUs are shared
+        assert Costs.from_trace(dataclasses.replace(trace, workers=workers)).init_s == 0
+
     def test_a_batch_takes_no_less_than_nothing_to_collate_where_sharing_is_quick(self):
         costs = Costs(sample_s=0.001, sample_bytes=2e5, bytes_per_s=1e12, collate_s=1e-3)
         trace = simulate(costs, num_workers=1, batch_size=32, n_batches=20)
