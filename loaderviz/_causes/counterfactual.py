@@ -33,9 +33,10 @@ def savings(
     ``seconds`` are those of the causes, of all ranks; what is saved is that of one rank.
     ``others`` of the recording may be waited for instead.
 
-    Without ``workers`` means one worker more, without ``main_process`` two workers. A cause is left
-    out where nobody can tell: where it is unknown, where the trace does not say enough to simulate
-    it, or where the simulation of the run as it was does not show it as the trace does.
+    Without ``workers`` means one worker more, of a stream in equal shares with as many and with one
+    more; without ``main_process`` two workers. A cause is left out where nobody can tell: where it
+    is unknown, where the trace does not say enough to simulate it, or where the simulation of the
+    run as it was does not show it as the trace does.
     """
     n_ranks = max(1, trace.batches["rank"].nunique())
     saved = {cause: 0.0 for cause, spent_s in seconds.items() if spent_s < LEAST_S * n_ranks}
@@ -54,7 +55,11 @@ def savings(
         if cause in WITHOUT and _is_shown(cause, spent_s, shown, as_seen.elapsed_s):
             run = sharing if cause in SHARING else as_seen
             part = run.scale
-            if cause == "start":
+            if cause == "workers":
+                if recorded.has_slow_worker:
+                    continue  # whether one more would be as slow, nobody knows
+                run = run.with_workers(run.settings["num_workers"])
+            elif cause == "start":
                 run, part = replace(run, epochs=1), 1.0
             elif cause == "restart":
                 run, part = run.costing(**recorded.costs_of_a_restart()), 1.0

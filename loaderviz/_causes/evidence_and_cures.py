@@ -15,6 +15,7 @@ from loaderviz._causes.parts_of_a_start import (
 )
 from loaderviz.text import count, duration, percent, size
 from loaderviz.trace.analysis.loader_share import is_unseen
+from loaderviz.trace.analysis.unlike_workers import slow_worker
 from loaderviz.trace.merge.run_meta import loader_description
 
 if TYPE_CHECKING:
@@ -75,6 +76,10 @@ KEEP_THE_ITERATOR: Final = (
     "Keep the iterator: batches = iter(loader), then next(batches). next(iter(loader)) begins an "
     "epoch for each batch, and drops what workers have made in advance."
 )
+ONE_IS_SLOW: Final = (
+    "Find what worker {worker} does that others do not, such as in worker_init_fn, or where its "
+    "files lie; until then in_order=False lets the others go ahead of it."
+)
 FEW_PARTS = 10  # in a batch
 FEW_BYTES = 1 << 20
 ANOTHER_TURN_S = 0.005  # sys.getswitchinterval(): as long as another thread may keep the GIL
@@ -103,6 +108,9 @@ def cure_of(
         return FEWER_KEYS
     if cause in ("restart", "workers") and _one_batch_each(_of_loader(trace.batches, loader)):
         return KEEP_THE_ITERATOR
+    slow = slow_worker(_of_one_rank(_of_loader(trace.batches, loader)))
+    if cause == "workers" and slow is not None:
+        return ONE_IS_SLOW.format(worker=slow[0])
     if cause == "slow_samples" and _slowest_begins_a_stream(trace, loader):
         return BEGIN_SOONER
     if cause in ("start", "restart"):
@@ -149,7 +157,11 @@ def _in_tables(
         rows = np.unique(attribution.row[attribution.of_cause(cause) > 0])
         waited_for = trace.batches.iloc[rows[rows >= 0]]
         reading_s = (waited_for["collate_s"] - waited_for["started_s"]).to_numpy()
-        return f"reading a batch takes {_usual(reading_s)}, a step {_usual(step_s)}"
+        text = f"reading a batch takes {_usual(reading_s)}, a step {_usual(step_s)}"
+        slow = slow_worker(_of_one_rank(batches))
+        if slow is not None:
+            text += f"; worker {slow[0]} takes {slow[1]:.1f} times as long for a sample as others"
+        return text
     if cause == "collate":
         collating_s = batches["ready_s"] - batches["collate_s"]
         return f"collating a batch takes {_usual(collating_s)}, reading it {_usual(reading_s)}"
@@ -277,6 +289,11 @@ def _cpus(trace: Trace, how: str) -> str:
 
 def _of_loader(table: pd.DataFrame, loader: int) -> pd.DataFrame:
     return table[table["loader"] == loader]
+
+
+def _of_one_rank(batches: pd.DataFrame) -> pd.DataFrame:
+    """Those of the first rank: each has workers of its own."""
+    return batches[batches["rank"] == int(batches["rank"].min())] if len(batches) else batches
 
 
 def _usual(seconds: Any) -> str:

@@ -14,6 +14,7 @@ from loaderviz.simulator import Costs, simulate
 from loaderviz.trace.analysis.attribution import attribute
 from loaderviz.trace.analysis.reading_time import Reading
 from loaderviz.trace.analysis.steps import startups
+from loaderviz.trace.analysis.unlike_workers import slow_worker
 from loaderviz.trace.merge.run_meta import loader_description
 
 if TYPE_CHECKING:
@@ -106,6 +107,11 @@ class RecordedLoader:
         """Its own of these."""
         batches = self.beginning.batches
         return batches[batches["loader"] == self.loader]
+
+    @cached_property
+    def has_slow_worker(self) -> bool:
+        """Whether one of its workers is far slower than all others."""
+        return slow_worker(self.batches) is not None
 
     def run(self, *, sharing_cpus: bool = False) -> Run:
         """It, with samples that take what they took; or longer, the more workers share the CPUs."""

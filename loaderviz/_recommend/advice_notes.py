@@ -30,6 +30,7 @@ def notes(outcome: Outcome) -> tuple[str, ...]:
     return (
         *_notes_on_measurements(outcome),
         *_notes_on_other_loaders(outcome),
+        *_notes_on_unlike_workers(outcome),
         *_notes_on_the_unseen(outcome),
         *_notes_on_unlike_epochs(outcome),
         *_notes_on_the_recording(outcome),
@@ -75,6 +76,17 @@ def _notes_on_other_loaders(outcome: Outcome) -> Iterator[str]:
             f"Predicted as if this loader were alone: in {percent(with_others)} of its steps the "
             "loop takes batches of other loaders, too, and may then wait for those instead. What "
             "a cut saves in trace.summary().causes counts that."
+        )
+
+
+def _notes_on_unlike_workers(outcome: Outcome) -> Iterator[str]:
+    """That no prediction holds as long as one worker has more to do than others."""
+    evidence = outcome.evidence
+    if evidence.unlike:
+        yield (
+            f"{evidence.unlike}: {rate(evidence.recorded_per_s)} samples/s were recorded. All "
+            "predictions, that of the present settings too, are for workers that are alike: mend "
+            "that first."
         )
 
 
@@ -260,4 +272,5 @@ def _notes_on_the_present(outcome: Outcome) -> Iterator[str]:
         now, then = (samples_per_s(outcome.evidence, shown) for shown in (present, chosen))
         source = "predicted"
     less = change(now / then - 1) if now < (1 - 2 * NOISE) * then else "about as much"
-    yield f"As it is now ({present.setting}): {rate(now)} samples/s {source}, {less}."
+    alike = ", with workers alike" if outcome.evidence.unlike and source == "predicted" else ""
+    yield f"As it is now{alike} ({present.setting}): {rate(now)} samples/s {source}, {less}."

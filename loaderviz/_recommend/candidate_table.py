@@ -51,6 +51,8 @@ def _row(outcome: Outcome, prediction: Prediction) -> dict[str, Any]:
     memory, shm = memory_bytes(evidence, setting), shm_bytes(evidence, setting)
     measured = measured_per_s(outcome, setting)
     low = rate / (1 + error)
+    if evidence.unlike:
+        low = min(low, evidence.recorded_per_s)
     if setting.num_workers > evidence.n_readers:
         known = (measured_per_s(outcome, each) for each in outcome.measured)
         low = min(low, max(evidence.shown_per_s, *known, 0.0))

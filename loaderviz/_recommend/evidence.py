@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +13,13 @@ from loaderviz import machine
 from loaderviz.errors import LoaderVizError
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.simulator import Costs
+from loaderviz.text import percent
 from loaderviz.trace import Trace
 from loaderviz.trace.analysis.loader_share import loader_shares
 from loaderviz.trace.analysis.rank_summary import ranks_beside
 from loaderviz.trace.analysis.reading_time import Reading
 from loaderviz.trace.analysis.steps import part_with_others
+from loaderviz.trace.analysis.unlike_workers import largest_share, slow_worker
 from loaderviz.trace.merge.run_meta import loader_description
 
 if TYPE_CHECKING:
@@ -55,6 +58,8 @@ class Evidence:
     n_readers: int = 1  # processes that read samples at the same time in the recording
     shared: bool = False  # samples took longer, the more of them were read at once
     with_others: float = 0.0  # the part of the steps in which other loaders are asked, too
+    unlike: str = ""  # how the workers that were recorded are unlike: nobody knows of others
+    recorded_per_s: float = math.inf  # samples, in the epoch that was recorded first
     naive: bool = False  # every worker yields the whole iterable-style dataset
     reading_s: tuple[float, ...] = ()  # a sample, in each epoch that is long enough to compare
 
@@ -185,6 +190,8 @@ def evidence_from_trace(
         error=_relative_error(loading_s),
         n_batches=n_batches if n_batches is not None else _epoch_length(delivered),
         epochs=max(1, int(delivered["epoch"].nunique())),
+        unlike=_unlike(delivered, description),
+        recorded_per_s=_recorded_per_s(delivered),
         has_device=bool(batches["device_start_s"].notna().any()),
         batch_bytes=_batch_bytes(batches),
         worker_bytes=max(map(int, rss), default=0) or None,
@@ -232,6 +239,26 @@ def _reading_by_epoch(delivered: pd.DataFrame) -> tuple[float, ...]:
     by_epoch = read.groupby("epoch")["n_samples"]
     is_long = by_epoch.count() >= by_epoch.count().max() / 2
     return tuple((took_s / by_epoch.sum().clip(lower=1))[is_long])
+
+
+def _unlike(delivered: pd.DataFrame, description: Mapping[str, Any]) -> str:
+    """How the workers are unlike, as a sentence without its full stop; empty where they are not."""
+    slow, large = slow_worker(delivered), None
+    if description.get("kind") == "iterable":
+        large = largest_share(delivered)
+    if large is not None:
+        worker, part = large
+        return f"Worker {worker} reads {percent(part)} of the stream, and the end waits for it"
+    if slow is not None:
+        worker, times = slow
+        return f"Worker {worker} takes {times:.1f} times as long for a sample as the others"
+    return ""
+
+
+def _recorded_per_s(delivered: pd.DataFrame) -> float:
+    first = delivered[delivered["epoch"] == delivered["epoch"].min()]
+    took_s = float(first["released_s"].max() - first["requested_s"].min())
+    return float(first["n_samples"].sum()) / took_s if took_s > 0 else math.inf
 
 
 def _epoch_length(delivered: pd.DataFrame) -> int | None:

@@ -209,6 +209,13 @@ class TestTheFirstCause:
         assert summary.elapsed_s == pytest.approx(whole_s, rel=0.2)  # the rest is between epochs
         assert_adds_up(recording.trace)
 
+    def test_keys_that_are_drawn_before_a_worker_notes_its_start_count_too(self):
+        trace = simulated(2, first_key_s=0.5)
+        workers = trace.workers.assign(started_s=trace.workers["started_s"] + 0.2)
+        late = replace(trace, workers=workers)  # as on a busy machine
+        drawn = [attribute(each).totals()["sampler"] for each in (trace, late)]
+        assert drawn == pytest.approx([0.5, 0.5])
+
     def test_a_slow_sampler_is_seen_by_a_recording(self):
         loader = DataLoader(Sleeps(40, 0), 4, sampler=SlowSampler(40, 0.005), num_workers=1)
         with record(loader) as recording:

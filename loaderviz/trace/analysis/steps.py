@@ -123,8 +123,9 @@ def drawn_ahead(trace: Trace) -> list[tuple[int, int, float, float]]:
     """Rank, loader, start and end of each stretch in ``iter()`` of a loader that kept its workers.
 
     It draws the keys of the first batches there and asks for them (torch/utils/data/dataloader.py,
-    ``_MultiProcessingDataLoaderIter._reset``). With new workers that is a part of ``startups``;
-    without workers keys are drawn in ``next()``.
+    ``_MultiProcessingDataLoaderIter._reset``). With new workers that is a part of ``startups``, as
+    far as it is not done before the first of them notes its start; without workers keys are drawn
+    in ``next()``.
     """
     names = ("rank", "loader", "epoch", "drawing_s", "dispatched_s", "requested_s")
     rows = {name: trace.batches[name].to_numpy() for name in names}
@@ -145,11 +146,12 @@ def drawn_ahead(trace: Trace) -> list[tuple[int, int, float, float]]:
         )
         for row in ahead[rows["rank"][ahead] == rank]:
             epoch = epochs[row]
-            if rows["drawing_s"][row] == start_s[epoch] < end_s[epoch]:
+            if rows["drawing_s"][row] == start_s[epoch]:
                 following = np.searchsorted(until, start_s[epoch], "right")
-                if following == len(begins) or begins[following] >= end_s[epoch]:
+                end = min(end_s[epoch], np.append(begins, np.inf)[following])
+                if start_s[epoch] < end:
                     whose = rank, int(rows["loader"][row])
-                    spans.append((*whose, float(start_s[epoch]), float(end_s[epoch])))
+                    spans.append((*whose, float(start_s[epoch]), float(end)))
     return spans
 
 
