@@ -13,6 +13,7 @@ from loaderviz._causes.parts_of_a_start import (
     describe_starts,
     parts_of_a_start,
 )
+from loaderviz._causes.sampler_texts import cure_of_sampler, evidence_of_sampler, usual
 from loaderviz.text import count, duration, percent, size
 from loaderviz.trace.analysis.loader_share import is_unseen
 from loaderviz.trace.analysis.unlike_workers import slow_worker
@@ -54,7 +55,6 @@ CURES: Final = {
     "where samples are pure Python, sys.setswitchinterval(1e-4) in worker_init_fn.",
     "pin": "Return fewer, larger tensors; pin_memory=False if copies to the device are few.",
     "copy": "to(device, non_blocking=True) from pinned memory.",
-    "sampler": "Draw all keys at once (torch.randperm) instead of one by one.",
     "prefetch": "prefetch_factor={deeper} asks for more batches in advance.",
     "main_process": "num_workers=2 loads while the model steps.",
     "unknown": "Measure it: recommend(loader) tests whether more workers help.",
@@ -63,10 +63,6 @@ LITTLE_IS_SENT: Final = (
     "Little is sent, and workers compute little: something else keeps this process from taking "
     "it, such as a Python thread of a server or a logger, for which sys.setswitchinterval(1e-4) "
     "here makes way sooner; or other processes have its CPUs."
-)
-FEWER_KEYS: Final = (
-    "Draw fewer keys: let one stand for a block of samples; or shuffle as you go, within a buffer, "
-    "in place of all keys before the first batch."
 )
 BEGIN_SOONER: Final = (
     "Do less before a stream's first sample, since each epoch does it anew: open files one after "
@@ -104,8 +100,8 @@ def cure_of(
         handed_s = _handed_over_s(trace, attribution)
         if _keeps_small_batches(_of_loader(trace.batches, loader), handed_s):
             return LITTLE_IS_SENT
-    if cause == "sampler" and _draws_at_first(_of_loader(trace.batches, loader)):
-        return FEWER_KEYS
+    if cause == "sampler":
+        return cure_of_sampler(_of_loader(trace.batches, loader))
     if cause in ("restart", "workers") and _one_batch_each(_of_loader(trace.batches, loader)):
         return KEEP_THE_ITERATOR
     slow = slow_worker(_of_one_rank(_of_loader(trace.batches, loader)))
@@ -157,31 +153,24 @@ def _in_tables(
         rows = np.unique(attribution.row[attribution.of_cause(cause) > 0])
         waited_for = trace.batches.iloc[rows[rows >= 0]]
         reading_s = (waited_for["collate_s"] - waited_for["started_s"]).to_numpy()
-        text = f"reading a batch takes {_usual(reading_s)}, a step {_usual(step_s)}"
+        text = f"reading a batch takes {usual(reading_s)}, a step {usual(step_s)}"
         slow = slow_worker(_of_one_rank(batches))
         if slow is not None:
             text += f"; worker {slow[0]} takes {slow[1]:.1f} times as long for a sample as others"
         return text
     if cause == "collate":
         collating_s = batches["ready_s"] - batches["collate_s"]
-        return f"collating a batch takes {_usual(collating_s)}, reading it {_usual(reading_s)}"
+        return f"collating a batch takes {usual(collating_s)}, reading it {usual(reading_s)}"
     if cause == "handover":
         handed_s = _handed_over_s(trace, attribution)
         which = "that lay ready"
         if not len(handed_s):
             which, handed_s = "once it is made", attribution.of_cause(cause)[attribution.row >= 0]
-        text = f"handing over a batch {which} takes {_usual(handed_s)}"
+        text = f"handing over a batch {which} takes {usual(handed_s)}"
         n_bytes = batches["n_bytes"].median()
         return f"{text}; one has {size(n_bytes)}" if n_bytes > 0 else text
     if cause == "sampler":
-        drawing_s = (batches["dispatched_s"] - batches["drawing_s"]).to_numpy()
-        if _draws_at_first(batches):
-            first = (batches["batch"] == 0).to_numpy()
-            return (
-                f"drawing keys takes {_usual(drawing_s[first])} before the first batch of an "
-                f"epoch, {_usual(drawing_s[~first])} for each after it"
-            )
-        return f"drawing the keys of a batch takes {_usual(drawing_s)}"
+        return evidence_of_sampler(batches)
     if cause == "cpu":
         return _of_cpus(trace, batches)
     if cause == "throttled":
@@ -198,11 +187,11 @@ def _in_tables(
         which = "sample"
         if _slowest_begins_a_stream(trace, loader):
             which = "sample, the first of a worker's stream,"
-        return f"the slowest {which} took {duration(np.nanmax(took_s))}, most {_usual(took_s)}"
+        return f"the slowest {which} took {duration(np.nanmax(took_s))}, most {usual(took_s)}"
     if cause == "drift":
         each_s = reading_s / np.maximum(batches["n_samples"].to_numpy(), 1)
         part = max(1, len(each_s) // 8)
-        return f"a sample takes {_usual(each_s[:part])} at first, {_usual(each_s[-part:])} later"
+        return f"a sample takes {usual(each_s[:part])} at first, {usual(each_s[-part:])} later"
     if cause == "unknown":
         own = (trace.batches["loader"] == loader).to_numpy()
         if is_unseen(batches):
@@ -231,16 +220,6 @@ def _slowest_begins_a_stream(trace: Trace, loader: int) -> bool:
     for name in ("rank", "epoch", "worker"):
         its_stream &= samples[name].to_numpy() == samples[name].to_numpy()[slowest]
     return bool(start_s[slowest] == np.nanmin(start_s[its_stream]))
-
-
-def _draws_at_first(batches: pd.DataFrame) -> bool:
-    """Whether the sampler takes most of its time before the first batch of an epoch.
-
-    As RandomSampler and WeightedRandomSampler do, which draw all keys then (torch/utils/data/
-    sampler.py).
-    """
-    drawing_s = batches["dispatched_s"] - batches["drawing_s"]
-    return bool(2 * drawing_s[batches["batch"] == 0].sum() > drawing_s.sum())
 
 
 def _handed_over_s(trace: Trace, attribution: Attribution) -> Any:
@@ -294,10 +273,3 @@ def _of_loader(table: pd.DataFrame, loader: int) -> pd.DataFrame:
 def _of_one_rank(batches: pd.DataFrame) -> pd.DataFrame:
     """Those of the first rank: each has workers of its own."""
     return batches[batches["rank"] == int(batches["rank"].min())] if len(batches) else batches
-
-
-def _usual(seconds: Any) -> str:
-    """The median, NaN left out."""
-    values = np.asarray(seconds, np.float64)
-    values = values[~np.isnan(values)]
-    return duration(float(np.median(values))) if len(values) else "an unknown time"

@@ -95,6 +95,9 @@ def limits(outcome: Outcome) -> str:
     computes = "computes" if where.startswith("the") else "compute"
     batch = f"{duration(batch_s)} a batch"
     are = "is" if evidence.cores == 1 else "are"
+    at_first = ""
+    if costs.first_key_s > costs.sampler_s * size:
+        at_first = f", and {duration(costs.first_key_s)} more before an epoch's first"
     cpus = f"{chosen.cpus:.1f} of {count(evidence.cores, 'CPU')} {are} busy"
     if evidence.crowded_out:
         cpus = f"other processes left {evidence.cores_left:.1f} of {count(evidence.cores, 'CPU')}"
@@ -114,7 +117,7 @@ def limits(outcome: Outcome) -> str:
         "process",
         "pinning": f"pinning a batch takes {duration(_mean(costs.pin_s))}",
         "sampler": f"the main process takes {duration(costs.sampler_s * size)} of the {batch} to "
-        f"draw its keys, and {duration(costs.first_key_s)} more before an epoch's first",
+        f"draw its keys{at_first}",
         START: "starting and ending workers takes a large part of a short run",
     }
     saved = percent(outcome.limit.gain)

@@ -24,7 +24,7 @@ def handover_costs(batches: pd.DataFrame, *, in_order: bool) -> dict[str, Any]:
     """What it takes to send a task and to get a batch: the ``Costs`` that the batches show."""
     delivered = batches[batches["delivered_s"].notna()]
     costs: dict[str, Any] = {}
-    drawing_s, first_s = _drawing(delivered)  # the next keys, before a batch is handed over
+    drawing_s, first_s = _drawing(delivered)
     if drawing_s or first_s:
         costs["sampler_s"] = drawing_s / max(1.0, float(delivered["n_samples"].mean()))
         costs["first_key_s"] = first_s
@@ -38,6 +38,8 @@ def handover_costs(batches: pd.DataFrame, *, in_order: bool) -> dict[str, Any]:
             costs[name] = float(np.median([*values, *[TYPICAL_HANDOVER[name]] * TYPICAL_WEIGHT]))
         return float(costs.get(name, TYPICAL_HANDOVER[name]))
 
+    # The next keys, before a batch is handed over.
+    drawn_s = _drawn_meanwhile(batches, delivered)
     dispatch_s = show("dispatch_s", _dispatches(batches, delivered))
     show("send_s", _gaps(delivered))
     requested_s, delivered_s = (
@@ -54,7 +56,8 @@ def handover_costs(batches: pd.DataFrame, *, in_order: bool) -> dict[str, Any]:
             there &= unused_s > LONG_S
         if (there & (n_taken == 1)).sum() >= ENOUGH:
             there &= n_taken == 1
-        handed_s = np.maximum((delivered_s - requested_s)[there] - dispatch_s - drawing_s, 0.0)
+        took_s = delivered_s - requested_s - drawn_s
+        handed_s = np.maximum(took_s[there] - dispatch_s, 0.0)
         handed_s = handed_s / n_taken[there]
         lock_s = _waiting_for_lock(handed_s, _reads_meanwhile(batches, delivered)[there], delivered)
         if lock_s:
@@ -62,12 +65,12 @@ def handover_costs(batches: pd.DataFrame, *, in_order: bool) -> dict[str, Any]:
         take_s = show("take_s", np.maximum(handed_s - lock_s, 0.0))
     # A batch that was not ready yet shows how long it was on its way.
     waited = requested_s < ready_s
-    arrived_s = pinned_s if pins else delivered_s - take_s - dispatch_s - drawing_s
+    arrived_s = pinned_s if pins else delivered_s - take_s - dispatch_s - drawn_s
     on_way_s = np.maximum((arrived_s - ready_s)[waited | pins], 0.0)
     if pins:
         free_s = np.append(-np.inf, np.sort(pinned_s)[:-1])[np.argsort(np.argsort(pinned_s))]
-        took_s = float(np.nanmedian(pinned_s - np.fmax(ready_s, free_s)))
-        costs["pin_s"] = pin_s = max(0.0, took_s / 2)
+        pinning_s = float(np.nanmedian(pinned_s - np.fmax(ready_s, free_s)))
+        costs["pin_s"] = pin_s = max(0.0, pinning_s / 2)
         on_way_s = np.maximum(on_way_s - pin_s, 0.0)
     on_way_s = on_way_s[np.isfinite(on_way_s)]
     if len(on_way_s) >= ENOUGH:
@@ -85,6 +88,17 @@ def _drawing(delivered: pd.DataFrame) -> tuple[float, float]:
         return (max(0.0, float(np.mean(first_s))) if len(first_s) else 0.0), 0.0
     drawing_s = max(0.0, float(np.mean(later_s)))
     return drawing_s, max(0.0, float(np.mean(first_s)) - drawing_s) if len(first_s) else 0.0
+
+
+def _drawn_meanwhile(batches: pd.DataFrame, delivered: pd.DataFrame) -> Floats:
+    """Of each wait, the seconds in which the main process drew keys."""
+    tasks = batches.dropna(subset=["drawing_s", "dispatched_s"]).sort_values("dispatched_s")
+    so_far = np.append(0.0, np.cumsum((tasks["dispatched_s"] - tasks["drawing_s"]).to_numpy()))
+    before, after = (
+        np.searchsorted(tasks["dispatched_s"], delivered[name])
+        for name in ("requested_s", "delivered_s")
+    )
+    return np.asarray(so_far[after] - so_far[before])
 
 
 def _reads_meanwhile(batches: pd.DataFrame, delivered: pd.DataFrame) -> Floats:

@@ -209,6 +209,26 @@ class TestTheFirstCause:
         assert summary.elapsed_s == pytest.approx(whole_s, rel=0.2)  # the rest is between epochs
         assert_adds_up(recording.trace)
 
+    def test_a_sampler_that_stops_now_and_then_is_told_as_that(self):
+        trace = simulated(2, 40, sample_s=1e-4, sampler_s=1e-6)
+        moments = ["requested_s", "delivered_s", "released_s", "dispatched_s", "started_s"]
+        moments += ["collate_s", "ready_s", "drawing_s"]
+        batches = trace.batches.copy()
+        for batch in (10, 20, 30):  # its keys are drawn before batch - 4 is handed over
+            at_s = batches["drawing_s"][batch]
+            for name in moments:
+                later = batches[name] > at_s
+                batches.loc[later, name] += 0.5
+        stopped = replace(trace, batches=batches)
+        row = stopped.summary().causes.set_index("cause").loc["sampler"]
+        assert row["seconds"] == pytest.approx(1.5, rel=0.01)
+        assert row["saves_s"] == pytest.approx(1.5, rel=0.1)
+        assert row["evidence"].endswith(", but 500 ms before 3 of 40 batches")
+        assert "now and then" in row["cure"]
+        fitted = simulate(Costs.from_trace(stopped), num_workers=2, batch_size=8, n_batches=40)
+        took_s = stopped.batches["released_s"].max()
+        assert fitted.batches["released_s"].max() == pytest.approx(took_s, rel=0.1)
+
     def test_keys_that_are_drawn_before_a_worker_notes_its_start_count_too(self):
         trace = simulated(2, first_key_s=0.5)
         workers = trace.workers.assign(started_s=trace.workers["started_s"] + 0.2)
