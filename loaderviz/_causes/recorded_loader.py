@@ -13,7 +13,7 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.simulator import Costs, simulate
 from loaderviz.trace.analysis.attribution import attribute
 from loaderviz.trace.analysis.reading_time import Reading
-from loaderviz.trace.analysis.steps import startups
+from loaderviz.trace.analysis.steps import leaves_early, startups
 from loaderviz.trace.analysis.unlike_workers import slow_worker
 from loaderviz.trace.merge.run_meta import loader_description
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 MOST_BATCHES = 2000  # of an epoch that are simulated: what a batch costs is known by then
 MOST_EPOCHS = 20
+MOST_AHEAD = 8  # times the batches that are under way: left behind by a loop that ends early
 MOST_SAMPLES = 1 << 24  # in all of them
 LEAST_S = 1e-3  # of CPU time a batch: less is the threads of queues
 SELDOM = 0.5  # of the samples: from more that are not known nothing follows
@@ -166,18 +167,20 @@ class RecordedLoader:
             settings["persistent_workers"] = bool(about.get("persistent_workers", False))
             settings["start_method"] = about.get("start_method") or None
         under_way = workers * (about.get("prefetch_factor") or 1)
+        leaves = bool(workers) and leaves_early(batches)
+        unread = MOST_AHEAD * under_way * size if leaves else 0
         per_simulated_epoch = min(1.0, (MOST_BATCHES + under_way) / per_epoch) / n_epochs
         n_samples = delivered["n_samples"].sum() * per_simulated_epoch
         if about.get("kind") == "iterable":
             settings["kind"] = "iterable"
             own = delivered.groupby("worker")["n_samples"].sum() * per_simulated_epoch
-            settings["shards"] = [round(own.get(i, 0)) for i in range(workers)] or [
+            settings["shards"] = [round(own.get(i, 0)) + unread for i in range(workers)] or [
                 round(n_samples)
             ]
         else:
-            settings["n_samples"] = max(1, round(n_samples))
-        if per_epoch > MOST_BATCHES:
-            settings["n_batches"] = MOST_BATCHES
+            settings["n_samples"] = max(1, round(n_samples)) + unread
+        if leaves or per_epoch > MOST_BATCHES:
+            settings["n_batches"] = min(per_epoch, MOST_BATCHES)
         rows = rows & _begins_its_epoch(trace.batches)
         beginning = _beginning(trace, rank, loader, rows)
         batches = trace.batches[rows]

@@ -18,7 +18,7 @@ from loaderviz.trace import Trace
 from loaderviz.trace.analysis.loader_share import loader_shares
 from loaderviz.trace.analysis.rank_summary import ranks_beside
 from loaderviz.trace.analysis.reading_time import Reading
-from loaderviz.trace.analysis.steps import part_with_others
+from loaderviz.trace.analysis.steps import leaves_early, part_with_others
 from loaderviz.trace.analysis.unlike_workers import largest_share, slow_worker
 from loaderviz.trace.merge.run_meta import loader_description
 
@@ -48,6 +48,7 @@ class Evidence:
     queued: float = 0.0  # of the time of making batches, waiting for a CPU, as far as it is known
     costs_without_workers: Costs | None = None  # where loading without workers was recorded
     n_batches: int | None = None  # of an epoch, where known
+    leaves_early: bool = False  # the loop leaves an epoch before its last batch
     epochs: int = 1  # that were recorded, as far as they went
     steps_known: bool = True
     worker_bytes: int | None = None  # resident memory of a worker
@@ -190,6 +191,7 @@ def evidence_from_trace(
         error=_relative_error(loading_s),
         n_batches=n_batches if n_batches is not None else _epoch_length(delivered),
         epochs=max(1, int(delivered["epoch"].nunique())),
+        leaves_early=leaves_early(batches),
         unlike=_unlike(delivered, description),
         recorded_per_s=_recorded_per_s(delivered),
         has_device=bool(batches["device_start_s"].notna().any()),

@@ -100,13 +100,14 @@ def _simulate(
     shards = None
     if evidence.iterable:
         shards = _even_shards(window, size, max(1, setting.num_workers), evidence.n_batches)
+    left = setting.in_flight * size if evidence.leaves_early else 0
     settings = checked(
         setting,
         batch_size=size,
-        n_batches=None if shards else window,
-        n_samples=None,
+        n_batches=window if left or not shards else None,
+        n_samples=window * size + left if left and not shards else None,
         kind="iterable" if shards else "map",
-        shards=shards,
+        shards=[shard + left for shard in shards] if shards else None,
         drop_last=False,
         start_method=costs.start_method if setting.num_workers else None,
         epochs=epochs,

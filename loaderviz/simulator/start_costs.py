@@ -101,7 +101,9 @@ def _shutdown(workers: pd.DataFrame, batches: pd.DataFrame, n: int, elsewhere_s:
     Workers are gone soon after they have noted their end. Where the next ones start much later, or
     after another loader's, the loop did something else between two epochs, such as an evaluation.
     """
-    released_s = batches.groupby("epoch")["released_s"].max().to_numpy()
+    # What workers still make when the loop has left its epoch is no end of theirs.
+    done_s = batches.groupby("epoch")[["released_s", "ready_s"]].max()
+    released_s = done_s.max(axis=1).to_numpy()
     in_order = workers.sort_values("started_s")
     starts_s = in_order["started_s"].to_numpy()[::n]
     if len(starts_s) == len(released_s) > 1:
@@ -112,4 +114,4 @@ def _shutdown(workers: pd.DataFrame, batches: pd.DataFrame, n: int, elsewhere_s:
         until_end_s = ended_s[:-1] - released_s[:-1]
         late = until_next_s > until_end_s + n * SOON_GONE_S
         return float(np.median(np.where(late, until_end_s, until_next_s)))
-    return float(workers["ended_s"].max() - batches["released_s"].max())
+    return float(workers["ended_s"].max() - released_s.max())

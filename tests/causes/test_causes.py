@@ -3,7 +3,7 @@
 import math
 import time
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from torch.utils.data import DataLoader, Dataset
 
-from loaderviz import Costs, LoaderVizError, Trace, record, simulate
+from loaderviz import Costs, LoaderVizError, Trace, recommend, record, simulate
 from loaderviz.trace.analysis.attribution import CAUSES, attribute
 from patients import SlowSampler
 from simulation_strategies import COSTS, configurations
@@ -96,6 +96,44 @@ class TestConservation:
         assert set(causes["loader"][always_told]) == {0, 1}
         assert not causes["saves_s"][always_told].isna().any()
         assert set(causes["cause"][causes["loader"] == 1]) <= {"main_process", "sampler"}
+
+
+class TestALoopThatLeavesItsEpochs:
+    """With break, when workers have been asked for more: they make that before they go on."""
+
+    SETTINGS: Final = {"batch_size": 8, "n_batches": 6, "epochs": 6}
+    COSTS: Final = Costs(sample_s=0.02, step_s=0.01, transport_s=3e-4, startup_s=3e-3, boot_s=5e-3)
+
+    @pytest.mark.parametrize(
+        "dataset", [{"n_samples": 2000}, {"kind": "iterable", "shards": [1000, 1000]}]
+    )
+    def test_is_promised_nothing_by_workers_that_persist(self, dataset):
+        recorded = simulate(self.COSTS, num_workers=2, **self.SETTINGS, **dataset)
+        kept = simulate(
+            self.COSTS, num_workers=2, persistent_workers=True, **self.SETTINGS, **dataset
+        )
+        assert span_s(kept) > span_s(recorded)
+        saves_s = recorded.summary().causes.set_index("cause")["saves_s"]
+        assert saves_s["restart"] == 0
+
+    def test_is_promised_what_one_worker_more_gives(self):
+        recorded, more = (
+            simulate(self.COSTS, num_workers=n, n_samples=2000, **self.SETTINGS) for n in (2, 3)
+        )
+        saves_s = recorded.summary().causes.set_index("cause")["saves_s"]
+        assert saves_s["workers"] == pytest.approx(span_s(recorded) - span_s(more), rel=0.1)
+
+    @pytest.mark.parametrize("persistent_workers", [False, True])
+    def test_is_predicted_to_leave_them(self, persistent_workers):
+        given = {"num_workers": 2, "persistent_workers": persistent_workers}
+        recorded = simulate(self.COSTS, n_samples=2000, **given, **self.SETTINGS)
+        found = recommend(recorded, max_workers=3)
+        present = found.candidates[found.candidates["present"]].iloc[0]
+        assert present["run_s"] == pytest.approx(span_s(recorded), rel=0.05)
+
+
+def span_s(trace: Trace) -> float:
+    return float(trace.workers["ended_s"].max())
 
 
 class TestTheFirstCause:
