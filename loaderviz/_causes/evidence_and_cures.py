@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -15,6 +14,7 @@ from loaderviz._causes.parts_of_a_start import (
 )
 from loaderviz._causes.sampler_texts import cure_of_sampler, evidence_of_sampler, usual
 from loaderviz.text import count, duration, percent, size
+from loaderviz.trace.analysis.handed_over import handed_over_s, keeps_small_batches
 from loaderviz.trace.analysis.loader_share import is_unseen
 from loaderviz.trace.analysis.unlike_workers import slow_worker
 from loaderviz.trace.merge.run_meta import loader_description
@@ -76,10 +76,6 @@ ONE_IS_SLOW: Final = (
     "Find what worker {worker} does that others do not, such as in worker_init_fn, or where its "
     "files lie; until then in_order=False lets the others go ahead of it."
 )
-FEW_PARTS = 10  # in a batch
-FEW_BYTES = 1 << 20
-ANOTHER_TURN_S = 0.005  # sys.getswitchinterval(): as long as another thread may keep the GIL
-COMPUTES_LITTLE = 0.5  # of the time in which it makes batches
 
 
 def cure_of(
@@ -97,8 +93,8 @@ def cure_of(
             "settings, such as workers, threads and prefetching, and compare the recordings."
         )
     if cause == "handover":
-        handed_s = _handed_over_s(trace, attribution)
-        if _keeps_small_batches(_of_loader(trace.batches, loader), handed_s):
+        handed_s = handed_over_s(trace, attribution)
+        if keeps_small_batches(_of_loader(trace.batches, loader), handed_s):
             return LITTLE_IS_SENT
     if cause == "sampler":
         return cure_of_sampler(_of_loader(trace.batches, loader))
@@ -162,7 +158,7 @@ def _in_tables(
         collating_s = batches["ready_s"] - batches["collate_s"]
         return f"collating a batch takes {usual(collating_s)}, reading it {usual(reading_s)}"
     if cause == "handover":
-        handed_s = _handed_over_s(trace, attribution)
+        handed_s = handed_over_s(trace, attribution)
         which = "that lay ready"
         if not len(handed_s):
             which, handed_s = "once it is made", attribution.of_cause(cause)[attribution.row >= 0]
@@ -220,34 +216,6 @@ def _slowest_begins_a_stream(trace: Trace, loader: int) -> bool:
     for name in ("rank", "epoch", "worker"):
         its_stream &= samples[name].to_numpy() == samples[name].to_numpy()[slowest]
     return bool(start_s[slowest] == np.nanmin(start_s[its_stream]))
-
-
-def _handed_over_s(trace: Trace, attribution: Attribution) -> Any:
-    """Of each batch that lay ready, how long it was handed over, keys that were drawn left out."""
-    rows = attribution.row
-    ready_s, requested_s = (trace.batches[name].to_numpy() for name in ("ready_s", "requested_s"))
-    lay_ready = (rows >= 0) & (ready_s[rows] <= requested_s[rows])
-    return attribution.of_cause("handover")[lay_ready]
-
-
-def _keeps_small_batches(batches: pd.DataFrame, handed_s: Any) -> bool:
-    """Whether small batches take long, and their workers do not keep their own GIL meanwhile."""
-    if not len(handed_s) or np.median(handed_s) < ANOTHER_TURN_S:
-        return False
-    seen = batches[batches[["cpu_s", "n_bytes", "shapes"]].notna().all(axis=1)]
-    making_s = (seen["ready_s"] - seen["started_s"]).sum()
-    return bool(
-        seen["cpu_s"].sum() < COMPUTES_LITTLE * making_s
-        and seen["n_bytes"].median() <= FEW_BYTES
-        and seen["shapes"].map(_parts_at_most).max() <= FEW_PARTS
-    )
-
-
-def _parts_at_most(signature: str) -> int:
-    """The most parts that a batch of that signature may have: ``[2 x float32 [3]]`` has two."""
-    signature = re.sub(r"\[[\d, ]*\]", "", signature)  # without sizes
-    repeated = math.prod(int(n) for n in re.findall(r"(\d+) x ", signature))
-    return repeated * (signature.count(",") + 1)
 
 
 def _of_cpus(trace: Trace, batches: pd.DataFrame) -> str:

@@ -31,6 +31,7 @@ def notes(outcome: Outcome) -> tuple[str, ...]:
         *_notes_on_measurements(outcome),
         *_notes_on_other_loaders(outcome),
         *_notes_on_unlike_workers(outcome),
+        *_notes_on_this_process(outcome),
         *_notes_on_the_unseen(outcome),
         *_notes_on_unlike_epochs(outcome),
         *_notes_on_the_recording(outcome),
@@ -90,6 +91,17 @@ def _notes_on_unlike_workers(outcome: Outcome) -> Iterator[str]:
         )
 
 
+def _notes_on_this_process(outcome: Outcome) -> Iterator[str]:
+    """That the process which takes the batches is busy with something else."""
+    if outcome.evidence.main_is_kept and not outcome.measured:
+        yield (
+            "Small batches that lie ready are handed over slowly: something else keeps this "
+            "process, such as a Python thread of a server or a logger. Mend that first. It would "
+            "slow samples down, too, that are read here: num_workers=0 is not recommended from "
+            "such a recording, whatever is predicted for it."
+        )
+
+
 def _notes_on_the_unseen(outcome: Outcome) -> Iterator[str]:
     """What a prediction of more workers than were recorded assumes, where nothing was measured."""
     evidence, chosen = outcome.evidence, outcome.chosen
@@ -143,9 +155,9 @@ def _notes_on_the_recording(outcome: Outcome) -> Iterator[str]:
         )
     if evidence.crowded_out:
         yield (
-            f"The workers waited for a CPU: other processes left them about "
-            f"{evidence.cores_left:.1f} of {count(evidence.cores, 'CPU')}. The predictions are for "
-            "that; on a quiet machine the loader may be much faster, up to high_per_s."
+            f"The workers waited for a CPU: the loop's own steps or other processes left them "
+            f"about {evidence.cores_left:.1f} of {count(evidence.cores, 'CPU')}. The predictions "
+            "are for that; with all CPUs to itself the loader may be much faster."
         )
     elif evidence.queued > QUEUED and evidence.n_readers <= evidence.cores:
         yield (

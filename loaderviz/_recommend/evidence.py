@@ -15,6 +15,8 @@ from loaderviz.loader_settings import LoaderSettings
 from loaderviz.simulator import Costs
 from loaderviz.text import percent
 from loaderviz.trace import Trace
+from loaderviz.trace.analysis.attribution import attribute
+from loaderviz.trace.analysis.handed_over import handed_over_s, keeps_small_batches
 from loaderviz.trace.analysis.loader_share import loader_shares
 from loaderviz.trace.analysis.rank_summary import ranks_beside
 from loaderviz.trace.analysis.reading_time import Reading
@@ -61,6 +63,7 @@ class Evidence:
     with_others: float = 0.0  # the part of the steps in which other loaders are asked, too
     unlike: str = ""  # how the workers that were recorded are unlike: nobody knows of others
     recorded_per_s: float = math.inf  # samples, in the epoch that was recorded first
+    main_is_kept: bool = False  # something else, such as a thread, keeps the main process
     naive: bool = False  # every worker yields the whole iterable-style dataset
     reading_s: tuple[float, ...] = ()  # a sample, in each epoch that is long enough to compare
 
@@ -202,6 +205,7 @@ def evidence_from_trace(
         cpus_allowed=cpu_allowance / n_ranks if cpu_allowance else None,
         queued=queued,
         reading_s=_reading_by_epoch(delivered),
+        main_is_kept=_main_is_kept(trace.of_loader(loader)),
         with_others=part_with_others(trace, first_rank, loader),
         shared=float(np.mean(Reading.of(trace.of_loader(loader)).by_cause["unknown"])) > MOSTLY,
     )
@@ -255,6 +259,11 @@ def _unlike(delivered: pd.DataFrame, description: Mapping[str, Any]) -> str:
         worker, times = slow
         return f"Worker {worker} takes {times:.1f} times as long for a sample as the others"
     return ""
+
+
+def _main_is_kept(trace: Trace) -> bool:
+    """Whether small batches that lie ready are handed over slowly."""
+    return keeps_small_batches(trace.batches, handed_over_s(trace, attribute(trace)))
 
 
 def _recorded_per_s(delivered: pd.DataFrame) -> float:

@@ -140,6 +140,7 @@ def _advise(
         prediction
         for prediction in fitting
         if prediction.setting.num_workers <= _most_of_use(evidence)
+        and (prediction.setting.num_workers or loader is not None or not evidence.main_is_kept)
     ]
     by_setting = {prediction.setting: prediction for prediction in predictions}
     chosen = choose(eligible)

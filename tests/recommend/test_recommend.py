@@ -295,7 +295,7 @@ class TestATrace:
         crowded = dataclasses.replace(trace, batches=batches.assign(queued_s=queued_s), meta=meta)
         found = recommend(crowded, **FEW)
         assert "a disk" not in found.limits
-        assert any("other processes left them about 0.5 of 2 CPUs" in each for each in found.notes)
+        assert any("left them about 0.5 of 2 CPUs" in each for each in found.notes)
         # Processes that can run share the CPUs evenly, so one alone gets less than the workers did.
         others = workers * 1.5 / 0.5
         alone, two = (of(found, num_workers=n) for n in (0, 2))
