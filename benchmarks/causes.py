@@ -203,6 +203,19 @@ class DrawsAllAtFirst(SlowSampler):
         yield from range(self.n)
 
 
+class StopsNowAndThen(SlowSampler):
+    """Draws quickly, but for a few keys before which it stops."""
+
+    stops: int = 6
+
+    def __iter__(self) -> Iterator[int]:
+        every = self.n // self.stops
+        for index in range(self.n):
+            if index % every == every // 2:
+                time.sleep(self.seconds)
+            yield index
+
+
 @contextmanager
 def counting() -> Iterator[None]:
     """A thread that computes in Python, and keeps the GIL as long as it may."""
@@ -230,6 +243,16 @@ def slow_init(worker: int, seconds: float) -> None:
     time.sleep(seconds)
 
 
+def slow_first_init(worker: int, seconds: float) -> None:
+    if worker == 0:
+        time.sleep(seconds)
+
+
+def one_is_slow(index: int, seconds: float) -> None:
+    info = get_worker_info()
+    time.sleep(4 * seconds if info and info.id == 1 else seconds)
+
+
 # The loaders.
 
 
@@ -246,6 +269,7 @@ class Loop:
     cpus: int | None = None  # that it may use; None: all
     then: Loop | None = None  # after each epoch, such as a validation
     beside: Loop | None = None  # whose batches it takes too, one with each of its own
+    most_batches: int | None = None  # that it takes of an epoch; None: all
     busy: bool = False  # a thread of this process runs Python meanwhile
 
     def loaders(self) -> list[DataLoader[Any]]:
@@ -267,6 +291,8 @@ class Loop:
                     step_s = self.steps(i) if self.steps else self.step_s
                     if step_s:
                         time.sleep(step_s)
+                    if i + 1 == self.most_batches:
+                        break
                 if self.then:
                     self.then.go(loaders[1:])
             return time.perf_counter() - begin
@@ -615,6 +641,46 @@ def cases(pick: Size) -> list[Case]:
             ("handover",),
             loop(sleeps(0.0005), 2, n=n // 2, step_s=0.005, busy=True),
             loop(sleeps(0.0005), 2, n=n // 2, step_s=0.005),
+        ),
+        Case(
+            "all keys are drawn at first, workers are kept",
+            ("sampler",),
+            loop(
+                sleeps(0.001),
+                2,
+                epochs=4,
+                n=120,
+                settings={"sampler": DrawsAllAtFirst(120, waiting_s), **kept},
+            ),
+            loop(sleeps(0.001), 2, epochs=4, n=120, settings=kept),
+        ),
+        Case(
+            "worker 0 alone sets something up",
+            ("start",),
+            loop(
+                sleeps(0.002),
+                2,
+                settings={"worker_init_fn": partial(slow_first_init, seconds=pick(1.0, 1.5))},
+            ),
+            loop(sleeps(0.002), 2),
+        ),
+        Case(
+            "a sampler that stops now and then",
+            ("sampler",),
+            loop(sleeps(0.001), 2, settings={"sampler": StopsNowAndThen(n, pick(0.2, 0.3))}),
+            loop(sleeps(0.001), 2),
+        ),
+        Case(
+            "too few workers, epochs are left early",
+            ("workers",),
+            loop(sleeps(s), 2, epochs=6, most_batches=6, step_s=0.005),
+            loop(sleeps(s), 3, epochs=6, most_batches=6, step_s=0.005),
+        ),
+        Case(
+            "one worker is slow",
+            ("workers",),
+            loop(partial(one_is_slow, seconds=0.003), 3),
+            loop(partial(one_is_slow, seconds=0.003), 3, settings={"in_order": False}),
         ),
     ]
     mixed = [

@@ -36,14 +36,13 @@ class Loop:
         iterator: InMainProcess | Workers | None = None
         for epoch in range(settings.epochs):
             plan = plan_of(epoch)
-            cores.load(plan)
             log.first_of_epoch.append(len(log.task))
-            if settings.loader.num_workers == 0:
-                iterator = InMainProcess(self._costs, settings, cores, log, plan)
-            elif isinstance(iterator, Workers) and settings.loader.persistent_workers:
+            if isinstance(iterator, Workers) and settings.loader.persistent_workers:
                 iterator.reset(plan)
             else:
-                iterator = Workers(self._costs, settings, cores, log, plan)
+                cores.load(plan)
+                kind = Workers if settings.loader.num_workers else InMainProcess
+                iterator = kind(self._costs, settings, cores, log, plan)
             self._iterate(iterator, plan)
             if not settings.loader.persistent_workers or epoch == settings.epochs - 1:
                 iterator.shutdown()
@@ -126,7 +125,8 @@ class Workers:
     def reset(self, plan: Plan) -> None:
         """Persistent workers get a message each, and no task until all have answered."""
         self._cores.spend(self._dispatch_s * self._num_workers)
-        self._cores.resume()
+        self._cores.resume()  # what is left of the epoch before
+        self._cores.load(plan)
         self._reset(plan)
 
     def _reset(self, plan: Plan) -> None:

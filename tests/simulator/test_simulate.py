@@ -143,6 +143,25 @@ class TestByHand:
         assert len(delivered(short)) == 6
         assert short.batches["state"].tolist().count("started") == 3  # read in vain
 
+    @pytest.mark.parametrize("cores", [0.5, 2.0, 64.0])
+    @pytest.mark.parametrize("pin_memory", [False, True])
+    def test_kept_workers_first_make_what_a_loop_has_left_behind(self, cores, pin_memory):
+        # Three epochs that are unlike: what is left of one is not taken for the next one's.
+        sample_s = np.repeat([0.2, 0.01, 0.05], 30)
+        cpu_share = np.repeat([0.5, 1.0, 1.0], 30)
+        costs = Costs(sample_s=sample_s, cpu_share=cpu_share, dispatch_s=0.3, cores=cores)
+        trace = simulate(
+            costs, num_workers=2, batch_size=4, n_samples=30, n_batches=2, epochs=3,
+            persistent_workers=True, pin_memory=pin_memory,
+        )  # fmt: skip
+        batches = trace.batches
+        assert (batches[batches["batch"] < 2]["state"] == "delivered").all()
+        for epoch in (1, 2):
+            before = batches[batches["epoch"] == epoch - 1]
+            assert before["ready_s"].notna().all()
+            begun_s = batches["dispatched_s"][batches["epoch"] == epoch].min()
+            assert begun_s >= before["ready_s"].max()
+
     @pytest.mark.parametrize("persistent_workers", [False, True])
     def test_a_loop_that_leaves_early_leaves_tasks_behind(self, persistent_workers):
         trace = simulate(
