@@ -100,9 +100,10 @@ def cure_of(
         return cure_of_sampler(_of_loader(trace.batches, loader))
     if cause in ("restart", "workers") and _one_batch_each(_of_loader(trace.batches, loader)):
         return KEEP_THE_ITERATOR
-    slow = slow_worker(_of_one_rank(_of_loader(trace.batches, loader)))
-    if cause == "workers" and slow is not None:
-        return ONE_IS_SLOW.format(worker=slow[0])
+    if cause == "workers":
+        slow = slow_worker(_of_one_rank(_of_loader(trace.batches, loader)))
+        if slow is not None:
+            return ONE_IS_SLOW.format(worker=slow[0])
     if cause == "slow_samples" and _slowest_begins_a_stream(trace, loader):
         return BEGIN_SOONER
     if cause in ("start", "restart"):

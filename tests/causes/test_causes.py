@@ -98,6 +98,25 @@ class TestConservation:
         assert set(causes["cause"][causes["loader"] == 1]) <= {"main_process", "sampler"}
 
 
+@pytest.mark.parametrize("persistent_workers", [False, True])
+def test_what_begins_within_a_step_of_another_loader_counts_once(persistent_workers):
+    """As a validation now and then: iter() of its loader is no step of the one around it."""
+    outer = DataLoader(Sleeps(12, 0.001), 4)
+    options: dict[str, Any] = {"num_workers": 1, "persistent_workers": persistent_workers}
+    inner = DataLoader(Sleeps(8, 0.001), 4, sampler=OrdersAllKeys(8, 0.2), **options)
+    with record(outer, inner) as recording:
+        begun_s = time.perf_counter()
+        for _batch in outer:
+            for _validated in inner:
+                pass
+        took_s = time.perf_counter() - begun_s
+    summary = recording.trace.summary()
+    assert summary.startup_s >= 3 * 0.2
+    assert summary.elapsed_s <= took_s
+    assert summary.step_s >= 0
+    assert_adds_up(recording.trace)
+
+
 class TestALoopThatLeavesItsEpochs:
     """With break, when workers have been asked for more: they make that before they go on."""
 

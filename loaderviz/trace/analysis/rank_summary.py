@@ -50,8 +50,13 @@ def by_rank(trace: Trace) -> pd.DataFrame:
     spans = zip(
         batches["rank"][first], requested[first], _last(delivered, order, firsts), strict=True
     )
-    starting = np.array([(rank, end - start) for rank, _, start, end in in_iter(trace)])
-    starting = starting.reshape(-1, 2)
+    begun = np.array(in_iter(trace)).reshape(-1, 4)  # rank, loader, start, end
+    of_rank = np.searchsorted(ranks, begun[:, 0])
+    within_steps_s = np.zeros(len(ranks))
+    for number, loader in np.unique(np.stack([of_rank, begun[:, 1]], axis=1), axis=0).astype(int):
+        stretches = begun[(of_rank == number) & (begun[:, 1] == loader), 2:]
+        others = (row == number) & (batches["loader"] != loader)
+        within_steps_s[number] += _inside(delivered[others], released[others], *stretches.T).sum()
 
     def total(values: Any, of: Any = slice(None)) -> Any:
         return np.bincount(row[of], values[of], len(ranks))
@@ -63,18 +68,30 @@ def by_rank(trace: Trace) -> pd.DataFrame:
             "n_samples": total(batches["n_samples"]).astype(np.int64),
             "n_workers": _n_workers(trace, batches, ranks),
             "epochs": _count(ranks, [rank for rank, *_ in united(spans)]),
-            "startup_s": np.bincount(
-                np.searchsorted(ranks, starting[:, 0]), starting[:, 1], len(ranks)
-            ),
+            "startup_s": np.bincount(of_rank, begun[:, 3] - begun[:, 2], len(ranks)),
             "wait_s": total(waits),
             "first_wait_s": total(waits, first),
             "handover_s": total(waits, lay_ready),
-            "step_s": total(released - delivered),
+            # Within a step another loader may be begun, as for a validation: that is no step.
+            "step_s": total(released - delivered) - within_steps_s,
             "first_step_s": total(released - delivered, first),
             "samples_per_s": _paces(batches, released, order, firsts, ranks),
             "n_first": np.bincount(row[first], minlength=len(ranks)),
         }
     )
+
+
+def _inside(start_s: Any, end_s: Any, begin_s: Any, until_s: Any) -> Any:
+    """For each stretch from ``begin_s`` to ``until_s``: seconds of it between a start and an end.
+
+    From start to end no other starts.
+    """
+    order = np.argsort(start_s, kind="stable")
+    moments = np.maximum.accumulate(np.stack([start_s, end_s], axis=1)[order].ravel())
+    so_far = np.repeat(np.append(0.0, np.cumsum(moments[1::2] - moments[::2])), 2)[1:-1]
+    if not len(moments):
+        return np.zeros(len(begin_s))
+    return np.interp(until_s, moments, so_far) - np.interp(begin_s, moments, so_far)
 
 
 def ranks_beside(trace: Trace, rank: int) -> int:
