@@ -67,12 +67,18 @@ class Note(NamedTuple):
 
 
 class Probe:
-    """Replaces a ``collate_fn``: returns the user's batch and a Note."""
+    """Replaces a ``collate_fn``: returns the user's batch and a Note.
 
-    def __init__(self, collate_fn: Any, dataset: Any, *, batched: bool, digest: bool) -> None:
+    It looks at what takes time only where it is told to: at the samples of a batch of several
+    (``batched``), at their contents (``digest``), at the memory of its process (``weigh``).
+    """
+
+    def __init__(
+        self, collate_fn: Any, dataset: Any, *, batched: bool, digest: bool, weigh: bool
+    ) -> None:
         self._collate_fn = collate_fn
         self._dataset = dataset  # where the main process loads; a worker knows its own
-        self._batched, self._digest = batched, digest
+        self._batched, self._digest, self._weigh = batched, digest, weigh
         self._calls = 0
         self._measured_s = 0.0
         self._values: dict[str, int] = {}
@@ -127,7 +133,7 @@ class Probe:
             states=generator_states(dataset, self._collate_fn) if self._calls <= 2 else {},
             started=_states_at_start if first else {},
             made=self._made_here(dataset),
-            memory=self._memory(),
+            memory=self._memory() if self._weigh else None,
             handles=handle_ids(dataset) if first else {},
             thread_pools=thread_pools() if first else {},
         )

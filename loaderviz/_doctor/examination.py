@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from loaderviz import machine
 from loaderviz._doctor.batch_contents import Contents
-from loaderviz._doctor.examination_runs import Lengths, run_all
+from loaderviz._doctor.examination_runs import PLAIN, Lengths, run_all
 from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.pickle_trial import Unpicklable
@@ -224,7 +224,7 @@ def _with_stderr(trouble: Trouble, output_lines: list[str]) -> Trouble:
 def _case(setup: Setup, sent: list[Any], folder: Path) -> Case:
     trace = None
     with contextlib.suppress(Exception):  # the checks can do without it
-        trace = load(folder / "plain")
+        trace = load(folder / PLAIN)
     output = folder / OUTPUT_FILE
     output_lines = output.read_text(errors="replace").splitlines() if output.exists() else []
 

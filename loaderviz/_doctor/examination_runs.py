@@ -35,9 +35,10 @@ from loaderviz._doctor.start_trial import is_worth_trying, try_starts
 from loaderviz._doctor.switch_trial import computes_and_hands_over_late, try_quick_switches
 from loaderviz.loaders.copy_loader import copy_loader
 from loaderviz.loaders.held_objects import is_a
-from loaderviz.trace import load
+from loaderviz.recorder import Recording
 
 EPOCHS = 2
+PLAIN = "plain"  # the folder of the recording of the loader as it is
 # Of the budget, when a run has to end.
 END_SHARES = {
     "plain": 0.5,
@@ -63,7 +64,7 @@ def run_all(setup: Setup, folder: Path, budget_s: float, send: Send, *, copied: 
 
     Args:
         setup: the loader.
-        folder: where recordings go.
+        folder: where the recording goes, as ``PLAIN``.
         budget_s: seconds for all runs together.
         send: is called with each RunBegun, Lengths, EpochSet, Epoch, Contents, SwitchTrial,
             SliceTrial, StartTrial, UnequalShapes, Unpicklable, ResumeTrial, SnapshotTrial or
@@ -93,7 +94,12 @@ def _run_all(setup: Setup, folder: Path, budget_s: float, send: Send, *, copied:
         send(message)
 
     end = until["plain"]
-    if not iterate("plain", probed, setup, EPOCHS, folder, end, send_and_note, copied=copied):
+    recording = Recording((probed,), path=folder / PLAIN)
+    with recording:
+        went_well = iterate(
+            "plain", probed, setup, EPOCHS, folder / PLAIN, end, send_and_note, copied=copied
+        )
+    if not went_well:
         if copied and "shapes" in kinds:
             with contextlib.suppress(Exception), alarm(until["switch"]):
                 send(find_unequal_shapes(setup, until["switch"]))
@@ -104,7 +110,7 @@ def _run_all(setup: Setup, folder: Path, budget_s: float, send: Send, *, copied:
         return
     if setup.num_workers:
         with contextlib.suppress(Exception):  # a trial that fails shows nothing
-            trace = load(folder / "plain")
+            trace = recording.trace
             if computes_and_hands_over_late(trace):
                 send(RunBegun("switch"))
                 batch_s = float(trace.batches["cpu_s"].mean())
@@ -112,14 +118,14 @@ def _run_all(setup: Setup, folder: Path, budget_s: float, send: Send, *, copied:
         probed = _probed(setup, budget_s, num_workers=0)
         took_s = time.monotonic() - begun_s  # alone, it may take that long for each worker
         end = min(until["alone"], time.monotonic() + 1 + setup.num_workers * took_s)
-        iterate("alone", probed, setup, 1, folder, end, send, copied=copied)
+        iterate("alone", probed, setup, 1, None, end, send, copied=copied)
     if copied:
         with contextlib.suppress(Exception), alarm(until["slice"]):  # most datasets take no list
             send(RunBegun("slice"))
             send(try_slices(setup, until["slice"]))
     if copied and setup.num_workers:
         with contextlib.suppress(Exception), alarm(until["start"]):
-            trace = load(folder / "plain")
+            trace = recording.trace
             if is_worth_trying(setup, trace):
                 send(RunBegun("start"))
                 send(try_starts(setup, trace, until["start"]))
@@ -164,6 +170,8 @@ def _probed(setup: Setup, budget_s: float, *, num_workers: int | None = None) ->
             None if workers else setup.dataset,
             batched=settings["batch_sampler"] is not None,
             digest=is_a(setup.dataset, IterableDataset),
+            # That takes milliseconds in a large process, and tells only of these.
+            weigh=bool(workers and setup.forks and setup.large_containers),
         ),
     }
     if workers:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
 import threading
 import types
 from collections.abc import Mapping
@@ -9,11 +11,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from torch.utils.data import DataLoader, IterableDataset
 from torch.utils.data.distributed import DistributedSampler
 
 from loaderviz.loaders.held_objects import Part, attributes, is_a, walk
 from loaderviz.loaders.start_method import start_method
+
+MANY_OBJECTS = 10_000  # in one container
+COPIED_BYTES = 4 << 20  # that become a worker's own
+_OBJECT_BYTES = 64  # at least, of an object whose size is not known
 
 
 @dataclass(frozen=True)
@@ -78,6 +85,11 @@ class Setup:
         return tuple(walk("dataset", self.dataset))
 
     @cached_property
+    def large_containers(self) -> tuple[Part, ...]:
+        """Containers of many Python objects that the dataset holds."""
+        return tuple(part for part in self.parts if _is_large_container(part.value))
+
+    @cached_property
     def sampler(self) -> Part:
         """The sampler that the batch sampler draws from, or the loader's own."""
         own = self.settings.get("sampler")
@@ -103,6 +115,21 @@ class Setup:
             f"{self.name} of {type(self.dataset).__name__} ({style}-style), "
             f"batch_size={self.settings['batch_size']}, num_workers={self.num_workers}"
         )
+
+
+def _is_large_container(value: Any) -> bool:
+    is_array = type(value) is np.ndarray and value.dtype == object
+    if not is_array and type(value) not in (list, tuple, dict, set):
+        return False
+    return len(value) >= MANY_OBJECTS and _bytes_in(value) >= COPIED_BYTES
+
+
+def _bytes_in(container: Any) -> int:
+    """A rough estimate of what its objects take, from the first hundred of them."""
+    builtin = (str, bytes, int, float, tuple, list, dict)  # to ask others could run user code
+    items = list(itertools.islice(container, 100))
+    sizes = [sys.getsizeof(item) if type(item) in builtin else _OBJECT_BYTES for item in items]
+    return len(container) * (8 + sum(sizes) // len(items))
 
 
 def _names_in(code: types.CodeType) -> frozenset[str]:

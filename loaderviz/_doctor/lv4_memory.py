@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import psutil
 import torch
 from torch.utils.data import TensorDataset
@@ -17,36 +14,14 @@ from loaderviz._doctor.batch_probe import Note
 from loaderviz._doctor.checks import Seen, check, seen
 from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
-from loaderviz.loaders.held_objects import Part, attributes
+from loaderviz._doctor.loader_setup import COPIED_BYTES
+from loaderviz.loaders.held_objects import attributes
 from loaderviz.text import size
 
 if sys.platform != "win32":
     import resource
 
-MANY_OBJECTS = 10_000  # in one container
-COPIED_BYTES = 4 << 20  # that became a worker's own
 SHM = Path("/dev/shm")
-_OBJECT_BYTES = 64  # at least, of an object whose size is not known
-
-
-def _large_containers(case: Case) -> list[Part]:
-    """Containers of many Python objects that the dataset holds."""
-    containers = []
-    for part in case.setup.parts:
-        is_array = type(part.value) is np.ndarray and part.value.dtype == object
-        if not is_array and type(part.value) not in (list, tuple, dict, set):
-            continue
-        if len(part.value) >= MANY_OBJECTS and _bytes_in(part.value) >= COPIED_BYTES:
-            containers.append(part)
-    return containers
-
-
-def _bytes_in(container: Any) -> int:
-    """A rough estimate of what its objects take, from the first hundred of them."""
-    builtin = (str, bytes, int, float, tuple, list, dict)  # to ask others could run user code
-    items = list(itertools.islice(container, 100))
-    sizes = [sys.getsizeof(item) if type(item) in builtin else _OBJECT_BYTES for item in items]
-    return len(container) * (8 + sum(sizes) // len(items))
 
 
 @check(
@@ -59,7 +34,7 @@ def _bytes_in(container: Any) -> int:
 def _copied_pages(case: Case) -> Seen | None:
     if not case.setup.num_workers or not case.setup.forks:
         return None
-    containers = _large_containers(case)
+    containers = case.setup.large_containers
     if not containers:
         return None
     path, value = containers[0]

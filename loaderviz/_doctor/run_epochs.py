@@ -29,7 +29,6 @@ from loaderviz._doctor.run_outcomes import (
 )
 from loaderviz.loaders.copy_loader import let_go_of_iterator
 from loaderviz.loaders.held_objects import attributes
-from loaderviz.recorder import Recording
 
 MOST_BATCHES = 500  # of an epoch
 MOST_SAMPLES = 100_000
@@ -87,49 +86,51 @@ def iterate(
     loader: DataLoader[Any],
     setup: Setup,
     n_epochs: int,
-    folder: Path,
+    recorded_in: Path | None,
     until: float,
     send: Send,
     *,
     copied: bool,
 ) -> bool:
-    """Iterate ``loader`` for so many epochs; returns whether all went well."""
+    """Iterate ``loader`` for so many epochs; returns whether all went well.
+
+    ``recorded_in`` is the folder of a recording that is under way.
+    """
     already_running = child_processes()
     send(RunBegun(run))
-    with Recording((loader,), path=folder / run):
-        progress = _EpochProgress(run, 0)
-        for number in range(n_epochs):
-            if number and time.monotonic() + progress.first_s > until:
-                return True  # no time for another
-            if copied and run == "plain":
-                _set_epoch(setup.dataset, number, send)
-            epoch_until = time.monotonic() + (until - time.monotonic()) / (n_epochs - number)
-            progress = _EpochProgress(run, number)
-            failure: Exception | None = None
-            try:
-                with alarm(until + LATE_S) if copied else contextlib.nullcontext():
-                    progress.iterate(loader, epoch_until)
-            except Exception as error:
-                failure = error
-            if failure is not None:
-                send(progress.epoch(complete=False))
-                send(_trouble(progress, failure, folder / run))
-                with _iterators_end() if copied else contextlib.nullcontext():
-                    failure = None
-                    if copied:
-                        let_go_of_iterator(loader)
-                end_workers(already_running)  # otherwise torch waits for each, and one may be stuck
-                return False
-            send(progress.epoch(complete=progress.ended))
-            if number == 0 and run == "plain" and progress.first_batch is not None:
-                send(contents_of(progress.first_batch[0]))
-                progress.first_batch = None
+    progress = _EpochProgress(run, 0)
+    for number in range(n_epochs):
+        if number and time.monotonic() + progress.first_s > until:
+            return True  # no time for another
+        if copied and run == "plain":
+            _set_epoch(setup.dataset, number, send)
+        epoch_until = time.monotonic() + (until - time.monotonic()) / (n_epochs - number)
+        progress = _EpochProgress(run, number)
+        failure: Exception | None = None
+        try:
+            with alarm(until + LATE_S) if copied else contextlib.nullcontext():
+                progress.iterate(loader, epoch_until)
+        except Exception as error:
+            failure = error
+        if failure is not None:
+            send(progress.epoch(complete=False))
+            send(_trouble(progress, failure, recorded_in))
+            with _iterators_end() if copied else contextlib.nullcontext():
+                failure = None
+                if copied:
+                    let_go_of_iterator(loader)
+            end_workers(already_running)  # otherwise torch waits for each, and one may be stuck
+            return False
+        send(progress.epoch(complete=progress.ended))
+        if number == 0 and run == "plain" and progress.first_batch is not None:
+            send(contents_of(progress.first_batch[0]))
+            progress.first_batch = None
     return True
 
 
-def _trouble(progress: _EpochProgress, error: Exception, recording: Path) -> Trouble:
+def _trouble(progress: _EpochProgress, error: Exception, recording: Path | None) -> Trouble:
     trouble = Trouble(progress.run, progress.number, kind_of(error), error_text(error))
-    if trouble.kind != "stuck":
+    if trouble.kind != "stuck" or recording is None:
         return trouble
     stacks = stacks_of_workers(recording)
     return replace(trouble, wait_channels=wait_channels(), stacks=stacks)
@@ -141,9 +142,10 @@ def _iterators_end() -> Iterator[None]:
 
     That sets an event; once workers have been killed, one of which may have held its lock, it would
     wait for ever. Torch's error is one of a ring of objects, and holds the iterator until the
-    collector finds it: in the body already, if it happens to run then.
+    collector finds it: in the body already, if it happens to run then. Python prints and drops what
+    is raised in a finalizer, of which there may be others: each gets only so long.
     """
-    with contextlib.suppress(TimeoutError), alarm(time.monotonic() + LATE_S):
+    with contextlib.suppress(TimeoutError), alarm(time.monotonic() + LATE_S, again_s=LATE_S / 5):
         yield
         gc.collect()
 

@@ -144,17 +144,18 @@ def output_to_file(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def alarm(until: float) -> Iterator[None]:
+def alarm(until: float, *, again_s: float = 0.0) -> Iterator[None]:
     """Raise TimeoutError in the body at ``until``, a time of ``time.monotonic()``.
 
-    Only in a copied process, whose signals are ours.
+    ``again_s``: and again every so many seconds, for a body in which it may be swallowed. Only in a
+    copied process, whose signals are ours.
     """
 
     def ring(*_: Any) -> None:
         raise TimeoutError(LATE)
 
     signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, max(until - time.monotonic(), 0.01))
+    signal.setitimer(signal.ITIMER_REAL, max(until - time.monotonic(), 0.01), again_s)
     try:
         yield
     finally:

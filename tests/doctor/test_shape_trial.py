@@ -1,5 +1,6 @@
 """The doctor names the samples that do not fit into one batch, and their shapes."""
 
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 import loaderviz as lv
 from loaderviz._doctor.loader_setup import Setup
+from loaderviz._doctor.run_epochs import LATE_S
 from loaderviz._doctor.shape_trial import UnequalShapes, find_unequal_shapes
 from patients import Texts
 
@@ -33,6 +35,26 @@ class Locked(Texts):
         if frame is not None:  # in a worker
             frame.f_locals["done_event"]._cond._lock.acquire(timeout=1)
         return super().__getitem__(index)
+
+
+class Slow:
+    """Something else of which the collector has to dispose, and which takes longer than it may."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+    def __del__(self) -> None:
+        time.sleep(2 * LATE_S)
+
+
+class LockedAndSlow(Locked):
+    def __len__(self) -> int:
+        if os.getpid() != self.born_in:  # in the doctor's copy
+            Slow()
+        return super().__len__()
+
+    def __init__(self) -> None:
+        self.born_in = os.getpid()
 
 
 class Alone(Dataset):
@@ -76,6 +98,7 @@ def test_the_doctor_finds_them_and_its_fix_runs(num_workers):
     assert batches[0][1].tolist() == [5, 6, 7, 5]
 
 
-def test_they_are_found_also_where_torch_cannot_end_its_workers():
-    diagnosis = lv.doctor(DataLoader(Locked(), batch_size=4, num_workers=1), budget_s=20)
+@pytest.mark.parametrize("dataset", [Locked, LockedAndSlow])
+def test_they_are_found_also_where_torch_cannot_end_its_workers(dataset):
+    diagnosis = lv.doctor(DataLoader(dataset(), batch_size=4, num_workers=1), budget_s=20)
     assert "LV602" in diagnosis.codes
