@@ -62,7 +62,7 @@ def savings(
             elif cause == "start":
                 run, part = replace(run, epochs=1), 1.0
             elif cause == "restart":
-                run, part = run.costing(**recorded.costs_of_a_restart()), 1.0
+                run, part = run.costing(**recorded.costs_of_a_restart(run)), 1.0
             part *= _of_shown(cause, spent_s, shown)
             with suppress(LoaderVizError):
                 saved_s = max(0.0, run.elapsed_s - WITHOUT[cause](run).elapsed_s) * part

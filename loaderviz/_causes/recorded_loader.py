@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from loaderviz.errors import LoaderVizError
-from loaderviz.simulator import Costs, simulate
+from loaderviz.loader_settings import LoaderSettings
+from loaderviz.simulator import Costs
+from loaderviz.simulator.simulated_settings import checked
+from loaderviz.simulator.simulated_trace import SimulatedRun
+from loaderviz.simulator.simulation import run_simulation
+from loaderviz.simulator.start_costs import begun_elsewhere_s, start_costs
 from loaderviz.trace.analysis.attribution import attribute
 from loaderviz.trace.analysis.reading_time import Reading
 from loaderviz.trace.analysis.steps import leaves_early, startups
@@ -43,18 +48,22 @@ class Run:
     scale: float  # seconds recorded for each that is simulated
 
     @cached_property
-    def _simulated(self) -> Trace:
-        return simulate(self.costs, epochs=self.epochs, **self.settings)
+    def _simulated(self) -> SimulatedRun:
+        of_dataset = dict(self.settings)
+        names = [field.name for field in fields(LoaderSettings) if field.name in of_dataset]
+        loader = LoaderSettings(**{name: of_dataset.pop(name) for name in names})
+        if loader.num_workers:
+            of_dataset["start_method"] = of_dataset.get("start_method") or self.costs.start_method
+        return run_simulation(self.costs, checked(loader, epochs=self.epochs, **of_dataset))
 
     @property
     def elapsed_s(self) -> float:
         """Seconds that the simulated loop takes, with what it does between epochs."""
-        released_s = self._simulated.batches["released_s"].max()
-        return float(np.nanmax([released_s, self._simulated.workers["ended_s"].max()]))
+        return self._simulated.elapsed_s
 
     def causes(self) -> dict[str, float]:
         """Seconds of the simulated loop's waits by cause, as much as the whole run would have."""
-        totals = attribute(self._simulated).totals()
+        totals = attribute(self._simulated.trace()).totals()
         return {cause: seconds * self.scale for cause, seconds in totals.items()}
 
     def costing(self, **costs: Any) -> Run:
@@ -120,7 +129,7 @@ class RecordedLoader:
         costs = Costs.from_trace(self.beginning, loader=self.loader, cores=cores)
         return Run(costs, self.settings, self.epochs, self.part_read, self.scale)
 
-    def costs_of_a_restart(self) -> dict[str, float]:
+    def costs_of_a_restart(self, run: Run) -> dict[str, float]:
         """To start workers once more, which may take less than a process's first ones did."""
         n, workers = self.settings["num_workers"], self.beginning.workers
         own = workers[workers["loader"] == self.loader].sort_values("started_s")
@@ -130,8 +139,11 @@ class RecordedLoader:
             return {}
         lengths_s = [end - start - self._drawing_s(start, end) for _, _, start, end in spans]
         usual = int(np.argsort(lengths_s)[len(lengths_s) // 2])
-        trace = replace(self.beginning, workers=again[usual])
-        boot_s = Costs.from_trace(trace, loader=self.loader, cores=PLENTY).boot_s
+        about = loader_description(self.beginning.meta, self.loader)
+        elsewhere_s = begun_elsewhere_s(self.beginning, self.loader)
+        boot_s = start_costs(again[usual], self.batches, about, elsewhere_s)["boot_s"]
+        # As recorded, that was stretched, too, where the run had less than one CPU.
+        boot_s *= min(1.0, run.costs.cores or 1.0)
         return {"startup_s": lengths_s[usual] / n, "boot_s": boot_s}
 
     def _drawing_s(self, start_s: float, end_s: float) -> float:

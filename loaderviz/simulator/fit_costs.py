@@ -26,6 +26,7 @@ from loaderviz.trace import Trace
 from loaderviz.trace.analysis.loader_share import is_unseen
 from loaderviz.trace.analysis.rank_summary import ranks_beside
 from loaderviz.trace.check_trace import MOST_SAMPLES
+from loaderviz.trace.columns_of_rows import BATCH, arrays, batch_rows
 from loaderviz.trace.merge.run_meta import loader_description
 
 if TYPE_CHECKING:
@@ -242,11 +243,11 @@ def _sample_s(trace: Trace, made: pd.DataFrame) -> Floats:
     n = made["n_samples"].to_numpy()
     reading_s = (made["collate_s"] - made["started_s"]).to_numpy()
     sample_s = np.repeat(reading_s / np.maximum(n, 1), n)
-    batch_key = ["rank", "loader", "epoch", "batch"]
-    rows = trace.samples.dropna(subset=["start_s", "end_s"])
-    rows = rows.merge(made[batch_key].assign(row=np.arange(len(made))), on=batch_key)
-    row, position = rows["row"].to_numpy(), rows["position"].to_numpy()
-    took_s = (rows["end_s"] - rows["start_s"]).to_numpy()
+    samples = arrays(trace.samples[[*BATCH, "position", "start_s", "end_s"]])
+    took_s = samples["end_s"] - samples["start_s"]
+    row = batch_rows(samples, arrays(made[[*BATCH]]))
+    read = (row >= 0) & ~np.isnan(took_s)
+    row, position, took_s = row[read], samples["position"][read], took_s[read]
     total_s = np.bincount(row, took_s, len(made))
     one_by_one = (np.bincount(row, minlength=len(made)) == n) & (total_s > 0)
     scale = np.divide(reading_s, total_s, out=np.zeros_like(reading_s), where=one_by_one)
@@ -276,7 +277,7 @@ def _with_cpus_it_had(
     parts = _Parts(waiting, {"collate_s": 1 - tasks.queued})
     for _ in range(HALVINGS):
         costs = tasks.costs(replace(known, cores=cores), in_worker=True, parts=parts)
-        made = run_simulation(costs, settings).trace().batches
+        made = _simulated(costs, settings)
         if float((made["collate_s"] - made["started_s"]).mean()) > reading_s:
             low = cores
         else:
@@ -311,7 +312,7 @@ def _without_contention(
     parts = _Parts(by_cost={"collate_s": collating})
     for _ in range(HALVINGS):
         costs = tasks.costs(known, in_worker=True, parts=parts)
-        made = run_simulation(costs, settings).trace().batches
+        made = _simulated(costs, settings)
         if float((made["collate_s"] - made["started_s"]).mean()) > reading_s:
             high = parts.waiting
         else:
@@ -319,6 +320,15 @@ def _without_contention(
         simulated = _mean_costs(made, settings.loader.in_order)
         parts = _Parts((low + high) / 2, _grown(parts, recorded, simulated))
     return tasks.costs(known, in_worker=True, parts=parts)
+
+
+def _simulated(costs: Costs, settings: SimulatedSettings) -> pd.DataFrame:
+    """The times of simulated batches; a ``Trace`` of them would take longer to make."""
+    import pandas as pd
+
+    columns = run_simulation(costs, settings).batches()
+    del columns["state"]
+    return pd.DataFrame(columns, copy=False)
 
 
 def _grown(

@@ -92,10 +92,13 @@ def _drawing(delivered: pd.DataFrame) -> tuple[float, float]:
 
 def _drawn_meanwhile(batches: pd.DataFrame, delivered: pd.DataFrame) -> Floats:
     """Of each wait, the seconds in which the main process drew keys."""
-    tasks = batches.dropna(subset=["drawing_s", "dispatched_s"]).sort_values("dispatched_s")
-    so_far = np.append(0.0, np.cumsum((tasks["dispatched_s"] - tasks["drawing_s"]).to_numpy()))
+    begun_s, sent_s = (batches[name].to_numpy() for name in ("drawing_s", "dispatched_s"))
+    known = ~np.isnan(begun_s) & ~np.isnan(sent_s)
+    in_turn = np.argsort(sent_s[known])
+    begun_s, sent_s = begun_s[known][in_turn], sent_s[known][in_turn]
+    so_far = np.append(0.0, np.cumsum(sent_s - begun_s))
     before, after = (
-        np.searchsorted(tasks["dispatched_s"], delivered[name])
+        np.searchsorted(sent_s, delivered[name].to_numpy())
         for name in ("requested_s", "delivered_s")
     )
     return np.asarray(so_far[after] - so_far[before])
@@ -105,13 +108,16 @@ def _reads_meanwhile(batches: pd.DataFrame, delivered: pd.DataFrame) -> Floats:
     """Of each batch, the part of its hand-over in which its worker read other samples, 0 to 1."""
     begin, end = (delivered[name].to_numpy() for name in ("requested_s", "delivered_s"))
     part = np.zeros(len(delivered))
-    place = {label: at for at, label in enumerate(delivered.index)}
-    read = batches.dropna(subset=["started_s", "collate_s"])
-    for worker, tasks in read.groupby("worker"):
-        own = [place[label] for label in delivered.index[delivered["worker"] == worker]]
-        tasks = tasks.sort_values("started_s")
-        started_s, ended_s = (tasks[name].to_numpy() for name in ("started_s", "collate_s"))
-        moments = np.stack([started_s, np.maximum(ended_s, started_s)], axis=1).ravel()
+    made_by = delivered["worker"].to_numpy()
+    started_s, ended_s = (batches[name].to_numpy() for name in ("started_s", "collate_s"))
+    worker = np.where(np.isnan(started_s) | np.isnan(ended_s), -1, batches["worker"].to_numpy())
+    for number in np.unique(made_by):
+        own, tasks = made_by == number, np.flatnonzero(worker == number)
+        if not len(tasks):
+            continue
+        tasks = tasks[np.argsort(started_s[tasks])]
+        begun_s = started_s[tasks]
+        moments = np.stack([begun_s, np.maximum(ended_s[tasks], begun_s)], axis=1).ravel()
         moments = np.maximum.accumulate(moments)
         so_far = np.repeat(np.append(0.0, np.cumsum(moments[1::2] - moments[::2])), 2)[1:-1]
         read_s = np.interp(end[own], moments, so_far) - np.interp(begin[own], moments, so_far)
@@ -145,25 +151,27 @@ def _n_taken(delivered: pd.DataFrame) -> Any:
     Later ones that arrived earlier are taken along, and are at hand when their turn comes
     (torch/utils/data/dataloader.py, ``_next_data``).
     """
-    n_taken = np.zeros(len(delivered), np.int64)
-    place = {label: at for at, label in enumerate(delivered.index)}
-    for _, epoch in delivered.groupby("epoch"):
-        rank = epoch["ready_s"].rank(method="first", na_option="top").to_numpy()
-        so_far = np.maximum.accumulate(rank)  # batches are handed over in the order of their rows
-        taken = np.diff(so_far, prepend=0)
-        n_taken[[place[label] for label in epoch.index]] = taken
+    epoch = delivered["epoch"].to_numpy()
+    ready_s = np.nan_to_num(delivered["ready_s"].to_numpy(), nan=-np.inf)
+    # Batches are handed over in the order of their rows. Ranks go on from one epoch to the next.
+    by_epoch = np.argsort(epoch, kind="stable")
+    rank = np.empty(len(delivered), np.int64)
+    rank[np.lexsort([ready_s, epoch])] = np.arange(1, len(delivered) + 1)
+    n_taken = np.empty(len(delivered), np.int64)
+    n_taken[by_epoch] = np.diff(np.maximum.accumulate(rank[by_epoch]), prepend=0)
     return n_taken
 
 
 def _gaps(delivered: pd.DataFrame) -> Floats:
     """Seconds from a batch until its worker begins the next, where that was sent long before."""
-    gaps = []
-    for _, tasks in delivered.groupby(["epoch", "worker"]):
-        tasks = tasks.sort_values("started_s")
-        ready_s, next_s = tasks["ready_s"].to_numpy()[:-1], tasks["started_s"].to_numpy()[1:]
-        queued = tasks["dispatched_s"].to_numpy()[1:] < ready_s - SHORT_S / 3
-        gaps.append(np.maximum((next_s - ready_s)[queued], 0.0))  # clocks are read in turn
-    return np.concatenate(gaps)
+    names = ("started_s", "worker", "epoch", "ready_s", "dispatched_s")
+    columns = [delivered[name].to_numpy() for name in names]
+    in_turn = np.lexsort(columns[:3])
+    started_s, worker, epoch, ready_s, sent_s = (column[in_turn] for column in columns)
+    follows = (worker[1:] == worker[:-1]) & (epoch[1:] == epoch[:-1])
+    queued = follows & (sent_s[1:] < ready_s[:-1] - SHORT_S / 3)
+    gaps = started_s[1:] - ready_s[:-1]
+    return np.asarray(np.maximum(gaps[queued], 0.0))  # clocks are read in turn
 
 
 def _dispatches(batches: pd.DataFrame, delivered: pd.DataFrame) -> Floats:

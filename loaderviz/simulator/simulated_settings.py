@@ -38,14 +38,14 @@ def checked(
     loader: LoaderSettings,
     *,
     batch_size: Any,
-    n_batches: Any,
-    n_samples: Any,
-    kind: Any,
-    shards: Any,
-    drop_last: Any,
-    start_method: Any,
-    epochs: Any,
-    seed: Any,
+    n_batches: Any = None,
+    n_samples: Any = None,
+    kind: Any = "map",
+    shards: Any = None,
+    drop_last: Any = False,
+    start_method: Any = None,
+    epochs: Any = 1,
+    seed: Any = 0,
 ) -> SimulatedSettings:
     """The arguments of ``simulate``, checked.
 

@@ -53,6 +53,12 @@ class SimulatedRun:
         if settings.shards is not None and settings.drop_last:
             self._whole &= self._size == settings.batch_size
 
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds until the loop has released its last batch and its workers have ended."""
+        ends = [self._column(self._log.released), [life.ended for life in self._log.workers]]
+        return float(np.nanmax(np.concatenate(ends)))
+
     def trace(self) -> Trace:
         """The same with tables, checked."""
         return Trace.from_columns(

@@ -75,24 +75,20 @@ def _idle_before_first_task(workers: pd.DataFrame, batches: pd.DataFrame) -> Flo
 
     Where it is not known when a worker was up, only the drawing counts.
     """
-    import pandas as pd
-
-    tasks = batches[["worker", "drawing_s", "dispatched_s", "started_s"]]
-    tasks = tasks.dropna(subset=["started_s"]).sort_values("started_s")
-    came_up = workers[["worker", "first_task_s"]].assign(
-        up_s=workers["started_s"]
-        + workers[["boot_s", "unpickle_s", "init_s"]].sum(axis=1, min_count=1),
-        row=np.arange(len(workers)),
-    )
-    both = pd.merge_asof(
-        came_up.sort_values("first_task_s"),
-        tasks.rename(columns={"started_s": "first_task_s"}),
-        on="first_task_s",
-        by="worker",
-        direction="forward",
-    ).sort_values("row")
-    idle_s = both["dispatched_s"] - both["up_s"].fillna(both["drawing_s"])
-    return np.asarray(idle_s.fillna(0.0).clip(lower=0.0), np.float64)
+    names = ("started_s", "boot_s", "unpickle_s", "init_s", "first_task_s", "worker")
+    started_s, *parts, first_task_s, number = (workers[name].to_numpy() for name in names)
+    up_s = np.where(np.isnan(parts).all(axis=0), np.nan, started_s + np.nansum(parts, axis=0))
+    begun_s = batches["started_s"].to_numpy()
+    in_turn = np.argsort(begun_s)[: np.count_nonzero(~np.isnan(begun_s))]
+    idle_s = np.zeros(len(workers))
+    for worker in np.unique(number):
+        tasks = in_turn[batches["worker"].to_numpy()[in_turn] == worker]
+        own = np.flatnonzero(number == worker)
+        nth = np.searchsorted(begun_s[tasks], first_task_s[own])
+        own, first = own[nth < len(tasks)], tasks[nth[nth < len(tasks)]]
+        since_s = np.where(np.isnan(up_s[own]), batches["drawing_s"].to_numpy()[first], up_s[own])
+        idle_s[own] = batches["dispatched_s"].to_numpy()[first] - since_s
+    return np.maximum(np.nan_to_num(idle_s), 0.0)
 
 
 def _shutdown(workers: pd.DataFrame, batches: pd.DataFrame, n: int, elsewhere_s: Floats) -> float:

@@ -166,11 +166,14 @@ def _count_nonzero(words: Words, first: Words, sizes: Words) -> Words:
 
 def _counts_before(heads: Words, n_samples: Words) -> Words:
     """How many samples of the same stream came before each fetch."""
-    import pandas as pd
-
-    streams = pd.DataFrame(heads[:, [Task.ITERATOR, Task.ROUND]])
-    running_count = pd.Series(n_samples).groupby([streams[0], streams[1]], sort=False).cumsum()
-    return np.asarray(running_count, np.int64) - n_samples
+    in_turn = np.lexsort([heads[:, Task.ROUND], heads[:, Task.ITERATOR]])
+    streams = heads[in_turn][:, [Task.ITERATOR, Task.ROUND]]
+    begins = np.ones(len(heads), bool)
+    begins[1:] = (np.diff(streams, axis=0) != 0).any(axis=1)
+    so_far = np.cumsum(n_samples[in_turn]) - n_samples[in_turn]
+    before = np.empty(len(heads), np.int64)
+    before[in_turn] = so_far - so_far[begins][np.cumsum(begins) - 1]
+    return before
 
 
 def _keys(

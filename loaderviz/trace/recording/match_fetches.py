@@ -68,15 +68,19 @@ def match_tasks(sent: Words, made: Words) -> Words:
     The k-th task of a stream became the k-th fetch of that stream. ``sent`` and ``made`` hold the
     stream of each task and of each fetch: iterator, round and worker, int64 of shape (n, 3).
     """
-    import pandas as pd
-
-    stream = ["iterator", "round", "worker"]
-    sent_rows, made_rows = (pd.DataFrame(words, columns=stream) for words in (sent, made))
-    for rows in (sent_rows, made_rows):
-        rows["nth"] = rows.groupby(stream, sort=False).cumcount()
-    made_rows["fetch"] = np.arange(len(made_rows))
-    fetch = sent_rows.merge(made_rows, how="left", on=[*stream, "nth"])["fetch"]
-    return np.asarray(fetch.fillna(-1), np.int64)
+    streams = np.concatenate([made, sent])
+    in_turn = np.lexsort(streams.T)  # of each stream all fetches, and then all tasks
+    begins = np.ones(len(streams), bool)
+    begins[1:] = (np.diff(streams[in_turn], axis=0) != 0).any(axis=1)
+    stream, first = np.cumsum(begins) - 1, np.flatnonzero(begins)
+    is_fetch = in_turn < len(made)
+    n_made = np.bincount(stream[is_fetch], minlength=len(first))
+    task = np.flatnonzero(~is_fetch)
+    nth = task - (first + n_made)[stream[task]]
+    found = nth < n_made[stream[task]]
+    fetch = np.full(len(sent), -1, np.int64)
+    fetch[in_turn[task[found]] - len(made)] = in_turn[(first[stream[task]] + nth)[found]]
+    return fetch
 
 
 def batch_states(sent: Words, fetch: Words, heads: Words, ready: Words) -> Any:
