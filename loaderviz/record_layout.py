@@ -36,6 +36,7 @@ class Tag:
     LEFT_OUT = 10  # how many samples and named spans, then how many batches
     ENDED_FILE = 11  # all that an ended process wrote: see spool_archive.py
     TEXT = 12  # its number in this file, and packed text: see Task.SHAPES
+    WORKERS_GONE = 13  # iterator, when the loop had no more use for its workers, when it went on
 
 
 class Batch:

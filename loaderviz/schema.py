@@ -69,6 +69,8 @@ WORKERS: Final[Columns] = {
     "first_task_s": "float64",
     "first_read_s": "float64",  # it read its first sample; with __getitems__, its first batch
     "ended_s": "float64",
+    "dismissed_s": "float64",  # the loop asked for a batch after the last, or left its epoch
+    "gone_s": "float64",  # ... and went on: by then torch had ended it and those beside it
     "exit": "object",  # done, failed, killed or running
     "last_key": "object",  # the sample that was being read when the worker died, else None
     "rss_peak_bytes": "int64",

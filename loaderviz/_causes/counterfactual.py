@@ -88,7 +88,9 @@ def _is_shown(cause: str, spent_s: float, shown: Mapping[str, float], elapsed_s:
 SHARING = ("restart", "workers", "main_process", "prefetch")
 SHOWN_ALIKE = ("handover", "pin", "sampler", "collate", "slow_samples", "drift")
 WITHOUT: Mapping[str, Callable[[Run], Run]] = {
-    "start": lambda run: run.costing(startup_s=0.0, boot_s=0.0, init_s=0.0).reading_less("start"),
+    "start": lambda run: run.costing(
+        startup_s=0.0, boot_s=0.0, init_s=0.0, shutdown_s=0.0
+    ).reading_less("start"),
     "restart": lambda run: run.keeping_workers(),
     "workers": lambda run: run.with_workers(run.settings["num_workers"] + 1),
     "main_process": lambda run: run.with_workers(2),

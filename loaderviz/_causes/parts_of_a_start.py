@@ -51,9 +51,17 @@ def describe_starts(workers: pd.DataFrame, set_up_s: float) -> str:
     ``set_up_s``: how long a worker's first sample takes, NaN where that is as long as others take.
     """
     text = _describe_parts(workers)
-    if math.isnan(set_up_s):
-        return text
-    return f"{text}; then a worker's first sample takes {duration(set_up_s)}"
+    if not math.isnan(set_up_s):
+        text += f"; then a worker's first sample takes {duration(set_up_s)}"
+    ending_s = float((workers["gone_s"] - workers["dismissed_s"]).median())
+    if ending_s >= LEAST_SHARE * _usual_start_s(workers):
+        n = len(workers.drop_duplicates("dismissed_s"))
+        text += f"; ending them takes {duration(ending_s)}{' each time' if n > 1 else ''}"
+    return text
+
+
+def _usual_start_s(workers: pd.DataFrame) -> float:
+    return float((workers["first_task_s"] - workers["started_s"]).median())
 
 
 def _describe_parts(workers: pd.DataFrame) -> str:

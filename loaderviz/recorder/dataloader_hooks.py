@@ -94,7 +94,7 @@ _NEEDED_OF_INSTANCES = (
     (_Iterator, ("_dataset", "_dataset_kind", "_auto_collation", "_num_workers")),
     (dataloader._SingleProcessDataLoaderIter, ("_dataset_fetcher",)),
     (_Multi, ("_worker_init_fn", "_workers", "_data_queue", "_workers_status")),
-    (_Multi, ("_send_idx", "_rcvd_idx", "_task_info")),
+    (_Multi, ("_send_idx", "_rcvd_idx", "_task_info", "_shutdown")),
 )
 
 

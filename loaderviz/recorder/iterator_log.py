@@ -48,6 +48,7 @@ class IteratorLog:
         self._unpinned: dict[int, RecordPlace] | None = None  # by task, where a thread pins
         self._adopted_tasks: list[tuple[int, int]] = []
         self._is_lost = False
+        self._left_ns = (0, 0)  # when the loop left the iterator, and when its workers had ended
         self._ended_ns: list[int] = []
         # To be called when the iterator goes. Without a line of Python: what a signal handler
         # raises in a finalizer gets nowhere (docs.python.org, ``object.__del__``).
@@ -172,8 +173,22 @@ class IteratorLog:
             if self._device is not None:
                 self._device.mark(block, start + Batch.DEVICE_END)
 
+    def note_workers_gone(self, at_ns: int) -> None:
+        """The loop has asked for a batch after the last, and torch has ended the workers first."""
+        self._files.write(Tag.WORKERS_GONE, self.number, self._requested_ns, at_ns)
+
+    def note_left(self, since_ns: int, at_ns: int) -> None:
+        """The loop has let go of the iterator before its end, and torch has ended the workers.
+
+        A finalizer may come amid anything, so that it is written later.
+        """
+        self._left_ns = since_ns, at_ns
+
     def note_gone(self) -> None:
         """The iterator is gone, and with it the loop that had its last batch."""
+        if any(self._left_ns):
+            left_ns, self._left_ns = self._left_ns, (0, 0)
+            self._files.write(Tag.WORKERS_GONE, self.number, *left_ns)
         if self._held is not None and self._ended_ns:
             block, start = self._held
             block[start + Batch.RELEASED] = self._ended_ns[0]

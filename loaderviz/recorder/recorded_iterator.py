@@ -37,6 +37,8 @@ class _Recorded:
         except BaseException as error:
             if isinstance(error, Exception) and not isinstance(error, StopIteration):
                 _note(logs, IteratorLog.note_raised, now(), _awaited_worker(self))
+            elif isinstance(error, StopIteration) and _has_no_workers_left(self):
+                _note(logs, IteratorLog.note_workers_gone, now())
             for log in logs:
                 log.drop_held()
             hide_recorder_frames(error)
@@ -71,10 +73,13 @@ class _RecordedMulti(_Recorded):
         super()._reset(loader, *args, **kwargs)  # type: ignore[misc]
 
     def __del__(self) -> None:
+        had_ended, since_ns = _has_no_workers_left(self), now()
         try:
-            _note(_logs(self), IteratorLog.note_released, now())
+            _note(_logs(self), IteratorLog.note_released, since_ns)
         finally:
             super().__del__()  # type: ignore[misc]
+        if not had_ended:
+            _note(_logs(self), IteratorLog.note_left, since_ns, now())
 
 
 def _n_samples(index: Any) -> int:
@@ -83,6 +88,14 @@ def _n_samples(index: Any) -> int:
         return len(index)
     except own_errors(Exception, method="__len__"):
         return 1
+
+
+def _has_no_workers_left(iterator: Any) -> bool:
+    """Whether torch has ended its workers, as it does before it says that the epoch is over.
+
+    Not where they stay for the next one (torch/utils/data/dataloader.py, ``_next_data``).
+    """
+    return bool(iterator.__dict__.get("_shutdown", False))
 
 
 def _awaited_worker(iterator: Any) -> int | None:

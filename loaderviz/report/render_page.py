@@ -129,7 +129,7 @@ def _parts_of_time(content: Content) -> list[dict[str, Any]]:
         ("step", "in steps", summary.step_s),
         ("wait", "waiting for batches", later_s),
         ("first", "waiting for first batches of epochs", summary.first_wait_s),
-        ("start", "starting workers", summary.startup_s),
+        ("start", "starting and ending workers", summary.startup_s),
     ]
     total_s = summary.elapsed_s or 1.0
     return [

@@ -18,6 +18,7 @@ class WorkerLife(NamedTuple):
     worker: int
     started: float
     ended: float
+    dismissed: float  # NaN where it stays for the next epoch
     first_row: int
     end_row: int
 

@@ -14,7 +14,7 @@ import numpy as np
 from loaderviz.simulator.cores_shared import SharedCores
 from loaderviz.simulator.cores_uncontended import FreeCores
 from loaderviz.simulator.epoch_plan import Plan, resample
-from loaderviz.simulator.event_log import DISCARDED, Log, WorkerLife
+from loaderviz.simulator.event_log import DISCARDED, NEVER, Log, WorkerLife
 from loaderviz.simulator.simulated_settings import SimulatedSettings
 
 if TYPE_CHECKING:
@@ -113,6 +113,7 @@ class Workers:
         self._first_key_s = costs.first_key_s
         self._dispatch_s = costs.dispatch_s
         self._shutdown_s = costs.shutdown_s
+        self._persistent = settings.loader.persistent_workers
         startup_s, boot_s = costs.start_of(settings.start_method)
         self._started = []
         for worker, init_s in enumerate(resample(costs.init_s, np.arange(self._num_workers))):
@@ -225,6 +226,7 @@ class Workers:
     def shutdown(self) -> None:
         """End the workers one after another, once each has finished its task."""
         cores = self._cores
+        dismissed = NEVER if self._persistent else cores.now
         cores.halt()
         for worker in range(self._num_workers):
             cores.spend(self._shutdown_s)
@@ -233,6 +235,7 @@ class Workers:
                     worker,
                     self._started[worker],
                     cores.now,
+                    dismissed,
                     self._first_row,
                     len(self._log.task),
                 )

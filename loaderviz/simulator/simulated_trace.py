@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from loaderviz.simulator.epoch_plan import Floats, Ints, Plan
-from loaderviz.simulator.event_log import DISCARDED, Log
+from loaderviz.simulator.event_log import DISCARDED, NEVER, Log, WorkerLife
 from loaderviz.simulator.simulated_settings import SimulatedSettings
 from loaderviz.trace import Trace
 
@@ -154,6 +154,8 @@ class SimulatedRun:
                 for life in log.workers
             ],
             "ended_s": [life.ended for life in log.workers],
+            "dismissed_s": [life.dismissed for life in log.workers],
+            "gone_s": _gone(log.workers),
             "exit": "done",
         }
 
@@ -164,6 +166,14 @@ class SimulatedRun:
 def _epochs(log: Log) -> Ints:
     sizes = np.diff([*log.first_of_epoch, len(log.task)])
     return np.repeat(np.arange(len(sizes)), sizes)
+
+
+def _gone(lives: list[WorkerLife]) -> list[float]:
+    """Of each worker that the loop waited for to end, when it and those beside it had."""
+    until: dict[float, float] = {}
+    for life in lives:
+        until[life.dismissed] = life.ended
+    return [until[life.dismissed] if life.dismissed == life.dismissed else NEVER for life in lives]
 
 
 def _first_start(starts: Floats, workers: Ints, worker: int) -> float:

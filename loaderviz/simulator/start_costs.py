@@ -8,6 +8,7 @@ import numpy as np
 
 from loaderviz.simulator.epoch_plan import Floats
 from loaderviz.simulator.typical_costs import TYPICAL_START
+from loaderviz.trace.analysis.steps import still_making
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,11 +93,20 @@ def _idle_before_first_task(workers: pd.DataFrame, batches: pd.DataFrame) -> Flo
 
 
 def _shutdown(workers: pd.DataFrame, batches: pd.DataFrame, n: int, elsewhere_s: Floats) -> float:
-    """To end all workers of an epoch: until the next ones start, else until the last has ended.
+    """To end all workers of an epoch.
 
-    Workers are gone soon after they have noted their end. Where the next ones start much later, or
-    after another loader's, the loop did something else between two epochs, such as an evaluation.
+    Recordings of older versions do not tell: until the next ones start, else until the last has
+    ended. Workers are gone soon after they have noted their end. Where the next ones start much
+    later, or after another loader's, the loop did something else between two epochs, such as an
+    evaluation.
     """
+    if workers["gone_s"].notna().all():
+        names = ("rank", "loader", "dismissed_s", "gone_s")
+        spans = [*zip(*(workers[name].tolist() for name in names), strict=True)]
+        columns = {name: batches[name].to_numpy() for name in ("rank", "loader", "ready_s")}
+        made_s = still_making(columns, spans)
+        took_s = [end - until for (*_, end), until in zip(spans, made_s, strict=True)]
+        return float(np.median(took_s))
     # What workers still make when the loop has left its epoch is no end of theirs.
     done_s = batches.groupby("epoch")[["released_s", "ready_s"]].max()
     released_s = done_s.max(axis=1).to_numpy()

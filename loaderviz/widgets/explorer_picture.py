@@ -77,12 +77,14 @@ def begin_of(trace: Trace) -> float:
 
 def end_of(trace: Trace) -> float:
     """When the last of a run was over, in seconds of the trace, batches made in vain included."""
-    return float(trace.batches[["ready_s", "delivered_s", "released_s"]].max().max())
+    over_s = trace.batches[["ready_s", "delivered_s", "released_s"]].max().max()
+    return float(np.fmax(over_s, trace.workers["gone_s"].max()))
 
 
 def duration_of(trace: Trace) -> float:
-    """Seconds until the last step of a run was over, as its summary counts them."""
-    end_s = float(trace.batches[["delivered_s", "released_s"]].max().max())
+    """Seconds until the last step of a run was over and its workers gone, as its summary counts."""
+    over_s = trace.batches[["delivered_s", "released_s"]].max().max()
+    end_s = float(np.fmax(over_s, trace.workers["gone_s"].max()))
     return (end_of(trace) if math.isnan(end_s) else end_s) - begin_of(trace)
 
 

@@ -143,7 +143,10 @@ def test_of_batches_that_are_not_alike_those_count_that_are_waited_for():
 
 
 def test_what_another_loader_does_is_not_the_end_of_workers():
-    """Between two epochs, 0.15 s apart, a validation begins as soon as the first is over."""
+    """Between two epochs, 0.15 s apart, a validation begins as soon as the first is over.
+
+    Recordings of older versions do not say when workers were gone.
+    """
     costs = Costs(sample_s=0.004, step_s=0.01, shutdown_s=0.002, cores=8.0)
     trace = simulate(costs, num_workers=2, batch_size=8, n_batches=10, epochs=2)
     over_s = trace.batches["released_s"][trace.batches["epoch"] == 0].max()
@@ -151,6 +154,7 @@ def test_what_another_loader_does_is_not_the_end_of_workers():
     for table in tables.values():
         for name in table.columns[table.columns.str.endswith("_s")]:
             table[name] += 0.15 * (table[name] > over_s)
+    tables["workers"] = tables["workers"].assign(dismissed_s=np.nan, gone_s=np.nan)
     alone = replace(trace, **tables)
     validation = (
         tables["batches"]
@@ -158,5 +162,6 @@ def test_what_another_loader_does_is_not_the_end_of_workers():
         .assign(loader=1, worker=-1, drawing_s=over_s + 0.01, state="dispatched")
     )
     beside = replace(alone, batches=pd.concat([tables["batches"], validation], ignore_index=True))
+    assert Costs.from_trace(trace).shutdown_s == pytest.approx(0.002)
     assert Costs.from_trace(alone).shutdown_s > 0.07
     assert Costs.from_trace(beside).shutdown_s < 0.01

@@ -219,10 +219,10 @@ class TestTheFile:
     def test_tells_its_format_and_meta_in_plain_json(self, place):
         replace(made(), meta={"rank": 3, "label": "ä"}).save(place)
         about = pq.read_metadata(place).metadata
-        assert about[FORMAT_KEY] == b"5"
+        assert about[FORMAT_KEY] == b"6"
         assert json.loads(about[META_KEY]) == {"rank": 3, "label": "ä"}
 
-    def test_has_the_columns_of_format_5(self, content, place):
+    def test_has_the_columns_of_format_6(self, content, place):
         """Whoever changes these gives the format a new number, and still opens the files of old."""
         place.write_bytes(content)
         names = " ".join(pq.read_schema(place).names)
@@ -231,8 +231,8 @@ class TestTheFile:
             "collate_ns ready_ns pinned_ns requested_ns delivered_ns released_ns cpu_ns "
             "process_cpu_ns queued_ns throttled_ns rss_bytes n_bytes shapes device_start_ns "
             "device_end_ns state position key start_ns end_ns pid start_method pickle_ns "
-            "pickle_bytes boot_ns unpickle_ns init_ns first_task_ns first_read_ns ended_ns exit "
-            "last_key rss_peak_bytes name device_ns until_next"
+            "pickle_bytes boot_ns unpickle_ns init_ns first_task_ns first_read_ns ended_ns "
+            "dismissed_ns gone_ns exit last_key rss_peak_bytes name device_ns until_next"
         )
 
     def test_equal_texts_cost_nothing_and_many_long_ones_can_be_opened(self, place):
@@ -270,10 +270,11 @@ def refusal(path: object) -> str:
     return str(refused.value)
 
 
+SINCE_FORMAT_6 = ["dismissed_ns", "gone_ns"]
 SINCE_FORMAT_2 = [
     *("drawing_ns", "process_cpu_ns", "queued_ns", "throttled_ns"),
     *("pickle_ns", "pickle_bytes", "boot_ns", "unpickle_ns", "init_ns"),
-    *("first_read_ns", "shapes"),
+    *("first_read_ns", "shapes", *SINCE_FORMAT_6),
 ]
 
 
@@ -346,7 +347,7 @@ class TestDamage:
 
     def test_a_format_of_another_version_asks_for_that(self, content, place):
         place.write_bytes(content)
-        rewrite(place, about={FORMAT_KEY: "6"})
+        rewrite(place, about={FORMAT_KEY: "7"})
         assert "update loaderviz" in refusal(place)
         place.write_bytes(content)
         rewrite(place, about={FORMAT_KEY: None})
@@ -357,8 +358,9 @@ class TestDamage:
         [
             ("1", ["n_bytes", *SINCE_FORMAT_2]),
             ("2", SINCE_FORMAT_2),
-            ("3", ["first_read_ns", "shapes"]),
-            ("4", ["shapes"]),
+            ("3", ["first_read_ns", "shapes", *SINCE_FORMAT_6]),
+            ("4", ["shapes", *SINCE_FORMAT_6]),
+            ("5", SINCE_FORMAT_6),
         ],
     )
     def test_a_file_of_an_older_format_is_opened(self, place, number, lacking):

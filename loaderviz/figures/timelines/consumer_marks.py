@@ -15,7 +15,7 @@ from loaderviz.figures import style
 from loaderviz.figures.timelines import boxes
 from loaderviz.figures.timelines.lanes import Lanes
 from loaderviz.text import count
-from loaderviz.trace.analysis.steps import drawn_ahead, startups, step_ends
+from loaderviz.trace.analysis.steps import drawn_ahead, endings, startups, step_ends
 from loaderviz.trace.columns_of_rows import Table, arrays, codes, where
 
 if TYPE_CHECKING:
@@ -30,14 +30,14 @@ SPAN_OFFSET = 0.48  # of a lane: named spans lie just below the consumer's steps
 
 
 def start_up(trace: Trace, lanes: Lanes) -> dict[str, Any]:
-    """Thin lines: a worker until its first task, and the consumer until it can ask for a batch."""
+    """Thin lines: a worker until its first task; the consumer before and after its batches."""
     workers = arrays(trace.workers)
     workers = where(workers, ~np.isnan(workers["first_task_s"] - workers["started_s"]))
-    starts, ahead = startups(trace), drawn_ahead(trace)
-    rank, _, consumer_start, consumer_end = np.array(starts + ahead).reshape(-1, 4).T
+    starts, ahead, ends = startups(trace), drawn_ahead(trace), endings(trace)
+    rank, _, consumer_start, consumer_end = np.array(starts + ahead + ends).reshape(-1, 4).T
     begins = np.append(workers["started_s"], consumer_start)
-    ends = np.append(workers["first_task_s"], consumer_end)
-    durations = boxes.duration_texts(ends - begins)
+    until = np.append(workers["first_task_s"], consumer_end)
+    durations = boxes.duration_texts(until - begins)
     hover = [
         f"worker {worker} starts up: {duration}<br>pid {pid}, {html.escape(str(method))}"
         for worker, pid, method, duration in zip(
@@ -45,13 +45,14 @@ def start_up(trace: Trace, lanes: Lanes) -> dict[str, Any]:
         )
     ]
     doing = ["starts the workers"] * len(starts) + ["asks for the first batches"] * len(ahead)
+    doing += ["waits until its workers have ended"] * len(ends)
     hover += [
         f"{what}: {duration}" for what, duration in zip(doing, durations[len(hover) :], strict=True)
     ]
     consumer = lanes.consumer_lanes({"rank": rank.astype(np.int64)})
     lane = np.append(lanes.worker_lanes(workers), consumer)
     return boxes.bars(
-        "start-up", begins, ends, lane, thickness=0.1, fill=style.QUIET, edge_px=0, hover=hover
+        "start-up", begins, until, lane, thickness=0.1, fill=style.QUIET, edge_px=0, hover=hover
     )
 
 

@@ -279,7 +279,8 @@ def _time_range(trace: Trace, seconds: float | None) -> list[float]:
     started_s = float(min(np.fmin.reduce(times.to_numpy(), initial=np.inf) for times in begins))
     if seconds is not None:
         started_s = min(started_s, 0.0)
-    ended_s = float(max(np.fmax.reduce(batches[column].to_numpy()) for column in ends))
+    times = [*(batches[column].to_numpy() for column in ends), workers["gone_s"].to_numpy()]
+    ended_s = float(max(np.fmax.reduce(each, initial=-np.inf) for each in times))
     span_s = max(ended_s - started_s, seconds or 1e-6)
     return [started_s - 0.012 * span_s, started_s + 1.012 * span_s]
 

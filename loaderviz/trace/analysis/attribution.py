@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from loaderviz.trace.analysis.reading_time import Reading
-from loaderviz.trace.analysis.steps import drawn_ahead, groups, startups
+from loaderviz.trace.analysis.steps import drawn_ahead, endings, groups, startups, still_making
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,11 +101,13 @@ def attribute(trace: Trace, reading: Reading | None = None) -> Attribution:
 
 
 def _starts(trace: Trace) -> dict[str, Any]:
-    """When the consumer was in ``iter()``, and the column of the cause.
+    """When the consumer waited for no batch: see ``around_epochs``; and the column of the cause.
 
-    It started workers, and that loader had or had not had some before; or it drew keys.
+    It started workers, and that loader had or had not had some before; it drew keys; or it ended
+    workers, and had or had not to start others later. Before that they may still read.
     """
     spans = startups(trace)
+    columns = {name: trace.batches[name].to_numpy() for name in ("rank", "loader", "ready_s")}
     seen: set[tuple[int, int]] = set()
     column = []
     for rank, loader, _, _ in spans:
@@ -113,13 +115,21 @@ def _starts(trace: Trace) -> dict[str, Any]:
         seen.add((rank, loader))
     ahead = drawn_ahead(trace)
     column += [_COLUMN["sampler"]] * len(ahead)
+    # Workers that the next epoch's are started after end because they are not kept.
+    last = {(rank, loader): start for rank, loader, start, _ in spans}
     spans += ahead
-    columns: list[Any] = [list(values) for values in zip(*spans, strict=True)] or [[], [], [], []]
+    ends = endings(trace)
+    for (rank, loader, start, end), until in zip(ends, still_making(columns, ends), strict=True):
+        cause = "restart" if last.get((rank, loader), start) > start else "start"
+        for part, since, to in (("workers", start, until), (cause, until, end)):
+            column.append(_COLUMN[part])
+            spans.append((rank, loader, since, to))
+    values: list[Any] = [list(each) for each in zip(*spans, strict=True)] or [[], [], [], []]
     return {
-        "rank": np.array(columns[0], np.int64),
-        "loader": np.array(columns[1], np.int64),
-        "start_s": np.array(columns[2], np.float64),
-        "end_s": np.array(columns[3], np.float64),
+        "rank": np.array(values[0], np.int64),
+        "loader": np.array(values[1], np.int64),
+        "start_s": np.array(values[2], np.float64),
+        "end_s": np.array(values[3], np.float64),
         "column": np.array(column, np.int64),
     }
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from loaderviz.text import count, duration
-from loaderviz.trace.analysis.steps import groups, in_iter
+from loaderviz.trace.analysis.steps import around_epochs, groups
 from loaderviz.trace.columns_of_rows import Table, arrays, where
 from loaderviz.trace.merge.run_meta import loader_description
 
@@ -64,7 +64,7 @@ def loader_shares(trace: Trace) -> tuple[LoaderShare, ...]:
     if not len(workers["rank"]):
         workers = where(rows, rows["worker"] >= 0)
     first = np.unique(groups(*(workers[name] for name in ("rank", "loader", "worker"))), True)[1]
-    starting = in_iter(trace)
+    starting = around_epochs(trace)
     shares = []
     for loader in np.union1d(rows["loader"], workers["loader"]).tolist():
         own = where(rows, rows["loader"] == loader)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from loaderviz.trace.analysis.steps import groups, in_iter, step_ends, united
+from loaderviz.trace.analysis.steps import around_epochs, endings, groups, step_ends, united
 from loaderviz.trace.merge.run_meta import recordings
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ def by_rank(trace: Trace) -> pd.DataFrame:
     """One row per rank, in order: what its consumer did, in batches, samples and seconds.
 
     Columns: ``rank``; ``n_batches`` and ``n_samples``, delivered; ``n_workers``, 0 where the main
-    process loads; ``epochs``; ``startup_s``, ``wait_s`` (of it ``first_wait_s`` and
-    ``handover_s``), ``step_s`` and ``samples_per_s`` as in ``Summary``; of batches that were the
-    first of an epoch ``n_first``, how many, and ``first_step_s``.
+    process loads; ``epochs``; ``startup_s`` (of it ``ending_s``), ``wait_s`` (of it
+    ``first_wait_s`` and ``handover_s``), ``step_s`` and ``samples_per_s`` as in ``Summary``; of
+    batches that were the first of an epoch ``n_first``, how many, and ``first_step_s``.
     """
     import pandas as pd
 
@@ -50,7 +50,8 @@ def by_rank(trace: Trace) -> pd.DataFrame:
     spans = zip(
         batches["rank"][first], requested[first], _last(delivered, order, firsts), strict=True
     )
-    begun = np.array(in_iter(trace)).reshape(-1, 4)  # rank, loader, start, end
+    begun = np.array(around_epochs(trace)).reshape(-1, 4)  # rank, loader, start, end
+    ended = np.array(endings(trace)).reshape(-1, 4)
     of_rank = np.searchsorted(ranks, begun[:, 0])
     within_steps_s = np.zeros(len(ranks))
     for number, loader in np.unique(np.stack([of_rank, begun[:, 1]], axis=1), axis=0).astype(int):
@@ -69,6 +70,9 @@ def by_rank(trace: Trace) -> pd.DataFrame:
             "n_workers": _n_workers(trace, batches, ranks),
             "epochs": _count(ranks, [rank for rank, *_ in united(spans)]),
             "startup_s": np.bincount(of_rank, begun[:, 3] - begun[:, 2], len(ranks)),
+            "ending_s": np.bincount(
+                np.searchsorted(ranks, ended[:, 0]), ended[:, 3] - ended[:, 2], len(ranks)
+            ),
             "wait_s": total(waits),
             "first_wait_s": total(waits, first),
             "handover_s": total(waits, lay_ready),

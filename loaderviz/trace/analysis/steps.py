@@ -158,9 +158,42 @@ def drawn_ahead(trace: Trace) -> list[tuple[int, int, float, float]]:
     return spans
 
 
-def in_iter(trace: Trace) -> list[tuple[int, int, float, float]]:
-    """Rank, loader, start and end of what a loop did in ``iter()``."""
-    return startups(trace) + drawn_ahead(trace)
+def endings(trace: Trace) -> list[tuple[int, int, float, float]]:
+    """Rank, loader, start and end of each stretch in which the loop waited for workers to end.
+
+    Where they do not stay, torch ends them in the ``next()`` after the last batch, before that says
+    that the epoch is over (torch/utils/data/dataloader.py, ``_next_data``), or when a loop lets go
+    of its iterator before.
+    """
+    names = ("rank", "loader", "dismissed_s", "gone_s")
+    rank, loader, start_s, end_s = (trace.workers[name].to_numpy() for name in names)
+    rows = np.flatnonzero(end_s > start_s)  # False for NaN
+    spans = zip(*(values[rows].tolist() for values in (rank, loader, start_s, end_s)), strict=True)
+    return sorted(set(spans), key=lambda span: (span[0], span[2]))
+
+
+def still_making(
+    batches: Mapping[str, Any], endings: Iterable[tuple[int, int, float, float]]
+) -> list[float]:
+    """For each ending, until when workers still made batches: a loop may leave an epoch early.
+
+    Each finishes the batch that it is making, which nobody takes, and no other.
+    """
+    until = []
+    for rank, loader, start_s, end_s in endings:
+        ready_s = batches["ready_s"]
+        meanwhile = (ready_s > start_s) & (ready_s <= end_s)  # False for NaN
+        meanwhile &= (batches["rank"] == rank) & (batches["loader"] == loader)
+        until.append(float(ready_s[meanwhile].max(initial=start_s)))
+    return until
+
+
+def around_epochs(trace: Trace) -> list[tuple[int, int, float, float]]:
+    """Rank, loader, start and end of what a loop waited for that is no batch.
+
+    In ``iter()`` it starts workers and draws keys; at the end it waits until they have ended.
+    """
+    return startups(trace) + drawn_ahead(trace) + endings(trace)
 
 
 def leaves_early(batches: pd.DataFrame) -> bool:

@@ -40,7 +40,7 @@ class Summary:
     n_samples: int  # delivered
     n_workers: int  # of all loaders together; 0 where the main process loads
     epochs: int  # of the rank that has most
-    startup_s: float  # in iter(): starting workers, drawing keys for them
+    startup_s: float  # starting workers, drawing keys for them in iter(), and ending them
     wait_s: float  # in next()
     first_wait_s: float  # the part of it that went into each epoch's first batch
     handover_s: float  # the part, first batches aside, that went into batches that lay ready
@@ -57,6 +57,7 @@ class Summary:
     complete: bool = True  # every recording has ended
     unread: tuple[str, ...] = ()  # recordings of the run that are not in the trace, and why
     problems: tuple[str, ...] = ()  # what else the recordings lack, in their own words
+    ending_s: float = 0.0  # the part of startup_s until workers had ended; 0 where they stay
     device_busy_s: float = 0.0  # with the steps after each epoch's first; 0 without a device
     device_idle_s: float = 0.0  # before them: what was queued was done
     loaders: tuple[LoaderShare, ...] = ()  # each by itself
@@ -173,6 +174,7 @@ def summarize(trace: Trace) -> Summary:
         n_workers=int(ranks["n_workers"].sum()),
         epochs=int(ranks["epochs"].max()) if len(ranks) else 0,
         startup_s=total("startup_s"),
+        ending_s=total("ending_s"),
         wait_s=total("wait_s"),
         first_wait_s=total("first_wait_s"),
         handover_s=total("handover_s"),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 NEVER_WAITS = 0.02  # a smaller share of the time is not worth a change of settings
 KEEPS_WAITING = 0.1  # past the first batch: a longer run waits as much, whatever the start cost
+NAMED = 0.05  # of the time around epochs: a smaller part is not named
 NO_STEP = 0.05  # a step that is a smaller part of the waiting is no training step
 
 MOST_NOTES = 3
@@ -68,8 +69,15 @@ def numbers_of(summary: Summary) -> str:
     return (
         f"{ranks}{count(summary.n_batches, 'batch', 'batches')} · {samples}{workers} · "
         f"{whole} {'a rank' if ranks else 'in all'}: {steps} in steps + {waiting} waiting"
-        f"{f' + {starting} starting' if started else ''}{_device_times(summary)}"
+        f"{f' + {starting} {_starting(summary)}' if started else ''}{_device_times(summary)}"
     )
+
+
+def _starting(summary: Summary) -> str:
+    """What ``startup_s`` went into."""
+    ending = summary.ending_s >= NAMED * summary.startup_s
+    starting = summary.ending_s <= (1 - NAMED) * summary.startup_s
+    return " and ".join(["starting"] * starting + ["ending workers"] * ending)
 
 
 def _device_times(summary: Summary) -> str:

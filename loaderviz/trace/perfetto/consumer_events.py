@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from loaderviz.trace.analysis.steps import drawn_ahead, startups, step_ends
+from loaderviz.trace.analysis.steps import drawn_ahead, endings, startups, step_ends
 from loaderviz.trace.columns_of_rows import arrays
 from loaderviz.trace.perfetto.event_writer import json_text, numbered_names, slice_events
 from loaderviz.trace.perfetto.nesting import fitting, sublanes
@@ -19,13 +19,17 @@ OF_BATCH: Final = ("batch", "epoch", "loader")
 
 
 def consumer_slices(source: TraceSource) -> Iterator[Any]:
-    """Events, as bytes: each consumer's waits and steps, what it did in iter(), named spans."""
+    """Events, as bytes: what each consumer waits for, its steps and its named spans."""
     batches, lanes = source.batches, source.lanes
     rows = np.flatnonzero(~np.isnan(batches["requested_s"] + batches["delivered_s"]))
     ends = step_ends(source.batch_columns(rows, *STEP))
     requested, delivered = batches["requested_s"][rows], batches["delivered_s"][rows]
-    worker_starts, ahead = startups(source.trace), drawn_ahead(source.trace)
-    begun = np.array(worker_starts + ahead).reshape(-1, 4)  # ..., start, end
+    beside = {
+        "start workers": startups(source.trace),
+        "ask for first batches": drawn_ahead(source.trace),
+        "end workers": endings(source.trace),
+    }
+    begun = np.array([span for spans in beside.values() for span in spans]).reshape(-1, 4)
     process = lanes.consumer_of[rows]
     process = np.concatenate([process, process, np.searchsorted(lanes.ranks, begun[:, 0])])
     start = source.to_ns(np.concatenate([requested, delivered, begun[:, 2]]))
@@ -44,8 +48,8 @@ def consumer_slices(source: TraceSource) -> Iterator[Any]:
         numbered_names("step", args["batch"]), location.take(steps), start[steps], end[steps],
         args, source.flow_members(rows, '"flow_in":true'),
     )  # fmt: skip
-    n = len(worker_starts)
-    for name, rows in (("start workers", starts[:n]), ("ask for first batches", starts[n:])):
+    bounds = np.cumsum([len(spans) for spans in beside.values()])
+    for name, rows in zip(beside, np.split(starts, bounds[:-1]), strict=True):
         yield from slice_events(json_text(name), location.take(rows), start[rows], end[rows], {})
     yield from _span_slices(source, process, start, end)
 

@@ -131,6 +131,7 @@ class _Reader:
         self._adopted: set[int] = set()  # iterators whose work is not seen: see Tag.ITERATOR
         self._epochs: dict[tuple[int, int], int] = {}  # of each iterator's rounds
         self._workers: dict[tuple[int, int], _Worker] = {}
+        self._workers_gone: dict[int, tuple[int, int]] = {}  # of iterators: see Tag.WORKERS_GONE
         self._batches = np.zeros((0, Batch.N_WORDS), np.int64)
         self._fetches: list[tuple[int, Fetches]] = []  # of each process, with its worker's number
         self._spans: list[tuple[int, ...]] = []
@@ -176,6 +177,9 @@ class _Reader:
         elif tag == Tag.EXIT:
             iterator, worker, code = fields
             self._workers[iterator, worker].exit_code = code
+        elif tag == Tag.WORKERS_GONE:
+            iterator, since, until = fields
+            self._workers_gone[iterator] = since, max(since, until)
         elif tag == Tag.SPAN:
             name_at = Span.NAME - 2
             start, end, device_start, device_end = fields[:name_at]
@@ -359,6 +363,7 @@ class _Reader:
             )
             for worker in workers
         ]
+        ends = [self._workers_gone.get(worker.iterator, (0, 0)) for worker in workers]
         return {
             "rank": self._rank,
             "loader": loaders,
@@ -375,6 +380,8 @@ class _Reader:
             },
             "first_task_s": self._seconds([worker.first_task_ns for worker in workers]),
             "ended_s": self._seconds([file.ended_ns if file else 0 for file in files]),
+            "dismissed_s": self._seconds([since for since, _ in ends]),
+            "gone_s": self._seconds([until for _, until in ends]),
             "exit": exits,
             "last_key": [
                 worker.reading if exit_ in ("killed", "failed") else None

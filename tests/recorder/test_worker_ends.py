@@ -1,0 +1,101 @@
+"""The loop waits for its workers to end: after the last batch, or when it leaves an epoch."""
+
+import time
+from multiprocessing.util import Finalize
+
+import pytest
+from torch.utils.data import DataLoader
+
+from loaderviz import Costs, Trace, load, record, simulate
+from loaderviz.datasets import SleepingDataset
+from loaderviz.trace.analysis.steps import endings
+
+ENDS_S = 0.3
+LOADER = {"batch_size": 4, "num_workers": 2}
+
+
+def ends_slowly(worker: int) -> None:
+    """As where a library closes something when its process exits."""
+    Finalize(None, time.sleep, (ENDS_S,), exitpriority=1)
+
+
+def recorded(*, epochs: int = 2, most: int = 100, **settings) -> Trace:
+    loader = DataLoader(SleepingDataset(16, 0.001), worker_init_fn=ends_slowly, **LOADER | settings)
+    with record(loader) as recording:
+        for _ in range(epochs):
+            for n, _ in enumerate(loader, 1):
+                if n == most:
+                    break
+    return recording.trace
+
+
+def assert_told(trace: Trace, n_ends: int) -> None:
+    summary = trace.summary()
+    spans = endings(trace)
+    assert len(spans) == n_ends
+    assert summary.ending_s == pytest.approx(sum(end - start for *_, start, end in spans))
+    assert summary.ending_s >= n_ends * ENDS_S
+    assert summary.startup_s >= summary.ending_s
+    assert summary.causes["seconds"].sum() == pytest.approx(summary.wait_s + summary.startup_s)
+    assert "ending workers" in summary.numbers
+    (share,) = summary.loaders
+    assert share.waited_s == pytest.approx(summary.wait_s + summary.startup_s)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_after_the_last_batch(method, tmp_path):
+    trace = recorded(multiprocessing_context=method)
+    assert_told(trace, 2)
+    workers = trace.workers
+    assert (workers["dismissed_s"] >= trace.batches["released_s"].min()).all()
+    assert (workers["gone_s"] - workers["dismissed_s"] >= ENDS_S).all()
+    assert workers["gone_s"].nunique() == 2  # those of an epoch together
+    seconds = trace.summary().causes.set_index("cause")["seconds"]
+    assert seconds["start"] >= ENDS_S
+    assert seconds["restart"] >= ENDS_S
+    assert "; ending them takes " in trace.summary().causes["evidence"].iloc[0]
+    trace.save(tmp_path / "saved")
+    assert load(tmp_path / "saved").summary().numbers == trace.summary().numbers
+
+
+def test_where_it_leaves_an_epoch_early():
+    trace = recorded(most=2)
+    assert_told(trace, 2)
+    assert trace.batches["delivered_s"].isna().any()
+
+
+def test_it_shows_in_the_costs_and_what_kept_workers_save():
+    trace = recorded(epochs=4)
+    assert (
+        Costs.from_trace(trace).shutdown_s >= ENDS_S / 4
+    )  # half for each; less counts where CPUs are full
+    saves_s = trace.summary().causes.set_index("cause")["saves_s"]
+    assert saves_s["restart"] >= 2 * ENDS_S
+
+
+def test_not_where_they_stay_or_there_are_none():
+    for settings in ({"persistent_workers": True}, {"num_workers": 0}):
+        trace = recorded(**settings)
+        assert trace.workers["gone_s"].isna().all()
+        assert trace.summary().ending_s == 0
+
+
+def test_not_of_an_iterator_that_the_recording_outlives():
+    loader = DataLoader(SleepingDataset(16, 0.001), **LOADER)
+    iterator = iter(loader)
+    with record(loader) as recording:
+        beside = iter(loader)
+        next(beside)
+    del iterator, beside
+    assert recording.trace.workers["gone_s"].isna().all()
+    assert recording.trace.summary().ending_s == 0
+
+
+def test_a_simulation_has_it_too():
+    costs = Costs(sample_s=0.001, shutdown_s=0.05)
+    given = {"num_workers": 2, "batch_size": 4, "n_batches": 6, "epochs": 3}
+    trace = simulate(costs, **given)
+    assert trace.summary().ending_s == pytest.approx(0.3)
+    elapsed_s = trace.summary().elapsed_s
+    assert elapsed_s == pytest.approx(trace.workers["ended_s"].max(), rel=0.01)
+    assert simulate(costs, persistent_workers=True, **given).summary().ending_s == 0
