@@ -19,6 +19,8 @@ import hashlib
 import os
 import random
 import statistics
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -113,6 +115,12 @@ def _sleeps(index: int, seconds: float) -> None:
 
 def computes(seconds: float) -> Callable[[int], Any]:
     return lambda _: compute(seconds)
+
+
+def in_a_child(seconds: float) -> Callable[[int], Any]:
+    """As where a decoder is called: it computes as long, and takes some ms to start."""
+    program = f"import time\nwhile time.process_time() < {seconds}: pass"
+    return lambda _: subprocess.run([sys.executable, "-S", "-c", program], check=True)
 
 
 def now_and_then(usual_s: float, slow_s: float, every: int) -> Callable[[int], Any]:
@@ -390,6 +398,17 @@ def cases(pick: Size) -> list[Case]:
             loop(computes(two), 2, step_s=0.005),
         ),
         Case("more workers than CPUs", ("cpu",), loop(computes(two), 2 * cores, step_s=0.005)),
+        Case(
+            "child processes fill the CPUs",
+            ("cpu",),
+            loop(in_a_child(two), 2 * cores, n=n // 4, step_s=0.005),
+        ),
+        Case(
+            "a child process for each sample",
+            ("workers",),
+            loop(in_a_child(two), 1, n=n // 4, step_s=0.005),
+            loop(in_a_child(two), 2, n=n // 4, step_s=0.005),
+        ),
         Case("as many workers as CPUs", ("cpu",), loop(computes(two), cores, step_s=0.005)),
         Case(
             "rare slow samples",
@@ -742,8 +761,6 @@ class SlowBatches(BatchSampler):
 
 
 def switch_soon(worker: int) -> None:
-    import sys
-
     sys.setswitchinterval(1e-4)
 
 

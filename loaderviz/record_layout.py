@@ -72,12 +72,14 @@ class Task:
     ITERATOR, ROUND, STARTED, COLLATE, READY, CPU, STATE, N_SAMPLES, N_KEYS, KEY_KIND = range(2, 12)
     RSS = 12  # resident memory of the process in bytes, as last read
     BYTES = 13  # the size of the batch plus one; 0: unknown
-    PROCESS_CPU = 14  # CPU time of the process since its last batch, plus one; 0: unknown
+    PROCESS_CPU = 14  # CPU time since the last batch of the process and of children that it has
+    # waited for, plus one; 0: unknown
     QUEUED = 15  # the time that its thread was ready and had no CPU, plus one; 0: unknown
     THROTTLED = 16  # the time that a CPU quota stopped its cgroup, plus one; 0: unknown
     SHAPES = 17  # the number of a TEXT: what the batch is made of, or why it could not be; 0: none
-    STAMPS = 18
-    STAMPS_OF_FORMAT: Final = {1: 14, 2: 17, 3: STAMPS}
+    CHILDREN_CPU = 18  # the part of PROCESS_CPU that is the children's, plus one; 0: unknown
+    STAMPS = 19
+    STAMPS_OF_FORMAT: Final = {1: 14, 2: 17, 3: 18, 4: STAMPS}
 
 
 @functools.lru_cache(maxsize=1024)

@@ -26,7 +26,10 @@ BATCHES: Final[Columns] = {
     "delivered_s": "float64",
     "released_s": "float64",
     "cpu_s": "float64",  # CPU time of the fetch, to 20 us, of the thread that made it
-    "process_cpu_s": "float64",  # CPU time of its whole process meanwhile; NaN: unknown
+    # CPU time of its whole process meanwhile, and of child processes that this has waited for, such
+    # as a decoder that a sample starts; NaN: unknown.
+    "process_cpu_s": "float64",
+    "children_cpu_s": "float64",  # the part of it that is the children's; NaN: unknown
     "queued_s": "float64",  # ready to run meanwhile, and waiting for a CPU; NaN: unknown
     "throttled_s": "float64",  # a CPU quota stopped its container meanwhile; NaN: none, or unknown
     "rss_bytes": "int64",  # resident memory of the process that made it, as last read; 0: unknown
@@ -60,6 +63,7 @@ WORKERS: Final[Columns] = {
     "worker": "int64",
     "pid": "int64",
     "start_method": "object",
+    "asked_s": "float64",  # iter() began to make the iterator whose worker it is; NaN: unknown
     "started_s": "float64",  # forked, or sent to a new process what that needs
     "pickle_s": "float64",  # the main process pickled what it sent to it; NaN: forked, or unknown
     "pickle_bytes": "float64",  # the size of that, to 64 KiB
@@ -86,6 +90,6 @@ SPANS: Final[Columns] = {
 
 # Every other time is a moment.
 DURATIONS: Final = (
-    *("cpu_s", "process_cpu_s", "queued_s", "throttled_s", "device_s"),
+    *("cpu_s", "process_cpu_s", "children_cpu_s", "queued_s", "throttled_s", "device_s"),
     *("pickle_s", "boot_s", "unpickle_s", "init_s", "first_read_s"),
 )

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from loaderviz.trace.analysis.reading_time import Reading
 
 LEAST_PRESSURE = 0.1  # of the time: less is usual
+CHILDREN = 0.5  # of the CPU time: mostly child processes compute
 PRESSED: Final = {"cpu": "a CPU", "io": "I/O", "memory": "memory"}
 PRESSING: Final = {  # what may be behind a cause
     "workers": ("io", "memory"),
@@ -225,6 +226,9 @@ def _of_cpus(trace: Trace, batches: pd.DataFrame) -> str:
     cpu_s = float(batches["process_cpu_s"].fillna(batches["cpu_s"]).sum())
     waiting = float(batches["queued_s"].sum())
     text = f"workers compute {percent(cpu_s / worked_s)} of the time"
+    children = float(batches["children_cpu_s"].sum()) / max(cpu_s, 1e-9)
+    if children >= CHILDREN:
+        text += f", {percent(children)} of it in child processes,"
     if waiting > 0:
         text += f" and wait for a CPU {percent(waiting / worked_s)}"
     return text + _cpus(trace, ", on")

@@ -160,7 +160,8 @@ def _helper_threads(case: Case) -> Seen | None:
     if batches["process_cpu_s"].isna().all():
         raise Undecided("the recording does not hold the CPU time of all threads")
     thread_s = float(batches["cpu_s"].sum()) / len(batches)
-    process_s = float(batches["process_cpu_s"].sum()) / len(batches)  # of some after several
+    own_s = batches["process_cpu_s"] - batches["children_cpu_s"].fillna(0.0)
+    process_s = float(own_s.sum()) / len(batches)  # of some after several
     process_s -= _handing_over_s(case)
     if process_s < HELPED * thread_s:
         return None
@@ -203,7 +204,8 @@ def _side_by_side(batches: pd.DataFrame) -> bool:
     lanes = batches.sort_values("ready_s").groupby(["rank", "loader", "epoch", "worker"])
     span_s = lanes["ready_s"].diff().reindex(batches.index)
     long = span_s >= LEAST_BATCH_S
-    return bool((batches["process_cpu_s"][long] / span_s[long]).max() >= SIDE_BY_SIDE)
+    own_s = batches["process_cpu_s"] - batches["children_cpu_s"].fillna(0.0)
+    return bool((own_s[long] / span_s[long]).max() >= SIDE_BY_SIDE)
 
 
 def _thread_pools(case: Case) -> dict[str, int]:

@@ -213,8 +213,9 @@ class FetchTimer:
                 cpu_ns = min(max(self._cpu_ns - before_ns, 0), took_ns)
             block[start + Task.CPU] = cpu_ns
             if self._cpu_accounts is not None and took_ns >= LEAST_NS:
-                words = self._cpu_accounts.since_last(took_ns)
+                *words, children_ns = self._cpu_accounts.since_last(took_ns)
                 block[start + Task.PROCESS_CPU : start + Task.SHAPES] = array("q", words)
+                block[start + Task.CHILDREN_CPU] = children_ns
             number, text = 0, ""
             if error is None:
                 n_bytes, number, text = self.spool.measure(batch)

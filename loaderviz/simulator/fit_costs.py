@@ -122,9 +122,10 @@ class _Tasks:
         """The tasks whose batches are complete."""
         made = batches.dropna(subset=["started_s", "collate_s", "ready_s"])
         made = made[made["n_samples"].cumsum() <= MOST_SAMPLES]
-        cpu_s, threads = _computing(made)
+        cpu_s, threads, helped = _computing(made)
         took_s = float((made["ready_s"] - made["started_s"]).sum())
-        queued_s = float(made["queued_s"].sum(skipna=False)) if threads == 1 else math.nan
+        # How long helpers wait for a CPU nobody knows.
+        queued_s = math.nan if helped else float(made["queued_s"].sum(skipna=False))
         n_bytes = (made["n_bytes"] / made["n_samples"].clip(lower=1)).median()
         return cls(
             n=made["n_samples"].to_numpy(),
@@ -221,18 +222,19 @@ def _batches_and_description(trace: Trace, loader: int) -> tuple[pd.DataFrame, d
     return batches, loader_description(trace.meta, loader)
 
 
-def _computing(made: pd.DataFrame) -> tuple[Floats, float]:
+def _computing(made: pd.DataFrame) -> tuple[Floats, float, bool]:
     """Seconds by the clock in which each batch's worker computed, and in how many threads at once.
 
-    Where CPUs are too few for all threads, no more are seen than ran.
+    And whether others than the thread that reads did, in this process or in children of it. Where
+    CPUs are too few for all threads, no more are seen than ran.
     """
     thread_s = made["cpu_s"].fillna(0.0).to_numpy()
     process_s = made["process_cpu_s"].fillna(0.0).to_numpy()
     took_s = np.maximum((made["ready_s"] - made["started_s"]).to_numpy(), 1e-9)
     if not len(made) or np.sum(process_s) < HELPED * np.sum(thread_s) + LEAST_S * len(made):
-        return thread_s, 1.0
+        return thread_s, 1.0, False
     threads = max(1.0, float(np.quantile(process_s / took_s, 0.9)))
-    return np.maximum(np.minimum(process_s / threads, took_s), 0.0), threads
+    return np.maximum(np.minimum(process_s / threads, took_s), 0.0), threads, True
 
 
 def _sample_s(trace: Trace, made: pd.DataFrame) -> Floats:

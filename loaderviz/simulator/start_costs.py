@@ -48,7 +48,10 @@ def start_costs(
     began = workers.dropna(subset=["started_s"]).sort_values("started_s")
     started_s = began.drop_duplicates("worker")["started_s"].to_numpy()
     pickle_s = float(np.nan_to_num(with_task["pickle_s"].to_numpy()[0]))  # before it is started
-    startup_s = float(started_s.max() - started_s.min() + startup_s + pickle_s) / len(started_s)
+    asked_s = float(began["asked_s"].iloc[0])
+    if np.isnan(asked_s):  # a recording of an older version, or a simulation
+        asked_s = float(started_s.min() - startup_s - pickle_s)
+    startup_s = max(0.0, float(started_s.max() - asked_s)) / len(started_s)
     boots = (with_task["first_task_s"] - with_task["started_s"]).to_numpy()
     boots = boots - _idle_before_first_task(with_task, batches)
     first_init_s = began.drop_duplicates("worker").sort_values("worker")["init_s"].to_numpy()

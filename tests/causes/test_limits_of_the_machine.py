@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loaderviz import Trace
+from loaderviz import Costs, Trace, recommend, simulate
 from loaderviz.trace.analysis.attribution import attribute
 from traces import made
 
@@ -94,3 +94,16 @@ def test_pressure_is_evidence_where_it_is_high(pressure_s, said):
     trace = with_columns({"recorded_s": 10.0, "pressure_s": pressure_s})
     evidence = trace.summary().causes.set_index("cause").loc["workers"]["evidence"]
     assert evidence.partition("; ")[2] == said
+
+
+def test_what_child_processes_compute_fills_cpus_and_is_named():
+    """Each of four workers waits for a child that computes: more of them gain nothing."""
+    costs = Costs(sample_s=0.02, step_s=0.0, cores=8.0)
+    trace = simulate(costs, num_workers=4, batch_size=8, n_batches=40)
+    children = {"cpu_s": 0.001, "process_cpu_s": 0.15, "children_cpu_s": 0.149}
+    batches = trace.batches.assign(**children)
+    trace = replace(trace, batches=batches, meta={**trace.meta, "cpu_allowance": 2.0})
+    first = trace.summary().causes.iloc[0]
+    assert first["cause"] == "cpu"
+    assert "99 % of it in child processes" in first["evidence"]
+    assert recommend(trace).settings["num_workers"] <= 4

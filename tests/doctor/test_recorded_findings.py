@@ -197,6 +197,13 @@ class TestACauseOfWaiting:
             assert "190 ms of CPU, and only 90 ms" in said
             assert "2 workers x 2 threads or more on 2 CPUs" in said
 
+    def test_child_processes_that_compute_are_no_helper_threads(self):
+        trace = simulated({"sample_s": 0.025, "step_s": 0.0}, epochs=1)
+        times = {"cpu_s": 0.09, "process_cpu_s": 0.19}
+        trace = with_meta(trace, cpu_allowance=2)
+        assert evidence_of(changed(trace, "batches", **times), "LV309")
+        assert not evidence_of(changed(trace, "batches", children_cpu_s=0.1, **times), "LV309")
+
 
 def simulate_with(given, options):
     settings = {name: given[name] for name in ("kind", "shards") if name in given}

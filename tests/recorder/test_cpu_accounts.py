@@ -1,8 +1,13 @@
 """The kernel's books of a worker: what is not there, or no longer, is unknown and no error."""
 
 import os
+import subprocess
+import sys
 
-from loaderviz import machine
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from loaderviz import machine, record
 from loaderviz.recorder.cpu_accounts import CpuAccounts
 
 
@@ -12,13 +17,13 @@ def test_files_that_the_user_s_code_closes_are_no_longer_known(monkeypatch, tmp_
     monkeypatch.setattr(machine, "throttling_file", lambda: stat)
     accounts = CpuAccounts()
     stat.write_text("throttled_usec 1004\n")
-    _, _, throttled = accounts.since_last(10**9)
+    _, _, throttled, _ = accounts.since_last(10**9)
     assert throttled == 4001
     for book in (accounts._queued, accounts._throttled):
         if book._fd >= 0:
             os.close(book._fd)
     for _ in range(2):
-        process, queued, throttled = accounts.since_last(10**9)
+        process, queued, throttled, _ = accounts.since_last(10**9)
         assert process > 0
         assert (queued, throttled) == (0, 0)
 
@@ -28,3 +33,26 @@ def test_a_file_that_does_not_say_it_is_unknown(monkeypatch, tmp_path):
     stat.write_text("usage_usec 1000\n")
     monkeypatch.setattr(machine, "throttling_file", lambda: stat)
     assert CpuAccounts().since_last(10**9)[2] == 0
+
+
+class Decoded(Dataset):
+    """A child process makes each sample, as where one calls a decoder."""
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, key: int) -> torch.Tensor:
+        program = "import time\nwhile time.process_time() < 0.03: pass"
+        subprocess.run([sys.executable, "-S", "-c", program], check=True)
+        return torch.zeros(1)
+
+
+def test_what_children_compute_counts_and_is_told_apart():
+    loader = DataLoader(Decoded(), batch_size=2, num_workers=1)
+    with record(loader) as recording:
+        assert len(list(loader)) == 4
+    batches = recording.trace.batches
+    assert (batches["children_cpu_s"] >= 2 * 0.03).all()
+    own_s = batches["process_cpu_s"] - batches["children_cpu_s"]
+    assert (own_s > 0).all()
+    assert (own_s < batches["children_cpu_s"]).all()

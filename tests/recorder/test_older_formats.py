@@ -14,9 +14,13 @@ from loaderviz.spool import BLOCK_HEAD, HEADER_BYTES, WORD, blocks
 ADDED = {  # words of records that a format lacks
     1: {
         Tag.BATCH: [Batch.DRAWING],
-        Tag.TASK: [Task.PROCESS_CPU, Task.QUEUED, Task.THROTTLED, Task.SHAPES],
+        Tag.TASK: [
+            *(Task.PROCESS_CPU, Task.QUEUED, Task.THROTTLED, Task.SHAPES),
+            Task.CHILDREN_CPU,
+        ],
     },
-    2: {Tag.TASK: [Task.SHAPES]},
+    2: {Tag.TASK: [Task.SHAPES, Task.CHILDREN_CPU]},
+    3: {Tag.TASK: [Task.CHILDREN_CPU]},
 }
 
 
@@ -30,7 +34,7 @@ def to_format(number: int, path: Path) -> None:
         while at + 2 <= end and data[at] >= 2:
             record_words = data[at : at + data[at]].copy()
             at += data[at]
-            if record_words[1] == Tag.TEXT:
+            if record_words[1] == Tag.TEXT and number < 3:
                 continue
             record_words = np.delete(record_words, ADDED[number].get(int(record_words[1]), []))
             record_words[0] = len(record_words)
@@ -44,7 +48,11 @@ def to_format(number: int, path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("number", "lacking"),
-    [(1, ["drawing_s", "process_cpu_s", "queued_s", "shapes"]), (2, ["shapes"])],
+    [
+        (1, ["drawing_s", "process_cpu_s", "children_cpu_s", "queued_s", "shapes"]),
+        (2, ["children_cpu_s", "shapes"]),
+        (3, ["children_cpu_s"]),
+    ],
 )
 def test_a_folder_of_an_older_format_is_opened(number, lacking, tmp_path, monkeypatch):
     monkeypatch.setattr(spool_archive, "LARGEST_FILE_BYTES", 0)  # format 1 moves no files

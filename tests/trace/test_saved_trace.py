@@ -229,10 +229,11 @@ class TestTheFile:
         assert names == (
             "table rank loader epoch batch worker n_samples drawing_ns dispatched_ns started_ns "
             "collate_ns ready_ns pinned_ns requested_ns delivered_ns released_ns cpu_ns "
-            "process_cpu_ns queued_ns throttled_ns rss_bytes n_bytes shapes device_start_ns "
-            "device_end_ns state position key start_ns end_ns pid start_method pickle_ns "
-            "pickle_bytes boot_ns unpickle_ns init_ns first_task_ns first_read_ns ended_ns "
-            "dismissed_ns gone_ns exit last_key rss_peak_bytes name device_ns until_next"
+            "process_cpu_ns children_cpu_ns queued_ns throttled_ns rss_bytes n_bytes shapes "
+            "device_start_ns device_end_ns state position key start_ns end_ns pid start_method "
+            "asked_ns pickle_ns pickle_bytes boot_ns unpickle_ns init_ns first_task_ns "
+            "first_read_ns ended_ns dismissed_ns gone_ns exit last_key rss_peak_bytes name "
+            "device_ns until_next"
         )
 
     def test_equal_texts_cost_nothing_and_many_long_ones_can_be_opened(self, place):
@@ -270,7 +271,7 @@ def refusal(path: object) -> str:
     return str(refused.value)
 
 
-SINCE_FORMAT_6 = ["dismissed_ns", "gone_ns"]
+SINCE_FORMAT_6 = ["children_cpu_ns", "asked_ns", "dismissed_ns", "gone_ns"]
 SINCE_FORMAT_2 = [
     *("drawing_ns", "process_cpu_ns", "queued_ns", "throttled_ns"),
     *("pickle_ns", "pickle_bytes", "boot_ns", "unpickle_ns", "init_ns"),

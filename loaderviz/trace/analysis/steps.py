@@ -91,6 +91,7 @@ def startups(trace: Trace) -> list[tuple[int, int, float, float]]:
     workers = {column: trace.workers[column].to_numpy() for column in names}
     pickled_s = np.nan_to_num(trace.workers["pickle_s"].to_numpy())
     began_s = trace.workers["started_s"].to_numpy() - pickled_s
+    began_s = np.fmin(began_s, trace.workers["asked_s"].to_numpy())  # else it is not known
     first = np.flatnonzero((workers["worker"] == 0) & ~np.isnan(began_s))
     if not len(first):
         return []

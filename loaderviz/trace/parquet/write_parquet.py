@@ -13,7 +13,8 @@ The rows of all four tables follow one another, in row groups of one table each,
 - ``n_bytes`` and ``pickle_bytes`` are int64, null where they are not known. Format 1 lacks
   ``n_bytes``; formats 1 and 2 lack ``drawing_s``, ``process_cpu_s``, ``queued_s``,
   ``throttled_s`` and the parts of a worker's start; formats 1 to 3 lack ``first_read_s``,
-  formats 1 to 4 ``shapes``, and formats 1 to 5 ``dismissed_s`` and ``gone_s``.
+  formats 1 to 4 ``shapes``, and formats 1 to 5 ``children_cpu_s``,
+  ``asked_s``, ``dismissed_s`` and ``gone_s``.
 - The schema's metadata has ``loaderviz.format``, the version of this layout, and
   ``loaderviz.meta``, the JSON of ``Trace.meta``.
 - A seal covers the whole file: see ``loaderviz.trace.parquet.seal``.
@@ -47,14 +48,14 @@ _NEW: Final = (
     *("drawing_s", "process_cpu_s", "queued_s", "throttled_s"),
     *("pickle_s", "pickle_bytes", "boot_s", "unpickle_s", "init_s"),
 )
-_ENDS: Final = ("dismissed_s", "gone_s")
-_NEWEST: Final = ("first_read_s", "shapes", *_ENDS)
+_LATEST: Final = ("children_cpu_s", "asked_s", "dismissed_s", "gone_s")
+_NEWEST: Final = ("first_read_s", "shapes", *_LATEST)
 ADDED: Final = {  # what files of older formats lack: unknown
     "1": ("n_bytes", *_NEW, *_NEWEST),
     "2": (*_NEW, *_NEWEST),
     "3": _NEWEST,
-    "4": ("shapes", *_ENDS),
-    "5": _ENDS,
+    "4": ("shapes", *_LATEST),
+    "5": _LATEST,
 }
 ROWS_PER_GROUP: Final = 1 << 16
 MOST_DICTIONARY_BYTES: Final = 4 * ROWS_PER_GROUP * MOST_CHARACTERS

@@ -131,6 +131,7 @@ class _Reader:
         self._adopted: set[int] = set()  # iterators whose work is not seen: see Tag.ITERATOR
         self._epochs: dict[tuple[int, int], int] = {}  # of each iterator's rounds
         self._workers: dict[tuple[int, int], _Worker] = {}
+        self._begun: dict[int, int] = {}  # when iter() began to make each iterator
         self._workers_gone: dict[int, tuple[int, int]] = {}  # of iterators: see Tag.WORKERS_GONE
         self._batches = np.zeros((0, Batch.N_WORDS), np.int64)
         self._fetches: list[tuple[int, Fetches]] = []  # of each process, with its worker's number
@@ -166,9 +167,11 @@ class _Reader:
     def _read_event(self, tag: int, words: Words) -> None:
         fields = words.tolist()
         if tag == Tag.ITERATOR:
-            iterator, self._loaders[iterator], _begun, adopted = fields
+            iterator, self._loaders[iterator], begun, adopted = fields
             if adopted:
                 self._adopted.add(iterator)
+            else:
+                self._begun[iterator] = begun
         elif tag == Tag.WORKER:
             iterator, worker, pid = fields
             self._workers[iterator, worker] = _Worker(iterator, worker, pid)
@@ -306,6 +309,7 @@ class _Reader:
             ),
             "cpu_s": cpu_s,
             "process_cpu_s": _or_nan(heads[:, Task.PROCESS_CPU]),
+            "children_cpu_s": _or_nan(heads[:, Task.CHILDREN_CPU]),
             "queued_s": _or_nan(heads[:, Task.QUEUED]),
             "throttled_s": _or_nan(heads[:, Task.THROTTLED]),
             "rss_bytes": heads[:, Task.RSS],
@@ -370,6 +374,7 @@ class _Reader:
             "worker": [worker.worker for worker in workers],
             "pid": [worker.pid for worker in workers],
             "start_method": [start_methods.get(loader) for loader in loaders],
+            "asked_s": self._seconds([self._begun.get(worker.iterator, 0) for worker in workers]),
             "started_s": self._seconds([worker.started_ns for worker in workers]),
             **{
                 name.replace("_ns", "_s"): np.array(
