@@ -141,6 +141,17 @@ def rss_peak_bytes() -> int:
     return int(status.partition("VmHWM:")[2].split()[0]) * 1024  # given in KiB (proc(5))
 
 
+def children_cpu_ns() -> int:
+    """CPU time of the child processes that this one has waited for, in nanoseconds.
+
+    The kernel books it when they are waited for (getrusage(2)); 0 where it does not tell.
+    """
+    if sys.platform == "win32":
+        return 0
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return int(1e9 * (usage.ru_utime + usage.ru_stime))
+
+
 def rank() -> int:
     """This process's rank: torch.distributed's when initialised, else ``RANK``, else 0."""
     group = _process_group()

@@ -30,6 +30,7 @@ from loaderviz._doctor.process_state import (
 from loaderviz._doctor.sample_labels import labels_of
 from loaderviz.loaders.content_hash import digest_or_none
 from loaderviz.loaders.stream_generators import numpy_generators, stream_being_read
+from loaderviz.machine import children_cpu_ns
 from loaderviz.recorder.batch_signature import walk
 from loaderviz.recorder.signature_text import signature_text
 
@@ -46,7 +47,7 @@ class Note(NamedTuple):
     n_samples: int = 0
     seed: int = -1  # that torch gave to this worker; -1 in the main process
     at_s: float = NAN  # when it was made, by time.monotonic()
-    cpu_s: float = NAN  # CPU time of this process until now
+    cpu_s: float = NAN  # CPU time until now, of this process and children that it has waited for
     handing_s: float = NAN  # CPU time of threads that hand over, until now (NaN: unknown)
     delay_s: float = NAN  # until now, how long it was ready to run without a CPU (NaN: unknown)
     cpus: tuple[int, ...] = ()  # numbers of those that it may run on
@@ -122,7 +123,7 @@ class Probe:
             n_samples=n_samples,
             seed=-1 if info is None else info.seed,
             at_s=time.monotonic(),
-            cpu_s=time.process_time(),
+            cpu_s=time.process_time() + children_cpu_ns() / 1e9,
             handing_s=handing_over_cpu_s(),
             delay_s=run_delay_s(),
             cpus=allowed_cpus(),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -11,9 +10,6 @@ from time import process_time_ns
 
 from loaderviz import machine
 from loaderviz.own_errors import own_errors
-
-if sys.platform != "win32":
-    import resource
 
 LEAST_NS = 500_000  # a shorter batch is not worth the system calls
 
@@ -30,17 +26,17 @@ class CpuAccounts:
         self._queued = _Book(Path(f"/proc/self/task/{thread}/schedstat"), _second_number)
         self._throttled = _Book(machine.throttling_file(), machine.throttled_ns)
         self._process_ns = process_time_ns()
-        self._children_ns = _children_time_ns()
+        self._children_ns = machine.children_cpu_ns()
 
     def since_last(self, took_ns: int) -> tuple[int, int, int, int]:
         """CPU time, time in line, throttled time and children's CPU time since the last look: ns.
 
         CPU time is that of the process and of its children, such as a decoder that a sample starts,
-        as far as it has waited for them: the kernel books a child's time then (getrusage(2)).
+        as far as it has waited for them.
         One more each, as a record has it, where 0 is "not known".
         """
         before_ns, self._process_ns = self._process_ns, process_time_ns()
-        booked_ns, self._children_ns = self._children_ns, _children_time_ns()
+        booked_ns, self._children_ns = self._children_ns, machine.children_cpu_ns()
         children_ns = self._children_ns - booked_ns
         queued_ns, throttled_ns = self._queued.added(), self._throttled.added()
         return (
@@ -49,14 +45,6 @@ class CpuAccounts:
             0 if throttled_ns is None else min(throttled_ns, took_ns) + 1,
             children_ns + 1,
         )
-
-
-def _children_time_ns() -> int:
-    """0 on a system that does not tell."""
-    if sys.platform == "win32":
-        return 0
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return int(1e9 * (usage.ru_utime + usage.ru_stime))
 
 
 class _Book:

@@ -5,6 +5,7 @@ import faulthandler
 import random
 import re
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -457,6 +458,26 @@ def test_threads_of_opencv_are_asked_for_where_it_is_loaded(monkeypatch):
     assert "cv2" not in thread_pools()
     monkeypatch.setitem(sys.modules, "cv2", SimpleNamespace(getNumThreads=lambda: 8))
     assert thread_pools()["cv2"] == 8
+
+
+class Decoded(Dataset):
+    """A child process makes each sample, as where one calls a decoder."""
+
+    def __len__(self) -> int:
+        return 24
+
+    def __getitem__(self, key: int) -> torch.Tensor:
+        program = "import time\nwhile time.process_time() < 0.03: pass"
+        subprocess.run([sys.executable, "-S", "-c", program], check=True)
+        return torch.zeros(1)
+
+
+def test_child_processes_that_compute_keep_cpus_busy_too():
+    """Else eight workers would be predicted to be eight times as fast, on any machine."""
+    diagnosis = lv.doctor(DataLoader(Decoded(), batch_size=2))
+    (finding,) = [each for each in diagnosis.findings if each.code == "LV301"]
+    (busy,) = re.findall(r"keeps (\d+) % of one CPU busy", " ".join(finding.evidence))
+    assert int(busy) > 15  # of a child that waits for a CPU less; without children, next to nothing
 
 
 def test_evaluating_really_changes_the_training_unless_it_has_a_generator():
