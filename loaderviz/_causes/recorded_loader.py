@@ -16,9 +16,10 @@ from loaderviz.simulator.simulated_settings import checked
 from loaderviz.simulator.simulated_trace import SimulatedRun
 from loaderviz.simulator.simulation import run_simulation
 from loaderviz.simulator.start_costs import begun_elsewhere_s, start_costs
+from loaderviz.trace.analysis.around_epochs import startups
 from loaderviz.trace.analysis.attribution import attribute
 from loaderviz.trace.analysis.reading_time import Reading
-from loaderviz.trace.analysis.steps import leaves_early, startups
+from loaderviz.trace.analysis.steps import leaves_early
 from loaderviz.trace.analysis.unlike_workers import slow_worker
 from loaderviz.trace.merge.run_meta import loader_description
 

@@ -5,7 +5,6 @@ import faulthandler
 import random
 import re
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -39,7 +38,7 @@ from patients import (
     not_at_all,
     train_with,
 )
-from probes import Deadly
+from probes import Deadly, Decoded
 
 # Rows of the table of pitfalls.
 CODES = {
@@ -460,21 +459,9 @@ def test_threads_of_opencv_are_asked_for_where_it_is_loaded(monkeypatch):
     assert thread_pools()["cv2"] == 8
 
 
-class Decoded(Dataset):
-    """A child process makes each sample, as where one calls a decoder."""
-
-    def __len__(self) -> int:
-        return 24
-
-    def __getitem__(self, key: int) -> torch.Tensor:
-        program = "import time\nwhile time.process_time() < 0.03: pass"
-        subprocess.run([sys.executable, "-S", "-c", program], check=True)
-        return torch.zeros(1)
-
-
 def test_child_processes_that_compute_keep_cpus_busy_too():
     """Else eight workers would be predicted to be eight times as fast, on any machine."""
-    diagnosis = lv.doctor(DataLoader(Decoded(), batch_size=2))
+    diagnosis = lv.doctor(DataLoader(Decoded(24), batch_size=2))
     (finding,) = [each for each in diagnosis.findings if each.code == "LV301"]
     (busy,) = re.findall(r"keeps (\d+) % of one CPU busy", " ".join(finding.evidence))
     assert int(busy) > 15  # of a child that waits for a CPU less; without children, next to nothing

@@ -1,14 +1,12 @@
 """The kernel's books of a worker: what is not there, or no longer, is unknown and no error."""
 
 import os
-import subprocess
-import sys
 
-import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 from loaderviz import machine, record
 from loaderviz.recorder.cpu_accounts import CpuAccounts
+from probes import DECODING_S, Decoded
 
 
 def test_files_that_the_user_s_code_closes_are_no_longer_known(monkeypatch, tmp_path):
@@ -35,24 +33,12 @@ def test_a_file_that_does_not_say_it_is_unknown(monkeypatch, tmp_path):
     assert CpuAccounts().since_last(10**9)[2] == 0
 
 
-class Decoded(Dataset):
-    """A child process makes each sample, as where one calls a decoder."""
-
-    def __len__(self) -> int:
-        return 8
-
-    def __getitem__(self, key: int) -> torch.Tensor:
-        program = "import time\nwhile time.process_time() < 0.03: pass"
-        subprocess.run([sys.executable, "-S", "-c", program], check=True)
-        return torch.zeros(1)
-
-
 def test_what_children_compute_counts_and_is_told_apart():
-    loader = DataLoader(Decoded(), batch_size=2, num_workers=1)
+    loader = DataLoader(Decoded(8), batch_size=2, num_workers=1)
     with record(loader) as recording:
         assert len(list(loader)) == 4
     batches = recording.trace.batches
-    assert (batches["children_cpu_s"] >= 2 * 0.03).all()
+    assert (batches["children_cpu_s"] >= 2 * DECODING_S).all()
     own_s = batches["process_cpu_s"] - batches["children_cpu_s"]
     assert (own_s > 0).all()
     assert (own_s < batches["children_cpu_s"]).all()

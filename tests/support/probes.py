@@ -6,6 +6,8 @@ In a module of its own, because workers started with spawn or forkserver import 
 import os
 import random
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from mmap import mmap
@@ -207,3 +209,21 @@ class SlowToSend(Dataset[int]):
 
 def slow_init(worker: int) -> None:
     time.sleep(0.1)
+
+
+DECODING_S = 0.03  # of CPU time
+
+
+class Decoded(Dataset[Any]):
+    """A child process makes each sample, as where one calls a decoder."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, key: int) -> torch.Tensor:
+        program = f"import time\nwhile time.process_time() < {DECODING_S}: pass"
+        subprocess.run([sys.executable, "-S", "-c", program], check=True)
+        return torch.zeros(1)

@@ -15,7 +15,8 @@ from loaderviz.figures import style
 from loaderviz.figures.timelines import boxes
 from loaderviz.figures.timelines.lanes import Lanes
 from loaderviz.text import count
-from loaderviz.trace.analysis.steps import drawn_ahead, endings, startups, step_ends
+from loaderviz.trace.analysis.around_epochs import drawn_ahead, endings, startups
+from loaderviz.trace.analysis.steps import step_ends
 from loaderviz.trace.columns_of_rows import Table, arrays, codes, where
 
 if TYPE_CHECKING:

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from loaderviz.trace.analysis.around_epochs import drawn_ahead, endings, startups, still_making
 from loaderviz.trace.analysis.reading_time import Reading
-from loaderviz.trace.analysis.steps import drawn_ahead, endings, groups, startups, still_making
+from loaderviz.trace.analysis.steps import groups
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

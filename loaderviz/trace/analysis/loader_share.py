@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from loaderviz.text import count, duration
-from loaderviz.trace.analysis.steps import around_epochs, groups
+from loaderviz.trace.analysis.around_epochs import around_epochs
+from loaderviz.trace.analysis.steps import groups
 from loaderviz.trace.columns_of_rows import Table, arrays, where
 from loaderviz.trace.merge.run_meta import loader_description
 

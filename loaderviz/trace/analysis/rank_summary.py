@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from loaderviz.trace.analysis.steps import around_epochs, endings, groups, step_ends, united
+from loaderviz.trace.analysis.around_epochs import around_epochs, endings
+from loaderviz.trace.analysis.steps import groups, step_ends, united
 from loaderviz.trace.merge.run_meta import recordings
 
 if TYPE_CHECKING:

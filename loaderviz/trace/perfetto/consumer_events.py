@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from loaderviz.trace.analysis.steps import drawn_ahead, endings, startups, step_ends
+from loaderviz.trace.analysis.around_epochs import drawn_ahead, endings, startups
+from loaderviz.trace.analysis.steps import step_ends
 from loaderviz.trace.columns_of_rows import arrays
 from loaderviz.trace.perfetto.event_writer import json_text, numbered_names, slice_events
 from loaderviz.trace.perfetto.nesting import fitting, sublanes
