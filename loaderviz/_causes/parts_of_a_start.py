@@ -32,6 +32,10 @@ FORK: Final = (
 INIT_LESS: Final = (
     "Do less in worker_init_fn: what only some samples need can wait for the first of them."
 )
+END_LESS: Final = (
+    "Do less when a worker's process exits: finalizers, atexit, a library that closes what samples "
+    "do not need. persistent_workers=True ends workers once, not in each epoch."
+)
 READ_LESS: Final = (
     "Do less for a worker's first sample: import, open and load no more than samples need, and "
     "keep it: with persistent_workers=True that is done once, not in each epoch."
@@ -53,11 +57,16 @@ def describe_starts(workers: pd.DataFrame, set_up_s: float) -> str:
     text = _describe_parts(workers)
     if not math.isnan(set_up_s):
         text += f"; then a worker's first sample takes {duration(set_up_s)}"
-    ending_s = float((workers["gone_s"] - workers["dismissed_s"]).median())
+    ending_s = _ending_s(workers)
     if ending_s >= LEAST_SHARE * _usual_start_s(workers):
         n = len(workers.drop_duplicates("dismissed_s"))
         text += f"; ending them takes {duration(ending_s)}{' each time' if n > 1 else ''}"
     return text
+
+
+def _ending_s(workers: pd.DataFrame) -> float:
+    """How long the loop usually waited for them to end; NaN where that is not known."""
+    return float((workers["gone_s"] - workers["dismissed_s"]).median())
 
 
 def _usual_start_s(workers: pd.DataFrame) -> float:
@@ -110,6 +119,8 @@ def cure_of_starts(workers: pd.DataFrame, set_up_s: float, otherwise: str) -> st
     ``set_up_s``: as for ``describe_starts``.
     """
     parts = parts_of_a_start(_telling(workers))
+    if _ending_s(workers) > sum(parts.values()):
+        return END_LESS
     if set_up_s >= sum(parts.values()):
         return READ_LESS
     if not parts:

@@ -58,6 +58,14 @@ def test_after_the_last_batch(method, tmp_path):
     assert load(tmp_path / "saved").summary().numbers == trace.summary().numbers
 
 
+def test_workers_that_end_slowly_are_told_as_that_with_a_cure_of_their_own():
+    summary = recorded(epochs=1).summary()
+    assert "its workers end slowly" in summary.verdict
+    first = summary.causes.iloc[0]
+    assert first["cause"] == "start"
+    assert first["cure"].startswith("Do less when a worker's process exits")
+
+
 def test_where_it_leaves_an_epoch_early():
     trace = recorded(most=2)
     assert_told(trace, 2)

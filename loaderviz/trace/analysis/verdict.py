@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 NEVER_WAITS = 0.02  # a smaller share of the time is not worth a change of settings
 KEEPS_WAITING = 0.1  # past the first batch: a longer run waits as much, whatever the start cost
 NAMED = 0.05  # of the time around epochs: a smaller part is not named
+MOSTLY = 0.5
 NO_STEP = 0.05  # a step that is a smaller part of the waiting is no training step
 
 MOST_NOTES = 3
@@ -208,7 +209,15 @@ def _cause(summary: Summary) -> str:
         return f"{whose}: {_workers(loader.n_workers, summary.n_ranks)} cannot keep up"
     if cause == "unknown" and len(summary.causes):
         return f"{whose}: {summary.causes['evidence'].iloc[0]}"
+    if cause in ("start", "restart") and summary.ending_s > MOSTLY * _started_s(summary):
+        return f"{whose}: its workers end slowly"
     return f"{whose}: {PHRASES[cause]}"
+
+
+def _started_s(summary: Summary) -> float:
+    """What starts and ends of workers took."""
+    seconds = summary.seconds_by_cause
+    return seconds.get("start", 0.0) + seconds.get("restart", 0.0)
 
 
 def _waits(summary: Summary) -> str:
