@@ -73,8 +73,9 @@ class _RecordedMulti(_Recorded):
         super()._reset(loader, *args, **kwargs)  # type: ignore[misc]
 
     def __del__(self) -> None:
-        had_ended, since_ns = _has_no_workers_left(self), now()
+        had_ended, since_ns = True, 0
         try:
+            had_ended, since_ns = _has_no_workers_left(self), now()
             _note(_logs(self), IteratorLog.note_released, since_ns)
         finally:
             super().__del__()  # type: ignore[misc]
