@@ -105,7 +105,7 @@ def _shutdown(workers: pd.DataFrame, batches: pd.DataFrame, n: int, elsewhere_s:
     """
     if workers["gone_s"].notna().all():
         names = ("rank", "loader", "dismissed_s", "gone_s")
-        spans = [*zip(*(workers[name].tolist() for name in names), strict=True)]
+        spans = [*set(zip(*(workers[name].tolist() for name in names), strict=True))]
         columns = {name: batches[name].to_numpy() for name in ("rank", "loader", "ready_s")}
         made_s = still_making(columns, spans)
         took_s = [end - until for (*_, end), until in zip(spans, made_s, strict=True)]

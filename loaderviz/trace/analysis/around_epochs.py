@@ -115,12 +115,15 @@ def still_making(
 
     Each finishes the batch that it is making, which nobody takes, and no other.
     """
+    ready_s: dict[tuple[int, int], Any] = {}  # by rank and loader, in order
     until = []
     for rank, loader, start_s, end_s in endings:
-        ready_s = batches["ready_s"]
-        meanwhile = (ready_s > start_s) & (ready_s <= end_s)  # False for NaN
-        meanwhile &= (batches["rank"] == rank) & (batches["loader"] == loader)
-        until.append(float(ready_s[meanwhile].max(initial=start_s)))
+        if (rank, loader) not in ready_s:
+            own = (batches["rank"] == rank) & (batches["loader"] == loader)
+            ready_s[rank, loader] = np.append(-np.inf, np.sort(batches["ready_s"][own]))  # NaN last
+        moments = ready_s[rank, loader]
+        last_s = moments[np.searchsorted(moments, end_s, "right") - 1]
+        until.append(float(max(start_s, last_s)))
     return until
 
 
