@@ -124,3 +124,31 @@ def test_all_that_a_loop_takes_is_told():
         assert (workers["asked_s"] < workers["started_s"]).all()
     assert max(told) > 0.95
     assert max(told) <= 1
+
+
+def a_new_iterator_for_an_old_one(loader):
+    for _ in range(3):
+        iterator = iter(loader)  # only then is the one before let go of
+        for _ in range(2):
+            next(iterator)
+
+
+def one_that_goes_within_a_step(loader):
+    old = iter(loader)
+    next(old)
+    for n, _ in enumerate(loader):
+        if n == 1:
+            del old
+
+
+@pytest.mark.parametrize("loop", [a_new_iterator_for_an_old_one, one_that_goes_within_a_step])
+def test_no_second_counts_twice(loop):
+    loader = DataLoader(SleepingDataset(16, 0.001), worker_init_fn=ends_slowly, **LOADER)
+    with record(loader) as recording:
+        begun_s = time.perf_counter()
+        loop(loader)
+        took_s = time.perf_counter() - begun_s
+    summary = recording.trace.summary()
+    assert summary.ending_s >= 2 * ENDS_S
+    assert summary.elapsed_s <= took_s
+    assert summary.causes["seconds"].sum() == pytest.approx(summary.wait_s + summary.startup_s)

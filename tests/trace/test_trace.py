@@ -660,15 +660,17 @@ class TestSummaries:
     def test_starting_workers_is_told_apart_from_waiting_for_them(self):
         batches = built(1.0, 1.0, 1.0, 1.0, workers=1, epoch=[0, 0, 1, 1]).batches
         batches[[name for name in batches if name.endswith("_s")]] += 0.5
+        later = batches["epoch"] == 1  # the loop makes a new iterator first, from 4.5 s to 6 s
+        batches.loc[later, [name for name in batches if name.endswith("_s")]] += 1.5
         columns = {name: batches[name] for name in batches}
-        starts = [0.0, 3.0]  # each epoch has a worker of its own; its second batch ends at 4.5 s
+        starts = [0.0, 4.5]  # each epoch has a worker of its own; its second batch ends at 4.5 s
         workers = {"worker": [0, 0], "pid": [1, 2], "started_s": starts}
         summary = Trace.from_columns(batches=columns, workers=workers).summary()
         assert summary.startup_s == pytest.approx(0.5 + 1.5)
         assert summary.elapsed_s == pytest.approx(2.0 + 4.0 + 4.0)
         assert "+ 2 s starting" in summary.numbers
         # A worker that comes to life after the loop has asked has cost the loop nothing.
-        workers["started_s"] = [0.6, 5.0]
+        workers["started_s"] = [0.6, 6.5]
         assert Trace.from_columns(batches=columns, workers=workers).summary().startup_s == 0
 
     def test_the_pace_leaves_out_the_start_of_each_epoch(self):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,7 +52,14 @@ def startups(trace: Trace) -> list[tuple[int, int, float, float]]:
                 spans.append((rank, loader, start, float(later)))
     apart: list[tuple[int, int, float, float]] = []
     until: dict[int, float] = {}
+    dismissed: dict[int, list[float]] = {}
+    for rank, _, start, _ in endings(trace):
+        dismissed.setdefault(rank, []).append(start)
     for rank, loader, start, end in sorted(spans, key=lambda span: (span[0], span[2], span[3])):
+        # With a new iterator in place of an old one, that one's workers end after iter().
+        left = dismissed.get(rank, [])
+        nth = bisect_right(left, start)
+        end = min(end, left[nth]) if nth < len(left) else end
         start = max(start, until.get(rank, start))
         until[rank] = max(end, start)
         apart.append((rank, loader, start, until[rank]))

@@ -57,8 +57,8 @@ def by_rank(trace: Trace) -> pd.DataFrame:
     within_steps_s = np.zeros(len(ranks))
     for number, loader in np.unique(np.stack([of_rank, begun[:, 1]], axis=1), axis=0).astype(int):
         stretches = begun[(of_rank == number) & (begun[:, 1] == loader), 2:]
-        others = (row == number) & (batches["loader"] != loader)
-        within_steps_s[number] += _inside(delivered[others], released[others], *stretches.T).sum()
+        of_its = row == number
+        within_steps_s[number] += _inside(delivered[of_its], released[of_its], *stretches.T).sum()
 
     def total(values: Any, of: Any = slice(None)) -> Any:
         return np.bincount(row[of], values[of], len(ranks))
@@ -77,7 +77,8 @@ def by_rank(trace: Trace) -> pd.DataFrame:
             "wait_s": total(waits),
             "first_wait_s": total(waits, first),
             "handover_s": total(waits, lay_ready),
-            # Within a step another loader may be begun, as for a validation: that is no step.
+            # Within a step another loader may be begun, as for a validation, or an iterator be let
+            # go of: that is no step.
             "step_s": total(released - delivered) - within_steps_s,
             "first_step_s": total(released - delivered, first),
             "samples_per_s": _paces(batches, released, order, firsts, ranks),
