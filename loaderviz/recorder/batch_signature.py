@@ -34,10 +34,12 @@ def walk(batch: Any) -> tuple[list[Any], int, list[Any]] | None:
     if mode_sees():
         with _C.DisableTorchFunction():
             return walk(batch)
-    key: list[Any] = []
-    parts = [batch]
-    n_containers = text_bytes = 0
     try:
+        if type(batch) is Tensor:
+            return [batch.dtype, batch.layout, batch.shape], 0, [batch]
+        key: list[Any] = []
+        parts = [batch]
+        n_containers = text_bytes = 0
         for part in parts:  # which grow meanwhile
             part_type = type(part)
             if part_type is Tensor:

@@ -6,13 +6,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from loaderviz.clocks.process_clock import now
+from loaderviz.record_layout import Task
+
+_FROM_COLLATE = Task.STAMPS - Task.COLLATE
 
 
 class StampedIndices:
     """An index list that writes into a record when each of its indices is drawn, in ns.
 
     ``keys`` is the list itself; ``index`` is that list, or what another recording has made of it.
-    The times go into ``block`` from word ``start`` on, one more than there are keys.
+    The times go into ``block``, from the word ``start`` of a Task's stamps on, one more than there
+    are keys: the last is when all samples are read, and so also when they are collated.
     """
 
     __slots__ = ("_block", "_index", "_start", "keys")
@@ -34,7 +38,7 @@ class StampedIndices:
             block[word] = now()
             word += 1
             yield key
-        block[word] = now()
+        block[word] = block[self._start - _FROM_COLLATE] = now()
 
 
 class GatheredIndices:

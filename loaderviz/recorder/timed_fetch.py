@@ -3,7 +3,8 @@
 The dataset stays untouched. Torch's fetchers go through the index list and read one sample for
 each index (torch/utils/data/_utils/fetch.py, ``fetch``). They are given the list as an iterable
 that reads the clock each time the next index is drawn: that moment ends one sample and begins the
-next. Then they look up their ``collate_fn``, which shows that all samples are read.
+next. The end of the list shows that all samples are read; where a fetcher may not come to it, as
+where a stream ends, it does so when it looks up its ``collate_fn``.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from loaderviz.spool import RSS_PEAK, NoIntegersError, NoRoomError
 
 RSS_EVERY_NS = 50_000_000  # to read it takes longer than a small batch
 # Reading the CPU time is a system call. For so long after one, the thread is taken to compute.
-CPU_TIME_FRESH_NS = 20_000
+CPU_TIME_FRESH_NS = 50_000
 _TIMERS = "_loaderviz_timers"
 _BUILTIN_INDEX_TYPES = (
     list,
@@ -101,7 +102,9 @@ class FetchTimer:
         timers = fetcher.__dict__.setdefault(_TIMERS, [])
         if not timers:
             original: Any = type(fetcher)
-            fetcher.__class__ = _timed_class(original)
+            comes_to_the_end = self._per_sample and not self._iterable
+            mixin = _Timed if comes_to_the_end else _TimedWithCollate
+            fetcher.__class__ = _timed_class(mixin, original)
         timers.append(self)
 
     def begin(self, index: Any) -> Any:
@@ -146,8 +149,9 @@ class FetchTimer:
         is_full = self._page[FULL]
         if self._int_keys and not is_full:
             try:
-                head = Tag.TASK, self._iterator, self._round, started_ns, n, KeyKind.INTEGERS
-                return self.spool.pack(task_layout(n), (*head, *keys))
+                iterator, integers = self._iterator, KeyKind.INTEGERS
+                fields = Tag.TASK, iterator, self._round, started_ns, n, integers, *keys
+                return self.spool.pack(task_layout(n), fields)
             except NoIntegersError:
                 self._int_keys = False
         kind, words = (KeyKind.COUNT, None) if self._iterable else encode_keys(keys)
@@ -249,6 +253,8 @@ class FetchTimer:
     ) -> tuple[memoryview[int], int]:
         """Write the record with keys and stamps, in place of the one reserved without them."""
         head = block[start + 2 : start + Task.N_KEYS].tolist()
+        if len(gathered.stamps) > len(gathered.keys):  # it has come to its end
+            head[Task.COLLATE - 2] = gathered.stamps[-1]
         block[start + 1] = 0
         block, start = self._reserve(gathered.keys, head[Task.STARTED - 2])
         for i, word in enumerate(head, start + 2):
@@ -324,6 +330,10 @@ class _Timed:
             raise
         return batch
 
+
+class _TimedWithCollate(_Timed):
+    """Also notes when the fetcher looks up its ``collate_fn``."""
+
     @property
     def collate_fn(self) -> Any:
         # Not a wrapper of the user's function, which would show in warnings and tracebacks.
@@ -337,9 +347,9 @@ class _Timed:
 
 
 @functools.cache
-def _timed_class(original: type) -> type:
+def _timed_class(mixin: type[_Timed], original: type) -> type:
     names = {"__module__": original.__module__, "__qualname__": original.__qualname__}
-    return type(original.__name__, (_Timed, original), names)
+    return type(original.__name__, (mixin, original), names)
 
 
 def _reads_one_by_one(fetcher: Any) -> bool:

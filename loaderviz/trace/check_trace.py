@@ -155,7 +155,7 @@ def check_meta(meta: Mapping[str, Any]) -> None:
     Raises:
         InvalidTraceError: names the first value that cannot be, where it is, and what may be there.
     """
-    _check_members("meta", meta, _META)
+    _check_members("meta", meta, META)
     for number, loader in enumerate(meta.get("loaders") or ()):
         _check_members(f"meta['loaders'][{number}]", loader, _LOADER)
         ahead = (loader.get("num_workers") or 0) * (loader.get("prefetch_factor") or 0)
@@ -236,7 +236,7 @@ _CLOCK: Final[Mapping[str, Rule]] = {
     "offset_ns": _NS,
     "uncertainty_ns": _NS,
 }
-_META: Final[Mapping[str, Rule]] = {
+META: Final[Mapping[str, Rule]] = {
     "rank": _whole(0, (1 << 31) - 1),
     "world_size": _whole(0, (1 << 31) - 1),
     "pid": _whole(0, (1 << 31) - 1),

@@ -176,13 +176,19 @@ class TestAWorkerThatDies:
 
     def test_before_it_has_begun_to_record(self):
         def make() -> DataLoader:
-            return DataLoader(Keys(4), num_workers=1, worker_init_fn=lambda _: os._exit(7))
+            return DataLoader(Keys(4), num_workers=1, worker_init_fn=gives_up)
 
         without, _, _ = run(make, recorded=False)
         with_, trace, told = run(make, recorded=True)
         assert with_.error[:2] == without.error[:2]
         assert_complete(trace, told)
         assert list(trace.workers["exit"]) == ["failed"]
+
+
+def gives_up(_: int) -> None:
+    """End the worker once torch waits for it: of an earlier death it may not tell the exit code."""
+    time.sleep(0.5)
+    os._exit(7)
 
 
 class TestAWorkerThatClosesFiles:

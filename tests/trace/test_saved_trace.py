@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader
 import loaderviz as lv
 from loaderviz import schema
 from loaderviz.trace import Trace
-from loaderviz.trace.check_trace import MOST_EPOCHS, RANGES, TABLES, TEXTS
+from loaderviz.trace.check_trace import META, MOST_EPOCHS, RANGES, TABLES, TEXTS
 from loaderviz.trace.columns_of_rows import BATCH
 from loaderviz.trace.parquet import read_parquet, write_parquet
 from loaderviz.trace.parquet.columns import COUNTS
@@ -91,7 +91,9 @@ def traces(draw: Callable[..., Any]) -> Trace:
     if len(batches["rank"]):  # samples are of batches that are there
         samples |= {name: [batches[name][0]] * len(samples["rank"]) for name in BATCH}
         samples["position"] = [0] * len(samples["rank"])
-    meta = draw(st.dictionaries(st.text(), JSON_VALUES, max_size=3))
+    # Hypothesis draws texts of our source, too: of these names the values are checked.
+    names = st.text().filter(lambda name: name not in META)
+    meta = draw(st.dictionaries(names, JSON_VALUES, max_size=3))
     return Trace.from_columns(**columns, meta=meta)
 
 
