@@ -127,7 +127,7 @@ def _in_plain_kernel() -> bool:
     return (
         shell.__name__ == "ZMQInteractiveShell"
         and shell.__module__.startswith("ipykernel.")
-        and not any(os.environ.get(name) is not None for name in OTHER_FRONT_ENDS)
+        and os.environ.keys().isdisjoint(OTHER_FRONT_ENDS)
         and not KAGGLE_FOLDER.exists()
     )
 

@@ -1,15 +1,14 @@
-"""Times one fetch: the torch object that turns an index list into a batch.
+"""Times one fetch: a torch object turns an index list into a batch, and a record says when.
 
 The dataset stays untouched. Torch's fetchers go through the index list and read one sample for
 each index (torch/utils/data/_utils/fetch.py, ``fetch``). They are given the list as an iterable
 that reads the clock each time the next index is drawn: that moment ends one sample and begins the
 next. The end of the list shows that all samples are read; where a fetcher may not come to it, as
-where a stream ends, it does so when it looks up its ``collate_fn``.
+where a stream ends, it does so when it looks up its ``collate_fn`` (``timed_fetcher.py``).
 """
 
 from __future__ import annotations
 
-import functools
 import sys
 import weakref
 from array import array
@@ -19,8 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import Subset
-from torch.utils.data._utils.fetch import _IterableDatasetFetcher, _MapDatasetFetcher
+from torch.utils.data._utils.fetch import _IterableDatasetFetcher
 
 from loaderviz.clocks.process_clock import now
 from loaderviz.machine import rss_bytes, rss_peak_bytes
@@ -31,14 +29,13 @@ from loaderviz.recorder.control_page import FULL, STOPPED, Control
 from loaderviz.recorder.cpu_accounts import LEAST_NS, CpuAccounts
 from loaderviz.recorder.fetch_spool import FetchSpool
 from loaderviz.recorder.stamped_indices import GatheredIndices, StampedIndices
-from loaderviz.recorder.traceback_filter import hide_recorder_frames
+from loaderviz.recorder.timed_fetcher import add_timer, reads_one_by_one, remove_timer
 from loaderviz.recorder.unequal_samples import why_not_collated
 from loaderviz.spool import RSS_PEAK, NoIntegersError, NoRoomError
 
 RSS_EVERY_NS = 50_000_000  # to read it takes longer than a small batch
 # Reading the CPU time is a system call. For so long after one, the thread is taken to compute.
 CPU_TIME_FRESH_NS = 50_000
-_TIMERS = "_loaderviz_timers"
 _BUILTIN_INDEX_TYPES = (
     list,
     tuple,
@@ -91,7 +88,7 @@ class FetchTimer:
         self._disabled = False
         self._auto_collation = fetcher.auto_collation
         self._iterable = isinstance(fetcher, _IterableDatasetFetcher)
-        self._per_sample = fetcher.auto_collation and _reads_one_by_one(fetcher)
+        self.per_sample = fetcher.auto_collation and reads_one_by_one(fetcher)
         self._block: memoryview[int] | None = None
         self._start = 0
         self._gathered: GatheredIndices | None = None
@@ -99,13 +96,7 @@ class FetchTimer:
         self._cpu_ns = self._cpu_at_ns = 0
         # Weakly, so that a fetcher and the stream that it reads go when their iterator goes.
         self._fetcher = weakref.ref(fetcher)
-        timers = fetcher.__dict__.setdefault(_TIMERS, [])
-        if not timers:
-            original: Any = type(fetcher)
-            comes_to_the_end = self._per_sample and not self._iterable
-            mixin = _Timed if comes_to_the_end else _TimedWithCollate
-            fetcher.__class__ = _timed_class(mixin, original)
-        timers.append(self)
+        add_timer(fetcher, self, to_the_end=self.per_sample and not self._iterable)
 
     def begin(self, index: Any) -> Any:
         """Reserve the task's record; returns the index list to pass on."""
@@ -124,8 +115,8 @@ class FetchTimer:
                 keys = index.keys
             elif isinstance(index, _BUILTIN_INDEX_TYPES):
                 keys = list(index)
-                index = keys if self._per_sample else index
-            elif self._per_sample:
+                index = keys if self.per_sample else index
+            elif self.per_sample:
                 self._gathered = GatheredIndices(index)
             if self._on_begin is not None and self._on_begin(started_ns, len(keys)) is None:
                 self._gathered = None
@@ -134,7 +125,7 @@ class FetchTimer:
             self._block, self._start = block, start
             if self._gathered is not None:
                 return self._gathered
-            if self._per_sample:
+            if self.per_sample:
                 return StampedIndices(index, keys, block, start + Task.STAMPS)
             block[start + Task.STAMPS] = started_ns
         except own_errors(Exception) as error:
@@ -177,7 +168,7 @@ class FetchTimer:
             return
         try:
             block[start + Task.COLLATE] = now()
-            if not self._per_sample:
+            if not self.per_sample:
                 # A __getitems__ may return the batch ready made: its length can mean anything.
                 data = sys._getframe(2).f_locals.get("data") if self._auto_collation else None
                 n = list.__len__(data) if isinstance(data, list) else block[start + Task.N_KEYS]
@@ -292,12 +283,8 @@ class FetchTimer:
         """Time no more; the fetcher is as it was once no recording times it."""
         self._disabled = True
         fetcher = self._fetcher()
-        timers = fetcher.__dict__.get(_TIMERS, []) if fetcher is not None else []
-        if self in timers:
-            timers.remove(self)
-            if not timers:
-                fetcher.__class__ = type(fetcher).__bases__[1]  # see _timed_class
-                del fetcher.__dict__[_TIMERS]
+        if fetcher is not None:
+            remove_timer(fetcher, self)
 
     def forget(self) -> None:
         """Write nothing more: in a forked process the spool is the parent's."""
@@ -309,63 +296,3 @@ class FetchTimer:
             self.spool.note_problem(f"{type(error).__name__}: {error}")
         elif self._on_begin is not None:  # go on calling it: it counts what is left out
             self._disabled = False
-
-
-class _Timed:
-    """Mixed into the class of a fetcher: times each ``fetch``."""
-
-    def fetch(self, index: Any) -> Any:
-        timers: list[FetchTimer] = self.__dict__[_TIMERS]
-        timed_index = index
-        try:
-            for timer in timers:
-                timed_index = timer.begin(timed_index)
-            batch = super().fetch(timed_index)  # type: ignore[misc]
-            for timer in timers:
-                timer.finish(None, batch)
-        except BaseException as error:
-            for timer in timers:
-                timer.finish(error)
-            hide_recorder_frames(error)
-            raise
-        return batch
-
-
-class _TimedWithCollate(_Timed):
-    """Also notes when the fetcher looks up its ``collate_fn``."""
-
-    @property
-    def collate_fn(self) -> Any:
-        # Not a wrapper of the user's function, which would show in warnings and tracebacks.
-        for timer in self.__dict__[_TIMERS]:
-            timer.note_all_read()
-        return self.__dict__["collate_fn"]
-
-    @collate_fn.setter
-    def collate_fn(self, collate_fn: Any) -> None:
-        self.__dict__["collate_fn"] = collate_fn
-
-
-@functools.cache
-def _timed_class(mixin: type[_Timed], original: type) -> type:
-    names = {"__module__": original.__module__, "__qualname__": original.__qualname__}
-    return type(original.__name__, (mixin, original), names)
-
-
-def _reads_one_by_one(fetcher: Any) -> bool:
-    """Whether torch's ``fetch`` goes through the index list sample by sample.
-
-    A dataset with ``__getitems__`` reads all in one call of its own. ``Subset`` has it too, yet
-    goes through the list where its dataset has none (torch/utils/data/dataset.py, ``Subset``).
-    """
-    if isinstance(fetcher, _Timed):
-        timers: list[FetchTimer] = fetcher.__dict__[_TIMERS]
-        return timers[0]._per_sample
-    if type(fetcher) is _IterableDatasetFetcher:
-        return True
-    if type(fetcher) is not _MapDatasetFetcher:
-        return False
-    dataset = fetcher.dataset
-    if type(dataset) is Subset:
-        return not callable(getattr(dataset.dataset, "__getitems__", None))
-    return not getattr(dataset, "__getitems__", None)
