@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,9 @@ NOISE = 0.015  # a smaller difference between two predictions from one recording
 MOST_SPREAD = 0.01  # at most this much of the spread between seeds counts as noise too
 MEASURED_NOISE = 0.02  # a smaller difference between two that were measured tells nothing
 MOST_MEASURED_SPREAD = 0.02  # ... of the error of their means, as the spread of the runs tells it
+NEAR = 0.1  # longer than the best that was measured: it may be the best after all
+AGREE = 0.1  # one measurement may be so much nearer to its prediction than another is
+PREDICTED_ERROR = 0.03  # of the ratio of two predictions (benchmarks/RESULTS.md, `fidelity.py`)
 ORDER_IS_WORTH = 0.05  # the order of the batches is given up for a larger gain than this
 
 
@@ -39,14 +43,19 @@ def choose_measured(
     eligible: Sequence[Prediction],
     batch_s: Mapping[LoaderSettings, Any],
     *,
+    error: float = 0.0,
     contradicted: bool = False,
 ) -> Prediction:
     """The cheapest within noise of the fastest, by the measured seconds a batch of each run.
 
-    Out of order only where that gains enough. It stays with the ``chosen`` one where that could not
-    be measured, or none delivered a batch. Where the measurement has ``contradicted`` that more
-    workers help, more of a difference between a few short runs is taken for noise.
+    Where predictions agree with them they count, too, the more so the fewer batches tell the mean
+    time of one: ``error`` is the standard error of that, as a part of it. Out of order only where
+    that gains enough. It stays with the ``chosen`` one where that could not be measured, or none
+    delivered a batch. Where the measurement has ``contradicted`` that more workers help, more of a
+    difference between a few short runs is taken for noise.
     """
+    if error and not contradicted:
+        batch_s = _with_predictions(eligible, batch_s, error)
     least_spread = MOST_MEASURED_SPREAD if contradicted else 0.0
 
     def fastest_s(of: Sequence[Prediction]) -> Any:
@@ -63,6 +72,30 @@ def choose_measured(
     return _cheapest(
         [each for each in pool if _is_measured_as_good(batch_s[each.setting], best_s, least_spread)]
     )
+
+
+def _with_predictions(
+    predictions: Sequence[Prediction], batch_s: Mapping[LoaderSettings, Any], error: float
+) -> Mapping[LoaderSettings, Any]:
+    """Measured seconds a batch, moved towards the predicted ones, each by how well it is known.
+
+    A short run sees few samples, and which settings a rare slow one holds up is chance; a
+    prediction lets many of them pass. Where some settings fall short of theirs and others do not,
+    it is wrong about something, and only the measurements count.
+    """
+    best_s = min(map(np.mean, batch_s.values()), default=math.inf)
+    near = [
+        each
+        for each in predictions
+        if each.setting in batch_s and np.mean(batch_s[each.setting]) < (1 + NEAR) * best_s
+    ]
+    off = [float(np.mean(each.batch_s) / np.mean(batch_s[each.setting])) for each in near]
+    if not off or max(off) > (1 + AGREE) * min(off):
+        return batch_s
+    usual = statistics.geometric_mean(off)  # the machine may be slower now than in the recording
+    part = error**2 / (error**2 + PREDICTED_ERROR**2)
+    mixed = {each.setting: (ratio / usual) ** part for each, ratio in zip(near, off, strict=True)}
+    return {setting: each * mixed.get(setting, 1.0) for setting, each in batch_s.items()}
 
 
 def is_as_good(prediction: Prediction, best: Prediction) -> bool:

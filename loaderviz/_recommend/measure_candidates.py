@@ -6,12 +6,13 @@ import math
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from torch.utils.data import DataLoader
 
 from loaderviz._recommend.evidence import Evidence
+from loaderviz._recommend.run_pace import Step, pace_of_run
 from loaderviz._recommend.trial_recording import PATIENCE
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.loaders.batches_ahead import n_ahead
@@ -26,7 +27,6 @@ ROUNDS = 2  # in each of which every setting runs once
 COUNTED_ROUNDS = 4  # of one batch a worker, at least, after those that were asked for at the start
 MORE_ROUNDS = 3  # of the best, where the runs of one of them differ
 DIFFER = 0.04  # of their mean: more than the difference between two settings that may matter
-WAITS = 0.05  # of the time: then the workers limit the throughput, not the steps
 NEAR = 0.1  # longer than the best: such a setting may be the best after all
 LATE = 3  # times the seconds of a run, after which it ends though a round of workers is not over
 
@@ -145,7 +145,7 @@ def _batch_s(
     """Seconds a batch; short epochs are run again until the time is over, and all of them count."""
     n, begun = 0, time.perf_counter()
     while True:
-        steps: list[_Step] = []
+        steps: list[Step] = []
         epoch_begun = time.perf_counter()
         try:
             is_over = _run(loader, evidence, setting, seconds, steps)
@@ -166,31 +166,11 @@ def _batch_s(
     return _batch_s_of_part(steps, epoch_begun, evidence, setting, epochs)
 
 
-class _Step(NamedTuple):
-    end_s: float
-    wait_s: float  # for its batch
-    n_made: int | None  # batches, when it ended; None: not looked at
-
-
 def _batch_s_of_part(
-    steps: Sequence[_Step], begun: float, evidence: Evidence, setting: LoaderSettings, epochs: int
+    steps: Sequence[Step], begun: float, evidence: Evidence, setting: LoaderSettings, epochs: int
 ) -> float:
     """Seconds a batch of a long epoch, from the steps of its beginning."""
-    # Batches come in rounds of one from each worker, and those that lay ready at the beginning come
-    # faster than the loader can go on.
-    workers = max(1, setting.num_workers)
-    n_rounds = max(1, len(steps) // workers)
-    n_ready = workers * min(-(-setting.in_flight // workers), n_rounds // 2)
-    first = max(n_ready, 1)
-    last = first + ((len(steps) - first) // workers * workers or len(steps) - first)
-    took_s = steps[last - 1].end_s - steps[first - 1].end_s
-    n_counted = last - first
-    made = steps[first - 1].n_made, steps[last - 1].n_made
-    waits_s = sum(step.wait_s for step in steps[first:last])
-    if made[0] is not None and made[1] is not None and waits_s > WAITS * took_s:
-        # The workers limit it. One may be ahead of the others, whose batches are delivered first.
-        n_counted = max(made[1] - made[0], 1)
-    pace_s = took_s / n_counted
+    pace_s, first = pace_of_run(steps, setting)
     if evidence.n_batches is None:
         return pace_s
     start_s = max(steps[first - 1].end_s - begun - first * pace_s, 0.0)
@@ -203,25 +183,23 @@ def _run(
     evidence: Evidence,
     setting: LoaderSettings,
     seconds: float,
-    steps: list[_Step],
+    steps: list[Step],
 ) -> bool:
     """Append what each step was; whether the epoch was over before the run was."""
     step_s = float(np.mean(evidence.costs.step_s))
     busy_s = step_s * evidence.costs.step_cpu_share
     least = max(setting.in_flight + COUNTED_ROUNDS * setting.num_workers, 1)
-    asked_s = first_s = time.perf_counter()
+    first_s = 0.0
     iterator = iter(loader)
     for n, _ in enumerate(iterator, 1):
-        got_s = time.perf_counter()
         if n == 1:
-            first_s = got_s
+            first_s = time.perf_counter()
         _step(busy_s, step_s - busy_s)
-        n_made: int | None = n
+        n_ready: int | None = 0
         if setting.num_workers:  # each round, as to look takes longer than to get a small batch
-            n_made = n + n_ahead(iterator) if n % setting.num_workers == 0 else None
+            n_ready = n_ahead(iterator) if n % setting.num_workers == 0 else None
         end_s = time.perf_counter()
-        steps.append(_Step(end_s, got_s - asked_s, n_made))
-        asked_s = end_s
+        steps.append(Step(end_s, n_ready))
         late = end_s - first_s > LATE * seconds and n > 1
         if late or (end_s - first_s > seconds and n > least):
             return False

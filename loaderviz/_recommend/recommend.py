@@ -57,11 +57,12 @@ def recommend(
     options stay as they are.
 
     A prediction is no promise: samples of more workers may wait for one another, which no recording
-    of one worker shows. So the loader's own settings, the best ones and the cheapest that are
-    nearly as fast are run in turns, and where the gain is not there, one or two settings with fewer
-    workers. The best as measured is recommended, and ``limits`` says what the measurement shows. Of
-    a trace nothing can be measured: ``low_per_s`` of the candidates and the notes say what it
-    leaves open.
+    of one worker shows. So the loader's own settings, the best ones, the cheapest that are nearly
+    as fast and the best with as few workers are run in turns, and where the gain is not there, one
+    or two settings with fewer workers. The best as measured is recommended, and ``limits`` says
+    what the measurement shows. Where few batches of uneven times were seen, predictions that agree
+    with the measurements count beside them. Of a trace nothing can be measured: ``low_per_s`` of
+    the candidates and the notes say what it leaves open.
 
     Args:
         loader_or_trace: a ``DataLoader``, or a ``Trace`` of one, as ``record`` makes it.
@@ -78,7 +79,7 @@ def recommend(
             has made six batches, and the best of them three times more where runs of the same
             setting differ, as on a busy machine. Where no batch comes in ten times as long, it
             gives up.
-        verify: whether to measure a loader, at most five settings, with steps of that length.
+        verify: whether to measure a loader, at most six settings, with steps of that length.
             Without workers a copy of this process runs, which only Linux can make.
         loader: which loader of the trace, where it holds several.
 
@@ -147,8 +148,13 @@ def _advise(
     measured = Verification()  # of nothing
     if loader is not None:
         measured = verify(loader, evidence, chosen, eligible, seconds=seconds, epochs=epochs)
-        contradicted = measured.contradiction is not None
-        chosen = choose_measured(chosen, eligible, measured.batch_s, contradicted=contradicted)
+        chosen = choose_measured(
+            chosen,
+            eligible,
+            measured.batch_s,
+            error=evidence.error / 2,
+            contradicted=measured.contradiction is not None,
+        )
     outcome = recommendation_text.Outcome(
         evidence=evidence,
         chosen=chosen,

@@ -95,14 +95,18 @@ def _measured_s(batch_s: Mapping[LoaderSettings, Any], chosen: Prediction) -> fl
 def _rivals(chosen: Prediction, eligible: Sequence[Prediction]) -> Iterator[LoaderSettings]:
     """What may be as good, for all that predictions tell: the cheapest that is nearly as fast.
 
-    And the best with workers, where none are predicted to be better, though not by far: these two
-    predictions rest on different recordings, between which the machine may have changed.
+    And the best with as few workers: to prefetch more costs less than more workers do. And the best
+    with workers, where none are predicted to be better, though not by far: these two predictions
+    rest on different recordings, between which the machine may have changed.
     """
     with_workers = [each for each in eligible if each.setting.num_workers and each.setting.in_order]
     chosen_s = float(np.mean(chosen.batch_s))
     nearly = [each for each in with_workers if np.mean(each.batch_s) < (1 + NEARLY) * chosen_s]
     if chosen.setting.num_workers and nearly:
-        yield min(nearly, key=lambda each: cheapness(each.setting)).setting
+        cheapest = min((each.setting for each in nearly), key=cheapness)
+        yield cheapest
+        as_few = cheapest.num_workers
+        yield choose([each for each in nearly if each.setting.num_workers == as_few]).setting
     elif with_workers:
         best = choose(with_workers)
         if np.mean(best.batch_s) < (1 + RIVAL) * chosen_s:

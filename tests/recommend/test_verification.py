@@ -309,6 +309,23 @@ class TestWhatItConcludes:
             fewest = choose_measured(eligible[1], eligible, batch_s, contradicted=True)
             assert fewest is (many if faster > 1.04 else few)
 
+    def test_predictions_that_agree_count_where_few_uneven_batches_were_seen(self):
+        """As many samples/s measured, of which eight workers are predicted to get 6 % more."""
+        few, many = (
+            SimpleNamespace(setting=LoaderSettings(n), batch_s=np.full(3, predicted_s))
+            for n, predicted_s in ((2, 0.106), (8, 0.100))
+        )
+        eligible: Any = [few, many]
+
+        def best(many_s: float, error: float) -> Any:
+            batch_s = {few.setting: np.full(2, 0.1), many.setting: np.full(2, many_s)}
+            return choose_measured(eligible[0], eligible, batch_s, error=error)
+
+        assert best(0.1, error=0.01) is few
+        assert best(0.1, error=0.1) is many
+        assert best(0.105, error=0.1) is few  # the measurement speaks against it, if little
+        assert best(0.12, error=1.0) is few  # the prediction is wrong
+
     def test_where_nothing_is_faster_it_stays_as_it_is(self, monkeypatch):
         found = self.found(monkeypatch, lambda n: 50 if n else 30, lambda n: 0.005 * n)
         assert found.settings["num_workers"] == 1
