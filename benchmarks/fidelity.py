@@ -1,4 +1,4 @@
-"""Predicted against measured epoch times: `python benchmarks/fidelity.py`.
+"""Predicted against measured epoch times: `python benchmarks/fidelity.py [--seed N]`.
 
 Each workload is recorded in one configuration, and `Costs.from_trace` is fitted to that: for about
 two seconds, and over 1500 samples where they are uneven, so that those recorded are like the
@@ -7,7 +7,8 @@ seconds, and `simulate` says beforehand how long that takes: from `iter()` until
 workers shut down. Both are done three times in turns, because a virtual machine may be a fifth
 slower a minute later, and the error is the median of the three pairs'. What other processes compute
 meanwhile is measured too (Linux only); a run during which that is much does not count. The cases of
-`fresh()` were added when the simulator was finished, and are reported apart.
+`fresh()` were added when the simulator was finished, and are reported apart. `--seed N` draws
+configurations that nobody has seen, two for each workload, and runs those alone.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import argparse
 import dataclasses
 import hashlib
 import os
+import random
 import statistics
 import sys
 import time
@@ -129,7 +131,7 @@ def workloads() -> list[Work]:
         hashlib.sha256(BLOCK).digest()
     per_ms = 2.0 / (time.perf_counter() - start)
     loops = int(0.002 * 200_000 / count_for(200_000))
-    random = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     n = 20_000
 
     def blocks(ms: Any) -> np.ndarray:
@@ -138,8 +140,8 @@ def workloads() -> list[Work]:
     def sleep(ms: Any) -> np.ndarray:
         return np.broadcast_to(np.asarray(ms) / 1000.0, n)
 
-    spiky = np.where(random.random(n) < 0.1, 20.0, 2.0)  # ms: one in ten takes ten times as long
-    varied = random.gamma(4.0, 1.0, n)  # ms: 4 +- 2
+    spiky = np.where(rng.random(n) < 0.1, 20.0, 2.0)  # ms: one in ten takes ten times as long
+    varied = rng.gamma(4.0, 1.0, n)  # ms: 4 +- 2
     slow = np.where(np.arange(n) // 100 % 3 == 1, 8.0, 3.0)  # ms: slow regions
     return [
         Work("cpu", blocks(4), sleep(0), 1000, 0.005, {"num_workers": 1, "batch_size": 8}),
@@ -157,9 +159,9 @@ def workloads() -> list[Work]:
              {"num_workers": 1, "batch_size": 32}, n_recorded=4800),
         Work("busy step", blocks(2), sleep(1), 1000, 0.015,
              {"num_workers": 1, "batch_size": 8}, busy_step=True),
-        Work("images", blocks(random.gamma(9.0, 0.4, n)), sleep(1.5), 3 * 96 * 96, 0.008,
+        Work("images", blocks(rng.gamma(9.0, 0.4, n)), sleep(1.5), 3 * 96 * 96, 0.008,
              {"num_workers": 3, "batch_size": 16}, n_recorded=1500),
-        Work("decoded", blocks(random.gamma(4.0, 0.75, n)), sleep(0), 3 * 64 * 64, 0.012,
+        Work("decoded", blocks(rng.gamma(4.0, 0.75, n)), sleep(0), 3 * 64 * 64, 0.012,
              {"num_workers": 2, "batch_size": 16}, n_recorded=1500),
         Work("python", blocks(0), sleep(0), 100, 0.010, {"num_workers": 1, "batch_size": 8},
              n_recorded=600, loops=loops),
@@ -238,6 +240,28 @@ def fresh() -> list[Case]:
         Case("helpers", 8, 480, {"num_workers": 1, "prefetch_factor": 4}, step_s=0.020),
         Case("sampler", 16, 800, {"num_workers": 1}),
     ]
+
+
+def drawn(seed: int, work: Work) -> Iterator[Case]:
+    """Two configurations of a workload, other than the recorded one, of about two seconds each."""
+    rng = random.Random(f"{seed} {work.name}")
+    costs = fitted(work)
+    workers = [n for n in range(9) if n != work.recorded["num_workers"]]
+    for n in rng.sample(workers, 2):
+        settings: dict[str, Any] = {"num_workers": n}
+        epochs = 1
+        if n:
+            settings["prefetch_factor"] = rng.choice((1, 2, 2, 4))
+        if n > 1 and rng.random() < 0.25:
+            settings["in_order"] = False
+        if n and rng.random() < 0.25:
+            settings["persistent_workers"] = True
+            epochs = 2
+        step_s = rng.choice((None, 0.5, 2.0, 4.0))
+        step_s = None if step_s is None or work.busy_step else step_s * work.step_s
+        case = Case(work.name, rng.choice((4, 8, 16, 32)), 640, settings, epochs, step_s=step_s)
+        n_batches = max(20, round(case.n_samples / case.batch_size * 2 / predicted(costs, case)[0]))
+        yield dataclasses.replace(case, n_samples=n_batches * case.batch_size)
 
 
 def step(seconds: float, *, busy: bool) -> None:
@@ -363,6 +387,7 @@ def main() -> None:
     parser.add_argument(
         "--foreign", type=float, default=0.04, help="CPUs that others may use during a run"
     )
+    parser.add_argument("--seed", type=int, help="draw configurations, and run those alone")
     chosen = parser.parse_args()
     global most_foreign
     most_foreign = chosen.foreign
@@ -373,6 +398,8 @@ def main() -> None:
     for work in workloads():
         if chosen.only and work.name not in chosen.only:
             continue
+        if chosen.seed is not None:
+            given = [("drawn", case) for case in drawn(chosen.seed, work)]
         for group, case in given:
             if case.work != work.name:
                 continue
@@ -391,7 +418,7 @@ def main() -> None:
             between = f" {low:.2f}-{high:.2f}" if high > low else ""
             print(
                 f"{work.name:13} {text:58} {expect:8.3f} {real:9.3f} ({spread:5.1%}) "
-                f"{error:+8.1%}{between}{'  fresh' if group == 'fresh' else ''}",
+                f"{error:+8.1%}{between}{f'  {group}' if group != 'cases' else ''}",
                 flush=True,
             )
     for group, found in errors.items():

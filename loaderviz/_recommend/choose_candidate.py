@@ -18,8 +18,8 @@ MOST_SPREAD = 0.01  # at most this much of the spread between seeds counts as no
 MEASURED_NOISE = 0.02  # a smaller difference between two that were measured tells nothing
 MOST_MEASURED_SPREAD = 0.02  # ... of the error of their means, as the spread of the runs tells it
 NEAR = 0.1  # longer than the best that was measured: it may be the best after all
-AGREE = 0.1  # one measurement may be so much nearer to its prediction than another is
 PREDICTED_ERROR = 0.03  # of the ratio of two predictions (benchmarks/RESULTS.md, `fidelity.py`)
+MOST_ERROR = 0.1  # of that mean: where so few batches were seen, predictions are as unsure
 ORDER_IS_WORTH = 0.05  # the order of the batches is given up for a larger gain than this
 
 
@@ -89,8 +89,10 @@ def _with_predictions(
         for each in predictions
         if each.setting in batch_s and np.mean(batch_s[each.setting]) < (1 + NEAR) * best_s
     ]
+    error = min(error, MOST_ERROR)
     off = [float(np.mean(each.batch_s) / np.mean(batch_s[each.setting])) for each in near]
-    if not off or max(off) > (1 + AGREE) * min(off):
+    agree = 2 * math.hypot(error, PREDICTED_ERROR)  # two standard errors
+    if not off or max(off) > (1 + agree) * min(off):
         return batch_s
     usual = statistics.geometric_mean(off)  # the machine may be slower now than in the recording
     part = error**2 / (error**2 + PREDICTED_ERROR**2)
