@@ -9,8 +9,9 @@ against what the same settings gave in those runs. The last column is how many C
 used while the runs that count went on.
 
 Whichever came out best of many was lucky, too: where it is not the recommended one, these two run
-eight times more, in turns. The recommended one's part of the best is the median of these eight
-ratios and their standard error, and nothing of the runs that chose the best counts.
+six times more, in turns. The recommended one's part of the best is the median of these six
+ratios and their standard error, and nothing of the runs that chose the best counts. Both get the
+same samples to the last of them: out of order, a run that is stopped would leave out slow ones.
 
 In some loaders samples share something: a lock, a disk, a server, the CPUs, the memory. What more
 workers gain there, a recording of one worker does not show.
@@ -45,7 +46,7 @@ from loaderviz.datasets import JpegImages, SourceFiles
 SECONDS = 2.0  # of each run
 MOST_WORKERS = 8
 ROUNDS, MOST_ROUNDS = 3, 7
-PAIRS, MOST_PAIRS = 8, 16
+PAIRS, MOST_PAIRS = 6, 12
 MOST_FOREIGN = 0.08  # CPUs that others may use during a run that counts
 BLOCK = b"x" * 50_000
 LONG = 1_000_000  # samples: no run comes to the end
@@ -264,6 +265,16 @@ def throughput(case: Case, settings: dict[str, Any]) -> float:
     return case.batch_size * (len(ends) - start) / (ends[-1] - ends[start - 1])
 
 
+def whole(case: Case, settings: dict[str, Any], n_batches: int) -> float:
+    """Samples a second of an epoch of so many batches, with the start and end of its workers."""
+    samples = range(n_batches * case.batch_size)
+    begun = time.perf_counter()
+    for _ in case.loader(sampler=samples, **settings):
+        if case.step_s:
+            step(case.step_s, busy=case.busy)
+    return len(samples) / (time.perf_counter() - begun)
+
+
 def short(settings: dict[str, Any]) -> str:
     words = [str(settings["num_workers"])]
     if (settings.get("prefetch_factor") or 2) != 2:
@@ -292,15 +303,24 @@ def quiet_runs(
     return {name: sorted(each)[:ROUNDS] for name, each in runs.items()}
 
 
-def duel(case: Case, own: dict[str, Any], best: dict[str, Any]) -> list[float]:
-    """Throughput of one as a part of the other's: the pairs with the least of other processes."""
+def duel(case: Case, own: dict[str, Any], best: dict[str, Any], rate: float) -> list[float]:
+    """Throughput of one as a part of the other's: the pairs with the least of other processes.
+
+    Each takes as many batches as come in six seconds at this rate, of a stream in two seconds.
+    """
     pairs: list[tuple[float, float]] = []
+    n_batches = max(20, round(3 * SECONDS * rate / case.batch_size))
     for nth in range(MOST_PAIRS):
         if sum(other < MOST_FOREIGN for other, _ in pairs) >= PAIRS:
             break
         others, start = others_cpu_s(), time.perf_counter()
         turn = (own, best) if nth % 2 else (best, own)
-        rates = [throughput(case, settings) for settings in turn]
+        rates = [
+            throughput(case, settings)
+            if isinstance(case.dataset, Stream)
+            else whole(case, settings, n_batches)
+            for settings in turn
+        ]
         other = (others_cpu_s() - others) / (time.perf_counter() - start)
         pairs.append((other, rates[0] / rates[1] if nth % 2 else rates[1] / rates[0]))
     return [ratio for _, ratio in sorted(pairs)[:PAIRS]]
@@ -337,7 +357,7 @@ def compare(case: Case) -> str:
     best = max(rates, key=lambda name: rates[name])
     part = "100 %"
     if best != short(own):
-        ratios = duel(case, own, finals[best])
+        ratios = duel(case, own, finals[best], rates[best])
         error = statistics.stdev(ratios) / len(ratios) ** 0.5
         part = f"{statistics.median(ratios):.1%} ± {error:.1%}"
         print("  pairs:", " ".join(f"{ratio:.3f}" for ratio in ratios), file=sys.stderr)

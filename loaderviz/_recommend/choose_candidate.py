@@ -96,8 +96,12 @@ def _with_predictions(
         return batch_s
     usual = statistics.geometric_mean(off)  # the machine may be slower now than in the recording
     part = error**2 / (error**2 + PREDICTED_ERROR**2)
-    mixed = {each.setting: (ratio / usual) ** part for each, ratio in zip(near, off, strict=True)}
-    return {setting: each * mixed.get(setting, 1.0) for setting, each in batch_s.items()}
+    mixed = {
+        each.setting: batch_s[each.setting] ** (1 - part)
+        * float(np.mean(each.batch_s) / usual) ** part
+        for each in near
+    }
+    return {**batch_s, **mixed}
 
 
 def is_as_good(prediction: Prediction, best: Prediction) -> bool:
