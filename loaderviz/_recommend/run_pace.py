@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from loaderviz.loader_settings import LoaderSettings
 
-MOST_ENDS = 32  # that are looked at for a part to begin or to end with
+MOST_ENDS = 64  # that are looked at for a part to begin or to end with
 
 
 class Step(NamedTuple):
@@ -27,8 +27,8 @@ def pace_of_run(steps: Sequence[Step], setting: LoaderSettings) -> tuple[float, 
     and of the difference that is left one half, as it is not known which of both was at work.
     """
     workers = max(1, setting.num_workers)
-    first = _n_filling(len(steps), setting)
-    # Batches come in rounds of one from each worker.
+    # Batches come in rounds of one from each worker; after the first all workers are up.
+    first = workers if len(steps) >= 2 * workers else 1
     ends = [n for n in range(first, len(steps) + 1, workers) if steps[n - 1].n_ahead is not None]
     if len(ends) < 2:
         return (steps[-1].end_s - steps[first - 1].end_s) / (len(steps) - first), first
@@ -47,10 +47,3 @@ def pace_of_run(steps: Sequence[Step], setting: LoaderSettings) -> tuple[float, 
     start, stop = min(parts, key=error)
     n = max(stop - start + more_ahead(start, stop) / 2, 1.0)
     return (steps[stop - 1].end_s - steps[start - 1].end_s) / n, start
-
-
-def _n_filling(n_steps: int, setting: LoaderSettings) -> int:
-    """Steps while the workers begin, in whole rounds; at most half of all."""
-    workers = max(1, setting.num_workers)
-    n_rounds = max(1, n_steps // workers)
-    return max(workers * min(-(-setting.in_flight // workers), n_rounds // 2), 1)
