@@ -27,7 +27,7 @@ def pace_of_run(steps: Sequence[Step], setting: LoaderSettings) -> tuple[float, 
     and of the difference that is left one half, as it is not known which of both was at work.
     """
     workers = max(1, setting.num_workers)
-    # Batches come in rounds of one from each worker; after the first all workers are up.
+    # Batches come in rounds of one from each worker: in order, all are up after the first.
     first = workers if len(steps) >= 2 * workers else 1
     ends = [n for n in range(first, len(steps) + 1, workers) if steps[n - 1].n_ahead is not None]
     if len(ends) < 2:
