@@ -16,7 +16,8 @@ from loaderviz.loader_settings import LoaderSettings
 NOISE = 0.015  # a smaller difference between two predictions from one recording tells nothing
 MOST_SPREAD = 0.01  # at most this much of the spread between seeds counts as noise too
 MEASURED_NOISE = 0.02  # a smaller difference between two that were measured tells nothing
-MOST_MEASURED_SPREAD = 0.02  # ... of the error of their means, as the spread of the runs tells it
+MOST_MEASURED_SPREAD = 0.01  # ... of the error of their means: 3 % at most are given up in all
+CONTRADICTED_SPREAD = 0.02  # ... which is taken to be as much where more workers did not help
 NEAR = 0.1  # longer than the best that was measured: it may be the best after all
 PREDICTED_ERROR = 0.03  # of the ratio of two predictions (benchmarks/RESULTS.md, `fidelity.py`)
 MOST_ERROR = 0.1  # of that mean: where so few batches were seen, predictions are as unsure
@@ -56,7 +57,7 @@ def choose_measured(
     """
     if error and not contradicted:
         batch_s = _with_predictions(eligible, batch_s, error)
-    least_spread = MOST_MEASURED_SPREAD if contradicted else 0.0
+    least_spread = CONTRADICTED_SPREAD if contradicted else 0.0
 
     def fastest_s(of: Sequence[Prediction]) -> Any:
         times = (batch_s[each.setting] for each in of)
@@ -114,7 +115,7 @@ def is_as_good(prediction: Prediction, best: Prediction) -> bool:
 def _is_measured_as_good(batch_s: Any, best_s: Any, least_spread: float) -> bool:
     """The same of two that were measured, by the means of their runs and the errors of these."""
     errors = math.hypot(_error(batch_s), _error(best_s))
-    spread = min(max(errors, least_spread), MOST_MEASURED_SPREAD)
+    spread = max(min(errors, MOST_MEASURED_SPREAD), least_spread)
     return float(np.mean(best_s) / np.mean(batch_s)) + spread >= 1 - MEASURED_NOISE
 
 

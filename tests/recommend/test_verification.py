@@ -309,6 +309,14 @@ class TestWhatItConcludes:
             fewest = choose_measured(eligible[1], eligible, batch_s, contradicted=True)
             assert fewest is (many if faster > 1.04 else few)
 
+    def test_however_much_runs_differ_no_more_than_three_percent_are_given_up(self):
+        few, many = (SimpleNamespace(setting=LoaderSettings(n)) for n in (2, 3))
+        eligible: Any = [few, many]
+        runs = np.array([0.95, 1.05]) * 0.1
+        for faster, best in ((1.025, few), (1.035, many)):
+            batch_s = {few.setting: runs, many.setting: runs / faster}
+            assert choose_measured(eligible[0], eligible, batch_s) is best
+
     def test_predictions_that_agree_count_where_few_uneven_batches_were_seen(self):
         """As many samples/s measured, of which eight workers are predicted to get 6 % more."""
         few, many = (
