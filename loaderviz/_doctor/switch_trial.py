@@ -30,10 +30,11 @@ LATE_SHARE = 0.1  # of the time in which a batch is made
 COMPUTES = 0.5  # of the time of a worker that reads samples
 STEP_SHARE = 0.6  # of the time in which workers compute a batch: they have no time to spare
 STRETCH = 6  # batches of each worker that are made with the same interval
-MOST_PAIRS = 12
 LEAST_PAIRS = 4
+ENOUGH_PAIRS = 12  # if they show a gain; with other work on the CPUs it took up to 40
+MOST_PAIRS = 48
 SURE = 2.3  # standard deviations: one in a hundred by chance
-MOST_S = 4.0  # without the start of the workers
+MOST_S = 6.0  # without the start of the workers
 
 
 @dataclass(frozen=True)
@@ -95,17 +96,7 @@ def try_quick_switches(setup: Setup, batch_s: float, until: float) -> SwitchTria
         persistent_workers=True,
         timeout=settings["timeout"] or max(until - time.monotonic(), 1),
     )
-    stretches = _stretches(loader, setup.num_workers, step_s, until)
-    del stretches[:1]  # in which workers begin
-    pairs = [pair for pair in pairwise(stretches) if pair[1].interval_s < pair[0].interval_s]
-    if len(pairs) < LEAST_PAIRS:
-        return None
-    return SwitchTrial(
-        step_s,
-        pairs[0][0].interval_s,
-        tuple(usual.mean_s for usual, _ in pairs),
-        tuple(quick.mean_s for _, quick in pairs),
-    )
+    return _trial(_stretches(loader, setup.num_workers, step_s, until), setup.num_workers, step_s)
 
 
 @dataclass
@@ -115,22 +106,23 @@ class _Stretch:
     interval_s: float
     batch_s: list[float]  # from each batch to the next
 
-    @property
-    def mean_s(self) -> float:
-        """Without the longest, in which the machine may have done something else."""
-        return mean(sorted(self.batch_s)[:-1])
+    def settled_s(self, num_workers: int) -> list[float]:
+        """Without the batches that were on their way when the interval changed."""
+        return self.batch_s[2 * num_workers :]
 
 
 def _stretches(loader: Any, num_workers: int, step_s: float, until: float) -> list[_Stretch]:
-    """Those that were long enough.
+    """All of the run; in the first one workers begin, and the last one was broken off.
 
-    It stops early where the interval stays the same: the workers have a short one anyway.
+    It stops early where a gain is sure, and where the interval stays the same: the workers have a
+    short one anyway.
     """
     stretches: list[_Stretch] = []
     begun_s = before_s = None
     for n, (at_s, first, interval_s) in enumerate(_deliveries(loader, step_s)):
         begun_s = begun_s or at_s
-        if not stretches or stretches[-1].interval_s != interval_s:
+        begins = not stretches or stretches[-1].interval_s != interval_s
+        if begins:
             stretches.append(_Stretch(interval_s, []))
         elif before_s is not None and not first:
             stretches[-1].batch_s.append(at_s - before_s)
@@ -139,9 +131,30 @@ def _stretches(loader: Any, num_workers: int, step_s: float, until: float) -> li
         late = at_s > min(until, begun_s + MOST_S)
         if always_same or late or len(stretches) > 2 * MOST_PAIRS + 2:
             break
-    for stretch in stretches:
-        del stretch.batch_s[: 2 * num_workers]  # on their way when it changed
-    return [stretch for stretch in stretches[:-1] if len(stretch.batch_s) > num_workers]
+        if begins and len(stretches) == 2 * ENOUGH_PAIRS + 3:
+            trial = _trial(stretches, num_workers, step_s)
+            if trial is not None and trial.gain:
+                break
+    return stretches
+
+
+def _trial(stretches: list[_Stretch], num_workers: int, step_s: float) -> SwitchTrial | None:
+    """What stretches that are long enough show; None if there are too few of them."""
+    means = []
+    for stretch in stretches[1:-1]:
+        batch_s = stretch.settled_s(num_workers)
+        if len(batch_s) > num_workers:
+            # without the longest, in which the machine may have done something else
+            means.append((stretch.interval_s, mean(sorted(batch_s)[:-1])))
+    pairs = [(usual, quick) for usual, quick in pairwise(means) if quick[0] < usual[0]]
+    if len(pairs) < LEAST_PAIRS:
+        return None
+    return SwitchTrial(
+        step_s,
+        pairs[0][0][0],
+        tuple(usual_s for (_, usual_s), _ in pairs),
+        tuple(quick_s for _, (_, quick_s) in pairs),
+    )
 
 
 def _deliveries(loader: Any, step_s: float) -> Iterator[tuple[float, bool, float]]:

@@ -4,13 +4,17 @@ import math
 import sys
 import time
 
+import numpy as np
 import pytest
 
+from loaderviz._doctor import switch_trial
 from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.switch_trial import (
     QUICK_S,
+    STRETCH,
     SwitchTrial,
     computes_and_hands_over_late,
+    sure_gain,
     try_quick_switches,
 )
 from patients import ReadingAhead, loader, switch_soon
@@ -50,6 +54,27 @@ def test_stretches_take_turns_and_go_on_over_epochs():
     assert trial.interval_s == sys.getswitchinterval() > QUICK_S
     assert len(trial.usual_s) == len(trial.quick_s) >= 4
     assert min(trial.usual_s + trial.quick_s) > 0
+
+
+@pytest.mark.parametrize(("gain", "n_pairs"), [(0.5, 12), (0.0, 48), (0.3, 48)])
+def test_it_goes_on_as_long_as_no_gain_is_sure(gain, n_pairs, monkeypatch):
+    """Noise as on a busy machine: with the last gain it is sure only after 48 pairs."""
+    random, at_s = np.random.default_rng(7), 0.0
+
+    def deliveries(loader, step_s):
+        nonlocal at_s
+        while True:
+            for interval_s, usually_s in ((0.005, 0.004), (QUICK_S, 0.004 * (1 - gain))):
+                for _ in range(STRETCH):
+                    at_s += usually_s * random.lognormal(0, 0.1 if gain == 0.5 else 1)
+                    yield at_s, False, interval_s
+
+    monkeypatch.setattr(switch_trial, "_deliveries", deliveries)
+    patient = loader(ReadingAhead(20), workers=1)
+    trial = try_quick_switches(Setup(patient), 0.0, math.inf)
+    assert len(trial.usual_s) == len(trial.quick_s) == n_pairs
+    assert trial.gain == pytest.approx(gain, abs=0.15)
+    assert (sure_gain(trial.usual_s[:12], trial.quick_s[:12]) > 0) == (n_pairs == 12)
 
 
 def test_workers_that_switch_soon_anyway_have_nothing_to_try():
