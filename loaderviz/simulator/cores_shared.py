@@ -1,30 +1,29 @@
-"""Processes that share the CPUs: every one that computes gets an equal part of them.
-
-A fluid model: while n threads compute on c CPUs, each advances at ``min(1, c / n)``, and processes
-that wait take no part. A process computes in one thread, or in several while it reads. One clock
-counts the work that each computing thread has received, so that a change in their number moves no
-event.
-"""
+"""Processes that share the CPUs: workers, the main process and the pin thread, event by event."""
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
 
 from loaderviz.simulator.epoch_plan import Plan, phases
 from loaderviz.simulator.event_log import Log
-from loaderviz.simulator.wakeup_latency import Lateness
+from loaderviz.simulator.run_queues import TICK_S, RunQueues
 
 MAIN, PIN = -1, -2  # numbers of processes that are no workers
 SWITCH_S = 0.005  # a thread that wants Python's lock asks for it so often (sys.getswitchinterval)
+ASKED = 2  # times that the main process asks a worker for a batch, and waits a moment
+NO_THREAD = 0.1  # of one: a mean of measured times
+MOST_TURNS = 100  # at a CPU while one batch is read: longer ones take longer turns
 
 
 class SharedCores:
     """Does what ``FreeCores`` does, event by event; all times are in seconds.
 
-    In the queues of events a process is a number: a worker its own, from 0; the main process and
-    the pin thread ``MAIN`` and ``PIN``; a batch on its way ``n_workers`` and its row.
+    A process is a number: a worker its own, from 0; the main process and the pin thread ``MAIN``
+    and ``PIN``. Among those that compute, a thread that helps a worker to read is ``n_workers``
+    above the one before it; among those that wait, a batch on its way is ``n_workers`` and its row.
     """
 
     def __init__(
@@ -36,27 +35,28 @@ class SharedCores:
         latency_s: float,
         cores: float,
         slice_s: float = 0.0,
-        switching: float = 0.0,
+        batch_cpu_s: float = 0.0,
         random: Callable[[], float] | None = None,
     ) -> None:
-        self.now = 0.0
         self._log = log
         self._n_workers = n_workers
         self._pins = pins
         self._latency_s = latency_s
         self._cores = cores
-        self._cores_in_turns = cores * (1 - switching)
-        self._slice_s = slice_s
-        self._random = random  # 0 to 1
-        self._work = 0.0  # that each computing process has received so far
+        tick_s = max(TICK_S, batch_cpu_s / MOST_TURNS)
+        self._cpus = RunQueues(
+            cores,
+            slice_s=slice_s,
+            tick_s=tick_s,
+            phase=random() if random is not None else 0.0,
+        )
         self._n_events = 0  # breaks ties: first come, first served
-        self._computing: list[tuple[float, int, int, float]] = []  # ends at, tie, process, threads
-        self._n_computing = 0.0  # threads
         self._waiting: list[tuple[float, int, int]] = []  # ends at this time, tie, process
         self._queues: list[deque[tuple[int, int]]] = [deque() for _ in range(n_workers)]
         self._row_of = [-1] * n_workers  # each worker's task in the log; -1: none
         self._phase = [0] * n_workers  # each worker's next phase, and where its fetch's phases end
         self._phases_end = [0] * n_workers
+        self._n_threads = [0] * n_workers  # of each worker, that compute
         self._busy = [False] * n_workers
         self._last_arrival = [0.0] * n_workers
         self._n_on_way = 0
@@ -65,39 +65,37 @@ class SharedCores:
         self._arrived: deque[int] = deque()
         self._main_busy = False
 
+    @property
+    def now(self) -> float:
+        """The time."""
+        return self._cpus.now
+
     def load(self, plan: Plan) -> None:
         """Take the fetches of the next epoch."""
         self._plan = plan
         self._seconds, self._first_phase = phases(plan)
         self._threads = plan.threads
-        self._lateness = Lateness.from_plan(plan, self._slice_s)
 
     def spend(self, cpu_s: float, wait_s: float = 0.0) -> None:
-        """The main process computes, then waits."""
+        """The main process computes, then waits, and goes on once it has a CPU again."""
         if cpu_s > 0:
-            self._compute(MAIN, cpu_s)
-            self._run_main()
+            self._compute_in_main(cpu_s)
         if wait_s > 0:
-            self._wait(MAIN, wait_s)
-            self._run_main()
-            self._wake_main()
+            self._wait_in_main(wait_s)
+            self._compute_in_main(0.0)
+
+    def _compute_in_main(self, seconds: float) -> None:
+        self._cpus.compute(MAIN, seconds)
+        self._run_main()
+
+    def _wait_in_main(self, seconds: float) -> None:
+        self._wait(MAIN, seconds)
+        self._run_main()
 
     def _run_main(self) -> None:
         self._main_busy = True
         while self._main_busy:
             self._step()
-
-    def _wake_main(self) -> None:
-        """The main process is woken; where all CPUs are busy it goes on late."""
-        n = self._n_computing
-        if n < self._cores or not self._computing:
-            return
-        late_s = self._lateness.in_turns_s if n > self._cores else self._lateness.alone_s
-        if self._random is not None:
-            late_s *= 2 * self._random()
-        if late_s > 0:
-            self._wait(MAIN, late_s)
-            self._run_main()
 
     def boot(self, worker: int, cpu_s: float) -> None:
         """A worker starts; it can take a task after ``cpu_s`` of computing."""
@@ -118,12 +116,14 @@ class SharedCores:
         if not self._arrived:
             while not self._arrived:
                 self._step()
-            self._wake_main()
+            self._compute_in_main(0.0)
         row = self._arrived.popleft()
         if not self._pins:
-            for _ in range(2):  # the worker, asked for the memory's file, and the main process
-                self._wake_main()
-            self.spend(self._plan.take_s[self._log.fetch[row]])
+            part_s = self._plan.take_s[self._log.fetch[row]] / (ASKED + 1)
+            self._compute_in_main(part_s)
+            for _ in range(ASKED):
+                self._wait_in_main(0.0)
+                self._compute_in_main(part_s)
             self._wait_for_lock(self._log.worker[row])
         return row
 
@@ -133,17 +133,17 @@ class SharedCores:
         while left_s > 0 and self._busy[worker]:
             turn_s = min(left_s, SWITCH_S)
             left_s -= turn_s
-            self._wait(MAIN, turn_s * max(1.0, self._n_computing / self._cores))
-            self._run_main()
+            self._wait_in_main(turn_s * max(1.0, self._cpus.n_runnable / self._cores))
 
     def fetch_here(self, row: int, fetch: int) -> None:
         """The main process loads; nothing else computes."""
         log, plan = self._log, self._plan
         log.started[row] = self.now
         reading = max(1.0, plan.threads / self._cores)
-        self.now += float(plan.fetch_wait_s[fetch] + plan.fetch_cpu_s[fetch] * reading)
+        read_s = float(plan.fetch_wait_s[fetch] + plan.fetch_cpu_s[fetch] * reading)
+        self._cpus.go_to(self.now + read_s)
         log.collate[row] = self.now
-        self.now += plan.collate_s[fetch] / min(1.0, self._cores)
+        self._cpus.go_to(self.now + plan.collate_s[fetch] / min(1.0, self._cores))
         log.ready[row] = self.now
 
     def resume(self) -> None:
@@ -163,10 +163,12 @@ class SharedCores:
             self._step()
         self._arrived.clear()
 
-    def _compute(self, process: int, seconds: float, threads: float = 1.0) -> None:
-        self._n_events += 1
-        self._n_computing += threads
-        heappush(self._computing, (self._work + seconds, self._n_events, process, threads))
+    def _compute(self, worker: int, seconds: float, threads: float = 1.0) -> None:
+        """In so many threads at once, each of them for so long."""
+        n = self._n_threads[worker] = math.ceil(threads - NO_THREAD)
+        for thread in range(n):
+            process = worker + thread * self._n_workers
+            self._cpus.compute(process, seconds * threads / n, new=thread > 0)
 
     def _wait(self, process: int, seconds: float) -> None:
         self._n_events += 1
@@ -174,32 +176,37 @@ class SharedCores:
 
     def _step(self) -> None:
         """Go on to the next event, and do what follows from it."""
-        computing, waiting = self._computing, self._waiting
-        if computing:
-            n = self._n_computing
-            slowdown = n / self._cores_in_turns if n > self._cores else 1.0
-            at_s = self.now + (computing[0][0] - self._work) * slowdown
-            if waiting and waiting[0][0] < at_s:
-                at_s, _, process = heappop(waiting)
-                self._work += (at_s - self.now) / slowdown
-            else:
-                self._work, _, process, threads = heappop(computing)
-                self._n_computing = self._n_computing - threads if computing else 0.0
-        else:
+        cpus, waiting = self._cpus, self._waiting
+        cpus.let_go()
+        if waiting and waiting[0][0] <= cpus.next_s():
             at_s, _, process = heappop(waiting)
-        if at_s > self.now:
-            self.now = at_s
-        if 0 <= process < self._n_workers:
+            cpus.go_to(at_s)
+            if process < self._n_workers:
+                self._go_on(process)
+            else:
+                self._arrive(process - self._n_workers)
+            return
+        done = cpus.go_on()
+        if done is None:
+            return
+        if done < 0:
+            self._go_on(done)
+            return
+        worker = done % self._n_workers
+        self._n_threads[worker] -= 1
+        if not self._n_threads[worker]:
+            self._go_on(worker)
+
+    def _go_on(self, process: int) -> None:
+        if process >= 0:
             self._next_phase(process)
         elif process == MAIN:
             self._main_busy = False
-        elif process == PIN and self._pin_waits:
+        elif self._pin_waits:
             self._pin_waits = False
             self._pin_now()
-        elif process == PIN:
-            self._finish_pinning()
         else:
-            self._arrive(process - self._n_workers)
+            self._finish_pinning()
 
     def _next_task(self, worker: int) -> None:
         if not self._queues[worker]:
@@ -261,7 +268,7 @@ class SharedCores:
 
     def _pin_now(self) -> None:
         fetch = self._log.fetch[self._to_pin[0]]
-        self._compute(PIN, self._plan.take_s[fetch] + self._plan.pin_s[fetch])
+        self._cpus.compute(PIN, self._plan.take_s[fetch] + self._plan.pin_s[fetch])
 
     def _finish_pinning(self) -> None:
         row = self._to_pin.popleft()

@@ -72,9 +72,8 @@ class Costs:
         start_method: the start method whose ``startup_s`` and ``boot_s`` these are; None: any.
         jitter_s: by how much, on average, a task is late at random, in simulations whose seed is
             not 0.
-        slice_s: for how long a process that has just got a CPU keeps it though another is woken:
-            where all CPUs are busy, the main process goes on late after a wait. 0: at once.
-        switching: the part of all CPUs, below 1, that is lost where processes take turns on them.
+        slice_s: for how long a process that has just got a CPU keeps it though another is woken, so
+            that the main process may go on late after a wait. 0: it goes on at once.
         cores: CPUs allowed, at least a part of one; None: as many as this process may use.
 
     Raises:
@@ -110,7 +109,6 @@ class Costs:
     start_method: str | None = None
     jitter_s: float = 5e-5
     slice_s: float = 0.0
-    switching: float = 0.0
     cores: float | None = None
 
     def __post_init__(self) -> None:
@@ -129,8 +127,6 @@ class Costs:
                 raise LoaderVizError(f"{name}={getattr(self, name)!r}: give a number above 0")
         if self.threads < 1:
             raise LoaderVizError(f"threads={self.threads!r}: give at least 1, the worker's own")
-        if self.switching >= 1:
-            raise LoaderVizError(f"switching={self.switching!r}: give a share below 1")
         for name in _SHARES:
             if np.max(getattr(self, name)) > 1:
                 most = float(np.max(getattr(self, name)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from loaderviz.simulator.typical_costs import (
     TYPICAL_HANDOVER,
     TYPICAL_SHARE_S,
     TYPICAL_SLICE_S,
-    TYPICAL_SWITCHING,
 )
 from loaderviz.trace import Trace
 from loaderviz.trace.analysis.loader_share import is_unseen
@@ -47,6 +47,7 @@ SMALLEST_PART = 0.1  # of a cost that was not waiting for a CPU
 GROWTH = 1.1  # of such a part from one simulation to the next at most, as few batches scatter
 HELPED = 1.2  # times the CPU time of the thread that reads: helper threads computed, too
 AS_SLOW = 0.08  # a smaller difference does not show where all CPUs are always busy
+BY_CHANCE = 0.12  # simulations of the same costs differ by this
 COMPUTE = 0.5  # of the time in which they wait for no CPU: the others hardly need more of them
 FEWEST_CORES = 0.05  # left over by other processes
 CONTENDED = 0.1  # of the CPUs: with less work than that, processes hardly ever wait for one
@@ -70,7 +71,6 @@ def fit(trace: Trace, assumed: Costs, *, loader: int, cores: float | None) -> Co
         cores=cores if cores is not None else _per_rank(trace.meta.get("cpu_allowance"), n_ranks),
         sample_bytes=tasks.sample_bytes,
         slice_s=TYPICAL_SLICE_S,
-        switching=TYPICAL_SWITCHING,
     )
     assert costs.cores is not None
     load = n_workers * tasks.busy() / costs.cores
@@ -309,18 +309,23 @@ def _without_contention(
     load = min(1.0, settings.loader.num_workers * tasks.busy() / known.cores)
     reading_s = float(np.mean(tasks.reading_s[:n])) * (1 - AS_SLOW * load**4)
     recorded = _mean_costs(batches, settings.loader.in_order)
-    low, high = 0.0, 1.0
     collating = min(1.0, known.cores / (settings.loader.num_workers + 1))
-    parts = _Parts(by_cost={"collate_s": collating})
-    for _ in range(HALVINGS):
-        costs = tasks.costs(known, in_worker=True, parts=parts)
-        made = _simulated(costs, settings)
-        if float((made["collate_s"] - made["started_s"]).mean()) > reading_s:
-            high = parts.waiting
-        else:
-            low = parts.waiting
-        simulated = _mean_costs(made, settings.loader.in_order)
-        parts = _Parts((low + high) / 2, _grown(parts, recorded, simulated))
+    for most in (0.0, 1.0):  # that they waited for nothing else is supposed if that suffices
+        low, high = 0.0, most
+        parts = _Parts(high, {"collate_s": collating})
+        readings_s = []
+        for _ in range(HALVINGS):
+            costs = tasks.costs(known, in_worker=True, parts=parts)
+            made = _simulated(costs, settings)
+            readings_s.append(float((made["collate_s"] - made["started_s"]).mean()))
+            if readings_s[-1] > reading_s:
+                high = parts.waiting
+            else:
+                low = parts.waiting
+            simulated = _mean_costs(made, settings.loader.in_order)
+            parts = _Parts((low + high) / 2, _grown(parts, recorded, simulated))
+        if mean(readings_s[-HALVINGS // 2 :]) > reading_s * (1 - BY_CHANCE):
+            break
     return tasks.costs(known, in_worker=True, parts=parts)
 
 

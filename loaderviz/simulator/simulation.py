@@ -54,7 +54,7 @@ def _cores(
         latency_s=latency_s,
         cores=costs.cores,
         slice_s=costs.slice_s,
-        switching=costs.switching,
+        batch_cpu_s=computing_s,
         random=Random(int(random.integers(2**32))).random if random is not None else None,
     )
 

@@ -26,8 +26,6 @@ TYPICAL_HANDOVER: Final = {
 # No recording tells these apart from other costs.
 TYPICAL_SHARE_S: Final = 1.8e-4
 TYPICAL_SLICE_S: Final = 1.4e-3
-# A part of all CPUs: caches are cold, and one CPU may idle while processes wait for another.
-TYPICAL_SWITCHING: Final = 0.03
 
 
 def check_start_method(value: Any) -> None:

@@ -13,12 +13,14 @@ from torch.utils.data import DataLoader
 import loaderviz as lv
 from loaderviz import Costs, LoaderVizError, Trace, simulate
 from loaderviz.simulator import band
+from loaderviz.simulator.run_queues import TICK_S
 from probes import Keys, Stream, as_it_is
 from simulation_strategies import COSTS, configurations
 from trace_laws import assert_lawful, delivered, keys_of
 from traces import recorded
 
 PREFETCH = 2
+TURN_S = 0.02  # at a CPU, of workers that compute for up to 2 s a batch
 
 
 def in_order_of_delivery(trace: Trace) -> Any:
@@ -188,56 +190,49 @@ class TestCores:
         asleep = simulate(Costs(sample_s=1.0, cores=2), **settings)
         assert asleep.batches["ready_s"].tolist() == [1] * 4
         busy = simulate(Costs(sample_s=1.0, cpu_share=1.0, cores=2), **settings)
-        assert busy.batches["ready_s"].tolist() == [2] * 4
+        assert busy.batches["ready_s"].tolist() == pytest.approx([2] * 4, abs=TURN_S)
         assert busy.batches["cpu_s"].tolist() == [1] * 4
 
     def test_a_core_that_becomes_free_is_shared_out_again(self):
         costs = Costs(sample_s=[1.0, 2.0], cpu_share=1.0, cores=1)
         trace = simulate(costs, num_workers=2, batch_size=1, n_batches=2)
-        assert trace.batches["ready_s"].tolist() == [2, 3]
+        assert trace.batches["ready_s"].tolist() == pytest.approx([2, 3], abs=2 * TURN_S)
 
     def test_half_waiting_overlaps_with_half_computing(self):
         costs = Costs(sample_s=[2.0, 2.0], cpu_share=[0.5, 1.0], cores=1)
         trace = simulate(costs, num_workers=2, batch_size=1, n_batches=2)
         # Worker 1 has the core for 1 s, then half of it for 2 s.
-        assert trace.batches["ready_s"].tolist() == [3, 3]
-
-    def test_where_they_take_turns_a_part_is_lost(self):
-        settings = {"num_workers": 4, "batch_size": 1, "n_batches": 4}
-        for cores, took_s in ((2, 4.0), (4, 1.0)):
-            costs = Costs(sample_s=1.0, cpu_share=1.0, cores=cores, switching=0.5)
-            assert simulate(costs, **settings).batches["ready_s"].tolist() == [took_s] * 4
+        assert trace.batches["ready_s"].tolist() == pytest.approx([3, 3], abs=TURN_S)
 
     def test_a_step_that_computes_takes_a_part_too(self):
         settings = {"num_workers": 1, "batch_size": 1, "n_batches": 2, "prefetch_factor": 1}
         costs = {"sample_s": 1.0, "cpu_share": 1.0, "step_s": 1.0, "cores": 1}
         trace = simulate(Costs(**costs, step_cpu_share=1.0), **settings)
-        assert trace.batches["released_s"].tolist() == [3, 4]
+        assert trace.batches["released_s"].tolist() == pytest.approx([3, 4])
         trace = simulate(Costs(**costs), **settings)
         assert trace.batches["released_s"].tolist() == [2, 3]
 
     def test_the_main_process_comes_back_late_only_where_all_cores_are_busy(self):
-        given = {"sample_s": 0.002, "cpu_share": 1.0, "step_s": 0.01, "cores": 2}
-        settings = {"batch_size": 1, "n_batches": 40}
+        random = np.random.default_rng(0)
+        sample_s = random.normal(0.1, 0.01, 400)
+        given = {"cpu_share": 1.0, "step_s": 0.01, "slice_s": 1e-3, "cores": 2}
+        settings = {"batch_size": 1, "n_batches": 200}
 
-        def steps_s(num_workers: int, **more: Any) -> Any:
-            costs = Costs(**{**given, "sample_s": 0.1, "slice_s": 1e-3, **more})
+        def late_s(num_workers: int, **more: Any) -> Any:
+            costs = Costs(**{**given, "sample_s": sample_s, **more})
             batches = simulate(costs, num_workers=num_workers, **settings).batches
-            return (batches["released_s"] - batches["delivered_s"]).to_numpy()
+            return (batches["released_s"] - batches["delivered_s"]).to_numpy() - 0.01
 
-        assert np.allclose(steps_s(1), 0.01)
-        assert np.allclose(steps_s(4, cpu_share=0), 0.01)
-        assert np.allclose(steps_s(4, cores=8), 0.01)
-        assert np.allclose(steps_s(4, slice_s=0), 0.01)
-        # In one quarter of the 4 ms between ticks, 3.5 ms of them are left on average.
-        assert np.allclose(steps_s(4)[:20], 0.01 + 3.5e-3 / 4)
+        assert np.allclose(late_s(1), 0)
+        assert np.allclose(late_s(4, cpu_share=0), 0)
+        assert np.allclose(late_s(4, cores=8), 0)
+        assert np.allclose(late_s(4, slice_s=0), 0)
+        # In the first 1 of the 4 ms between ticks it waits until the next one, 3.5 ms on average;
+        # which worker's turn it is woken in depends on what else there is to compute.
+        assert 0.25 * 3.5e-3 / 4 < late_s(4).mean() < 2 * 3.5e-3 / 4
+        assert late_s(4).max() < 2 * TICK_S
         # Alone on its core, a worker gives way but in the first 1 of 100 ms.
-        assert np.allclose(steps_s(2)[:10], 0.01 + 3.5e-3 / 100)
-        # Bursts of 2 ms, of which half is in the slice.
-        assert np.allclose(
-            steps_s(8, sample_s=0.004, cpu_share=0.5, step_s=0.001)[5:10].max(),
-            0.001 + 1.5e-3 / 2,
-        )
+        assert late_s(2).mean() < late_s(4).mean() / 2
 
     def test_how_late_differs_from_seed_to_seed(self):
         costs = Costs(sample_s=0.02, cpu_share=1.0, step_s=0.01, slice_s=1e-3, cores=2)
@@ -420,7 +415,6 @@ class TestCostsFromATrace:
         "boot_s": 0.005,
         "shutdown_s": 0.0005,
         "slice_s": 1.4e-3,
-        "switching": 0.03,
         "step_s": 0.01,
         "cores": 2.0,
     }
@@ -520,7 +514,10 @@ class TestCostsFromATrace:
     @pytest.mark.parametrize("cpu_share", [0.5, 1.0])
     @pytest.mark.parametrize("busy", [0.0, 1.0])
     def test_steps_are_freed_of_what_they_waited_for_a_cpu(self, num_workers, cpu_share, busy):
-        costs = Costs(sample_s=0.004, cpu_share=cpu_share, step_cpu_share=busy, **self.TRUE)
+        random = np.random.default_rng(0)
+        given = {**self.TRUE, "step_s": random.normal(0.01, 5e-4, 150)}
+        sample_s = random.gamma(16, 0.004 / 16, 1200)
+        costs = Costs(sample_s=sample_s, cpu_share=cpu_share, step_cpu_share=busy, **given)
         settings = {"num_workers": num_workers, "batch_size": 8, "n_samples": 1200}
 
         def step_s(costs: Costs) -> Any:
@@ -532,9 +529,9 @@ class TestCostsFromATrace:
 
         fitted = Costs.from_trace(simulate(costs, **settings), step_cpu_share=busy)
         late_s = step_s(costs) - 0.01
-        assert late_s > 1e-4
-        assert abs(np.mean(fitted.step_s) - 0.01) < late_s / 2
-        assert step_s(fitted) == pytest.approx(step_s(costs), rel=0.02)
+        assert (late_s > 1e-3) == (busy > 0)  # one that waits gets a CPU soon, as it seldom has one
+        assert abs(np.mean(fitted.step_s) - 0.01) < max(late_s / 2, 1e-3)
+        assert step_s(fitted) == pytest.approx(step_s(costs), rel=0.05)
 
     @pytest.mark.parametrize("in_order", [True, False])
     def test_what_it_takes_to_take_a_batch_shows_whatever_came_before_it(self, in_order):
@@ -598,7 +595,6 @@ class TestBadInput:
             ({"startup_s": [1.0]}, r"startup_s=\[1.0\]"),
             ({"cores": 0}, r"cores=0.*above 0"),
             ({"bytes_per_s": 0}, r"bytes_per_s=0"),
-            ({"switching": 1}, r"switching=1.0.*below 1"),
             ({"start_method": "clone"}, r"'clone' is not one of fork"),
         ],
     )

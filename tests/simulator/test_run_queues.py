@@ -1,0 +1,188 @@
+"""CPUs with a queue each, worked out on paper, and what holds whatever comes."""
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loaderviz.simulator.run_queues import BALANCE_S, HOT_S, MOST_FAILURES, TICK_S, RunQueues
+
+SLICE_S = 1e-3
+
+
+def ends(queues: RunQueues, until_s: float = math.inf) -> dict[int, float]:
+    """Let time go on until nothing computes; when the computing of each process ends."""
+    ended_s = {}
+    while queues.next_s() <= until_s and queues.next_s() < math.inf:
+        process = queues.go_on()
+        if process is not None:
+            ended_s[process] = queues.now
+        queues.let_go()
+    if until_s < math.inf:
+        queues.go_to(until_s)
+    return ended_s
+
+
+def keep_busy(queues: RunQueues, seconds: float, *, cpus: int = 2) -> None:
+    """As many processes as CPUs, from 100 on, compute for so long."""
+    for process in range(100, 100 + cpus):
+        queues.compute(process, seconds)
+    ends(queues, queues.now + seconds + 1e-9)
+
+
+class TestTurns:
+    def test_as_many_processes_as_cpus_need_none(self):
+        queues = RunQueues(2, slice_s=SLICE_S)
+        queues.compute(0, 0.5)
+        queues.compute(1, 0.2)
+        assert ends(queues) == pytest.approx({0: 0.5, 1: 0.2})
+
+    def test_on_one_cpu_go_from_tick_to_tick(self):
+        queues = RunQueues(1, slice_s=SLICE_S)
+        for process in range(3):
+            queues.compute(process, 0.1)
+        assert ends(queues) == pytest.approx(dict.fromkeys(range(3), 0.3), abs=3 * TICK_S)
+
+    def test_one_that_is_woken_waits_for_a_tick_in_the_slice_of_another(self):
+        queues = RunQueues(1, slice_s=SLICE_S)
+        queues.compute(0, 0.1)
+        ends(queues, SLICE_S / 2)
+        queues.compute(1, 1e-4)
+        ended_s = ends(queues, 0.05)
+        assert list(ended_s) == [1]
+        assert SLICE_S <= ended_s[1] <= SLICE_S / 2 + 2 * TICK_S
+
+    @pytest.mark.parametrize(("slice_s", "ran_s"), [(SLICE_S, 2 * SLICE_S), (0.0, 1e-5)])
+    def test_after_the_slice_it_goes_first(self, slice_s, ran_s):
+        queues = RunQueues(1, slice_s=slice_s)
+        queues.compute(0, 0.1)
+        ends(queues, ran_s)
+        queues.compute(1, 1e-3)
+        assert ends(queues) == pytest.approx({1: ran_s + 1e-3, 0: 0.101})
+
+    def test_part_of_a_cpu_is_missed_only_where_all_are_busy(self):
+        queues = RunQueues(1.5, slice_s=SLICE_S)
+        queues.compute(0, 0.3)
+        assert ends(queues) == pytest.approx({0: 0.3})
+        queues.compute(0, 0.3)
+        queues.compute(1, 0.6)
+        # Both get three quarters of a CPU for 0.4 s, then one has a CPU for 0.3 s.
+        assert ends(queues) == pytest.approx({0: 0.7, 1: 1.0})
+
+    def test_one_that_goes_on_at_the_same_moment_keeps_its_cpu(self):
+        queues = RunQueues(1, slice_s=1.0)
+        queues.compute(0, 0.1)
+        queues.compute(1, 0.1)
+        while queues.go_on() is None:
+            pass
+        queues.compute(0, 0.2)
+        queues.let_go()
+        assert ends(queues) == pytest.approx({0: 0.3, 1: 0.4}, abs=TICK_S)
+
+
+class TestWhichCpu:
+    def test_an_idle_one_is_found_where_cpus_have_been_idle(self):
+        queues = RunQueues(2, slice_s=SLICE_S)
+        ends(queues, 1.0)
+        queues.compute(0, 1e-3)
+        ends(queues, 1.1)  # it has the same CPU as process 2 now
+        queues.compute(2, 0.1)
+        queues.compute(0, 0.1)
+        assert ends(queues) == pytest.approx({2: 1.2, 0: 1.2})
+
+    def two_on_one_cpu(self, queues: RunQueues) -> float:
+        """After a busy time one CPU idles beside two processes; returns when."""
+        queues.compute(0, 1e-3)
+        ends(queues, 0.01)  # CPU 0 is its home
+        keep_busy(queues, 1.0)
+        queues.compute(100, 0.2)
+        ends(queues, queues.now + 2 * SLICE_S)
+        assert queues.n_runnable == 1
+        queues.compute(0, 0.1)
+        assert queues.n_runnable == 2
+        return queues.now
+
+    def test_none_is_looked_for_where_they_have_been_busy(self):
+        queues = RunQueues(2, slice_s=SLICE_S)
+        begun_s = self.two_on_one_cpu(queues)
+        took_s = max(ends(queues).values()) - begun_s
+        assert took_s > 0.2 - 2 * SLICE_S + 1e-3  # with a CPU each: 0.198
+
+    def test_one_that_idles_gets_a_process_after_some_ticks(self):
+        queues = RunQueues(2, slice_s=SLICE_S)
+        begun_s = self.two_on_one_cpu(queues)
+        ended_s = ends(queues)
+        # Until then they took turns: what one lost the other has won.
+        most_s = (MOST_FAILURES + 2) * TICK_S
+        assert ended_s[100] - begun_s <= 0.2 - 2 * SLICE_S + most_s
+        assert ended_s[0] - begun_s <= 0.1 + most_s
+
+    @pytest.mark.parametrize(("before_s", "moves"), [(2 * HOT_S, True), (HOT_S / 2, False)])
+    def test_one_that_becomes_idle_takes_none_that_has_just_run(self, before_s, moves):
+        queues = RunQueues(2)
+        queues.compute(0, 1.0)
+        queues.compute(1, 0.1)
+        ends(queues, 0.1 - before_s)
+        queues.compute(2, 0.05)  # takes the CPU of process 0, which waits for another since then
+        late_s = ends(queues)[0] - 1.0
+        assert late_s >= before_s - 1e-9
+        assert (late_s < before_s + 1e-9) == moves
+
+    def test_queues_are_evened_out(self):
+        queues = RunQueues(2, slice_s=SLICE_S)
+        for process in range(4):  # two on each CPU
+            queues.compute(process, 0.01)
+        ends(queues, 0.1)
+        for process in (0, 2, 1, 3):
+            queues.compute(process, 1.0, new=True)
+        long = BALANCE_S + (MOST_FAILURES + 3) * TICK_S
+        assert list(ends(queues).values()) == pytest.approx([2.1] * 4, abs=2 * long)
+
+    def test_a_new_process_goes_where_fewest_compute(self):
+        queues = RunQueues(4, slice_s=SLICE_S)
+        for process in range(8):
+            queues.compute(process, 1.0, new=True)
+        assert list(ends(queues).values()) == pytest.approx([2.0] * 8, abs=2 * TICK_S)
+
+
+@st.composite
+def works(draw: Any) -> list[tuple[int, float, float]]:
+    """Of processes, in order of time: which is woken, after how long, and what it computes."""
+    n = draw(st.integers(1, 7))
+    seconds = st.sampled_from([0.0, 1e-4, 0.003, 0.05])
+    return draw(st.lists(st.tuples(st.integers(-2, n - 3), seconds, seconds), max_size=40))
+
+
+@given(
+    works=works(),
+    cores=st.sampled_from([0.3, 1, 1.7, 2, 5]),
+    slice_s=st.sampled_from([0.0, SLICE_S]),
+    phase=st.floats(0, 0.99),
+)
+def test_each_process_gets_what_it_computes_and_no_cpu_more_than_its_time(
+    works, cores, slice_s, phase
+):
+    queues = RunQueues(cores, slice_s=slice_s, phase=phase)
+    asked: dict[int, tuple[float, float]] = {}  # when, and for how long
+    done = []
+
+    def note(ended_s: dict[int, float]) -> None:
+        for process, at_s in ended_s.items():
+            since_s, seconds = asked.pop(process)
+            done.append(seconds)
+            assert at_s >= since_s + seconds - 1e-9
+
+    for process, after_s, seconds in works:
+        note(ends(queues, queues.now + after_s))
+        if process not in asked:
+            asked[process] = (queues.now, seconds)
+            queues.compute(process, seconds)
+    assert queues.n_runnable == len(asked)
+    begun_s, left_s = queues.now, sum(seconds for _, seconds in asked.values())
+    note(ends(queues))
+    assert queues.now <= begun_s + left_s / min(cores, 1) + 2 * TICK_S
+    assert not asked
+    assert queues.n_runnable == 0
+    assert sum(done) <= cores * queues.now + 1e-6
