@@ -15,7 +15,7 @@ MAIN, PIN = -1, -2  # numbers of processes that are no workers
 SWITCH_S = 0.005  # a thread that wants Python's lock asks for it so often (sys.getswitchinterval)
 ASKED = 2  # times that the main process asks a worker for a batch, and waits a moment
 NO_THREAD = 0.1  # of one: a mean of measured times
-MOST_TURNS = 100  # at a CPU while one batch is read: longer ones take longer turns
+MOST_THREADS = 64  # of a worker; where there are more, each stands for several, as each CPU does
 
 
 class SharedCores:
@@ -35,17 +35,18 @@ class SharedCores:
         latency_s: float,
         cores: float,
         slice_s: float = 0.0,
-        batch_cpu_s: float = 0.0,
+        threads: float = 1.0,
+        tick_s: float = TICK_S,
         random: Callable[[], float] | None = None,
     ) -> None:
         self._log = log
         self._n_workers = n_workers
         self._pins = pins
         self._latency_s = latency_s
-        self._cores = cores
-        tick_s = max(TICK_S, batch_cpu_s / MOST_TURNS)
+        self._each = max(threads / MOST_THREADS, 1.0)
+        self._cores = cores / self._each
         self._cpus = RunQueues(
-            cores,
+            self._cores,
             slice_s=slice_s,
             tick_s=tick_s,
             phase=random() if random is not None else 0.0,
@@ -74,7 +75,7 @@ class SharedCores:
         """Take the fetches of the next epoch."""
         self._plan = plan
         self._seconds, self._first_phase = phases(plan)
-        self._threads = plan.threads
+        self._threads = plan.threads / self._each
 
     def spend(self, cpu_s: float, wait_s: float = 0.0) -> None:
         """The main process computes, then waits, and goes on once it has a CPU again."""
@@ -139,7 +140,7 @@ class SharedCores:
         """The main process loads; nothing else computes."""
         log, plan = self._log, self._plan
         log.started[row] = self.now
-        reading = max(1.0, plan.threads / self._cores)
+        reading = max(1.0, self._threads / self._cores)
         read_s = float(plan.fetch_wait_s[fetch] + plan.fetch_cpu_s[fetch] * reading)
         self._cpus.go_to(self.now + read_s)
         log.collate[row] = self.now

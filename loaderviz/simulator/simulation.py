@@ -11,6 +11,7 @@ from loaderviz.simulator.cores_shared import SharedCores
 from loaderviz.simulator.cores_uncontended import FreeCores
 from loaderviz.simulator.epoch_plan import Plan, plan_epoch
 from loaderviz.simulator.event_log import Log
+from loaderviz.simulator.run_queues import TICK_S
 from loaderviz.simulator.simulated_loader import Cores, Loop
 from loaderviz.simulator.simulated_settings import SimulatedSettings
 from loaderviz.simulator.simulated_trace import SimulatedRun
@@ -18,6 +19,7 @@ from loaderviz.simulator.simulated_trace import SimulatedRun
 if TYPE_CHECKING:
     from loaderviz.simulator.costs import Costs
 
+MOST_TURNS = 400  # at the CPUs while each worker computes a batch: longer ones take longer turns
 NEGLIGIBLE = 0.02  # of the CPUs: workers that compute less than this hardly ever meet on one
 
 
@@ -54,7 +56,8 @@ def _cores(
         latency_s=latency_s,
         cores=costs.cores,
         slice_s=costs.slice_s,
-        batch_cpu_s=computing_s,
+        threads=costs.threads,
+        tick_s=max(TICK_S, n_threads * computing_s / costs.cores / MOST_TURNS),
         random=Random(int(random.integers(2**32))).random if random is not None else None,
     )
 

@@ -35,6 +35,11 @@ class TestHelperThreads:
         one, three = (took_s(Costs(**costs, threads=n), num_workers=3) for n in (1, 3))
         assert one == pytest.approx(three)
 
+    @pytest.mark.parametrize("threads", [200, 1e6])
+    def test_however_many_there_are_they_are_simulated_in_no_time(self, threads):
+        costs = Costs(sample_s=0.01, cpu_share=1.0, threads=threads, cores=2)
+        assert took_s(costs, num_workers=4) == pytest.approx(320 * 0.01 * threads / 2, rel=0.02)
+
     def test_a_trace_shows_how_many_there_are(self):
         costs = Costs(sample_s=0.01, cpu_share=1.0, threads=3, cores=4)
         fitted = Costs.from_trace(simulate(costs, num_workers=1, **GIVEN))
