@@ -57,7 +57,7 @@ class SharedCores:
         self._row_of = [-1] * n_workers  # each worker's task in the log; -1: none
         self._phase = [0] * n_workers  # each worker's next phase, and where its fetch's phases end
         self._phases_end = [0] * n_workers
-        self._n_threads = [0] * n_workers  # of each worker, that compute
+        self._n_threads = [0] * n_workers  # of each worker, that read still
         self._busy = [False] * n_workers
         self._last_arrival = [0.0] * n_workers
         self._n_on_way = 0
@@ -76,6 +76,7 @@ class SharedCores:
         self._plan = plan
         self._seconds, self._first_phase = phases(plan)
         self._threads = plan.threads / self._each
+        self._n_readers = math.ceil(self._threads - NO_THREAD)
 
     def spend(self, cpu_s: float, wait_s: float = 0.0) -> None:
         """The main process computes, then waits, and goes on once it has a CPU again."""
@@ -104,7 +105,7 @@ class SharedCores:
         self._busy[worker] = cpu_s > 0
         if cpu_s > 0:
             self._phase[worker] = self._phases_end[worker] = 0
-            self._compute(worker, cpu_s)
+            self._cpus.compute(worker, cpu_s)
 
     def send(self, worker: int, row: int, fetch: int) -> None:
         """Put a task into a worker's queue."""
@@ -164,12 +165,12 @@ class SharedCores:
             self._step()
         self._arrived.clear()
 
-    def _compute(self, worker: int, seconds: float, threads: float = 1.0) -> None:
-        """In so many threads at once, each of them for so long."""
-        n = self._n_threads[worker] = math.ceil(threads - NO_THREAD)
+    def _read(self, worker: int, seconds: float) -> None:
+        """Compute in all threads of a worker at once, each of them for so long."""
+        n = self._n_threads[worker] = self._n_readers
         for thread in range(n):
             process = worker + thread * self._n_workers
-            self._cpus.compute(process, seconds * threads / n, new=thread > 0)
+            self._cpus.compute(process, seconds * self._threads / n, new=thread > 0)
 
     def _wait(self, process: int, seconds: float) -> None:
         self._n_events += 1
@@ -178,8 +179,10 @@ class SharedCores:
     def _step(self) -> None:
         """Go on to the next event, and do what follows from it."""
         cpus, waiting = self._cpus, self._waiting
-        cpus.let_go()
-        if waiting and waiting[0][0] <= cpus.next_s():
+        if cpus.done is not None:
+            cpus.let_go()
+        next_s = cpus.next_s()
+        if waiting and waiting[0][0] <= next_s:
             at_s, _, process = heappop(waiting)
             cpus.go_to(at_s)
             if process < self._n_workers:
@@ -187,16 +190,17 @@ class SharedCores:
             else:
                 self._arrive(process - self._n_workers)
             return
-        done = cpus.go_on()
+        done = cpus.go_on(next_s)
         if done is None:
             return
         if done < 0:
             self._go_on(done)
             return
         worker = done % self._n_workers
-        self._n_threads[worker] -= 1
-        if not self._n_threads[worker]:
-            self._go_on(worker)
+        if self._n_threads[worker] > 1:
+            self._n_threads[worker] -= 1
+        else:
+            self._next_phase(worker)
 
     def _go_on(self, process: int) -> None:
         if process >= 0:
@@ -234,11 +238,12 @@ class SharedCores:
             phase += 1
             if seconds > 0:
                 self._phase[worker] = phase
-                if phase % 2 == 0:
-                    reads = phase <= phases_end - 4
-                    self._compute(worker, seconds, self._threads if reads else 1.0)
-                else:
+                if phase % 2:
                     self._wait(worker, seconds)
+                elif self._n_readers > 1 and phase <= phases_end - 4:
+                    self._read(worker, seconds)
+                else:
+                    self._cpus.compute(worker, seconds)
                 return
         self._row_of[worker] = -1
         self._next_task(worker)

@@ -18,7 +18,7 @@ Ints = np.ndarray[Any, np.dtype[np.int64]]
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Seconds = float | Floats  # one for all batches or samples, or one for each
 
-MOST_PARTS = 64  # of a fetch whose samples both wait and compute
+MOST_PARTS = 8  # of a fetch whose samples both wait and compute: more take longer to simulate
 
 
 @dataclass(frozen=True)

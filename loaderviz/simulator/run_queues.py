@@ -61,7 +61,7 @@ class RunQueues:
         self._ticks = [False] * n  # whether its next tick is awaited
         self._balanced_s = [0.0] * n  # when it last looked for CPUs with shorter queues
         self._failures = [0] * n  # ticks that moved no process to an idle CPU
-        self._done: int | None = None  # the process whose computing has just ended
+        self.done: int | None = None  # the process whose computing has just ended
         self._home: dict[int, int] = {}  # the CPU that a process had last
         self._left: dict[int, float] = {}  # what a process still has to compute
         self._ran_s: dict[int, float] = {}  # when a process last stopped
@@ -77,18 +77,18 @@ class RunQueues:
     def compute(self, process: int, seconds: float, *, new: bool = False) -> None:
         """A process computes: it goes on with its CPU, or is woken or ``new`` and needs one."""
         self._left[process] = seconds
-        if process == self._done:
-            self._done = None
-        elif new or process not in self._home:
+        if process == self.done:
+            self.done = None
+            self._begin(self._home[process])
+            return
+        if new or process not in self._home:
             self._home[process] = self._least_busy()
         cpu = self._home[process]
-        if self._running[cpu] == process:
-            self._begin(cpu)
-        elif self._running[cpu] is None:
+        if self._running[cpu] is None:
             self._give(cpu, process)
         elif (idle := self._idle_cpu(cpu)) is not None:
             self._give(idle, process)
-        elif self._running[cpu] != self._done and self.now - self._since_s[cpu] >= self._slice_s:
+        elif self._running[cpu] != self.done and self.now - self._since_s[cpu] >= self._slice_s:
             self._take_away(cpu)
             self._give(cpu, process)
         else:
@@ -96,7 +96,7 @@ class RunQueues:
 
     def let_go(self) -> None:
         """The process whose computing ended last leaves its CPU, unless it computes again."""
-        process, self._done = self._done, None
+        process, self.done = self.done, None
         if process is None:
             return
         cpu = self._home[process]
@@ -115,29 +115,38 @@ class RunQueues:
         ends = self._ends
         while ends and self._turn[ends[0][2]] != ends[0][3]:
             heappop(ends)
-        end_s = self.now + max(ends[0][0] - self._work, 0.0) / self._rate() if ends else math.inf
-        return min(end_s, self._next_ticks[0][0]) if self._next_ticks else end_s
+        end_s = math.inf
+        if ends:
+            left = ends[0][0] - self._work
+            if left > 0:
+                end_s = self.now + (left if self._n_busy < self._n_cpus else left / self._full_rate)
+            else:
+                end_s = self.now
+        ticks = self._next_ticks
+        return ticks[0][0] if ticks and ticks[0][0] < end_s else end_s
 
     def go_to(self, at_s: float) -> None:
         """Let time go on to a moment at or before the next event."""
         if at_s > self.now:
-            self._work += (at_s - self.now) * self._rate()
+            rate = 1.0 if self._n_busy < self._n_cpus else self._full_rate
+            self._work += (at_s - self.now) * rate
             self.now = at_s
 
-    def go_on(self) -> int | None:
-        """Let time go on to the next event; returns the process whose computing that ends."""
-        at_s = self.next_s()
+    def go_on(self, at_s: float) -> int | None:
+        """Do the next event, which is at ``at_s``; returns the process whose computing it ends."""
         if self._next_ticks and self._next_ticks[0][0] <= at_s:
             self.go_to(at_s)
             self._tick(heappop(self._next_ticks)[2])
             return None
         work, _, cpu, _ = heappop(self._ends)
-        self.now, self._work = max(at_s, self.now), max(work, self._work)
+        self.now = at_s
+        if work > self._work:
+            self._work = work
         self._turn[cpu] += 1
         process = self._running[cpu]
         assert process is not None
         self._left[process] = 0.0
-        self._done = process
+        self.done = process
         return process
 
     def _least_busy(self) -> int:
@@ -145,9 +154,6 @@ class RunQueues:
 
     def _n_runnable_of(self, cpu: int) -> int:
         return (self._running[cpu] is not None) + len(self._queues[cpu])
-
-    def _rate(self) -> float:
-        return 1.0 if self._n_busy < self._n_cpus else self._full_rate
 
     def _begin(self, cpu: int) -> None:
         """The CPU's process computes what it has left."""
@@ -167,7 +173,8 @@ class RunQueues:
         self._home[process] = cpu
         self._since_s[cpu] = self.now
         self._begin(cpu)
-        self._await_tick(cpu)
+        if self._queues[cpu]:
+            self._await_tick(cpu)
 
     def _take_away(self, cpu: int) -> None:
         """The CPU's process stands in line again."""
@@ -189,7 +196,7 @@ class RunQueues:
         return self._queues[cpu].popleft()
 
     def _await_tick(self, cpu: int, *, ticking: bool = False) -> None:
-        if self._queues[cpu] and not self._ticks[cpu]:
+        if not self._ticks[cpu]:
             self._ticks[cpu] = True
             self._n_events += 1
             self._phase = (self._phase + GOLDEN) % 1
@@ -198,12 +205,12 @@ class RunQueues:
 
     def _tick(self, cpu: int) -> None:
         self._ticks[cpu] = False
-        self._await_tick(cpu, ticking=True)
-        if self._queues[cpu] and self.now - self._since_s[cpu] >= self._slice_s - 1e-9:
-            self._take_away(cpu)
-            self._give(cpu, self._next_in_line(cpu))
         if not self._queues[cpu]:
             return
+        self._await_tick(cpu, ticking=True)
+        if self.now - self._since_s[cpu] >= self._slice_s - 1e-9:
+            self._take_away(cpu)
+            self._give(cpu, self._next_in_line(cpu))
         if self._n_busy < self._n_cpus:
             force = self._failures[cpu] > MOST_FAILURES
             moved = self._pull_to(self._running.index(None), cpu, force=force)

@@ -16,7 +16,7 @@ def ends(queues: RunQueues, until_s: float = math.inf) -> dict[int, float]:
     """Let time go on until nothing computes; when the computing of each process ends."""
     ended_s = {}
     while queues.next_s() <= until_s and queues.next_s() < math.inf:
-        process = queues.go_on()
+        process = queues.go_on(queues.next_s())
         if process is not None:
             ended_s[process] = queues.now
         queues.let_go()
@@ -75,7 +75,7 @@ class TestTurns:
         queues = RunQueues(1, slice_s=1.0)
         queues.compute(0, 0.1)
         queues.compute(1, 0.1)
-        while queues.go_on() is None:
+        while queues.go_on(queues.next_s()) is None:
             pass
         queues.compute(0, 0.2)
         queues.let_go()
