@@ -31,9 +31,9 @@ COMPUTES = 0.5  # of the time of a worker that reads samples
 STEP_SHARE = 0.6  # of the time in which workers compute a batch: they have no time to spare
 STRETCH = 6  # batches of each worker that are made with the same interval
 LEAST_PAIRS = 4
-ENOUGH_PAIRS = 12  # if they show a gain; with other work on the CPUs it took up to 40
+ENOUGH_PAIRS = 12  # if they show a gain; beside other work on the CPUs half the runs need more
 MOST_PAIRS = 48
-SURE = 2.3  # standard deviations: one in a hundred by chance
+SURE = 2.3  # standard deviations: one in a hundred by chance, at each of two looks
 MOST_S = 6.0  # without the start of the workers
 
 

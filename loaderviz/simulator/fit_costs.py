@@ -47,7 +47,7 @@ SMALLEST_PART = 0.1  # of a cost that was not waiting for a CPU
 GROWTH = 1.1  # of such a part from one simulation to the next at most, as few batches scatter
 HELPED = 1.2  # times the CPU time of the thread that reads: helper threads computed, too
 AS_SLOW = 0.08  # a smaller difference does not show where all CPUs are always busy
-BY_CHANCE = 0.12  # simulations of the same costs differ by this
+BY_CHANCE = 0.18  # of standing in line: simulations of the same costs differ by this
 COMPUTE = 0.5  # of the time in which they wait for no CPU: the others hardly need more of them
 FEWEST_CORES = 0.05  # left over by other processes
 CONTENDED = 0.1  # of the CPUs: with less work than that, processes hardly ever wait for one
@@ -310,6 +310,7 @@ def _without_contention(
     reading_s = float(np.mean(tasks.reading_s[:n])) * (1 - AS_SLOW * load**4)
     recorded = _mean_costs(batches, settings.loader.in_order)
     collating = min(1.0, known.cores / (settings.loader.num_workers + 1))
+    by_chance = BY_CHANCE * (1 - min(1.0, tasks.busy()))
     for most in (0.0, 1.0):  # that they waited for nothing else is supposed if that suffices
         low, high = 0.0, most
         parts = _Parts(high, {"collate_s": collating})
@@ -324,7 +325,7 @@ def _without_contention(
                 low = parts.waiting
             simulated = _mean_costs(made, settings.loader.in_order)
             parts = _Parts((low + high) / 2, _grown(parts, recorded, simulated))
-        if mean(readings_s[-HALVINGS // 2 :]) > reading_s * (1 - BY_CHANCE):
+        if mean(readings_s[-HALVINGS // 2 :]) > reading_s * (1 - by_chance):
             break
     return tasks.costs(known, in_worker=True, parts=parts)
 

@@ -439,6 +439,11 @@ class TestCostsFromATrace:
             )
             assert end == pytest.approx(expected, rel=slack)
 
+    def test_a_short_wait_of_each_sample_is_not_taken_for_standing_in_line(self):
+        costs = Costs(sample_s=0.004, cpu_share=0.9, **self.TRUE)
+        trace = simulate(costs, num_workers=2, batch_size=8, n_samples=640)
+        assert np.mean(Costs.from_trace(trace).sample_s) == pytest.approx(0.004, rel=0.06)
+
     def test_a_worker_that_seems_to_begin_a_batch_before_it_ended_the_last_fits_too(self):
         assert Costs.from_trace(recorded(20_000)).send_s >= 0
 
