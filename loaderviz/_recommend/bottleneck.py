@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from loaderviz._recommend.evidence import Evidence
-from loaderviz._recommend.predict import Prediction, predict
+from loaderviz._recommend.predict import SEEDS, Prediction, predict
 from loaderviz.simulator import Costs
 
 LEAST_GAIN: Final = 0.1  # if halving a part gains less, other parts take as long as it does
@@ -38,7 +38,7 @@ def find_limit(evidence: Evidence, chosen: Prediction, epochs: int) -> Limit:
     setting = chosen.setting
 
     def mean_batch_s(costs: Costs) -> float:
-        (prediction,) = predict(evidence, [setting], epochs, costs)
+        (prediction,) = predict(evidence, [setting], epochs, costs, seeds=SEEDS[:1])
         return float(np.mean(prediction.batch_s))
 
     costs = evidence.costs_of(setting)

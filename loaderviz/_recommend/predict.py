@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,25 +39,31 @@ class Prediction:
 
 
 def predict(
-    evidence: Evidence, settings: Iterable[LoaderSettings], epochs: int, costs: Costs | None = None
+    evidence: Evidence,
+    settings: Iterable[LoaderSettings],
+    epochs: int,
+    costs: Costs | None = None,
+    *,
+    seeds: Sequence[int] = SEEDS,
 ) -> list[Prediction]:
     """One prediction a setting, with ``costs`` in place of the recorded ones where given.
 
-    All settings go through the same batches, so that they can be compared.
+    With the same seed all settings go through the same batches, so that they can be compared.
     """
-    settings = list(settings)
-    # The last batches come at another pace, as no new ones are under way: they are not counted.
-    window = FILLING + COUNTED + max((setting.in_flight for setting in settings), default=0)
     return [
-        _prediction(evidence, costs or evidence.costs_of(setting), setting, epochs, window)
+        _prediction(evidence, costs or evidence.costs_of(setting), setting, epochs, seeds)
         for setting in settings
     ]
 
 
 def _prediction(
-    evidence: Evidence, costs: Costs, setting: LoaderSettings, epochs: int, window: int
+    evidence: Evidence,
+    costs: Costs,
+    setting: LoaderSettings,
+    epochs: int,
+    seeds: Sequence[int],
 ) -> Prediction:
-    by_seed = [_predict_seed(evidence, costs, setting, epochs, window, seed) for seed in SEEDS]
+    by_seed = [_predict_seed(evidence, costs, setting, epochs, seed) for seed in seeds]
     pace_s, run_s, wait_share, cpus = (np.array(column) for column in zip(*by_seed, strict=True))
     n = evidence.n_batches
     return Prediction(
@@ -71,26 +77,29 @@ def _prediction(
 
 
 def _predict_seed(
-    evidence: Evidence, costs: Costs, setting: LoaderSettings, epochs: int, window: int, seed: int
+    evidence: Evidence, costs: Costs, setting: LoaderSettings, epochs: int, seed: int
 ) -> tuple[float, float, float, float]:
     """``pace_s``, ``run_s``, ``wait_share`` and ``cpus`` of a ``Prediction``, for one seed."""
     n = evidence.n_batches
+    # The last batches come at another pace, as no new ones are under way: they are not counted.
+    window = FILLING + COUNTED + setting.in_flight
     window = window if n is None else min(n, window)
-    one_epoch = _simulate(evidence, costs, setting, window, 1, seed)
-    batches = one_epoch.batches()
+    n_simulated = 1 if n is None else min(epochs, 2)
+    run = _simulate(evidence, costs, setting, window, n_simulated, seed)
+    batches = run.batches()
+    ends_s = [
+        float(np.nanmax(batches["released_s"][batches["epoch"] == epoch]))
+        for epoch in range(n_simulated)
+    ]
     pace_s, wait_share = _steady_pace(batches, setting)
     loading_cpu_s = float(np.nanmean(batches["process_cpu_s"]))
     cpu_s = loading_cpu_s + float(np.mean(costs.step_s)) * costs.step_cpu_share
     cpus = cpu_s / pace_s if pace_s > 0 else 0.0
     if n is None:
         return pace_s, math.nan, wait_share, cpus
-    first_s = _end_s(one_epoch)
-    later_s = 0.0
-    if epochs > 1:
-        two_epochs = _simulate(evidence, costs, setting, window, 2, seed)
-        later_s = _end_s(two_epochs) - first_s
-    beyond_s = (n - window) * pace_s
-    return pace_s, first_s + (epochs - 1) * later_s + epochs * beyond_s, wait_share, cpus
+    later_s = (epochs - n_simulated) * (ends_s[-1] - ends_s[0])  # of epochs after the second
+    beyond_s = epochs * (n - window) * pace_s
+    return pace_s, run.elapsed_s + later_s + beyond_s, wait_share, cpus
 
 
 def _simulate(
@@ -125,9 +134,12 @@ def _even_shards(window: int, size: int, streams: int, n_batches: int | None) ->
 
 
 def _steady_pace(batches: Mapping[str, Any], setting: LoaderSettings) -> tuple[float, float]:
-    """Seconds a batch once the pipeline is filled, and the part of them that the consumer waits."""
-    order = np.argsort(batches["delivered_s"], kind="stable")  # those not delivered last
-    order = order[: np.count_nonzero(~np.isnan(batches["delivered_s"]))]
+    """Seconds a batch of the first epoch once the pipeline is filled, and how much is waiting.
+
+    The second is the part of them that the consumer waits.
+    """
+    shown = np.flatnonzero((batches["epoch"] == 0) & ~np.isnan(batches["delivered_s"]))
+    order = shown[np.argsort(batches["delivered_s"][shown], kind="stable")]
     released_s = batches["released_s"][order]
     wait_s = (batches["delivered_s"] - batches["requested_s"])[order]
     workers = max(1, setting.num_workers)
@@ -138,8 +150,3 @@ def _steady_pace(batches: Mapping[str, Any], setting: LoaderSettings) -> tuple[f
         begin, until = 0, len(order)
     took_s = float(released_s[until - 1] - (released_s[begin - 1] if begin else 0.0))
     return took_s / (until - begin), float(wait_s[begin:until].sum() / max(took_s, 1e-12))
-
-
-def _end_s(run: SimulatedRun) -> float:
-    """When the loop is over and its workers are shut down."""
-    return float(np.nanmax([*run.batches()["released_s"], *run.workers()["ended_s"]]))

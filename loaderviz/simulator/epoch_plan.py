@@ -53,7 +53,10 @@ class Plan:
 def plan_epoch(
     costs: Costs, settings: SimulatedSettings, epoch: int, random: np.random.Generator | None
 ) -> Plan:
-    """The plan of an epoch; ``random`` shifts where costs begin, and delays each fetch a little."""
+    """The plan of an epoch; ``random`` shifts where costs begin, and delays each fetch a little.
+
+    Where they begin does not depend on how many fetches there are.
+    """
     if settings.shards is None:
         n, base = _map_sizes(settings), [0]
         key = order = np.arange(sum(n.tolist()), dtype=np.int64)
@@ -69,7 +72,6 @@ def plan_epoch(
     wait_s = read_s - cpu_s
     fetch = np.arange(len(n)) + epoch * len(n)
     fetch_wait_s = _sums(wait_s, n)
-    late_s = np.zeros(len(n)) if random is None else random.exponential(costs.jitter_s, len(n))
     n_bytes = n * costs.sample_bytes
     whole = n > 0  # an empty fetch finds the end, and returns nothing to collate
     if settings.shards is not None and settings.drop_last:
@@ -82,6 +84,10 @@ def plan_epoch(
     workers = settings.loader.num_workers
     if workers:
         collate_s += costs.share_s + n_bytes / costs.bytes_per_s
+    names = ("transport_s", "take_s", "pin_s", "step_s", "copy_s")
+    transport_s, take_s, pin_s, step_s, copy_s = map(per_fetch, names)
+    if random is not None:  # the last that is drawn: as many as there are fetches
+        transport_s += random.exponential(costs.jitter_s, len(n))
 
     return Plan(
         base=base,
@@ -95,13 +101,13 @@ def plan_epoch(
         fetch_cpu_s=_sums(cpu_s, n),
         collate_s=(whole * collate_s).tolist(),
         send_s=costs.send_s,
-        transport_s=(per_fetch("transport_s") + late_s).tolist(),
-        take_s=per_fetch("take_s").tolist(),
+        transport_s=transport_s.tolist(),
+        take_s=take_s.tolist(),
         take_gil_s=costs.take_gil_s,
-        pin_s=(whole * (per_fetch("pin_s") + n_bytes / costs.bytes_per_s)).tolist(),
+        pin_s=(whole * (pin_s + n_bytes / costs.bytes_per_s)).tolist(),
         release_s=(n_bytes / costs.release_bytes_per_s * (workers > 0)).tolist(),
-        step_s=per_fetch("step_s").tolist(),
-        copy_to_device_s=per_fetch("copy_s").tolist(),
+        step_s=step_s.tolist(),
+        copy_to_device_s=copy_s.tolist(),
     )
 
 

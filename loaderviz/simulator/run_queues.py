@@ -89,7 +89,8 @@ class RunQueues:
         elif (idle := self._idle_cpu(cpu)) is not None:
             self._give(idle, process)
         elif self._running[cpu] != self.done and self.now - self._since_s[cpu] >= self._slice_s:
-            self._take_away(cpu)
+            self._stop(cpu)
+            self._n_queued += 1
             self._give(cpu, process)
         else:
             self._line_up(cpu, process, first=True)
@@ -173,35 +174,35 @@ class RunQueues:
         self._home[process] = cpu
         self._since_s[cpu] = self.now
         self._begin(cpu)
-        if self._queues[cpu]:
+        if self._queues[cpu] and not self._ticks[cpu]:
             self._await_tick(cpu)
 
-    def _take_away(self, cpu: int) -> None:
-        """The CPU's process stands in line again."""
+    def _stop(self, cpu: int) -> None:
+        """The CPU's process stands in line again, last, for another that is to begin."""
         process = self._running[cpu]
         assert process is not None
-        self._left[process] = max(self._left[process] - (self._work - self._begun[cpu]), 0.0)
-        self._turn[cpu] += 1
+        left = self._left[process] - (self._work - self._begun[cpu])
+        self._left[process] = left if left > 0 else 0.0
         self._ran_s[process] = self.now
-        self._line_up(cpu, process)
+        self._queues[cpu].append(process)
 
     def _line_up(self, cpu: int, process: int, *, first: bool = False) -> None:
         queue = self._queues[cpu]
         (queue.appendleft if first else queue.append)(process)
         self._n_queued += 1
-        self._await_tick(cpu)
+        if not self._ticks[cpu]:
+            self._await_tick(cpu)
 
     def _next_in_line(self, cpu: int) -> int:
         self._n_queued -= 1
         return self._queues[cpu].popleft()
 
     def _await_tick(self, cpu: int, *, ticking: bool = False) -> None:
-        if not self._ticks[cpu]:
-            self._ticks[cpu] = True
-            self._n_events += 1
-            self._phase = (self._phase + GOLDEN) % 1
-            in_s = self._tick_s * (1.0 if ticking else 1 - self._phase)
-            heappush(self._next_ticks, (self.now + in_s, self._n_events, cpu))
+        self._ticks[cpu] = True
+        self._n_events += 1
+        self._phase = (self._phase + GOLDEN) % 1
+        in_s = self._tick_s * (1.0 if ticking else 1 - self._phase)
+        heappush(self._next_ticks, (self.now + in_s, self._n_events, cpu))
 
     def _tick(self, cpu: int) -> None:
         self._ticks[cpu] = False
@@ -209,8 +210,11 @@ class RunQueues:
             return
         self._await_tick(cpu, ticking=True)
         if self.now - self._since_s[cpu] >= self._slice_s - 1e-9:
-            self._take_away(cpu)
-            self._give(cpu, self._next_in_line(cpu))
+            self._stop(cpu)
+            process = self._queues[cpu].popleft()
+            self._running[cpu] = process
+            self._since_s[cpu] = self.now
+            self._begin(cpu)
         if self._n_busy < self._n_cpus:
             force = self._failures[cpu] > MOST_FAILURES
             moved = self._pull_to(self._running.index(None), cpu, force=force)

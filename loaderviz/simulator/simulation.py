@@ -25,20 +25,18 @@ NEGLIGIBLE = 0.02  # of the CPUs: workers that compute less than this hardly eve
 
 def run_simulation(costs: Costs, settings: SimulatedSettings) -> SimulatedRun:
     """Simulate a loader and its loop; a ``Trace`` of it takes as long again."""
-    random = np.random.default_rng(settings.seed) if settings.seed else None
     log, plans = Log(), []
 
     def plan_of(epoch: int) -> Plan:
+        random = np.random.default_rng((settings.seed, epoch)) if settings.seed else None
         plans.append(plan_epoch(costs, settings, epoch, random))
         return plans[-1]
 
-    Loop(costs, settings, _cores(costs, settings, log, random), log).run(plan_of)
+    Loop(costs, settings, _cores(costs, settings, log), log).run(plan_of)
     return SimulatedRun(log, plans, settings, costs)
 
 
-def _cores(
-    costs: Costs, settings: SimulatedSettings, log: Log, random: np.random.Generator | None
-) -> Cores:
+def _cores(costs: Costs, settings: SimulatedSettings, log: Log) -> Cores:
     n = settings.loader.num_workers
     latency_s = float(np.mean(costs.transport_s))
     computing_s, total_s = _worker_seconds(costs, settings.batch_size)
@@ -58,7 +56,7 @@ def _cores(
         slice_s=costs.slice_s,
         threads=costs.threads,
         tick_s=max(TICK_S, n_threads * computing_s / costs.cores / MOST_TURNS),
-        random=Random(int(random.integers(2**32))).random if random is not None else None,
+        random=Random(settings.seed).random if settings.seed else None,
     )
 
 
