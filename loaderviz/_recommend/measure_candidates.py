@@ -29,6 +29,7 @@ MORE_ROUNDS = 3  # of the best, where the runs of one of them differ
 DIFFER = 0.04  # of their mean: more than the difference between two settings that may matter
 NEAR = 0.1  # longer than the best: such a setting may be the best after all
 LATE = 3  # times the seconds of a run, after which it ends though a round of workers is not over
+UNEVEN = 0.1  # of their mean time, that so many batches leave unsure: a few of them tell too little
 
 
 def measure(
@@ -40,10 +41,12 @@ def measure(
 ) -> dict[LoaderSettings, Any]:
     """Seconds a batch of each setting, an array of one value a run; infinite where none came.
 
-    A run goes on for about ``seconds`` from its first batch, or for an epoch. A step takes as long
-    as in the prediction: it sleeps, or works on the CPU. Where it is known how long an epoch is,
-    the start of the workers counts, as in the prediction. Without workers a copy of this process
-    runs: the dataset is not touched here.
+    A run goes on for about ``seconds`` from its first batch, or for an epoch. Where batches are
+    uneven it is as many batches as were recorded, up to three times as long: a fast setting would
+    otherwise go through others than a slow one. A step takes as long as in the prediction: it
+    sleeps, or works on the CPU. Where it is known how long an epoch is, the start of the workers
+    counts, as in the prediction. Without workers a copy of this process runs: the dataset is not
+    touched here.
 
     Raises:
         Exception: whatever the loader or its dataset raises, unchanged.
@@ -188,7 +191,8 @@ def _run(
     """Append what each step was; whether the epoch was over before the run was."""
     step_s = float(np.mean(evidence.costs.step_s))
     busy_s = step_s * evidence.costs.step_cpu_share
-    least = max(setting.in_flight + COUNTED_ROUNDS * setting.num_workers, 1)
+    recorded = evidence.n_recorded if evidence.error > UNEVEN else 1
+    least = max(setting.in_flight + COUNTED_ROUNDS * setting.num_workers, recorded)
     first_s = 0.0
     iterator = iter(loader)
     for n, _ in enumerate(iterator, 1):

@@ -34,7 +34,6 @@ class SharedCores:
         pins: bool,
         latency_s: float,
         cores: float,
-        slice_s: float = 0.0,
         threads: float = 1.0,
         tick_s: float = TICK_S,
         random: Callable[[], float] | None = None,
@@ -47,7 +46,6 @@ class SharedCores:
         self._cores = cores / self._each
         self._cpus = RunQueues(
             self._cores,
-            slice_s=slice_s,
             tick_s=tick_s,
             phase=random() if random is not None else 0.0,
         )
@@ -166,11 +164,12 @@ class SharedCores:
         self._arrived.clear()
 
     def _read(self, worker: int, seconds: float) -> None:
-        """Compute in all threads of a worker at once, each of them for so long."""
+        """Compute in all threads of a worker at once, for so long."""
         n = self._n_threads[worker] = self._n_readers
         for thread in range(n):
             process = worker + thread * self._n_workers
-            self._cpus.compute(process, seconds * self._threads / n, new=thread > 0)
+            part = 1.0 if thread < n - 1 else self._threads - (n - 1)  # 1.3: one, and 0.3 of one
+            self._cpus.compute(process, seconds * part, new=thread > 0)
 
     def _wait(self, process: int, seconds: float) -> None:
         self._n_events += 1

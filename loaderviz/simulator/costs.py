@@ -72,8 +72,6 @@ class Costs:
         start_method: the start method whose ``startup_s`` and ``boot_s`` these are; None: any.
         jitter_s: by how much, on average, a task is late at random, in simulations whose seed is
             not 0.
-        slice_s: for how long a process that has just got a CPU keeps it though another is woken, so
-            that the main process may go on late after a wait. 0: it goes on at once.
         cores: CPUs allowed, at least a part of one; None: as many as this process may use.
 
     Raises:
@@ -108,7 +106,6 @@ class Costs:
     shutdown_s: float = 0.0
     start_method: str | None = None
     jitter_s: float = 5e-5
-    slice_s: float = 0.0
     cores: float | None = None
 
     def __post_init__(self) -> None:

@@ -19,6 +19,7 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 Seconds = float | Floats  # one for all batches or samples, or one for each
 
 MOST_PARTS = 8  # of a fetch whose samples both wait and compute: more take longer to simulate
+LEAST_S = 1e-9  # is worth a part of its own: clocks tell no less
 
 
 @dataclass(frozen=True)
@@ -114,14 +115,16 @@ def plan_epoch(
 def phases(plan: Plan) -> tuple[list[float], list[int]]:
     """What a worker does in each fetch, in turn: waits, computes, waits, ... collates and sends.
 
-    Where a fetch has more than ``MOST_PARTS`` samples, neighbours are taken together.
+    Samples that only wait or only compute are taken together; not where several threads compute,
+    which end with each sample. Of more than ``MOST_PARTS`` samples neighbours are, too.
 
     Returns:
         The seconds of all phases, fetch by fetch: waiting at even places, computing at odd ones.
         And the place of each fetch's first phase, with the end of all as the last value.
     """
     n = np.asarray(plan.n, np.int64)
-    mixed = (plan.fetch_wait_s > 0) & (plan.fetch_cpu_s > 0)
+    computes = plan.fetch_cpu_s > LEAST_S
+    mixed = computes & ((plan.fetch_wait_s > LEAST_S) | (plan.threads > 1))
     parts = np.where(mixed, np.minimum(n, MOST_PARTS), np.minimum(n, 1))
     fetch = np.repeat(np.arange(len(n)), parts)
     part = np.arange(len(fetch)) - np.repeat(np.cumsum(parts) - parts, parts)

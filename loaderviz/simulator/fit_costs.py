@@ -20,7 +20,6 @@ from loaderviz.simulator.start_costs import begun_elsewhere_s, start_costs
 from loaderviz.simulator.typical_costs import (
     TYPICAL_HANDOVER,
     TYPICAL_SHARE_S,
-    TYPICAL_SLICE_S,
 )
 from loaderviz.trace import Trace
 from loaderviz.trace.analysis.loader_share import is_unseen
@@ -70,7 +69,6 @@ def fit(trace: Trace, assumed: Costs, *, loader: int, cores: float | None) -> Co
         step_s=steps if len(steps) else 0.0,
         cores=cores if cores is not None else _per_rank(trace.meta.get("cpu_allowance"), n_ranks),
         sample_bytes=tasks.sample_bytes,
-        slice_s=TYPICAL_SLICE_S,
     )
     assert costs.cores is not None
     load = n_workers * tasks.busy() / costs.cores

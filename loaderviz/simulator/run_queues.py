@@ -4,14 +4,14 @@ Each CPU has a queue of its own. A process that is woken goes to the CPU that it
 an idle one. The busier all CPUs are together, the fewer are looked at for that, and none where they
 are busy for more than 60 % (of 2 CPUs) to 85 % (of many) of the time: kernel/sched/fair.c,
 ``select_idle_sibling``, ``update_idle_cpu_scan``. So a CPU may idle while processes stand in line
-at another. It takes one of them when it becomes idle, or at a tick, but none that has just run,
-unless ticks have found no other (``can_migrate_task``). Queues of busy CPUs are evened out now and
-then (``sched_balance_domains``).
+at another. It takes one of them at a tick, but none that has just run, unless ticks have found no
+other (``can_migrate_task``). When it becomes idle it seldom does: since Linux 7.0 (and 6.18.5,
+6.12.65) it looks for one the less often, the less came of that (``sched_balance_newidle``,
+``NI_RANDOM``). Queues of busy CPUs are evened out now and then (``sched_balance_domains``).
 
-A process that has just got its CPU keeps it for a slice, whichever process is woken meanwhile; then
-it gives way to that one at the next tick (``protect_slice``, ``entity_tick``). One that is woken is
-the next in line, the others take turns: the kernel's own order, by deadlines, was tried and
-predicts no better.
+A process that is woken on a busy CPU gets that at once where nobody stands in line. Otherwise it
+gets it about as often as not, or at the next tick. The one that it displaces goes on after it, the
+others take turns at ticks. How often is from traces of the scheduler (benchmarks/RESULTS.md).
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ TICK_S = 4e-3  # 250 ticks a second
 HOT_S = 5e-4  # a process that ran so lately is not moved (sysctl_sched_migration_cost),
 MOST_FAILURES = 1  # unless so many ticks have found no other (cache_nice_tries)
 BALANCE_S = 0.032  # between looks at how long the queues are (balance_interval, busy_factor)
+PULLS = 0.2  # of the times that a CPU becomes idle it takes a process from another's queue
+AT_ONCE = 0.6  # of the wake-ups where others stand in line: it gets the CPU before them
 UNSCANNED = 1.37  # times the load squared: the part of the CPUs where none looks for an idle one
 GOLDEN = (math.sqrt(5) - 1) / 2  # its multiples lie evenly between whole numbers
 HALF_LIFE_S = 0.032  # of the load, which is a mean over the past (PELT)
@@ -40,24 +42,22 @@ class RunQueues:
         self,
         cores: float,
         *,
-        slice_s: float = 0.0,
         tick_s: float = TICK_S,
         phase: float = 0.0,
     ) -> None:
         self.now = 0.0
         n = self._n_cpus = math.ceil(cores)
         self._full_rate = cores / n  # of each CPU while all compute
-        self._slice_s = slice_s
         self._tick_s = tick_s
-        self._phase = phase
+        self._phase = self._dice = phase
         self._work = 0.0  # that a CPU which never idled has done so far
         self._load, self._load_at_s = 0.0, 0.0
         self._n_busy = self._n_queued = 0
         self._running: list[int | None] = [None] * n  # the process of each CPU
-        self._since_s = [0.0] * n  # when it got the CPU
         self._begun = [0.0] * n  # the work so far when it last began to compute
         self._turn = [0] * n  # which of a CPU's ends in ``_ends`` is the valid one
         self._queues: list[deque[int]] = [deque() for _ in range(n)]
+        self._n_woken = [0] * n  # that stand at the beginning of each queue
         self._ticks = [False] * n  # whether its next tick is awaited
         self._balanced_s = [0.0] * n  # when it last looked for CPUs with shorter queues
         self._failures = [0] * n  # ticks that moved no process to an idle CPU
@@ -88,12 +88,11 @@ class RunQueues:
             self._give(cpu, process)
         elif (idle := self._idle_cpu(cpu)) is not None:
             self._give(idle, process)
-        elif self._running[cpu] != self.done and self.now - self._since_s[cpu] >= self._slice_s:
-            self._stop(cpu)
-            self._n_queued += 1
-            self._give(cpu, process)
+        elif self._running[cpu] == self.done or (self._queues[cpu] and not self._happens(AT_ONCE)):
+            self._line_up(cpu, process)
         else:
-            self._line_up(cpu, process, first=True)
+            self._stop(cpu, is_next=True)
+            self._give(cpu, process)
 
     def let_go(self) -> None:
         """The process whose computing ended last leaves its CPU, unless it computes again."""
@@ -107,7 +106,7 @@ class RunQueues:
         self._ran_s[process] = self.now
         if self._queues[cpu]:
             self._give(cpu, self._next_in_line(cpu))
-        elif self._n_queued:
+        elif self._n_queued and self._happens(PULLS):
             longest = max(range(self._n_cpus), key=lambda other: len(self._queues[other]))
             self._pull_to(cpu, longest)
 
@@ -172,30 +171,40 @@ class RunQueues:
             self._n_busy += 1
         self._running[cpu] = process
         self._home[process] = cpu
-        self._since_s[cpu] = self.now
         self._begin(cpu)
         if self._queues[cpu] and not self._ticks[cpu]:
             self._await_tick(cpu)
 
-    def _stop(self, cpu: int) -> None:
-        """The CPU's process stands in line again, last, for another that is to begin."""
+    def _happens(self, chance: float) -> bool:
+        self._dice = (self._dice + GOLDEN) % 1
+        return self._dice < chance
+
+    def _stop(self, cpu: int, *, is_next: bool = False) -> None:
+        """The CPU's process stands in line again, as the next but for those woken, or the last."""
         process = self._running[cpu]
         assert process is not None
         left = self._left[process] - (self._work - self._begun[cpu])
         self._left[process] = left if left > 0 else 0.0
         self._ran_s[process] = self.now
-        self._queues[cpu].append(process)
-
-    def _line_up(self, cpu: int, process: int, *, first: bool = False) -> None:
         queue = self._queues[cpu]
-        (queue.appendleft if first else queue.append)(process)
+        queue.insert(self._n_woken[cpu] if is_next else len(queue), process)
+        self._n_queued += 1
+
+    def _line_up(self, cpu: int, process: int, *, is_woken: bool = True) -> None:
+        queue = self._queues[cpu]
+        queue.insert(self._n_woken[cpu] if is_woken else len(queue), process)
+        self._n_woken[cpu] += is_woken
         self._n_queued += 1
         if not self._ticks[cpu]:
             self._await_tick(cpu)
 
-    def _next_in_line(self, cpu: int) -> int:
+    def _next_in_line(self, cpu: int, place: int = 0) -> int:
+        queue = self._queues[cpu]
+        process = queue[place]
+        del queue[place]
+        self._n_woken[cpu] -= place < self._n_woken[cpu]
         self._n_queued -= 1
-        return self._queues[cpu].popleft()
+        return process
 
     def _await_tick(self, cpu: int, *, ticking: bool = False) -> None:
         self._ticks[cpu] = True
@@ -209,12 +218,9 @@ class RunQueues:
         if not self._queues[cpu]:
             return
         self._await_tick(cpu, ticking=True)
-        if self.now - self._since_s[cpu] >= self._slice_s - 1e-9:
-            self._stop(cpu)
-            process = self._queues[cpu].popleft()
-            self._running[cpu] = process
-            self._since_s[cpu] = self.now
-            self._begin(cpu)
+        self._stop(cpu)
+        self._running[cpu] = self._next_in_line(cpu)
+        self._begin(cpu)
         if self._n_busy < self._n_cpus:
             force = self._failures[cpu] > MOST_FAILURES
             moved = self._pull_to(self._running.index(None), cpu, force=force)
@@ -229,15 +235,14 @@ class RunQueues:
 
     def _pull_to(self, to: int, cpu: int, *, force: bool = False) -> bool:
         """A CPU takes a process that stands in line at another; whether there was one."""
-        for process in self._queues[cpu]:
+        for place, process in enumerate(self._queues[cpu]):
             if force or self.now - self._ran_s.get(process, -math.inf) >= HOT_S:
-                self._queues[cpu].remove(process)
-                self._n_queued -= 1
+                self._next_in_line(cpu, place)
                 if self._running[to] is None:
                     self._give(to, process)
                 else:
                     self._home[process] = to
-                    self._line_up(to, process)
+                    self._line_up(to, process, is_woken=False)
                 return True
         return False
 

@@ -53,7 +53,6 @@ def _cores(costs: Costs, settings: SimulatedSettings, log: Log) -> Cores:
         pins=settings.loader.pin_memory,
         latency_s=latency_s,
         cores=costs.cores,
-        slice_s=costs.slice_s,
         threads=costs.threads,
         tick_s=max(TICK_S, n_threads * computing_s / costs.cores / MOST_TURNS),
         random=Random(settings.seed).random if settings.seed else None,

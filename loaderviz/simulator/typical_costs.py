@@ -25,7 +25,6 @@ TYPICAL_HANDOVER: Final = {
 
 # No recording tells these apart from other costs.
 TYPICAL_SHARE_S: Final = 1.8e-4
-TYPICAL_SLICE_S: Final = 1.4e-3
 
 
 def check_start_method(value: Any) -> None:

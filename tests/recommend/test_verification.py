@@ -494,7 +494,9 @@ class TestARun:
 
         def batch_s(n: int, n_batches: Any = None, burst: int = 1, **setting: Any) -> float:
             evidence: Any = SimpleNamespace(
-                costs=SimpleNamespace(step_s=[0.01], step_cpu_share=cpu_share), n_batches=n_batches
+                costs=SimpleNamespace(step_s=[0.01], step_cpu_share=cpu_share),
+                n_batches=n_batches,
+                error=0.0,
             )
             loader: Any = clock.batches(n, start_s=5, batch_s=0.03, burst=burst)
             settings = LoaderSettings(**{"num_workers": burst, **setting})
@@ -530,17 +532,44 @@ class TestARun:
                 return self.n
 
         evidence: Any = SimpleNamespace(
-            costs=SimpleNamespace(step_s=[0.0], step_cpu_share=0.0), n_batches=None
+            costs=SimpleNamespace(step_s=[0.0], step_cpu_share=0.0), n_batches=None, error=0.0
         )
         loader: Any = Unfair()
         batch_s = measure_candidates._batch_s(loader, evidence, LoaderSettings(8), 1, epochs=1)
         assert batch_s == pytest.approx(0.04, rel=0.01)
 
+    @pytest.mark.parametrize(
+        ("error", "batch_s", "expected_s"),
+        [(0.05, 0.03, 0.04), (0.2, 0.03, (30 * 0.04 + 20 * 0.08) / 50), (0.2, 0.3, 0.31)],
+        ids=["even", "uneven", "uneven and slow: three times the seconds at most"],
+    )
+    def test_uneven_batches_are_those_that_were_recorded(
+        self, monkeypatch, error, batch_s, expected_s
+    ):
+        """51, of which the last 20 take longer: a second is less than the first 31."""
+        clock = Clock()
+        monkeypatch.setattr(measure_candidates, "time", clock)
+
+        def batches() -> Iterator[int]:
+            yield from clock.batches(31, start_s=0, batch_s=batch_s)
+            yield from clock.batches(20, start_s=0, batch_s=batch_s + 0.04)
+            yield from clock.batches(100, start_s=0, batch_s=10)
+
+        evidence: Any = SimpleNamespace(
+            costs=SimpleNamespace(step_s=[0.01], step_cpu_share=0.0),
+            n_batches=None,
+            n_recorded=51,
+            error=error,
+        )
+        loader: Any = batches()
+        found_s = measure_candidates._batch_s(loader, evidence, LoaderSettings(0), 1, epochs=1)
+        assert found_s == pytest.approx(expected_s, rel=0.01)
+
     def test_short_epochs_are_run_until_the_time_is_over(self, monkeypatch):
         clock = Clock()
         monkeypatch.setattr(measure_candidates, "time", clock)
         evidence: Any = SimpleNamespace(
-            costs=SimpleNamespace(step_s=[0.01], step_cpu_share=0.0), n_batches=5
+            costs=SimpleNamespace(step_s=[0.01], step_cpu_share=0.0), n_batches=5, error=0.0
         )
         starts = iter([0.1, 0.2, 0.3, 5.0])
 
@@ -556,7 +585,7 @@ class TestARun:
         clock = Clock()
         monkeypatch.setattr(measure_candidates, "time", clock)
         evidence: Any = SimpleNamespace(
-            costs=SimpleNamespace(step_s=[7.0], step_cpu_share=0.0), n_batches=None
+            costs=SimpleNamespace(step_s=[7.0], step_cpu_share=0.0), n_batches=None, error=0.0
         )
         loader: Any = clock.batches(100, start_s=1, batch_s=0.03)
         batch_s = measure_candidates._batch_s(loader, evidence, LoaderSettings(1), 1, epochs=1)

@@ -7,9 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loaderviz.simulator.run_queues import BALANCE_S, HOT_S, MOST_FAILURES, TICK_S, RunQueues
-
-SLICE_S = 1e-3
+from loaderviz.simulator import run_queues
+from loaderviz.simulator.run_queues import (
+    AT_ONCE,
+    BALANCE_S,
+    HOT_S,
+    MOST_FAILURES,
+    PULLS,
+    TICK_S,
+    RunQueues,
+)
 
 
 def ends(queues: RunQueues, until_s: float = math.inf) -> dict[int, float]:
@@ -34,36 +41,57 @@ def keep_busy(queues: RunQueues, seconds: float, *, cpus: int = 2) -> None:
 
 class TestTurns:
     def test_as_many_processes_as_cpus_need_none(self):
-        queues = RunQueues(2, slice_s=SLICE_S)
+        queues = RunQueues(2)
         queues.compute(0, 0.5)
         queues.compute(1, 0.2)
         assert ends(queues) == pytest.approx({0: 0.5, 1: 0.2})
 
     def test_on_one_cpu_go_from_tick_to_tick(self):
-        queues = RunQueues(1, slice_s=SLICE_S)
+        queues = RunQueues(1)
         for process in range(3):
             queues.compute(process, 0.1)
         assert ends(queues) == pytest.approx(dict.fromkeys(range(3), 0.3), abs=3 * TICK_S)
 
-    def test_one_that_is_woken_waits_for_a_tick_in_the_slice_of_another(self):
-        queues = RunQueues(1, slice_s=SLICE_S)
-        queues.compute(0, 0.1)
-        ends(queues, SLICE_S / 2)
-        queues.compute(1, 1e-4)
-        ended_s = ends(queues, 0.05)
-        assert list(ended_s) == [1]
-        assert SLICE_S <= ended_s[1] <= SLICE_S / 2 + 2 * TICK_S
-
-    @pytest.mark.parametrize(("slice_s", "ran_s"), [(SLICE_S, 2 * SLICE_S), (0.0, 1e-5)])
-    def test_after_the_slice_it_goes_first(self, slice_s, ran_s):
-        queues = RunQueues(1, slice_s=slice_s)
+    @pytest.mark.parametrize("ran_s", [1e-5, 0.01])
+    def test_one_that_is_woken_goes_first_where_nobody_stands_in_line(self, ran_s):
+        queues = RunQueues(1)
         queues.compute(0, 0.1)
         ends(queues, ran_s)
         queues.compute(1, 1e-3)
         assert ends(queues) == pytest.approx({1: ran_s + 1e-3, 0: 0.101})
 
+    def test_where_others_stand_in_line_it_goes_first_or_begins_at_a_tick(self):
+        queues = RunQueues(1)
+        for process in range(3):
+            queues.compute(process, 100.0)
+        late_s = []
+        for _ in range(500):
+            ends(queues, queues.now + 0.0123)
+            woken_s = queues.now
+            queues.compute(3, 1e-6)
+            late_s.append(ends(queues, queues.now + 0.02)[3] - woken_s - 1e-6)
+        at_once = [each for each in late_s if each < 1e-9]
+        assert len(at_once) / len(late_s) == pytest.approx(AT_ONCE, abs=0.02)
+        assert max(late_s) <= TICK_S + 1e-9
+
+    def test_the_one_that_gives_way_goes_on_before_others_in_line(self):
+        queues = RunQueues(1, tick_s=1.0)
+        for process, seconds in ((0, 0.1), (1, 0.05), (2, 0.2)):
+            queues.compute(process, seconds)  # 1 takes the place of 0, and 2 may take that of 1
+        ended_s = ends(queues)
+        assert list(ended_s) in ([1, 2, 0], [2, 1, 0])
+
+    def test_those_that_are_woken_take_turns_as_they_come(self, monkeypatch):
+        monkeypatch.setattr(run_queues, "AT_ONCE", 0.0)
+        queues = RunQueues(1)
+        for process in range(2):
+            queues.compute(process, 0.1)
+        for process in (7, 5, 6):
+            queues.compute(process, 1e-3)
+        assert list(ends(queues))[:3] == [7, 5, 6]
+
     def test_part_of_a_cpu_is_missed_only_where_all_are_busy(self):
-        queues = RunQueues(1.5, slice_s=SLICE_S)
+        queues = RunQueues(1.5)
         queues.compute(0, 0.3)
         assert ends(queues) == pytest.approx({0: 0.3})
         queues.compute(0, 0.3)
@@ -72,19 +100,19 @@ class TestTurns:
         assert ends(queues) == pytest.approx({0: 0.7, 1: 1.0})
 
     def test_one_that_goes_on_at_the_same_moment_keeps_its_cpu(self):
-        queues = RunQueues(1, slice_s=1.0)
+        queues = RunQueues(1)
         queues.compute(0, 0.1)
         queues.compute(1, 0.1)
-        while queues.go_on(queues.next_s()) is None:
+        while (first := queues.go_on(queues.next_s())) is None:
             pass
-        queues.compute(0, 0.2)
+        queues.compute(first, 0.2)
         queues.let_go()
-        assert ends(queues) == pytest.approx({0: 0.3, 1: 0.4}, abs=TICK_S)
+        assert ends(queues) == pytest.approx({first: 0.4, 1 - first: 0.2}, abs=3 * TICK_S)
 
 
 class TestWhichCpu:
     def test_an_idle_one_is_found_where_cpus_have_been_idle(self):
-        queues = RunQueues(2, slice_s=SLICE_S)
+        queues = RunQueues(2)
         ends(queues, 1.0)
         queues.compute(0, 1e-3)
         ends(queues, 1.1)  # it has the same CPU as process 2 now
@@ -98,29 +126,30 @@ class TestWhichCpu:
         ends(queues, 0.01)  # CPU 0 is its home
         keep_busy(queues, 1.0)
         queues.compute(100, 0.2)
-        ends(queues, queues.now + 2 * SLICE_S)
+        ends(queues, queues.now + 2e-3)
         assert queues.n_runnable == 1
         queues.compute(0, 0.1)
         assert queues.n_runnable == 2
         return queues.now
 
     def test_none_is_looked_for_where_they_have_been_busy(self):
-        queues = RunQueues(2, slice_s=SLICE_S)
+        queues = RunQueues(2)
         begun_s = self.two_on_one_cpu(queues)
         took_s = max(ends(queues).values()) - begun_s
-        assert took_s > 0.2 - 2 * SLICE_S + 1e-3  # with a CPU each: 0.198
+        assert took_s > 0.2 - 2e-3 + 1e-3  # with a CPU each: 0.198
 
     def test_one_that_idles_gets_a_process_after_some_ticks(self):
-        queues = RunQueues(2, slice_s=SLICE_S)
+        queues = RunQueues(2)
         begun_s = self.two_on_one_cpu(queues)
         ended_s = ends(queues)
         # Until then they took turns: what one lost the other has won.
         most_s = (MOST_FAILURES + 2) * TICK_S
-        assert ended_s[100] - begun_s <= 0.2 - 2 * SLICE_S + most_s
+        assert ended_s[100] - begun_s <= 0.2 - 2e-3 + most_s
         assert ended_s[0] - begun_s <= 0.1 + most_s
 
     @pytest.mark.parametrize(("before_s", "moves"), [(2 * HOT_S, True), (HOT_S / 2, False)])
-    def test_one_that_becomes_idle_takes_none_that_has_just_run(self, before_s, moves):
+    def test_one_that_becomes_idle_takes_none_that_has_just_run(self, before_s, moves, monkeypatch):
+        monkeypatch.setattr(run_queues, "PULLS", 1.0)
         queues = RunQueues(2)
         queues.compute(0, 1.0)
         queues.compute(1, 0.1)
@@ -130,8 +159,19 @@ class TestWhichCpu:
         assert late_s >= before_s - 1e-9
         assert (late_s < before_s + 1e-9) == moves
 
+    def test_one_that_becomes_idle_seldom_takes_another_at_once(self):
+        n_pulled, n_tries = 0, 400
+        for nth in range(n_tries):
+            queues = RunQueues(2, phase=nth / n_tries)
+            queues.compute(0, 1.0)
+            queues.compute(1, 0.1)
+            ends(queues, 0.1 - 2 * HOT_S)
+            queues.compute(2, 0.05)  # as above
+            n_pulled += ends(queues)[0] < 1.0 + 2 * HOT_S + 1e-9
+        assert n_pulled / n_tries == pytest.approx(PULLS, abs=0.02)
+
     def test_queues_are_evened_out(self):
-        queues = RunQueues(2, slice_s=SLICE_S)
+        queues = RunQueues(2)
         for process in range(4):  # two on each CPU
             queues.compute(process, 0.01)
         ends(queues, 0.1)
@@ -141,7 +181,7 @@ class TestWhichCpu:
         assert list(ends(queues).values()) == pytest.approx([2.1] * 4, abs=2 * long)
 
     def test_a_new_process_goes_where_fewest_compute(self):
-        queues = RunQueues(4, slice_s=SLICE_S)
+        queues = RunQueues(4)
         for process in range(8):
             queues.compute(process, 1.0, new=True)
         assert list(ends(queues).values()) == pytest.approx([2.0] * 8, abs=2 * TICK_S)
@@ -158,13 +198,10 @@ def works(draw: Any) -> list[tuple[int, float, float]]:
 @given(
     works=works(),
     cores=st.sampled_from([0.3, 1, 1.7, 2, 5]),
-    slice_s=st.sampled_from([0.0, SLICE_S]),
     phase=st.floats(0, 0.99),
 )
-def test_each_process_gets_what_it_computes_and_no_cpu_more_than_its_time(
-    works, cores, slice_s, phase
-):
-    queues = RunQueues(cores, slice_s=slice_s, phase=phase)
+def test_each_process_gets_what_it_computes_and_no_cpu_more_than_its_time(works, cores, phase):
+    queues = RunQueues(cores, phase=phase)
     asked: dict[int, tuple[float, float]] = {}  # when, and for how long
     done = []
 

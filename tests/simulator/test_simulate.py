@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 import loaderviz as lv
 from loaderviz import Costs, LoaderVizError, Trace, simulate
 from loaderviz.simulator import band
-from loaderviz.simulator.run_queues import TICK_S
+from loaderviz.simulator.run_queues import AT_ONCE, TICK_S
 from probes import Keys, Stream, as_it_is
 from simulation_strategies import COSTS, configurations
 from trace_laws import assert_lawful, delivered, keys_of
@@ -215,7 +215,7 @@ class TestCores:
     def test_the_main_process_comes_back_late_only_where_all_cores_are_busy(self):
         random = np.random.default_rng(0)
         sample_s = random.normal(0.1, 0.01, 400)
-        given = {"cpu_share": 1.0, "step_s": 0.01, "slice_s": 1e-3, "cores": 2}
+        given = {"cpu_share": 1.0, "step_s": 0.01, "cores": 2}
         settings = {"batch_size": 1, "n_batches": 200}
 
         def late_s(num_workers: int, **more: Any) -> Any:
@@ -226,16 +226,13 @@ class TestCores:
         assert np.allclose(late_s(1), 0)
         assert np.allclose(late_s(4, cpu_share=0), 0)
         assert np.allclose(late_s(4, cores=8), 0)
-        assert np.allclose(late_s(4, slice_s=0), 0)
-        # In the first 1 of the 4 ms between ticks it waits until the next one, 3.5 ms on average;
-        # which worker's turn it is woken in depends on what else there is to compute.
-        assert 0.25 * 3.5e-3 / 4 < late_s(4).mean() < 2 * 3.5e-3 / 4
-        assert late_s(4).max() < 2 * TICK_S
-        # Alone on its core, a worker gives way but in the first 1 of 100 ms.
-        assert late_s(2).mean() < late_s(4).mean() / 2
+        assert np.allclose(late_s(2), 0)  # it takes the place of a worker
+        # Where workers stand in line it is late in some of the steps, until the next tick.
+        assert 0.5 < late_s(4).mean() / ((1 - AT_ONCE) * TICK_S / 2) < 2
+        assert late_s(4).max() < 3 * TICK_S
 
     def test_how_late_differs_from_seed_to_seed(self):
-        costs = Costs(sample_s=0.02, cpu_share=1.0, step_s=0.01, slice_s=1e-3, cores=2)
+        costs = Costs(sample_s=0.02, cpu_share=1.0, step_s=0.01, cores=2)
         settings = {"num_workers": 4, "batch_size": 1, "n_batches": 100}
         spread = band(costs, **settings, seeds=4)
         assert spread.low_s < spread.high_s
@@ -256,7 +253,6 @@ class TestCores:
             collate_s=random.random(7),
             sample_bytes=1e8,
             send_s=0.2,
-            slice_s=0.001,
             transport_s=random.random(11),
             take_s=0.1,
             pin_s=0.2,
@@ -414,7 +410,6 @@ class TestCostsFromATrace:
         "startup_s": 0.0075,
         "boot_s": 0.005,
         "shutdown_s": 0.0005,
-        "slice_s": 1.4e-3,
         "step_s": 0.01,
         "cores": 2.0,
     }
@@ -465,8 +460,9 @@ class TestCostsFromATrace:
                 simulate(each, num_workers=other, **settings).batches for each in (fitted, costs)
             )
             for end, start in (("ready_s", "collate_s"), ("released_s", "delivered_s")):
-                took_s, expected_s = ((each[end] - each[start]).median() for each in (found, true))
-                assert took_s == pytest.approx(expected_s, rel=0.05)
+                # The least: some wait for a CPU.
+                took_s, expected_s = ((each[end] - each[start]).min() for each in (found, true))
+                assert took_s == pytest.approx(expected_s, rel=0.05, abs=1.5e-4)
             collate_s = (true["ready_s"] - true["collate_s"]).median()
             assert (collate_s > 0.004) == (other > 0)
 

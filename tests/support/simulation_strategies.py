@@ -41,7 +41,6 @@ COSTS = st.builds(
     collate_s=st.sampled_from([0.0, 0.2]),
     sample_bytes=st.sampled_from([0.0, 4e8]),
     send_s=st.sampled_from([0.0, 0.1]),
-    slice_s=st.sampled_from([0.0, 1e-3]),
     transport_s=st.sampled_from([0.0, 0.3]),
     take_s=st.sampled_from([0.0, 0.1]),
     pin_s=st.sampled_from([0.0, 0.5]),
