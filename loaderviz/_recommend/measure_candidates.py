@@ -51,9 +51,15 @@ def measure(
     Raises:
         Exception: whatever the loader or its dataset raises, unchanged.
     """
+    how_long = (
+        f"until {count(evidence.n_recorded, 'batch', 'batches')} came, as were recorded, for "
+        f"{LATE * seconds:.2g} s at most"
+        if _is_uneven(evidence)
+        else f"for {seconds:.2g} s from the first batch"
+    )
     said = (
         f"recommend: measures {count(len(settings), 'setting')}, {count(ROUNDS, 'time')} each, "
-        f"for {seconds:.2g} s from the first batch: {'; '.join(map(str, settings))}."
+        f"{how_long}: {'; '.join(map(str, settings))}."
     )
     print(wrapped(said, hanging=2))
     measured: dict[LoaderSettings, list[float]] = {setting: [] for setting in settings}
@@ -81,15 +87,21 @@ def measure_again(
     near = [each for each in batch_s if np.mean(batch_s[each]) < (1 + NEAR) * best_s]
     if len(near) < 2 or not any(_differ(measured[each]) for each in near):
         return dict(batch_s)
+    rounds = 1 if _is_uneven(evidence) else MORE_ROUNDS  # of runs that are longer
     said = (
-        f"recommend: measures {count(len(near), 'setting')} {MORE_ROUNDS} times more, because runs "
-        "of the same setting differ."
+        f"recommend: measures {count(len(near), 'setting')} {count(rounds, 'time')} more, because "
+        "runs of the same setting differ."
     )
     print(wrapped(said, hanging=2))
-    for _ in range(MORE_ROUNDS):
+    for _ in range(rounds):
         for setting in near:
             measured[setting].append(_measured_s(loader, evidence, setting, seconds, epochs))
     return {setting: np.array(each) for setting, each in measured.items()}
+
+
+def _is_uneven(evidence: Evidence) -> bool:
+    """Whether the batches of a short run would tell too little of the others."""
+    return evidence.error > UNEVEN
 
 
 def _differ(batch_s: Sequence[float]) -> bool:
@@ -191,7 +203,7 @@ def _run(
     """Append what each step was; whether the epoch was over before the run was."""
     step_s = float(np.mean(evidence.costs.step_s))
     busy_s = step_s * evidence.costs.step_cpu_share
-    recorded = evidence.n_recorded if evidence.error > UNEVEN else 1
+    recorded = evidence.n_recorded if _is_uneven(evidence) else 1
     least = max(setting.in_flight + COUNTED_ROUNDS * setting.num_workers, recorded)
     first_s = 0.0
     iterator = iter(loader)

@@ -77,8 +77,8 @@ def recommend(
         seconds: how long to record a loader from its first batch, and a quarter of that without
             workers; with ``verify``, each setting runs twice, for 0.3 of that or until each worker
             has made six batches (uneven ones: until as many came as were recorded), and the best of
-            them three times more where runs of the same setting differ, as on a busy machine. Where
-            no batch comes in ten times as long, it gives up.
+            them three times more (uneven: once) where runs of the same setting differ, as on a busy
+            machine. Where no batch comes in ten times as long, it gives up.
         verify: whether to measure a loader, at most six settings, with steps of that length.
             Without workers a copy of this process runs, which only Linux can make.
         loader: which loader of the trace, where it holds several.

@@ -455,11 +455,13 @@ class TestATrace:
 class TestMoreRuns:
     """Of the best, where runs of one setting differ."""
 
-    def again(self, monkeypatch, batch_s):
+    def again(self, monkeypatch, batch_s, error=0.0):
         """What comes of these seconds a batch by number of workers; all later runs take 1.2 s."""
         monkeypatch.setattr(measure_candidates, "_measured_s", lambda *_: 1.2)
         known = {LoaderSettings(n): np.array(each) for n, each in batch_s.items()}
-        found = measure_candidates.measure_again(None, None, known, 1.0, 1)
+        loader: Any = None
+        evidence: Any = SimpleNamespace(error=error)
+        found = measure_candidates.measure_again(loader, evidence, known, 1.0, 1)
         return {setting.num_workers: list(each) for setting, each in found.items()}
 
     def test_are_of_those_that_may_be_the_best(self, monkeypatch, capsys):
@@ -469,6 +471,11 @@ class TestMoreRuns:
         assert found[3] == [1.3, 1.3]
         said = " ".join(capsys.readouterr().out.split())
         assert "measures 2 settings 3 times more, because runs of the same setting differ" in said
+
+    def test_are_one_each_where_uneven_batches_make_them_long(self, monkeypatch, capsys):
+        found = self.again(monkeypatch, {1: [1.0, 1.2], 2: [1.1, 1.1]}, error=0.2)
+        assert found == {1: [1.0, 1.2, 1.2], 2: [1.1, 1.1, 1.2]}
+        assert "measures 2 settings 1 time more" in " ".join(capsys.readouterr().out.split())
 
     @pytest.mark.parametrize(
         "batch_s",
