@@ -29,6 +29,14 @@ def test_names_of_lines_that_end_together_stand_one_above_the_other():
     assert 5 < shifts["higher"] < 16
 
 
+def test_a_few_whole_numbers_have_a_tick_each_and_nothing_beside_them_has():
+    figure = chart({"simulated": (range(5), [0, 1, 2, 3, 3])}, **WORDS)
+    assert list(figure.layout.xaxis.tickvals) == [0, 1, 2, 3, 4]
+    for many in (range(0, 300_000, 10_000), [0.5, 1.5]):
+        figure = chart({"": (many, [1] * len(many))}, **WORDS)
+        assert figure.layout.xaxis.tickvals is None
+
+
 def test_all_of_it_is_valid_plotly():
     figure = chart({"one": (range(3), [0, 0, 0])}, points={"": (0, 0)}, theme="dark", **WORDS)
     go.Figure(figure.to_dict())  # checks each name and colour

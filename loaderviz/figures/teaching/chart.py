@@ -75,10 +75,12 @@ def chart(
 
 
 def _tick_options(lines: Mapping[str, Line]) -> dict[str, Any]:
-    """A tick for each of a few whole numbers: there are no 1.5 workers."""
+    """A tick for each of a few whole numbers: there are no 1.5 workers, and no -1."""
     xs = [x for line in lines.values() for x in line[0]]
-    few = all(isinstance(x, int) for x in xs) and max(xs) - min(xs) <= MOST_TICKS
-    return {"dtick": 1} if few else {}
+    whole = [x for x in xs if isinstance(x, int)]
+    if len(whole) < len(xs) or max(whole) - min(whole) > MOST_TICKS:
+        return {}
+    return {"tickvals": list(range(min(whole), max(whole) + 1))}
 
 
 def _line_mark(name: str, line: Line, x_title: str, number: int) -> dict[str, Any]:
