@@ -92,6 +92,12 @@ def task_layout(n_keys: int) -> Struct:
     return Struct(f"5q{8 * (Task.N_KEYS - Task.STARTED - 1)}x2q{8 * n_later}x{n_keys}q")
 
 
+@functools.lru_cache(maxsize=1024)
+def batch_and_task_layout(n_keys: int) -> Struct:
+    """A BATCH record with its TASK record after it."""
+    return Struct(Batch.LAYOUT.format + task_layout(n_keys).format)
+
+
 class State:
     """How a fetch stands; it stays RUNNING where its process was killed or interrupted."""
 

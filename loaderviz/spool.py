@@ -135,14 +135,15 @@ class Spool:
 
     def write(self, tag: int, *fields: int) -> tuple[memoryview[int], int]:
         """Write a whole record; returns where it is and raises as ``reserve`` does."""
-        return self.pack(_words(2 + len(fields)), (tag, *fields))
+        n_words = 2 + len(fields)
+        return self.pack(_words(n_words), (n_words, tag, *fields))
 
     def pack(
-        self, layout: struct.Struct, tag_and_fields: tuple[SupportsIndex, ...]
+        self, layout: struct.Struct, words: tuple[SupportsIndex, ...]
     ) -> tuple[memoryview[int], int]:
-        """Write a whole record whose words, its length among them, are laid out like this.
+        """Write one record or more, laid out like this, whole: their lengths are among ``words``.
 
-        Returns where it is and raises as ``reserve`` does; NoIntegersError for other fields.
+        Returns where the first is and raises as ``reserve`` does; NoIntegersError for other words.
         """
         n_words = layout.size // WORD
         start = self._used
@@ -151,13 +152,13 @@ class Spool:
             start = self._used
         block = self._block
         try:
-            layout.pack_into(block, start * WORD, n_words, *tag_and_fields)
+            layout.pack_into(block, start * WORD, *words)
         except BaseException as error:
             block[start : start + n_words] = memoryview(bytes(n_words * WORD)).cast("q")
             if isinstance(error, own_errors(Exception, method="__index__")):
                 raise NoIntegersError from error
             raise
-        self._used = block[1] = start + n_words  # before this the record does not count
+        self._used = block[1] = start + n_words  # before this they do not count
         return block, start
 
     def overwrite(self, n_words: int, tag: int) -> tuple[memoryview[int], int]:

@@ -23,6 +23,7 @@ from loaderviz.record_layout import (
     KeyKind,
     Tag,
     Task,
+    batch_and_task_layout,
     encode_keys,
     pack_text,
     task_layout,
@@ -96,27 +97,34 @@ class TestWritingAndReading:
 
         for field in ("text", 1.5, None, 2**63, Odd()):
             with pytest.raises(NoIntegersError):
-                writer.pack(Struct("4q"), (7, 1, field))
+                writer.pack(Struct("4q"), (4, 7, 1, field))
         block, at = writer.reserve(6, 9)
         assert not any(block[at + 2 : at + 6])
-        writer.pack(Struct("2q8xq"), (8, np.int64(3)))
+        writer.pack(Struct("2q8xq"), (4, 8, np.int64(3)))
         assert read(tmp_path / "a.spool") == [(9, [0, 0, 0, 0]), (8, [0, 3])]
 
     @pytest.mark.parametrize("n_keys", [0, 1, 5])
     def test_layouts_have_each_field_in_its_place(self, n_keys, writer):
         keys = list(range(100, 100 + n_keys))
-        block, at = writer.pack(task_layout(n_keys), (Tag.TASK, 1, 2, 3, n_keys, 4, *keys))
+        batch = Batch.N_WORDS, Tag.BATCH, 1, 2, 3, 4, 5, 6
+        n_words = Task.STAMPS + n_keys + 1 + n_keys
+        task = n_words, Tag.TASK, 1, 2, 3, n_keys, 4, *keys
+        block, at = writer.pack(task_layout(n_keys), task)
         places = (Task.ITERATOR, Task.ROUND, Task.STARTED, Task.N_KEYS, Task.KEY_KIND)
         assert [block[at + place] for place in places] == [1, 2, 3, n_keys, 4]
         first_key = Task.STAMPS + n_keys + 1
-        assert block[at] == first_key + n_keys
+        assert block[at] == n_words
         assert block[at + first_key : at + first_key + n_keys].tolist() == keys
         assert not any(block[at + Task.KEY_KIND + 1 : at + first_key])
-        block, at = writer.pack(Batch.LAYOUT, (Tag.BATCH, 1, 2, 3, 4, 5, 6))
+        both = block[at : at + n_words].tolist()
+        block, at = writer.pack(Batch.LAYOUT, batch)
         assert block[at] == Batch.N_WORDS
         assert block[at + Batch.ITERATOR : at + Batch.PINNED].tolist() == [1, 2, 3, 4, 5]
         assert block[at + Batch.DRAWING] == 6
         assert not any(block[at + Batch.PINNED : at + Batch.DRAWING])
+        both = block[at : at + Batch.N_WORDS].tolist() + both
+        block, at = writer.pack(batch_and_task_layout(n_keys), (*batch, *task))
+        assert block[at : at + len(both)].tolist() == both
 
     def test_a_killed_writer_leaves_all_that_it_wrote(self, tmp_path):
         pid = os.fork()

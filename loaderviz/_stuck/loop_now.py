@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -102,16 +103,29 @@ def read_loop(folder: Path) -> LoopNow:
         ) from error
 
 
+def _batches(words: Words, records: dict[int, Words]) -> Words:
+    """The records of batches in a file, of shape (n_batches, Batch.N_WORDS_OF_FORMAT_1)."""
+    starts = records.get(Tag.BATCH, _NONE)
+    n_words = Batch.N_WORDS_OF_FORMAT_1
+    starts = starts[words[starts] >= n_words]
+    batches: Words = words[starts[:, None] + np.arange(n_words)]
+    return batches
+
+
 class _Reader:
     """The records of a main process."""
 
     def __init__(self, folder: Path, meta: dict[str, Any], file: SpoolFile) -> None:
         self._folder, self._meta, self._file = folder, meta, file
         self._records = file.records()
-        starts = self._records.get(Tag.BATCH, _NONE)
-        n_words = Batch.N_WORDS_OF_FORMAT_1
-        starts = starts[file.words[starts] >= n_words]
-        self._batches: Words = file.words[starts[:, None] + np.arange(n_words)]
+        batches = [_batches(file.words, self._records)]
+        for path in folder.glob("here-*.spool"):  # of those that the main process makes itself
+            with suppress(LoaderVizError):  # it is being made
+                here = SpoolFile(path)
+                batches.append(_batches(here.words, here.records()))
+        all_batches = np.concatenate(batches)
+        in_turn = np.argsort(all_batches[:, Batch.DISPATCHED], kind="stable")
+        self._batches: Words = all_batches[in_turn]
         self._loader_of = {row[0]: row[1] for row in self._rows(Tag.ITERATOR, 3)}
         self._epochs = {(row[0], row[1]): (row[2], row[3]) for row in self._rows(Tag.EPOCH, 4)}
 

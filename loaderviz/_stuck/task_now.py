@@ -87,7 +87,8 @@ class MadeNow:
 
 def read_batch(path: Path, iterator: int, round_: int, nth: int) -> MadeNow:
     """How the ``nth`` batch of a round stands, by the file of its process."""
-    fetches = read_fetches(SpoolFile(path))
+    file = SpoolFile(path)
+    fetches = read_fetches(file, file.records())
     heads = fetches.heads
     at = np.flatnonzero((heads[:, Task.ITERATOR] == iterator) & (heads[:, Task.ROUND] == round_))
     if nth >= len(at):

@@ -20,8 +20,8 @@ from torch._C import _is_torch_function_mode_enabled as mode_sees
 from loaderviz.own_errors import own_errors
 
 MOST_LEAVES: Final = 1_000  # reading more would take longer than making a small batch
-_NUMBERS: Final = frozenset({bool, int, float, complex, type(None)})
-NAMES: Final = frozenset({str, *_NUMBERS})  # of what a dict holds, that say themselves
+NUMBERS: Final = frozenset({bool, int, float, complex, type(None)})  # which say no more
+NAMES: Final = frozenset({str, *NUMBERS})  # of what a dict holds, that say themselves
 
 
 def walk(batch: Any) -> tuple[list[Any], int, list[Any]] | None:
@@ -47,7 +47,7 @@ def walk(batch: Any) -> tuple[list[Any], int, list[Any]] | None:
                 continue
             if part_type is list or part_type is tuple:
                 contents: Collection[Any] = part
-            elif part_type in _NUMBERS:
+            elif part_type in NUMBERS:
                 key.append(part_type)
                 continue
             elif part_type is str:
@@ -132,7 +132,7 @@ def _fixed_bytes(part: Any, part_type: type) -> int:
     if array_type and not array_type.dtype.__get__(part).hasobject:
         return int(array_type.nbytes.__get__(part))
     is_text = issubclass(part_type, str | bytes | bytearray)
-    if part_type in _NUMBERS or is_text or contents_of(part, part_type) is not None:
+    if part_type in NUMBERS or is_text or contents_of(part, part_type) is not None:
         return 0
     raise TypeError(part_type)
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from loaderviz.record_layout import Tag, pack_text
-from loaderviz.recorder.batch_signature import fixed_bytes, walk
+from loaderviz.recorder.batch_signature import NUMBERS, fixed_bytes, walk
 from loaderviz.recorder.signature_text import signature_text
-from loaderviz.spool import Limit, RollingSpool
+from loaderviz.spool import Limit, RollingSpool, Spool
 
 MOST_SIGNATURES: Final = 10_000  # that are kept in mind: each batch may have one of its own
 
@@ -17,7 +17,7 @@ _Entry = tuple[int, int | None]
 
 
 class FetchSpool(RollingSpool):
-    """A ``RollingSpool`` that knows the signatures that it holds, by their numbers."""
+    """The file of a worker: it knows the signatures that it holds, by their numbers."""
 
     def __init__(
         self, path: Path, meta: dict[str, Any], limit: Limit | None = None, paid_bytes: int = 0
@@ -33,7 +33,7 @@ class FetchSpool(RollingSpool):
 
         The third is the text of a signature that is new: ``write_text`` is to follow.
         """
-        seen = walk(batch)
+        seen = ([type(batch)], 0, [batch]) if type(batch) in NUMBERS else walk(batch)
         if seen is None:
             return None, 0, ""
         key, text_bytes, parts = seen
@@ -68,3 +68,12 @@ class FetchSpool(RollingSpool):
         self.write(Tag.TEXT, number, *pack_text(text))
         if self._new is not None and self._last[1][0] == number:
             self._known[self._new], self._new = self._last[1], None
+
+
+class HereSpool(FetchSpool):
+    """The file of the main process's own fetches, each with its batch.
+
+    What it holds stays where it is: the loop has a batch for longer than the fetch takes.
+    """
+
+    _make_room = Spool._make_room

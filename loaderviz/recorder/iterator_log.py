@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import get_ident
 from typing import Any
 
 from loaderviz.clocks.process_clock import now
-from loaderviz.record_layout import MAIN_PROCESS, Batch, Tag
+from loaderviz.record_layout import (
+    MAIN_PROCESS,
+    Batch,
+    KeyKind,
+    Tag,
+    Task,
+    batch_and_task_layout,
+)
 from loaderviz.recorder.batch_samples import n_samples_of_item
 from loaderviz.recorder.device_events import Device
 from loaderviz.recorder.recording_files import RecordingFiles, RecordPlace
+from loaderviz.spool import NoIntegersError, Spool
 
 
 class IteratorLog:
@@ -42,6 +50,7 @@ class IteratorLog:
         self._device = device
         self._round = -1
         self._n_tasks_here = 0  # num_workers=0
+        self._in_one_step = True  # so far: see begin_with_fetch
         self._held: RecordPlace | None = None  # the batch being handed over, or that the loop has
         self._requested_ns = self._requested_by = 0  # when, and by which thread
         self._pending: defaultdict[int, deque[RecordPlace | None]] = defaultdict(deque)
@@ -84,7 +93,7 @@ class IteratorLog:
         if self._is_lost:
             self._tell_of_loss()
             return
-        record = Tag.BATCH, self.number, self._round, task, worker, at_ns, drawing_ns
+        record = Batch.N_WORDS, Tag.BATCH, self.number, self._round, task, worker, at_ns, drawing_ns
         place = self._files.write_batch(n_samples, record)
         self._pending[worker].append(place)
         if place is not None and self._unpinned is not None:
@@ -99,9 +108,33 @@ class IteratorLog:
             self._tell_of_loss()
             return None
         task, self._n_tasks_here = self._n_tasks_here, self._n_tasks_here + 1
-        record = Tag.BATCH, self.number, self._round, task, MAIN_PROCESS, at_ns, 0
+        record = Batch.N_WORDS, Tag.BATCH, self.number, self._round, task, MAIN_PROCESS, at_ns, 0
         self._held = place = self._files.write_batch(n_samples, record)
         return place
+
+    def begin_with_fetch(self, spool: Spool, at_ns: int, keys: Sequence[Any]) -> RecordPlace | None:
+        """Do the same, and reserve the record of the fetch of ``keys`` after it, both in ``spool``.
+
+        Returns the place of the fetch's record; None where two steps are needed, as ``begin_here``
+        has to tell of a limit or a loss, or ``keys`` are no integers.
+        """
+        n, files = len(keys), self._files
+        if not self._in_one_step or self._is_lost or files.n_spans + n > files.unlimited_spans:
+            return None
+        number, round_, task = self.number, self._round, self._n_tasks_here
+        words = (
+            Batch.N_WORDS, Tag.BATCH, number, round_, task, MAIN_PROCESS, at_ns, 0,
+            Task.STAMPS + n + 1 + n, Tag.TASK, number, round_, at_ns, n, KeyKind.INTEGERS, *keys,
+        )  # fmt: skip
+        try:
+            block, start = spool.pack(batch_and_task_layout(n), words)
+        except NoIntegersError:
+            self._in_one_step = False
+            return None
+        self._held = block, start
+        self._n_tasks_here = task + 1
+        files.n_spans += n  # without their lock: no other thread can come in between
+        return block, start + Batch.N_WORDS
 
     def note_requested(self, at_ns: int) -> None:
         """The loop asks for the next batch, and so is done with the one before."""

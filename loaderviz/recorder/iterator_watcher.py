@@ -150,9 +150,7 @@ class Watcher:
             spool = None if files.is_stopped() else files.borrow_spool(log.number)
             if spool is None:
                 return
-            timer = FetchTimer(
-                fetcher, spool, log.number, 0, files.control, self._memory, log.begin_here
-            )
+            timer = FetchTimer(fetcher, spool, log.number, 0, files.control, self._memory, log)
             self._timers.append(timer)
 
     def iterator_built(self, log: IteratorLog, iterator: Any) -> None:

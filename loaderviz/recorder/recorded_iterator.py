@@ -31,9 +31,22 @@ class _Recorded:
     def _next_data(self) -> Any:
         logs: list[IteratorLog] = self.__dict__[_LOGS]
         try:
-            _note(logs, IteratorLog.note_requested, now())
+            # Not by ``_note``, for the sake of small batches.
+            requested_ns = now()
+            try:
+                for log in logs:
+                    log.note_requested(requested_ns)
+            except BaseException as error:
+                if not _end(logs, error):
+                    raise
             data = super()._next_data()  # type: ignore[misc]
-            _note(logs, IteratorLog.note_delivered, now())
+            delivered_ns = now()
+            try:
+                for log in logs:
+                    log.note_delivered(delivered_ns)
+            except BaseException as error:
+                if not _end(logs, error):
+                    raise
         except BaseException as error:
             if isinstance(error, Exception) and not isinstance(error, StopIteration):
                 _note(logs, IteratorLog.note_raised, now(), _awaited_worker(self))
@@ -115,13 +128,20 @@ def _note(logs: list[IteratorLog], note: Callable[..., None], *args: Any) -> Non
     try:
         for log in logs:
             note(log, *args)
-    except own_errors(Exception) as error:
+    except BaseException as error:
+        if not _end(logs, error):
+            raise
+
+
+def _end(logs: list[IteratorLog], error: BaseException) -> bool:
+    """After an ``error`` in noting something: end these recordings; whether it was ours alone."""
+    if isinstance(error, own_errors(Exception)):
         for log in logs:
             log.fail(error)
-    except BaseException:  # from outside: what was noted of the epoch may lack a task
-        for log in logs:
-            log.lose_track()
-        raise
+        return True
+    for log in logs:  # from outside: what was noted of the epoch may lack a task
+        log.lose_track()
+    return False
 
 
 def _logs(iterator: Any) -> list[IteratorLog]:

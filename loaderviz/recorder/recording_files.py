@@ -17,7 +17,7 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.own_errors import own_errors, own_errors_suppressed, warn_or_print
 from loaderviz.record_layout import MAIN_PROCESS, Batch, Tag
 from loaderviz.recorder.control_page import Control
-from loaderviz.recorder.fetch_spool import FetchSpool
+from loaderviz.recorder.fetch_spool import FetchSpool, HereSpool
 from loaderviz.recorder.recording_size_limit import WORKER_BYTES, Budget
 from loaderviz.recorder.stack_on_signal import StackOnSignal
 from loaderviz.spool import HEADER_BYTES, NoRoomError, Spool
@@ -38,7 +38,7 @@ class RecordingFiles:
         self.lock = threading.RLock()
         self._meta = meta
         self._max_spans = meta["max_spans"]
-        self._n_spans = 0  # samples, counted as they are dispatched, and the user's spans
+        self.n_spans = 0  # samples, counted as they are dispatched, and the user's spans
         self._left_out: RecordPlace | None = None
         self._warned = False
         self._here_spools: list[FetchSpool] = []  # of the fetches in this process
@@ -50,9 +50,7 @@ class RecordingFiles:
         self.control = Control.create(folder)
         max_bytes = meta["max_bytes"]
         self._budget = Budget.create(folder, self.control, max_bytes) if max_bytes else None
-        self._unlimited_spans = (
-            -1 if max_bytes else self._max_spans
-        )  # one comparison for each batch
+        self.unlimited_spans = -1 if max_bytes else self._max_spans  # one comparison for each batch
         self._main: Spool | None = Spool(folder / "main.spool", {}, self._budget)
         self._ended_workers: Spool | None = None  # the archive of their files
         self._stack: StackOnSignal | None = None
@@ -86,15 +84,15 @@ class RecordingFiles:
     def write_batch(self, n_samples: int, record: tuple[int, ...]) -> RecordPlace | None:
         """Write down a batch that is dispatched; returns where, None where it is left out.
 
-        ``record`` is its tag and what ``Batch.LAYOUT`` has of it.
+        ``record`` is what ``Batch.LAYOUT`` has of it.
         Past ``max_spans`` its samples are left out; past the budget the batch is, too.
         """
         with self.lock:
             if self._main is None:
                 return None
-            self._n_spans += n_samples
-            if self._n_spans > self._unlimited_spans:
-                if self._n_spans > self._max_spans:
+            self.n_spans += n_samples
+            if self.n_spans > self.unlimited_spans:
+                if self.n_spans > self._max_spans:
                     self.control.set_full()
                 if self._is_spent():
                     self._leave_out(n_samples, n_batches=1)
@@ -110,13 +108,13 @@ class RecordingFiles:
     def count_samples(self, n: int) -> None:
         """Count samples of a ready-made batch, which was written down as one that is asked for."""
         with self.lock:
-            self._n_spans += n
+            self.n_spans += n
 
     def write_span(self, *fields: int) -> RecordPlace | None:
         """Write down a span of the user's, or count it among those left out and return None."""
         with self.lock:
-            self._n_spans += 1
-            if self._n_spans > self._max_spans:
+            self.n_spans += 1
+            if self.n_spans > self._max_spans:
                 self.control.set_full()
             elif self._budget is None or not self.control.is_full():
                 return self.write(Tag.SPAN, *fields)
@@ -191,11 +189,11 @@ class RecordingFiles:
         path, meta = self.folder / f"here-{iterator}.spool", {"worker": MAIN_PROCESS}
         try:
             try:
-                spool = FetchSpool(path, meta, self._budget)
+                spool = HereSpool(path, meta, self._budget)
             except NoRoomError:  # nothing will be written to it, so any spool will do
                 if self._here_spools:
                     return self._here_spools[0]
-                spool = FetchSpool(path, meta, self._budget, HEADER_BYTES)
+                spool = HereSpool(path, meta, self._budget, HEADER_BYTES)
         except own_errors(OSError) as error:
             self.fail(error)
             return None

@@ -2,47 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from loaderviz.clocks.process_clock import now
 from loaderviz.record_layout import Task
 
-_FROM_COLLATE = Task.STAMPS - Task.COLLATE
+_STAMPS, _COLLATE = Task.STAMPS, Task.COLLATE
 
 
 class StampedIndices:
-    """An index list that writes into a record when each of its indices is drawn, in ns.
+    """An index list that writes into a record when each of its keys is drawn, in ns.
 
-    ``keys`` is the list itself; ``index`` is that list, or what another recording has made of it.
-    The times go into ``block``, from the word ``start`` of a Task's stamps on, one more than there
-    are keys: the last is when all samples are read, and so also when they are collated.
+    One stamp more is written than there are keys: the last is when all samples are read, and so
+    also when they are collated. One serves for fetch after fetch, since to make one takes time.
+
+    Attributes:
+        keys: the list itself.
+        index: that list, or what another recording has made of it.
+        block, start: where the TASK record is: the block, and the word in it at which it begins.
     """
 
-    __slots__ = ("_block", "_index", "_start", "keys")
+    __slots__ = ("block", "index", "keys", "start")
 
-    def __init__(
-        self, index: Iterable[Any], keys: Sequence[Any], block: memoryview[int], start: int
-    ) -> None:
-        self.keys = keys
-        self._index = index
-        self._block = block
-        self._start = start
+    keys: Sequence[Any]
+    index: Any
+    block: memoryview[int]
+    start: int
 
     def __len__(self) -> int:
         return len(self.keys)
 
     def __iter__(self) -> Iterator[Any]:
-        block, word = self._block, self._start
-        for key in self._index:
+        block, start = self.block, self.start
+        word = start + _STAMPS
+        for key in self.index:
             block[word] = now()
             word += 1
             yield key
-        block[word] = block[self._start - _FROM_COLLATE] = now()
+        block[word] = block[start + _COLLATE] = now()
 
 
 class GatheredIndices:
-    """The same for an index list whose keys and length are known only once it has been drawn.
+    """Notes the same for an index list whose keys are known only once they have been drawn.
 
     ``keys`` and ``stamps``, in ns, grow meanwhile; in the end there is one more stamp than keys.
     """

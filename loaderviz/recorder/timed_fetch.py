@@ -12,9 +12,9 @@ from __future__ import annotations
 import sys
 import weakref
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from time import thread_time_ns
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -32,6 +32,10 @@ from loaderviz.recorder.stamped_indices import GatheredIndices, StampedIndices
 from loaderviz.recorder.timed_fetcher import add_timer, reads_one_by_one, remove_timer
 from loaderviz.recorder.unequal_samples import why_not_collated
 from loaderviz.spool import RSS_PEAK, NoIntegersError, NoRoomError
+
+if TYPE_CHECKING:
+    from loaderviz.recorder.iterator_log import IteratorLog
+    from loaderviz.recorder.recording_files import RecordPlace
 
 RSS_EVERY_NS = 50_000_000  # to read it takes longer than a small batch
 # Reading the CPU time is a system call. For so long after one, the thread is taken to compute.
@@ -74,7 +78,7 @@ class FetchTimer:
         round_: int,
         control: Control,
         memory: ProcessMemory,
-        on_begin: Callable[[int, int], object] | None = None,
+        log: IteratorLog | None = None,
         cpu_accounts: CpuAccounts | None = None,
     ) -> None:
         self.spool = spool
@@ -82,15 +86,14 @@ class FetchTimer:
         self._cpu_accounts = cpu_accounts
         self._iterator, self._round = iterator, round_
         self._page = control.page
-        # Called for each fetch with its time, in ns, and number of samples; returns None where the
-        # fetch is not to be written down.
-        self._on_begin = on_begin
+        self._log = log  # of the iterator, where it loads in this process
         self._disabled = False
         self._auto_collation = fetcher.auto_collation
         self._iterable = isinstance(fetcher, _IterableDatasetFetcher)
         self.per_sample = fetcher.auto_collation and reads_one_by_one(fetcher)
         self._block: memoryview[int] | None = None
         self._start = 0
+        self._stamped = StampedIndices()
         self._gathered: GatheredIndices | None = None
         self._int_keys = not self._iterable  # until there is another
         self._cpu_ns = self._cpu_at_ns = 0
@@ -98,51 +101,64 @@ class FetchTimer:
         self._fetcher = weakref.ref(fetcher)
         add_timer(fetcher, self, to_the_end=self.per_sample and not self._iterable)
 
-    def begin(self, index: Any) -> Any:
-        """Reserve the task's record; returns the index list to pass on."""
+    def begin(self, index: Any, timed_index: Any) -> Any:
+        """Reserve the record of a task, to fetch ``index``; returns the index list to pass on.
+
+        ``timed_index`` is that list, or what the timer of another recording has made of it.
+        """
         if self._disabled or self._page[STOPPED]:
-            return index
+            return timed_index
         try:
             started_ns = now()
             if started_ns - self._cpu_at_ns > CPU_TIME_FRESH_NS:
                 self._cpu_ns, self._cpu_at_ns = thread_time_ns(), started_ns
-            keys: Sequence[Any] = ()
-            if not self._auto_collation:  # a list of keys asks a dataset for a ready-made batch
-                keys = index if type(index) is list else (index,)
-            elif type(index) is list:
-                keys = index
-            elif isinstance(index, StampedIndices):
-                keys = index.keys
-            elif isinstance(index, _BUILTIN_INDEX_TYPES):
-                keys = list(index)
-                index = keys if self.per_sample else index
-            elif self.per_sample:
-                self._gathered = GatheredIndices(index)
-            if self._on_begin is not None and self._on_begin(started_ns, len(keys)) is None:
-                self._gathered = None
-                return index
-            block, start = self._reserve(keys, started_ns)
+            # Without auto-collation a list of keys asks a dataset for a ready-made batch.
+            keys = index if type(index) is list else self._keys_of(index, timed_index)
+            place, log = None, self._log
+            if log is not None:
+                if self._int_keys:
+                    place = log.begin_with_fetch(self.spool, started_ns, keys)
+                if place is None and log.begin_here(started_ns, len(keys)) is None:
+                    self._gathered = None
+                    return timed_index
+            if place is None:
+                place = self._reserve(keys, started_ns)
+            block, start = place
             self._block, self._start = block, start
             if self._gathered is not None:
                 return self._gathered
             if self.per_sample:
-                return StampedIndices(index, keys, block, start + Task.STAMPS)
+                stamped = self._stamped
+                stamped.keys, stamped.index = keys, timed_index
+                stamped.block, stamped.start = block, start
+                return stamped
             block[start + Task.STAMPS] = started_ns
         except own_errors(Exception) as error:
             self._fail(error)
         except BaseException:  # from outside: what was noted of the fetches may lack this one
             self._disabled = True
             raise
-        return index
+        return timed_index
 
-    def _reserve(self, keys: Sequence[Any], started_ns: int) -> tuple[memoryview[int], int]:
+    def _keys_of(self, index: Any, timed_index: Any) -> Sequence[Any]:
+        """The keys of what is no list; none where they will be known as they are drawn."""
+        if not self._auto_collation:
+            return (index,)
+        if isinstance(index, _BUILTIN_INDEX_TYPES):
+            return list(index)
+        if self.per_sample:
+            self._gathered = GatheredIndices(timed_index)
+        return ()
+
+    def _reserve(self, keys: Sequence[Any], started_ns: int) -> RecordPlace:
         n = len(keys)
         is_full = self._page[FULL]
         if self._int_keys and not is_full:
             try:
                 iterator, integers = self._iterator, KeyKind.INTEGERS
-                fields = Tag.TASK, iterator, self._round, started_ns, n, integers, *keys
-                return self.spool.pack(task_layout(n), fields)
+                n_words = Task.STAMPS + n + 1 + n
+                head = n_words, Tag.TASK, iterator, self._round, started_ns, n, integers
+                return self.spool.pack(task_layout(n), (*head, *keys))
             except NoIntegersError:
                 self._int_keys = False
         kind, words = (KeyKind.COUNT, None) if self._iterable else encode_keys(keys)
@@ -241,7 +257,7 @@ class FetchTimer:
 
     def _write_gathered(
         self, gathered: GatheredIndices, block: memoryview[int], start: int
-    ) -> tuple[memoryview[int], int]:
+    ) -> RecordPlace:
         """Write the record with keys and stamps, in place of the one reserved without them."""
         head = block[start + 2 : start + Task.N_KEYS].tolist()
         if len(gathered.stamps) > len(gathered.keys):  # it has come to its end
@@ -254,9 +270,7 @@ class FetchTimer:
             block[i] = stamp
         return block, start
 
-    def _note_ready_made(
-        self, n: int, block: memoryview[int], start: int
-    ) -> tuple[memoryview[int], int]:
+    def _note_ready_made(self, n: int, block: memoryview[int], start: int) -> RecordPlace:
         """Write down that the stream's next item was a whole batch: ``n`` samples, read in one."""
         if n == 1 or block[start + Task.COLLATE] == 0:
             return block, start
@@ -294,5 +308,5 @@ class FetchTimer:
         self._disabled, self._block, self._gathered = True, None, None
         if not isinstance(error, NoRoomError):
             self.spool.note_problem(f"{type(error).__name__}: {error}")
-        elif self._on_begin is not None:  # go on calling it: it counts what is left out
+        elif self._log is not None:  # go on calling it: it counts what is left out
             self._disabled = False

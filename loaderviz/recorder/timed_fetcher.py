@@ -69,7 +69,7 @@ class _Timed:
         timed_index = index
         try:
             for timer in timers:
-                timed_index = timer.begin(timed_index)
+                timed_index = timer.begin(index, timed_index)
             batch = super().fetch(timed_index)  # type: ignore[misc]
             for timer in timers:
                 timer.finish(None, batch)

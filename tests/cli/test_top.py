@@ -66,6 +66,21 @@ def test_what_is_counted_in_many_looks_is_what_is_there_in_the_end(tmp_path, mon
     assert seen.n_batches < 300
 
 
+def test_loaders_in_turns_are_counted_together(tmp_path, monkeypatch):
+    monkeypatch.setattr(live_recording, "WINDOW_S", 1e6)
+    loaders = quick(), quick(num_workers=1), quick()
+    with lv.record(*loaders, path=tmp_path / "run"):
+        live = LiveRecording(tmp_path / "run")
+        for n, _ in enumerate(zip(*loaders, strict=True), 1):
+            found = live.read_now()
+            assert found.n_batches == 3 * n
+            assert found.waiting_s == 0
+            n_samples = found.elapsed_s * found.samples_per_s
+            assert 12 * n <= n_samples + 1e-6
+    found = live.read_now()  # and the file of the worker has been moved to those of the ended
+    assert n_samples <= found.elapsed_s * found.samples_per_s + 1e-6
+
+
 def test_batches_that_lie_ready_are_counted_with_their_worker(tmp_path):
     loader = quick(num_workers=1, prefetch_factor=3)
     with lv.record(loader, path=tmp_path / "run"):
@@ -202,7 +217,7 @@ def test_a_damaged_worker_is_bad_input(tmp_path, loaderviz):
 def test_a_damaged_word_makes_no_endless_bar(value, tmp_path, loaderviz):
     with lv.record(loader := quick(), path=tmp_path / "run"):
         list(loader)
-    spool = tmp_path / "run" / "main.spool"
+    (spool,) = (tmp_path / "run").glob("here-*.spool")
     words = np.fromfile(spool, np.int64)
     head = SpoolFile(spool)
     for at in head.records()[Tag.BATCH]:

@@ -40,6 +40,7 @@ import loaderviz as lv
 from loaderviz.record_layout import Tag
 from loaderviz.recorder import recording_files
 from loaderviz.recorder import worker_process as worker_module
+from loaderviz.recorder.fetch_spool import HereSpool
 from loaderviz.recorder.worker_process import WorkerHook
 from loaderviz.spool import Spool, SpoolFile
 from own_code import in_recorder
@@ -555,6 +556,24 @@ class TestOtherThreadsAndProcesses:
         assert len(rec.trace.batches) == 4
 
 
+class Lookup(torch.utils.data.Dataset):
+    def __getitem__(self, key: Any) -> int:
+        return 1
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_keys_that_are_integers_only_at_times(num_workers):
+    batches = [[0, 1], [2, 2**70], ["a", "b"], [3, 4], [(5,), None], [6, 7]]
+    loader = DataLoader(Lookup(), batch_sampler=batches, num_workers=num_workers)
+    with lv.record(loader) as rec:
+        received = list(loader)
+    assert len(received) == len(batches)
+    assert list(rec.trace.batches["batch"]) == list(range(len(batches)))
+    assert rec.trace.batches["delivered_s"].is_monotonic_increasing
+    assert list(rec.trace.samples["key"]) == [key for batch in batches for key in batch]
+    assert rec.trace.meta["complete"]
+
+
 class TestSeveralRecordings:
     def test_one_inside_the_other(self):
         loader = DataLoader(Keys(6), batch_size=2, num_workers=2)
@@ -737,7 +756,7 @@ class TestAFullDisk:
     def test_when_a_file_cannot_be_made(self, num_workers, monkeypatch):
         loader = DataLoader(Keys(6), batch_size=2, num_workers=num_workers)
 
-        monkeypatch.setattr(recording_files, "FetchSpool", full_disk)
+        monkeypatch.setattr(recording_files, "HereSpool", full_disk)
         monkeypatch.setattr(worker_module, "FetchSpool", full_disk)
         received = self.received_with_one_warning(loader, lv.record(loader))
         assert [len(epoch) for epoch in received] == [3, 3]
@@ -745,15 +764,15 @@ class TestAFullDisk:
     def test_in_the_middle_of_an_epoch(self, monkeypatch):
         loader = DataLoader(Keys(6), batch_size=2)
         rec = lv.record(loader)
-        write = Spool.write
+        pack = Spool.pack
 
         @in_recorder
-        def write_some(spool, tag, *fields):
-            if rec._watcher and rec._watcher.files._main is spool and spool._used > 40:
+        def pack_some(spool, *args):
+            if isinstance(spool, HereSpool) and spool._used > 200:
                 full_disk()
-            return write(spool, tag, *fields)
+            return pack(spool, *args)
 
-        monkeypatch.setattr(Spool, "write", write_some)
+        monkeypatch.setattr(Spool, "pack", pack_some)
         self.received_with_one_warning(loader, rec)
         assert 0 < len(rec.trace.batches) < 6
 

@@ -60,9 +60,12 @@ class Fetches:
         return len(self.heads)
 
 
-def read_fetches(file: SpoolFile) -> Fetches:
-    """The fetches that a process wrote into its spool file, up to the first that is damaged."""
-    words, records = file.words, file.records()
+def read_fetches(file: SpoolFile, records: dict[int, Words]) -> Fetches:
+    """The fetches that a process wrote into its spool file, up to the first that is damaged.
+
+    ``records`` are those of the file.
+    """
+    words = file.words
     n_head = Task.STAMPS_OF_FORMAT[file.format]
     starts = _record_starts(words, records, n_head)
     heads = np.zeros((len(starts), Task.STAMPS), np.int64)

@@ -102,8 +102,7 @@ class LiveRecording:
         self._folder = folder
         self._main = _Tail(folder / "main.spool")
         self._makers: dict[str, _Maker] = {}
-        self._undelivered: deque[int] = deque(maxlen=MOST_OPEN)  # where their records are
-        self._last_taken = 0  # where the record of the batch is that the loop took last; 0: none
+        self._main_batches = _Batches()
         self._taken: deque[tuple[int, int, Nth]] = deque()  # when batches were asked for and came
         self._n_taken_of: Counter[int] = Counter()  # by iterator
         self._n_taken: Counter[tuple[int, int, int]] = Counter()  # by iterator, round and worker
@@ -123,8 +122,9 @@ class LiveRecording:
             ) from error
 
     def _now(self) -> RecordingNow:
-        words = self._read_main()
+        self._read_main()
         self._read_makers()
+        self._note_taken()
         now_ns = self._ended_ns or (now() if self._same_clock else self._latest_ns)
         ended = bool(self._ended_ns) or self._is_dead(now_ns)
         if ended:
@@ -135,9 +135,8 @@ class LiveRecording:
             *_, nth = self._taken.popleft()
             for maker in self._makers.values():
                 maker.unseen.pop(nth, None)
-        asked_ns = 0
-        if self._last_taken and not ended:  # the loop asks for a batch as it releases the last one
-            asked_ns = int(words[self._last_taken + Batch.RELEASED])
+        # The loop asks for a batch as it releases the last one.
+        asked_ns = 0 if ended else max(batches.last for batches in self._all_batches())[1]
         waited_ns = sum(delivered - max(asked, since_ns) for asked, delivered, _ in self._taken)
         waited_ns += now_ns - max(asked_ns, since_ns) if asked_ns else 0
         makers = sorted(self._makers.values(), key=lambda maker: maker.worker)
@@ -170,34 +169,27 @@ class LiveRecording:
         is_silent = now_ns - max(self._latest_ns, self._started_ns) > WINDOW_S * 1e9
         return self._same_clock and self._pid > 0 and is_silent and not psutil.pid_exists(self._pid)
 
-    def _read_main(self) -> Words:
+    def _read_main(self) -> None:
         words, new_records = self._main.read()
+        self._main_batches.read(words, new_records)
         for tag, at in new_records:
-            if tag == Tag.BATCH:
-                self._undelivered.append(at)
-            elif tag == Tag.EPOCH:
+            if tag == Tag.EPOCH:
                 self._epoch = int(words[at + 4])
             elif tag == Tag.FINISH:
                 self._ended_ns = int(words[at + 2])
-        undelivered = []
-        for at in self._undelivered:
-            asked, delivered, released = words[
-                at + Batch.REQUESTED : at + Batch.RELEASED + 1
-            ].tolist()
-            if not delivered:
-                undelivered.append(at)
-                continue
-            self._latest_ns = max(self._latest_ns, delivered, released)
-            self._last_taken = at
+
+    def _all_batches(self) -> list[_Batches]:
+        return [self._main_batches, *(maker.batches for maker in self._makers.values())]
+
+    def _note_taken(self) -> None:
+        all_batches = self._all_batches()
+        for batch in sorted(batch for batches in all_batches for batch in batches.taken):
+            delivered, asked, iterator, round_, worker = batch
             self._n_batches += 1
-            iterator, round_, _, worker = map(
-                int, words[at + Batch.ITERATOR : at + Batch.WORKER + 1]
-            )
             self._n_taken[iterator, round_, worker] += 1
             self._n_taken_of[iterator] += 1
             self._taken.append((asked, delivered, (iterator, self._n_taken_of[iterator])))
-        self._undelivered = deque(undelivered, maxlen=MOST_OPEN)
-        return words
+        self._latest_ns = max(self._latest_ns, *(max(batches.last) for batches in all_batches))
 
     def _read_makers(self) -> None:
         for pattern in ("worker-*.spool", "here-*.spool"):
@@ -210,8 +202,45 @@ class LiveRecording:
             except LoaderVizError:
                 if (self._folder / name).exists():
                     raise
-                del self._makers[name]  # its process has ended, and its file was moved
+                maker.ended = maker.moved = True  # to the file of those that have ended
+            if maker.moved and not maker.has_recent():
+                del self._makers[name]
             self._latest_ns = max(self._latest_ns, maker.latest_ns)
+
+
+class _Batches:
+    """The batches in one spool file.
+
+    Attributes:
+        taken: those that the loop got before this read and after the one before: when it got and
+            asked for each, with its iterator, round and worker.
+        last: when the loop got the last of all, and when it was done with that; 0 for not yet.
+    """
+
+    def __init__(self) -> None:
+        self.taken: list[tuple[int, int, int, int, int]] = []
+        self.last = 0, 0
+        self._undelivered: deque[int] = deque(maxlen=MOST_OPEN)  # where their records are
+        self._last_at = 0
+
+    def read(self, words: Words, new_records: list[tuple[int, int]]) -> None:
+        """Read on, given the words of the file and what is new in it."""
+        self._undelivered.extend(at for tag, at in new_records if tag == Tag.BATCH)
+        self.taken = []
+        undelivered = []
+        for at in self._undelivered:
+            head = words[at : at + Batch.RELEASED + 1].tolist()
+            asked, delivered = head[Batch.REQUESTED], head[Batch.DELIVERED]
+            if not delivered:
+                undelivered.append(at)
+                continue
+            self._last_at = at
+            iterator, round_, worker = head[Batch.ITERATOR], head[Batch.ROUND], head[Batch.WORKER]
+            self.taken.append((delivered, asked, iterator, round_, worker))
+        self._undelivered = deque(undelivered, maxlen=MOST_OPEN)
+        if self._last_at:
+            delivered, released = words[self._last_at + Batch.DELIVERED :][:2].tolist()
+            self.last = delivered, released
 
 
 class _Maker:
@@ -221,8 +250,9 @@ class _Maker:
         self._tail = _Tail(path)
         self.worker = int(self._tail.head.meta.get("worker", MAIN_PROCESS))
         self._started_ns = int(self._tail.head.meta.get("started_ns", 0))
-        self.ended = False
+        self.ended = self.moved = False
         self.latest_ns = 0
+        self.batches = _Batches()  # that the main process makes itself
         self._stream = (0, 0)  # iterator and round
         self._n_made = 0  # batches of that stream
         self._rss_bytes = 0
@@ -238,6 +268,8 @@ class _Maker:
         if self.ended:
             return
         words, new_records = self._tail.read()
+        if self.worker < 0:
+            self.batches.read(words, new_records)
         self.ended = bool(self._tail.head.ended_ns)
         for tag, at in new_records:
             if tag != Tag.TASK:
@@ -263,6 +295,10 @@ class _Maker:
                 self._recent.append((head[Task.STARTED], head[Task.READY], n))
             self._rss_bytes = head[Task.RSS] or self._rss_bytes
             self.latest_ns = max(self.latest_ns, head[Task.STARTED], head[Task.READY])
+
+    def has_recent(self) -> bool:
+        """Whether it made batches in the window of the last look."""
+        return bool(self._recent)
 
     def n_samples(self, since_ns: int) -> int:
         """How many samples were read since then; forgets what was before."""

@@ -142,27 +142,34 @@ class _Reader:
         self._seen: set[tuple[Any, ...]] = set()  # workers whose files were read
 
     def read_main(self, file: SpoolFile) -> None:
-        """What the main process wrote about its loaders, workers, batches and spans."""
+        """What the main process wrote about its loaders, workers, batches and spans.
+
+        Most batches that it makes itself are in the file of its fetches.
+        """
         words, records = file.words, file.records()
         finished = Tag.FINISH in records
         if file.problem:
             self.problems.append(file.problem)
         elif not finished:
             self.problems.append("the recording has not ended: it is running, or was killed")
-        starts = records.pop(Tag.BATCH, np.zeros(0, np.int64))
-        n_words = Batch.N_WORDS_OF_FORMAT_1 if file.format == 1 else Batch.N_WORDS
-        starts = starts[words[starts] >= n_words]
-        self._batches = np.zeros((len(starts), Batch.N_WORDS), np.int64)
-        self._batches[:, :n_words] = words[starts[:, None] + np.arange(n_words)]
-        # After an interrupt in the middle of a delivery, the loop did not get the batch.
-        lost = self._batches[:, Batch.DELIVERED] == 0
-        self._batches[lost, Batch.REQUESTED] = 0
+        self._add_batches(file, records.pop(Tag.BATCH, np.zeros(0, np.int64)))
         for tag, starts in records.items():
             for start in starts.tolist():
                 try:
                     self._read_event(tag, words[start + 2 : start + words[start]])
                 except own_errors(*_DAMAGE) as error:
                     self.problems.append(f"a record of the main process is damaged: {error}")
+
+    def _add_batches(self, file: SpoolFile, starts: Words) -> None:
+        """The batches whose records begin there in ``file``."""
+        words = file.words
+        n_words = Batch.N_WORDS_OF_FORMAT_1 if file.format == 1 else Batch.N_WORDS
+        starts = starts[words[starts] >= n_words]
+        batches = np.zeros((len(starts), Batch.N_WORDS), np.int64)
+        batches[:, :n_words] = words[starts[:, None] + np.arange(n_words)]
+        # After an interrupt in the middle of a delivery, the loop did not get the batch.
+        batches[batches[:, Batch.DELIVERED] == 0, Batch.REQUESTED] = 0
+        self._batches = np.concatenate([self._batches, batches])
 
     def _read_event(self, tag: int, words: Words) -> None:
         fields = words.tolist()
@@ -216,7 +223,10 @@ class _Reader:
         name = worker_name(number)
         if file.problem:
             self.problems.append(f"{name}: {file.problem}")
-        fetches = read_fetches(file)
+        records = file.records()
+        if number < 0:
+            self._add_batches(file, records.get(Tag.BATCH, np.zeros(0, np.int64)))
+        fetches = read_fetches(file, records)
         if fetches.damaged:
             self.problems.append(f"{name}: what it wrote is damaged")
         self._fetches.append((number, fetches))
@@ -255,7 +265,8 @@ class _Reader:
 
     def _batches_and_samples(self) -> tuple[dict[str, Any], dict[str, Any]]:
         made = AllFetches.from_processes(self._fetches)
-        sent = self._batches
+        # Those of one iterator may be in two files; it sends its tasks in their order.
+        sent = self._batches[np.argsort(self._batches[:, Batch.TASK], kind="stable")]
         fetch = match_tasks(sent[:, _STREAM], made.streams)
         # A stream that has ended is sent tasks in vain until the main process hears of it.
         exhausted = made.heads[:, Task.STATE] == State.EXHAUSTED
