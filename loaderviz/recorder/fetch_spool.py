@@ -24,7 +24,7 @@ class FetchSpool(RollingSpool):
     ) -> None:
         super().__init__(path, meta, limit, paid_bytes)
         self._n_texts = 0
-        self._known: dict[tuple[Any, ...], _Entry] = {}
+        self._known: dict[Any, _Entry] = {}  # by key; of a batch that is a number by its type too
         self._last: tuple[list[Any] | None, _Entry] = None, (0, None)  # measured
         self._new: tuple[Any, ...] | None = None  # the key of the last, if that is to be written
 
@@ -33,7 +33,10 @@ class FetchSpool(RollingSpool):
 
         The third is the text of a signature that is new: ``write_text`` is to follow.
         """
-        seen = ([type(batch)], 0, [batch]) if type(batch) in NUMBERS else walk(batch)
+        entry = self._known.get(type(batch))
+        if entry is not None:
+            return 0, entry[0], ""
+        seen = walk(batch)
         if seen is None:
             return None, 0, ""
         key, text_bytes, parts = seen
@@ -67,7 +70,10 @@ class FetchSpool(RollingSpool):
         """
         self.write(Tag.TEXT, number, *pack_text(text))
         if self._new is not None and self._last[1][0] == number:
-            self._known[self._new], self._new = self._last[1], None
+            self._known[self._new] = self._last[1]
+            if self._new[0] in NUMBERS:
+                self._known[self._new[0]] = self._last[1]
+            self._new = None
 
 
 class HereSpool(FetchSpool):

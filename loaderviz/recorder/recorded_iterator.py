@@ -27,6 +27,7 @@ class _Recorded:
 
     _auto_collation: bool
     _dataset_kind: int
+    _loaderviz_original: Any  # the class that the iterator had
 
     def _next_data(self) -> Any:
         logs: list[IteratorLog] = self.__dict__[_LOGS]
@@ -39,7 +40,7 @@ class _Recorded:
             except BaseException as error:
                 if not _end(logs, error):
                     raise
-            data = super()._next_data()  # type: ignore[misc]
+            data = self._loaderviz_original._next_data(self)  # takes less time than super()
             delivered_ns = now()
             try:
                 for log in logs:
@@ -152,7 +153,11 @@ def _logs(iterator: Any) -> list[IteratorLog]:
 @functools.cache
 def _recorded_class(original: type) -> type:
     mixin = _RecordedMulti if hasattr(original, "_try_put_index") else _Recorded
-    names = {"__module__": original.__module__, "__qualname__": original.__qualname__}
+    names = {
+        "__module__": original.__module__,
+        "__qualname__": original.__qualname__,
+        "_loaderviz_original": original,
+    }
     return type(original.__name__, (mixin, original), names)
 
 
@@ -171,7 +176,7 @@ def unwatch(iterator: Any, log: IteratorLog) -> None:
     if log in logs:
         logs.remove(log)
     if not logs and issubclass(type(iterator), _Recorded):
-        iterator.__class__ = type(iterator).__bases__[1]  # see _recorded_class
+        iterator.__class__ = iterator._loaderviz_original
         for name in (_LOGS, _DRAWN):
             iterator.__dict__.pop(name, None)
         queue = iterator.__dict__.get("_data_queue")

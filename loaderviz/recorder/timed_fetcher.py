@@ -38,7 +38,7 @@ def remove_timer(fetcher: Any, timer: FetchTimer) -> None:
     if timer in timers:
         timers.remove(timer)
         if not timers:
-            fetcher.__class__ = type(fetcher).__bases__[1]  # see _timed_class
+            fetcher.__class__ = fetcher._loaderviz_original
             del fetcher.__dict__[_TIMERS]
 
 
@@ -64,13 +64,17 @@ def reads_one_by_one(fetcher: Any) -> bool:
 class _Timed:
     """Mixed into the class of a fetcher: times each ``fetch``."""
 
+    _loaderviz_original: Any  # the class that the fetcher had
+
     def fetch(self, index: Any) -> Any:
         timers: list[FetchTimer] = self.__dict__[_TIMERS]
         timed_index = index
         try:
             for timer in timers:
                 timed_index = timer.begin(index, timed_index)
-            batch = super().fetch(timed_index)  # type: ignore[misc]
+            batch = self._loaderviz_original.fetch(
+                self, timed_index
+            )  # takes less time than super()
             for timer in timers:
                 timer.finish(None, batch)
         except BaseException as error:
@@ -98,5 +102,9 @@ class _TimedWithCollate(_Timed):
 
 @functools.cache
 def _timed_class(mixin: type[_Timed], original: type) -> type:
-    names = {"__module__": original.__module__, "__qualname__": original.__qualname__}
+    names = {
+        "__module__": original.__module__,
+        "__qualname__": original.__qualname__,
+        "_loaderviz_original": original,
+    }
     return type(original.__name__, (mixin, original), names)
