@@ -79,7 +79,7 @@ class Task:
     SHAPES = 17  # the number of a TEXT: what the batch is made of, or why it could not be; 0: none
     CHILDREN_CPU = 18  # the part of PROCESS_CPU that is the children's, plus one; 0: unknown
     STAMPS = 19
-    STAMPS_OF_FORMAT: Final = {1: 14, 2: 17, 3: 18, 4: STAMPS}
+    STAMPS_OF_FORMAT: Final = {1: 14, 2: 17, 3: 18, 4: STAMPS, 5: STAMPS}
 
 
 @functools.lru_cache(maxsize=1024)

@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader
 from loaderviz import load, record, spool_archive
 from loaderviz.datasets import SleepingDataset
 from loaderviz.record_layout import Batch, Tag, Task
-from loaderviz.spool import BLOCK_HEAD, HEADER_BYTES, WORD, blocks
+from loaderviz.spool import BLOCK_HEAD, HEADER_BYTES, WORD, SpoolFile, blocks
 
 ADDED = {  # words of records that a format lacks
     1: {
@@ -21,6 +21,7 @@ ADDED = {  # words of records that a format lacks
     },
     2: {Tag.TASK: [Task.SHAPES, Task.CHILDREN_CPU]},
     3: {Tag.TASK: [Task.CHILDREN_CPU]},
+    4: {},  # batches of the main process were in its main file
 }
 
 
@@ -52,6 +53,7 @@ def to_format(number: int, path: Path) -> None:
         (1, ["drawing_s", "process_cpu_s", "children_cpu_s", "queued_s", "shapes"]),
         (2, ["children_cpu_s", "shapes"]),
         (3, ["children_cpu_s"]),
+        (4, []),
     ],
 )
 def test_a_folder_of_an_older_format_is_opened(number, lacking, tmp_path, monkeypatch):
@@ -73,3 +75,26 @@ def test_a_folder_of_an_older_format_is_opened(number, lacking, tmp_path, monkey
     assert now.batches[same].equals(before.batches[same])
     assert now.samples.equals(before.samples)
     assert before.summary().causes["seconds"].sum() > 0
+
+
+def test_batches_of_the_main_process_were_in_its_main_file(tmp_path):
+    loader = DataLoader(SleepingDataset(20, 0.002), batch_size=4)
+    with record(loader, path=tmp_path / "run"):
+        for _batch in loader:
+            pass
+    now = load(tmp_path / "run")
+    paths = [next((tmp_path / "run").glob(f"{name}*.spool")) for name in ("main", "here")]
+    main, here = paths
+    main_words, here_words = (np.memmap(path, np.int64, "r+", HEADER_BYTES) for path in paths)
+    for at in SpoolFile(here).records()[Tag.BATCH]:
+        *_, (_, start, end) = blocks(main_words.data)
+        main_words[end : end + Batch.N_WORDS] = here_words[at : at + Batch.N_WORDS]
+        main_words[start + 1] += Batch.N_WORDS
+        here_words[at + 1] = 0
+    for path in paths:
+        to_format(4, path)
+    assert Tag.BATCH in SpoolFile(main).records()
+    assert Tag.BATCH not in SpoolFile(here).records()
+    before = load(tmp_path / "run")
+    assert now.batches.equals(before.batches)
+    assert now.samples.equals(before.samples)
