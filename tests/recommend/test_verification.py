@@ -113,9 +113,11 @@ class TestALoader:
     def test_its_own_and_the_best_settings_are_measured_in_turns_and_both_are_said(self, capsys):
         loader = DataLoader(SleepingDataset(100_000, 0.005), batch_size=4, num_workers=1)
         found = verified(loader, step_s=0.01)
-        said = capsys.readouterr().out
-        # With those that are nearly as good for fewer workers, by such a short recording.
-        assert re.search("recommend: measures [23] settings, 2 times each, for 0.18 s", said)
+        said = " ".join(capsys.readouterr().out.split())
+        # With those that are nearly as good for fewer workers, by such a short recording. Beside
+        # other work its samples may look uneven: then so many batches are waited for.
+        how_long = r"(for 0\.18 s from the first batch|until \d+ batches came)"
+        assert re.search(rf"recommend: measures [23] settings, 2 times each, {how_long}", said)
         rates = measured(found)
         assert 1 in rates
         assert f"{found.candidates['measured_per_s'].count()} settings measured" in found.numbers
