@@ -66,6 +66,15 @@ def test_what_is_counted_in_many_looks_is_what_is_there_in_the_end(tmp_path, mon
     assert seen.n_batches < 300
 
 
+def test_many_small_batches_between_two_looks_are_all_counted(tmp_path):
+    loader = DataLoader(range(live_recording.MOST_OPEN + 100))
+    with lv.record(loader, path=tmp_path / "run"):
+        live = LiveRecording(tmp_path / "run")
+        live.read_now()
+        list(loader)
+        assert live.read_now().n_batches == len(loader)
+
+
 def test_loaders_in_turns_are_counted_together(tmp_path, monkeypatch):
     monkeypatch.setattr(live_recording, "WINDOW_S", 1e6)
     loaders = quick(), quick(num_workers=1), quick()

@@ -225,10 +225,10 @@ class _Batches:
 
     def read(self, words: Words, new_records: list[tuple[int, int]]) -> None:
         """Read on, given the words of the file and what is new in it."""
-        self._undelivered.extend(at for tag, at in new_records if tag == Tag.BATCH)
+        new = [at for tag, at in new_records if tag == Tag.BATCH]
         self.taken = []
         undelivered = []
-        for at in self._undelivered:
+        for at in [*self._undelivered, *new]:
             head = words[at : at + Batch.RELEASED + 1].tolist()
             asked, delivered = head[Batch.REQUESTED], head[Batch.DELIVERED]
             if not delivered:
