@@ -71,7 +71,8 @@ class Steps:
 
     def __init__(self, step_s: float, *, size: int = 2048, device: str = "cuda") -> None:
         self.weight = torch.randn(size, size, device=device) / size**0.5
-        self._multiply(WARM_UP)
+        self.times = WARM_UP
+        self(torch.ones(2, device=device))  # loads each kernel: the device has to be idle for that
         self.times = max(1, round(step_s / (on_device_s(lambda: self._multiply(20)) / 20)))
 
     def __call__(self, batch: torch.Tensor) -> Any:
@@ -120,6 +121,7 @@ def record_way(
     batch_mb: float = 16,
     step_s: float = 0.02,
     n_batches: int = 24,
+    num_workers: int = 2,
     device: str = "cuda",
 ) -> Trace:
     """Record a loop that feeds the GPU in one of the four ``WAYS``, after a warm-up.
@@ -130,7 +132,7 @@ def record_way(
     loader = DataLoader(
         Blocks(8 * n_batches, n_values),
         batch_size=8,
-        num_workers=2,
+        num_workers=num_workers,
         pin_memory=way != "pageable",
     )
     step = Steps(step_s, device=device)

@@ -2,9 +2,9 @@
 
     python notebooks/recordings/record.py
 
-It needs loaderviz, a torch that finds the GPU (2.6 or later), and about 1 GB of shared memory
-(`docker run --shm-size=1g`). It takes a minute and writes one small Parquet file for each way of
-feeding the GPU beside itself; the notebook shows them as soon as all four are there.
+It needs loaderviz, a torch that finds the GPU (2.7 or later), and about 1 GB of shared memory
+(`docker run --shm-size=1g`). It takes a few seconds and writes one small Parquet file for each way
+of feeding the GPU beside itself; the notebook shows them as soon as all four are there.
 """
 
 import sys
@@ -25,7 +25,7 @@ def main() -> int:
     print(torch.cuda.get_device_name(), f"torch {torch.__version__}")
     print("GB/s of copies to it:", {name: round(speed, 1) for name, speed in copy_gb_s().items()})
     for way in WAYS:
-        trace = record_way(way, batch_mb=64, step_s=0.02)
+        trace = record_way(way, batch_mb=32, step_s=0.02, num_workers=4)
         trace.save(HERE / f"{file_name(way)}.parquet")
         print(f"{way}: {trace.summary().verdict}")
     return 0

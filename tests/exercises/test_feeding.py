@@ -190,6 +190,8 @@ class Recorder:
 
 
 class Stream:
+    device_index = 0
+
     def __init__(self, recorder, name):
         self.recorder, self.name = recorder, name
 

@@ -1,5 +1,6 @@
 """Steps and spans on a device, told by its events; and the thread that pins batches."""
 
+import gc
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -16,6 +17,10 @@ from probes import Keys, Pinnable, as_it_is
 from trace_laws import assert_lawful
 
 
+def collect(worker: int) -> None:
+    gc.collect()
+
+
 @pytest.fixture
 def cuda(monkeypatch: pytest.MonkeyPatch) -> FakeCuda:
     fake = FakeCuda()
@@ -25,7 +30,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> FakeCuda:
 
 def true_steps(cuda: FakeCuda, trace: lv.Trace) -> tuple[Any, Any]:
     """When the device came to each step and when it was done, as it knows itself."""
-    at = np.array([event.at - trace.meta["started"][0] for event in cuda.events]) / 1e9
+    at = (np.array(cuda.marks) - trace.meta["started"][0]) / 1e9
     return at[0::2], at[1::2]
 
 
@@ -69,6 +74,29 @@ class TestStepsOnADevice:
         for rec in (outer, inner):
             start, end = steps(rec.trace)
             assert (end - start > 0.0049).all()
+
+    @pytest.mark.filterwarnings("error")
+    @pytest.mark.usefixtures("pinning")
+    def test_a_worker_that_is_forked_after_it_frees_nothing_of_the_device(self, cuda):
+        """What recorded a loader that pins is garbage afterwards, for the next collection."""
+        loader = pinnable(num_workers=1, worker_init_fn=collect)
+        for _ in range(2):
+            with lv.record(loader):
+                for _ in loader:
+                    cuda.run(0.02)
+        assert len(list(loader)) == 6
+
+    def test_a_device_that_is_never_idle_is_timed_by_the_host_as_well(self, cuda):
+        """Its own clock may go slow: what has not passed yet does not pass before now."""
+        loader = DataLoader(Keys(60))
+        with lv.record(loader) as rec:
+            cuda.run(0.3)
+            for _ in loader:
+                cuda.run(0.01)
+                time.sleep(0.01)
+                cuda.clock_rate = 0.1
+        for told, true in zip(steps(rec.trace), true_steps(cuda, rec.trace), strict=True):
+            assert np.abs(told - true).max() < 0.1
 
     def test_what_the_loop_never_stepped_on_has_no_times(self, cuda):
         loader = DataLoader(Keys(8), num_workers=1, prefetch_factor=2)
@@ -213,9 +241,9 @@ def test_without_an_accelerator_memory_is_pageable():
 def test_the_fake_is_as_a_stream_is(cuda):
     before, after = cuda.event(enable_timing=True), cuda.event(enable_timing=True)
     cuda.now()
-    before.record()
+    before.record(cuda)
     cuda.run(0.05)
-    after.record()
+    after.record(cuda)
     assert before.query()
     assert not after.query()
     after.synchronize()

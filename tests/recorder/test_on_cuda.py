@@ -1,5 +1,6 @@
 """Steps, spans and pinned batches on a GPU that is there; test_device.py has its stand-ins."""
 
+import gc
 import subprocess
 import sys
 import time
@@ -102,7 +103,8 @@ def test_a_step_that_the_loop_waits_for_has_ended_when_the_loop_sees_it():
             time.sleep(0.01)
     _, end = steps(rec.trace)
     spans = rec.trace.spans
-    assert (spans["device_s"] <= spans["end_s"] - spans["start_s"]).all()
+    took_s = spans["end_s"] - spans["start_s"]
+    assert (spans["device_s"] <= 1.001 * took_s).all(), (spans["device_s"], took_s)
     # An event after work that has long been done passes as soon as it is queued.
     assert (end >= spans["end_s"] + 0.009).all()
 
@@ -157,6 +159,24 @@ def test_the_pin_thread_is_seen_and_the_batches_are_pinned():
         "pin thread",
     ]
     assert_lawful(rec.trace)
+
+
+def collect(worker: int) -> None:
+    gc.collect()
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_worker_that_is_forked_after_a_recording_frees_nothing_of_the_device():
+    """What recorded a loader that pins is garbage afterwards, for the next collection."""
+    loader = DataLoader(
+        Keys(4, make=values), num_workers=2, pin_memory=True, worker_init_fn=collect
+    )
+    for _ in range(2):
+        with lv.record(loader):
+            for _ in range(2):
+                for _ in loader:
+                    spin()
+    assert len(list(loader)) == 4
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -1,6 +1,10 @@
 """A CUDA device that is a clock: work takes the time it says, one after another, as in a stream."""
 
+import gc
+import os
 import time
+from collections import defaultdict
+from typing import Any
 
 import pytest
 import torch
@@ -11,14 +15,20 @@ from own_code import in_module
 
 
 class FakeCuda:
-    """Queues work and events; events that have passed know when, the host waits for nothing."""
+    """Queues work and events; events that have passed know when, the host waits for nothing.
+
+    It is its own and only stream.
+    """
+
+    device_index = 0
 
     def __init__(self) -> None:
         self.free_at = 0  # when all that is queued will be done, in ns
         self.looked_at = 0  # when the recorder last looked at the clock
-        self.events: list[FakeEvent] = []
+        self.marks: list[int] = []  # when the device gets to each event that is queued, in ns
         self.synchronized = 0
         self.broken = False
+        self.clock_rate = 1.0  # of the device's own clock, which times events
 
     def stand_in(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """From now on it is the device that the recorder finds, whichever torch has been built."""
@@ -28,9 +38,13 @@ class FakeCuda:
             "is_initialized": lambda: True,
             "is_current_stream_capturing": lambda: False,
             "Event": self.event,
+            "current_stream": lambda: self,
         }.items():
             monkeypatch.setattr(torch.cuda, name, replacement)
+        gc.collect()  # events of another one are in no use now
         monkeypatch.setattr(device_events, "now", self.now)
+        monkeypatch.setattr(device_events, "_events", [])
+        monkeypatch.setattr(device_events, "_spare", defaultdict(list))
 
     def now(self) -> int:
         """The recorder's clock: what it queues right after a look at it is queued at that time."""
@@ -43,22 +57,33 @@ class FakeCuda:
 
     def event(self, enable_timing: bool) -> "FakeEvent":
         assert enable_timing
-        self.events.append(FakeEvent(self))
-        return self.events[-1]
+        return FakeEvent(self)
 
 
 class FakeEvent:
-    device = torch.device("cuda", 0)
+    """The first time that it is queued creates it, which is no mark.
+
+    As a real one, it ends a forked process that frees it.
+    """
 
     def __init__(self, cuda: FakeCuda) -> None:
         self.cuda = cuda
-        self.at = 0
+        self.process = os.getpid()
+        self.at: int | None = None
+
+    def __del__(self) -> None:
+        if os.getpid() != self.process:
+            os.abort()
 
     @in_module("torch.cuda.streams")
-    def record(self) -> None:
+    def record(self, stream: Any) -> None:
+        assert stream.device_index == FakeCuda.device_index
         if self.cuda.broken:
             raise RuntimeError("CUDA error: an illegal memory access was encountered")
-        self.at = max(self.cuda.free_at, self.cuda.looked_at)
+        at = max(self.cuda.free_at, self.cuda.looked_at)
+        if self.at is not None:
+            self.cuda.marks.append(at)
+        self.at = at
 
     def query(self) -> bool:
         return now() >= self.at
@@ -66,7 +91,7 @@ class FakeEvent:
     def elapsed_time(self, later: "FakeEvent") -> float:
         assert self.query()
         assert later.query()
-        return (later.at - self.at) / 1e6
+        return self.cuda.clock_rate * (later.at - self.at) / 1e6
 
     def synchronize(self) -> None:
         self.cuda.synchronized += 1
