@@ -7,7 +7,7 @@ import signal
 import pytest
 from hypothesis import settings
 
-pytest_plugins = ["pytester", "leak_guard", "command_line"]
+pytest_plugins = ["pytester", "leak_guard", "command_line", "own_process"]
 pytest.register_assert_rewrite("trace_laws")  # a failed assert there shows its values, too
 
 # Its workers begin with torch loaded, which takes a second; what a bare process needs, spawn tests.

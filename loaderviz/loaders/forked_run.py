@@ -34,19 +34,34 @@ GRACE_S = 5.0  # for a process that has sent all or was killed to be gone
 
 
 def fork_loses_cuda() -> bool:
-    """Whether CUDA is in use here: no fork of this process can use it then.
+    """Whether no fork of this process can use CUDA, because it is in use here or was asked about.
 
-    See torch/cuda/__init__.py, "Cannot re-initialize CUDA in forked subprocess". Ask before the
-    fork: in it, torch says that CUDA is not initialised.
+    To ask for the devices is enough, as ``torch.cuda.is_available()`` does, and torch itself where
+    a loader pins (``poison_fork`` in torch/csrc/cuda/Module.cpp); only a fork knows of that. See
+    torch/cuda/__init__.py, "Cannot re-initialize CUDA in forked subprocess". Ask before the fork:
+    in it, torch says that CUDA is not initialised.
     """
-    return bool(torch.cuda.is_initialized())
+    if torch.cuda.is_initialized():
+        return True
+    return torch.backends.cuda.is_built() and _fork_says_so() and torch.cuda.is_available()
+
+
+def _fork_says_so() -> bool:
+    if not hasattr(os, "fork"):
+        return False
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*use of fork", DeprecationWarning)  # as below
+        pid = os.fork()
+    if not pid:
+        os._exit(int(torch.cuda._is_in_bad_fork()))
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) != 0
 
 
 def may_fork(num_workers: int) -> bool:
     """Whether a loader with so many workers can be run in a fork of this process.
 
     It cannot on other systems than Linux, and in a daemonic process, which may have no children.
-    Nor can a loader without workers once CUDA is in use here, because its dataset may use CUDA.
+    Nor can a loader without workers where a fork loses CUDA, because its dataset may use CUDA.
     With workers it can: once they are forked they could not use CUDA either way.
     """
     if sys.platform != "linux" or multiprocessing.current_process().daemon:
@@ -96,7 +111,7 @@ class ChildProcess:
         self.sent: list[Any] = []
         self._ended = False
         context: Any = multiprocessing.get_context(
-            method or ("spawn" if fork_loses_cuda() else start_method())
+            method or ("spawn" if torch.cuda.is_initialized() else start_method())
         )
         self._messages, child_end = context.Pipe(duplex=False)
         self._process = context.Process(target=_run_work, args=(work, args, child_end))

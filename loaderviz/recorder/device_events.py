@@ -66,6 +66,8 @@ class Device:
         stream = cuda.current_stream()
         with self._lock:
             event = _spare_event(stream)
+            if not self._waiting and self._last_passed is None:
+                event.record(stream)  # the first takes long where a profiler has just begun
             queued_ns = now()
             event.record(stream)
             self._waiting.append(_Mark(event, stream.device_index, queued_ns, block, word))

@@ -23,7 +23,7 @@ from typing import Any
 from torch.utils.data import DataLoader
 
 from loaderviz.errors import LoaderVizError
-from loaderviz.loaders.forked_run import ChildProcess
+from loaderviz.loaders.forked_run import ChildProcess, fork_loses_cuda
 from loaderviz.recorder import Recording
 from loaderviz.trace import Trace, read_folder
 from loaderviz.widgets.explorer_settings import ExplorerSettings
@@ -61,7 +61,10 @@ class LoaderRun:
         self._recording = self._folder / "recording"
         self._cancelled = False
         try:
-            self._process = ChildProcess(_run_in_child, settings, user_loader, self._recording)
+            # A fork that cannot use CUDA could not pin.
+            method = "spawn" if settings.loader.pin_memory and fork_loses_cuda() else None
+            args = (settings, user_loader, self._recording)
+            self._process = ChildProcess(_run_in_child, *args, method=method)
         except BaseException:
             shutil.rmtree(self._folder, ignore_errors=True)
             raise

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, get_worker_info
 
 import loaderviz as lv
 from loaderviz._doctor import Diagnosis, DoctorError, Finding, examination, examination_runs
@@ -224,6 +224,14 @@ class TestAVisit:
         assert diagnosis.codes == ()
         if copied:
             assert patient.dataset.n_read == 0
+
+    def test_where_cuda_is_in_use_here_is_not_told_of_workers(self, monkeypatch):
+        """The epoch without workers uses it, too, where the doctor runs it in this process."""
+        monkeypatch.setattr(examination, "may_fork", lambda num_workers: False)
+        monkeypatch.setattr(torch.cuda, "is_initialized", lambda: get_worker_info() is None)
+        monkeypatch.setattr(torch.cuda, "get_rng_state_all", list)
+        monkeypatch.setattr(torch.cuda, "set_rng_state_all", lambda states: None)
+        assert lv.doctor(loader(Counting())).codes == ()
 
     def test_amid_an_epoch_of_persistent_workers_disturbs_no_batch(self):
         patient = loader(SleepingDataset(24, 0), persistent_workers=True)
@@ -481,6 +489,7 @@ def test_evaluating_really_changes_the_training_unless_it_has_a_generator():
     assert second_epoch(cured) == second_epoch()
 
 
+@pytest.mark.own_process
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_tensor_on_the_device_is_seen_without_running():
     held = DataLoader(TensorDataset(torch.zeros(4, device="cuda")), num_workers=1)

@@ -19,8 +19,11 @@ from fake_cuda import FakeCuda
 from leak_guard import processes
 from loaderviz._doctor import examination
 from loaderviz._doctor.loader_setup import Setup
+from loaderviz.loader_settings import LoaderSettings
 from loaderviz.loaders import openmp_threads
 from loaderviz.loaders.forked_run import ChildProcess, fork_loses_cuda, may_fork, run_forked
+from loaderviz.widgets.explorer_settings import ExplorerSettings
+from loaderviz.widgets.run_process import LoaderRun
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="a process can be copied on Unix")
 
@@ -174,6 +177,42 @@ class TestWhereCudaIsInUse:
         examination._run_in_fork(Setup(loader), tmp_path, PATIENCE_S)
         assert [each.pin_memory for each in given] == [False]
         assert loader.pin_memory
+
+
+class TestWhereCudaWasAskedAbout:
+    """Not in use, and yet lost to a fork: torch says so in the fork alone."""
+
+    @pytest.fixture(autouse=True)
+    def cuda(self, monkeypatch):
+        here = os.getpid()
+        monkeypatch.setattr(torch.backends.cuda, "is_built", lambda: True)
+        monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        monkeypatch.setattr(torch.cuda, "_is_in_bad_fork", lambda: os.getpid() != here)
+
+    def test_a_fork_loses_it(self):
+        assert fork_loses_cuda()
+        assert not may_fork(0)
+        assert processes() == []
+
+    def test_a_fork_has_nothing_to_lose_where_there_is_no_device(self, monkeypatch):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+        assert not fork_loses_cuda()
+
+    def test_nobody_asks_before_a_fork_says_that_somebody_has(self, monkeypatch):
+        """To ask would make it so."""
+        monkeypatch.setattr(torch.cuda, "_is_in_bad_fork", lambda: False)
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: pytest.fail("asked"))
+        assert not fork_loses_cuda()
+
+    def test_a_run_that_pins_is_spawned_and_another_is_forked(self):
+        for pins, kind in ((True, "SpawnProcess"), (False, "ForkProcess")):
+            settings = ExplorerSettings(LoaderSettings(1, pin_memory=pins), n_samples=4)
+            run = LoaderRun(settings)
+            try:
+                assert type(run._process._process).__name__ == kind
+            finally:
+                run.close()
 
 
 def test_a_handler_that_raises_while_it_is_waited_for_is_heard():

@@ -375,6 +375,7 @@ class TestALoader:
 
     def test_a_device_is_reason_to_try_to_pin(self, monkeypatch):
         loader = DataLoader(Keys(400, as_it_is), batch_size=4)
+        monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
         assert not any("pin_memory" in note for note in quick(loader).notes)
         monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
         assert any("try pin_memory=True" in note for note in quick(loader).notes)

@@ -61,7 +61,7 @@ class FakeCuda:
 
 
 class FakeEvent:
-    """The first time that it is queued creates it, which is no mark.
+    """Queued again before anybody has asked for it, it is no mark where it was.
 
     As a real one, it ends a forked process that frees it.
     """
@@ -69,7 +69,8 @@ class FakeEvent:
     def __init__(self, cuda: FakeCuda) -> None:
         self.cuda = cuda
         self.process = os.getpid()
-        self.at: int | None = None
+        self.at = 0
+        self.is_unasked = False
 
     def __del__(self) -> None:
         if os.getpid() != self.process:
@@ -80,12 +81,14 @@ class FakeEvent:
         assert stream.device_index == FakeCuda.device_index
         if self.cuda.broken:
             raise RuntimeError("CUDA error: an illegal memory access was encountered")
-        at = max(self.cuda.free_at, self.cuda.looked_at)
-        if self.at is not None:
-            self.cuda.marks.append(at)
-        self.at = at
+        if self.is_unasked:
+            assert self.cuda.marks.pop() == self.at
+        self.at = max(self.cuda.free_at, self.cuda.looked_at)
+        self.cuda.marks.append(self.at)
+        self.is_unasked = True
 
     def query(self) -> bool:
+        self.is_unasked = False
         return now() >= self.at
 
     def elapsed_time(self, later: "FakeEvent") -> float:

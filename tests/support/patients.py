@@ -818,6 +818,10 @@ def twice_the_cpus() -> int:
     return 2 * max(1, int(machine.cpu_allowance()))
 
 
+def burning_with(workers: int) -> DataLoader:
+    return loader(Burning(20 * workers, 0.01), workers=workers, batch_size=2)
+
+
 def loader(dataset: Any, *, workers: int = 2, batch_size: int | None = 4, **options: Any) -> Any:
     return DataLoader(dataset, batch_size=batch_size, num_workers=workers, **options)
 
@@ -1060,7 +1064,7 @@ PAIRS: dict[str, tuple[Make, Make]] = {
         ),
     ),
     "LV305": (
-        lambda: loader(Burning(80, 0.01), workers=twice_the_cpus(), batch_size=2),
+        lambda: burning_with(twice_the_cpus()),
         lambda: loader(Burning(24, 0.01), workers=1, batch_size=2),
     ),
     "LV305 affinity": (
