@@ -29,6 +29,8 @@ from torch.utils.data import DataLoader, Dataset, dataloader
 import loaderviz as lv
 
 SIGNAL = signal.SIGUSR1
+# Python 3.12 tells of opcodes only where some frame had asked before the tracing began.
+sys._getframe().f_trace_opcodes = True
 
 
 class StopBase(BaseException):
