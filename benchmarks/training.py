@@ -169,12 +169,12 @@ def recommended(step_s: float, batch_size: int, swept: dict[int, float]) -> None
     )
 
 
-def cost(training: Training, batch_size: int, workers: int, n_batches: int, pairs: int) -> None:
+def cost(training: Training, batch_size: int, workers: int, n_batches: int, times: int) -> None:
     """What a recording adds to a step: of three epochs in turn, the middle one has none."""
     loader = loader_of(n_batches, batch_size, workers)
     training.epoch(loader)
     with_and_without: tuple[list[float], list[float]] = [], []
-    for turn in range(pairs):
+    for turn in range(times):
         took = []
         for is_recorded in (turn % 2 == 0, False, turn % 2 == 1):
             with lv.record(loader) if is_recorded else nullcontext():
@@ -185,7 +185,7 @@ def cost(training: Training, batch_size: int, workers: int, n_batches: int, pair
         ):
             ratios.append(other / took[1] - 1)
     found = [
-        f"{statistics.median(ratios):+.2%} ± {1.25 * statistics.stdev(ratios) / pairs**0.5:.2%}"
+        f"{statistics.median(ratios):+.2%} ± {1.25 * statistics.stdev(ratios) / times**0.5:.2%}"
         for ratios in with_and_without
     ]
     print(
@@ -249,8 +249,8 @@ def main() -> int:
     parser.add_argument("--depth", type=int, default=12)
     parser.add_argument("--batch-size", type=int, default=128)
     parser.add_argument("--seconds", type=float, default=4.0, help="of each run of the sweep")
-    parser.add_argument("--pairs", type=int, default=8)
-    parser.add_argument("--parts", nargs="*", default=["axis", "sweep", "cost"])
+    parser.add_argument("--times", type=int, default=8, help="that the cost is measured")
+    parser.add_argument("--parts", nargs="*", default=["axis", "cost", "sweep"])
     chosen = parser.parse_args()
     if not torch.cuda.is_available():
         print("benchmarks/training.py needs a GPU: torch finds none here.", file=sys.stderr)
@@ -270,12 +270,12 @@ def main() -> int:
     if "axis" in chosen.parts:
         for workers in (1, MANY):
             one_axis(training, batch_size, workers, batches(workers))
+    if "cost" in chosen.parts:
+        for workers, times in ((MANY, chosen.times), (2, chosen.times // 2)):
+            cost(training, batch_size, workers, batches(workers), times)
     if "sweep" in chosen.parts:
         swept = sweep(training, batch_size, batches)
         recommended(step_s, batch_size, swept)
-    if "cost" in chosen.parts:
-        for workers in (MANY, 2, 0):
-            cost(training, batch_size, workers, batches(workers), chosen.pairs)
     return 0
 
 
