@@ -61,12 +61,12 @@ def may_fork(num_workers: int) -> bool:
     """Whether a loader with so many workers can be run in a fork of this process.
 
     It cannot on other systems than Linux, and in a daemonic process, which may have no children.
-    Nor can a loader without workers where a fork loses CUDA, because its dataset may use CUDA.
+    Nor can a loader without workers once CUDA is in use here, because its dataset may use CUDA.
     With workers it can: once they are forked they could not use CUDA either way.
     """
     if sys.platform != "linux" or multiprocessing.current_process().daemon:
         return False
-    return num_workers > 0 or not fork_loses_cuda()
+    return num_workers > 0 or not torch.cuda.is_initialized()
 
 
 @dataclass(frozen=True)

@@ -225,6 +225,9 @@ class TestAVisit:
         if copied:
             assert patient.dataset.n_read == 0
 
+    @pytest.mark.skipif(
+        torch.backends.cuda.is_built(), reason="this torch asks a driver when it is said to use it"
+    )
     def test_where_cuda_is_in_use_here_is_not_told_of_workers(self, monkeypatch):
         """The epoch without workers uses it, too, where the doctor runs it in this process."""
         monkeypatch.setattr(examination, "may_fork", lambda num_workers: False)

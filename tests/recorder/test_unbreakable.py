@@ -120,6 +120,11 @@ def temporary_recordings() -> list[str]:
     return [path.name for path in home.iterdir() if path.name.startswith(PREFIX)]
 
 
+def of_ours(caught: Any) -> list[str]:
+    """The warnings that loaderviz gave; Python 3.12 also warns of forks where threads run."""
+    return [each for each in map(str, (w.message for w in caught)) if "loaderviz" in each]
+
+
 class TestAWorkerThatDies:
     @pytest.mark.parametrize(
         ("how", "exit_"), [("kill", "killed"), ("segfault", "killed"), ("exit", "failed")]
@@ -363,7 +368,7 @@ class TestAFullDisk:
         with pytest.warns(UserWarning, match="loaderviz") as caught, rec:
             received = list(loader)
         assert received == expected
-        assert len(caught) == 1
+        assert len(of_ours(caught)) == 1
         trace = rec.trace
         assert_orderly(trace)
         assert not trace.meta["complete"]
@@ -448,7 +453,7 @@ class TestTheFolderIsRemoved:
             train(loader)
         del loader  # its workers end in good order only where no cycle holds them
         assert received == expected * 2
-        assert len(caught) == 1
+        assert len(of_ours(caught)) == 1
         assert not (tmp_path / "run").exists()
         with pytest.raises(lv.LoaderVizError, match="run"):
             _ = rec.trace
