@@ -49,11 +49,12 @@ def fork_loses_cuda() -> bool:
 def _fork_says_so() -> bool:
     if not hasattr(os, "fork"):
         return False
+    says_so = torch.cuda._is_in_bad_fork
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*use of fork", DeprecationWarning)  # as below
         pid = os.fork()
     if not pid:
-        os._exit(int(torch.cuda._is_in_bad_fork()))
+        os._exit(int(says_so()))
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) != 0
 
 
