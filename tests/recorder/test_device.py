@@ -88,15 +88,16 @@ class TestStepsOnADevice:
 
     def test_a_device_that_is_never_idle_is_timed_by_the_host_as_well(self, cuda):
         """Its own clock may go slow: what has not passed yet does not pass before now."""
+        backlog_s = 0.3
         loader = DataLoader(Keys(60))
         with lv.record(loader) as rec:
-            cuda.run(0.3)
+            cuda.run(backlog_s)
             for _ in loader:
                 cuda.run(0.01)
                 time.sleep(0.01)
                 cuda.clock_rate = 0.1
         for told, true in zip(steps(rec.trace), true_steps(cuda, rec.trace), strict=True):
-            assert np.abs(told - true).max() < 0.1
+            assert np.abs(told - true).max() < 0.5 * backlog_s
 
     def test_what_the_loop_never_stepped_on_has_no_times(self, cuda):
         loader = DataLoader(Keys(8), num_workers=1, prefetch_factor=2)
