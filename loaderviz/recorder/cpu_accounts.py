@@ -28,17 +28,25 @@ class CpuAccounts:
         self._process_ns = process_time_ns()
         self._children_ns = machine.children_cpu_ns()
 
+    def begin(self) -> None:
+        """A batch begins: what its thread has waited for a CPU until now is not the batch's."""
+        self._queued.added()
+
     def since_last(self, took_ns: int) -> tuple[int, int, int, int]:
         """CPU time, time in line, throttled time and children's CPU time since the last look: ns.
+
+        Time in line: since the batch began, where ``begin`` was called then.
 
         CPU time is that of the process and of its children, such as a decoder that a sample starts,
         as far as it has waited for them.
         One more each, as a record has it, where 0 is "not known".
         """
+        # First of all: to ask for a CPU time is where the kernel notes that a slice is over, and
+        # the wait that then begins is no more the batch's (kernel/sched, ``task_sched_runtime``).
+        queued_ns, throttled_ns = self._queued.added(), self._throttled.added()
         before_ns, self._process_ns = self._process_ns, process_time_ns()
         booked_ns, self._children_ns = self._children_ns, machine.children_cpu_ns()
         children_ns = self._children_ns - booked_ns
-        queued_ns, throttled_ns = self._queued.added(), self._throttled.added()
         return (
             self._process_ns - before_ns + children_ns + 1,
             0 if queued_ns is None else min(queued_ns, took_ns) + 1,

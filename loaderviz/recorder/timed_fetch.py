@@ -97,6 +97,7 @@ class FetchTimer:
         self._gathered: GatheredIndices | None = None
         self._int_keys = not self._iterable  # until there is another
         self._cpu_ns = self._cpu_at_ns = 0
+        self._took_ns = LEAST_NS  # the last fetch
         # Weakly, so that a fetcher and the stream that it reads go when their iterator goes.
         self._fetcher = weakref.ref(fetcher)
         add_timer(fetcher, self, to_the_end=self.per_sample and not self._iterable)
@@ -109,6 +110,8 @@ class FetchTimer:
         if self._disabled or self._page[STOPPED]:
             return timed_index
         try:
+            if self._cpu_accounts is not None and self._took_ns >= LEAST_NS:  # as this one may
+                self._cpu_accounts.begin()
             started_ns = now()
             if started_ns - self._cpu_at_ns > CPU_TIME_FRESH_NS:
                 self._cpu_ns, self._cpu_at_ns = thread_time_ns(), started_ns
@@ -205,6 +208,11 @@ class FetchTimer:
             return
         try:
             ready_ns = now()
+            started_ns = block[start + Task.STARTED]
+            took_ns = cpu_ns = self._took_ns = ready_ns - started_ns
+            accounts: tuple[int, ...] | None = None
+            if self._cpu_accounts is not None and took_ns >= LEAST_NS:
+                accounts = self._cpu_accounts.since_last(took_ns)
             memory = self._memory
             if ready_ns >= memory.next_read_ns:
                 memory.read(ready_ns)
@@ -216,15 +224,13 @@ class FetchTimer:
                 block, start = self._note_ready_made(n_samples_of_item(batch), block, start)
             block[start + Task.RSS] = memory.rss_bytes
             block[start + Task.READY] = ready_ns
-            started_ns = block[start + Task.STARTED]
-            took_ns = cpu_ns = ready_ns - started_ns
             if ready_ns - self._cpu_at_ns > CPU_TIME_FRESH_NS:
                 before_ns = self._cpu_ns + started_ns - self._cpu_at_ns
                 self._cpu_ns, self._cpu_at_ns = thread_time_ns(), ready_ns
                 cpu_ns = min(max(self._cpu_ns - before_ns, 0), took_ns)
             block[start + Task.CPU] = cpu_ns
-            if self._cpu_accounts is not None and took_ns >= LEAST_NS:
-                *words, children_ns = self._cpu_accounts.since_last(took_ns)
+            if accounts is not None:
+                *words, children_ns = accounts
                 block[start + Task.PROCESS_CPU : start + Task.SHAPES] = array("q", words)
                 block[start + Task.CHILDREN_CPU] = children_ns
             number, text = 0, ""

@@ -1,8 +1,12 @@
 """The kernel's books of a worker: what is not there, or no longer, is unknown and no error."""
 
+import hashlib
 import os
+import time
+from pathlib import Path
 
-from torch.utils.data import DataLoader
+import pytest
+from torch.utils.data import DataLoader, Dataset
 
 from loaderviz import machine, record
 from loaderviz.recorder.cpu_accounts import CpuAccounts
@@ -42,3 +46,38 @@ def test_what_children_compute_counts_and_is_told_apart():
     own_s = batches["process_cpu_s"] - batches["children_cpu_s"]
     assert (own_s > 0).all()
     assert (own_s < batches["children_cpu_s"]).all()
+
+
+SLEPT_S = 0.002
+
+
+class SleepsAndComputes(Dataset):
+    """Each sample sleeps, and computes for about as long; all of one worker's on one CPU."""
+
+    def __len__(self):
+        return 400
+
+    def __getitem__(self, index):
+        time.sleep(SLEPT_S)
+        until = time.thread_time() + SLEPT_S
+        while time.thread_time() < until:
+            hashlib.sha256(bytes(50_000)).digest()
+        return index
+
+
+def share_a_cpu(worker):
+    os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+
+
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="the kernel must count it")
+def test_a_wait_for_a_cpu_between_two_batches_is_in_neither():
+    loader = DataLoader(
+        SleepsAndComputes(), batch_size=1, num_workers=3, worker_init_fn=share_a_cpu
+    )
+    with record(loader) as recording:
+        assert len(list(loader)) == 400
+    batches = recording.trace.batches
+    took_s = (batches["ready_s"] - batches["started_s"]).sum()
+    known_s = (batches["cpu_s"] + batches["queued_s"] + SLEPT_S).sum()
+    assert batches["queued_s"].sum() > 0.1 * took_s
+    assert known_s < 1.03 * took_s
