@@ -120,7 +120,15 @@ def _waits_for_the_gil(case: Case) -> Seen | None:
         return None
     case.epoch()
     trial = case.switch_trial
-    if trial is None or trial.gain < LEAST_GAIN:
+    if trial is None:
+        return None
+    if not trial.gain and trial.apparent_gain >= LEAST_GAIN:
+        raise Undecided(
+            f"with sys.setswitchinterval({QUICK_S:g}) in the workers a batch took "
+            f"{percent(trial.apparent_gain)} less, but {len(trial.usual_s)} turns each scattered "
+            "too much to tell that from chance: try again while less else runs on this machine"
+        )
+    if trial.gain < LEAST_GAIN:
         return None
     usual, quick = duration(median(trial.usual_s)), duration(median(trial.quick_s))
     return seen(

@@ -7,7 +7,8 @@ import time
 import numpy as np
 import pytest
 
-from loaderviz._doctor import switch_trial
+import loaderviz as lv
+from loaderviz._doctor import examination_runs, switch_trial
 from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.switch_trial import (
     QUICK_S,
@@ -33,7 +34,29 @@ class TestAGain:
         assert SwitchTrial(0.01, 0.005, NOISE, quick).gain == 0
 
     def test_is_none_where_it_is_slower(self):
-        assert SwitchTrial(0.01, 0.005, NOISE, tuple(2 * each for each in NOISE)).gain == 0
+        trial = SwitchTrial(0.01, 0.005, NOISE, tuple(2 * each for each in NOISE))
+        assert trial.gain == 0
+        assert trial.apparent_gain == pytest.approx(-1)
+
+    @pytest.mark.parametrize(
+        ("quick", "answer"),
+        [
+            (tuple(0.7 * each for each in NOISE), "undecided"),  # too few turns for so much noise
+            (tuple(0.99 * each for each in NOISE), "clear"),
+            (tuple(0.2 * each for each in NOISE), "found"),
+        ],
+    )
+    def test_that_is_not_sure_is_not_decided(self, quick, answer, monkeypatch):
+        trial = SwitchTrial(0.01, 0.005, NOISE, quick)
+        monkeypatch.setattr(examination_runs, "computes_and_hands_over_late", lambda trace: True)
+        monkeypatch.setattr(examination_runs, "try_quick_switches", lambda *args: trial)
+        diagnosis = lv.doctor(loader(ReadingAhead(24), workers=1))
+        answers = {
+            "undecided": [each.code for each in diagnosis.undecided],
+            "clear": diagnosis.clear,
+            "found": diagnosis.codes,
+        }
+        assert [name for name, codes in answers.items() if "LV308" in codes] == [answer]
 
 
 @pytest.mark.parametrize(
