@@ -8,6 +8,8 @@ copied with `non_blocking=True`; the loop asks for the loss at the end alone. Pr
 - *recommend*: what it recommends and promises, beside the sweep;
 - *cost*: epochs with and without a recording, in turns: the median of the ratios of neighbours
   with its standard error, and the same for neighbours that are both without, which is the noise;
+  at first with pictures that cost nothing, so that the device always has work, and no noise of
+  the loading is in it;
 - *one axis*: torch.profiler beside the recording, in one file as `to_perfetto(profile=)` writes it.
   A marked kernel is the first and the last thing that each step queues: how far its start and its
   end, as the profiler saw them, are from those of the recorded step.
@@ -60,6 +62,13 @@ class Pictures(Dataset[Any]):
             picture = file.convert("RGB").resize((SIDE, SIDE), Image.Resampling.BILINEAR)
         pixels = torch.from_numpy(np.array(picture)).permute(2, 0, 1).contiguous()
         return pixels, index % CLASSES
+
+
+class Blank(Pictures):
+    """Pictures that cost nothing to make."""
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        return torch.zeros(3, SIDE, SIDE, dtype=torch.uint8), index % CLASSES
 
 
 class VisionTransformer(nn.Module):
@@ -120,9 +129,11 @@ class Training:
         return time.perf_counter() - started, n
 
 
-def loader_of(n_batches: int, batch_size: int, workers: int) -> DataLoader[Any]:
+def loader_of(
+    n_batches: int, batch_size: int, workers: int, pictures: type[Pictures] = Pictures
+) -> DataLoader[Any]:
     return DataLoader(
-        Pictures(n_batches * batch_size), batch_size, num_workers=workers, pin_memory=True
+        pictures(n_batches * batch_size), batch_size, num_workers=workers, pin_memory=True
     )
 
 
@@ -169,9 +180,8 @@ def recommended(step_s: float, batch_size: int, swept: dict[int, float]) -> None
     )
 
 
-def cost(training: Training, batch_size: int, workers: int, n_batches: int, times: int) -> None:
+def cost(training: Training, loader: DataLoader[Any], times: int) -> None:
     """What a recording adds to a step: of three epochs in turn, the middle one has none."""
-    loader = loader_of(n_batches, batch_size, workers)
     training.epoch(loader)
     with_and_without: tuple[list[float], list[float]] = [], []
     for turn in range(times):
@@ -189,8 +199,8 @@ def cost(training: Training, batch_size: int, workers: int, n_batches: int, time
         for ratios in with_and_without
     ]
     print(
-        f"{workers:2} workers, a step of {1000 * took[1]:.1f} ms: with a recording {found[0]},"
-        f" without {found[1]}",
+        f"{type(loader.dataset).__name__}, {loader.num_workers} workers, a step of"
+        f" {1000 * took[1]:.1f} ms: with a recording {found[0]}, without {found[1]}",
         flush=True,
     )
 
@@ -271,8 +281,10 @@ def main() -> int:
         for workers in (1, MANY):
             one_axis(training, batch_size, workers, batches(workers))
     if "cost" in chosen.parts:
+        light = loader_of(max(round(chosen.seconds / step_s), 6), batch_size, 4, Blank)
+        cost(training, light, chosen.times)
         for workers, times in ((MANY, chosen.times), (2, chosen.times // 2)):
-            cost(training, batch_size, workers, batches(workers), times)
+            cost(training, loader_of(batches(workers), batch_size, workers), times)
     if "sweep" in chosen.parts:
         swept = sweep(training, batch_size, batches)
         recommended(step_s, batch_size, swept)

@@ -58,8 +58,9 @@ def recommend(
 
     A prediction is no promise: samples of more workers may wait for one another, which no recording
     of one worker shows. So the loader's own settings, the best ones, the cheapest that are nearly
-    as fast and the best with as few workers are run in turns, and where the gain is not there, one
-    or two settings with fewer workers. The best as measured is recommended, and ``limits`` says
+    as fast and the best with as few workers are run in turns. Where the gain is not there, one or
+    two settings with more workers are run, if each worker makes as much as each of few, else with
+    fewer. The best as measured is recommended, and ``limits`` says
     what the measurement shows. Where few batches of uneven times were seen, predictions that agree
     with the measurements count beside them. Of a trace nothing can be measured: ``low_per_s`` of
     the candidates and the notes say what it leaves open.
@@ -79,7 +80,7 @@ def recommend(
             has made six batches (uneven ones: until as many came as were recorded), and the best of
             them three times more (uneven: once) where runs of the same setting differ, as on a busy
             machine. Where no batch comes in ten times as long, it gives up.
-        verify: whether to measure a loader, at most six settings, with steps of that length.
+        verify: whether to measure a loader, at most eight settings, with steps of that length.
             Without workers a copy of this process runs, which only Linux can make.
         loader: which loader of the trace, where it holds several.
 

@@ -27,6 +27,7 @@ from loaderviz.loader_settings import LoaderSettings
 DISAPPOINTING = 0.1  # longer than predicted: perhaps another setting is better
 NEARLY = 0.1  # longer than the chosen one: as good, by how well so short a recording tells
 RIVAL = 0.5  # longer than the best: that may be the error of two predictions
+SCALES = 0.8  # of what each of fewer workers makes: so much each of many makes, and more would help
 WRONG = 0.25  # longer than predicted: something is at work that the prediction does not know
 ABOUT = 0.05  # of the throughput: a prediction that is this near reaches it
 SECONDS = 0.3  # of those of the recording: a run
@@ -69,12 +70,14 @@ def verify(
     first = [each.setting for each in eligible if each.setting in wanted]
     batch_s = measure(loader, evidence, first, run_s, epochs) if first else {}
     if _measured_s(batch_s, chosen) > (1 + DISAPPOINTING) * np.mean(chosen.batch_s):
-        known = {setting.num_workers for setting in batch_s}
-        others = [each for each in eligible if each.setting.num_workers not in known]
-        best_s = min(float(np.mean(each)) for each in batch_s.values())
-        tried = list(_to_try(chosen, others, best_s))
-        if tried:
-            batch_s |= measure(loader, evidence, tried, run_s, epochs)
+        for look in (_more_workers, _fewer_workers, _more_workers):
+            known = {setting.num_workers for setting in batch_s}
+            others = [each for each in eligible if each.setting.num_workers not in known]
+            tried = list(look(chosen, others, batch_s))
+            if tried:
+                batch_s |= measure(loader, evidence, tried, run_s, epochs)
+            if tried and look is _more_workers:
+                break
     batch_s = measure_again(loader, evidence, batch_s, run_s, epochs)
     measured_s = _measured_s(batch_s, chosen)
     is_wrong = measured_s >= (1 + WRONG) * np.mean(chosen.batch_s)
@@ -83,6 +86,12 @@ def verify(
     if math.isinf(measured_s):
         limit = Limit("", text="a worker was killed, or no batch came in time")
         return Verification(batch_s, Contradiction(chosen.setting, limit))
+    fewest = _fewest(chosen, batch_s)
+    if fewest is not None and _each_makes_as_much(chosen, batch_s):
+        predicted_s = {each.setting: float(np.mean(each.batch_s)) for each in eligible}
+        longer = float(np.mean(batch_s[fewest])) / predicted_s[fewest]
+        if longer > 1 + DISAPPOINTING:
+            return Verification(batch_s, Contradiction(chosen.setting, _all_slower(fewest, longer)))
     trace = record_run(loader, evidence, chosen.setting, run_s / 2)
     return Verification(batch_s, explain(evidence, chosen.setting, trace))
 
@@ -113,33 +122,78 @@ def _rivals(chosen: Prediction, eligible: Sequence[Prediction]) -> Iterator[Load
             yield best.setting
 
 
-def _to_try(
-    chosen: Prediction, others: Sequence[Prediction], best_s: float
+def _fewest(chosen: Prediction, batch_s: Mapping[LoaderSettings, Any]) -> LoaderSettings | None:
+    """The fewest workers that were measured, at most half as many as ``chosen``; None for none.
+
+    With more than half as many it would not show whether more of them help.
+    """
+    few = [each for each in batch_s if 0 < each.num_workers <= chosen.setting.num_workers / 2]
+    return min(
+        few, key=lambda each: (each.num_workers, float(np.mean(batch_s[each]))), default=None
+    )
+
+
+def _each_makes_as_much(chosen: Prediction, batch_s: Mapping[LoaderSettings, Any]) -> bool:
+    """Whether each worker of ``chosen`` was measured to make about as much as each of few."""
+    few = _fewest(chosen, batch_s)
+    if few is None:
+        return False
+    worker_s = _measured_s(batch_s, chosen) * chosen.setting.num_workers
+    return bool(SCALES * worker_s <= float(np.mean(batch_s[few])) * few.num_workers)
+
+
+def _all_slower(fewest: LoaderSettings, times: float) -> Limit:
+    text = (
+        f"a batch took {times:.1f} times as long as predicted with {fewest}, too: samples took "
+        "longer than in the recording, as on a machine that is slower now and then"
+    )
+    return Limit("", text=text)
+
+
+def _more_workers(
+    chosen: Prediction, others: Sequence[Prediction], batch_s: Mapping[LoaderSettings, Any]
+) -> Iterator[LoaderSettings]:
+    """What to measure where more workers would do what ``chosen`` was predicted to.
+
+    So many as that takes, where each makes about as much as each of few, and the next number.
+    """
+    if not _each_makes_as_much(chosen, batch_s):
+        return
+    longer = _measured_s(batch_s, chosen) / float(np.mean(chosen.batch_s))
+    least = chosen.setting.num_workers * longer * (1 - ABOUT)
+    enough = [each.setting for each in others if each.setting.in_order]
+    for n in sorted({each.num_workers for each in enough if each.num_workers >= least})[:2]:
+        yield min((each for each in enough if each.num_workers == n), key=cheapness)
+
+
+def _fewer_workers(
+    chosen: Prediction, others: Sequence[Prediction], batch_s: Mapping[LoaderSettings, Any]
 ) -> Iterator[LoaderSettings]:
     """What else to measure where ``chosen`` takes longer than predicted, two settings at most.
 
-    The cheapest that would do as well if no more could be had than the ``best_s`` seconds a batch
-    that were measured, and one midway between both: there may be a peak. In place of no workers,
-    the fastest if it is faster than was measured.
+    The cheapest that would do as well if no more could be had than was measured at best, and one
+    midway between both: there may be a peak. Where no few workers were measured, which tell whether
+    more help, half as many are in its place. In place of no workers, the fastest if it is faster
+    than was measured.
     """
+    best_s = min(float(np.mean(each)) for each in batch_s.values())
     most = chosen.setting.num_workers
     if not most:
         fastest = min(others, key=lambda each: float(np.mean(each.batch_s)), default=chosen)
         if np.mean(fastest.batch_s) < (1 - ABOUT) * best_s:
             yield fastest.setting
         return
-    enough = [
-        each.setting
-        for each in others
-        if each.setting.num_workers < most
-        and each.setting.in_order
-        and np.mean(each.batch_s) <= (1 + ABOUT) * best_s
-    ]
-    if not enough:
-        return
-    least = min(enough, key=cheapness)
-    yield least
-    middle = math.sqrt(max(least.num_workers, 1) * most)
-    more = [setting for setting in enough if setting.num_workers > least.num_workers]
-    if more:
-        yield min(more, key=lambda each: (abs(each.num_workers - middle), cheapness(each)))
+    fewer = [each for each in others if each.setting.num_workers < most and each.setting.in_order]
+    enough = [each.setting for each in fewer if np.mean(each.batch_s) <= (1 + ABOUT) * best_s]
+    least = min(enough, key=cheapness, default=None)
+    if least is not None:
+        yield least
+    if _fewest(chosen, batch_s) is None and not (least and 0 < least.num_workers <= most / 2):
+        few = [each.setting for each in fewer if 0 < each.setting.num_workers <= most / 2]
+        if few:
+            yield min(few, key=lambda each: (-each.num_workers, cheapness(each)))
+    elif least is not None:
+        middle = math.sqrt(max(least.num_workers, 1) * most)
+        more = [setting for setting in enough if setting.num_workers > least.num_workers]
+        if more:
+            yield min(more, key=lambda each: (abs(each.num_workers - middle), cheapness(each)))

@@ -294,6 +294,22 @@ class TestWhatItConcludes:
         )
         assert found.settings["num_workers"] == self.rounds[1][1]
 
+    def test_where_each_worker_makes_as_much_as_each_of_few_more_of_them_are_run(self, monkeypatch):
+        """A sample takes 1.6 times as long as in the recording, so that four are too few."""
+        slower = lambda n: min(50 / 1.6 * max(n, 1), 200)  # noqa: E731
+        for present, rounds in ((1, [[1, 4], [6, 7]]), (0, [[0, 4], [3, 2], [6, 7]])):
+            found = self.found(
+                monkeypatch,
+                slower,
+                step_s=0.005,
+                max_workers=16,
+                present=LoaderSettings(present),
+            )
+            assert self.rounds == rounds
+            assert found.settings["num_workers"] == 7
+            assert chosen(found)["measured_per_s"] == 4 * 200
+            assert re.match(r"a batch took 1\.6 times as long as predicted with ", found.limits)
+
     def test_the_order_is_given_up_for_a_large_measured_gain_only(self):
         names = (LoaderSettings(2), LoaderSettings(4, in_order=False))
         in_order, any_order = (SimpleNamespace(setting=setting) for setting in names)
