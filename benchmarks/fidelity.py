@@ -1,10 +1,10 @@
 """Predicted against measured epoch times: `python benchmarks/fidelity.py [--seed N]`.
 
 Each workload is recorded in one configuration, and `Costs.from_trace` is fitted to that: for about
-two seconds, and over 1500 samples where they are uneven, so that those recorded are like the
-others. Then a real loader runs in another configuration, never used for fitting, for about two
-seconds, and `simulate` says beforehand how long that takes: from `iter()` until the loop is over,
-workers shut down. Both are done three times in turns, because a virtual machine may be a fifth
+two seconds. Samples that are uneven repeat after the 1500 that are recorded: what others cost, no
+recording tells. Then a real loader runs in another configuration, never used for fitting, for about
+two seconds, and `simulate` says beforehand how long that takes: from `iter()` until the loop is
+over, workers shut down. Both are done three times in turns, as a virtual machine may be a fifth
 slower a minute later, and the error is the median of the three pairs'. What other processes compute
 meanwhile is measured too (Linux only); a run during which that is much does not count. The cases of
 `fresh()` were added when the simulator was finished, and are reported apart. `--seed N` draws
@@ -42,6 +42,7 @@ TRIES = 12
 
 most_foreign = 0.04  # CPUs that others may use during a run that counts
 SEEDS = 5
+UNEVEN = 1500  # samples, after which uneven ones repeat
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ def workloads() -> list[Work]:
     per_ms = 2.0 / (time.perf_counter() - start)
     loops = int(0.002 * 200_000 / count_for(200_000))
     rng = np.random.default_rng(0)
-    n = 20_000
+    n = UNEVEN
 
     def blocks(ms: Any) -> np.ndarray:
         return np.rint(np.broadcast_to(np.asarray(ms) * per_ms, n)).astype(int)
@@ -149,21 +150,21 @@ def workloads() -> list[Work]:
         Work("io", blocks(0), sleep(5), 1000, 0.005, {"num_workers": 0, "batch_size": 8}),
         Work("mixed", blocks(2), sleep(2), 1000, 0.005, {"num_workers": 2, "batch_size": 8}),
         Work("cpu spiky", blocks(spiky), sleep(0), 1000, 0.010,
-             {"num_workers": 2, "batch_size": 4}, n_recorded=1500),
+             {"num_workers": 2, "batch_size": 4}, n_recorded=UNEVEN),
         Work("io spiky", blocks(0), sleep(spiky), 1000, 0.005,
-             {"num_workers": 3, "batch_size": 4}, n_recorded=1500),
+             {"num_workers": 3, "batch_size": 4}, n_recorded=UNEVEN),
         Work("mixed varied", blocks(varied / 2), sleep(varied / 2), 1000, 0.005,
-             {"num_workers": 4, "batch_size": 8}, n_recorded=1500),
+             {"num_workers": 4, "batch_size": 8}, n_recorded=UNEVEN),
         Work("io regions", blocks(0.3), sleep(slow), 1000, 0.010,
-             {"num_workers": 2, "batch_size": 8}, n_recorded=1500),
+             {"num_workers": 2, "batch_size": 8}, n_recorded=UNEVEN),
         Work("large", blocks(0.2), sleep(0), 3 * 128 * 128, 0.002,
              {"num_workers": 1, "batch_size": 32}, n_recorded=4800),
         Work("busy step", blocks(2), sleep(1), 1000, 0.015,
              {"num_workers": 1, "batch_size": 8}, busy_step=True),
         Work("images", blocks(rng.gamma(9.0, 0.4, n)), sleep(1.5), 3 * 96 * 96, 0.008,
-             {"num_workers": 3, "batch_size": 16}, n_recorded=1500),
+             {"num_workers": 3, "batch_size": 16}, n_recorded=UNEVEN),
         Work("decoded", blocks(rng.gamma(4.0, 0.75, n)), sleep(0), 3 * 64 * 64, 0.012,
-             {"num_workers": 2, "batch_size": 16}, n_recorded=1500),
+             {"num_workers": 2, "batch_size": 16}, n_recorded=UNEVEN),
         Work("python", blocks(0), sleep(0), 100, 0.010, {"num_workers": 1, "batch_size": 8},
              n_recorded=600, loops=loops),
         Work("helpers", blocks(2), sleep(1), 100, 0.005, {"num_workers": 1, "batch_size": 8},

@@ -36,9 +36,9 @@ class Costs:
 
     A time is a number, or an array of numbers that is gone through in order, again and again, so
     that a slow region of the dataset stays in its place. Arrays of ``sample_s`` and ``cpu_share``
-    hold one value for each sample, in the order in which samples are asked for. All other arrays
-    hold one for each batch, ``copy_s`` and ``step_s`` in the order of delivery; ``init_s`` holds
-    one for each worker.
+    hold one value for each sample, in the order in which samples are asked for: each epoch begins
+    with the first, unless they are of several whole epochs. All other arrays hold one for each
+    batch, ``copy_s`` and ``step_s`` in the order of delivery; ``init_s`` holds one for each worker.
 
     Attributes:
         sample_s: to read one sample.

@@ -57,6 +57,8 @@ def plan_epoch(
     """The plan of an epoch; ``random`` shifts where costs begin, and delays each fetch a little.
 
     Where they begin does not depend on how many fetches there are.
+
+    Each epoch goes through the same samples, unless the costs are of several epochs of that length.
     """
     if settings.shards is None:
         n, base = _map_sizes(settings), [0]
@@ -66,7 +68,7 @@ def plan_epoch(
         n, base, key, order = _stream_sizes(settings)
         total = int(order.max(initial=-1)) + 1
     first = np.cumsum(n) - n
-    sample = order + epoch * total
+    sample = order + _samples_before(costs, epoch, total)
     shift = _shifts(costs, random)
     read_s = resample(costs.sample_s, sample + shift("sample_s"))
     cpu_s = read_s * resample(costs.cpu_share, sample + shift("sample_s"))
@@ -110,6 +112,12 @@ def plan_epoch(
         step_s=step_s.tolist(),
         copy_to_device_s=copy_s.tolist(),
     )
+
+
+def _samples_before(costs: Costs, epoch: int, total: int) -> int:
+    """How many of ``costs.sample_s`` belong to the epochs before this one, of ``total`` samples."""
+    n_epochs, rest = divmod(np.size(costs.sample_s), max(total, 1))
+    return epoch * total if n_epochs > 1 and not rest else 0
 
 
 def phases(plan: Plan) -> tuple[list[float], list[int]]:

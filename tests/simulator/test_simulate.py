@@ -164,6 +164,16 @@ class TestByHand:
             begun_s = batches["dispatched_s"][batches["epoch"] == epoch].min()
             assert begun_s >= before["ready_s"].max()
 
+    @pytest.mark.parametrize(
+        ("n_recorded", "second"),
+        [(4, [1, 2, 3, 4]), (6, [1, 2, 3, 4]), (8, [5, 6, 7, 8])],  # 8: of two epochs
+    )
+    def test_each_epoch_reads_the_same_samples(self, n_recorded, second):
+        costs = Costs(sample_s=np.arange(1.0, n_recorded + 1))
+        samples = simulate(costs, num_workers=0, batch_size=2, n_samples=4, epochs=2).samples
+        took_s = (samples["end_s"] - samples["start_s"]).round(6).tolist()
+        assert took_s == [1, 2, 3, 4, *second]
+
     @pytest.mark.parametrize("persistent_workers", [False, True])
     def test_a_loop_that_leaves_early_leaves_tasks_behind(self, persistent_workers):
         trace = simulate(
