@@ -86,12 +86,9 @@ def verify(
     if math.isinf(measured_s):
         limit = Limit("", text="a worker was killed, or no batch came in time")
         return Verification(batch_s, Contradiction(chosen.setting, limit))
-    fewest = _fewest(chosen, batch_s)
-    if fewest is not None and _each_makes_as_much(chosen, batch_s):
-        predicted_s = {each.setting: float(np.mean(each.batch_s)) for each in eligible}
-        longer = float(np.mean(batch_s[fewest])) / predicted_s[fewest]
-        if longer > 1 + DISAPPOINTING:
-            return Verification(batch_s, Contradiction(chosen.setting, _all_slower(fewest, longer)))
+    slower = _slower_with_few_too(chosen, eligible, batch_s)
+    if slower is not None:
+        return Verification(batch_s, Contradiction(chosen.setting, slower))
     trace = record_run(loader, evidence, chosen.setting, run_s / 2)
     return Verification(batch_s, explain(evidence, chosen.setting, trace))
 
@@ -142,10 +139,21 @@ def _each_makes_as_much(chosen: Prediction, batch_s: Mapping[LoaderSettings, Any
     return bool(SCALES * worker_s <= float(np.mean(batch_s[few])) * few.num_workers)
 
 
-def _all_slower(fewest: LoaderSettings, times: float) -> Limit:
+def _slower_with_few_too(
+    chosen: Prediction, eligible: Sequence[Prediction], batch_s: Mapping[LoaderSettings, Any]
+) -> Limit | None:
+    """What is known where few workers fall as short of their prediction as many; else None."""
+    fewest = _fewest(chosen, batch_s)
+    if fewest is None or not _each_makes_as_much(chosen, batch_s):
+        return None
+    predicted_s = {each.setting: float(np.mean(each.batch_s)) for each in eligible}
+    times = float(np.mean(batch_s[fewest])) / predicted_s[fewest]
+    if times <= 1 + DISAPPOINTING:
+        return None
     text = (
-        f"a batch took {times:.1f} times as long as predicted with {fewest}, too: samples took "
-        "longer than in the recording, as on a machine that is slower now and then"
+        f"a batch took {times:.1f} times as long as predicted with {fewest}, too, so that it is "
+        "hardly for the number of workers: perhaps the machine was faster in the recording, or "
+        "its samples were quicker"
     )
     return Limit("", text=text)
 

@@ -296,7 +296,10 @@ class TestWhatItConcludes:
 
     def test_where_each_worker_makes_as_much_as_each_of_few_more_of_them_are_run(self, monkeypatch):
         """A sample takes 1.6 times as long as in the recording, so that four are too few."""
-        slower = lambda n: min(50 / 1.6 * max(n, 1), 200)  # noqa: E731
+
+        def slower(n):
+            return min(50 / 1.6 * max(n, 1), 200)
+
         for present, rounds in ((1, [[1, 4], [6, 7]]), (0, [[0, 4], [3, 2], [6, 7]])):
             found = self.found(
                 monkeypatch,
