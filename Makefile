@@ -81,7 +81,7 @@ javascript: ## rules and types of the scripts that run in the browser; needs Nod
 # One process more than most runners have cores, since the tests wait a lot; a process that has run
 # out of tests takes some of another's. nbval is for notebooks alone, and slow to import.
 unit: $(TEST) ## unit and property tests; ARGS="-n 0 tests/cli" just those, in one process
-	$(PY) -m pytest -p no:nbval -n 3 --dist worksteal --ignore=tests/browser --ignore=tests/strangers $(ARGS)
+	$(PY) -m pytest -p no:nbval -n 3 --dist worksteal -m 'not slow' --durations=10 --ignore=tests/browser --ignore=tests/strangers $(ARGS)
 
 notebooks: $(TEST) ## run every notebook and compare the outputs it keeps; START=spawn as on macOS
 	$(KERNELS) $(PY) -m pytest -n 2 --dist loadfile --nbval-lax --nbval-current-env --nbval-cell-timeout=120 notebooks
