@@ -13,12 +13,14 @@ An error counts as ours if nothing of this is so; where it cannot be told, it go
 
 from __future__ import annotations
 
+import signal
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from opcode import opmap
-from typing import TypeVar
+from types import CodeType, FunctionType, MethodType
+from typing import Any, TypeVar
 
 Error = TypeVar("Error", bound=Exception)
 
@@ -33,11 +35,14 @@ _OF_TORCH = "torch.cuda"
 _RAISE = opmap["RAISE_VARARGS"]
 
 
-def own_errors(*kinds: type[Error], method: str = "") -> tuple[type[Error], ...]:
+def own_errors(
+    *kinds: type[Error], method: str = "", of: Iterable[Any] = ()
+) -> tuple[type[Error], ...]:
     """In an ``except`` clause: ``kinds`` where what was raised began in our own code, else none.
 
-    Also what a ``method`` of the user's has raised that torch would not have called, itself and not
-    in a call of its own.
+    Also what a ``method`` of the user's has raised that torch would not have called, or what that
+    method has called, unless a handler of a signal came in between. Under whatever name it was
+    written, where it is known whose method it is: ``of`` these objects.
 
     >>> try:
     ...     write()
@@ -50,7 +55,8 @@ def own_errors(*kinds: type[Error], method: str = "") -> tuple[type[Error], ...]
     error = sys.exception()
     if not isinstance(error, Exception) or isinstance(error, SystemError):  # which can hide another
         return ()
-    return kinds if _is_own(error, method) else ()
+    functions = [getattr(type(each), method, None) for each in of] if method else ()
+    return kinds if _is_own(error, method, _codes(functions)) else ()
 
 
 @contextmanager
@@ -70,17 +76,33 @@ def warn_or_print(text: str, *, stacklevel: int) -> None:
         print(text, file=sys.stderr)
 
 
-def _is_own(error: Exception, method: str) -> bool:
-    step = error.__traceback__
+def _is_own(error: Exception, method: str, methods: Collection[CodeType]) -> bool:
+    step, in_method = error.__traceback__, False
     while step is not None:
         code, last = step.tb_frame.f_code, step.tb_next is None
-        if not _is_callee(step.tb_frame.f_globals.get("__name__") or ""):
-            return last and code.co_name == method
+        if in_method and code in _signal_handlers():
+            return False
+        if not in_method and not _is_callee(step.tb_frame.f_globals.get("__name__") or ""):
+            if code.co_name != method and code not in methods:
+                return False
+            in_method = True
+            if last:
+                return True
         if last and code.co_code[step.tb_lasti] == _RAISE:
             return True
         step = step.tb_next
     says_why = bool(error.args) or type(error) is MemoryError  # which CPython makes without a word
-    return says_why and _is_callee(type(error).__module__)
+    return says_why and (in_method or _is_callee(type(error).__module__))
+
+
+def _signal_handlers() -> set[CodeType]:
+    """The code of the functions that are called for signals."""
+    return _codes(signal.getsignal(number) for number in signal.valid_signals())
+
+
+def _codes(functions: Iterable[Any]) -> set[CodeType]:
+    functions = [each.__func__ if type(each) is MethodType else each for each in functions]
+    return {each.__code__ for each in functions if type(each) is FunctionType}
 
 
 def _is_callee(module: str) -> bool:

@@ -15,6 +15,7 @@ from struct import Struct
 from typing import Any, Final
 
 from loaderviz.own_errors import own_errors
+from loaderviz.plain_value import as_text
 from loaderviz.sample_keys import from_json, to_json
 
 MAIN_PROCESS = -1  # in place of a worker's number
@@ -124,7 +125,7 @@ def encode_keys(keys: Sequence[Any]) -> tuple[int, array[int]]:
     """
     try:
         return KeyKind.INTEGERS, array("q", keys)
-    except own_errors(Exception, method="__index__"):  # a key is no integer
+    except own_errors(Exception, method="__index__", of=keys):  # a key is no integer
         return KeyKind.TEXT, pack_text(json.dumps([key_value(key) for key in keys]))
 
 
@@ -140,15 +141,8 @@ def key_value(key: Any) -> Any:
     """A key as a JSON value; its ``repr`` where ``sample_keys`` cannot write it as one."""
     try:
         return to_json(key)
-    except own_errors(Exception, method="__repr__"):
-        return _safe_repr(key)
-
-
-def _safe_repr(key: Any) -> str:
-    try:
-        return repr(key)
-    except own_errors(Exception, method="__repr__"):
-        return object.__repr__(key)
+    except own_errors(TypeError, RecursionError):
+        return as_text(key, repr)
 
 
 def pack_text(text: str) -> array[int]:

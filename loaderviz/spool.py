@@ -155,7 +155,7 @@ class Spool:
             layout.pack_into(block, start * WORD, *words)
         except BaseException as error:
             block[start : start + n_words] = memoryview(bytes(n_words * WORD)).cast("q")
-            if isinstance(error, own_errors(Exception, method="__index__")):
+            if isinstance(error, own_errors(Exception, method="__index__", of=words)):
                 raise NoIntegersError from error
             raise
         self._used = block[1] = start + n_words  # before this they do not count

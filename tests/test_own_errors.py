@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+import operator
 import os
 import signal
 import threading
@@ -107,19 +108,40 @@ class Key:
     def number(self):
         raise OSError(5, "gone")
 
+    __str__ = number
+
+
+class Interrupted(Key):
+    def number(self):
+        signal.raise_signal(signal.SIGUSR1)
+
 
 @in_recorder
-def shown(key, method):
+def shown(key, method, call, of=()):
     try:
-        return repr(key) if method == "__repr__" else range(9)[key]
-    except own_errors(Exception, method=method):
+        return call(key)
+    except own_errors(Exception, method=method, of=of):
         return "swallowed"
 
 
-def test_a_method_that_only_we_call_may_fail_but_not_what_it_calls():
-    assert shown(Key(), "__repr__") == "swallowed"
-    with pytest.raises(OSError, match="gone"):  # as a handler does that is called in its middle
-        shown(Key(), "__index__")
+def test_a_method_that_only_we_call_may_fail_and_so_may_what_it_calls():
+    assert shown(Key(), "__repr__", repr) == "swallowed"
+    assert shown(Key(), "__index__", operator.index) == "swallowed"
+    assert shown(Key(), "__str__", str, of=[Key()]) == "swallowed"  # though named otherwise
+    with pytest.raises(OSError, match="gone"):  # whose method it is, nobody says
+        shown(Key(), "__str__", str)
+
+
+def test_what_a_signal_handler_raises_in_its_middle_goes_through():
+    def handler(*_):
+        raise OSError(5, "stop")
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        with pytest.raises(OSError, match="stop"):
+            shown(Interrupted(), "__index__", operator.index)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_a_warning_that_is_an_error_by_a_filter_is_printed(capsys):

@@ -10,12 +10,21 @@ from types import GeneratorType
 from typing import Any, cast
 
 import torch
-from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler, Sampler
+from torch.utils.data import (
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    RandomSampler,
+    Sampler,
+    _DatasetKind,
+)
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.held_objects import attributes, walk
 from loaderviz.loaders.start_method import start_method
+from loaderviz.own_errors import own_errors
+from loaderviz.plain_value import truth, type_name, whole
 
 FOREIGN = "foreign"  # the kind of a loader that is none of torch's
 STANDS_FOR = "stands_for"  # an attribute of what stands in for an iterable (watched_iterable.py)
@@ -95,27 +104,42 @@ def foreign_loader_error(takes: str, loader: Any) -> LoaderVizError:
 def _foreign_name(loader: Any) -> str:
     """What a foreign loader is called; one that ``watch`` made, by what it stands for."""
     named = attributes(loader).get(STANDS_FOR, loader)
-    return named.__name__ if type(named) is GeneratorType else type(named).__name__
+    return str(named.__name__) if type(named) is GeneratorType else type_name(type(named))
 
 
 def describe(loader: Any) -> dict[str, Any]:
-    """A loader's configuration by name, read without running any of the user's code."""
+    """A loader's configuration by name; None where it is nothing that can be kept.
+
+    Whatever the loader was given: values become those of their kind, none of the user's code runs,
+    but where a subclass has made a property of an option, and nothing raises.
+    """
     if not issubclass(type(loader), DataLoader):
         name = _foreign_name(loader)
         return {"class": name, "dataset": name, "kind": FOREIGN, "start_method": None}
-    num_workers = loader.num_workers
+    num_workers = whole(_option(loader, "num_workers"))
+    pin_memory = truth(_option(loader, "pin_memory"))
+    context = _option(loader, "_DataLoader__multiprocessing_context")
+    is_iterable = _option(loader, "_dataset_kind") == _DatasetKind.Iterable
     return {
-        "class": type(loader).__name__,
-        "dataset": type(loader.dataset).__name__,
-        "kind": "iterable" if isinstance(loader.dataset, IterableDataset) else "map",
-        "shuffled": type(loader.sampler) is RandomSampler,
-        "batch_size": loader.batch_size,
+        "class": type_name(type(loader)),
+        "dataset": type_name(type(_option(loader, "dataset"))),
+        "kind": "iterable" if is_iterable else "map",
+        "shuffled": type(_option(loader, "sampler")) is RandomSampler,
+        "batch_size": whole(_option(loader, "batch_size")),
         "num_workers": num_workers,
-        "prefetch_factor": loader.prefetch_factor if num_workers else None,
-        "persistent_workers": loader.persistent_workers,
-        "pin_memory": bool(loader.pin_memory),
-        "pinned": bool(loader.pin_memory and torch.accelerator.is_available()),
-        "in_order": loader.in_order,
-        "drop_last": loader.drop_last,
-        "start_method": start_method(loader.multiprocessing_context) if num_workers else None,
+        "prefetch_factor": whole(_option(loader, "prefetch_factor")) if num_workers else None,
+        "persistent_workers": truth(_option(loader, "persistent_workers")),
+        "pin_memory": pin_memory,
+        "pinned": bool(pin_memory and torch.accelerator.is_available()),
+        "in_order": truth(_option(loader, "in_order")),
+        "drop_last": truth(_option(loader, "drop_last")),
+        "start_method": start_method(context) if num_workers else None,
     }
+
+
+def _option(loader: DataLoader[Any], name: str) -> Any:
+    """What the loader has under that name; None where it has nothing, or will not say."""
+    try:
+        return getattr(loader, name, None)
+    except own_errors(Exception, method=name):  # a property of a subclass
+        return None

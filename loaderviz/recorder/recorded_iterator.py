@@ -101,7 +101,7 @@ def _n_samples(index: Any) -> int:
     """How many samples an index list asks for; 1 where it does not say."""
     try:
         return len(index)
-    except own_errors(Exception, method="__len__"):
+    except own_errors(Exception, method="__len__", of=(index,)):
         return 1
 
 

@@ -23,6 +23,7 @@ from loaderviz.recorder.stack_on_signal import StackOnSignal
 from loaderviz.spool import HEADER_BYTES, NoRoomError, Spool
 from loaderviz.stack_note import PATTERN as STACK_FILES
 from loaderviz.trace import ENDED_WORKERS_NAME, META_NAME, MORE_LOADERS_NAME
+from loaderviz.trace.check_trace import fitting
 
 RecordPlace = tuple["memoryview[int]", int]  # the block of a record, and the word it begins at
 
@@ -164,7 +165,10 @@ class RecordingFiles:
             if self._more_loaders is None:
                 self._more_loaders = (self.folder / MORE_LOADERS_NAME).open("ab", buffering=0)
             if description != self._described[0]:  # thousands may be alike, and JSON takes long
-                self._described = description, f"{json.dumps(description)}\n".encode()
+                kept, words = fitting({"loaders": [description]})
+                if words:
+                    self.note(problems=[*self._meta.get("problems", ()), *words])
+                self._described = description, f"{json.dumps(kept['loaders'][0])}\n".encode()
             self._more_loaders.write(self._described[1])
 
     def add_to_loader(self, number: int, **facts: Any) -> None:
@@ -278,6 +282,9 @@ class RecordingFiles:
         self._idle_spools.clear()
 
     def _save_meta(self) -> None:
+        meta, words = fitting(self._meta)
+        if words:
+            meta = {**meta, "problems": [*meta.get("problems", ()), *words]}
         new_file = self.folder / f"{META_NAME}.new"
-        new_file.write_text(json.dumps(self._meta, indent=1))
+        new_file.write_text(json.dumps(meta, indent=1))
         new_file.replace(self.folder / META_NAME)

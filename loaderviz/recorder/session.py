@@ -11,17 +11,20 @@ from typing import Any, Self
 from torch.utils.data import DataLoader
 
 from loaderviz import machine
+from loaderviz.argument_checks import whole_number
 from loaderviz.clocks import process_clock
 from loaderviz.clocks.machine_offsets import NOT_MEASURED, Alignment, start_alignment
 from loaderviz.clocks.process_clock import now
 from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.describe_loader import dataloader_behind, describe
 from loaderviz.own_errors import own_errors, own_errors_suppressed
+from loaderviz.plain_value import as_text
 from loaderviz.recorder import dataloader_hooks, recording_folders, recording_size_limit
 from loaderviz.recorder.iterator_watcher import Watcher
 from loaderviz.recorder.machine_accounts import MachineAccounts
 from loaderviz.recorder.recording_files import RecordingFiles
 from loaderviz.trace import Trace, read_folder
+from loaderviz.trace.check_trace import LEFT_OUT
 
 MAX_SPANS = 10_000_000
 
@@ -105,8 +108,7 @@ class Recording:
         max_bytes: int | None = None,
     ) -> None:
         dataloader_hooks.check_torch()
-        if not isinstance(max_spans, int) or max_spans < 0:
-            raise LoaderVizError(f"max_spans={max_spans!r}: give 0 or more")
+        max_spans = whole_number("max_spans", max_spans, at_least=0)
         recording_size_limit.check_max_bytes(max_bytes)
         self._loaders = list({id(loader): loader for loader in loaders}.values())  # until it begins
         self._foreign = list({id(loader): loader for loader in foreign}.values())
@@ -118,7 +120,7 @@ class Recording:
             raise LoaderVizError(f"path={path!r}: give the path of a folder") from error
         self._path_is_shared = path_is_shared
         self._allow_restart = allow_restart
-        self._label = label
+        self._label = None if label is None else as_text(label)
         self._max_spans, self._max_bytes = max_spans, max_bytes
         self._folder: Path | None = None
         self._watcher: Watcher | None = None  # while the block runs
@@ -248,7 +250,8 @@ class Recording:
                 watcher.files.note(**facts)
             self._trace = read_folder(self._folder)
         for problem in self._trace.meta["problems"]:
-            watcher.files.warn_once(problem)
+            if not problem.startswith(LEFT_OUT):  # a value of a description, which nobody misses
+                watcher.files.warn_once(problem)
         if self._path_is_shared:
             self._replace_folder(self._folder, watcher)
 

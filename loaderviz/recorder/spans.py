@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from loaderviz.clocks.process_clock import now
+from loaderviz.plain_value import as_text
 from loaderviz.recorder import dataloader_hooks
 
 
@@ -27,9 +28,11 @@ def span(name: str) -> Iterator[None]:
     Raises:
         Exception: what the block raises, unchanged; the span ends there.
     """
+    running = dataloader_hooks.running()
+    text = as_text(name) if running else ""
     begun_spans = [
-        (observer, dataloader_hooks.call_guarded(observer, observer.begin_span, str(name), now()))
-        for observer in dataloader_hooks.running()
+        (observer, dataloader_hooks.call_guarded(observer, observer.begin_span, text, now()))
+        for observer in running
     ]
     try:
         yield

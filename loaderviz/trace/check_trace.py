@@ -6,7 +6,7 @@ and ranges that all readers count on, so that none of them has to look again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -49,6 +49,7 @@ TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
     "name": (),
     "shapes": (),
 }
+LEFT_OUT: Final = "left out: "  # how a word on such a value begins
 LONGEST: Final = {"shapes": MOST_CHARACTERS}
 
 
@@ -155,28 +156,73 @@ def check_meta(meta: Mapping[str, Any]) -> None:
     Raises:
         InvalidTraceError: names the first value that cannot be, where it is, and what may be there.
     """
-    _check_members("meta", meta, META)
-    for number, loader in enumerate(meta.get("loaders") or ()):
-        _check_members(f"meta['loaders'][{number}]", loader, _LOADER)
-        ahead = (loader.get("num_workers") or 0) * (loader.get("prefetch_factor") or 0)
-        if ahead > MOST_AHEAD:
-            raise InvalidTraceError(
-                f"meta['loaders'][{number}] asks for {ahead:,} batches ahead, 'num_workers' times "
+    for _, _, said in _misfits(meta):
+        raise InvalidTraceError(said)
+
+
+def fitting(meta: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """``meta`` without the values that ``check_meta`` refuses, and a word for each left out.
+
+    What is written is read again: so no value costs the rest of a recording.
+    """
+    left_out: dict[int, set[str]] = {}  # names, by the identity of what holds them
+    words = []
+    for members, name, said in _misfits(meta):
+        left_out.setdefault(id(members), set()).add(name)
+        words.append(f"{LEFT_OUT}{said}")
+
+    def kept(members: Any) -> Any:
+        names = left_out.get(id(members))
+        return {key: members[key] for key in members if key not in names} if names else members
+
+    result = kept(meta)
+    for name in ("loaders", "ranks"):
+        if left_out and name in result:
+            result = {**result, name: [kept(each) for each in result[name] or ()]}
+    if left_out and "clock" in result:
+        result = {**result, "clock": kept(result["clock"])}
+    return result, words
+
+
+def _misfits(meta: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str, str]]:
+    """What cannot be: what holds it, its name there, and a sentence that says so."""
+    yield from _misfit_members("meta", meta, META)
+    for number, loader in enumerate(_well_formed(meta, "loaders")):
+        where_ = f"meta['loaders'][{number}]"
+        yield from _misfit_members(where_, loader, _LOADER)
+        try:
+            ahead = (loader.get("num_workers") or 0) * (loader.get("prefetch_factor") or 0)
+            too_many = ahead > MOST_AHEAD
+        except TypeError:  # said above
+            continue
+        if too_many:
+            said = (
+                f"{where_} asks for {ahead:,} batches ahead, 'num_workers' times "
                 f"'prefetch_factor'; it is up to {MOST_AHEAD:,}"
             )
-    for number, recording in enumerate(meta.get("ranks") or ()):
-        _check_members(f"meta['ranks'][{number}]", recording, _RANK)
+            yield loader, "prefetch_factor", said
+    for number, recording in enumerate(_well_formed(meta, "ranks")):
+        yield from _misfit_members(f"meta['ranks'][{number}]", recording, _RANK)
         if recording.get("rank") is None:
-            raise InvalidTraceError(f"meta['ranks'][{number}] does not say which rank it is")
-    if meta.get("clock") is not None:
-        _check_members("meta['clock']", meta["clock"], _CLOCK)
+            yield recording, "rank", f"meta['ranks'][{number}] does not say which rank it is"
+    clock = meta.get("clock")
+    if isinstance(clock, Mapping):
+        yield from _misfit_members("meta['clock']", clock, _CLOCK)
 
 
-def _check_members(where_: str, members: Mapping[str, Any], rules: Mapping[str, Rule]) -> None:
+def _well_formed(meta: Mapping[str, Any], name: str) -> list[Any]:
+    """A list of descriptions; empty where it is none, which was said of ``meta``."""
+    value = meta.get(name)
+    return value if isinstance(value, list) and META[name][0](value) else []
+
+
+def _misfit_members(
+    where_: str, members: Mapping[str, Any], rules: Mapping[str, Rule]
+) -> Iterator[tuple[Mapping[str, Any], str, str]]:
     for name, (may_be, said) in rules.items():
         value = members.get(name)
         if value is not None and not may_be(value):
-            raise InvalidTraceError(f"{where_}[{name!r}] is {value!r:.60}; it is {said}")
+            yield members, name, f"{where_}[{name!r}] is {value!r:.60}; it is {said}"
 
 
 # Whether a value may be there, and in words what may. None may be anywhere: it is not known.

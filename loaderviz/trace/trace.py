@@ -144,9 +144,10 @@ class Trace:
             path: where to; by custom it ends in ``.parquet``.
 
         Raises:
-            LoaderVizError: where the file cannot be written, where ``meta`` holds what JSON
-                cannot, or where a column holds what ``loaderviz.schema`` does not have there (a
-                key is text, a number, None, or a tuple or list of such).
+            LoaderVizError: where the file cannot be written, or where a column holds what
+                ``loaderviz.schema`` does not have there. A key that is no text, number, None, or
+                tuple or list of such is written as its ``repr``; what JSON cannot hold of ``meta``
+                is left out, with a word in its ``problems``.
         """
         from loaderviz.trace.parquet import write_parquet
 

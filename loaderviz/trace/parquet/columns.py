@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from loaderviz.sample_keys import from_json, to_json
+from loaderviz.record_layout import key_value
+from loaderviz.sample_keys import from_json
 
 NS_PER_S: Final = 1e9
 JSON: Final = ("key", "last_key")  # columns of any values, stored as the JSON of each
@@ -33,9 +34,13 @@ def to_arrow(column: str, values: Any, kind: Any) -> Any:
     if column.endswith("_s"):
         values = whole_ns(values)
     elif column in JSON and kind == pa.string():
-        values = [None if key is None else _encode(to_json(key)) for key in values]
+        values = [None if key is None else _encode(key_value(key)) for key in values]
     may_be_missing = column.endswith("_s") or column in COUNTS or kind == pa.string()
-    return pa.array(values, kind, from_pandas=may_be_missing)
+    try:
+        return pa.array(values, kind, from_pandas=may_be_missing)
+    except UnicodeEncodeError:  # half a letter, a lone surrogate, is no text of UTF-8
+        texts = [each and each.encode("utf-8", "replace").decode() for each in values]
+        return pa.array(texts, kind, from_pandas=may_be_missing)
 
 
 def from_arrow(column: str, values: Any) -> Any:

@@ -6,7 +6,8 @@ The rows of all four tables follow one another, in row groups of one table each,
 - Columns are those of ``loaderviz.schema``, but times are whole nanoseconds: ``started_s`` is
   stored as the int64 ``started_ns``, and NaN as null.
 - ``key`` is int64 where all keys of the trace are, else text: the JSON of each key. ``last_key``
-  is always JSON. A tuple is ``{"tuple": [...]}``, and None is null.
+  is always JSON. A tuple is ``{"tuple": [...]}``, NaN ``{"float": "nan"}``, None null, and a key of
+  another kind its ``repr``.
 - Most samples end when the next one starts. There ``until_next`` is true, ``end_ns`` is null, and
   the end is ``start_ns`` of the next row. With DuckDB, from the rows with ``table = 'samples'``:
   ``CASE WHEN until_next THEN lead(start_ns) OVER () ELSE end_ns END``.
@@ -34,8 +35,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 import numpy as np
 
 from loaderviz.errors import LoaderVizError
+from loaderviz.plain_value import as_text
 from loaderviz.trace.atomic_file import replacing
-from loaderviz.trace.check_trace import MOST_CHARACTERS, TABLES
+from loaderviz.trace.check_trace import LEFT_OUT, MOST_CHARACTERS, TABLES
 from loaderviz.trace.parquet.columns import next_starts, stored_name, to_arrow, whole_ns
 from loaderviz.trace.parquet.seal import seal
 from loaderviz.trace.parquet.unpacked_size import check_pages, check_rows
@@ -120,16 +122,17 @@ def layout_of(key_type: Any, lacking: Collection[str] = ()) -> Any:
 
 
 def _meta_json(meta: Mapping[str, Any]) -> str:
-    members = []
+    """``meta`` as JSON; what that cannot hold is left out, with a word in its ``problems``."""
+    members, words = {}, []
     for key, value in meta.items():
         try:
-            members.append(json.dumps({key: value}, allow_nan=False)[1:-1])
+            members[str(key)] = json.dumps(value, allow_nan=False)
         except (TypeError, ValueError, RecursionError) as error:
-            raise LoaderVizError(
-                f"meta[{key!r}] cannot be saved as JSON ({error}); "
-                "use text, finite numbers, lists and dicts there"
-            ) from error
-    return "{" + ", ".join(members) + "}"
+            words.append(f"{LEFT_OUT}meta[{key!r:.60}] cannot be written as JSON: {error}")
+    if words:
+        problems = [*(meta.get("problems") or ()), *words]
+        members["problems"] = json.dumps([as_text(each) for each in problems])
+    return "{" + ", ".join(f"{json.dumps(key)}: {text}" for key, text in members.items()) + "}"
 
 
 def _row_groups(name: str, frame: Any, layout: Any) -> Iterator[Any]:

@@ -256,7 +256,7 @@ class _Reader:
             meta={
                 **meta,
                 "complete": not self.problems,
-                "problems": self.problems,
+                "problems": [*(meta.get("problems") or ()), *self.problems],
                 "left_out": self._left_out,
                 "left_out_batches": self._left_out_batches,
                 "ended_s": (self._ended_ns - self._start_ns) / 1e9 if self._ended_ns else None,
