@@ -2,16 +2,22 @@
 
 import gc
 import multiprocessing
+import os
 import signal
 
 import pytest
 from hypothesis import settings
+
+from loaderviz.failed_part import RAISE
 
 pytest_plugins = ["pytester", "leak_guard", "command_line", "own_process"]
 pytest.register_assert_rewrite("trace_laws")  # a failed assert there shows its values, too
 
 # Its workers begin with torch loaded, which takes a second; what a bare process needs, spawn tests.
 multiprocessing.set_forkserver_preload(["torch.utils.data"])
+
+# A part of an answer that fails is told to readers; here it fails the test, in processes too.
+os.environ[RAISE] = "1"
 
 settings.register_profile("any machine", deadline=None)  # an example may take long on a busy one
 settings.load_profile("any machine")

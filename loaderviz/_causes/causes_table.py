@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from loaderviz._causes.counterfactual import savings
 from loaderviz._causes.evidence_and_cures import cure_of, evidence_of
 from loaderviz._causes.other_loaders import OtherLoaders
-from loaderviz.errors import LoaderVizError
+from loaderviz.failed_part import part
 from loaderviz.trace.analysis.attribution import attribute
 from loaderviz.trace.analysis.reading_time import Reading
+from loaderviz.trace.analysis.summary import CAUSES_COLUMNS
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from loaderviz.trace.analysis.summary import Summary
 
+MOST_LOADERS = 8  # that are examined: those that are waited for longest
+NOT_EXAMINED = "not examined, as {} other loaders are waited for longer"
+ASK_FOR_IT = "trace.of_loader({}).summary() examines it."
+NO_TEXT = "could not be worked out"
 PREFETCH_HIDES = 10  # times the seconds of its own, at most: those of other causes
 
 
@@ -28,32 +35,54 @@ def causes_of(summary: Summary) -> pd.DataFrame:
 
     trace, elapsed_s = summary.trace, summary.elapsed_s
     waited_s = summary.wait_s + summary.startup_s
-    if trace is None:
-        raise LoaderVizError("this summary has no trace: take the causes of trace.summary()")
+    assert trace is not None
+    failed = summary.failed_parts
     reading = Reading.of(trace)
     attribution = attribute(trace, reading)
-    others = OtherLoaders(trace, attribution, reading)
+    by_loader = {
+        loader: attribution.of_loader(loader) for loader in np.unique(attribution.loader).tolist()
+    }
+    waited = sorted(by_loader, key=lambda each: -by_loader[each].seconds.sum())
+    examined = waited[:MOST_LOADERS]
+    others = OtherLoaders(trace, attribution, reading, examined)
     rows = []
-    for loader in sorted(set(attribution.loader.tolist())):
-        own = attribution.of_loader(loader)
+    for loader, own in by_loader.items():
         seconds = own.totals()
-        saves = savings(trace, loader, seconds, reading, others)
+        if loader not in examined:
+            told = NOT_EXAMINED.format(len(examined)), ASK_FOR_IT.format(loader)
+            rows += [_row(loader, *each, elapsed_s, math.nan, *told) for each in seconds.items()]
+            continue
+        work_out = partial(savings, trace, loader, seconds, reading, others)
+        unknown: dict[str, float] = {}
+        saves = part(f"savings of loader {loader}", work_out, unknown, failed)
         for cause, spent_s in seconds.items():
-            rows.append(
-                {
-                    "loader": loader,
-                    "cause": cause,
-                    "seconds": spent_s,
-                    "share": spent_s / elapsed_s if elapsed_s > 0 else 0.0,
-                    "saves_s": min(saves.get(cause, math.nan), waited_s),
-                    "evidence": evidence_of(cause, trace, loader, own, reading),
-                    "cure": cure_of(cause, trace, loader, own, reading),
-                }
-            )
-    columns = ["loader", "cause", "seconds", "share", "saves_s", "evidence", "cure"]
-    table = pd.DataFrame(rows, columns=columns)
-    order = np.lexsort([-table["seconds"].astype(float), -_weights(table)])
+            about = cause, trace, loader, own, reading
+            evidence = _text("evidence", evidence_of, about, failed)
+            cure = _text("a cure", cure_of, about, failed)
+            saved_s = min(saves.get(cause, math.nan), waited_s)
+            rows.append(_row(loader, cause, spent_s, elapsed_s, saved_s, evidence, cure))
+    table = pd.DataFrame(rows, columns=CAUSES_COLUMNS)
+    later = ~table["loader"].isin(examined)
+    order = np.lexsort([-table["seconds"].astype(float), -_weights(table), later])
     return table.iloc[order].reset_index(drop=True)
+
+
+def _row(
+    loader: int,
+    cause: str,
+    spent_s: float,
+    elapsed_s: float,
+    saves_s: float,
+    evidence: str,
+    cure: str,
+) -> dict[str, Any]:
+    share = spent_s / elapsed_s if elapsed_s > 0 else 0.0
+    values = loader, cause, spent_s, share, saves_s, evidence, cure
+    return dict(zip(CAUSES_COLUMNS, values, strict=True))
+
+
+def _text(name: str, write: Callable[..., str], about: tuple[Any, ...], failed: list[str]) -> str:
+    return part(f"{name} of {about[0]}", partial(write, *about), NO_TEXT, failed)
 
 
 def _weights(table: pd.DataFrame) -> pd.Series:

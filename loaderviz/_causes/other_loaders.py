@@ -6,6 +6,7 @@ of it is spent waiting for the others instead: that much is not saved.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ class OtherLoaders:
     trace: Trace
     attribution: Attribution
     reading: Reading
+    examined: Collection[int]  # the loaders that count
     _steps: dict[int, _Steps] = field(default_factory=dict)  # by loader
 
     def spend_s(self, loader: int, cause: str, saved_s: float) -> float:
@@ -42,6 +44,7 @@ class OtherLoaders:
         own = self.attribution
         waits = (own.loader == loader) & (own.rank == rank)
         others = np.unique(own.loader[~waits & (own.rank == rank)]).tolist()
+        others = [other for other in others if other in self.examined]
         if saved_s < LEAST_S or not others:
             return 0.0
         lengths_s = own.of_cause(cause)[waits]
@@ -71,6 +74,8 @@ class _Steps:
 
     def spend_s(self, start_s: Any, end_s: Any, shorter_s: Any) -> float:
         """Seconds that this loader is waited for, with waits within its steps that much shorter."""
+        if not len(self._start_s):  # it was never taken from
+            return 0.0
         step = np.searchsorted(self._start_s, start_s + TOUCHING_S, side="right") - 1
         within = (step >= 0) & (end_s <= self._end_s[step] + TOUCHING_S)
         steps_s = np.zeros(len(self._start_s))

@@ -134,7 +134,7 @@ class RecordedLoader:
         """To start workers once more, which may take less than a process's first ones did."""
         n, workers = self.settings["num_workers"], self.beginning.workers
         own = workers[workers["loader"] == self.loader].sort_values("started_s")
-        again = [own.iloc[row : row + n] for row in range(n, len(own), n)]
+        again = [own.iloc[row : row + n] for row in range(n, len(own), n)] if n else []
         spans = [span for span in startups(self.beginning) if span[1] == self.loader][1:]
         if not spans or len(spans) != len(again):
             return {}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from loaderviz._doctor.findings import Finding, Severity, State, Undecided
+from loaderviz.failed_part import raise_in_tests
 
 if TYPE_CHECKING:
     from loaderviz._doctor.examination import Case
@@ -56,6 +57,7 @@ class Check:
         except Undecided as reason:
             return self._finding("undecided", (str(reason),))
         except Exception as error:
+            raise_in_tests()
             return self._finding("broken", (f"the check failed: {type(error).__name__}: {error}",))
         return None if seen is None else self._finding("found", seen.evidence, seen.fix)
 

@@ -43,7 +43,8 @@ def _build_app() -> typer.Typer:
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",
-        epilog="Exit code: 0 all is well · 1 something was found · 2 bad input. "
+        epilog="Exit code: 0 all is well · 1 something was found · 2 bad input · "
+        "3 a part of the answer could not be worked out. "
         "Each command has a --help of its own.",
     )
     for name in _commands_to_load():

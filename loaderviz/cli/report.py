@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from loaderviz.cli.shared_options import AsJson, TracePath, print_json
+from loaderviz.cli.shared_options import AsJson, TracePath, exit_in_part, print_json
 from loaderviz.text import printable
 from loaderviz.trace import load
 
@@ -28,8 +28,12 @@ def report(
 
     trace = load(trace_path)
     if as_json:
-        print_json(content_of(trace).data())
-        return
-    content = write(trace, out)
-    typer.echo(printable(content.summary.verdict))
-    typer.echo(printable(out))
+        content = content_of(trace)
+        print_json(content.data())
+    else:
+        content = write(trace, out)
+        typer.echo(printable(content.summary.verdict))
+        typer.echo(printable(out))
+    for failure in content.failed_parts:
+        typer.echo(printable(f"{failure}."), err=True)
+    exit_in_part(content.failed_parts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ from rich.console import Console
 
 PIPE_COLUMNS = 120  # for a file or a pipe: wide enough to cut no number of a table
 EXIT_FOUND = 1  # the command did its work, and what it looks for is there
+EXIT_IN_PART = 3  # a part of the answer could not be worked out: the rest was
 
 TracePath = Annotated[
     Path,
@@ -28,6 +30,12 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text
 def print_json(value: Any, indent: int | None = 2) -> None:
     """Print one JSON document, on one line where ``indent`` is None; NaN and infinity are null."""
     typer.echo(json.dumps(_json_value(value), indent=indent, allow_nan=False))
+
+
+def exit_in_part(failed_parts: Collection[str]) -> None:
+    """Exit with EXIT_IN_PART where something failed, after the rest has been printed."""
+    if failed_parts:
+        raise typer.Exit(EXIT_IN_PART)
 
 
 class _Terminal(Console):

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from loaderviz._causes.cause_texts import cause_rows, saves_text
-from loaderviz.cli.shared_options import AsJson, TracePath, print_json, terminal
+from loaderviz.cli.shared_options import AsJson, TracePath, exit_in_part, print_json, terminal
 from loaderviz.text import duration, percent, printable
 from loaderviz.trace import load
 
@@ -20,13 +20,14 @@ def summary(trace_path: TracePath, as_json: AsJson = False) -> None:
     """Say what limits a recorded run, and where its waiting went."""
     result = load(trace_path).summary()
     if as_json:
-        numbers = {**result.as_dict(), "wait_share": result.wait_share}
         causes = result.causes.to_dict("records")
+        numbers = {**result.as_dict(), "wait_share": result.wait_share}
         print_json({"verdict": result.verdict, **numbers, "causes": causes})
-        return
-    typer.echo(printable(result))
-    if rows := cause_rows(result):
-        _print_causes(rows, a_rank=result.n_ranks > 1)
+    else:
+        typer.echo(printable(result))
+        if rows := cause_rows(result):
+            _print_causes(rows, a_rank=result.n_ranks > 1)
+    exit_in_part(result.failed_parts)
 
 
 def _print_causes(rows: list[dict[str, Any]], *, a_rank: bool) -> None:

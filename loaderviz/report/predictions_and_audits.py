@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from loaderviz._audit import Audit, Mixing, audit
 from loaderviz._recommend import Recommendation, recommend
 from loaderviz._recommend.candidate_settings import default_max_workers
 from loaderviz.errors import LoaderVizError
+from loaderviz.failed_part import part
 from loaderviz.trace import Trace
 from loaderviz.trace.analysis.steps import part_with_others
 
@@ -80,14 +82,12 @@ class Prediction:
 def predict(trace: Trace, rank: int, loader: int) -> Prediction:
     """Predict other settings from the first batches of one loader of one rank.
 
-    Raises nothing: an error becomes the prediction's ``why_not``.
+    A refusal, for example as its samples cannot be read, becomes the prediction's ``why_not``.
     """
     try:
         return _predict(trace, rank, loader)
-    except LoaderVizError as error:  # for example, its samples cannot be read
+    except LoaderVizError as error:
         why_not = str(error)
-    except Exception as error:
-        why_not = f"{type(error).__name__}: {error}"
     rows = trace.batches
     rows = rows[(rows["rank"] == rank) & (rows["loader"] == loader) & rows["delivered_s"].notna()]
     return Prediction(why_not=why_not, rank=rank, loader=loader, n_batches=len(rows))
@@ -140,7 +140,7 @@ class LoaderAudit:
 def audit_loaders(trace: Trace) -> list[LoaderAudit]:
     """Audit each loader of a trace, all ranks together.
 
-    Raises nothing: an error becomes the ``why_not`` of its loader.
+    A failure becomes the ``why_not`` of its loader.
     """
     n_samples = trace.n_sample_rows  # a run of many ranks knows this without reading them
     loaders = sorted({int(number) for number in trace.batches["loader"].unique()})
@@ -150,7 +150,13 @@ def audit_loaders(trace: Trace) -> list[LoaderAudit]:
             "loaderviz.audit(loaderviz.load(...)) counts them"
         )
         return [LoaderAudit(loader, why_not=why_not) for loader in loaders]
-    return [_audit_loader(trace, loader) for loader in loaders]
+    audits = []
+    for loader in loaders:
+        failed: list[str] = []
+        work_out = partial(_audit_loader, trace, loader)
+        made = part("its audit", work_out, LoaderAudit(loader), failed)
+        audits.append(replace(made, why_not=failed[0]) if failed else made)
+    return audits
 
 
 def _audit_loader(trace: Trace, loader: int) -> LoaderAudit:
@@ -162,8 +168,6 @@ def _audit_loader(trace: Trace, loader: int) -> LoaderAudit:
         return LoaderAudit(loader, found, mixing=_mixing(found))
     except LoaderVizError as error:
         return LoaderAudit(loader, why_not=str(error))
-    except Exception as error:
-        return LoaderAudit(loader, why_not=f"{type(error).__name__}: {error}")
 
 
 def _mixing(found: Audit) -> Mixing | None:

@@ -56,6 +56,8 @@ class PageFigure:
 
 def page_of(content: Content) -> str:
     """The whole page of a report, as HTML; figures that cannot be drawn are left out."""
+    for name in ("loader_names", "causes", "shapes", "about", "actions"):
+        getattr(content, name)  # worked out now, so that any place of the page can say if it failed
     figures = {figure.name: figure for figure in _figures(content)}
     scripts = [web.plotly_script(), f"{figure_script()}\n{web.script('report_page')}"]
     page: str = _template().render(
@@ -99,15 +101,23 @@ def _figures(content: Content) -> Iterator[PageFigure]:
         if len(audit.deliveries) <= MOST_DRAWN:
             makers.append((f"audit-{loader_audit.loader}", audit.figure, TOP_PX))
     for name, make_figure, top_px in makers:
-        try:
-            figure = make_figure()
-        except LoaderVizError:  # nothing to draw: the text beside it says so
-            continue
-        yield _page_figure(name, figure, top_px, content.summary.numbers)
+        work_out = functools.partial(_page_figure, name, make_figure, top_px, summary.numbers)
+        figure = content.part(f"figure of {name}", work_out, None)
+        if figure is not None:
+            yield figure
 
 
-def _page_figure(name: str, figure: Any, top_px: int, shown_numbers: str) -> PageFigure:
-    """The figure without its title; numbers that the page already shows are not repeated."""
+def _page_figure(
+    name: str, make_figure: Callable[[], Any], top_px: int, shown_numbers: str
+) -> PageFigure | None:
+    """The figure without its title; numbers that the page already shows are not repeated.
+
+    None where there is nothing to draw: the text beside it says so.
+    """
+    try:
+        figure = make_figure()
+    except LoaderVizError:
+        return None
     plotly = json.loads(figure.to_json())
     layout = plotly["layout"]
     title = layout.pop("title")

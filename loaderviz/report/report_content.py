@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
+import pandas as pd
+
 from loaderviz._audit import Mixing
 from loaderviz._causes.cause_texts import cause_rows
 from loaderviz._doctor import Diagnosis, findings_of
+from loaderviz.failed_part import Part, part
 from loaderviz.report import report_tables
 from loaderviz.report.predictions_and_audits import (
     LoaderAudit,
@@ -27,6 +31,7 @@ from loaderviz.trace.analysis.summary import Summary
 from loaderviz.trace.analysis.verdict import NEVER_WAITS
 from loaderviz.trace.merge.run_meta import left_out
 
+NO_WAITS = Waits(0, 0.0, 0.0, 0.0, (), ())
 LEAST_SHARE = 0.05  # of the time of the loop
 LEAST_GAIN = 0.03  # a smaller predicted gain is no reason to change settings
 SHARED = "DataLoader(dataset, sampler=DistributedSampler(dataset))  # each rank its own share"
@@ -61,6 +66,18 @@ class Content:
     findings: Diagnosis
     prediction: Prediction
     audits: list[LoaderAudit]
+    # What could not be worked out: a sentence without its full stop, by the part of the page. It
+    # grows as parts are asked for.
+    failed: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def failed_parts(self) -> list[str]:
+        """All that could not be worked out, here and in the summary."""
+        return [*dict.fromkeys([*self.failed.values(), *self.summary.failed_parts])]
+
+    def part(self, name: str, work_out: Callable[[], Part], otherwise: Part) -> Part:
+        """``work_out()``; where that fails ``otherwise``, and ``failed[name]`` says so."""
+        return part_of_page(self.failed, name, work_out, otherwise)
 
     @property
     def empty(self) -> bool:
@@ -70,7 +87,10 @@ class Content:
     @cached_property
     def loader_names(self) -> dict[int, str]:
         """A short name for each loader, by number."""
-        return {number: _bounded_text(name) for number, name in short_names(self.trace).items()}
+        numbers = {*self.trace.batches["loader"].tolist(), *self.trace.workers["loader"].tolist()}
+        names = {number: f"loader {number}" for number in numbers}
+        names |= self.part("names of loaders", lambda: short_names(self.trace), names)
+        return {number: _bounded_text(name) for number, name in names.items()}
 
     @property
     def simulated(self) -> bool:
@@ -80,7 +100,9 @@ class Content:
     @cached_property
     def shapes(self) -> Shapes:
         """What the batches are made of."""
-        return self.trace.shapes()
+        names = ("loader", "shapes", "batches", "samples", "share", "first_epoch", "first_batch")
+        nothing = Shapes(pd.DataFrame(columns=names), 0, 0, (), {})
+        return self.part("shapes", self.trace.shapes, nothing)
 
     @property
     def title(self) -> str:
@@ -97,7 +119,8 @@ class Content:
     @cached_property
     def causes(self) -> list[dict[str, Any]]:
         """Where the waiting went: a row for each cause, as ``cause_rows`` makes them."""
-        return cause_rows(self.summary)
+        no_rows: list[dict[str, Any]] = []
+        return self.part("causes", lambda: cause_rows(self.summary), no_rows)
 
     @property
     def costly_causes(self) -> list[dict[str, Any]]:
@@ -109,9 +132,13 @@ class Content:
         """The rank that waits, or takes, clearly longer than the others; None without one."""
         return None if self.summary.slowest is None else self.summary.slowest.rank
 
-    @property
+    @cached_property
     def about(self) -> list[tuple[str, str]]:
         """Where and when the trace was recorded and how the loaders were set: names and values."""
+        no_lines: list[tuple[str, str]] = []
+        return self.part("about", self._about, no_lines)
+
+    def _about(self) -> list[tuple[str, str]]:
         meta = self.trace.meta
         n_ranks = _world_size(meta)
         pairs = [
@@ -150,6 +177,10 @@ class Content:
     @cached_property
     def actions(self) -> list[Action]:
         """What to do, the most urgent first."""
+        none: list[Action] = []
+        return self.part("what to do", self._actions, none)
+
+    def _actions(self) -> list[Action]:
         of_findings = [
             Action(finding.title, "; ".join(finding.evidence), finding.fix, finding.severity)
             for finding in self.findings.findings
@@ -265,41 +296,70 @@ class Content:
             "not_predicted": prediction.why_not or None,
             "audits": [_audit_data(loader_audit) for loader_audit in self.audits],
             "problems": self.problems,
+            "failed_parts": self.failed_parts,
         }
+
+
+def part_of_page(
+    failed: dict[str, str], name: str, work_out: Callable[[], Part], otherwise: Part
+) -> Part:
+    """``work_out()``; where that fails ``otherwise``, and ``failed[name]`` says so."""
+    words: list[str] = []
+    result = part(f"the part on {name}", work_out, otherwise, words)
+    if words:
+        failed[name] = words[0]
+    return result
 
 
 def content_of(trace: Trace, *, why_not_predict: str = "") -> Content:
     """Gather all that the report says of a trace: findings, a prediction, audits and tables.
 
-    Predicting takes seconds; given a reason not to, the report says that in its place.
+    Predicting takes seconds; given a reason not to, the report says that in its place. What fails
+    is left out: see ``Content.failed``.
     """
-    if trace.batches.empty:
-        why_not_predict = "no batch was recorded"
-    if why_not_predict:
-        prediction = Prediction(why_not=why_not_predict)
-    else:
-        prediction = predict(trace, *longest_waiting_loader(trace))
-    loader_audits = [] if trace.batches.empty else audit_loaders(trace)
+    failed: dict[str, str] = {}
     summary = trace.summary()
+    no_rows: list[dict[str, Any]] = []
+    unpredicted = Prediction(why_not=why_not_predict)
+    if trace.batches.empty:
+        unpredicted = Prediction(why_not="no batch was recorded")
+
+    def predicted() -> Prediction:
+        if unpredicted.why_not:
+            return unpredicted
+        return predict(trace, *longest_waiting_loader(trace, summary))
+
+    def rows(name: str, of_trace: Callable[[Trace], list[dict[str, Any]]]) -> list[dict[str, Any]]:
+        return part_of_page(failed, name, lambda: of_trace(trace), no_rows)
+
+    no_audits: list[LoaderAudit] = []
+    audits = no_audits
+    if not trace.batches.empty:
+        audits = part_of_page(failed, "audits", lambda: audit_loaders(trace), no_audits)
     return Content(
         trace=trace,
         summary=summary,
-        waits=report_tables.waits_of(trace),
-        workers=report_tables.workers_of(trace),
-        ranks=report_tables.ranks_of(trace),
-        loaders=report_tables.loaders_of(trace),
-        findings=findings_of(trace, summary),
-        prediction=prediction,
-        audits=loader_audits,
+        waits=part_of_page(failed, "waits", lambda: report_tables.waits_of(trace), NO_WAITS),
+        workers=rows("workers", report_tables.workers_of),
+        ranks=rows("ranks", report_tables.ranks_of),
+        loaders=rows("loaders", report_tables.loaders_of),
+        findings=part_of_page(
+            failed, "findings", lambda: findings_of(trace, summary), Diagnosis("")
+        ),
+        prediction=part_of_page(
+            failed, "other settings", predicted, Prediction(why_not="this failed")
+        ),
+        audits=audits,
+        failed=failed,
     )
 
 
-def longest_waiting_loader(trace: Trace) -> tuple[int, int]:
+def longest_waiting_loader(trace: Trace, summary: Summary) -> tuple[int, int]:
     """The rank and the loader for which the consumer waited longest.
 
     Where a loader makes one rank slow, that rank alone is looked at.
     """
-    batches, slowest = trace.batches, trace.summary().slowest
+    batches, slowest = trace.batches, summary.slowest
     if slowest is not None and slowest.cause == "loader":
         batches = batches[batches["rank"] == slowest.rank]
     waits_s = (batches["delivered_s"] - batches["requested_s"]).fillna(0)

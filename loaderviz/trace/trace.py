@@ -77,10 +77,10 @@ class Trace:
                 differ in length, and as ``Trace`` does.
         """
         return cls(
-            _table("batches", schema.BATCHES, batches or {}),
-            _table("samples", schema.SAMPLES, samples or {}),
-            _table("workers", schema.WORKERS, workers or {}),
-            _table("spans", schema.SPANS, spans or {}),
+            _table("batches", schema.BATCHES, batches),
+            _table("samples", schema.SAMPLES, samples),
+            _table("workers", schema.WORKERS, workers),
+            _table("spans", schema.SPANS, spans),
             dict(meta or {}),
         )
 
@@ -198,9 +198,10 @@ def _rows(table: pd.DataFrame, column: str, numbers: Collection[int]) -> pd.Data
     return table[np.isin(table[column].to_numpy(), list(numbers))].reset_index(drop=True)
 
 
-def _table(name: str, columns: schema.Columns, values_of: Mapping[str, Any]) -> pd.DataFrame:
+def _table(name: str, columns: schema.Columns, values_of: Mapping[str, Any] | None) -> pd.DataFrame:
     import pandas as pd
 
+    values_of = {} if values_of is None else values_of  # a DataFrame will do, too
     unknown = set(values_of) - set(columns)
     if unknown:
         raise LoaderVizError(

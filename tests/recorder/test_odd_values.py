@@ -90,10 +90,27 @@ KEYS = {
     for number, (kind, key) in enumerate(
         (type(key), key)
         for key in (
-            *(0, -7, 2**70, 10**5000, 1.5, math.nan, math.inf, True, None, "a", "\ud800", "\x1b[31m"),
-            *(b"\x00", (1, (2.0, "x")), [1, [math.nan]], {"a": [1]}, frozenset({1}), slice(1, 2)),
-            *(np.int16(3), np.float32(2.5), np.bool_(True), np.str_("é"), np.array([1, 2]), 1j, ...),
-            *(torch.tensor(4), torch.ones(2), Whole.TWO, Colour.RED, Crop("a", 2), Sulky(), Rows),
+            *(0, -7, 2**70, 10**5000, 1.5, math.nan, math.inf, True, None, "\ud800", "\x1b[31m"),
+            *(
+                "a",
+                b"\x00",
+                (1, (2.0, "x")),
+                [1, [math.nan]],
+                {"a": [1]},
+                frozenset({1}),
+                slice(1, 2),
+            ),
+            *(np.int16(3), np.float32(2.5), np.bool_(True), np.str_("é"), np.array([1, 2]), ...),
+            *(
+                1j,
+                torch.tensor(4),
+                torch.ones(2),
+                Whole.TWO,
+                Colour.RED,
+                Crop("a", 2),
+                Sulky(),
+                Rows,
+            ),
             *(Reticent(), Sulky, Nameless, np.datetime64("2026-01-01"), np.longdouble(1) / 3),
         )
     )

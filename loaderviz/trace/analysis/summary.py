@@ -5,6 +5,7 @@ What the numbers mean is said by ``verdict.py``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from loaderviz._upward import ask_above
+from loaderviz.errors import LoaderVizError
+from loaderviz.failed_part import Part, part
 from loaderviz.text import printable
 from loaderviz.trace.analysis.attribution import attribute
 from loaderviz.trace.analysis.loader_share import LoaderShare, loader_shares
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from loaderviz.trace.trace import Trace
+
+CAUSES_COLUMNS = ("loader", "cause", "seconds", "share", "saves_s", "evidence", "cure")
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,9 @@ class Summary:
     device_idle_s: float = 0.0  # before them: what was queued was done
     loaders: tuple[LoaderShare, ...] = ()  # each by itself
     trace: Trace | None = field(default=None, repr=False, compare=False)  # for the causes
+    # What failed and was left out, a sentence each without its full stop; it grows as parts that
+    # are worked out when they are asked for, such as the causes, fail.
+    failed_parts: list[str] = field(default_factory=list, compare=False)
 
     @property
     def elapsed_s(self) -> float:
@@ -96,15 +104,26 @@ class Summary:
         Columns: ``loader``; ``cause``, of ``loaderviz.trace.analysis.attribution.CAUSES``;
         ``seconds``, which add up to the waits; ``share``, of ``elapsed_s``, 0 to 1; ``saves_s``, by
         how many seconds the run would be shorter without the cause, *simulated*, NaN where nobody
-        can tell; ``evidence`` and ``cure``, in words. Simulating takes some 0.1 s, once.
+        can tell; ``evidence`` and ``cure``, in words. Simulating takes some 0.1 s, once for each
+        loader: of many, those that are waited for longest are examined, and come first.
         """
-        table: pd.DataFrame = ask_above("causes of a trace", self)
-        return table
+        import pandas as pd
+
+        nothing = pd.DataFrame(columns=CAUSES_COLUMNS)
+        if self.trace is None:
+            raise LoaderVizError("this summary has no trace: take the causes of trace.summary()")
+        return self._part("causes", lambda: ask_above("causes of a trace", self), nothing)
+
+    def _part(self, name: str, work_out: Callable[[], Part], otherwise: Part) -> Part:
+        return part(name, work_out, otherwise, self.failed_parts)
 
     @cached_property
     def seconds_by_cause(self) -> dict[str, float]:
         """What was waited for, of all loaders and ranks, without a look at what a cut saves."""
-        return {} if self.trace is None else attribute(self.trace).totals()
+        trace = self.trace
+        if trace is None:
+            return {}
+        return self._part("seconds by cause", lambda: attribute(trace).totals(), {})
 
     @property
     def main_cause(self) -> str:
@@ -131,17 +150,19 @@ class Summary:
     @property
     def verdict(self) -> str:
         """The main thing, in one line."""
-        return verdict_of(self)
+        return self._part("the verdict", lambda: verdict_of(self), "No verdict could be worked out")
 
     @property
     def numbers(self) -> str:
         """The numbers that the verdict rests on, in one line."""
-        return numbers_of(self)
+        return self._part("the numbers", lambda: numbers_of(self), "")
 
     @property
     def notes(self) -> list[str]:
         """What else a reader has to know, a sentence each."""
-        return notes_of(self)
+        no_notes: list[str] = []
+        notes = self._part("notes", lambda: notes_of(self), no_notes)
+        return [*notes, *(f"Incomplete: {each}." for each in dict.fromkeys(self.failed_parts))]
 
     def as_dict(self) -> dict[str, Any]:
         """The numbers by their names, without the trace and what is worked out from it."""
@@ -150,8 +171,9 @@ class Summary:
         return numbers
 
     def __str__(self) -> str:
-        notes = [each for each in self.notes if each != f"{self.verdict}."]
-        return printable("\n".join([self.verdict, self.numbers, *notes]))
+        verdict = self.verdict  # first, as it asks for the causes, and notes say what failed
+        notes = [each for each in self.notes if each != f"{verdict}."]
+        return printable("\n".join(filter(None, [verdict, self.numbers, *notes])))
 
 
 def summarize(trace: Trace) -> Summary:
@@ -167,7 +189,11 @@ def summarize(trace: Trace) -> Summary:
 
     unread = tuple(trace.meta.get("unread") or ())
     columns = ("rank", "epoch", "device_start_s", "device_end_s")
-    busy_s, idle_s = device_times({each: trace.batches[each].to_numpy() for each in columns})
+    device_columns = {each: trace.batches[each].to_numpy() for each in columns}
+    failed: list[str] = []
+    busy_s, idle_s = part(
+        "times of the device", lambda: device_times(device_columns), (0.0, 0.0), failed
+    )
     return Summary(
         n_batches=int(ranks["n_batches"].sum()),
         n_samples=int(ranks["n_samples"].sum()),
@@ -186,13 +212,14 @@ def summarize(trace: Trace) -> Summary:
         lost_batch=first("lost", "batch"),
         lost_rank=first("lost", "rank"),
         n_ranks=max(1, len(ranks)),
-        slowest=slowest(ranks),
-        unequal=tuple(unequal(trace)),
+        slowest=part("the slowest rank", lambda: slowest(ranks), None, failed),
+        unequal=part("unequal epochs", lambda: tuple(unequal(trace)), (), failed),
         complete=bool(trace.meta.get("complete", True)),
         unread=unread,
         problems=tuple(each for each in trace.meta.get("problems") or () if each not in unread),
         device_busy_s=busy_s,
         device_idle_s=idle_s,
-        loaders=loader_shares(trace),
+        loaders=part("shares of the loaders", lambda: loader_shares(trace), (), failed),
         trace=trace,
+        failed_parts=failed,
     )

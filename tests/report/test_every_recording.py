@@ -1,0 +1,99 @@
+"""Whatever was recorded, everything that reads it gives an answer, or says why there is none."""
+
+import contextlib
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+import loaderviz as lv
+from consumers import CONSUMERS
+from loaderviz._compare import compare
+from loaderviz._doctor import findings_of
+from loaderviz.cli.shared_options import print_json
+from loaderviz.report import content_of
+from loaderviz.report.render_page import page_of
+from loaderviz.trace import Trace
+from odd_recordings import all_recordings
+
+NUMBERS = "numbers of a report"
+DEAR = "recommend is a reader of its own"
+READERS: dict[str, Callable[[Trace, Path], object]] = {
+    "repr": lambda trace, _: repr(trace),
+    "summary in numbers": lambda trace, _: json.dumps(trace.summary().as_dict(), default=str),
+    "notes": lambda trace, _: trace.summary().notes,
+    "shapes": lambda trace, _: str(trace.shapes()),
+    "timeline": lambda trace, _: lv.timeline(trace).to_json(),
+    "figure of causes": lambda trace, _: lv.figures.causes(trace).to_json(),
+    "figure of starts": lambda trace, _: lv.figures.starts(trace).to_json(),
+    "in a cell": lambda trace, _: trace._ipython_display_(),
+    "audit": lambda trace, _: [str(lv.audit(trace)), lv.audit(trace).figure()],
+    "recommend": lambda trace, _: str(lv.recommend(trace)),
+    "doctor": lambda trace, _: str(findings_of(trace)),
+    "compare": lambda trace, _: str(compare(trace, trace)),
+    "costs": lambda trace, _: lv.Costs.from_trace(trace),
+    "ranks": lambda trace, _: repr(trace.of_ranks([0])),
+    "loaders": lambda trace, _: [repr(trace.of_loader(each)) for each in range(3)],
+    "report": lambda trace, _: page_of(content_of(trace, why_not_predict=DEAR)),
+    "report in numbers": lambda trace, _: print_json(
+        content_of(trace, why_not_predict=DEAR).data()
+    ),
+    "perfetto": lambda trace, folder: trace.to_perfetto(folder / "trace.json"),
+}
+ON_DISK = ("causes", "check", "csv", "top")
+ALWAYS = ("repr", "summary in numbers", "notes", "shapes", "loaders", "report", NUMBERS)
+
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Trace]:
+    return all_recordings(tmp_path_factory.mktemp("recordings"))
+
+
+def answer(read: Callable[[], object], *, always: bool) -> None:
+    """Ask one reader; it may refuse in words, unless it is one that answers ``always``."""
+    refusals = () if always else lv.LoaderVizError
+    with contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.suppress(typer.Exit):
+        try:
+            read()
+        except refusals as error:
+            if len(str(error)) < 20:
+                raise
+    assert "\x1b" not in printed.getvalue()
+
+
+def test_there_are_forty_recordings(traces):
+    assert len(traces) >= 40
+    delivered = [name for name, trace in traces.items() if trace.summary().n_batches]
+    assert 0.6 * len(traces) < len(delivered) < len(traces)
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_every_reader_answers_on_every_recording(reader, traces, tmp_path):
+    for name, trace in traces.items():
+        with unlike(name):
+            answer(lambda t=trace: READERS[reader](t, tmp_path), always=reader in ALWAYS)
+
+
+def test_every_recording_can_be_saved_and_opened_and_read_as_a_file(traces, tmp_path):
+    for name, trace in traces.items():
+        with unlike(name):
+            trace.save(tmp_path / "run.parquet")
+            opened = lv.load(tmp_path / "run.parquet")
+            assert str(opened.summary()) == str(trace.summary())
+            assert opened.summary().causes.equals(trace.summary().causes)
+            for reader in ON_DISK:
+                answer(lambda r=reader: CONSUMERS[r](tmp_path / "run.parquet"), always=False)
+
+
+@contextlib.contextmanager
+def unlike(name: str) -> Any:
+    """Say of which recording a failure is."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(f"on the recording: {name}")
+        raise

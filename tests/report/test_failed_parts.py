@@ -1,0 +1,120 @@
+"""A part of the telling that fails costs that part: the rest is told, and it says so."""
+
+import importlib
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import loaderviz as lv
+from loaderviz.failed_part import RAISE
+from loaderviz.report import content_of, write
+from loaderviz.report.render_page import page_of
+from traces import made
+
+# Each is looked up by its name where it is called.
+OF_SUMMARY = [
+    "trace.analysis.summary.device_times",
+    "trace.analysis.summary.slowest",
+    "trace.analysis.summary.unequal",
+    "trace.analysis.summary.loader_shares",
+    "trace.analysis.summary.verdict_of",
+    "trace.analysis.summary.numbers_of",
+    "trace.analysis.summary.notes_of",
+    "_causes.causes_table.attribute",
+    "_causes.causes_table.savings",
+    "_causes.causes_table.evidence_of",
+    "_causes.causes_table.cure_of",
+]
+OF_SUMMARY.remove(NOTES := "trace.analysis.summary.notes_of")  # which a report does not show
+OF_REPORT = [
+    "report.report_tables.waits_of",
+    "report.report_tables.workers_of",
+    "report.report_tables.ranks_of",
+    "report.report_tables.loaders_of",
+    "report.report_content.findings_of",
+    "report.report_content.audit_loaders",
+    "report.report_content.cause_rows",
+    "report.report_content.short_names",
+    "report.report_content._configuration",
+    "report.report_content.percent",
+    "report.predictions_and_audits.audit",
+    "report.render_page.waits",
+    "report.render_page.memory",
+    "trace.trace.shapes_of",
+]
+
+
+def example() -> lv.Trace:
+    meta = {"loaders": [{"dataset": "Images", "num_workers": 2}], "cpu_allowance": 4.0}
+    return replace(made(), meta=meta)
+
+
+@pytest.fixture
+def break_it(monkeypatch):
+    """Let a function of ours fail, as it would for a reader."""
+
+    def fail(name: str, error: Exception) -> None:
+        module, _, function = name.rpartition(".")
+
+        in_ours: dict[str, Any] = {"__name__": "loaderviz.broken", "error": error}
+        exec("def broken(*_, **__):\n    raise error\n", in_ours)
+        home = importlib.import_module(f"loaderviz.{module}")
+        monkeypatch.setattr(home, function, in_ours["broken"])
+
+    monkeypatch.delenv(RAISE)
+    return fail
+
+
+@pytest.mark.parametrize("name", [*OF_SUMMARY, NOTES])
+def test_a_summary_tells_the_rest(name, break_it):
+    whole = str(example().summary())
+    break_it(name, IndexError("index -1"))
+    summary = example().summary()
+    text = str(summary)
+    assert len(summary.causes) >= 0
+    assert text.splitlines()[:1] or whole
+    assert "could not be worked out (IndexError)" in "\n".join([text, *summary.notes])
+    assert any("(IndexError)" in each for each in summary.failed_parts)
+    assert len(text) > 30
+
+
+@pytest.mark.parametrize("name", [*OF_SUMMARY, *OF_REPORT])
+def test_a_report_tells_the_rest(name, break_it):
+    sections = page_of(content_of(example(), why_not_predict="no")).count("<section")
+    break_it(name, IndexError("index -1"))
+    content = content_of(example(), why_not_predict="no")
+    page = page_of(content)
+    assert page.count("<section") >= sections - 1  # of shapes there is none without shapes
+    told = [*content.failed_parts, *(each.why_not for each in content.audits)]
+    assert any("could not be worked out (IndexError)" in each for each in told), told
+    assert content.data()["failed_parts"] == content.failed_parts
+    if name in OF_REPORT and "percent" not in name:
+        assert "could not be worked out (IndexError)" in page
+
+
+def test_a_refusal_is_told_in_its_own_words(break_it):
+    break_it("report.report_tables.waits_of", lv.LoaderVizError("give it more"))
+    assert "could not be worked out: give it more" in page_of(
+        content_of(example(), why_not_predict="no")
+    )
+
+
+@pytest.mark.parametrize("name", [OF_SUMMARY[-1], OF_REPORT[0]])
+def test_the_commands_exit_code_says_so(name, break_it, loaderviz, tmp_path):
+    example().save(tmp_path / "run.parquet")
+    break_it(name, IndexError())
+    page = ["report", "--out", tmp_path / "page.html"]
+    for command in (["summary"], ["summary", "--json"], page):
+        result = loaderviz(*command, tmp_path / "run.parquet")
+        fails = name.startswith("_causes") or command[0] == "report"
+        assert result.code == (3 if fails else 0), result.err
+        assert result.out
+    assert (tmp_path / "page.html").stat().st_size > 10_000
+
+
+def test_under_tests_a_part_raises(break_it, monkeypatch, tmp_path):
+    break_it("report.report_tables.waits_of", IndexError("index -1"))
+    monkeypatch.setenv(RAISE, "1")
+    with pytest.raises(IndexError):
+        write(example(), tmp_path / "page.html", why_not_predict="no")

@@ -1,0 +1,269 @@
+"""Recordings of every shape that real loops leave behind: each a function that makes its trace."""
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+
+import loaderviz as lv
+from loaderviz import Trace
+from traces import made
+
+
+class Train(Dataset[Any]):
+    """Reads a sample in half a millisecond, or fails at ``fails_at``."""
+
+    def __init__(self, n: int = 12, fails_at: int | None = None) -> None:
+        self.n, self.fails_at = n, fails_at
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, key: int) -> Any:
+        if key == self.fails_at:
+            raise ValueError("a bug")
+        time.sleep(5e-4)
+        return torch.tensor([key])
+
+
+class Evaluation(Train):
+    """Another class, so that its loader has another name."""
+
+
+class Stream(IterableDataset[Any]):
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(torch.arange(self.n))
+
+
+class Killed(Train):
+    def __getitem__(self, key: int) -> Any:
+        if key == 5:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().__getitem__(key)
+
+
+class Shapes(Train):
+    def __getitem__(self, key: int) -> Any:
+        return torch.zeros(1 + key % 3)
+
+
+class Streams:
+    """A loader that is none of torch's, and iterates some inside."""
+
+    def __init__(self, *loaders: DataLoader[Any]) -> None:
+        self.loaders = loaders
+
+    def __iter__(self) -> Iterator[Any]:
+        return zip(*self.loaders, strict=False)
+
+
+class Foreign:
+    def __iter__(self) -> Iterator[Any]:
+        return iter([torch.zeros(2)] * 5)
+
+
+def loader(dataset: Any = None, **options: Any) -> DataLoader[Any]:
+    return DataLoader(Train() if dataset is None else dataset, **{"batch_size": 4, **options})
+
+
+def recorded(loop: Callable[..., object], *loaders: Any, **options: Any) -> Trace:
+    """The trace of a loop over these loaders, whatever becomes of it."""
+    with warnings.catch_warnings(), suppress(Exception, KeyboardInterrupt):
+        warnings.simplefilter("ignore")
+        with lv.record(*loaders, **options) as rec:
+            loop(*loaders)
+    return rec.trace
+
+
+def over(*loaders: Any) -> None:
+    for each in loaders:
+        for _ in each:
+            pass
+
+
+def two_epochs(*loaders: Any) -> None:
+    over(*loaders)
+    over(*loaders)
+
+
+def first_batch(*loaders: Any) -> None:
+    for each in loaders:
+        next(iter(each))
+
+
+def ask_never(*loaders: Any) -> None:
+    for each in loaders:
+        iter(each)
+
+
+def interrupt(*loaders: Any) -> None:
+    for step, _ in enumerate(itertools.chain(*loaders)):
+        if step == 1:
+            raise KeyboardInterrupt
+
+
+def validate_in_between(train: Any, valid: Any) -> None:
+    for step, _ in enumerate(train):
+        if step % 2:
+            over(valid)
+
+
+def in_threads(*loaders: Any) -> None:
+    threads = [threading.Thread(target=over, args=(each,)) for each in loaders]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def with_spans(each: Any) -> None:
+    for _ in each:
+        with lv.span("forward"):
+            time.sleep(1e-4)
+
+
+def train_then(*evaluations: Any, workers: int = 0) -> Trace:
+    return recorded(over, loader(num_workers=workers), *evaluations)
+
+
+FAILING = {"fails_at": 0}
+IN_ONE_PROCESS: dict[str, Callable[[], Trace]] = {
+    "one loader": lambda: recorded(over, loader()),
+    "two loaders": lambda: recorded(over, loader(), loader(Evaluation())),
+    "twins": lambda: recorded(over, loader(), loader()),
+    "the same loader twice": lambda: (lambda each: recorded(over, each, each))(loader()),
+    "the second fails in its first batch": lambda: train_then(loader(Evaluation(**FAILING))),
+    "the first fails in its first batch": lambda: recorded(over, loader(Train(**FAILING))),
+    "it fails in the middle": lambda: recorded(two_epochs, loader(Train(fails_at=6))),
+    "the second is never asked": lambda: recorded(
+        lambda one, two: (over(one), ask_never(two)), loader(), loader(Evaluation())
+    ),
+    "none is ever asked": lambda: recorded(ask_never, loader(), loader(Evaluation())),
+    "no iterator is made": lambda: recorded(lambda *_: None, loader()),
+    "the second is an empty stream": lambda: train_then(loader(Stream(0))),
+    "empty streams": lambda: recorded(over, loader(Stream(0)), loader(Stream(0))),
+    "an empty list of batches": lambda: recorded(over, loader(batch_size=1, batch_sampler=[])),
+    "empty batches": lambda: recorded(
+        over, DataLoader(Train(), batch_sampler=[[], [1], []], collate_fn=list)
+    ),
+    "a stream": lambda: recorded(two_epochs, loader(Stream(9))),
+    "one batch": lambda: recorded(over, loader(batch_size=12)),
+    "one batch an epoch, many epochs": lambda: recorded(
+        lambda each: [over(each) for _ in range(9)], loader(batch_size=12)
+    ),
+    "left after one batch": lambda: recorded(first_batch, loader(), loader(Evaluation())),
+    "interrupted": lambda: recorded(interrupt, loader(), loader(Evaluation())),
+    "nested": lambda: recorded(validate_in_between, loader(), loader(Evaluation())),
+    "nested, the inner fails": lambda: recorded(
+        validate_in_between, loader(), loader(Evaluation(**FAILING))
+    ),
+    "zipped": lambda: recorded(
+        lambda *both: list(zip(*both, strict=False)), loader(), loader(Evaluation(9))
+    ),
+    "in threads": lambda: recorded(in_threads, loader(), loader(Evaluation())),
+    "made anew for each evaluation": lambda: recorded(
+        lambda _: [over(loader(Evaluation())) for _ in range(5)], Foreign()
+    ),
+    "streams inside": lambda: recorded(over, Streams(loader(), loader(Evaluation()))),
+    "foreign": lambda: recorded(two_epochs, Foreign()),
+    "foreign beside torch's": lambda: recorded(over, Foreign(), loader(Evaluation(**FAILING))),
+    "samples left out": lambda: recorded(over, loader(), max_spans=5),
+    "batches left out": lambda: recorded(
+        over, loader(TensorDataset(torch.arange(4000)), batch_size=1), max_bytes=1 << 20
+    ),
+    "named steps": lambda: recorded(with_spans, loader()),
+    "many shapes": lambda: recorded(over, loader(Shapes(), batch_size=1)),
+    "shapes that do not fit": lambda: recorded(over, loader(Shapes())),
+    "keys of many kinds": lambda: recorded(
+        over, loader([0] * 9, sampler=[1, True, 2], batch_size=1), loader({"a": 1}, sampler=["a"])
+    ),
+    "a snapshot in the middle": lambda: snapshot_in_the_middle(),
+}
+WITH_WORKERS: dict[str, Callable[[], Trace]] = {
+    "workers": lambda: recorded(two_epochs, loader(num_workers=2)),
+    "kept workers, out of order": lambda: recorded(
+        two_epochs, loader(num_workers=2, persistent_workers=True, in_order=False)
+    ),
+    "workers, the second fails at once": lambda: train_then(
+        loader(Evaluation(**FAILING), num_workers=1), workers=1
+    ),
+    "workers, the second is never asked": lambda: recorded(
+        lambda one, two: (over(one), ask_never(two)),
+        loader(num_workers=1),
+        loader(Evaluation(), num_workers=1),
+    ),
+    "a worker is killed": lambda: recorded(over, loader(Killed(), num_workers=1)),
+    "workers of a short stream": lambda: recorded(over, loader(Stream(2), num_workers=2)),
+    "left while workers read ahead": lambda: recorded(first_batch, loader(num_workers=2)),
+}
+
+
+def snapshot_in_the_middle() -> Trace:
+    each = loader()
+    with lv.record(each) as rec:
+        for _ in each:
+            return rec.snapshot()
+    raise AssertionError
+
+
+def of_ranks(folder: Path, *traces: Trace) -> Trace:
+    """The traces as those of a run's ranks, merged."""
+    folder.mkdir()
+    for rank, trace in enumerate(traces):
+        tables = {
+            name: getattr(trace, name).assign(rank=rank)
+            for name in ("batches", "samples", "workers", "spans")
+        }
+        meta = {**trace.meta, "rank": rank, "world_size": len(traces)}
+        replace(trace, **tables, meta=meta).save(folder / f"rank-{rank}.parquet")
+    return lv.load(folder)
+
+
+def killed(folder: Path) -> Trace:
+    """What a process that was killed leaves of its recording."""
+    script = f"""
+import os, signal, sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+import loaderviz
+from odd_recordings import loader
+each = loader()
+with loaderviz.record(each, path={str(folder)!r}):
+    for step, _ in enumerate(each):
+        if step == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+"""
+    subprocess.run([sys.executable, "-c", script], check=False)
+    return lv.load(folder)
+
+
+def all_recordings(folder: Path) -> dict[str, Trace]:
+    """All by name; what has to be on disk is in the folder."""
+    traces = {name: make() for name, make in {**IN_ONE_PROCESS, **WITH_WORKERS}.items()}
+    one, two = traces["one loader"], traces["workers"]
+    failing = traces["the second fails in its first batch"]
+    return {
+        **traces,
+        "ranks": of_ranks(folder / "ranks", one, two),
+        "ranks, of which one failed": of_ranks(folder / "failed", two, failing),
+        "ranks, of which one has nothing": of_ranks(folder / "nothing", one, Trace.from_columns()),
+        "a process that was killed": killed(folder / "killed"),
+        "empty": Trace.from_columns(),
+        "made by hand, without meta": made(),
+        "made by hand, batches alone": Trace.from_columns(batches=made().batches),
+        "simulated": lv.simulate(lv.Costs(sample_s=1e-3), num_workers=2, n_batches=9, batch_size=2),
+    }
