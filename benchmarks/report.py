@@ -1,4 +1,4 @@
-"""What a report of 10 million samples costs: `python benchmarks/report.py`.
+"""What a report of 10 million samples, and of 300 loaders, costs: `python benchmarks/report.py`.
 
 How long each part of it takes, how large the page is, and how long until its first picture and
 all pictures are seen. Needs a Chromium, as the browser tests do. One run for what takes seconds,
@@ -10,25 +10,33 @@ from __future__ import annotations
 import os
 import shutil
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from figures import N_SAMPLES, REPEATS, large
 from playwright.sync_api import Browser, sync_playwright
+from torch.utils.data import DataLoader, TensorDataset
 
-from loaderviz import Trace, load
+from loaderviz import Trace, load, record, watch
 from loaderviz._doctor import findings_of
 from loaderviz.report import content_of, predictions_and_audits, report_tables
 from loaderviz.report.render_page import page_of
 from loaderviz.report.report_content import longest_waiting_loader
 
+N_LOADERS = 300
+
 
 def main() -> None:
+    of_many_loaders()
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         saved = Path(folder) / "run.parquet"
         as_recorded(large(N_SAMPLES)).save(saved)
@@ -41,7 +49,9 @@ def main() -> None:
         timed("findings", lambda: findings_of(trace))
         timed(
             "predictions",
-            lambda: predictions_and_audits.predict(trace, *longest_waiting_loader(trace)),
+            lambda: predictions_and_audits.predict(
+                trace, *longest_waiting_loader(trace, trace.summary())
+            ),
         )
         timed("audit", lambda: predictions_and_audits.audit_loaders(trace))
         content = timed("all that it says", lambda: content_of(trace))
@@ -57,6 +67,23 @@ def main() -> None:
         words, first, all_ = (statistics.median(each) for each in zip(*took, strict=True))
         print(f"words after {words:.2f} s, timeline after {first:.2f} s, all after {all_:.2f} s")
         browser.close()
+
+
+def of_many_loaders() -> None:
+    """The commands on a recording of many loaders, each in a process of its own."""
+    datasets = [TensorDataset(torch.arange(2 * N_LOADERS)), TensorDataset(torch.arange(40))]
+    train = DataLoader(datasets[0], batch_size=2)
+    with record(train, watch(())) as rec:
+        for _, _ in zip(range(N_LOADERS - 1), train, strict=False):
+            for _ in DataLoader(datasets[1], batch_size=4, num_workers=1):
+                pass
+    with tempfile.TemporaryDirectory() as folder:
+        rec.trace.save(Path(folder) / "run.parquet")
+        print(f"{rec.trace.batches['loader'].nunique()} loaders")
+        for command in ("summary", "report"):
+            call = [sys.executable, "-m", "loaderviz", command, "run.parquet"]
+            run = partial(subprocess.run, call, cwd=folder, check=True, capture_output=True)
+            timed(command, run)
 
 
 def as_recorded(trace: Trace) -> Trace:

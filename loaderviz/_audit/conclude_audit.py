@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from loaderviz._audit import verdict_text
 from loaderviz._audit.audit_result import Audit
 from loaderviz._audit.count_deliveries import Tables
@@ -54,15 +56,25 @@ def _per_worker(tables: Tables, trace: Trace) -> pd.DataFrame:
     """The table ``Audit.per_worker``, also for workers that delivered nothing."""
     import pandas as pd
 
-    lane_columns = ["rank", "worker"]
-    lanes = pd.concat([trace.workers[lane_columns], tables.deliveries[lane_columns]])
-    lanes = lanes.drop_duplicates().sort_values(lane_columns)
-    rows = tables.epochs[["epoch"]].merge(lanes, how="cross")
-    row_columns = ["epoch", *lane_columns]
-    groups = tables.deliveries.groupby(row_columns)
-    counts = pd.DataFrame({"samples": groups.size(), "batches": groups["batch"].nunique()})
-    rows = rows.merge(counts.reset_index(), how="left", on=row_columns)
-    rows[["samples", "batches"]] = rows[["samples", "batches"]].fillna(0).astype("int64")
-    n_in_epoch = rows.groupby("epoch")["samples"].transform("sum")
-    rows["share"] = (rows["samples"] / n_in_epoch.where(n_in_epoch > 0)).fillna(0.0)
-    return rows
+    deliveries, n_epochs = tables.deliveries, len(tables.epochs)
+    epoch, batch = deliveries["epoch"].to_numpy(), deliveries["batch"].to_numpy()
+    both = [
+        np.concatenate([trace.workers[name].to_numpy(), deliveries[name].to_numpy()])
+        for name in ("rank", "worker")
+    ]
+    lanes, lane = np.unique(np.stack(both), axis=1, return_inverse=True)
+    n_lanes = lanes.shape[1]
+    row = epoch * n_lanes + lane.ravel()[len(trace.workers) :]
+    row_of_batch = np.unique(np.stack([row, batch]), axis=1)[0]
+    samples = np.bincount(row, minlength=n_epochs * n_lanes)
+    in_epoch = samples.reshape(n_epochs, n_lanes).sum(axis=1).repeat(n_lanes)
+    return pd.DataFrame(
+        {
+            "epoch": tables.epochs["epoch"].to_numpy().repeat(n_lanes),
+            "rank": np.tile(lanes[0], n_epochs),
+            "worker": np.tile(lanes[1], n_epochs),
+            "samples": samples,
+            "batches": np.bincount(row_of_batch, minlength=n_epochs * n_lanes),
+            "share": samples / np.maximum(in_epoch, 1),
+        }
+    )

@@ -128,10 +128,11 @@ def compare_with_expected(
     extra = deliveries[(place < 0) & judges_extra].reset_index(drop=True)
     deliveries["sample"] = place
     counts = np.bincount(delivered.epoch, minlength=n_epochs)[:n_epochs]
-    epochs = pd.DataFrame({"epoch": np.arange(n_epochs), "delivered": counts})
+    of_epochs: dict[str, Any] = {"epoch": np.arange(n_epochs), "delivered": counts}
     for name, dtype in _EPOCH_DTYPES.items():
         values: Any = [fact[name] for fact in facts] or [pd.NA] * n_epochs
-        epochs[name] = pd.Series(values, dtype=dtype)
+        of_epochs[name] = pd.array(values, dtype=dtype)
+    epochs = pd.DataFrame(of_epochs)
     none = place[:0]
     parts = parts or [_judge(0, delivered, none, none, Expected(none, none, 0), none)]
     duplicates, missing = (

@@ -13,8 +13,6 @@ from loaderviz._causes.counterfactual import savings
 from loaderviz._causes.evidence_and_cures import cure_of, evidence_of
 from loaderviz._causes.other_loaders import OtherLoaders
 from loaderviz.failed_part import part
-from loaderviz.trace.analysis.attribution import attribute
-from loaderviz.trace.analysis.reading_time import Reading
 from loaderviz.trace.analysis.summary import CAUSES_COLUMNS
 
 if TYPE_CHECKING:
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
 
     from loaderviz.trace.analysis.summary import Summary
 
-MOST_LOADERS = 8  # that are examined: those that are waited for longest
+MOST_LOADERS = 5  # that are examined: those that are waited for longest
 NOT_EXAMINED = "not examined, as {} other loaders are waited for longer"
 ASK_FOR_IT = "trace.of_loader({}).summary() examines it."
 NO_TEXT = "could not be worked out"
@@ -37,8 +35,7 @@ def causes_of(summary: Summary) -> pd.DataFrame:
     waited_s = summary.wait_s + summary.startup_s
     assert trace is not None
     failed = summary.failed_parts
-    reading = Reading.of(trace)
-    attribution = attribute(trace, reading)
+    reading, attribution = summary.attribution
     by_loader = {
         loader: attribution.of_loader(loader) for loader in np.unique(attribution.loader).tolist()
     }

@@ -168,8 +168,9 @@ def loaders_of(trace: Trace) -> list[dict[str, Any]]:
     bare = dataclasses.replace(trace, samples=no_samples)
     rows = []
     for loader in sorted({int(number) for number in trace.batches["loader"].unique()}):
-        summary = dataclasses.replace(bare.of_loader(loader).summary(), slowest=None, unequal=())
-        rows.append(_with_shares({"loader": loader, **summary.as_dict()}))
+        of_ranks = by_rank(bare.of_loader(loader))
+        totals = {str(name): of_ranks[name].to_numpy().sum().item() for name in of_ranks}
+        rows.append(_with_shares({"loader": loader, **totals}))
     return rows
 
 
@@ -179,7 +180,7 @@ def _with_shares(row: dict[str, Any]) -> dict[str, Any]:
     wait_s = row["wait_s"] + row["startup_s"]
     total_s = wait_s + row["step_s"]
     return {
-        **{name: row[name] for name in ("rank", "loader") if name in row},
+        **{name: row[name] for name in ("loader", "rank") if name in row},
         **{name: row[name] for name in names},
         "wait_s": wait_s,
         "wait_share": wait_s / total_s if total_s > 0 else 0.0,

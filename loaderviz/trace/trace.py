@@ -106,7 +106,7 @@ class Trace:
             tables["samples"] = samples.of_ranks(ranks)
         else:
             tables["samples"] = _rows(samples, "rank", ranks)
-        return Trace(**tables, meta=meta_of_ranks(self.meta, ranks))
+        return self._part(**tables, meta=meta_of_ranks(self.meta, ranks))
 
     def of_loader(self, number: int) -> Trace:
         """The trace of this loader alone, in all ranks; spans belong to no loader, and stay.
@@ -117,7 +117,14 @@ class Trace:
             return self
         names = ("batches", "samples", "workers")
         tables = {name: _rows(getattr(self, name), "loader", [number]) for name in names}
-        return Trace(**tables, spans=self.spans, meta=self.meta)
+        return self._part(**tables, spans=self.spans, meta=self.meta)
+
+    def _part(self, **fields: Any) -> Trace:
+        """A trace of some of these rows: they were checked before."""
+        part = object.__new__(Trace)
+        for name, value in fields.items():
+            object.__setattr__(part, name, value)
+        return part
 
     def summary(self) -> Summary:
         """What limits this run, in numbers and in words."""

@@ -21,7 +21,7 @@ OF_SUMMARY = [
     "trace.analysis.summary.verdict_of",
     "trace.analysis.summary.numbers_of",
     "trace.analysis.summary.notes_of",
-    "_causes.causes_table.attribute",
+    "trace.analysis.summary.attribute",
     "_causes.causes_table.savings",
     "_causes.causes_table.evidence_of",
     "_causes.causes_table.cure_of",

@@ -16,9 +16,10 @@ from loaderviz._upward import ask_above
 from loaderviz.errors import LoaderVizError
 from loaderviz.failed_part import Part, part
 from loaderviz.text import printable
-from loaderviz.trace.analysis.attribution import attribute
+from loaderviz.trace.analysis.attribution import Attribution, attribute
 from loaderviz.trace.analysis.loader_share import LoaderShare, loader_shares
 from loaderviz.trace.analysis.rank_summary import by_rank
+from loaderviz.trace.analysis.reading_time import Reading
 from loaderviz.trace.analysis.slowest_rank import Slowest, slowest
 from loaderviz.trace.analysis.steps import device_times
 from loaderviz.trace.analysis.unequal_epochs import Unequal, unequal
@@ -120,10 +121,16 @@ class Summary:
     @cached_property
     def seconds_by_cause(self) -> dict[str, float]:
         """What was waited for, of all loaders and ranks, without a look at what a cut saves."""
-        trace = self.trace
-        if trace is None:
+        if self.trace is None:
             return {}
-        return self._part("seconds by cause", lambda: attribute(trace).totals(), {})
+        return self._part("seconds by cause", lambda: self.attribution[1].totals(), {})
+
+    @cached_property
+    def attribution(self) -> tuple[Reading, Attribution]:
+        """How long reading took and why, and what each wait goes to; of a summary with a trace."""
+        assert self.trace is not None
+        reading = Reading.of(self.trace)
+        return reading, attribute(self.trace, reading)
 
     @property
     def main_cause(self) -> str:
