@@ -12,6 +12,7 @@ import os
 from pathlib import Path
 
 from loaderviz.errors import LoaderVizError
+from loaderviz.plain_value import whole
 from loaderviz.recorder.control_page import Control
 from loaderviz.spool import HEADER_BYTES, SMALL_WINDOW_BYTES
 
@@ -25,14 +26,20 @@ _OTHER_BYTES = 1 << 16
 WORKER_BYTES = HEADER_BYTES + 2 * SMALL_WINDOW_BYTES
 
 
-def check_max_bytes(max_bytes: object) -> None:
-    """Raise LoaderVizError unless ``max_bytes`` is None or a number of bytes from 1 MiB on."""
+def checked_max_bytes(max_bytes: object) -> int | None:
+    """``max_bytes`` as an int, of any type of number; None for no limit.
+
+    Raises:
+        LoaderVizError: for anything else, and for less than 1 MiB.
+    """
     if max_bytes is None:
-        return
-    if type(max_bytes) is not int or not LEAST_BYTES <= max_bytes <= MOST_BYTES:
+        return None
+    number = whole(max_bytes)
+    if type(max_bytes) is bool or number is None or not LEAST_BYTES <= number <= MOST_BYTES:
         raise LoaderVizError(
             f"max_bytes={max_bytes!r}: give {LEAST_BYTES:,} (1 MiB) or more, or None for no limit"
         )
+    return number
 
 
 class Budget:

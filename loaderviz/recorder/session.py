@@ -109,13 +109,15 @@ class Recording:
     ) -> None:
         dataloader_hooks.check_torch()
         max_spans = whole_number("max_spans", max_spans, at_least=0)
-        recording_size_limit.check_max_bytes(max_bytes)
+        max_bytes = recording_size_limit.checked_max_bytes(max_bytes)
         self._loaders = list({id(loader): loader for loader in loaders}.values())  # until it begins
         self._foreign = list({id(loader): loader for loader in foreign}.values())
         self._every_loader = every_loader
         self._tell_of_early_workers = tell_of_early_workers
         try:
             self._path = None if path is None else Path(path)
+            if "\0" in str(self._path):
+                raise TypeError
         except TypeError as error:
             raise LoaderVizError(f"path={path!r}: give the path of a folder") from error
         self._path_is_shared = path_is_shared
