@@ -42,7 +42,7 @@ def assert_told(trace: Trace, n_ends: int) -> None:
     assert share.waited_s == pytest.approx(summary.wait_s + summary.startup_s)
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_after_the_last_batch(method, tmp_path):
     trace = recorded(multiprocessing_context=method)
     assert_told(trace, 2)
