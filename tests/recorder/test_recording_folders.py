@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs locks of files
 
 
 def record_rounds(talk: Any, label: str, path: Path, n_rounds: int = 1) -> None:
-    """Begin when told, so that several begin at once; tell how many warnings and batches there are."""
+    """Begins when told, so that several begin at once; tells how many warnings there are."""
     for number in range(n_rounds):
         talk.recv()
         loader = DataLoader(range(8), batch_size=2)
@@ -29,6 +29,10 @@ def record_rounds(talk: Any, label: str, path: Path, n_rounds: int = 1) -> None:
         talk.send(rec.trace.summary().n_batches)
 
 
+def begun(*args: Any) -> Forked:
+    return Forked(record_rounds, TALK, *args)
+
+
 def labels(folders):
     return sorted(lv.load(folder).meta["label"] for folder in folders)
 
@@ -36,8 +40,8 @@ def labels(folders):
 def test_processes_that_begin_in_one_path_at_once_keep_a_recording_each(tmp_path):
     n_rounds, path = 10, tmp_path / "run"
     with (
-        Forked(record_rounds, TALK, "one", path, n_rounds) as one,
-        Forked(record_rounds, TALK, "two", path, n_rounds) as two,
+        begun("one", path, n_rounds) as one,
+        begun("two", path, n_rounds) as two,
     ):
         for number in range(n_rounds):
             for each in (one, two):
@@ -52,7 +56,7 @@ def test_processes_that_begin_in_one_path_at_once_keep_a_recording_each(tmp_path
 
 
 def test_a_folder_of_a_killed_process_is_taken_and_can_be_read(tmp_path):
-    with Forked(record_rounds, TALK, "one", tmp_path / "run") as process:
+    with begun("one", tmp_path / "run") as process:
         process.say()
         assert process.hear() == 0
         os.kill(process.pid, signal.SIGKILL)
@@ -62,7 +66,7 @@ def test_a_folder_of_a_killed_process_is_taken_and_can_be_read(tmp_path):
 
 
 def test_where_warnings_are_errors_the_training_begins_all_the_same(tmp_path, capfd):
-    with Forked(record_rounds, TALK, "one", tmp_path / "run") as other:
+    with begun("one", tmp_path / "run") as other:
         other.say()
         assert other.hear() == 0
         with warnings.catch_warnings():
