@@ -215,20 +215,20 @@ REST = FULL.replace("[4", "[2")
 
 
 class TestInARecording:
-    @pytest.mark.parametrize("num_workers", [0, 2])
     @pytest.mark.parametrize(
-        ("dataset", "settings"),
+        ("dataset", "num_workers"),
         [
-            (Keys(10, make=pixels), {}),
-            (Bulk(10, make=pixels), {}),
-            (Stream(6, 4, make=pixels), {}),
+            (Keys(10, make=pixels), 0),
+            (Keys(10, make=pixels), 2),
+            (Bulk(10, make=pixels), 0),
+            (Stream(6, 4, make=pixels), 2),
         ],
-        ids=["map", "bulk", "stream"],
+        ids=["map here", "map", "bulk here", "stream"],
     )
-    def test_each_batch_has_its_own(self, dataset, settings, num_workers):
-        if num_workers:
-            settings = {**settings, "persistent_workers": True}
-        loader = DataLoader(dataset, batch_size=4, num_workers=num_workers, **settings)
+    def test_each_batch_has_its_own(self, dataset, num_workers):
+        loader = DataLoader(
+            dataset, batch_size=4, num_workers=num_workers, persistent_workers=num_workers > 0
+        )
         with lv.record(loader) as rec:
             for _ in range(2):
                 list(loader)
@@ -250,7 +250,7 @@ class TestInARecording:
         assert texts(lv.load(tmp_path / "saved.parquet")) == expected
 
     def test_equal_ones_are_written_once_in_each_process(self, tmp_path):
-        loader = DataLoader(Keys(4000, make=pixels), batch_size=4, num_workers=2)
+        loader = DataLoader(Keys(400, make=pixels), batch_size=4, num_workers=2)
         with lv.record(loader, path=tmp_path / "run"):
             list(loader)
         for path in (tmp_path / "run").rglob("*.spool"):
