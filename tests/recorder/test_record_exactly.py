@@ -238,213 +238,99 @@ def seeded() -> torch.Generator:
     return torch.Generator().manual_seed(5)
 
 
-Make = Callable[..., DataLoader]
+def of(
+    dataset: Any,
+    keys: Any = "own",
+    *,
+    kind: Callable[..., DataLoader] = DataLoader,
+    with_workers: dict[str, Any] | None = None,
+    **options: Any,
+) -> tuple[Callable[..., DataLoader], Any]:
+    """How a loader is made, and the keys of its batches as its sampler asked for them.
 
-# What each is called, how it is made, and the keys of its batches as its sampler asked for them:
-# "own" where those are what the samples say, None where no order of them is fixed.
-LOADERS: dict[str, tuple[Make, Any]] = {
-    "tensors": (
-        lambda **kw: DataLoader(Keys(7), batch_size=3, shuffle=True, collate_fn=as_tensors, **kw),
-        "own",
+    "own" where those are what the samples say, None where no order of them is fixed.
+    """
+    size = {} if {"batch_size", "batch_sampler"} & {*options} else {"batch_size": 2}
+
+    def make(num_workers: int, **more: Any) -> DataLoader:
+        if num_workers:
+            more |= with_workers or {}
+        return kind(dataset, num_workers=num_workers, **size, **options, **more)
+
+    return make, keys
+
+
+# Anew for each loader: of some there is only one pass.
+LOADERS: dict[str, Callable[[], tuple[Callable[..., DataLoader], Any]]] = {
+    "tensors": lambda: of(Keys(7), batch_size=3, shuffle=True, collate_fn=as_tensors),
+    "pictures": lambda: of(Keys(5, make=picture), collate_fn=as_it_is),
+    "objects that pin themselves": lambda: of(Keys(5), collate_fn=parcel),
+    "bare strings": lambda: of(Keys(5, make=str), [[0, 1], [2, 3], [4]]),
+    "nothing": lambda: of(Keys(4), collate_fn=nothing),
+    "huge lists": lambda: of(Keys(4), collate_fn=a_thousandfold),
+    "a Subset of a Subset": lambda: of(
+        Subset(Subset(Keys(10), [7, 3, 5]), [2, 0, 1]), [[0, 1], [2]], collate_fn=as_it_is
     ),
-    "pictures": (
-        lambda **kw: DataLoader(Keys(5, make=picture), batch_size=2, collate_fn=as_it_is, **kw),
-        "own",
+    "a Subset of bulk reads": lambda: of(
+        Subset(Bulk(10), [7, 3, 3]), [[0, 1], [2]], collate_fn=as_it_is
     ),
-    "objects that pin themselves": (
-        lambda **kw: DataLoader(Keys(5), batch_size=2, collate_fn=parcel, **kw),
-        "own",
-    ),
-    "bare strings": (
-        lambda **kw: DataLoader(Keys(5, make=str), batch_size=2, **kw),
+    "random_split of a ConcatDataset": lambda: of(
+        random_split(ConcatDataset([Keys(4), Bulk(4)]), [5, 3])[0],
         [[0, 1], [2, 3], [4]],
+        collate_fn=as_it_is,
     ),
-    "nothing": (lambda **kw: DataLoader(Keys(4), batch_size=2, collate_fn=nothing, **kw), "own"),
-    "huge lists": (
-        lambda **kw: DataLoader(Keys(4), batch_size=2, collate_fn=a_thousandfold, **kw),
-        "own",
+    "strings and numbers": lambda: of(Keys(0), sampler=["a", 3, "ä/b"], collate_fn=as_it_is),
+    "tuples": lambda: of(Keys(0), None, sampler=[(0, "a"), (1, "b")], collate_fn=as_it_is),
+    "a weighted sampler with a generator": lambda: of(
+        Keys(10),
+        batch_size=3,
+        sampler=WeightedRandomSampler([0.1] * 10, 7, generator=seeded()),
+        generator=seeded(),
     ),
-    "a Subset of a Subset": (
-        lambda **kw: DataLoader(
-            Subset(Subset(Keys(10), [7, 3, 5]), [2, 0, 1]),
-            batch_size=2,
-            collate_fn=as_it_is,
-            **kw,
-        ),
-        [[0, 1], [2]],
+    "one batch ahead of each worker": lambda: of(Keys(9), with_workers={"prefetch_factor": 1}),
+    "more ahead than there is": lambda: of(Keys(9), with_workers={"prefetch_factor": 8}),
+    "a timeout": lambda: of(Keys(6), with_workers={"timeout": 30}),
+    "memory to be pinned": lambda: of(Keys(6), pin_memory=True),
+    "index lists: ranges": lambda: of(
+        Keys(9), batch_sampler=[range(0, 6, 2), range(1)], collate_fn=as_it_is
     ),
-    "a Subset of bulk reads": (
-        lambda **kw: DataLoader(
-            Subset(Bulk(10), [7, 3, 3]), batch_size=2, collate_fn=as_it_is, **kw
-        ),
-        [[0, 1], [2]],
+    "index lists: tuples of NumPy numbers": lambda: of(
+        Keys(9, make=lambda key: {"key": int(key), "worker": -1}),
+        batch_sampler=[tuple(np.arange(3)), (np.int32(7),)],
+        collate_fn=lambda batch: [each["key"] for each in batch],
     ),
-    "random_split of a ConcatDataset": (
-        lambda **kw: DataLoader(
-            random_split(ConcatDataset([Keys(4), Bulk(4)]), [5, 3])[0],
-            batch_size=2,
-            collate_fn=as_it_is,
-            **kw,
-        ),
-        [[0, 1], [2, 3], [4]],
+    "index lists: sets": lambda: of(Keys(9), batch_sampler=Sets(), collate_fn=as_it_is),
+    "lists as a batch sampler": lambda: of(
+        Keys(10), batch_sampler=[[3], [], [1, 1, 2]], collate_fn=as_it_is
     ),
-    "strings and numbers": (
-        lambda **kw: DataLoader(
-            Keys(0), batch_size=2, sampler=["a", 3, "ä/b"], collate_fn=as_it_is, **kw
-        ),
-        "own",
+    "bulk reads by sets": lambda: of(_BulkOfSets(9), batch_sampler=Sets(), collate_fn=as_it_is),
+    "bulk reads of unknown length": lambda: of(ReadsForgetfully(5), collate_fn=one_by_one),
+    "keys without words": lambda: of(Numbered(), None, sampler=[Mute(3), Mute(1), Mute(2)]),
+    "hostile keys": lambda: of(Numbered(), None, sampler=[Hostile(3), Hostile(1), Hostile(2)]),
+    "a hostile key for each batch": lambda: of(
+        Numbered(), None, batch_size=None, sampler=[Hostile(3), Mute(1)]
     ),
-    "a weighted sampler with a generator": (
-        lambda **kw: DataLoader(
-            Keys(10),
-            batch_size=3,
-            sampler=WeightedRandomSampler([0.1] * 10, 7, generator=seeded()),
-            generator=seeded(),
-            **kw,
-        ),
-        "own",
+    "columns": lambda: of(
+        Columns(10), [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]], batch_size=4, collate_fn=columns
     ),
-    "one batch ahead of each worker": (
-        lambda num_workers, **kw: DataLoader(
-            Keys(9),
-            batch_size=2,
-            num_workers=num_workers,
-            prefetch_factor=1 if num_workers else None,
-            **kw,
-        ),
-        "own",
+    "an empty dataset": lambda: of(Keys(0)),
+    "a data pipe": lambda: of(
+        IterableWrapper(range(7)).shuffle().sharding_filter(), None, shuffle=True
     ),
-    "more ahead than there is": (
-        lambda num_workers, **kw: DataLoader(
-            Keys(9),
-            batch_size=2,
-            num_workers=num_workers,
-            prefetch_factor=8 if num_workers else None,
-            **kw,
-        ),
-        "own",
+    "a ChainDataset": lambda: of(
+        ChainDataset([Stream(3, 1), Stream(2, 2)]), None, collate_fn=as_it_is
     ),
-    "a timeout": (
-        lambda num_workers, **kw: DataLoader(
-            Keys(6),
-            batch_size=2,
-            num_workers=num_workers,
-            timeout=30 if num_workers else 0,
-            **kw,
-        ),
-        "own",
-    ),
-    "memory to be pinned": (
-        lambda **kw: DataLoader(Keys(6), batch_size=2, pin_memory=True, **kw),
-        "own",
-    ),
-    "index lists: ranges": (
-        lambda **kw: DataLoader(
-            Keys(9), batch_sampler=[range(0, 6, 2), range(1)], collate_fn=as_it_is, **kw
-        ),
-        "own",
-    ),
-    "index lists: tuples of NumPy numbers": (
-        lambda **kw: DataLoader(
-            Keys(9, make=lambda key: {"key": int(key), "worker": -1}),
-            batch_sampler=[tuple(np.arange(3)), (np.int32(7),)],
-            collate_fn=lambda batch: [each["key"] for each in batch],
-            **kw,
-        ),
-        "own",
-    ),
-    "index lists: sets": (
-        lambda **kw: DataLoader(Keys(9), batch_sampler=Sets(), collate_fn=as_it_is, **kw),
-        "own",
-    ),
-    "bulk reads by sets": (
-        lambda **kw: DataLoader(_BulkOfSets(9), batch_sampler=Sets(), collate_fn=as_it_is, **kw),
-        "own",
-    ),
-    "keys without words": (
-        lambda **kw: DataLoader(
-            Numbered(), batch_size=2, sampler=[Mute(3), Mute(1), Mute(2)], **kw
-        ),
-        None,
-    ),
-    "hostile keys": (
-        lambda **kw: DataLoader(
-            Numbered(), batch_size=2, sampler=[Hostile(3), Hostile(1), Hostile(2)], **kw
-        ),
-        None,
-    ),
-    "a hostile key for each batch": (
-        lambda **kw: DataLoader(Numbered(), batch_size=None, sampler=[Hostile(3), Mute(1)], **kw),
-        None,
-    ),
-    "bulk reads of unknown length": (
-        lambda **kw: DataLoader(ReadsForgetfully(5), batch_size=2, collate_fn=one_by_one, **kw),
-        "own",
-    ),
-    "a ChainDataset": (
-        lambda **kw: DataLoader(
-            ChainDataset([Stream(3, 1), Stream(2, 2)]), batch_size=2, collate_fn=as_it_is, **kw
-        ),
-        None,
-    ),
-    "a stream of objects": (
-        lambda **kw: DataLoader(Stream(3, 2), batch_size=2, collate_fn=parcel, **kw),
-        "own",
-    ),
-    "tuples": (
-        lambda **kw: DataLoader(
-            Keys(0), batch_size=2, sampler=[(0, "a"), (1, "b")], collate_fn=as_it_is, **kw
-        ),
-        None,
-    ),
-    "lists as a batch sampler": (
-        lambda **kw: DataLoader(
-            Keys(10), batch_sampler=[[3], [], [1, 1, 2]], collate_fn=as_it_is, **kw
-        ),
-        [[3], [], [1, 1, 2]],
-    ),
-    "columns": (
-        lambda **kw: DataLoader(Columns(10), batch_size=4, collate_fn=columns, **kw),
-        [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]],
-    ),
-    "an empty dataset": (lambda **kw: DataLoader(Keys(0), batch_size=3, **kw), "own"),
-    "a data pipe": (
-        lambda **kw: DataLoader(
-            IterableWrapper(range(7)).shuffle().sharding_filter(), batch_size=2, shuffle=True, **kw
-        ),
-        None,
-    ),
-    "a subclass that moves batches": (lambda **kw: Moving(Keys(7), batch_size=2, **kw), None),
+    "a stream of objects": lambda: of(Stream(3, 2), collate_fn=parcel),
+    "a subclass that moves batches": lambda: of(Keys(7), None, kind=Moving),
     # Below, what raises.
-    "a failing sample with a cause": (
-        lambda **kw: DataLoader(FailsInAChain(9), batch_size=2, **kw),
-        "own",
-    ),
-    "a KeyError": (
-        lambda **kw: DataLoader(Refusing(4, 1, KeyError("b")), batch_size=2, **kw),
-        "own",
-    ),
-    "a failing collate": (
-        lambda **kw: DataLoader(Keys(4), batch_size=2, collate_fn=divide, **kw),
-        "own",
-    ),
-    "a stream that fails to begin": (
-        lambda **kw: DataLoader(FailsToBegin(3, 3), batch_size=2, **kw),
-        "own",
-    ),
-    "a stream that fails later": (
-        lambda **kw: DataLoader(FailsLater(3, 3), batch_size=2, **kw),
-        "own",
-    ),
-    "a failing bulk read": (lambda **kw: DataLoader(_FailingBulk(4), batch_size=2, **kw), "own"),
-    "samples that do not fit together": (
-        lambda **kw: DataLoader([torch.zeros(1), torch.zeros(2)], batch_size=2, **kw),
-        "own",
-    ),
-    "a sampler that fails": (
-        lambda **kw: DataLoader(Keys(9), batch_size=2, sampler=_failing_sampler(), **kw),
-        "own",
-    ),
+    "a failing sample with a cause": lambda: of(FailsInAChain(9)),
+    "a KeyError": lambda: of(Refusing(4, 1, KeyError("b"))),
+    "a failing collate": lambda: of(Keys(4), collate_fn=divide),
+    "a stream that fails to begin": lambda: of(FailsToBegin(3, 3)),
+    "a stream that fails later": lambda: of(FailsLater(3, 3)),
+    "a failing bulk read": lambda: of(_FailingBulk(4)),
+    "samples that do not fit together": lambda: of([torch.zeros(1), torch.zeros(2)]),
+    "a sampler that fails": lambda: of(Keys(9), sampler=_failing_sampler()),
 }
 
 
@@ -477,10 +363,13 @@ def _failing_sampler() -> Any:
 def test_all_is_the_same_and_the_trace_is_complete(name, num_workers):
     if name == "a sampler that fails" and num_workers:
         pytest.skip("torch itself leaves the workers of an iterator that was never built")
-    make, keys = LOADERS[name]
+
+    def make() -> DataLoader:
+        return LOADERS[name]()[0](num_workers)
+
     if name == "a subclass that moves batches":
-        without, _, _ = run(lambda: make(num_workers=num_workers), recorded=False)
-        with_, trace, told = run(lambda: make(num_workers=num_workers), recorded=True)
+        without, _, _ = run(make, recorded=False)
+        with_, trace, told = run(make, recorded=True)
         with_.same(without)
         assert_lawful(trace)
         rows = delivered(trace)
@@ -488,7 +377,7 @@ def test_all_is_the_same_and_the_trace_is_complete(name, num_workers):
         for row, samples in zip(rows[1:].itertuples(), told, strict=True):
             assert keys_of(trace, row) == [key for _, key in samples]
         return
-    assert_exact(lambda: make(num_workers=num_workers), keys)
+    assert_exact(make, LOADERS[name]()[1])
 
 
 @pytest.mark.parametrize(
@@ -496,9 +385,10 @@ def test_all_is_the_same_and_the_trace_is_complete(name, num_workers):
     [("tensors", 2), ("a stream of objects", 2), ("strings and numbers", 0)],
 )
 def test_over_several_epochs_each_left_early(name, num_workers):
-    make, keys = LOADERS[name]
     kept = {"persistent_workers": True} if num_workers else {}
-    assert_exact(lambda: make(num_workers=num_workers, **kept), keys, epochs=3, take=2)
+    assert_exact(
+        lambda: LOADERS[name]()[0](num_workers, **kept), LOADERS[name]()[1], epochs=3, take=2
+    )
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
