@@ -110,7 +110,6 @@ def n_bytes_of(batch: Any) -> int | None:
 IMAGE, LABEL = torch.zeros(8, 3, 4, 4), torch.zeros(8, dtype=torch.int64)
 TENSOR, ARRAY = torch.zeros(3, 5), np.zeros(7)  # 60 bytes and 56
 NESTED = torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)])
-JAGGED = object()  # stands for the fixture
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +138,6 @@ def jagged() -> torch.Tensor:
         (LABEL.to("meta"), "int64 [8]"),
         (LABEL.to_sparse(), "sparse_coo int64 [8]"),
         (torch.nn.Parameter(torch.zeros(2)), "Parameter float32 [2]"),
-        (JAGGED, "NestedTensor"),
         (torch.zeros(2).as_subclass(Shouting), "Shouting float32 [2]"),
         (torch.zeros(2).as_subclass(Dispatching), "Dispatching"),
         ([Pinnable(LABEL), Shapeless(), deque([1]), {1}], "[Pinnable, Shapeless, deque, set]"),
@@ -152,10 +150,20 @@ def jagged() -> torch.Tensor:
     ],
     ids=lambda value: value[:30] if isinstance(value, str) else "",
 )  # fmt: skip
-def test_a_signature_says_what_a_batch_is_made_of(batch, text, request):
-    batch = request.getfixturevalue("jagged") if batch is JAGGED else batch
+def test_a_signature_says_what_a_batch_is_made_of(batch, text):
     assert walk(batch) is not None
     assert signature_text(batch) == text
+
+
+def test_of_a_jagged_one_its_class_is_said(jagged):
+    """In this process: torch does not send it from a worker."""
+    loader = DataLoader(range(2), collate_fn=lambda _: jagged)
+    with lv.record(loader) as rec:
+        assert len(list(loader)) == 2
+    assert rec.trace.meta["complete"]
+    assert walk(jagged) is not None
+    assert signature_text(jagged) == "NestedTensor"
+    assert texts(rec.trace) == ["NestedTensor"] * 2
 
 
 class TestKeys:
@@ -440,21 +448,16 @@ class TestInARecording:
             Shapeless(),
             Pinnable(LABEL),
             NESTED,
-            JAGGED,
             LABEL.to_sparse(),
             LABEL.to("meta"),
             np.array([1, None], object),
             [LABEL] * (MOST_LEAVES + 1),
         ],
-        ids=["shapeless", "pinnable", "nested", "jagged", "sparse", "meta", "objects", "many"],
+        ids=["shapeless", "pinnable", "nested", "sparse", "meta", "objects", "many"],
     )  # fmt: skip
-    def test_no_batch_breaks_the_loop_or_the_recording(self, odd, num_workers, request):
-        if num_workers and odd is JAGGED:
-            pytest.skip("torch does not send it from a worker")
-        batch = request.getfixturevalue("jagged") if odd is JAGGED else odd
-
+    def test_no_batch_breaks_the_loop_or_the_recording(self, odd, num_workers):
         def odd_batch(samples: list[int]) -> Any:
-            return batch if samples[0] else LABEL
+            return odd if samples[0] else LABEL
 
         loader = DataLoader(range(3), collate_fn=odd_batch, num_workers=num_workers)
         with lv.record(loader) as rec:
