@@ -73,11 +73,8 @@ def one_line(text):
     return text.startswith("loaderviz: ") and len(text.splitlines()) == 1
 
 
-def test_as_a_program_it_names_its_commands():
-    done = subprocess.run(
-        [sys.executable, "-m", "loaderviz", "--help"], capture_output=True, text=True, check=True
-    )
-    assert "summary" in done.stdout
+def test_it_names_its_commands(loaderviz):
+    assert "summary" in loaderviz("--help").out
 
 
 class TestSummary:

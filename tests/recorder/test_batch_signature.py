@@ -1,4 +1,4 @@
-"""What recordings say of what batches are made of."""
+"""What recordings say of what batches are made of, and how many bytes they hold."""
 
 import gc
 import weakref
@@ -14,10 +14,10 @@ from torch.utils.data import DataLoader, default_collate
 
 import loaderviz as lv
 from loaderviz.recorder import fetch_spool
-from loaderviz.recorder.batch_signature import MOST_LEAVES, walk
+from loaderviz.recorder.batch_signature import MOST_LEAVES, fixed_bytes, walk
 from loaderviz.recorder.signature_text import signature_text
 from loaderviz.trace.check_trace import MOST_CHARACTERS
-from probes import Bulk, Keys, Pinnable, Stream
+from probes import Bulk, Keys, Pinnable, Stream, as_it_is
 
 Pair = namedtuple("Pair", "image label")
 
@@ -70,9 +70,46 @@ class Named:
         return self is other
 
 
+class Touchy:
+    """Nobody but its owner may look at it."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise AssertionError(f"touched {name}")
+
+
+class TouchyList(list[Any]):
+    def __iter__(self) -> Any:
+        raise AssertionError("touched")
+
+    def __len__(self) -> int:
+        raise AssertionError("touched")
+
+    def __getitem__(self, at: Any) -> Any:
+        raise AssertionError("touched")
+
+
+class TouchyDict(OrderedDict[str, Any]):
+    def values(self) -> Any:
+        raise AssertionError("touched")
+
+    def __iter__(self) -> Any:
+        raise AssertionError("touched")
+
+
+class TouchyArray(np.ndarray[Any, Any]):
+    def __getattribute__(self, name: str) -> Any:
+        raise AssertionError(f"touched {name}")
+
+
+def n_bytes_of(batch: Any) -> int | None:
+    seen = walk(batch)
+    n_bytes = fixed_bytes(seen[2]) if seen else None
+    return None if n_bytes is None else n_bytes + seen[1]
+
+
 IMAGE, LABEL = torch.zeros(8, 3, 4, 4), torch.zeros(8, dtype=torch.int64)
+TENSOR, ARRAY = torch.zeros(3, 5), np.zeros(7)  # 60 bytes and 56
 NESTED = torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)])
-JAGGED = object()  # stands for the fixture
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +138,6 @@ def jagged() -> torch.Tensor:
         (LABEL.to("meta"), "int64 [8]"),
         (LABEL.to_sparse(), "sparse_coo int64 [8]"),
         (torch.nn.Parameter(torch.zeros(2)), "Parameter float32 [2]"),
-        (JAGGED, "NestedTensor"),
         (torch.zeros(2).as_subclass(Shouting), "Shouting float32 [2]"),
         (torch.zeros(2).as_subclass(Dispatching), "Dispatching"),
         ([Pinnable(LABEL), Shapeless(), deque([1]), {1}], "[Pinnable, Shapeless, deque, set]"),
@@ -114,10 +150,20 @@ def jagged() -> torch.Tensor:
     ],
     ids=lambda value: value[:30] if isinstance(value, str) else "",
 )  # fmt: skip
-def test_a_signature_says_what_a_batch_is_made_of(batch, text, jagged):
-    batch = jagged if batch is JAGGED else batch
+def test_a_signature_says_what_a_batch_is_made_of(batch, text):
     assert walk(batch) is not None
     assert signature_text(batch) == text
+
+
+def test_of_a_jagged_one_its_class_is_said(jagged):
+    """In this process: torch does not send it from a worker."""
+    loader = DataLoader(range(2), collate_fn=lambda _: jagged)
+    with lv.record(loader) as rec:
+        assert len(list(loader)) == 2
+    assert rec.trace.meta["complete"]
+    assert walk(jagged) is not None
+    assert signature_text(jagged) == "NestedTensor"
+    assert texts(rec.trace) == ["NestedTensor"] * 2
 
 
 class TestKeys:
@@ -166,6 +212,69 @@ class TestKeys:
         assert walk([LABEL, NESTED]) is None
 
 
+class TestTheBytesOfABatch:
+    @pytest.mark.parametrize(
+        ("batch", "n_bytes"),
+        [
+            (TENSOR, 60),
+            (TENSOR[:, :2], 24),
+            (torch.nn.Parameter(TENSOR), 60),
+            (torch.zeros(2, 3, dtype=torch.float16), 12),
+            (torch.zeros(0, 3), 0),
+            (ARRAY, 56),
+            (np.float32(1), 4),
+            ([TENSOR, ARRAY], 116),
+            ((TENSOR, [ARRAY, (TENSOR,)]), 176),
+            ({"image": TENSOR, "more": {"mask": ARRAY}}, 116),
+            (OrderedDict(image=TENSOR), 60),
+            (UserDict({"ids": TENSOR, "mask": TENSOR}), 120),
+            (Pair(TENSOR, 3), 60),
+            (Scene(TENSOR, [ARRAY, 1.5]), 116),
+            ([3, 2.5, True, None, 2j], 0),
+            (["a", "bc", b"def"], 6),
+            ([], 0),
+            (None, 0),
+            (torch.nn.utils.rnn.pack_sequence([torch.zeros(3), torch.zeros(2)]), 5 * 4 + 3 * 8),
+            ([TENSOR] * MOST_LEAVES, 60 * MOST_LEAVES),
+        ],
+        ids=str,
+    )
+    def test_are_those_of_its_tensors_arrays_and_texts(self, batch, n_bytes):
+        assert n_bytes_of(batch) == n_bytes
+
+    @pytest.mark.parametrize(
+        "batch",
+        [
+            object(),
+            [TENSOR, Pinnable(TENSOR)],
+            Slotted(TENSOR),
+            deque([TENSOR]),
+            {1, 2},
+            iter([TENSOR]),
+            TENSOR.to_sparse(),
+            np.array([TENSOR, None], object),
+            [TENSOR] * (MOST_LEAVES + 1),
+            [1] * 10**6,
+            [[TENSOR] * MOST_LEAVES] * 2,
+            Touchy,
+        ],
+        ids=lambda batch: type(batch).__name__,
+    )
+    def test_are_unknown_where_something_else_is_in_it_or_too_much(self, batch):
+        assert n_bytes_of(batch) is None
+
+    def test_of_one_that_holds_itself_are_unknown(self):
+        batch: list[Any] = [TENSOR]
+        batch.append(batch)
+        assert n_bytes_of(batch) is None
+
+    def test_are_found_without_running_any_code_of_the_users(self):
+        assert n_bytes_of(TENSOR.as_subclass(Shouting)) == 60
+        inner = TouchyDict(points=ARRAY.view(TouchyArray))
+        assert n_bytes_of(TouchyList([TENSOR, inner])) == 116
+        assert n_bytes_of(TouchyList([1] * (MOST_LEAVES + 1))) is None
+
+
 def test_a_long_text_is_cut_and_still_tells_batches_apart():
     batches = [[{f"part {i}": i} for i in range(n)] for n in (200, 201)]
     one, other = map(signature_text, batches)
@@ -199,6 +308,7 @@ def test_a_mode_of_the_users_sees_nothing():
 
 
 def pixels(key: int) -> dict[str, Any]:
+    """18 bytes a sample: 2, 8 and 8 once it is collated."""
     return {"image": torch.zeros(2, dtype=torch.int8), "more": [key, (float(key),)]}
 
 
@@ -215,20 +325,25 @@ REST = FULL.replace("[4", "[2")
 
 
 class TestInARecording:
-    @pytest.mark.parametrize("num_workers", [0, 2])
     @pytest.mark.parametrize(
-        ("dataset", "settings"),
+        ("dataset", "num_workers", "options"),
         [
-            (Keys(10, make=pixels), {}),
-            (Bulk(10, make=pixels), {}),
-            (Stream(6, 4, make=pixels), {}),
+            (Keys(10, make=pixels), 0, {"shuffle": True}),
+            (Keys(10, make=pixels), 2, {}),
+            (Keys(10, make=pixels), 2, {"shuffle": True, "in_order": False}),
+            (Bulk(10, make=pixels), 0, {}),
+            (Stream(6, 4, make=pixels), 2, {}),
         ],
-        ids=["map", "bulk", "stream"],
+        ids=["here", "map", "in any order", "bulk", "stream"],
     )
-    def test_each_batch_has_its_own(self, dataset, settings, num_workers):
-        if num_workers:
-            settings = {**settings, "persistent_workers": True}
-        loader = DataLoader(dataset, batch_size=4, num_workers=num_workers, **settings)
+    def test_each_batch_has_its_own(self, dataset, num_workers, options):
+        loader = DataLoader(
+            dataset,
+            batch_size=4,
+            num_workers=num_workers,
+            persistent_workers=num_workers > 0,
+            **options,
+        )
         with lv.record(loader) as rec:
             for _ in range(2):
                 list(loader)
@@ -236,6 +351,7 @@ class TestInARecording:
         expected = [FULL if n == 4 else REST for n in batches["n_samples"]]
         assert texts(rec.trace) == expected
         assert {4, 2} == set(batches["n_samples"])
+        assert batches["n_bytes"].tolist() == (18.0 * batches["n_samples"]).tolist()
 
     @pytest.mark.parametrize("num_workers", [0, 2])
     def test_it_comes_through_a_file_a_folder_and_ranks(self, num_workers, tmp_path):
@@ -250,7 +366,7 @@ class TestInARecording:
         assert texts(lv.load(tmp_path / "saved.parquet")) == expected
 
     def test_equal_ones_are_written_once_in_each_process(self, tmp_path):
-        loader = DataLoader(Keys(4000, make=pixels), batch_size=4, num_workers=2)
+        loader = DataLoader(Keys(400, make=pixels), batch_size=4, num_workers=2)
         with lv.record(loader, path=tmp_path / "run"):
             list(loader)
         for path in (tmp_path / "run").rglob("*.spool"):
@@ -274,12 +390,46 @@ class TestInARecording:
         with lv.record(loader, max_spans=max_spans) as rec:
             list(loader)
         assert texts(rec.trace) == [FULL] * 2
+        assert rec.trace.batches["n_bytes"].tolist() == [72] * 2
+
+    @pytest.mark.parametrize("num_workers", [0, 1])
+    def test_without_a_batch_size_too(self, num_workers):
+        loader = DataLoader(Keys(3, make=pixels), batch_size=None, num_workers=num_workers)
+        with lv.record(loader) as rec:
+            list(loader)
+        assert rec.trace.batches["n_bytes"].tolist() == [2, 2, 2]
+
+    @pytest.mark.parametrize("num_workers", [0, 1])
+    def test_unknown_bytes_are_nan_and_others_not(self, num_workers):
+        def unlike(key: int) -> Any:
+            return {key} if key % 4 == 2 else TENSOR
+
+        loader = DataLoader(
+            Keys(6, make=unlike), batch_size=2, collate_fn=as_it_is, num_workers=num_workers
+        )
+        with lv.record(loader) as rec:
+            next(iter(loader))
+            list(loader)
+        found = rec.trace.batches.groupby("epoch")["n_bytes"].agg(list)
+        assert found[1][0] == found[1][2] == 120
+        assert np.isnan(found[1][1])
+
+    def test_batches_that_were_not_made_have_none(self):
+        def fail(key: int) -> Any:
+            raise LookupError(key)
+
+        loader = DataLoader(Keys(2, make=fail))
+        with lv.record(loader) as rec, pytest.raises(LookupError):
+            list(loader)
+        assert np.isnan(rec.trace.batches["n_bytes"].tolist()).all()
 
     def test_nested_recordings_both_tell(self):
         loader = DataLoader(Keys(4, make=pixels), batch_size=4)
         with lv.record(loader) as outer, lv.record(loader) as inner:
             list(loader)
         assert texts(outer.trace) == texts(inner.trace) == [FULL]
+        assert outer.trace.batches["n_bytes"].tolist() == [72]
+        assert inner.trace.batches["n_bytes"].tolist() == [72]
 
     def test_of_a_loader_that_is_none_of_torchs_they_are_told_too(self):
         class Foreign:
@@ -298,21 +448,16 @@ class TestInARecording:
             Shapeless(),
             Pinnable(LABEL),
             NESTED,
-            JAGGED,
             LABEL.to_sparse(),
             LABEL.to("meta"),
             np.array([1, None], object),
             [LABEL] * (MOST_LEAVES + 1),
         ],
-        ids=["shapeless", "pinnable", "nested", "jagged", "sparse", "meta", "objects", "many"],
+        ids=["shapeless", "pinnable", "nested", "sparse", "meta", "objects", "many"],
     )  # fmt: skip
-    def test_no_batch_breaks_the_loop_or_the_recording(self, odd, num_workers, jagged):
-        if num_workers and odd is JAGGED:
-            pytest.skip("torch does not send it from a worker")
-        batch = jagged if odd is JAGGED else odd
-
+    def test_no_batch_breaks_the_loop_or_the_recording(self, odd, num_workers):
         def odd_batch(samples: list[int]) -> Any:
-            return batch if samples[0] else LABEL
+            return odd if samples[0] else LABEL
 
         loader = DataLoader(range(3), collate_fn=odd_batch, num_workers=num_workers)
         with lv.record(loader) as rec:

@@ -205,8 +205,11 @@ class TestPinning:
 
     def test_an_error_while_pinning_reaches_the_loop(self):
         loader = DataLoader(Keys(2), collate_fn=Unpinnable, num_workers=1, pin_memory=True)
-        with lv.record(loader), pytest.raises(RuntimeError, match="no room to pin"):
-            list(loader)
+        with lv.record(loader):
+            iterator = iter(loader)
+            with pytest.raises(RuntimeError, match="no room to pin"):
+                next(iterator)
+            iterator._shutdown_workers()  # else it does when the error is collected, for seconds
 
     def test_in_the_main_process_there_is_no_thread(self):
         with lv.record(loader := pinnable()) as rec:

@@ -12,6 +12,8 @@ import dying_ranks
 import loaderviz as lv
 from dying_ranks import DIES, ITS_WORKER_DIES
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 WHOLE = [f"rank-0000{rank}.parquet" for rank in range(4)]
 

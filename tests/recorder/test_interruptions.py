@@ -47,10 +47,16 @@ TORCH_LOSES = "_RecordedMulti.__del__"
 
 
 @pytest.mark.parametrize(
-    ("scenario", "every"), [("here", 211), ("workers", 1501), ("persistent", 1501)]
+    ("scenario", "every"),
+    [
+        ("here", 1501),
+        pytest.param("here", 211, marks=pytest.mark.slow),
+        pytest.param("workers", 1501, marks=pytest.mark.slow),
+        pytest.param("persistent", 1501, marks=pytest.mark.slow),
+    ],
 )
 def test_an_exception_from_outside_goes_through_wherever_it_hits(scenario, every):
-    """A few hundred of the opcodes that the recorder executes in two epochs, entry and exit."""
+    """Some of the opcodes that the recorder executes in two epochs, entry and exit."""
     every = 7 if EVERY_POINT and scenario == "here" else every
     told = json.loads(output("interruptions.py", scenario, every))
     points: list[dict[str, Any]] = told["results"]
@@ -65,6 +71,7 @@ def test_an_exception_from_outside_goes_through_wherever_it_hits(scenario, every
     assert not told["left"]
 
 
+@pytest.mark.slow
 def test_what_a_handler_raises_in_a_worker_reaches_the_loop_or_ends_the_worker():
     """As it would without a recording: where torch hands on what a worker's dataset raises."""
     told = json.loads(output("interruptions.py", "inside", 7 if EVERY_POINT else 499))
@@ -166,6 +173,7 @@ def test_a_loop_that_goes_on_after_an_interruption_of_the_recorder_is_lawful(mon
     assert len([each for each in caught if "interrupted" in str(each.message)]) == 1
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_costs_neither_the_trace_nor_the_error():
     for line in output("worker_deaths.py", 200 if EVERY_POINT else 14).splitlines():
         death = json.loads(line)

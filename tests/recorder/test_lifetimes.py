@@ -85,7 +85,7 @@ def is_alive(process):
     return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
 
 
-@pytest.mark.parametrize("settings", [{}, {"num_workers": 1}])
+@pytest.mark.parametrize("settings", [{}, pytest.param({"num_workers": 1}, marks=pytest.mark.slow)])
 def test_so_they_do_after_an_error_in_the_loop(settings):
     loader = DataLoader(Numbers(104), batch_size=4, **settings)
     with record(loader) as recording:

@@ -78,7 +78,7 @@ class TestABudgetOfBytes:
         assert len(delivered(trace)) + trace.meta["left_out_batches"] == n_batches
         return trace, n_batches
 
-    @pytest.mark.parametrize(("num_workers", "persistent"), [(0, False), (2, False), (2, True)])
+    @pytest.mark.parametrize(("num_workers", "persistent"), [(0, False), (2, True)])
     def test_half_is_for_samples_and_all_of_it_for_batches(self, num_workers, persistent, tmp_path):
         loader = DataLoader(
             Keys(40_000, make=as_it_is),
@@ -87,10 +87,10 @@ class TestABudgetOfBytes:
             persistent_workers=persistent,
             collate_fn=len,
         )
-        trace, n_batches = self.recorded(tmp_path, loader, 4)
+        trace, n_batches = self.recorded(tmp_path, loader, 3)
         assert 0 < trace.meta["left_out_batches"] < n_batches
         assert 100_000 > len(trace.samples) > 10_000
-        assert len(trace.samples) + trace.meta["left_out"] == 160_000
+        assert len(trace.samples) + trace.meta["left_out"] == 120_000
         batches = trace.batches
         assert batches["n_samples"].eq(20).all()
         assert batches["started_s"].notna().all()
@@ -109,7 +109,7 @@ class TestABudgetOfBytes:
     @pytest.mark.parametrize("num_workers", [0, 2])
     def test_many_short_epochs_stay_within_it(self, num_workers, tmp_path):
         loader = DataLoader(Keys(4, make=as_it_is), batch_size=2, num_workers=num_workers)
-        trace, _ = self.recorded(tmp_path, loader, 3000 if not num_workers else 20)
+        trace, _ = self.recorded(tmp_path, loader, 3000 if not num_workers else 12)
         if num_workers:  # the files of workers that have ended are moved into one
             assert trace.meta["left_out_batches"] == 0
         assert trace.samples["key"].isin(range(4)).all()

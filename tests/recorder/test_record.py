@@ -1,280 +1,35 @@
-"""Recording changes nothing: the same batches, draws, errors, warnings and objects as without."""
+"""The user's objects, threads and processes are as without a recording; what is refused."""
 
-import copy
 import gc
 import os
-import pickle
-import random
-import shutil
 import signal
 import threading
-import traceback
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
-import numpy as np
 import psutil
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch.utils.data import (
-    BatchSampler,
-    ConcatDataset,
     DataLoader,
     IterableDataset,
-    RandomSampler,
-    StackDataset,
-    Subset,
-    WeightedRandomSampler,
     _DatasetKind,
-    random_split,
 )
-from torch.utils.data.datapipes.iter import IterableWrapper
 
 import loaderviz as lv
 from loaderviz.record_layout import Tag
 from loaderviz.recorder import recording_files
-from loaderviz.recorder import worker_process as worker_module
 from loaderviz.recorder.fetch_spool import HereSpool
 from loaderviz.recorder.worker_process import WorkerHook
 from loaderviz.spool import Spool, SpoolFile
 from own_code import in_recorder
 from probes import (
-    Bulk,
-    Columns,
     Keys,
-    Refusing,
-    SizedStream,
-    Stream,
-    as_it_is,
-    draws,
-    refuse_to_start,
     seed_alike,
-    shift_dataset,
 )
-
-
-def plain(value: Any) -> Any:
-    """A batch as nested Python values, so that == means bit for bit."""
-    if isinstance(value, torch.Tensor):
-        return str(value.dtype), value.shape, value.tolist()
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value), [plain(item) for item in value]
-    return value
-
-
-def outcome(make: Callable[[], DataLoader], *, recorded: bool, epochs: int = 1) -> dict[str, Any]:
-    """All that a training loop can tell of a loader."""
-    torch.manual_seed(7)
-    np.random.seed(7)
-    random.seed(7)
-    batches, error = [], None
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        loader = make()
-        with lv.record(loader) if recorded else nullcontext():
-            try:
-                for _ in range(epochs):
-                    batches.append([plain(batch) for batch in loader])
-            except Exception as raised:
-                # A worker's error carries its traceback; its last line is the user's own error.
-                error = type(raised), str(raised).splitlines()[-1:]
-                # What torch raises again holds itself, and through its frames the workers.
-                traceback.clear_frames(raised.__traceback__)
-        after = draws()
-    told = [(each.category, str(each.message), Path(each.filename).name) for each in caught]
-    return {"batches": batches, "error": error, "warnings": told, "draws afterwards": after}
-
-
-def assert_recording_changes_nothing(make: Callable[[], DataLoader], epochs: int = 1) -> None:
-    without = outcome(make, recorded=False, epochs=epochs)
-    assert outcome(make, recorded=True, epochs=epochs) == without
-
-
-def seeded() -> torch.Generator:
-    return torch.Generator().manual_seed(5)
-
-
-LOADERS: dict[str, Callable[..., DataLoader]] = {
-    "in order": lambda **kw: DataLoader(Keys(10), batch_size=3, **kw),
-    "shuffled": lambda **kw: DataLoader(Keys(10), batch_size=3, shuffle=True, **kw),
-    "shuffled by a generator": lambda **kw: DataLoader(
-        Keys(10), batch_size=3, shuffle=True, generator=seeded(), **kw
-    ),
-    "drop_last": lambda **kw: DataLoader(Keys(10), batch_size=3, drop_last=True, **kw),
-    "no batches": lambda **kw: DataLoader(Keys(5), batch_size=None, **kw),
-    "a weighted sampler": lambda **kw: DataLoader(
-        Keys(10), batch_size=3, sampler=WeightedRandomSampler([0.1] * 10, 7), **kw
-    ),
-    "a batch sampler": lambda **kw: DataLoader(
-        Keys(10), batch_sampler=BatchSampler(RandomSampler(range(10)), 4, False), **kw
-    ),
-    "lists as batch sampler": lambda **kw: DataLoader(
-        Keys(10), batch_sampler=[[3], [], [1, 1, 2]], collate_fn=as_it_is, **kw
-    ),
-    "strings": lambda **kw: DataLoader(Keys(0), batch_size=2, sampler=["a", "bc", "ä"], **kw),
-    "tuples": lambda **kw: DataLoader(
-        Keys(0), batch_size=2, sampler=[(0, "a"), (1, "b"), (1, 2.5)], collate_fn=as_it_is, **kw
-    ),
-    "a batch index": lambda **kw: DataLoader(
-        Keys(9), batch_size=None, sampler=BatchSampler(range(9), 4, True), **kw
-    ),
-    "a Subset": lambda **kw: DataLoader(Subset(Keys(10), [7, 3, 3]), batch_size=2, **kw),
-    "a Subset of a Subset": lambda **kw: DataLoader(
-        Subset(Subset(Keys(10), [7, 3, 5]), [2, 0]), batch_size=2, **kw
-    ),
-    "a Subset of bulk reads": lambda **kw: DataLoader(
-        Subset(Bulk(10), [7, 3, 3]), batch_size=2, **kw
-    ),
-    "random_split": lambda **kw: DataLoader(
-        random_split(Keys(10), [0.5, 0.5])[1], batch_size=2, shuffle=True, **kw
-    ),
-    "ConcatDataset": lambda **kw: DataLoader(
-        ConcatDataset([Keys(3), Bulk(4, offset=100)]), batch_size=2, **kw
-    ),
-    "StackDataset": lambda **kw: DataLoader(StackDataset(Keys(5), Bulk(5)), batch_size=2, **kw),
-    "bulk reads": lambda **kw: DataLoader(Bulk(10), batch_size=3, shuffle=True, **kw),
-    "columns": lambda **kw: DataLoader(Columns(10), batch_size=3, collate_fn=as_it_is, **kw),
-    "an empty dataset": lambda **kw: DataLoader(Keys(0), batch_size=3, **kw),
-    "a list": lambda **kw: DataLoader([1.5, 2.5, 3.5], batch_size=2, **kw),
-    "a failing sample": lambda **kw: DataLoader(
-        Refusing(10, 2, ValueError("no third sample")), batch_size=2, **kw
-    ),
-    "a failing collate": lambda **kw: DataLoader(
-        Keys(4), batch_size=2, collate_fn=lambda _: 1 / 0, **kw
-    ),
-    "a KeyError": lambda **kw: DataLoader(Refusing(4, 1, KeyError("b")), batch_size=2, **kw),
-    "a stream": lambda **kw: DataLoader(Stream(5, 4), batch_size=2, **kw),
-    "a stream with drop_last": lambda **kw: DataLoader(
-        Stream(5, 4), batch_size=2, drop_last=True, **kw
-    ),
-    "a stream without batches": lambda **kw: DataLoader(Stream(2, 3), batch_size=None, **kw),
-    "an empty share": lambda **kw: DataLoader(Stream(5, 0), batch_size=2, **kw),
-    "an empty stream": lambda **kw: DataLoader(Stream(0, 0), batch_size=2, **kw),
-    "a data pipe": lambda **kw: DataLoader(
-        IterableWrapper(range(7)).shuffle().sharding_filter(), batch_size=2, shuffle=True, **kw
-    ),
-}
-
-
-class TestTheLoopSeesTheSame:
-    @pytest.mark.parametrize("num_workers", [0, 2])
-    @pytest.mark.parametrize("name", LOADERS)
-    def test_as_without_a_recording(self, name, num_workers):
-        assert_recording_changes_nothing(lambda: LOADERS[name](num_workers=num_workers))
-
-    @pytest.mark.parametrize("name", ["shuffled", "a stream", "a data pipe"])
-    def test_over_several_epochs_of_persistent_workers(self, name):
-        assert_recording_changes_nothing(
-            lambda: LOADERS[name](num_workers=2, persistent_workers=True), epochs=3
-        )
-
-    @pytest.mark.parametrize("num_workers", [0, 2])
-    def test_over_several_epochs(self, num_workers):
-        assert_recording_changes_nothing(
-            lambda: LOADERS["shuffled"](num_workers=num_workers), epochs=2
-        )
-
-    @pytest.mark.parametrize(
-        "make",
-        [
-            lambda: DataLoader(Keys(10, make=repr), batch_sampler=torch.arange(6).reshape(2, 3)),
-            lambda: DataLoader(Keys(10), batch_sampler=[(i for i in (3, 1)), iter([2])]),
-            lambda: DataLoader(Refusing(4, 1, StopIteration("b")), batch_size=2),
-        ],
-        ids=["tensors as index lists", "iterators as index lists", "a sample that stops"],
-    )
-    def test_with_what_would_leave_things_behind_in_workers(self, make):
-        assert_recording_changes_nothing(make)
-
-    @pytest.mark.parametrize("init", [shift_dataset, seed_alike, refuse_to_start])
-    def test_with_a_worker_init_fn(self, init):
-        assert_recording_changes_nothing(
-            lambda: LOADERS["in order"](num_workers=2, worker_init_fn=init)
-        )
-
-    @pytest.mark.parametrize("method", ["spawn", "forkserver"])
-    def test_under_other_start_methods(self, method):
-        assert_recording_changes_nothing(
-            lambda: LOADERS["shuffled"](
-                num_workers=1, multiprocessing_context=method, worker_init_fn=shift_dataset
-            )
-        )
-
-    @pytest.mark.parametrize("name", ["in order", "a stream"])
-    def test_the_same_samples_out_of_order(self, name):
-        seen = []
-        for recorded in (False, True):
-            result = outcome(
-                lambda: LOADERS[name](num_workers=2, in_order=False), recorded=recorded
-            )
-            seen.append(sorted(batch["key"][2] for batch in result["batches"][0]))
-        assert seen[0] == seen[1]
-
-    def test_torch_warns_of_a_wrong_length_as_ever(self):
-        def make() -> DataLoader:
-            loader = DataLoader(SizedStream(3, 3), batch_size=None, num_workers=2)
-            len(loader)
-            return loader
-
-        assert_recording_changes_nothing(make)
-        assert any(
-            "Length of IterableDataset" in text
-            for _, text, _ in outcome(make, recorded=True)["warnings"]
-        )
-
-    def test_what_cannot_be_pickled_for_spawn_fails_as_ever(self):
-        assert_recording_changes_nothing(
-            lambda: DataLoader(
-                Keys(2, make=lambda key: key), num_workers=1, multiprocessing_context="spawn"
-            )
-        )
-
-    @settings(max_examples=40)
-    @given(
-        n=st.integers(0, 12),
-        batch_size=st.none() | st.integers(1, 5),
-        shuffle=st.booleans(),
-        drop_last=st.booleans(),
-        bulk=st.booleans(),
-    )
-    def test_whatever_the_settings_in_one_process(self, n, batch_size, shuffle, drop_last, bulk):
-        assert_recording_changes_nothing(
-            lambda: DataLoader(
-                (Bulk if bulk else Keys)(n),
-                batch_size=batch_size,
-                shuffle=shuffle and n > 0,
-                drop_last=drop_last and batch_size is not None,
-            ),
-            epochs=2,
-        )
-
-    @settings(max_examples=10)
-    @given(
-        shares=st.tuples(st.integers(0, 5), st.integers(0, 5)),
-        batch_size=st.none() | st.integers(1, 3),
-        drop_last=st.booleans(),
-        prefetch_factor=st.integers(1, 3),
-    )
-    def test_whatever_the_settings_of_a_stream(
-        self, shares, batch_size, drop_last, prefetch_factor
-    ):
-        assert_recording_changes_nothing(
-            lambda: DataLoader(
-                Stream(*shares),
-                batch_size=batch_size,
-                drop_last=drop_last and batch_size is not None,
-                num_workers=2,
-                prefetch_factor=prefetch_factor,
-            )
-        )
 
 
 class Proud(DataLoader):
@@ -373,19 +128,6 @@ class TestTheUsersObjects:
             list(iterator)
             list(other)
         assert list(rec.trace.batches["loader"]) == [0] * 4 + [1] * 4
-
-    @pytest.mark.parametrize(
-        "twin", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))]
-    )
-    def test_a_copy_made_during_a_recording_is_a_plain_loader(self, twin):
-        loader = DataLoader(Keys(4), batch_size=2)
-        with lv.record(loader) as rec:
-            iterator = iter(loader)
-            next(iterator)
-            other = twin(loader)
-            assert len(list(other)) == 2
-        assert len(list(other)) == 2
-        assert len(rec.trace.batches) == 1
 
     def test_a_wrapped_loader_is_recorded_through_its_wrapper(self):
         loader = Wrapper(DataLoader(Keys(4), batch_size=2))
@@ -652,17 +394,14 @@ class TestPersistentWorkersFromBefore:
 
 class TestBadInput:
     @pytest.mark.parametrize(
-        "given_", [42, None, [1, 2], Keys(3)], ids=["number", "nothing", "list", "dataset"]
+        ("given", "named"),
+        [(42, "42"), (None, "NoneType"), ([1, 2], "list"), (Keys(3), "Keys"), ("loader", "str")],
     )
-    def test_what_is_no_loader_is_named(self, given_):
-        with pytest.raises(lv.LoaderVizError, match=type(given_).__name__):
-            lv.record(given_)
+    def test_what_is_no_loader_is_named(self, given, named):
+        with pytest.raises(lv.LoaderVizError, match=named):
+            lv.record(given)
         with pytest.raises(lv.LoaderVizError):
-            lv.record(DataLoader(Keys(3)), given_)
-
-    def test_the_number_42_is_named(self):
-        with pytest.raises(lv.LoaderVizError, match="42"):
-            lv.record(42)
+            lv.record(DataLoader(Keys(3)), given)
 
     def test_the_trace_comes_after_the_block(self):
         rec = lv.record(DataLoader(Keys(3)))
@@ -694,13 +433,6 @@ class TestBadInput:
         for path in (file, file / "below"):
             with pytest.raises(lv.LoaderVizError, match="file"):
                 lv.record(DataLoader(Keys(3)), path=path).__enter__()
-
-    def test_a_torch_whose_parts_have_moved_is_refused(self, monkeypatch):
-        from torch.utils.data.dataloader import _BaseDataLoaderIter
-
-        monkeypatch.delattr(_BaseDataLoaderIter, "_next_index")
-        with pytest.raises(lv.LoaderVizError, match="_next_index"):
-            lv.record(DataLoader(Keys(3)))
 
 
 def test_a_path_that_is_none_is_named():
@@ -752,15 +484,6 @@ class TestAFullDisk:
         received = self.received_with_one_warning(loader, lv.record(loader))
         assert [len(epoch) for epoch in received] == [3, 3]
 
-    @pytest.mark.parametrize("num_workers", [0, 1])
-    def test_when_a_file_cannot_be_made(self, num_workers, monkeypatch):
-        loader = DataLoader(Keys(6), batch_size=2, num_workers=num_workers)
-
-        monkeypatch.setattr(recording_files, "HereSpool", full_disk)
-        monkeypatch.setattr(worker_module, "FetchSpool", full_disk)
-        received = self.received_with_one_warning(loader, lv.record(loader))
-        assert [len(epoch) for epoch in received] == [3, 3]
-
     def test_in_the_middle_of_an_epoch(self, monkeypatch):
         loader = DataLoader(Keys(6), batch_size=2)
         rec = lv.record(loader)
@@ -782,17 +505,3 @@ class TestAFullDisk:
         with pytest.raises(lv.LoaderVizError, match="No space left"):
             lv.record(DataLoader(Keys(6))).__enter__()
         assert dict(vars(DataLoader)) == before
-
-    def test_a_folder_that_was_deleted_meanwhile_does_not_break_the_training(self, tmp_path):
-        loader = DataLoader(Keys(6), batch_size=2)
-        rec = lv.record(loader, path=tmp_path / "run")
-
-        def train() -> None:
-            with rec:
-                shutil.rmtree(tmp_path / "run")
-                assert len(list(loader)) == 3
-
-        with pytest.warns(UserWarning, match="loaderviz"):
-            train()
-        with pytest.raises(lv.LoaderVizError, match="run"):
-            _ = rec.trace

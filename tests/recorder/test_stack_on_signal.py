@@ -182,7 +182,9 @@ with lv.record(DataLoader([1]), path="run"):
 """
 
 
-@pytest.mark.parametrize("how", [("-m", "asked"), ("asked.py",)])
+@pytest.mark.parametrize(
+    "how", [("-m", "asked"), pytest.param(("asked.py",), marks=pytest.mark.slow)]
+)
 def test_an_answer_is_known_to_be_whole_however_the_program_was_started(how, tmp_path, monkeypatch):
     """And is not waited for as long as one that is cut off."""
     monkeypatch.setattr(ask_for_stack, "ANSWER_S", 60)

@@ -2,19 +2,19 @@
 
 import itertools
 import os
+import random
 import resource
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import textwrap
 import threading
 import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from torch.utils.data import DataLoader, _utils
 from torch.utils.data.dataloader import _BaseDataLoaderIter, _MultiProcessingDataLoaderIter
 
 import loaderviz as lv
+from forked import TALK, Forked, forked
 from loaderviz.recorder import (
     control_page,
     dataloader_hooks,
@@ -38,72 +39,14 @@ from loaderviz.recorder import (
 )
 from loaderviz.spool import Spool
 from loaderviz.trace import Trace
-from oddities import ClosesFiles, Dying
+from oddities import ClosesFiles, Dying, Stuck, die
 from own_code import in_recorder
 from probes import Keys, Stream, as_it_is
 from test_record_exactly import assert_complete, run
 from trace_laws import LIFE, assert_lawful, delivered
 
-ROOT = Path(__file__).parents[2]
-SUPPORT = ROOT / "tests" / "support"
 RECORDER = Path(lv.__file__).parent / "recorder"
 PREFIX = "loaderviz-"  # of the folder of a recording that is not kept
-
-
-def script(body: str, *args: Any, limits: Callable[[], None] | None = None) -> subprocess.Popen:
-    """A training script in a process, and a session, of its own."""
-    path = os.pathsep.join([str(SUPPORT), str(ROOT), os.environ.get("PYTHONPATH", "")])
-    return subprocess.Popen(
-        [sys.executable, "-c", PREAMBLE + textwrap.dedent(body), *map(str, args)],
-        env={**os.environ, "PYTHONPATH": path},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        preexec_fn=limits,
-    )
-
-
-PREAMBLE = """\
-import faulthandler, os, signal, sys, tempfile, time, warnings
-faulthandler.register(signal.SIGUSR2)
-from pathlib import Path
-from torch.utils.data import DataLoader
-import loaderviz as lv
-from oddities import *
-from probes import *
-"""
-
-
-def finished(process: subprocess.Popen, timeout: float = 300) -> str:
-    """Its output, when it has ended well. What takes so long hangs, on the busiest machine too."""
-    try:
-        out, err = process.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGUSR2)  # it says where it is
-        with suppress(subprocess.TimeoutExpired):
-            process.communicate(timeout=2)
-        os.killpg(process.pid, signal.SIGKILL)
-        out, err = process.communicate()
-        pytest.fail(f"the script hangs\n{out}\n{err}")
-    assert process.returncode == 0, err
-    return out
-
-
-def end_session(process: subprocess.Popen) -> None:
-    """Kill what the script may have left, and wait until it is gone."""
-    left = [each for each in psutil.process_iter() if _session(each.pid) == process.pid]
-    for each in left:
-        each.kill()
-    process.communicate()
-    psutil.wait_procs(left, timeout=10)
-
-
-def _session(pid: int) -> int:
-    try:
-        return os.getsid(pid)
-    except OSError:
-        return -1
 
 
 def assert_orderly(trace: Trace) -> None:
@@ -125,24 +68,35 @@ def of_ours(caught: Any) -> list[str]:
     return [each for each in map(str, (w.message for w in caught)) if "loaderviz" in each]
 
 
+def assert_failed_alike(make: Callable[[], DataLoader]) -> tuple[Trace, list[Any]]:
+    """The loop fails as without a recording, which is complete; what it tells, and the loop was."""
+    without, _, _ = run(make, recorded=False)
+    with_, trace, told = run(make, recorded=True)
+    assert with_.batches == without.batches
+    assert with_.error is not None
+    assert without.error is not None
+    assert with_.error[:2] == without.error[:2]
+    assert_complete(trace, told)
+    return trace, told
+
+
 class TestAWorkerThatDies:
     @pytest.mark.parametrize(
-        ("how", "exit_"), [("kill", "killed"), ("segfault", "killed"), ("exit", "failed")]
+        ("how", "persistent", "exit_"),
+        [
+            ("kill", False, "killed"),
+            ("segfault", False, "killed"),
+            ("exit", False, "failed"),
+            ("exit", True, "failed"),
+        ],
     )
-    @pytest.mark.parametrize("persistent", [False, True])
-    def test_leaves_the_training_what_it_would_have_had(self, how, exit_, persistent):
+    def test_leaves_the_training_what_it_would_have_had(self, how, persistent, exit_):
         def make() -> DataLoader:
             return DataLoader(
                 Dying(20, 5, how), num_workers=2, persistent_workers=persistent, batch_size=1
             )
 
-        without, _, _ = run(make, recorded=False)
-        with_, trace, told = run(make, recorded=True)
-        assert with_.batches == without.batches
-        assert with_.error is not None
-        assert without.error is not None
-        assert with_.error[:2] == without.error[:2]
-        assert_complete(trace, told)
+        trace, _ = assert_failed_alike(make)
         batches = trace.batches.set_index("batch")
         assert batches["ready_s"][[0, 1, 2, 3, 4]].notna().all()
         assert list(batches["state"][[4, 5, 6]]) == ["delivered", "lost", "ready"]
@@ -155,15 +109,9 @@ class TestAWorkerThatDies:
         def make() -> DataLoader:
             return DataLoader(Dying(20, 5, how), num_workers=2, batch_size=1, timeout=1.5)
 
-        without, _, _ = run(make, recorded=False)
-        with_, trace, told = run(make, recorded=True)
-        assert with_.batches == without.batches
-        assert with_.error is not None
-        assert without.error is not None
-        assert with_.error[:2] == without.error[:2]
-        assert_complete(trace, told)
-        assert len(told) == 5
+        assert len(assert_failed_alike(make)[1]) == 5
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("method", ["spawn", "forkserver"])
     def test_under_other_start_methods(self, method):
         with_, trace, told = run(
@@ -183,10 +131,7 @@ class TestAWorkerThatDies:
         def make() -> DataLoader:
             return DataLoader(Keys(4), num_workers=1, worker_init_fn=gives_up)
 
-        without, _, _ = run(make, recorded=False)
-        with_, trace, told = run(make, recorded=True)
-        assert with_.error[:2] == without.error[:2]
-        assert_complete(trace, told)
+        trace, _ = assert_failed_alike(make)
         assert list(trace.workers["exit"]) == ["failed"]
 
 
@@ -219,26 +164,46 @@ class TestAWorkerThatClosesFiles:
         assert len(delivered(rec.trace)) == len(expected)
 
 
-class TestTheTrainingScriptDies:
-    SCRIPT = """
-        how, num_workers = sys.argv[1], int(sys.argv[2])
-        path = {"path": sys.argv[3]} if len(sys.argv) > 3 else {}
-        loader = DataLoader(Keys(30), batch_size=2, num_workers=num_workers)
-        with lv.record(loader, **path):
-            for step, batch in enumerate(loader):
-                if step == 4:
-                    die(how)
-    """
+def train_and_die(how: str, num_workers: int, path: Path | None = None) -> None:
+    loader = DataLoader(Keys(30), batch_size=2, num_workers=num_workers)
+    with lv.record(loader, path=path):
+        for step, _batch in enumerate(loader):
+            if step == 4:
+                die(how)
 
-    @pytest.mark.parametrize("num_workers", [0, 2])
-    @pytest.mark.parametrize("how", ["kill", "segfault", "exit"])
+
+def train_at_a_stuck_sample(sign: Path, path: Path) -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    loader = DataLoader(Stuck(20, 5, sign), batch_size=1, num_workers=2)
+    with lv.record(loader, path=path):
+        list(loader)
+
+
+def until_there(path: Path) -> None:
+    deadline = time.monotonic() + 30
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def record_while_told(talk: Any) -> tuple[int, bool]:
+    loader = DataLoader(Keys(4))
+    with lv.record(loader) as rec:
+        iterator = iter(loader)
+        next(iterator)
+        talk.send("recording")
+        talk.recv()
+        list(iterator)
+    return len(rec.trace.batches), rec.trace.meta["complete"]
+
+
+class TestTheTrainingScriptDies:
+    @pytest.mark.parametrize(
+        ("how", "num_workers"), [("kill", 0), ("kill", 2), ("segfault", 2), ("exit", 0)]
+    )
     def test_what_it_had_is_there(self, how, num_workers, tmp_path):
-        process = script(self.SCRIPT, how, num_workers, tmp_path / "run")
-        try:
-            process.wait(timeout=30)
+        with Forked(train_and_die, how, num_workers, tmp_path / "run") as process:
+            process.exit_code()
             while_workers_end = lv.load(tmp_path / "run")
-        finally:
-            end_session(process)
         for trace in (while_workers_end, lv.load(tmp_path / "run")):
             assert_lawful(trace)
             rows = delivered(trace)
@@ -250,21 +215,8 @@ class TestTheTrainingScriptDies:
 
     def test_with_all_its_workers_each_tells_what_it_was_reading(self, tmp_path):
         """As the out-of-memory killer of a container does it."""
-        process = script(
-            """
-            loader = DataLoader(Stuck(20, 5, Path(sys.argv[1])), batch_size=1, num_workers=2)
-            with lv.record(loader, path=sys.argv[2]):
-                list(loader)
-            """,
-            tmp_path / "sign",
-            tmp_path / "run",
-        )
-        try:
-            deadline = time.monotonic() + 30
-            while not (tmp_path / "sign").exists() and time.monotonic() < deadline:
-                time.sleep(0.02)
-        finally:
-            end_session(process)
+        with Forked(train_at_a_stuck_sample, tmp_path / "sign", tmp_path / "run"):
+            until_there(tmp_path / "sign")
         trace = lv.load(tmp_path / "run")
         assert_lawful(trace)
         assert list(trace.workers["exit"]) == ["killed", "killed"]
@@ -274,12 +226,10 @@ class TestTheTrainingScriptDies:
 
     @pytest.mark.parametrize("num_workers", [0, 1])
     def test_what_it_left_in_the_temporary_folder_goes_when_the_next_begins(self, num_workers):
-        process = script(self.SCRIPT, "kill", num_workers)
-        try:
-            process.wait(timeout=30)
-        finally:
-            end_session(process)
+        with Forked(train_and_die, "kill", num_workers) as process:
+            process.exit_code()
         left = temporary_recordings()
+        assert left
         loader = DataLoader(Keys(2))
         with lv.record(loader) as rec:
             list(loader)
@@ -289,32 +239,15 @@ class TestTheTrainingScriptDies:
         assert not temporary_recordings()
 
     def test_but_not_that_of_one_which_runs(self):
-        process = script(
-            """
-            loader = DataLoader(Keys(4))
-            with lv.record(loader) as rec:
-                iterator = iter(loader)
-                next(iterator)
-                print("begun", flush=True)
-                while not Path(sys.argv[1]).exists():
-                    time.sleep(0.02)
-                list(iterator)
-            print(len(rec.trace.batches), rec.trace.meta["complete"])
-            """,
-            Path(tempfile.gettempdir()) / "go on",
-        )
-        try:
-            assert process.stdout.readline() == "begun\n"
+        with Forked(record_while_told, TALK) as process:
+            assert process.hear() == "recording"
             running = temporary_recordings()
             with lv.record(DataLoader(Keys(1))):
                 pass
             assert temporary_recordings() == running
             assert len(running) == 1
-            (Path(tempfile.gettempdir()) / "go on").touch()
-            assert finished(process) == "4 True\n"
-        finally:
-            (Path(tempfile.gettempdir()) / "go on").unlink(missing_ok=True)
-            end_session(process)
+            process.say("go on")
+            assert process.hear() == (4, True)
         assert not temporary_recordings()
 
     def test_nor_what_belongs_to_others(self):
@@ -356,8 +289,7 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
 class TestAFullDisk:
     """A real one: what was written is kept, the training gets everything, one warning says so."""
 
-    @pytest.mark.parametrize("num_workers", [0, 2])
-    @pytest.mark.parametrize("stream", [False, True])
+    @pytest.mark.parametrize(("num_workers", "stream"), [(0, True), (2, False)])
     def test_in_the_middle_of_an_epoch(self, num_workers, stream, small_disk):
         # Room for the first block of each process, not for the second of any.
         folder = small_disk((1 + max(num_workers, 1)) * (300 << 10))
@@ -401,26 +333,20 @@ class TestAFullDisk:
     def test_a_limit_on_the_size_of_files(self):
         """Of a batch system, say; needs no root."""
 
-        def limit() -> None:
+        def with_the_limit() -> tuple[int, bool, int]:
             resource.setrlimit(resource.RLIMIT_FSIZE, (300 << 10, 300 << 10))
+            loader = DataLoader(Keys(40_000, make=str), batch_size=250, collate_fn=as_it_is)
+            expected = list(loader)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                with lv.record(loader) as rec:
+                    received = list(loader)
+            assert received == expected
+            return len(caught), rec.trace.meta["complete"], len(rec.trace.batches)
 
-        out = finished(
-            script(
-                """
-                loader = DataLoader(Keys(40_000, make=str), batch_size=250, collate_fn=as_it_is)
-                expected = list(loader)
-                with warnings.catch_warnings(record=True) as caught:
-                    warnings.simplefilter("always")
-                    with lv.record(loader) as rec:
-                        received = list(loader)
-                assert received == expected
-                batches = rec.trace.batches
-                print(len(caught), rec.trace.meta["complete"], len(batches) > 5)
-                """,
-                limits=limit,
-            )
-        )
-        assert out == "1 False True\n"
+        n_warnings, complete, n_batches = forked(with_the_limit)
+        assert (n_warnings, complete) == (1, False)
+        assert n_batches > 5
 
 
 class TestTheFolderIsRemoved:
@@ -475,7 +401,7 @@ class TestForks:
         with lv.record(loader) as rec:
             thread = threading.Thread(target=train)
             thread.start()
-            for _ in range(40):
+            for _ in range(15):
                 pid = os.fork()
                 if pid == 0:
                     signal.alarm(20)
@@ -484,129 +410,111 @@ class TestForks:
                 codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
             stop.set()
             thread.join()
-        assert codes == [0] * 40
+        assert codes == [0] * 15
         assert_lawful(rec.trace)
         assert rec.trace.meta["complete"]
         assert list(delivered(rec.trace)["n_samples"]) == got
 
+    @pytest.mark.slow
     def test_a_hundred_workers(self):
-        out = finished(
-            script(
-                """
-                import psutil
-
-                def trained(recorded):
-                    loader = DataLoader(
-                        Keys(200), batch_size=1, num_workers=100, prefetch_factor=1,
-                        collate_fn=as_it_is, multiprocessing_context="fork",
-                    )
-                    with lv.record(loader) if recorded else open(os.devnull) as rec:
-                        begun = time.perf_counter()
-                        got = [batch[0]["worker"] for batch in loader]
-                        took = time.perf_counter() - begun
-                        n_bytes = sum(
-                            path.stat().st_blocks * 512
-                            for path in Path(tempfile.gettempdir()).glob("loaderviz-*/*")
-                        )
-                    return got, took, n_bytes, rec
-
-                plain, plain_s, _, _ = trained(False)
-                before = psutil.Process().memory_info().rss
-                got, took_s, n_bytes, rec = trained(True)
-                more = psutil.Process().memory_info().rss - before
-                assert got == plain
-                trace = rec.trace
-                assert list(trace.batches["worker"]) == got
-                assert len(trace.workers) == 100 and set(trace.workers["exit"]) == {"done"}
-                assert trace.meta["complete"]
-                print(took_s / plain_s, n_bytes / 2**20, more / 2**20)
-                """
+        def trained(recorded: bool) -> tuple[list[int], float, int, Any]:
+            loader = DataLoader(
+                Keys(200), batch_size=1, num_workers=100, prefetch_factor=1, collate_fn=as_it_is
             )
-        )
-        slower, mib_on_disk, mib_in_memory = map(float, out.split())
+            with lv.record(loader) if recorded else nullcontext() as rec:
+                begun = time.perf_counter()
+                got = [batch[0]["worker"] for batch in loader]
+                took_s = time.perf_counter() - begun
+                files = Path(tempfile.gettempdir()).glob("loaderviz-*/*")
+                n_bytes = sum(path.stat().st_blocks * 512 for path in files)
+            return got, took_s, n_bytes, rec
+
+        def compared() -> tuple[float, float, float]:
+            plain, plain_s, _, _ = trained(False)
+            before = psutil.Process().memory_info().rss
+            got, took_s, n_bytes, rec = trained(True)
+            more = psutil.Process().memory_info().rss - before
+            assert got == plain
+            trace = rec.trace
+            assert list(trace.batches["worker"]) == got
+            assert list(trace.workers["exit"]) == ["done"] * 100
+            assert trace.meta["complete"]
+            return took_s / plain_s, n_bytes / 2**20, more / 2**20
+
+        slower, mib_on_disk, mib_in_memory = forked(compared)
         assert slower < 3
         assert mib_on_disk < 50
         assert mib_in_memory < 150
 
 
+def interrupt_many_times(num_workers: int, n_attempts: int, n: int) -> int:
+    """How often it hit, each time lawfully."""
+    before = dict(vars(DataLoader))
+    chance, armed, hits = random.Random(1), False, 0
+
+    def interrupt(*args: Any) -> None:
+        if armed:
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGALRM, interrupt)
+    signal.signal(signal.SIGPROF, interrupt)
+    for attempt in range(n_attempts):
+        timer = (signal.ITIMER_PROF, signal.ITIMER_REAL)[attempt % 2]
+        loader = DataLoader(Keys(n), batch_size=1, num_workers=num_workers)
+        with lv.record(loader) as rec:
+            # It may hit before the loop, and between the loop and the next line, too.
+            try:
+                armed = True
+                signal.setitimer(timer, chance.uniform(0.001, 0.03))
+                for _batch in loader:
+                    pass
+                armed = False
+            except KeyboardInterrupt:
+                armed = False
+                hits += 1
+        signal.setitimer(timer, 0)
+        assert_lawful(rec.trace)
+        assert rec.trace.meta["complete"], rec.trace.meta
+        assert dict(vars(DataLoader)) == before
+        with lv.record(loader) as rec:
+            assert len(list(loader)) == n
+        assert len(rec.trace.batches) == n
+    return hits
+
+
 class TestInterrupts:
-    @pytest.mark.parametrize("num_workers", [0, 1])
-    def test_at_any_moment_of_a_loop(self, num_workers):
+    @pytest.mark.parametrize(
+        ("num_workers", "n_attempts", "n"),
+        [
+            (0, 6, 200),
+            pytest.param(0, 30, 400, marks=pytest.mark.slow),
+            pytest.param(1, 4, 100, marks=pytest.mark.slow),
+        ],
+    )
+    def test_at_any_moment_of_a_loop(self, num_workers, n_attempts, n):
         """Ctrl-C, many times over, wherever it hits: also in the middle of the recorder.
 
         Every other time after so much of the script's own work, which is in the loop however busy
         the machine is; else after so much time, which may hit while it waits for a worker.
         """
-        out = finished(
-            script(
-                """
-                import random
-                from trace_laws import assert_lawful
-                before = dict(vars(DataLoader))
-                random.seed(1)
-                armed = False
-
-                def interrupt(*args):
-                    if armed:
-                        raise KeyboardInterrupt
-
-                signal.signal(signal.SIGALRM, interrupt)
-                signal.signal(signal.SIGPROF, interrupt)
-                hits = 0
-                n = int(sys.argv[3])
-                for attempt in range(int(sys.argv[2])):
-                    timer = (signal.ITIMER_PROF, signal.ITIMER_REAL)[attempt % 2]
-                    loader = DataLoader(Keys(n), batch_size=1, num_workers=int(sys.argv[1]))
-                    with lv.record(loader) as rec:
-                        # It may hit before the loop, and between the loop and the next line, too.
-                        try:
-                            armed = True
-                            signal.setitimer(timer, random.uniform(0.001, 0.03))
-                            for batch in loader:
-                                pass
-                            armed = False
-                        except KeyboardInterrupt:
-                            armed = False
-                            hits += 1
-                    signal.setitimer(timer, 0)
-                    assert_lawful(rec.trace)
-                    assert rec.trace.meta["complete"], rec.trace.meta
-                    assert dict(vars(DataLoader)) == before
-                    with lv.record(loader) as rec:
-                        assert len(list(loader)) == n
-                    assert len(rec.trace.batches) == n
-                print(hits > 0)
-                """,
-                num_workers,
-                *((4, 100) if num_workers else (30, 400)),
-            )
-        )
-        assert out == "True\n"
+        assert forked(interrupt_many_times, num_workers, n_attempts, n) > 0
         assert not temporary_recordings()
 
     def test_a_real_ctrl_c_ends_a_script_as_ever(self, tmp_path):
         """The whole group gets it, workers too."""
-        process = script(
-            """
-            # Whoever runs the tests in the background of a shell ignores it, and so would this.
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-            loader = DataLoader(Stuck(20, 5, Path(sys.argv[1])), batch_size=1, num_workers=2)
-            with lv.record(loader, path=sys.argv[2]) as rec:
-                list(loader)
-            """,
-            tmp_path / "sign",
-            tmp_path / "run",
-        )
-        try:
-            deadline = time.monotonic() + 30
-            while not (tmp_path / "sign").exists() and time.monotonic() < deadline:
-                time.sleep(0.02)
+
+        def train() -> str:
+            try:
+                train_at_a_stuck_sample(tmp_path / "sign", tmp_path / "run")
+            except KeyboardInterrupt:
+                return "KeyboardInterrupt"
+            return "not interrupted"
+
+        with Forked(train) as process:
+            until_there(tmp_path / "sign")
             os.killpg(process.pid, signal.SIGINT)
-            _, err = process.communicate(timeout=30)
-        finally:
-            end_session(process)
-        assert err.rstrip().endswith("KeyboardInterrupt")
-        assert process.returncode in (1, -signal.SIGINT)
+            assert process.hear() == "KeyboardInterrupt"
+            assert process.exit_code() == 0
         trace = lv.load(tmp_path / "run")
         assert_lawful(trace)
         assert trace.meta["complete"]
@@ -617,61 +525,72 @@ class BugError(Exception):
     """Raised in place of what the recorder does."""
 
 
-# Where the recorder may fail by itself, once its block has been entered.
-PARTS = [
+# Where the recorder may fail by itself, once its block has been entered: with
+# batches of this process, with those of workers, or with both.
+OF_BOTH = [
     (iterator_watcher.Watcher, "wants"),
-    (iterator_watcher.Watcher, "make_worker_hook"),
     (iterator_watcher.Watcher, "iterator_begun"),
-    (iterator_watcher.Watcher, "fetcher_made"),
     (iterator_watcher.Watcher, "iterator_built"),
     (iterator_watcher.Watcher, "_watch"),
     (iterator_watcher.Watcher, "_note_workers"),
     (iterator_watcher.Watcher, "_note_exits"),
-    (iterator_watcher, "FetchTimer"),
     (iterator_watcher, "watch"),
-    (iterator_watcher, "unwatch"),
     (session, "read_folder"),
     (recording_files.RecordingFiles, "write"),
-    (recording_files.RecordingFiles, "write_batch"),
-    (recording_files.RecordingFiles, "borrow_spool"),
     (recording_files.RecordingFiles, "finish"),
     (iterator_log.IteratorLog, "begin_round"),
-    (iterator_log.IteratorLog, "note_dispatched"),
-    (iterator_log.IteratorLog, "begin_with_fetch"),
     (iterator_log.IteratorLog, "note_requested"),
-    (iterator_log.IteratorLog, "hold_oldest_of"),
     (iterator_log.IteratorLog, "note_delivered"),
     (iterator_log.IteratorLog, "note_released"),
-    (timed_fetch.FetchTimer, "_reserve"),
     (timed_fetch, "rss_bytes"),
     (fetch_spool.FetchSpool, "measure"),
     (fetch_spool.FetchSpool, "write_text"),
-    (timed_fetch.FetchTimer, "detach"),
-    (timed_fetch, "encode_keys"),
     (timed_fetch, "StampedIndices"),
     (timed_fetch, "rss_peak_bytes"),
-    (Spool, "reserve"),
     (Spool, "write"),
     (Spool, "pack"),
     (Spool, "close"),
+    (control_page.Control, "set_stopped"),
+]
+OF_THIS_PROCESS = [
+    (iterator_watcher.Watcher, "fetcher_made"),
+    (iterator_watcher, "FetchTimer"),
+    (recording_files.RecordingFiles, "borrow_spool"),
+    (iterator_log.IteratorLog, "begin_with_fetch"),
+    (timed_fetch.FetchTimer, "detach"),
+]
+OF_WORKERS = [
+    (iterator_watcher.Watcher, "make_worker_hook"),
+    (recording_files.RecordingFiles, "write_batch"),
+    (iterator_log.IteratorLog, "note_dispatched"),
+    (iterator_log.IteratorLog, "hold_oldest_of"),
+    (timed_fetch.FetchTimer, "_reserve"),
+    (Spool, "reserve"),
     (worker_process, "FetchTimer"),
     (worker_process.WorkerHook, "_record"),
     (worker_process, "FetchSpool"),
     (control_page.Control, "attach"),
     (control_page.Control, "is_stopped"),
-    (control_page.Control, "set_stopped"),
     (dataloader_hooks, "time_pins"),
 ]
+PARTS = [
+    *((part, 0) for part in OF_BOTH + OF_THIS_PROCESS),
+    *((part, 1) for part in OF_WORKERS),
+    *(pytest.param(part, 1, marks=pytest.mark.slow) for part in OF_BOTH),
+]
+
+
+def named(part: Any) -> str | None:
+    return f"{part[0].__name__.split('.')[-1]}.{part[1]}" if isinstance(part, tuple) else None
 
 
 class TestABugOfTheRecorder:
     """Stops the recording, with one warning; the training never hears of it otherwise."""
 
-    @pytest.mark.parametrize("num_workers", [0, 2])
-    @pytest.mark.parametrize(
-        ("owner", "name"), PARTS, ids=[f"{o.__name__.split('.')[-1]}.{n}" for o, n in PARTS]
-    )
-    def test_does_not_touch_the_training(self, owner, name, num_workers, monkeypatch, tmp_path):
+    @pytest.mark.parametrize(("part", "num_workers"), PARTS, ids=named)
+    def test_does_not_touch_the_training(self, part, num_workers, monkeypatch, tmp_path):
+        owner, name = part
+
         def make() -> DataLoader:
             return DataLoader(Keys(8), batch_size=2, shuffle=True, num_workers=num_workers)
 
@@ -706,12 +625,12 @@ class TestABugOfTheRecorder:
         assert loader.worker_init_fn is None
         assert not temporary_recordings()
         said = [str(each.message) for each in caught if "loaderviz" in str(each.message)]
-        assert len(said) == calls.exists()
-        if calls.exists():
-            try:
-                assert not rec.trace.meta["complete"]
-            except lv.LoaderVizError:
-                assert name in ("read_folder", "finish")  # then there may be none
+        assert calls.exists()
+        assert len(said) == 1
+        try:
+            assert not rec.trace.meta["complete"]
+        except lv.LoaderVizError:
+            assert name in ("read_folder", "finish")  # then there may be none
         assert len(list(loader)) == 4
 
 
@@ -728,12 +647,9 @@ MOVED = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("owner", "name"),
-    MOVED,
-    ids=[f"{owner.__name__.split('.')[-1]}.{name}" for owner, name in MOVED],
-)
-def test_a_torch_whose_parts_have_moved_is_refused_by_name(owner, name, monkeypatch):
+@pytest.mark.parametrize("part", MOVED, ids=named)
+def test_a_torch_whose_parts_have_moved_is_refused_by_name(part, monkeypatch):
+    owner, name = part
     loader = DataLoader(Keys(3))
     monkeypatch.delattr(owner, name)
     classes = (DataLoader, _BaseDataLoaderIter, _MultiProcessingDataLoaderIter)

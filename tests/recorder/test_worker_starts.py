@@ -28,7 +28,7 @@ def recorded(method: str, **settings) -> Trace:
     return recording.trace
 
 
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+@pytest.mark.parametrize("method", [pytest.param("spawn", marks=pytest.mark.slow), "forkserver"])
 def test_each_part_of_a_new_process_is_told(method, tmp_path):
     trace = recorded(method, num_workers=2, worker_init_fn=slow_init)
     workers = trace.workers

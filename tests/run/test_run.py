@@ -42,6 +42,10 @@ def recordings(folder):
     return {each.stem: lv.load(each) for each in sorted(folder.iterdir())}
 
 
+# Each starts several processes that import torch.
+slow = pytest.mark.slow
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     home = tmp_path_factory.mktemp("trained")
@@ -52,6 +56,7 @@ def trained(tmp_path_factory):
     return alone, recorded, home / "run"
 
 
+@slow
 def test_a_script_gets_and_says_what_it_would_alone(trained):
     alone, recorded, folder = trained
     assert recorded.stdout == alone.stdout != ""
@@ -62,6 +67,7 @@ def test_a_script_gets_and_says_what_it_would_alone(trained):
     assert recorded.returncode == alone.returncode == 1
 
 
+@slow
 def test_each_of_its_loaders_is_in_one_recording(trained):
     ((name, trace),) = recordings(trained[2]).items()
     assert name == "rank-00000"
@@ -93,6 +99,7 @@ def test_a_module_ends_with_its_own_code_and_has_a_folder_of_its_own(tmp_path):
     assert trace.meta["max_bytes"] == 1 << 20
 
 
+@slow
 def test_loaders_and_their_workers_end_when_the_script_is_done_with_them(tmp_path):
     (tmp_path / "folds.py").write_text(
         "import gc, time, weakref\n"
@@ -147,6 +154,7 @@ def test_ctrl_c_keeps_what_was_recorded(tmp_path):
     assert trace.summary().failed_batch is None  # it was interrupted, in the workers too
 
 
+@slow
 def test_a_script_that_is_killed_leaves_what_it_had(tmp_path):
     with endless(tmp_path / "run") as process:
         process.terminate()
@@ -168,6 +176,7 @@ TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
 RUN = ("-m", "loaderviz", "run", "--out", "run")
 
 
+@slow
 @pytest.mark.parametrize(
     "how",
     [(*RUN,), (*RUN, *TORCHRUN), (*TORCHRUN, *RUN)],
@@ -186,6 +195,7 @@ def test_each_rank_of_a_run_is_recorded(how, tmp_path):
         assert trace.samples["key"].tolist() == [*range(rank, 8, 2)]
 
 
+@slow
 def test_every_process_and_every_kind_of_loader_is_recorded(tmp_path):
     done = run("--out", "run", SCRIPTS / "family.py", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -198,6 +208,7 @@ def test_every_process_and_every_kind_of_loader_is_recorded(tmp_path):
     assert [each["class"] for each in main.meta["loaders"]][:2] == ["StatefulDataLoader", "Late"]
 
 
+@slow
 def test_a_fit_of_lightning_is_recorded(tmp_path):
     cache = str(tmp_path / "cache")
     script = SCRIPTS / "lightning_fit.py"

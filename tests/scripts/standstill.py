@@ -1,4 +1,8 @@
-"""A recorded loop that stands still, mostly at one sample: ``standstill.py HOW FOLDER``."""
+"""A recorded loop that stands still, mostly at one sample: ``standstill.py HOW FOLDER``.
+
+Without arguments it forks one for each line that it reads, ``HOW``, a tab and ``FOLDER``, and says
+its process: torch is imported once for all.
+"""
 
 import multiprocessing
 import os
@@ -18,7 +22,7 @@ import loaderviz as lv
 STUCK_AT = 21
 LOCK = threading.Lock()
 EVENT = threading.Event()
-SHARED_LOCK = multiprocessing.Lock()
+SHARED_LOCK = []  # of this process and its workers
 SERVER = socket.create_server(("127.0.0.1", 0))  # accepts, and never answers
 
 
@@ -31,7 +35,7 @@ def hang(how):
         while not EVENT.wait(1):
             pass
     elif how == "shared lock":
-        SHARED_LOCK.acquire()
+        SHARED_LOCK[0].acquire()
     elif how == "network":
         with socket.create_connection(SERVER.getsockname()) as connection:
             connection.recv(1)
@@ -149,7 +153,8 @@ def main(how, folder):
     elif how == "dead":
         _MultiProcessingDataLoaderIter._try_get_data.__defaults__ = (1e6,)
     LOCK.acquire()
-    SHARED_LOCK.acquire()
+    SHARED_LOCK.append(multiprocessing.Lock())
+    SHARED_LOCK[0].acquire()
     loader = DataLoader(dataset, **options)
     loaders = [loader]
     if how == "two loaders":
@@ -169,8 +174,17 @@ def main(how, folder):
                 if how == "dead":  # else torch would notice
                     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 step(n)
-    print("ended")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[1:]:
+        main(*sys.argv[1:])
+    else:
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
+        for line in sys.stdin:
+            pid = os.fork()
+            if pid == 0:
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                main(*line.rstrip("\n").split("\t"))
+                os._exit(0)
+            print(pid, flush=True)

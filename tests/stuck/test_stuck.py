@@ -23,7 +23,10 @@ SCRIPT = Path(__file__).parent.parent / "scripts" / "standstill.py"
 LONGEST_S = 90  # for a run to get where it stands still, on a busy machine
 STUCK_AT = 21
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems tell less")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="other systems tell less"),
+    pytest.mark.xdist_group("still"),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -42,14 +45,68 @@ def running(*command, **environment):
     try:
         yield process
     finally:
-        children = psutil.Process(process.pid).children(recursive=True)
+        kill_with_workers(process.pid)
+        process.wait()
+
+
+def kill_with_workers(pid):
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        children = process.children(recursive=True)
         for child in children:
             with suppress(psutil.Error):
                 if "resource_tracker" not in "".join(child.cmdline()):  # which cleans up at the end
                     child.kill()
         process.kill()
-        process.wait()
-        psutil.wait_procs(children)
+        psutil.wait_procs([process, *children], timeout=10)
+
+
+class Runs:
+    """Forks of one script, each of which stands still, and goes on doing so."""
+
+    def __init__(self, script, home):
+        self._script, self._home = script, home
+        self._pids = {how: self.start(how, home / how) for how in STANDING}
+
+    def start(self, how, folder):
+        self._script.stdin.write(f"{how}\t{folder}\n")
+        self._script.stdin.flush()
+        return int(self._script.stdout.readline())
+
+    @contextmanager
+    def own(self, how, folder):
+        """One for a test alone."""
+        pid = self.start(how, folder)
+        try:
+            yield pid
+        finally:
+            kill_with_workers(pid)
+
+    def folder(self, how):
+        return self._home / how
+
+    def __call__(self, how, is_so):
+        """What is said of that run, and its process."""
+        (rank,) = when(self.folder(how), is_so)
+        return rank, self._pids[how]
+
+
+# All at once: until they are where they stand still takes seconds.
+STANDING = [
+    *("sleep", "lock", "event", "shared lock", "network", "network with a timeout"),
+    *("child", "pipe", "stopped", "stopped while it sends", "dead", "names", "stream"),
+    *("at once", "main", "start", "two loaders", "foreign", "unrecorded", "step", "own handler"),
+]
+
+
+@pytest.fixture(scope="module")
+def still(tmp_path_factory):
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen([sys.executable, SCRIPT], text=True, **pipes) as script:
+        try:
+            yield Runs(script, tmp_path_factory.mktemp("still"))
+        finally:
+            kill_with_workers(script.pid)
 
 
 def when(folder, is_so):
@@ -77,44 +134,49 @@ def functions(process):
     return [frame.function for frame in process.stack]
 
 
-@pytest.mark.parametrize(
-    ("how", "cause", "evidence"),
-    [
-        ("sleep", "sleep", "sleep"),
-        ("lock", "lock held at fork", "no thread of its process can end this"),
-        ("event", "lock held at fork", "left behind"),
-        ("shared lock", "lock", "any process may hold"),
-        ("network", "network", "127.0.0.1:"),
-        ("network with a timeout", "network", "127.0.0.1:"),
-        ("child", "another process", "to end"),
-        ("pipe", "another process", "pipe"),
-        ("computing", "computing", "computes"),
-    ],
-)
-def test_a_worker_that_hangs_is_named_with_its_sample_and_why(how, cause, evidence, tmp_path):
-    with running(SCRIPT, how, tmp_path / "run") as process:
-        (rank,) = when(tmp_path / "run", stuck_at_a_sample)
-        worker, main = rank.processes[:2]
-        assert process.poll() is None
+HANGS = [
+    ("sleep", "sleep", "sleep"),
+    ("lock", "lock held at fork", "no thread of its process can end this"),
+    ("event", "lock held at fork", "left behind"),
+    ("shared lock", "lock", "any process may hold"),
+    ("network", "network", "127.0.0.1:"),
+    ("network with a timeout", "network", "127.0.0.1:"),
+    ("child", "another process", "to end"),
+    ("pipe", "another process", "pipe"),
+]
+
+
+def assert_hangs(rank, pid, cause, evidence):
+    worker, main = rank.processes[:2]
+    assert psutil.pid_exists(pid)
     assert (rank.cause, rank.worker, rank.sample) == (cause, 1, STUCK_AT), rank.verdict
     assert evidence in worker.evidence
-    assert (worker.worker, main.worker, main.pid) == (1, -1, process.pid)
+    assert (worker.worker, main.worker, main.pid) == (1, -1, pid)
     assert "hang" in functions(worker)
     assert functions(worker)[-1] == "__getitem__"
     assert functions(main) == ["main", "<module>"]
     assert cause in CURES
 
 
-def test_a_worker_that_is_stopped_is_named_and_not_asked(tmp_path):
-    with running(SCRIPT, "stopped", tmp_path / "run"):
-        (rank,) = when(tmp_path / "run", all_stuck)
+@pytest.mark.parametrize(("how", "cause", "evidence"), HANGS)
+def test_a_worker_that_hangs_is_named_with_its_sample_and_why(how, cause, evidence, still):
+    assert_hangs(*still(how, stuck_at_a_sample), cause, evidence)
+
+
+def test_a_worker_that_computes_without_an_end_is_named_too(still, tmp_path):
+    with still.own("computing", tmp_path / "run") as pid:
+        (rank,) = when(tmp_path / "run", stuck_at_a_sample)
+        assert_hangs(rank, pid, "computing", "computes")
+
+
+def test_a_worker_that_is_stopped_is_named_and_not_asked(still):
+    rank, _ = still("stopped", all_stuck)
     assert (rank.cause, rank.worker) == ("stopped", 1), rank.verdict
     assert rank.processes[0].stack == ()
 
 
-def test_a_worker_that_is_stopped_while_it_sends_holds_up_the_others(tmp_path):
-    with running(SCRIPT, "stopped while it sends", tmp_path / "run"):
-        (rank,) = when(tmp_path / "run", lambda ranks: ranks[0].cause == "stopped")
+def test_a_worker_that_is_stopped_while_it_sends_holds_up_the_others(still):
+    rank, _ = still("stopped while it sends", lambda ranks: ranks[0].cause == "stopped")
     assert (rank.cause, rank.worker, rank.sample) == ("stopped", 1, None), rank.verdict
     assert "Worker 0" in rank.verdict
     assert "has made it, and it has not arrived" in rank.verdict
@@ -122,47 +184,46 @@ def test_a_worker_that_is_stopped_while_it_sends_holds_up_the_others(tmp_path):
     assert (rank.processes[0].worker, rank.processes[-1].does) == (0, "is stopped")
 
 
-def test_a_dead_worker_is_named_with_the_sample_that_it_was_reading(tmp_path):
-    with running(SCRIPT, "dead", tmp_path / "run"):
-        (rank,) = when(tmp_path / "run", lambda ranks: ranks[0].cause == "dead worker")
+def test_a_dead_worker_is_named_with_the_sample_that_it_was_reading(still):
+    rank, _ = still("dead", lambda ranks: ranks[0].cause == "dead worker")
     assert (rank.cause, rank.worker, rank.sample) == ("dead worker", 1, STUCK_AT), rank.verdict
     assert "SIGKILL" in rank.verdict
 
 
-@pytest.mark.parametrize(
-    ("how", "sample"), [("spawn", STUCK_AT), ("names", f"image-{STUCK_AT}"), ("stream", STUCK_AT)]
-)
-def test_samples_of_every_kind_are_named(how, sample, tmp_path):
-    with running(SCRIPT, how, tmp_path / "run"):
-        (rank,) = when(tmp_path / "run", stuck_at_a_sample)
+@pytest.mark.parametrize(("how", "sample"), [("names", f"image-{STUCK_AT}"), ("stream", STUCK_AT)])
+def test_samples_of_every_kind_are_named(how, sample, still):
+    rank, _ = still(how, stuck_at_a_sample)
     assert (rank.cause, rank.worker, rank.sample) == ("sleep", 1, sample), rank.verdict
 
 
-def test_of_samples_that_are_read_at_once_all_are_named_and_none_is_blamed(tmp_path):
-    with running(SCRIPT, "at once", tmp_path / "run"):
-        (rank,) = when(tmp_path / "run", all_stuck)
+@pytest.mark.slow
+def test_those_of_a_worker_that_was_spawned_too(tmp_path):
+    with running(SCRIPT, "spawn", tmp_path / "run"):
+        (rank,) = when(tmp_path / "run", stuck_at_a_sample)
+    assert (rank.cause, rank.worker, rank.sample) == ("sleep", 1, STUCK_AT), rank.verdict
+
+
+def test_of_samples_that_are_read_at_once_all_are_named_and_none_is_blamed(still):
+    rank, _ = still("at once", all_stuck)
     assert (rank.worker, rank.sample) == (1, None)
     assert "reading the samples 20, 21, 22, 23 at once" in rank.verdict
 
 
-def test_the_main_process_may_be_what_reads(tmp_path):
-    with running(SCRIPT, "main", tmp_path / "run"):
-        (rank,) = when(tmp_path / "run", all_stuck)
+def test_the_main_process_may_be_what_reads(still):
+    rank, _ = still("main", all_stuck)
     assert (rank.cause, rank.worker, rank.sample) == ("sleep", None, STUCK_AT), rank.verdict
     assert functions(rank.processes[0]) == ["hang", "__getitem__", "main", "<module>"]
 
 
-def test_a_worker_that_is_stuck_before_its_first_batch_is_named(tmp_path):
-    with running(SCRIPT, "start", tmp_path / "run"):
-        (rank,) = when(tmp_path / "run", all_stuck)
+def test_a_worker_that_is_stuck_before_its_first_batch_is_named(still):
+    rank, _ = still("start", all_stuck)
     assert rank.worker == 1, rank.verdict
     assert "has begun no batch" in rank.verdict
     assert "hanging_start" in functions(rank.processes[0])
 
 
-def test_of_several_loaders_the_one_that_is_waited_for_is_named(tmp_path):
-    with running(SCRIPT, "two loaders", tmp_path / "run"):
-        (rank,) = when(tmp_path / "run", all_stuck)
+def test_of_several_loaders_the_one_that_is_waited_for_is_named(still):
+    rank, _ = still("two loaders", all_stuck)
     assert (rank.worker, rank.sample) == (1, STUCK_AT)
     assert "of loader 1" in rank.verdict
 
@@ -171,9 +232,8 @@ def test_of_several_loaders_the_one_that_is_waited_for_is_named(tmp_path):
     ("how", "said"),
     [("foreign", "whose own work is not seen"), ("unrecorded", "that is not recorded")],
 )
-def test_of_a_loader_that_is_not_seen_the_loops_line_is_named(how, said, tmp_path):
-    with running(SCRIPT, how, tmp_path / "run"):
-        (rank,) = when(tmp_path / "run", all_stuck)
+def test_of_a_loader_that_is_not_seen_the_loops_line_is_named(how, said, still):
+    rank, _ = still(how, all_stuck)
     assert (rank.cause, rank.worker, rank.sample) == ("unknown", None, None), rank.verdict
     assert said in rank.verdict
     assert functions(rank.processes[0])[-2:] == ["main", "<module>"]
@@ -206,34 +266,33 @@ def test_a_pause_that_is_no_longer_than_earlier_ones_is_not_called_stuck(
     assert "It has paused for 3" in said.out
 
 
-def test_a_step_that_does_not_end_is_the_consumers_own(tmp_path):
-    with running(SCRIPT, "step", tmp_path / "run"):
-        (rank,) = when(tmp_path / "run", all_stuck)
+def test_a_step_that_does_not_end_is_the_consumers_own(still):
+    rank, _ = still("step", all_stuck)
     assert (rank.cause, rank.worker) == ("consumer", None), rank.verdict
     assert "batch 5 of epoch 0" in rank.verdict
     assert functions(rank.processes[0]) == ["never_finish_a_step", "main", "<module>"]
 
 
-def test_a_run_that_goes_on_is_not_asked_for_anything(tmp_path, monkeypatch):
+def test_a_run_that_goes_on_is_not_asked_for_anything(still, tmp_path, monkeypatch):
     monkeypatch.setattr(examine_rank, "LEAST_S", 30.0)
-    with running(SCRIPT, "fine", tmp_path / "run") as process:
+    with still.own("fine", tmp_path / "run") as pid:
         (rank,) = when(tmp_path / "run", lambda ranks: ranks[0].n_batches > 3)
-        assert process.poll() is None
+        assert psutil.pid_exists(pid)
         notes = [path.read_text() for path in (tmp_path / "run").glob("stack-*.txt")]
     assert not rank.stuck
     assert "last batch came" in rank.verdict
     assert [text.count("\n") for text in notes] == [1, 1, 1]
 
 
-def test_a_program_with_a_handler_of_its_own_is_never_sent_the_signal(tmp_path):
-    with running(SCRIPT, "own handler", tmp_path / "run") as process:
-        (rank,) = when(tmp_path / "run", all_stuck)
-        assert process.poll() is None
+def test_a_program_with_a_handler_of_its_own_is_never_sent_the_signal(still):
+    rank, pid = still("own handler", all_stuck)
+    assert psutil.pid_exists(pid)
     # By the files it is known which sample, by the kernel what for; the stack is not.
     assert (rank.cause, rank.worker, rank.sample) == ("sleep", 1, STUCK_AT), rank.verdict
     assert [process.stack for process in rank.processes[:2]] == [(), ()]
 
 
+@pytest.mark.slow
 def test_of_two_ranks_the_one_that_the_other_waits_for_is_named(tmp_path):
     command = (SCRIPT.with_name("standstill_of_ranks.py"), tmp_path / "run", tmp_path / "meeting")
     of_rank = [{"RANK": str(rank), "WORLD_SIZE": "2"} for rank in range(2)]
@@ -246,6 +305,7 @@ def test_of_two_ranks_the_one_that_the_other_waits_for_is_named(tmp_path):
     assert "barrier()" in ranks[0].verdict
 
 
+@pytest.mark.slow
 def test_where_shared_memory_is_full_that_is_said(tmp_path):
     mount = "mount -t tmpfs -o size=3m tmpfs /dev/shm && exec "
     unshare = ["unshare", "-m", "sh", "-c"]
@@ -260,7 +320,7 @@ def test_where_shared_memory_is_full_that_is_said(tmp_path):
     assert "/dev/shm" in rank.verdict
 
 
-def test_what_cannot_be_looked_at_is_bad_input(tmp_path, loaderviz):
+def test_what_cannot_be_looked_at_is_bad_input(still, tmp_path, loaderviz):
     def error(folder):
         said = loaderviz("stuck", folder)
         assert said.code == 2
@@ -268,9 +328,10 @@ def test_what_cannot_be_looked_at_is_bad_input(tmp_path, loaderviz):
 
     assert "is no folder" in error(tmp_path / "nowhere")
     assert "nothing is recorded" in error(tmp_path)
-    subprocess.run([sys.executable, SCRIPT, "nothing", tmp_path / "ended"], check=True)
+    with still.own("nothing", tmp_path / "ended") as pid:
+        psutil.Process(pid).wait(LONGEST_S)
     assert "has ended" in error(tmp_path / "ended")
-    with running(SCRIPT, "sleep", tmp_path / "run"):
+    with still.own("sleep", tmp_path / "run"):
         when(tmp_path / "run", all_stuck)
     assert "does not run any more" in error(tmp_path / "run")
     meta_path = tmp_path / "run" / "meta.json"
@@ -281,13 +342,11 @@ def test_what_cannot_be_looked_at_is_bad_input(tmp_path, loaderviz):
     assert "main.spool" in error(tmp_path / "run")
 
 
-def test_the_command_prints_it_for_people_and_as_json(tmp_path, loaderviz):
-    with running(SCRIPT, "sleep", tmp_path / "run"):
-        when(tmp_path / "run", all_stuck)
-        text, data = (
-            loaderviz("stuck", tmp_path / "run"),
-            loaderviz("stuck", tmp_path / "run", "--json"),
-        )
+def test_the_command_prints_it_for_people_and_as_json(still, loaderviz):
+    still("sleep", all_stuck)
+    text, data = (
+        loaderviz("stuck", still.folder("sleep"), *options) for options in ([], ["--json"])
+    )
     assert (text.code, data.code) == (1, 1)
     assert "stuck: sleep" in text.out
     assert "Worker 1" in text.out
@@ -300,11 +359,9 @@ def test_the_command_prints_it_for_people_and_as_json(tmp_path, loaderviz):
 
 
 def test_where_a_system_tells_little_that_is_what_is_said(tmp_path, monkeypatch):
-    with running(SCRIPT, "sleep", tmp_path / "run"):
-        when(tmp_path / "run", all_stuck)
-        monkeypatch.setattr(process_view, "PROC", tmp_path / "nothing")
-        view = process_view.view_process(os.getpid())
-        gone = process_view.view_process(2**22 + 1)
+    monkeypatch.setattr(process_view, "PROC", tmp_path / "nothing")
+    view = process_view.view_process(os.getpid())
+    gone = process_view.view_process(2**22 + 1)
     assert view.is_alive
     assert view.cpu_s > 0
     assert (view.call, view.kernel_function, view.waits_on) == ("", "", ())

@@ -80,16 +80,6 @@ class Stream(IterableDataset[Any]):
             yield self.make(i)
 
 
-class SizedStream(Stream):
-    """Says how long it is, wrongly where several workers each yield all of it."""
-
-    def __repr__(self) -> str:
-        return "SizedStream"  # torch's warning shows it
-
-    def __len__(self) -> int:
-        return self.shares[0]
-
-
 def wait(key: int) -> int:
     """A sample that takes time and no CPU."""
     time.sleep(0.03)
@@ -179,10 +169,6 @@ def seed_alike(worker_id: int) -> None:
     random.seed(3)
     np.random.seed(3)
     torch.manual_seed(3)
-
-
-def refuse_to_start(worker_id: int) -> None:
-    raise LookupError(f"worker {worker_id} has no licence")
 
 
 class SlowToSend(Dataset[int]):
