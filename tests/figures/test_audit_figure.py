@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
@@ -29,6 +29,7 @@ def of_keys(keys, *, workers=2, rank=0):
     return audit(trace)
 
 
+@settings(max_examples=12)
 @given(workers=st.integers(0, 9), batches=st.integers(1, 30))
 def test_there_is_a_lane_for_each_worker_with_its_number_of_samples(workers, batches):
     figure = audit(made(workers=workers, batches=batches)).figure()
@@ -38,6 +39,7 @@ def test_there_is_a_lane_for_each_worker_with_its_number_of_samples(workers, bat
     assert sum(numbers) == 2 * batches
 
 
+@settings(max_examples=12)
 @given(st.permutations(range(20)))
 def test_each_sample_is_a_box_where_its_worker_delivered_it(keys):
     found = of_keys(list(keys))
@@ -119,6 +121,7 @@ def heights(figure, kind):
     return [(base, base + tall) for base, tall in zip(found.base, found.y, strict=True)]
 
 
+@settings(max_examples=15)
 @given(st.lists(st.integers(0, 30), min_size=2, max_size=60))
 def test_a_bar_ends_at_how_often_its_sample_came_and_what_is_missing_is_at_0(keys):
     found = of_keys(keys + keys[: len(keys) % 2])

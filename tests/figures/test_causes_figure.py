@@ -215,7 +215,7 @@ class TestOtherTraces:
     def test_many_ranks(self):
         assert bars(figures.causes(together(*(made(rank=rank) for rank in range(40)))))
 
-    @settings(deadline=None)
+    @settings(max_examples=25)
     @given(trace=traces_of_any_times(most_batches=5))
     def test_any_times_are_drawn_or_refused(self, trace):
         if max(attribute(trace).totals().values(), default=0) >= LEAST_S:

@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import plotly.graph_objects as go
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loaderviz import LoaderVizError, Trace, timeline
@@ -26,6 +26,7 @@ def both(*traces: Trace) -> Trace:
     )
 
 
+@settings(max_examples=15)
 @given(workers=st.integers(0, 16), batches=st.integers(1, 40), batch_size=st.integers(1, 4))
 def test_there_is_a_lane_for_the_consumer_and_one_for_each_worker(workers, batches, batch_size):
     figure = timeline(made(workers=workers, batches=batches, batch_size=batch_size))
@@ -34,6 +35,7 @@ def test_there_is_a_lane_for_the_consumer_and_one_for_each_worker(workers, batch
     assert lanes == ["consumer", *expected]
 
 
+@settings(max_examples=15)
 @given(workers=st.integers(0, 5), batches=st.integers(1, 12), batch_size=st.integers(1, 4))
 def test_each_sample_is_a_box_in_the_lane_of_its_worker(workers, batches, batch_size):
     trace = made(workers=workers, batches=batches, batch_size=batch_size)

@@ -16,7 +16,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
-from loaderviz import Costs, Trace, recommend, record, simulate
+from loaderviz import Costs, Trace, recommend, simulate
 from loaderviz._recommend import measure_candidates, trial_recording, verify_prediction
 from loaderviz._recommend.bottleneck import Limit
 from loaderviz._recommend.choose_candidate import choose_measured
@@ -27,6 +27,7 @@ from loaderviz.datasets import SleepingDataset
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.loaders.start_method import start_method
 from probes import Keys, as_it_is
+from traces import behind_a_lock
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="a process can be copied on Linux only")
 
@@ -148,7 +149,8 @@ class TestALoader:
 
     def test_where_no_copy_can_be_made_no_workers_stay_a_prediction(self, monkeypatch):
         monkeypatch.setattr(measure_candidates, "may_fork", lambda workers: False)
-        found = verified(DataLoader(SleepingDataset(100_000, 0.005), batch_size=4), step_s=0.01)
+        loader = DataLoader(SleepingDataset(100_000, 0.005), batch_size=4)
+        found = verified(loader, step_s=0.01, max_workers=2)
         assert 0 not in measured(found)
         assert found.settings["num_workers"] in measured(found)
         assert "as it is now" not in found.verdict
@@ -160,6 +162,7 @@ class TestALoader:
         assert not measured(found)
         assert "samples/s predicted" in found.verdict
 
+    @pytest.mark.slow
     def test_samples_behind_one_lock_get_no_more_workers_than_gain_something(self, tmp_path):
         loader = DataLoader(Locked(tmp_path / "lock", 0.004), batch_size=4, num_workers=1)
         found = verified(loader, seconds=1, max_workers=8)
@@ -270,6 +273,7 @@ class TestWhatItConcludes:
                 lambda n, faster=faster: 50 * faster if n else 50,
                 costs=Costs(sample_s=0.005, cpu_share=1.0, cores=1.0),
                 present=LoaderSettings(0),
+                max_workers=2,
             )
             assert self.rounds == [[0, 1]]
             assert found.settings["num_workers"] == best
@@ -410,6 +414,7 @@ class TestWhy:
         assert "reading samples does not explain it" in limit.text
 
 
+@pytest.mark.usefixtures("brief_predictions")
 class TestATrace:
     """Of which nothing can be measured."""
 
@@ -461,13 +466,8 @@ class TestATrace:
         assert found.limits.startswith("sample CPU: ")
         assert "2.0 of 2 CPUs are busy" in found.limits
 
-    def test_samples_seen_to_wait_for_one_another_get_no_more_workers(self, tmp_path):
-        # Long enough to stand out from what a busy machine adds.
-        loader = DataLoader(Locked(tmp_path / "lock", 0.01), batch_size=4, num_workers=4)
-        with record(loader) as recording:
-            for _, _ in zip(range(40), loader, strict=False):
-                pass
-        found = recommend(recording.trace, max_workers=16)
+    def test_samples_seen_to_wait_for_one_another_get_no_more_workers(self):
+        found = recommend(behind_a_lock(), max_workers=16)
         assert found.settings["num_workers"] <= 4
         assert "limited by what samples share" in found.verdict
         assert found.limits.startswith("shared: ")

@@ -48,6 +48,22 @@ def made(
     )
 
 
+def behind_a_lock(n: int = 120, *, workers: int = 4, hold_s: float = 0.01) -> Trace:
+    """One worker reads at a time: each takes the lock twice, then lets the next one have it."""
+    worker = np.arange(n) // 2 % workers
+    end = np.arange(1, n + 1) * hold_s + 0.1
+    start = np.full(n, 0.1)
+    for number in range(workers):
+        start[worker == number] = np.append(0.1, end[worker == number][:-1])
+    rows = {"batch": np.arange(n), "worker": worker}
+    asked = {"requested_s": end - hold_s, "delivered_s": end, "released_s": end}
+    made = {"dispatched_s": 0.0, "started_s": start, "collate_s": end, "ready_s": end}
+    return Trace.from_columns(
+        batches={**rows, **asked, **made, "n_samples": 1},
+        samples={**rows, "key": np.arange(n), "start_s": start, "end_s": end},
+    )
+
+
 def recorded(n: int, *, mean_ns: float = 1e6, spread: float = 0.1, workers: int = 4) -> Trace:
     """What a recording of ``n`` shuffled samples in batches of 64 holds, times in whole ns."""
     random = np.random.default_rng(0)

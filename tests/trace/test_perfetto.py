@@ -89,7 +89,7 @@ class TestContent:
         trace = made(workers=workers, batches=7)
         assert_sound(trace, exported(trace, tmp_path / "t.json"))
 
-    @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(COSTS, configurations(), st.booleans())
     def test_every_simulated_trace_is_sound(self, tmp_path, costs, configuration, pin_memory):
         trace = simulate(costs, **{**configuration, "pin_memory": pin_memory})

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loaderviz import Trace
@@ -109,6 +109,7 @@ class TestSlowest:
         found = trace_of(paced(0, 0.002, 0.098), late).summary()
         assert found.slowest is None
 
+    @settings(max_examples=15)
     @given(wait_s=st.floats(0.001, 0.1), n_ranks=st.integers(2, 6))
     def test_ranks_that_are_alike_have_no_slowest(self, wait_s, n_ranks):
         found = trace_of(*(paced(rank, wait_s, 0.05) for rank in range(n_ranks))).summary()

@@ -129,7 +129,7 @@ def content(place: Path) -> bytes:
 
 
 class TestRoundTrips:
-    @settings(max_examples=60)
+    @settings(max_examples=40)
     @given(trace=traces())
     @example(trace=Trace.from_columns())
     def test_any_trace_comes_back_as_it_was(self, trace, place):
@@ -282,13 +282,13 @@ SINCE_FORMAT_2 = [
 
 
 class TestDamage:
-    @settings(max_examples=400)
+    @settings(max_examples=80)
     @given(data=st.data())
     def test_a_truncated_file_is_refused(self, data, content, place):
         place.write_bytes(content[: data.draw(st.integers(0, len(content) - 1))])
         assert str(place) in refusal(place)
 
-    @settings(max_examples=1000)
+    @settings(max_examples=200)
     @given(data=st.data())
     def test_a_file_with_a_flipped_bit_is_refused(self, data, content, place):
         changed = bytearray(content)
@@ -296,7 +296,7 @@ class TestDamage:
         place.write_bytes(changed)
         assert str(place) in refusal(place)
 
-    @settings(max_examples=100)
+    @settings(max_examples=30)
     @given(more=st.binary(min_size=1), front=st.booleans())
     def test_a_file_with_more_in_it_is_refused(self, more, front, content, place):
         place.write_bytes(more + content if front else content + more)
@@ -310,7 +310,7 @@ class TestDamage:
         assert "does not match its digest" in refusal(place)
         assert "copy it again" in refusal(place)
 
-    @settings(max_examples=200)
+    @settings(max_examples=80)
     @given(data=st.data())
     def test_nonsense_under_a_right_digest_gives_a_trace_or_a_refusal(self, data, content, place):
         changed = bytearray(unsealed(content))
