@@ -23,6 +23,7 @@ from torch.utils.data import (
 
 import patients
 import streams
+from frames import let_go
 from loaderviz import LoaderVizError, Trace, audit, load, record, shard_init
 from loaderviz._audit import progress_bar
 from loaderviz.datasets import SleepingDataset, SleepingStream
@@ -45,7 +46,10 @@ from streams import (
     UsedUp,
 )
 
-METHODS = multiprocessing.get_all_start_methods()
+METHODS = [
+    pytest.param(method, marks=() if method == "fork" else pytest.mark.slow)
+    for method in multiprocessing.get_all_start_methods()
+]
 
 
 def two_workers(dataset, **options):
@@ -81,6 +85,11 @@ def test_every_worker_delivers_all_of_a_naive_stream(method):
     assert found.missing.empty
     assert found.extra.empty
     assert any("loaderviz.shard(" in note for note in found.notes)
+    lines = str(found).splitlines()
+    assert lines[0] == f"{found.verdict}."
+    assert lines[1] == "40 samples delivered for 20 in the dataset · 2 workers · 1 epoch"
+    assert lines[2] == "worker 0: 20 (50 %), worker 1: 20 (50 %)"
+    assert lines[3].startswith("Remedy: share the samples out")
 
 
 def test_a_floor_division_loses_the_remainder():
@@ -92,12 +101,9 @@ def test_a_floor_division_loses_the_remainder():
     assert found.duplicates.empty
 
 
-@pytest.mark.parametrize("workers", [0, 1, 3])
-@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize(("workers", "persistent"), [(0, False), (1, False), (3, False), (3, True)])
 def test_a_shared_stream_comes_once_in_every_epoch(workers, persistent):
-    loader = two_workers(
-        Shared(range(23)), num_workers=workers, persistent_workers=persistent and workers > 0
-    )
+    loader = two_workers(Shared(range(23)), num_workers=workers, persistent_workers=persistent)
     found = audit(loader, epochs=3)
     assert found.exactly_once is True
     assert found.verdict == "Every sample came exactly once in each of 3 epochs"
@@ -105,15 +111,12 @@ def test_a_shared_stream_comes_once_in_every_epoch(workers, persistent):
     assert found.n_samples == 23
 
 
-def test_what_drop_last_takes_is_missing_and_named_so():
+def test_what_drop_last_takes_is_named_and_told_from_what_is_never_read():
     found = audit(two_workers(Shared(range(23)), drop_last=True))
     assert list(found.missing["sample"]) == [17, 19, 21]
     assert set(found.missing["cause"]) == {"drop_last"}
     assert found.exactly_once is False
     assert "drop_last takes each worker's last, partial batch" in found.verdict
-
-
-def test_what_drop_last_takes_is_told_from_what_is_never_read():
     found = audit(two_workers(Floored(range(103)), num_workers=4, batch_size=8, drop_last=True))
     causes = dict(zip(found.missing["sample"], found.missing["cause"], strict=True))
     dropped = [each for each, cause in causes.items() if cause == "drop_last"]
@@ -163,7 +166,7 @@ counts = st.lists(st.integers(0, 5), max_size=12)
 
 
 @given(whole=counts, first=counts, second=counts)
-@settings(max_examples=12)
+@settings(max_examples=10)
 def test_any_two_shares_are_counted_against_the_whole(whole, first, second):
     found = audit(two_workers(Cases(whole, first, second), batch_size=3))
     came = first + second
@@ -522,6 +525,7 @@ def test_a_sample_that_cannot_be_hashed_is_named(workers):
     partial = caught.value.partial
     assert partial.exactly_once is None
     assert len(partial.deliveries) <= 9
+    let_go(caught.value)
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -530,8 +534,11 @@ def test_a_key_that_raises_is_named_with_its_sample(workers):
         return word[0]
 
     dataset = Shared(["cat", "dog", "", "cow", "emu"])
-    with pytest.raises(LoaderVizError, match=r"first_letter raised IndexError.*the str ''"):
+    with pytest.raises(
+        LoaderVizError, match=r"first_letter raised IndexError.*the str ''"
+    ) as caught:
         audit(two_workers(dataset, num_workers=workers), key=first_letter)
+    let_go(caught.value)
 
 
 def test_a_key_that_cannot_travel_is_refused_before_anything_runs():
@@ -540,22 +547,19 @@ def test_a_key_that_cannot_travel_is_refused_before_anything_runs():
         audit(loader, key=lambda sample: sample)
 
 
-def test_a_worker_that_dies_is_named_with_the_sample_it_was_reading():
-    loader = two_workers(Deadly(20, 13), batch_size=2, collate_fn=as_it_is)
-    with pytest.raises(
-        LoaderVizError, match=r"worker 0 was killed while it read sample 13"
-    ) as caught:
-        audit(loader)
+@pytest.mark.parametrize(
+    ("dataset", "said"),
+    [
+        (Deadly(20, 13), "worker 0 was killed while it read sample 13"),
+        (Lethal(range(20), 9), "worker 1 was killed after 8 samples"),
+    ],
+    ids=["map-style", "stream"],
+)
+def test_a_worker_that_dies_is_named_with_how_far_it_came(dataset, said):
+    with pytest.raises(LoaderVizError, match=said) as caught:
+        audit(two_workers(dataset, batch_size=2, collate_fn=as_it_is))
     assert 0 < len(caught.value.partial.deliveries) < 20
-    del caught
-
-
-def test_a_worker_that_dies_in_a_stream_is_named_with_how_far_it_came():
-    loader = two_workers(Lethal(range(40), 9), batch_size=2, collate_fn=as_it_is)
-    with pytest.raises(LoaderVizError, match=r"worker 1 was killed after 8 samples") as caught:
-        audit(loader)
-    assert len(caught.value.partial.deliveries)
-    del caught
+    let_go(caught.value)
 
 
 def test_a_dataset_that_can_be_read_once_only_is_told_so():
@@ -598,14 +602,6 @@ def test_an_empty_dataset_is_said_to_be_empty():
 
 
 # In words
-
-
-def test_it_reads_as_a_few_plain_sentences():
-    lines = str(audit(two_workers(SleepingStream(20, 0)))).splitlines()
-    assert lines[0] == "Every sample came twice: each of 2 workers delivered all of them."
-    assert lines[1] == "40 samples delivered for 20 in the dataset · 2 workers · 1 epoch"
-    assert lines[2] == "worker 0: 20 (50 %), worker 1: 20 (50 %)"
-    assert lines[3].startswith("Remedy: share the samples out")
 
 
 def test_importing_its_room_does_not_hide_the_function():

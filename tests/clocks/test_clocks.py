@@ -385,6 +385,7 @@ SECOND_MACHINE = """
 """
 
 
+@pytest.mark.slow
 def test_two_machines_leave_recordings_on_one_clock(tmp_path, monkeypatch):
     as_if_on_two_machines(monkeypatch, 0)
     script = tmp_path / "second.py"

@@ -141,6 +141,7 @@ def test_an_interrupt_leaves_no_process():
     assert processes() == []
 
 
+@pytest.mark.slow
 def test_a_fork_starts_a_fork_server_of_its_own():
     loader = DataLoader(range(4), num_workers=1, multiprocessing_context="forkserver")
     assert len(list(loader)) == 4  # with the server of this process
@@ -158,6 +159,7 @@ class TestWhereCudaIsInUse:
         monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
         assert may_fork(0) == may_fork(2)
 
+    @pytest.mark.slow
     def test_a_process_of_its_own_is_spawned(self):
         child = ChildProcess(tells, "hello")
         child.receive(time.monotonic() + PATIENCE_S)

@@ -77,7 +77,6 @@ class TestItsContent:
         told = predictions_and_audits.predict(zipped, 0, 0)
         assert told.recommendation is None
         assert "batches of several loaders in turns" in told.why_not
-        assert predictions_and_audits.predict(own, 0, 0).recommendation is not None
 
     def test_what_died_comes_before_what_is_slow(self, waiting):
         workers = waiting.workers.assign(exit="killed", last_key=["a.jpg", None])
