@@ -270,23 +270,24 @@ class TestPerfettoReadsIt:
         assert sorted(depths) == [("collate", 1), ("sample", 1)]
 
 
-class TestBesideAProfile:
-    @pytest.fixture(scope="module")
-    def profiled(self, tmp_path_factory):
-        """A loop that was recorded and profiled, with the same moments marked in both."""
-        folder = tmp_path_factory.mktemp("profiled")
-        loader = DataLoader(range(12), batch_size=4)
-        with pytest.MonkeyPatch.context() as patch:
-            # The profiler makes torch create that folder, by default one that stays.
-            patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(folder / "inductor"))
-            with profile(activities=[ProfilerActivity.CPU]) as profiler, lv.record(loader) as rec:
-                for _ in loader:
-                    with lv.span("marked"), record_function("marker"):
-                        torch.ones(10).sum()
-                    time.sleep(0.1)
-            profiler.export_chrome_trace(str(folder / "profile.json"))
-        return rec.trace, folder / "profile.json"
+@pytest.fixture(scope="module")
+def profiled(tmp_path_factory):
+    """A loop that was recorded and profiled, with the same moments marked in both."""
+    folder = tmp_path_factory.mktemp("profiled")
+    loader = DataLoader(range(12), batch_size=4)
+    with pytest.MonkeyPatch.context() as patch:
+        # The profiler makes torch create that folder, by default one that stays.
+        patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(folder / "inductor"))
+        with profile(activities=[ProfilerActivity.CPU]) as profiler, lv.record(loader) as rec:
+            for _ in loader:
+                with lv.span("marked"), record_function("marker"):
+                    torch.ones(10).sum()
+                time.sleep(0.1)
+        profiler.export_chrome_trace(str(folder / "profile.json"))
+    return rec.trace, folder / "profile.json"
 
+
+class TestBesideAProfile:
     def test_both_clocks_agree_to_a_millisecond(self, profiled, tmp_path):
         trace, path = profiled
         both = exported(trace, tmp_path / "both.json.gz", profile=path)

@@ -688,6 +688,7 @@ class TestSummaries:
         )
         assert trace.summary().n_workers == 3
 
+    @settings(max_examples=30)
     @given(
         waits_s=st.lists(st.floats(0, 10), min_size=1, max_size=6),
         step_s=st.floats(0, 10),
