@@ -59,6 +59,9 @@ def test_a_box_has_the_colour_and_the_number_of_its_batch():
     ]
     assert sorted(numbers.text) == ["0", "1", "2", "3"]
     assert set(numbers.x) == {2}
+    assert boxes.hovertext[3] == "sample 3<br>batch 1, worker 1"
+    margins = [of_keys(list(range(n))).figure().layout.margin for n in (8, 16, 160)]
+    assert margins[0] == margins[1] == margins[2]  # to be compared, whatever was delivered
 
 
 def test_on_request_a_box_has_the_number_of_its_sample_on_the_colour_of_its_batch():
@@ -72,11 +75,6 @@ def test_on_request_a_box_has_the_number_of_its_sample_on_the_colour_of_its_batc
     }  # fmt: skip
     with pytest.raises(LoaderVizError, match="numbers='rank'"):
         of_keys([0, 1]).figure(numbers="rank")
-
-
-def test_the_columns_of_two_audits_stand_in_one_place_whatever_was_delivered():
-    margins = [of_keys(list(range(n))).figure().layout.margin for n in (8, 16, 160)]
-    assert margins[0] == margins[1] == margins[2]
 
 
 def test_a_sample_that_one_worker_delivers_twice_has_two_boxes_in_its_lane_each_with_its_number():
@@ -161,16 +159,6 @@ def contrast(colour, other):
     return (light + 0.05) / (dark + 0.05)
 
 
-def strip_of(figure, kind):
-    found = bars(figure, kind)
-    return found.x, found.y
-
-
-def test_hovering_tells_sample_batch_and_worker():
-    text = bars(of_keys([0, 1, 2, 3]).figure(), "delivered").hovertext[3]
-    assert text == "sample 3<br>batch 1, worker 1"
-
-
 def test_many_samples_are_drawn_as_shares_and_said_to_be():
     n = 40 * MOST_SAMPLES
     keys = np.arange(n)
@@ -187,7 +175,8 @@ def test_many_samples_are_drawn_as_shares_and_said_to_be():
     assert never.y[0] >= 0.2 * (high - low)  # of the strip's height: seen, though one in forty
     assert never.width[0] >= n / 200
     assert "1 never arrived" in never.hovertext[0]
-    (share,) = [tall for x, tall in zip(*strip_of(figure, "once"), strict=True) if x == never.x[0]]
+    once = bars(figure, "once")
+    (share,) = [tall for x, tall in zip(once.x, once.y, strict=True) if x == never.x[0]]
     assert share == 39 / 40
     assert len(json.dumps(figure.to_plotly_json(), default=list)) < 400_000
 

@@ -47,9 +47,13 @@ def test_each_sample_is_a_box_in_the_lane_of_its_worker(workers, batches, batch_
     assert list(boxes.y) == list(lanes)
 
 
-def test_the_zero_is_in_one_place_with_and_without_workers():
+def test_timelines_of_one_time_span_have_one_axis_with_and_without_workers():
     figures = [timeline(made(workers=workers), seconds=9.0) for workers in (0, 2, 8)]
     assert len({figure.layout.margin.l for figure in figures}) == 1
+    ranges = [figure.layout.xaxis.range for figure in figures]
+    spans = [right - left for left, right in ranges]
+    assert spans == pytest.approx(spans[:1] * 3)
+    assert spans[0] >= 9.0
 
 
 def test_a_batch_has_one_colour_and_one_number_from_worker_to_consumer():
@@ -91,10 +95,7 @@ def test_hover_tells_batch_worker_key_and_milliseconds():
     text = bars(timeline(made(workers=2)), "sample").hovertext[3]
     for part in ("batch 1", "worker 1", "key 3", "450 ms"):
         assert part in text
-
-
-def test_names_from_the_user_cannot_inject_markup():
-    trace = made(batches=1)
+    trace = made(batches=1)  # names from the user cannot inject markup
     samples = trace.samples.assign(key=["<script>alert(1)</script>", "<b>"])
     figure = timeline(Trace(trace.batches, samples, trace.workers, trace.spans))
     assert "<script>" not in "".join(bars(figure, "sample").hovertext)
@@ -123,6 +124,7 @@ def test_the_ready_strip_counts_what_is_finished_and_not_taken():
 def test_the_title_is_the_verdict_and_the_numbers_say_measured():
     figure = timeline(made(workers=1, batches=6))
     assert "one worker cannot keep up" in figure.layout.title.text
+    assert repr(figure) == made(workers=1, batches=6).summary().verdict
     assert figure.layout.title.subtitle.text.startswith("measured · 6 batches · 12 samples")
     simulated = made(workers=1)
     simulated.meta["simulated"] = True
@@ -139,27 +141,11 @@ def test_the_numbers_say_what_the_recording_lacks():
     assert text.startswith("measured, 2 batches not seen in their worker · 4 batches")
 
 
-def test_two_timelines_can_span_the_same_time():
-    spans = [
-        figure.layout.xaxis.range[1] - figure.layout.xaxis.range[0]
-        for figure in (timeline(made(workers=n), seconds=9.0) for n in (0, 3))
-    ]
-    assert spans[0] == pytest.approx(spans[1])
-    assert spans[0] >= 9.0
-
-
-def test_loaders_and_ranks_are_told_apart():
+def test_loaders_are_told_apart():
     trace = both(made(workers=1, loader=0), made(workers=1, loader=1))
     assert list(timeline(trace).layout.yaxis.ticktext)[1:] == [
         "loader 0 · worker 0",
         "loader 1 · worker 0",
-    ]
-    trace = both(made(workers=1, rank=0), made(workers=1, rank=1))
-    assert list(timeline(trace).layout.yaxis.ticktext) == [
-        "rank 0 · consumer",
-        "rank 0 · worker 0",
-        "rank 1 · consumer",
-        "rank 1 · worker 0",
     ]
 
 
@@ -242,11 +228,6 @@ def test_it_is_plain_json_and_valid_for_plotly(workers, seconds):
     assert json.loads(go.Figure(content).to_json()) == content
     with pytest.raises(ValueError, match="Invalid value"):
         figure.update_traces(marker_color="no colour")
-
-
-def test_its_text_is_its_verdict():
-    figure = timeline(made(workers=1, batches=6))
-    assert repr(figure) == made(workers=1, batches=6).summary().verdict
 
 
 def test_what_is_no_trace_is_refused():
