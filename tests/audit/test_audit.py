@@ -284,9 +284,7 @@ def test_samples_that_depend_on_chance_are_said_to_be_so():
     assert found.extra.empty
     assert any("key=" in note for note in found.notes)
     assert list(found.per_worker["samples"]) == [10, 10]
-
-
-def test_samples_that_depend_on_chance_can_still_be_counted():
+    # They can still be counted.
     found = audit(two_workers(Augmented(20, share=False)))
     assert found.exactly_once is False
     assert found.verdict == "40 samples came, where one process reads 20"

@@ -132,9 +132,7 @@ class TestItsContent:
         assert [row["batches"] for row in rows] == [4, 4, 0]
         assert rows[0]["read_s"] == pytest.approx(0.9)
         assert rows[0]["slowest_s"] == pytest.approx(1.0)
-
-    def test_workers_that_were_started_anew_are_one_row(self):
-        trace = made(workers=2, batches=8)
+        # Workers that were started anew are one row.
         workers = pd.concat([trace.workers, trace.workers.assign(exit="killed")])
         rows = content_of(dataclasses.replace(trace, workers=workers)).workers
         assert [(row["processes"], row["exit"]) for row in rows] == [(2, "killed")] * 2

@@ -67,6 +67,25 @@ class TestTurns:
 
 
 class TestWhichCpu:
+    def test_one_that_idles_gets_a_process_after_some_ticks_and_is_not_looked_for_before(self):
+        queues = RunQueues(2)
+        queues.compute(0, 1e-3)
+        ends(queues, 0.01)  # CPU 0 is its home
+        for process in (100, 101):
+            queues.compute(process, 1.0)
+        ends(queues, queues.now + 1.0 + 1e-9)  # both have been busy
+        queues.compute(100, 0.2)
+        ends(queues, queues.now + 2e-3)
+        queues.compute(0, 0.1)
+        assert queues.n_runnable == 2
+        begun_s = queues.now
+        ended_s = ends(queues)
+        assert max(ended_s.values()) - begun_s > 0.2 - 2e-3 + 1e-3  # with a CPU each: 0.198
+        # Until then they took turns: what one lost the other has won.
+        most_s = (MOST_FAILURES + 2) * TICK_S
+        assert ended_s[100] - begun_s <= 0.2 - 2e-3 + most_s
+        assert ended_s[0] - begun_s <= 0.1 + most_s
+
     def test_one_that_becomes_idle_seldom_takes_another_at_once(self):
         n_pulled, n_tries = 0, 400
         for nth in range(n_tries):
