@@ -258,22 +258,6 @@ def used_bytes(data: bytes) -> int:
 
 
 class TestDamage:
-    def test_what_is_no_folder_of_a_recording_is_refused_by_name(self, tmp_path, recording):
-        (tmp_path / "empty").mkdir()
-        (tmp_path / "file").write_bytes(b"LVSPOOL1")
-        for path, word in [
-            (tmp_path / "missing", "does not exist"),
-            (tmp_path / "file", "is a file"),
-            (recording / "main.spool", "is a file"),
-            (tmp_path / "empty", "holds no recording"),
-            ("", "holds no recording|does not exist"),
-            ("\0", "does not exist"),
-            (42, "42"),
-            (None, "None"),
-        ]:
-            with pytest.raises(lv.LoaderVizError, match=word):
-                lv.load(path)
-
     @pytest.mark.parametrize(
         "text",
         [

@@ -426,16 +426,6 @@ def test_a_saved_trace_is_audited_as_it_was(tmp_path):
     assert str(audit(load(tmp_path / "run.parquet"))) == str(audit(trace))
 
 
-def test_a_trace_of_several_loaders_is_refused():
-    first, second = DataLoader(range(3)), DataLoader(range(4))
-    with record(first, second) as rec:
-        list(first), list(second)
-    with pytest.raises(LoaderVizError, match="2 loaders"):
-        audit(rec.trace)
-    with pytest.raises(LoaderVizError, match="no batch"):
-        audit(Trace.from_columns())
-
-
 # What is left as it was
 
 
@@ -508,10 +498,47 @@ def test_options_that_make_no_sense_are_refused_by_value(options, why):
         audit(recorded(DataLoader(range(3))), **options)
 
 
-@pytest.mark.parametrize("given_", [[1, 2], None, iter([1])])
-def test_what_is_no_loader_is_refused(given_):
-    with pytest.raises(LoaderVizError, match="takes a torch DataLoader or a Trace"):
-        audit(given_)
+def test_what_cannot_be_audited_is_refused_before_anything_runs():
+    first, second = DataLoader(range(3)), DataLoader(range(4))
+    with record(first, second) as rec:
+        list(first), list(second)
+    spawned = two_workers(Shared(range(3)), multiprocessing_context="spawn")
+    for of, options, why in [
+        ([1, 2], {}, "takes a torch DataLoader or a Trace"),
+        (None, {}, "takes a torch DataLoader or a Trace"),
+        (iter([1]), {}, "takes a torch DataLoader or a Trace"),
+        (rec.trace, {}, "2 loaders"),
+        (Trace.from_columns(), {}, "no batch"),
+        (spawned, {"key": lambda sample: sample}, "started by spawn"),
+    ]:
+        with pytest.raises(LoaderVizError, match=why):
+            audit(of, **options)
+
+
+@pytest.mark.parametrize(
+    ("loader", "options", "why", "delivered"),
+    [
+        (DataLoader(UsedUp(9), batch_size=2), {}, "cannot be iterated twice", 9),
+        (
+            DataLoader(SleepingDataset(9, 0), sampler=iter(range(9))),
+            {"epochs": 2},
+            "none in epoch 1: it cannot be iterated twice",
+            9,
+        ),
+        (DataLoader(Listed("abc", TypeError("no length")), sampler=[0, 1, 1]), {}, "no length", 3),
+        (DataLoader(Listed("abc", ValueError("negative")), sampler=[0, 1, 1]), {}, "negative", 3),
+        (DataLoader(Listed([0, 1, 2], 5)), {}, r"3 raised IndexError.*holds 5 samples", 3),
+    ],
+    ids=["read once", "sampler read once", "no length", "bad length", "too long"],
+)
+def test_what_stops_an_audit_is_told_with_what_came(loader, options, why, delivered):
+    with pytest.raises(LoaderVizError, match=why) as caught:
+        audit(loader, **options)
+    found = caught.value.partial
+    assert len(found.deliveries) == delivered
+    if "leng" in why or "nega" in why:
+        assert found.exactly_once is False
+        assert list(found.duplicates["key"]) == [1]
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -539,12 +566,6 @@ def test_a_key_that_raises_is_named_with_its_sample(workers):
     let_go(caught.value)
 
 
-def test_a_key_that_cannot_travel_is_refused_before_anything_runs():
-    loader = two_workers(Shared(range(3)), multiprocessing_context="spawn")
-    with pytest.raises(LoaderVizError, match="started by spawn"):
-        audit(loader, key=lambda sample: sample)
-
-
 @pytest.mark.parametrize(
     ("dataset", "said"),
     [
@@ -558,29 +579,6 @@ def test_a_worker_that_dies_is_named_with_how_far_it_came(dataset, said):
         audit(two_workers(dataset, batch_size=2, collate_fn=as_it_is))
     assert 0 < len(caught.value.partial.deliveries) < 20
     let_go(caught.value)
-
-
-def test_a_dataset_that_can_be_read_once_only_is_told_so():
-    with pytest.raises(LoaderVizError, match="cannot be iterated twice") as caught:
-        audit(DataLoader(UsedUp(9), batch_size=2))
-    assert len(caught.value.partial.deliveries) == 9
-    with pytest.raises(LoaderVizError, match="none in epoch 1: it cannot be iterated twice"):
-        audit(DataLoader(SleepingDataset(9, 0), sampler=iter(range(9))), epochs=2)
-
-
-@pytest.mark.parametrize("said", [TypeError("no length"), ValueError("negative")])
-def test_a_length_that_raises_is_told_with_what_came(said):
-    loader = DataLoader(Listed("abc", said), sampler=[0, 1, 1])
-    with pytest.raises(LoaderVizError, match=str(said)) as caught:
-        audit(loader)
-    assert caught.value.partial.exactly_once is False
-    assert list(caught.value.partial.duplicates["key"]) == [1]
-
-
-def test_a_length_that_is_too_large_is_told():
-    loader = DataLoader(Listed([0, 1, 2], 5))
-    with pytest.raises(LoaderVizError, match=r"sample 3 raised IndexError.*holds 5 samples"):
-        audit(loader)
 
 
 def test_what_the_dataset_raises_comes_through_as_it_is():
@@ -600,13 +598,6 @@ def test_an_empty_dataset_is_said_to_be_empty():
 
 
 # In words
-
-
-def test_importing_its_room_does_not_hide_the_function():
-    import loaderviz
-    import loaderviz._audit.audit
-
-    assert callable(loaderviz.audit)
 
 
 @pytest.mark.parametrize(

@@ -108,13 +108,6 @@ class TestItsBars:
         assert "unknown" in bars(figure)
         assert "unknown" in texts(figure)
 
-    def test_the_largest_are_shown_and_it_says_how_many_are_not(self, slow, monkeypatch):
-        monkeypatch.setattr("loaderviz.figures.results.causes_figure.MOST_ROWS", 1)
-        figure = figures.causes(slow)
-        assert list(bars(figure)) == ["collate"]
-        n_left_out = len(table_of(slow)) - 1
-        assert f"{n_left_out} smaller cause" in figure.layout.title.subtitle.text
-
     def test_under_the_mouse_are_evidence_and_cure(self, slow):
         first = of_type(figures.causes(slow), "bar")[0].hovertext[0]
         assert "Batches are being collated" in first
@@ -211,9 +204,6 @@ class TestOtherTraces:
         figure = figures.causes(together(*(made(workers=1, loader=n) for n in range(12))))
         assert len(of_type(figure, "bar")) == MOST_ROWS
         assert "smaller causes not shown" in figure.layout.title.subtitle.text
-
-    def test_many_ranks(self):
-        assert bars(figures.causes(together(*(made(rank=rank) for rank in range(40)))))
 
     @settings(max_examples=25)
     @given(trace=traces_of_any_times(most_batches=5))

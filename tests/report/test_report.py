@@ -148,7 +148,11 @@ class TestItsContent:
 
     def test_where_the_wait_went_is_told_with_evidence_and_cure(self, content, waiting):
         table = waiting.summary().causes
-        found = json.loads(json.dumps(content.data()["causes"]))
+        found = json.loads(json.dumps(content.data(), default=str))  # all that is said can be
+        assert found["simulated"] is True
+        assert found["actions"][0]["code"] == content.prediction.recommendation.code
+        assert found["predicted"]["settings"]["num_workers"] > 2
+        found = found["causes"]
         assert [row["cause"] for row in found] == list(table["cause"])
         assert [row["seconds"] for row in found] == pytest.approx(list(table["seconds"]))
         page = page_of(content)
@@ -281,12 +285,6 @@ class TestTheCommand:
         assert len(found["workers"]) == 2
         assert found["predicted"] is None
         assert not list(tmp_path.glob("*.html"))
-
-    def test_all_that_is_said_can_be_json(self, content):
-        found = json.loads(json.dumps(content.data(), default=str))
-        assert found["simulated"] is True
-        assert found["predicted"]["settings"]["num_workers"] > 2
-        assert found["actions"][0]["code"] == content.prediction.recommendation.code
 
     def test_what_is_no_file_is_left_alone(self, loaderviz, tmp_path):
         made(batches=1).save(tmp_path / "run.parquet")

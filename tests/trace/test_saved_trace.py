@@ -429,7 +429,8 @@ class TestDamage:
             "x" * 300: "cannot open",
         }.items():
             assert words in refusal(tmp_path / name)
-        assert "42" in refusal(42)
+        for wrong in (42, None, "\0"):
+            assert repr(wrong).strip("'") in refusal(wrong)
 
 
 def unsealed(content: bytes) -> bytes:

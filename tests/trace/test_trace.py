@@ -75,12 +75,6 @@ class TestBatchesAndSamples:
         assert_true(trace, received)
         assert len(trace.batches) == len(received)
 
-    @pytest.mark.parametrize("num_workers", [0, 2])
-    def test_without_batches_each_sample_is_one(self, num_workers):
-        loader = DataLoader(Keys(5), batch_size=None, num_workers=num_workers)
-        trace, received = record_all(loader)
-        assert_true(trace, [[each] for each in received])
-
     def test_the_key_of_a_subset_is_what_its_sampler_asked_for(self):
         loader = DataLoader(Subset(Keys(10), [7, 3, 5]), batch_size=2)
         trace, received = record_all(loader)
@@ -201,12 +195,6 @@ class TestBatchesAndSamples:
 
 
 class TestStreams:
-    def test_uneven_shares_are_delivered_in_turns_of_those_who_have_some(self):
-        loader = DataLoader(Stream(3, 1, 2), batch_size=1, num_workers=3, collate_fn=as_it_is)
-        trace, received = record_all(loader)
-        assert_true(trace, received)
-        assert list(delivered(trace)["worker"]) == [0, 1, 2, 0, 2, 0]
-
     @pytest.mark.parametrize("batch_size", [1, 2, None])
     def test_a_worker_without_a_share_delivers_nothing(self, batch_size):
         loader = DataLoader(Stream(4, 0), batch_size=batch_size, num_workers=2, collate_fn=as_it_is)
@@ -215,16 +203,6 @@ class TestStreams:
         assert set(trace.batches["worker"]) == {0}
         assert trace.batches["delivered_s"].notna().all()
         assert set(trace.workers["worker"]) == {0, 1}
-
-    def test_what_drop_last_drops_was_read_and_never_delivered(self):
-        loader = DataLoader(
-            Stream(5), batch_size=3, drop_last=True, num_workers=1, collate_fn=as_it_is
-        )
-        trace, received = record_all(loader)
-        assert_true(trace, received)
-        lost = trace.batches[trace.batches["delivered_s"].isna()]
-        assert list(lost["n_samples"]) == [2]
-        assert list(trace.samples["key"]) == [0, 1, 2, 3, 4]
 
     @settings(max_examples=8)
     @given(
