@@ -333,7 +333,7 @@ class TestDamage:
             assert len(trace.batches) <= len(whole.batches)
             assert len(trace.samples) <= len(whole.samples)
 
-    @settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
     @given(data=st.data())
     def test_garbage_gives_a_trace_or_a_refusal(self, data, recording, damaged):
         with damaged_copy(recording, damaged):

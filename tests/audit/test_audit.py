@@ -45,6 +45,7 @@ from streams import (
     Shared,
     UsedUp,
 )
+from traces import together
 
 METHODS = [
     pytest.param(method, marks=() if method == "fork" else pytest.mark.slow)
@@ -54,14 +55,6 @@ METHODS = [
 
 def two_workers(dataset, **options):
     return DataLoader(dataset, **{"batch_size": 4, "num_workers": 2, **options})
-
-
-def both(*traces: Trace) -> Trace:
-    tables = ("batches", "samples", "workers", "spans")
-    return Trace(
-        *(pd.concat([getattr(t, name) for t in traces], ignore_index=True) for name in tables),
-        meta=traces[0].meta,
-    )
 
 
 def recorded(loader, epochs=1):
@@ -395,7 +388,7 @@ def test_ranks_are_audited_as_one():
         for table in (trace.batches, trace.samples, trace.workers):
             table["rank"] = rank
         traces.append(trace)
-    found = audit(both(*traces))
+    found = audit(together(*traces, **traces[0].meta))
     assert found.exactly_once is False
     assert len(found.deliveries) == 22
     assert found.duplicates["times"].tolist() == [2]  # DistributedSampler pads

@@ -9,11 +9,11 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from hypothesis import given, settings
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 from loaderviz import Costs, LoaderVizError, Trace, recommend, record, simulate
+from loaderviz.datasets import SleepingDataset
 from loaderviz.trace.analysis.attribution import CAUSES, attribute
 from patients import SlowSampler
 from simulation_strategies import COSTS, configurations
@@ -73,7 +73,7 @@ class TestConservation:
 
     @pytest.mark.parametrize("workers", [0, 2])
     def test_they_do_for_a_recording(self, workers):
-        loader = DataLoader(Sleeps(40, 0.002), batch_size=4, num_workers=workers)
+        loader = DataLoader(SleepingDataset(40, 0.002), batch_size=4, num_workers=workers)
         with record(loader) as recording:
             for _ in range(2):
                 for _batch in loader:
@@ -84,8 +84,8 @@ class TestConservation:
         assert causes["seconds"].sum() == pytest.approx(waited_s(recording.trace), abs=1e-9)
 
     def test_two_loaders_are_told_apart(self):
-        slow = DataLoader(Sleeps(16, 0.01), batch_size=4, num_workers=1)
-        quick = DataLoader(Sleeps(16, 0), batch_size=4)
+        slow = DataLoader(SleepingDataset(16, 0.01), batch_size=4, num_workers=1)
+        quick = DataLoader(SleepingDataset(16, 0), batch_size=4)
         with record(slow, quick) as recording:
             for _batches in zip(slow, quick, strict=True):
                 time.sleep(0.001)
@@ -103,9 +103,9 @@ class TestConservation:
 @pytest.mark.parametrize("persistent_workers", [False, True])
 def test_what_begins_within_a_step_of_another_loader_counts_once(persistent_workers):
     """As a validation now and then: iter() of its loader is no step of the one around it."""
-    outer = DataLoader(Sleeps(12, 0.001), 4)
+    outer = DataLoader(SleepingDataset(12, 0.001), 4)
     options: dict[str, Any] = {"num_workers": 1, "persistent_workers": persistent_workers}
-    inner = DataLoader(Sleeps(8, 0.001), 4, sampler=OrdersAllKeys(8, 0.2), **options)
+    inner = DataLoader(SleepingDataset(8, 0.001), 4, sampler=OrdersAllKeys(8, 0.2), **options)
     with record(outer, inner) as recording:
         begun_s = time.perf_counter()
         for _batch in outer:
@@ -258,7 +258,7 @@ class TestTheFirstCause:
 
     def test_a_sampler_that_orders_all_keys_is_seen_in_every_epoch_of_kept_workers(self):
         options: dict[str, Any] = {"num_workers": 1, "persistent_workers": True}
-        loader = DataLoader(Sleeps(40, 0), 4, sampler=OrdersAllKeys(40, 0.1), **options)
+        loader = DataLoader(SleepingDataset(40, 0), 4, sampler=OrdersAllKeys(40, 0.1), **options)
         with record(loader) as recording:
             for _epoch in range(4):
                 for _batch in loader:
@@ -328,8 +328,8 @@ class TestSavings:
 
     def test_what_another_loader_is_waited_for_instead_is_not_saved(self):
         """With two workers, the loop waits for the other loader, which takes three quarters."""
-        slow = DataLoader(Sleeps(120, 0.005), batch_size=4, num_workers=1)
-        less = DataLoader(Sleeps(120, 0.00375), batch_size=4, num_workers=1)
+        slow = DataLoader(SleepingDataset(120, 0.005), batch_size=4, num_workers=1)
+        less = DataLoader(SleepingDataset(120, 0.00375), batch_size=4, num_workers=1)
         with record(slow, less) as recording:
             for _batches in zip(slow, less, strict=True):
                 pass
@@ -408,15 +408,3 @@ class TestNumbersOfASummary:
         assert numbers["n_batches"] == 4
         assert "trace" not in numbers
         assert not any(isinstance(value, pd.DataFrame) for value in numbers.values())
-
-
-class Sleeps(Dataset[torch.Tensor]):
-    def __init__(self, n: int, seconds: float) -> None:
-        self.n, self.seconds = n, seconds
-
-    def __len__(self) -> int:
-        return self.n
-
-    def __getitem__(self, index: int) -> torch.Tensor:
-        time.sleep(self.seconds)
-        return torch.zeros(1)

@@ -5,7 +5,6 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 
@@ -18,7 +17,7 @@ from loaderviz.figures.results.causes_over_time import shares_over_time
 from loaderviz.text import duration
 from loaderviz.trace.analysis.attribution import CAUSES, attribute
 from trace_strategies import traces_of_any_times
-from traces import made
+from traces import made, together
 
 
 @pytest.fixture(scope="module")
@@ -70,12 +69,6 @@ def area(x, y):
 
 def texts(figure):
     return [annotation.text for annotation in figure.layout.annotations]
-
-
-def together(*traces, **meta):
-    tables = ("batches", "samples", "workers", "spans")
-    parts = ([getattr(trace, name) for trace in traces] for name in tables)
-    return Trace(*(pd.concat(part, ignore_index=True) for part in parts), meta=meta)
 
 
 def undelivered():

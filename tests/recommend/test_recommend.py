@@ -25,7 +25,7 @@ from loaderviz.datasets import SleepingDataset, SleepingStream
 from loaderviz.loader_settings import LoaderSettings
 from probes import Keys, as_it_is
 from streams import Shared
-from traces import made
+from traces import made, together
 
 
 def trace_of(costs: Costs, *, batch_size: int = 8, n_batches: int = 120, **given: Any) -> Trace:
@@ -325,11 +325,8 @@ class TestATrace:
     def test_of_several_loaders_one_is_chosen(self):
         one, other = (trace_of(costs_of(sample_s=s, step_s=0.01)) for s in (0.001, 0.01))
         other.batches["loader"] = other.samples["loader"] = other.workers["loader"] = 1
-        tables = ("batches", "samples", "workers", "spans")
-        both = Trace(
-            *(pd.concat([getattr(t, name) for t in (one, other)]) for name in tables),
-            meta={**one.meta, "loaders": [*one.meta["loaders"], *other.meta["loaders"]]},
-        )
+        loaders = [*one.meta["loaders"], *other.meta["loaders"]]
+        both = together(one, other, **{**one.meta, "loaders": loaders})
         with pytest.raises(LoaderVizError, match=r"(?s)several loaders:\n  0 .*\n  1 .*loader=0"):
             recommend(both)
         few, many = (recommend(both, loader=n, **FEW).settings["num_workers"] for n in (0, 1))

@@ -14,7 +14,7 @@ from loaderviz.report.predictions_and_audits import Prediction
 from loaderviz.report.render_page import page_of
 from loaderviz.web import plotly_script
 
-from traces import made  # isort: skip
+from traces import made, together  # isort: skip
 
 TABLES = ("batches", "samples", "workers")
 MARKUP = "</script><script>alert(1)</script><img src=x onerror=alert(2)><!--\u2028{{7*7}}\"'"
@@ -139,9 +139,8 @@ class TestItsContent:
 
     def test_ranks_that_deliver_the_same_samples_are_told_apart_and_told_off(self):
         parts = [made(batches=30, rank=rank) for rank in (0, 1)]
-        names = ("batches", "samples", "workers", "spans")
-        tables = (pd.concat([getattr(each, name) for each in parts]) for name in names)
-        trace = Trace(*tables, {"world_size": 2, "loaders": [{"kind": "map", "num_workers": 2}]})
+        loaders = [{"kind": "map", "num_workers": 2}]
+        trace = together(*parts, world_size=2, loaders=loaders)
         content = content_of(trace)
         assert [row["rank"] for row in content.ranks] == [0, 1]
         assert "DistributedSampler" in content.actions[0].code

@@ -1,6 +1,9 @@
 """Hand-built traces, so that figures and summaries are tested without running a loader."""
 
+from typing import Any
+
 import numpy as np
+import pandas as pd
 
 from loaderviz import Trace
 
@@ -46,6 +49,13 @@ def made(
         samples={**same, **samples},
         workers={**same, **processes} if workers else None,
     )
+
+
+def together(*traces: Trace, **meta: Any) -> Trace:
+    """One trace with the rows of all."""
+    names = ("batches", "samples", "workers", "spans")
+    parts = ([getattr(trace, name) for trace in traces] for name in names)
+    return Trace(*(pd.concat(part, ignore_index=True) for part in parts), meta=meta)
 
 
 def behind_a_lock(n: int = 120, *, workers: int = 4, hold_s: float = 0.01) -> Trace:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from loaderviz import Trace
 from loaderviz.trace.analysis.rank_summary import by_rank
 from loaderviz.trace.analysis.unequal_epochs import unequal
-from traces import made
+from traces import made, together
 
 
 def paced(rank, waits_s, steps_s, *, at=0.0, loader=0, epoch=0, n=20, num_workers=2):
@@ -135,14 +135,8 @@ class TestByRank:
     @pytest.mark.parametrize("workers", [0, 2])
     def test_a_rank_has_the_row_that_it_has_alone(self, workers):
         both = [made(rank=rank, workers=workers, batches=5 + rank) for rank in (0, 1)]
-        together = Trace(
-            **{
-                name: pd.concat([getattr(each, name) for each in both], ignore_index=True)
-                for name in ("batches", "samples", "workers", "spans")
-            }
-        )
         rows = [by_rank(each) for each in both]
-        pd.testing.assert_frame_equal(by_rank(together), pd.concat(rows, ignore_index=True))
+        pd.testing.assert_frame_equal(by_rank(together(*both)), pd.concat(rows, ignore_index=True))
 
     def test_ranks_side_by_side_are_as_fast_as_their_sum(self):
         one, two = trace_of(paced(0, 0.01, 0.01)), trace_of(*(paced(r, 0.01, 0.01) for r in (0, 1)))
