@@ -390,7 +390,7 @@ class TestDamage:
             lambda rows: with_column(rows, "key", pa.repeat("{}", len(rows))),
             lambda rows: with_column(rows, "key", pa.repeat("[" * 100_000, len(rows))),
             lambda rows: with_column(rows, "key", pa.repeat("9" * 5000, len(rows))),
-            lambda rows: pa.concat_tables([rows] * 5_000),
+            lambda rows: pa.concat_tables([rows] * 50_000),
         ],
         ids=range(13),
     )
