@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import textwrap
 
 import pytest
 
@@ -24,54 +25,50 @@ def test_an_unknown_name_is_an_attribute_error():
         loaderviz.tmieline  # noqa: B018
 
 
-def test_figures_need_no_import_of_their_own():
-    code = "import loaderviz; print(loaderviz.figures.causes.__name__)"
+def printed_by(code):
+    """Of a process of its own, which has imported torch."""
+    code = "import torch\n" + textwrap.dedent(code)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "causes"
+    return done.stdout.splitlines()
 
 
-def test_nothing_heavy_is_imported_until_it_is_used():
-    heavy = "{'plotly', 'pandas', 'pyarrow', 'ipywidgets', 'anywidget', 'PIL'}"
-    code = f"import sys, torch; before = set(sys.modules); import loaderviz, loaderviz.recorder; \
-        print(sorted({heavy} & (set(sys.modules) - before)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-
-
-def test_what_a_recording_needs_is_imported_without_a_collection_of_all_objects():
+def test_nothing_heavy_is_imported_until_it_is_used_and_no_collection_is_made_meanwhile():
     """One that became due would be made by every forked worker anew, 0.1 s each."""
     code = """
-import gc, torch
-older = []
-gc.callbacks.append(lambda phase, told: older.append(told["generation"] > 0))
-import loaderviz
-loaderviz.record
-print(any(older), gc.isenabled())
-gc.disable()
-import importlib
-importlib.reload(loaderviz.recorder)
-print(gc.isenabled())
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False", "True", "False"]
+        import gc, sys
+        before, older = set(sys.modules), []
+        gc.callbacks.append(lambda phase, told: older.append(told["generation"] > 0))
+        import loaderviz
+        loaderviz.record
+        print(any(older), gc.isenabled())
+        import loaderviz.recorder
+        heavy = {"plotly", "pandas", "pyarrow", "ipywidgets", "anywidget", "PIL"}
+        print(sorted(heavy & (set(sys.modules) - before)))
+        gc.disable()
+        import importlib
+        importlib.reload(loaderviz.recorder)
+        print(gc.isenabled())
+        print(loaderviz.figures.causes.__name__)
+    """
+    assert printed_by(code) == ["False True", "[]", "False", "causes"]
 
 
-@pytest.mark.parametrize("absent", ["ipywidgets", "anywidget"])
-def test_without_the_widgets_what_needs_them_says_what_to_install(absent):
-    code = f"""
+def test_without_the_widgets_what_needs_them_says_what_to_install():
+    code = """
         import importlib.util as util, sys
         find_spec = util.find_spec
-        util.find_spec = lambda name, *more: None if name == {absent!r} else find_spec(name, *more)
-        sys.modules[{absent!r}] = None
         import loaderviz
-        loaderviz.timeline, loaderviz.recommend
-        try:
-            loaderviz.explore
-        except loaderviz.LoaderVizError as error:
-            print(error)
+        for absent in ("ipywidgets", "anywidget"):
+            util.find_spec = lambda name, *more: None if name == absent else find_spec(name, *more)
+            sys.modules[absent] = None
+            loaderviz.timeline, loaderviz.recommend
+            try:
+                loaderviz.explore
+            except loaderviz.LoaderVizError as error:
+                print(error)
+            del sys.modules[absent]
     """
-    code = "\n".join(line[8:] for line in code.splitlines())
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == (
-        f"controls need {absent}, which is not installed: pip install 'loaderviz[notebook]'\n"
-    )
+    assert printed_by(code) == [
+        f"controls need {absent}, which is not installed: pip install 'loaderviz[notebook]'"
+        for absent in ("ipywidgets", "anywidget")
+    ]

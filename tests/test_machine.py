@@ -21,11 +21,8 @@ def cgroup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return own
 
 
-def test_without_a_quota_the_affinity_mask_counts(cgroup):
+def test_without_a_quota_the_affinity_mask_counts_and_else_the_cpus(cgroup, monkeypatch):
     assert machine.cpu_allowance() == 8
-
-
-def test_without_affinity_masks_the_cpus_of_the_machine_count(cgroup, monkeypatch):
     monkeypatch.delattr(os, "sched_getaffinity")
     monkeypatch.setattr(os, "cpu_count", lambda: 6)
     assert machine.cpu_allowance() == 6
@@ -44,11 +41,23 @@ def test_without_affinity_masks_the_cpus_of_the_machine_count(cgroup, monkeypatc
         ("many 100000\n", 8),
         ("100000 0\n", 8),
         ("100000\n", 8),
+        (("250000", "100000"), 2.5),
+        (("-1", "100000"), 8),
+        (("", ""), 8),
+        (("100000", "0"), 8),
     ],
 )
-def test_a_quota_of_cgroup_v2_cuts_it(cgroup, text, allowance):
-    (cgroup / "cpu.max").write_text(text)
+def test_a_quota_of_cgroup_v2_or_v1_cuts_it(cgroup, text, allowance):
+    if isinstance(text, str):
+        (cgroup / "cpu.max").write_text(text)
+    else:
+        (cgroup / "cpu").mkdir()
+        (cgroup / "cpu/cpu.cfs_quota_us").write_text(text[0])
+        (cgroup / "cpu/cpu.cfs_period_us").write_text(text[1])
+    (cgroup / "cpu.stat").write_text("throttled_usec 5\n")
     assert machine.cpu_allowance() == allowance
+    has_quota = allowance < 8 or text == "1600000 100000\n"
+    assert (machine.throttling_file() is not None) == has_quota
 
 
 def test_the_tightest_quota_on_the_way_up_holds(cgroup, monkeypatch):
@@ -61,17 +70,7 @@ def test_the_tightest_quota_on_the_way_up_holds(cgroup, monkeypatch):
     (folders[1] / "cpu.max").write_text("300000 100000\n")
     (folders[2] / "cpu.max").write_text("700000 100000\n")
     assert machine.cpu_allowance() == 3
-
-
-@pytest.mark.parametrize(
-    ("quota", "period", "allowance"),
-    [("250000", "100000", 2.5), ("-1", "100000", 8), ("", "", 8), ("100000", "0", 8)],
-)
-def test_a_quota_of_cgroup_v1_cuts_it(cgroup, quota, period, allowance):
-    (cgroup / "cpu").mkdir()
-    (cgroup / "cpu/cpu.cfs_quota_us").write_text(quota)
-    (cgroup / "cpu/cpu.cfs_period_us").write_text(period)
-    assert machine.cpu_allowance() == allowance
+    assert machine.throttling_file() == folders[1] / "cpu.stat"
 
 
 @pytest.mark.parametrize(
@@ -93,6 +92,7 @@ def test_the_cgroups_of_a_process_are_its_own_and_all_above(lines, expected, tmp
     monkeypatch.setattr(Path, "read_text", read)
     monkeypatch.setattr(machine, "_CGROUP", tmp_path)
     assert machine._cgroup_folders() == [tmp_path / part for part in expected]
+    assert machine._cgroup_quota() == float("inf")  # of folders that are not there
 
 
 def test_a_process_below_the_top_of_cgroup_v1_has_its_own_quota(tmp_path, monkeypatch):
@@ -114,32 +114,18 @@ def test_a_process_below_the_top_of_cgroup_v1_has_its_own_quota(tmp_path, monkey
     assert machine.throttling_file() == tmp_path / "cpu/slurm/job/cpu.stat"
 
 
-class TestThrottling:
-    def test_is_counted_where_the_tightest_quota_is(self, cgroup, monkeypatch):
-        folders = {"": [cgroup / "a", cgroup]}
-        monkeypatch.setattr(machine, "_cgroup_folders", lambda which="": folders.get(which, []))
-        (cgroup / "a").mkdir()
-        (cgroup / "cpu.max").write_text("100000 100000\n")
-        (cgroup / "a" / "cpu.max").write_text("200000 100000\n")
-        assert machine.throttling_file() == cgroup / "cpu.stat"
-
-    def test_is_not_looked_for_without_a_quota(self, cgroup):
-        (cgroup / "cpu.max").write_text("max 100000\n")
-        (cgroup / "cpu.stat").write_text("throttled_usec 5\n")
-        assert machine.throttling_file() is None
-
-    @pytest.mark.parametrize(
-        ("stat", "expected_ns"),
-        [
-            (b"usage_usec 9\nnr_throttled 2\nthrottled_usec 5\n", 5000),
-            (b"nr_periods 3\nnr_throttled 1\nthrottled_time 700\n", 700),
-        ],
-    )
-    def test_is_told_in_ns(self, stat, expected_ns):
+@pytest.mark.parametrize(
+    ("stat", "expected_ns"),
+    [
+        (b"usage_usec 9\nnr_throttled 2\nthrottled_usec 5\n", 5000),
+        (b"nr_periods 3\nnr_throttled 1\nthrottled_time 700\n", 700),
+        *((stat, None) for stat in (b"", b"usage_usec 9\n", b"throttled_usec many")),
+    ],
+)
+def test_throttling_is_told_in_ns_and_a_file_that_does_not_say_is_an_error(stat, expected_ns):
+    if expected_ns is not None:
         assert machine.throttled_ns(stat) == expected_ns
-
-    @pytest.mark.parametrize("stat", [b"", b"usage_usec 9\n", b"throttled_usec many"])
-    def test_a_file_that_does_not_say_is_an_error(self, stat):
+    else:
         with pytest.raises(ValueError, match=r"not in list|invalid literal"):
             machine.throttled_ns(stat)
 
@@ -151,15 +137,6 @@ def test_pressure_is_that_of_each_resource_that_is_counted(tmp_path, monkeypatch
     (tmp_path / "cpu").write_text("some avg10=0.00\n")
     (tmp_path / "memory").write_text("")
     assert machine.pressure_s() == {"io": 2.5}
-
-
-def test_a_system_without_cgroups_has_no_quota(tmp_path, monkeypatch):
-    @in_module("loaderviz.machine")
-    def refuse(path: Path) -> str:
-        raise FileNotFoundError(path)
-
-    monkeypatch.setattr(Path, "read_text", refuse)
-    assert machine._cgroup_quota() == float("inf")
 
 
 def test_the_rank_is_that_of_the_environment(monkeypatch):

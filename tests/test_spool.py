@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import shutil
 import signal
 from collections.abc import Iterator
@@ -259,22 +258,6 @@ def used_bytes(data: bytes) -> int:
 
 
 class TestDamage:
-    def test_what_is_no_folder_of_a_recording_is_refused_by_name(self, tmp_path, recording):
-        (tmp_path / "empty").mkdir()
-        (tmp_path / "file").write_bytes(b"LVSPOOL1")
-        for path, word in [
-            (tmp_path / "missing", "does not exist"),
-            (tmp_path / "file", "is a file"),
-            (recording / "main.spool", "is a file"),
-            (tmp_path / "empty", "holds no recording"),
-            ("", "holds no recording|does not exist"),
-            ("\0", "does not exist"),
-            (42, "42"),
-            (None, "None"),
-        ]:
-            with pytest.raises(lv.LoaderVizError, match=word):
-                lv.load(path)
-
     @pytest.mark.parametrize(
         "text",
         [
@@ -334,7 +317,7 @@ class TestDamage:
         assert len(trace.samples) == len(lv.load(recording).samples)
         assert "what it wrote is damaged" in " ".join(trace.meta["problems"])
 
-    @settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
     @given(data=st.data())
     def test_a_truncated_file_gives_a_part_of_the_trace_or_a_refusal(
         self, data, recording, damaged
@@ -350,7 +333,7 @@ class TestDamage:
             assert len(trace.batches) <= len(whole.batches)
             assert len(trace.samples) <= len(whole.samples)
 
-    @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
     @given(data=st.data())
     def test_garbage_gives_a_trace_or_a_refusal(self, data, recording, damaged):
         with damaged_copy(recording, damaged):
@@ -367,21 +350,6 @@ class TestDamage:
                 )
                 content[at : at + WORD] = value.to_bytes(WORD, "little", signed=True)
                 file.write_bytes(content)
-            load_or_refuse(damaged)
-
-    @settings(max_examples=25)
-    @given(seed=st.integers(0, 2**32), meta=st.binary(max_size=60))
-    def test_noise_gives_a_trace_or_a_refusal(self, seed, meta, recording, damaged):
-        noise = random.Random(seed)
-        with damaged_copy(recording, damaged):
-            file = noise.choice(sorted(damaged.glob("*.spool")))
-            content = bytearray(file.read_bytes())
-            if noise.random() < 0.5:
-                content[8 * WORD : 8 * WORD + len(meta)] = meta
-            else:
-                at = noise.randrange(len(content))
-                content[at:] = noise.randbytes(min(len(content) - at, 1 << 12))
-            file.write_bytes(content)
             load_or_refuse(damaged)
 
 

@@ -23,6 +23,7 @@ from torch.utils.data import (
 
 import patients
 import streams
+from frames import let_go
 from loaderviz import LoaderVizError, Trace, audit, load, record, shard_init
 from loaderviz._audit import progress_bar
 from loaderviz.datasets import SleepingDataset, SleepingStream
@@ -44,20 +45,16 @@ from streams import (
     Shared,
     UsedUp,
 )
+from traces import together
 
-METHODS = multiprocessing.get_all_start_methods()
+METHODS = [
+    pytest.param(method, marks=() if method == "fork" else pytest.mark.slow)
+    for method in multiprocessing.get_all_start_methods()
+]
 
 
 def two_workers(dataset, **options):
     return DataLoader(dataset, **{"batch_size": 4, "num_workers": 2, **options})
-
-
-def both(*traces: Trace) -> Trace:
-    tables = ("batches", "samples", "workers", "spans")
-    return Trace(
-        *(pd.concat([getattr(t, name) for t in traces], ignore_index=True) for name in tables),
-        meta=traces[0].meta,
-    )
 
 
 def recorded(loader, epochs=1):
@@ -81,6 +78,11 @@ def test_every_worker_delivers_all_of_a_naive_stream(method):
     assert found.missing.empty
     assert found.extra.empty
     assert any("loaderviz.shard(" in note for note in found.notes)
+    lines = str(found).splitlines()
+    assert lines[0] == f"{found.verdict}."
+    assert lines[1] == "40 samples delivered for 20 in the dataset · 2 workers · 1 epoch"
+    assert lines[2] == "worker 0: 20 (50 %), worker 1: 20 (50 %)"
+    assert lines[3].startswith("Remedy: share the samples out")
 
 
 def test_a_floor_division_loses_the_remainder():
@@ -92,12 +94,9 @@ def test_a_floor_division_loses_the_remainder():
     assert found.duplicates.empty
 
 
-@pytest.mark.parametrize("workers", [0, 1, 3])
-@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize(("workers", "persistent"), [(0, False), (1, False), (3, False), (3, True)])
 def test_a_shared_stream_comes_once_in_every_epoch(workers, persistent):
-    loader = two_workers(
-        Shared(range(23)), num_workers=workers, persistent_workers=persistent and workers > 0
-    )
+    loader = two_workers(Shared(range(23)), num_workers=workers, persistent_workers=persistent)
     found = audit(loader, epochs=3)
     assert found.exactly_once is True
     assert found.verdict == "Every sample came exactly once in each of 3 epochs"
@@ -105,15 +104,12 @@ def test_a_shared_stream_comes_once_in_every_epoch(workers, persistent):
     assert found.n_samples == 23
 
 
-def test_what_drop_last_takes_is_missing_and_named_so():
+def test_what_drop_last_takes_is_named_and_told_from_what_is_never_read():
     found = audit(two_workers(Shared(range(23)), drop_last=True))
     assert list(found.missing["sample"]) == [17, 19, 21]
     assert set(found.missing["cause"]) == {"drop_last"}
     assert found.exactly_once is False
     assert "drop_last takes each worker's last, partial batch" in found.verdict
-
-
-def test_what_drop_last_takes_is_told_from_what_is_never_read():
     found = audit(two_workers(Floored(range(103)), num_workers=4, batch_size=8, drop_last=True))
     causes = dict(zip(found.missing["sample"], found.missing["cause"], strict=True))
     dropped = [each for each, cause in causes.items() if cause == "drop_last"]
@@ -163,7 +159,7 @@ counts = st.lists(st.integers(0, 5), max_size=12)
 
 
 @given(whole=counts, first=counts, second=counts)
-@settings(max_examples=12)
+@settings(max_examples=10)
 def test_any_two_shares_are_counted_against_the_whole(whole, first, second):
     found = audit(two_workers(Cases(whole, first, second), batch_size=3))
     came = first + second
@@ -281,9 +277,7 @@ def test_samples_that_depend_on_chance_are_said_to_be_so():
     assert found.extra.empty
     assert any("key=" in note for note in found.notes)
     assert list(found.per_worker["samples"]) == [10, 10]
-
-
-def test_samples_that_depend_on_chance_can_still_be_counted():
+    # They can still be counted.
     found = audit(two_workers(Augmented(20, share=False)))
     assert found.exactly_once is False
     assert found.verdict == "40 samples came, where one process reads 20"
@@ -394,7 +388,7 @@ def test_ranks_are_audited_as_one():
         for table in (trace.batches, trace.samples, trace.workers):
             table["rank"] = rank
         traces.append(trace)
-    found = audit(both(*traces))
+    found = audit(together(*traces, **traces[0].meta))
     assert found.exactly_once is False
     assert len(found.deliveries) == 22
     assert found.duplicates["times"].tolist() == [2]  # DistributedSampler pads
@@ -423,16 +417,6 @@ def test_a_saved_trace_is_audited_as_it_was(tmp_path):
     trace = recorded(two_workers(SleepingDataset(9, 0), sampler=[0, 1, 1, 3]))
     trace.save(tmp_path / "run.parquet")
     assert str(audit(load(tmp_path / "run.parquet"))) == str(audit(trace))
-
-
-def test_a_trace_of_several_loaders_is_refused():
-    first, second = DataLoader(range(3)), DataLoader(range(4))
-    with record(first, second) as rec:
-        list(first), list(second)
-    with pytest.raises(LoaderVizError, match="2 loaders"):
-        audit(rec.trace)
-    with pytest.raises(LoaderVizError, match="no batch"):
-        audit(Trace.from_columns())
 
 
 # What is left as it was
@@ -507,10 +491,47 @@ def test_options_that_make_no_sense_are_refused_by_value(options, why):
         audit(recorded(DataLoader(range(3))), **options)
 
 
-@pytest.mark.parametrize("given_", [[1, 2], None, iter([1])])
-def test_what_is_no_loader_is_refused(given_):
-    with pytest.raises(LoaderVizError, match="takes a torch DataLoader or a Trace"):
-        audit(given_)
+def test_what_cannot_be_audited_is_refused_before_anything_runs():
+    first, second = DataLoader(range(3)), DataLoader(range(4))
+    with record(first, second) as rec:
+        list(first), list(second)
+    spawned = two_workers(Shared(range(3)), multiprocessing_context="spawn")
+    for of, options, why in [
+        ([1, 2], {}, "takes a torch DataLoader or a Trace"),
+        (None, {}, "takes a torch DataLoader or a Trace"),
+        (iter([1]), {}, "takes a torch DataLoader or a Trace"),
+        (rec.trace, {}, "2 loaders"),
+        (Trace.from_columns(), {}, "no batch"),
+        (spawned, {"key": lambda sample: sample}, "started by spawn"),
+    ]:
+        with pytest.raises(LoaderVizError, match=why):
+            audit(of, **options)
+
+
+@pytest.mark.parametrize(
+    ("loader", "options", "why", "delivered"),
+    [
+        (DataLoader(UsedUp(9), batch_size=2), {}, "cannot be iterated twice", 9),
+        (
+            DataLoader(SleepingDataset(9, 0), sampler=iter(range(9))),
+            {"epochs": 2},
+            "none in epoch 1: it cannot be iterated twice",
+            9,
+        ),
+        (DataLoader(Listed("abc", TypeError("no length")), sampler=[0, 1, 1]), {}, "no length", 3),
+        (DataLoader(Listed("abc", ValueError("negative")), sampler=[0, 1, 1]), {}, "negative", 3),
+        (DataLoader(Listed([0, 1, 2], 5)), {}, r"3 raised IndexError.*holds 5 samples", 3),
+    ],
+    ids=["read once", "sampler read once", "no length", "bad length", "too long"],
+)
+def test_what_stops_an_audit_is_told_with_what_came(loader, options, why, delivered):
+    with pytest.raises(LoaderVizError, match=why) as caught:
+        audit(loader, **options)
+    found = caught.value.partial
+    assert len(found.deliveries) == delivered
+    if "leng" in why or "nega" in why:
+        assert found.exactly_once is False
+        assert list(found.duplicates["key"]) == [1]
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -522,6 +543,7 @@ def test_a_sample_that_cannot_be_hashed_is_named(workers):
     partial = caught.value.partial
     assert partial.exactly_once is None
     assert len(partial.deliveries) <= 9
+    let_go(caught.value)
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -530,55 +552,26 @@ def test_a_key_that_raises_is_named_with_its_sample(workers):
         return word[0]
 
     dataset = Shared(["cat", "dog", "", "cow", "emu"])
-    with pytest.raises(LoaderVizError, match=r"first_letter raised IndexError.*the str ''"):
-        audit(two_workers(dataset, num_workers=workers), key=first_letter)
-
-
-def test_a_key_that_cannot_travel_is_refused_before_anything_runs():
-    loader = two_workers(Shared(range(3)), multiprocessing_context="spawn")
-    with pytest.raises(LoaderVizError, match="started by spawn"):
-        audit(loader, key=lambda sample: sample)
-
-
-def test_a_worker_that_dies_is_named_with_the_sample_it_was_reading():
-    loader = two_workers(Deadly(20, 13), batch_size=2, collate_fn=as_it_is)
     with pytest.raises(
-        LoaderVizError, match=r"worker 0 was killed while it read sample 13"
+        LoaderVizError, match=r"first_letter raised IndexError.*the str ''"
     ) as caught:
-        audit(loader)
+        audit(two_workers(dataset, num_workers=workers), key=first_letter)
+    let_go(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "said"),
+    [
+        (Deadly(20, 13), "worker 0 was killed while it read sample 13"),
+        (Lethal(range(20), 9), "worker 1 was killed after 8 samples"),
+    ],
+    ids=["map-style", "stream"],
+)
+def test_a_worker_that_dies_is_named_with_how_far_it_came(dataset, said):
+    with pytest.raises(LoaderVizError, match=said) as caught:
+        audit(two_workers(dataset, batch_size=2, collate_fn=as_it_is))
     assert 0 < len(caught.value.partial.deliveries) < 20
-    del caught
-
-
-def test_a_worker_that_dies_in_a_stream_is_named_with_how_far_it_came():
-    loader = two_workers(Lethal(range(40), 9), batch_size=2, collate_fn=as_it_is)
-    with pytest.raises(LoaderVizError, match=r"worker 1 was killed after 8 samples") as caught:
-        audit(loader)
-    assert len(caught.value.partial.deliveries)
-    del caught
-
-
-def test_a_dataset_that_can_be_read_once_only_is_told_so():
-    with pytest.raises(LoaderVizError, match="cannot be iterated twice") as caught:
-        audit(DataLoader(UsedUp(9), batch_size=2))
-    assert len(caught.value.partial.deliveries) == 9
-    with pytest.raises(LoaderVizError, match="none in epoch 1: it cannot be iterated twice"):
-        audit(DataLoader(SleepingDataset(9, 0), sampler=iter(range(9))), epochs=2)
-
-
-@pytest.mark.parametrize("said", [TypeError("no length"), ValueError("negative")])
-def test_a_length_that_raises_is_told_with_what_came(said):
-    loader = DataLoader(Listed("abc", said), sampler=[0, 1, 1])
-    with pytest.raises(LoaderVizError, match=str(said)) as caught:
-        audit(loader)
-    assert caught.value.partial.exactly_once is False
-    assert list(caught.value.partial.duplicates["key"]) == [1]
-
-
-def test_a_length_that_is_too_large_is_told():
-    loader = DataLoader(Listed([0, 1, 2], 5))
-    with pytest.raises(LoaderVizError, match=r"sample 3 raised IndexError.*holds 5 samples"):
-        audit(loader)
+    let_go(caught.value)
 
 
 def test_what_the_dataset_raises_comes_through_as_it_is():
@@ -598,21 +591,6 @@ def test_an_empty_dataset_is_said_to_be_empty():
 
 
 # In words
-
-
-def test_it_reads_as_a_few_plain_sentences():
-    lines = str(audit(two_workers(SleepingStream(20, 0)))).splitlines()
-    assert lines[0] == "Every sample came twice: each of 2 workers delivered all of them."
-    assert lines[1] == "40 samples delivered for 20 in the dataset · 2 workers · 1 epoch"
-    assert lines[2] == "worker 0: 20 (50 %), worker 1: 20 (50 %)"
-    assert lines[3].startswith("Remedy: share the samples out")
-
-
-def test_importing_its_room_does_not_hide_the_function():
-    import loaderviz
-    import loaderviz._audit.audit
-
-    assert callable(loaderviz.audit)
 
 
 @pytest.mark.parametrize(

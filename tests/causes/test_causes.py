@@ -3,21 +3,22 @@
 import math
 import time
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
-from hypothesis import given
-from torch.utils.data import DataLoader, Dataset
+from hypothesis import given, settings
+from torch.utils.data import DataLoader
 
 from loaderviz import Costs, LoaderVizError, Trace, recommend, record, simulate
+from loaderviz.datasets import SleepingDataset
 from loaderviz.trace.analysis.attribution import CAUSES, attribute
 from patients import SlowSampler
 from simulation_strategies import COSTS, configurations
 from trace_strategies import TIMES, traces_of_any_times
-from traces import made
+from traces import behind_a_lock, made
 
 COLUMNS = ["loader", "cause", "seconds", "share", "saves_s", "evidence", "cure"]
 
@@ -65,13 +66,14 @@ class OrdersAllKeys(SlowSampler):
 
 
 class TestConservation:
-    @given(costs=COSTS, settings=configurations())
-    def test_causes_add_up_to_the_waits_of_any_simulation(self, costs, settings):
-        assert_adds_up(simulate(costs, **settings))
+    @settings(max_examples=40)
+    @given(costs=COSTS, options=configurations())
+    def test_causes_add_up_to_the_waits_of_any_simulation(self, costs, options):
+        assert_adds_up(simulate(costs, **options))
 
     @pytest.mark.parametrize("workers", [0, 2])
     def test_they_do_for_a_recording(self, workers):
-        loader = DataLoader(Sleeps(40, 0.002), batch_size=4, num_workers=workers)
+        loader = DataLoader(SleepingDataset(40, 0.002), batch_size=4, num_workers=workers)
         with record(loader) as recording:
             for _ in range(2):
                 for _batch in loader:
@@ -82,8 +84,8 @@ class TestConservation:
         assert causes["seconds"].sum() == pytest.approx(waited_s(recording.trace), abs=1e-9)
 
     def test_two_loaders_are_told_apart(self):
-        slow = DataLoader(Sleeps(16, 0.01), batch_size=4, num_workers=1)
-        quick = DataLoader(Sleeps(16, 0), batch_size=4)
+        slow = DataLoader(SleepingDataset(16, 0.01), batch_size=4, num_workers=1)
+        quick = DataLoader(SleepingDataset(16, 0), batch_size=4)
         with record(slow, quick) as recording:
             for _batches in zip(slow, quick, strict=True):
                 time.sleep(0.001)
@@ -101,9 +103,9 @@ class TestConservation:
 @pytest.mark.parametrize("persistent_workers", [False, True])
 def test_what_begins_within_a_step_of_another_loader_counts_once(persistent_workers):
     """As a validation now and then: iter() of its loader is no step of the one around it."""
-    outer = DataLoader(Sleeps(12, 0.001), 4)
+    outer = DataLoader(SleepingDataset(12, 0.001), 4)
     options: dict[str, Any] = {"num_workers": 1, "persistent_workers": persistent_workers}
-    inner = DataLoader(Sleeps(8, 0.001), 4, sampler=OrdersAllKeys(8, 0.2), **options)
+    inner = DataLoader(SleepingDataset(8, 0.001), 4, sampler=OrdersAllKeys(8, 0.2), **options)
     with record(outer, inner) as recording:
         begun_s = time.perf_counter()
         for _batch in outer:
@@ -159,35 +161,38 @@ class TestTheFirstCause:
     """Of simulations, which are the same in each run; of real loops: benchmarks/causes.py."""
 
     @pytest.mark.parametrize(
-        ("cause", "trace"),
+        ("cause", "run"),
         [
-            ("main_process", simulated(0)),
-            ("workers", simulated(1, sample_s=0.008)),
-            ("workers", simulated(3, sample_s=0.02)),
-            ("cpu", simulated(4, cpu_share=1.0, cores=2.0, step_s=0.001)),
-            ("slow_samples", simulated(4, sample_s=[*[0.004] * 150, 0.6])),
-            ("slow_samples", simulated(4, sample_s=ONE_FAR_SLOWER_THAN_SOME)),
+            ("main_process", partial(simulated, 0)),
+            ("workers", partial(simulated, 1, sample_s=0.008)),
+            ("workers", partial(simulated, 3, sample_s=0.02)),
+            ("cpu", partial(simulated, 4, cpu_share=1.0, cores=2.0, step_s=0.001)),
+            ("slow_samples", partial(simulated, 4, sample_s=[*[0.004] * 150, 0.6])),
+            ("slow_samples", partial(simulated, 4, sample_s=ONE_FAR_SLOWER_THAN_SOME)),
             # Which a deeper prefetch hides nearly all, and is blamed for a twentieth.
-            ("slow_samples", simulated(1, 80, sample_s=NOW_AND_THEN, prefetch_factor=1)),
+            ("slow_samples", partial(simulated, 1, 80, sample_s=NOW_AND_THEN, prefetch_factor=1)),
             # Read by fewer workers at once in the end, as they wait; not quicker for that.
-            ("workers", simulated(2, sample_s=list(np.linspace(0.03, 0.001, 320)))),
-            ("workers", simulated(2, sample_s=[*[0.01] * 100, *[1e-5] * 220], step_s=0.01)),
-            ("sampler", simulated(2, first_key_s=0.5, epochs=4, persistent_workers=True)),
-            ("drift", simulated(2, sample_s=list(np.linspace(0.002, 0.03, 320)))),
-            ("start", simulated(2, boot_s=2.0)),
-            ("start", simulated(2, startup_s=1.0)),
-            ("restart", simulated(2, 6, boot_s=0.5, epochs=8)),
-            ("start", simulated(2, 6, sample_s=EACH_WORKER_SETS_UP)),
-            ("restart", simulated(2, 6, sample_s=EACH_WORKER_SETS_UP, epochs=8)),
-            ("uneven", simulated(3, shards=[300, 10, 10], kind="iterable")),
-            ("collate", simulated(1, sample_s=5e-4, collate_s=0.05)),
-            ("handover", simulated(2, sample_s=1e-4, take_s=0.05)),
-            ("sampler", simulated(2, sample_s=1e-4, sampler_s=0.004)),
+            ("workers", partial(simulated, 2, sample_s=list(np.linspace(0.03, 0.001, 320)))),
+            (
+                "workers",
+                partial(simulated, 2, sample_s=[*[0.01] * 100, *[1e-5] * 220], step_s=0.01),
+            ),
+            ("sampler", partial(simulated, 2, first_key_s=0.5, epochs=4, persistent_workers=True)),
+            ("drift", partial(simulated, 2, sample_s=list(np.linspace(0.002, 0.03, 320)))),
+            ("start", partial(simulated, 2, boot_s=2.0)),
+            ("start", partial(simulated, 2, startup_s=1.0)),
+            ("restart", partial(simulated, 2, 6, boot_s=0.5, epochs=8)),
+            ("start", partial(simulated, 2, 6, sample_s=EACH_WORKER_SETS_UP)),
+            ("restart", partial(simulated, 2, 6, sample_s=EACH_WORKER_SETS_UP, epochs=8)),
+            ("uneven", partial(simulated, 3, shards=[300, 10, 10], kind="iterable")),
+            ("collate", partial(simulated, 1, sample_s=5e-4, collate_s=0.05)),
+            ("handover", partial(simulated, 2, sample_s=1e-4, take_s=0.05)),
+            ("sampler", partial(simulated, 2, sample_s=1e-4, sampler_s=0.004)),
         ],
-        ids=str,
+        ids=lambda value: value if isinstance(value, str) else "",
     )
-    def test_it_is_named(self, cause, trace):
-        causes = trace.summary().causes
+    def test_it_is_named(self, cause, run):
+        causes = run().summary().causes
         assert causes["cause"].iloc[0] == cause
         assert causes["evidence"].iloc[0]
         assert causes["cure"].iloc[0]
@@ -203,19 +208,21 @@ class TestTheFirstCause:
         assert "persistent_workers=True" in causes.loc["restart", "cure"]
 
     @pytest.mark.parametrize(
-        "trace",
+        "run",
         [
             # One sample that is always the first: it, or setting up, may be what takes long.
-            simulated(1, 6, sample_s=[0.5, *[0.004] * 47], epochs=4),
+            partial(simulated, 1, 6, sample_s=[0.5, *[0.004] * 47], epochs=4),
             # Workers stay: only in the first epoch it may be the start.
-            simulated(2, 6, sample_s=EACH_WORKER_SETS_UP, epochs=4, persistent_workers=True),
+            partial(
+                simulated, 2, 6, sample_s=EACH_WORKER_SETS_UP, epochs=4, persistent_workers=True
+            ),
             # One worker's first sample is slow, the other's is not.
-            simulated(2, 6, sample_s=[0.5, *[0.004] * 47], epochs=4),
+            partial(simulated, 2, 6, sample_s=[0.5, *[0.004] * 47], epochs=4),
         ],
         ids=["one and the same", "kept workers", "one of two"],
     )
-    def test_slow_samples_that_may_be_slow_by_themselves_are_no_start(self, trace):
-        assert trace.summary().causes["cause"].iloc[0] == "slow_samples"
+    def test_slow_samples_that_may_be_slow_by_themselves_are_no_start(self, run):
+        assert run().summary().causes["cause"].iloc[0] == "slow_samples"
 
     @pytest.mark.parametrize(
         ("quick", "cause"),
@@ -251,7 +258,7 @@ class TestTheFirstCause:
 
     def test_a_sampler_that_orders_all_keys_is_seen_in_every_epoch_of_kept_workers(self):
         options: dict[str, Any] = {"num_workers": 1, "persistent_workers": True}
-        loader = DataLoader(Sleeps(40, 0), 4, sampler=OrdersAllKeys(40, 0.1), **options)
+        loader = DataLoader(SleepingDataset(40, 0), 4, sampler=OrdersAllKeys(40, 0.1), **options)
         with record(loader) as recording:
             for _epoch in range(4):
                 for _batch in loader:
@@ -293,19 +300,6 @@ class TestTheFirstCause:
         drawn = [attribute(each).totals()["sampler"] for each in (trace, late)]
         assert drawn == pytest.approx([0.5, 0.5])
 
-    def test_a_slow_sampler_is_seen_by_a_recording(self):
-        loader = DataLoader(Sleeps(40, 0), 4, sampler=SlowSampler(40, 0.005), num_workers=1)
-        with record(loader) as recording:
-            for _batch in loader:
-                pass
-        causes = recording.trace.summary().causes.set_index("cause")
-        batches = recording.trace.batches
-        drawing_s = (batches["dispatched_s"] - batches["drawing_s"]).sum()
-        assert drawing_s >= 40 * 0.005
-        assert causes["seconds"]["sampler"] == pytest.approx(drawing_s, rel=0.1)
-        batches = recording.trace.batches
-        assert (batches["dispatched_s"] - batches["drawing_s"] >= 4 * 0.005).all()
-
 
 class TestSavings:
     @pytest.mark.parametrize(
@@ -334,8 +328,8 @@ class TestSavings:
 
     def test_what_another_loader_is_waited_for_instead_is_not_saved(self):
         """With two workers, the loop waits for the other loader, which takes three quarters."""
-        slow = DataLoader(Sleeps(120, 0.005), batch_size=4, num_workers=1)
-        less = DataLoader(Sleeps(120, 0.00375), batch_size=4, num_workers=1)
+        slow = DataLoader(SleepingDataset(120, 0.005), batch_size=4, num_workers=1)
+        less = DataLoader(SleepingDataset(120, 0.00375), batch_size=4, num_workers=1)
         with record(slow, less) as recording:
             for _batches in zip(slow, less, strict=True):
                 pass
@@ -379,24 +373,12 @@ class TestWhatCannotBeTold:
     def test_samples_that_wait_for_one_another(self, enough, monkeypatch):
         """One reads at a time, as behind a lock: more workers would only wait longer."""
         monkeypatch.setattr("loaderviz.trace.analysis.reading_time.ENOUGH_SAMPLES", enough)
-        n, hold_s = 120, 0.01
-        worker = np.arange(n) // 2 % 4  # each takes it twice, then lets the next one have it
-        end = np.arange(1, n + 1) * hold_s + 0.1
-        start = np.full(n, 0.1)
-        for number in range(4):
-            start[worker == number] = np.append(0.1, end[worker == number][:-1])
-        rows = {"batch": np.arange(n), "worker": worker}
-        times = {"requested_s": end - hold_s, "delivered_s": end, "released_s": end}
-        trace = Trace.from_columns(
-            batches={**rows, **times, "n_samples": 1, "dispatched_s": 0.0, "started_s": start,
-                     "collate_s": end, "ready_s": end},
-            samples={**rows, "key": np.arange(n), "start_s": start, "end_s": end},
-        )  # fmt: skip
-        causes = trace.summary().causes
+        causes = behind_a_lock().summary().causes
         assert causes["cause"].iloc[0] == "unknown"
         assert math.isnan(causes["saves_s"].iloc[0])
         assert "samples wait for one another" in causes["evidence"].iloc[0]
 
+    @settings(max_examples=40)
     @given(trace=traces_of_any_times())
     def test_any_times_have_causes(self, trace):
         causes = trace.summary().causes
@@ -426,15 +408,3 @@ class TestNumbersOfASummary:
         assert numbers["n_batches"] == 4
         assert "trace" not in numbers
         assert not any(isinstance(value, pd.DataFrame) for value in numbers.values())
-
-
-class Sleeps(Dataset[torch.Tensor]):
-    def __init__(self, n: int, seconds: float) -> None:
-        self.n, self.seconds = n, seconds
-
-    def __len__(self) -> int:
-        return self.n
-
-    def __getitem__(self, index: int) -> torch.Tensor:
-        time.sleep(self.seconds)
-        return torch.zeros(1)

@@ -10,6 +10,7 @@ import pytest
 from torch.utils.data import DataLoader
 
 from loaderviz import Costs, Trace, recommend, record, simulate
+from loaderviz.datasets import SleepingDataset
 from traces import made
 
 
@@ -26,14 +27,10 @@ class DrawsAllAtFirst:
         return iter(range(24))
 
 
-class Slowly:
-    def __getitem__(self, index):
-        time.sleep(0.001)
-        return index
-
-
 def test_keys_that_are_all_drawn_at_first_are_told_from_slow_ones():
-    loader = DataLoader(Slowly(), batch_size=4, num_workers=2, sampler=DrawsAllAtFirst())
+    loader = DataLoader(
+        SleepingDataset(40, 0.001), batch_size=4, num_workers=2, sampler=DrawsAllAtFirst()
+    )
     with record(loader) as recording:
         for _ in range(2):
             for _batch in loader:
@@ -78,7 +75,7 @@ def test_of_small_batches_and_idle_workers_it_is_not_what_is_sent(trace, here):
     quick = replace(
         trace, batches=trace.batches.assign(collate_s=trace.batches["started_s"] + 1e-3)
     )
-    found = recommend(quick, max_workers=3)
+    found = recommend(quick, max_workers=1)
     assert any("something else keeps this process" in note for note in found.notes) == here
     assert not here or found.settings["num_workers"]
 
@@ -105,7 +102,7 @@ def test_a_worker_that_waits_for_the_first_keys_is_up():
 
 
 def test_each_batch_of_a_new_iterator_is_told_to_keep_it():
-    loader = DataLoader(Slowly(), batch_size=4, num_workers=2, sampler=range(40))
+    loader = DataLoader(SleepingDataset(40, 0.001), batch_size=4, num_workers=2, sampler=range(40))
     with record(loader) as recording:
         for _ in range(3):
             next(iter(loader))

@@ -233,6 +233,16 @@ class TestInARun:
         assert noted["clock_note"] is None
         assert not [*tmp_path.iterdir()]
 
+    def test_what_was_measured_stays_when_rank_0_has_gone(self, tmp_path):
+        noted = Noted()
+        reference = Reference(tmp_path, ABOUT, Noted(), now=shifted)
+        follower = Follower(tmp_path, ELSEWHERE, noted)
+        measured = noted.wait_for("clock")
+        reference.stop()
+        follower.stop()
+        assert abs(noted["clock"]["offset_ns"] - measured["offset_ns"]) < 10**9
+        assert "measured before" in noted["clock_note"]
+
     def test_a_rank_that_comes_first_waits_for_rank_0(self, tmp_path):
         noted = Noted()
         follower = Follower(tmp_path, ELSEWHERE, noted)
@@ -250,16 +260,6 @@ class TestInARun:
         reference.stop()
         assert noted["clock"] == own["clock"]
         assert noted["clock"] == {"reference": "one", "offset_ns": 0, "uncertainty_ns": 0}
-
-    def test_what_was_measured_stays_when_rank_0_has_gone(self, tmp_path):
-        noted = Noted()
-        reference = Reference(tmp_path, ABOUT, Noted(), now=shifted)
-        follower = Follower(tmp_path, ELSEWHERE, noted)
-        measured = noted.wait_for("clock")
-        reference.stop()
-        follower.stop()
-        assert abs(noted["clock"]["offset_ns"] - measured["offset_ns"]) < 10**9
-        assert "measured before" in noted["clock_note"]
 
     def test_without_rank_0_the_description_says_why_there_is_no_clock(self, tmp_path):
         noted = Noted()
@@ -385,6 +385,7 @@ SECOND_MACHINE = """
 """
 
 
+@pytest.mark.slow
 def test_two_machines_leave_recordings_on_one_clock(tmp_path, monkeypatch):
     as_if_on_two_machines(monkeypatch, 0)
     script = tmp_path / "second.py"

@@ -61,31 +61,21 @@ def test_the_end_of_the_cpus_is_marked_where_it_is_in_view(found):
     assert not replace(found, cpu_allowance=64.0).figure().layout.shapes
 
 
-def test_what_was_measured_is_drawn_and_labelled_as_that(found):
-    table = found.candidates.copy()
-    table.loc[3, ["measured_per_s", "error"]] = 123.0, 0.5
-    figure = replace(found, candidates=table).figure()
-    assert points(figure, "measured") == [(table.loc[3, "num_workers"], 123.0)]
-    assert "measured" in texts(figure)
-    (drawn,) = [trace for trace in figure.data if trace.name == "measured"]
-    assert "measured 123 (+50 % predicted)" in drawn.hovertext[0]
-
-
-def test_the_labels_of_what_is_measured_and_of_now_are_apart(found):
+def test_what_was_measured_is_labelled_as_that_and_what_does_not_fit_is_crossed_out(found):
     table = found.candidates.assign(present=False)
-    table.loc[[3, 4], "measured_per_s"] = 123.0, 99.0
-    table.loc[4, "present"] = True
-    figure = replace(found, candidates=table).figure()
-    (label,) = [each for each in figure.layout.annotations if each.text == "measured"]
-    assert (label.x, label.y) == (table.loc[3, "num_workers"], 123.0)
-
-
-def test_what_does_not_fit_is_crossed_out(found):
-    table = found.candidates.copy()
+    table.loc[3, ["measured_per_s", "error"]] = 123.0, 0.5
     table.loc[5, "fits"] = False
     figure = replace(found, candidates=table).figure()
     assert len(points(figure, "does not fit")) == 1
     assert not points(found.figure(), "does not fit")
+    assert points(figure, "measured") == [(table.loc[3, "num_workers"], 123.0)]
+    assert "measured" in texts(figure)
+    (drawn,) = [trace for trace in figure.data if trace.name == "measured"]
+    assert "measured 123 (+50 % predicted)" in drawn.hovertext[0]
+    table.loc[4, "measured_per_s"], table.loc[4, "present"] = 99.0, True
+    figure = replace(found, candidates=table).figure()
+    (label,) = [each for each in figure.layout.annotations if each.text == "measured"]
+    assert (label.x, label.y) == (table.loc[3, "num_workers"], 123.0)  # apart from that of now
 
 
 def test_light_and_dark_differ_in_text_and_grid(found):

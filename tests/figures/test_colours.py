@@ -50,6 +50,7 @@ def test_no_batch_has_a_colour_near_that_of_waiting_or_of_what_is_wrong():
 def test_marks_stand_out_on_both_papers(paper):
     """3 to 1 is what WCAG asks of graphics; boxes with a number in dark have edges besides."""
     assert contrast(style.WAIT, paper) > 3
+    assert contrast(delivery_strip.NEVER, paper) > 3
     assert all(contrast(style.series(i), paper) > 3 for i in range(4))
     assert all(contrast(fill, paper) > 2.2 for fill in BATCHES)
     assert contrast(style.ON_ANY, paper) > 4.2

@@ -1,13 +1,14 @@
 """Boxes that are too narrow to be told apart are covered, and the figure says so."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from loaderviz import Costs, Trace, simulate, timeline
+from drawn import named
+from loaderviz import Costs, simulate, timeline
 from loaderviz.figures import style
 from loaderviz.figures.timelines import covers
 from loaderviz.web import script
+from traces import together
 
 
 def simulated(n_batches, *, batch_size=2, sample_s=0.02, **settings):
@@ -15,27 +16,22 @@ def simulated(n_batches, *, batch_size=2, sample_s=0.02, **settings):
     return simulate(costs, num_workers=2, batch_size=batch_size, n_batches=n_batches, **settings)
 
 
-def marks(figure, name):
-    (found,) = [trace for trace in figure.data if trace.name == name]
-    return found
-
-
 @pytest.mark.parametrize("n_batches", [12, covers.MOST_TOLD_APART])
 def test_few_batches_have_their_colours(n_batches):
     figure = timeline(simulated(n_batches))
-    assert len(marks(figure, covers.BATCHES).x) == 0
-    assert marks(figure, "step").opacity is None
+    assert len(named(figure, covers.BATCHES).x) == 0
+    assert named(figure, "step").opacity is None
     assert "zoom in for batches" not in figure.layout.title.subtitle.text
 
 
 def test_past_that_all_work_has_one_colour_and_the_wait_is_still_seen():
     trace = simulated(covers.MOST_TOLD_APART + 1, pin_memory=True)
     figure = timeline(trace)
-    cover = marks(figure, covers.BATCHES)
+    cover = named(figure, covers.BATCHES)
     assert set(cover.marker.color) == {style.BUSY}
     for name in covers.UNDER:
-        assert marks(figure, name).opacity == 0
-    assert marks(figure, "wait").opacity is None
+        assert named(figure, name).opacity == 0
+    assert named(figure, "wait").opacity is None
     assert "zoom in for batches" in figure.layout.title.subtitle.text
     # Each batch in the lanes of its worker, of the pin thread and of the consumer.
     batches = trace.batches
@@ -47,12 +43,12 @@ def test_past_that_all_work_has_one_colour_and_the_wait_is_still_seen():
 
 def test_narrow_samples_are_one_box_that_says_so_and_wide_ones_are_not():
     narrow = timeline(simulated(20, batch_size=24, sample_s=0.001))
-    cover = marks(narrow, covers.SAMPLES)
+    cover = named(narrow, covers.SAMPLES)
     assert list(cover.marker.color) == [style.colour(batch) for batch in range(20)]
     assert narrow.layout.title.subtitle.text.endswith("zoom in for samples")
-    assert len(marks(narrow, "sample").x) == 20 * 24  # are there to be zoomed in on
+    assert len(named(narrow, "sample").x) == 20 * 24  # are there to be zoomed in on
     wide = timeline(simulated(8))
-    assert len(marks(wide, covers.SAMPLES).x) == 0
+    assert len(named(wide, covers.SAMPLES).x) == 0
     assert "covers" not in wide.layout.meta["loaderviz"]
 
 
@@ -61,18 +57,14 @@ def test_a_batch_with_a_sample_that_stands_out_is_not_covered():
     times[5 * 24] = 0.03
     costs = Costs(sample_s=times, step_s=0.03)
     figure = timeline(simulate(costs, num_workers=2, batch_size=24, n_batches=12))
-    assert sorted(marks(figure, covers.SAMPLES).customdata) == [*range(5), *range(6, 12)]
+    assert sorted(named(figure, covers.SAMPLES).customdata) == [*range(5), *range(6, 12)]
 
 
 def test_each_of_several_ranks_counts_its_own_batches():
     one = simulated(covers.MOST_TOLD_APART)
     other = simulated(covers.MOST_TOLD_APART)
     other.batches["rank"] = other.samples["rank"] = other.workers["rank"] = 1
-    tables = ("batches", "samples", "workers", "spans")
-    both = Trace(
-        *(pd.concat([getattr(t, name) for t in (one, other)], ignore_index=True) for name in tables)
-    )
-    assert len(marks(timeline(both), covers.BATCHES).x) == 0
+    assert len(named(timeline(together(one, other)), covers.BATCHES).x) == 0
 
 
 def test_a_number_is_legible_on_both_shades_of_its_batch():

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 from torch.utils.data import DataLoader
 
+from drawn import named
 from loaderviz import LoaderVizError, audit
 from loaderviz._audit import simulate_audit
 from loaderviz.figures import style
@@ -26,11 +27,6 @@ def dealt(n, workers=2):
         batch_size=10,
     )
     return found.mixing()
-
-
-def named(figure, name):
-    (found,) = [trace for trace in figure.data if trace.name == name]
-    return found
 
 
 def pixels(figure):

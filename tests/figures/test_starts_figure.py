@@ -107,19 +107,20 @@ def test_a_trace_without_starts_is_refused(trace, said):
         figures.starts(trace)
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        *(({"seconds": seconds}, "give a time span above 0") for seconds in (0, -1, math.nan)),
+        ({"theme": "blue"}, "theme='blue'"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options, said):
+    with pytest.raises(LoaderVizError, match=said):
+        figures.starts(with_starts(), **options)
+
+
 def test_two_can_be_drawn_on_one_axis():
     figure = figures.starts(with_starts(), seconds=9)
     assert figure.layout.xaxis.range[0] == 0
     assert 9 <= figure.layout.xaxis.range[1] < 10
     assert 2.9 <= figures.starts(with_starts(), seconds=1).layout.xaxis.range[1] < 3
-
-
-@pytest.mark.parametrize("seconds", [0, -1, math.nan])
-def test_a_time_span_that_is_none_is_refused(seconds):
-    with pytest.raises(LoaderVizError, match="give a time span above 0"):
-        figures.starts(with_starts(), seconds=seconds)
-
-
-def test_an_unknown_theme_is_refused():
-    with pytest.raises(LoaderVizError, match="theme='blue'"):
-        figures.starts(with_starts(), theme="blue")  # type: ignore[arg-type]

@@ -2,30 +2,19 @@
 
 import json
 
-import pandas as pd
 import plotly.graph_objects as go
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drawn import named
 from loaderviz import LoaderVizError, Trace, timeline
 from loaderviz.figures import style
 from loaderviz.figures.timelines.timeline import MOST_SAMPLES
-from traces import made
+from traces import made, together
 
 
-def bars(figure, name):
-    (found,) = [trace for trace in figure.data if trace.name == name]
-    return found
-
-
-def both(*traces: Trace) -> Trace:
-    tables = ("batches", "samples", "workers", "spans")
-    return Trace(
-        *(pd.concat([getattr(t, name) for t in traces], ignore_index=True) for name in tables)
-    )
-
-
+@settings(max_examples=15)
 @given(workers=st.integers(0, 16), batches=st.integers(1, 40), batch_size=st.integers(1, 4))
 def test_there_is_a_lane_for_the_consumer_and_one_for_each_worker(workers, batches, batch_size):
     figure = timeline(made(workers=workers, batches=batches, batch_size=batch_size))
@@ -34,10 +23,11 @@ def test_there_is_a_lane_for_the_consumer_and_one_for_each_worker(workers, batch
     assert lanes == ["consumer", *expected]
 
 
+@settings(max_examples=15)
 @given(workers=st.integers(0, 5), batches=st.integers(1, 12), batch_size=st.integers(1, 4))
 def test_each_sample_is_a_box_in_the_lane_of_its_worker(workers, batches, batch_size):
     trace = made(workers=workers, batches=batches, batch_size=batch_size)
-    boxes = bars(timeline(trace), "sample")
+    boxes = named(timeline(trace), "sample")
     samples = trace.samples
     assert list(boxes.base) == pytest.approx(list(samples["start_s"]))
     assert list(boxes.x) == pytest.approx(list(samples["end_s"] - samples["start_s"]))
@@ -45,20 +35,24 @@ def test_each_sample_is_a_box_in_the_lane_of_its_worker(workers, batches, batch_
     assert list(boxes.y) == list(lanes)
 
 
-def test_the_zero_is_in_one_place_with_and_without_workers():
+def test_timelines_of_one_time_span_have_one_axis_with_and_without_workers():
     figures = [timeline(made(workers=workers), seconds=9.0) for workers in (0, 2, 8)]
     assert len({figure.layout.margin.l for figure in figures}) == 1
+    ranges = [figure.layout.xaxis.range for figure in figures]
+    spans = [right - left for left, right in ranges]
+    assert spans == pytest.approx(spans[:1] * 3)
+    assert spans[0] >= 9.0
 
 
 def test_a_batch_has_one_colour_and_one_number_from_worker_to_consumer():
     figure = timeline(made(workers=3, batches=9))
-    samples, steps = bars(figure, "sample"), bars(figure, "step")
+    samples, steps = named(figure, "sample"), named(figure, "step")
     for batch in range(9):
         (step,) = [i for i, own in enumerate(steps.customdata) if own == batch]
         first = list(samples.customdata).index(batch)
         assert steps.marker.color[step] == samples.marker.color[first] == style.colour(batch)
         assert steps.text[step] == str(batch)
-        assert str(batch) in bars(figure, "number").text
+        assert str(batch) in named(figure, "number").text
     shades = [samples.marker.color[i] for i, own in enumerate(samples.customdata) if own == 0]
     assert len(set(shades)) == 2
 
@@ -66,7 +60,7 @@ def test_a_batch_has_one_colour_and_one_number_from_worker_to_consumer():
 def test_waits_are_hatched_and_end_where_the_step_begins():
     trace = made(workers=1, batches=3)
     figure = timeline(trace)
-    waits, steps = bars(figure, "wait"), bars(figure, "step")
+    waits, steps = named(figure, "wait"), named(figure, "step")
     assert waits.marker.pattern.shape == "/"
     ends = [base + x for base, x in zip(waits.base, waits.x, strict=True)]
     assert ends == pytest.approx(list(steps.base))
@@ -76,26 +70,23 @@ def test_boxes_bear_the_keys_of_samples_where_that_is_asked_for():
     trace = made(workers=2, batches=3, batch_size=2)
     trace.samples["key"] = [f"<{n}>" for n in range(6)]
     figure = timeline(trace, label="key")
-    samples, numbers = bars(figure, "sample"), bars(figure, "number")
+    samples, numbers = named(figure, "sample"), named(figure, "number")
     assert list(samples.text) == [f"&lt;{n}&gt;" for n in range(6)]
     assert set(numbers.text) == {""}
-    assert bars(timeline(trace), "sample").text is None
+    assert named(timeline(trace), "sample").text is None
     go.Figure(figure.to_dict())
     with pytest.raises(LoaderVizError, match="label='name' is not one of batch, key"):
         timeline(trace, label="name")
 
 
 def test_hover_tells_batch_worker_key_and_milliseconds():
-    text = bars(timeline(made(workers=2)), "sample").hovertext[3]
+    text = named(timeline(made(workers=2)), "sample").hovertext[3]
     for part in ("batch 1", "worker 1", "key 3", "450 ms"):
         assert part in text
-
-
-def test_names_from_the_user_cannot_inject_markup():
-    trace = made(batches=1)
+    trace = made(batches=1)  # names from the user cannot inject markup
     samples = trace.samples.assign(key=["<script>alert(1)</script>", "<b>"])
     figure = timeline(Trace(trace.batches, samples, trace.workers, trace.spans))
-    assert "<script>" not in "".join(bars(figure, "sample").hovertext)
+    assert "<script>" not in "".join(named(figure, "sample").hovertext)
 
 
 def test_the_way_of_each_batch_leads_from_dispatch_to_the_consumer():
@@ -111,7 +102,7 @@ def test_the_way_of_each_batch_leads_from_dispatch_to_the_consumer():
 
 def test_the_ready_strip_counts_what_is_finished_and_not_taken():
     figure = timeline(made(workers=4, batches=4))
-    strip = bars(figure, "ready")
+    strip = named(figure, "ready")
     # All four are ready at 1.25 s, the first is taken then, and one more each half second.
     assert max(strip.y) == 4
     assert strip.y[-1] == 0
@@ -121,6 +112,7 @@ def test_the_ready_strip_counts_what_is_finished_and_not_taken():
 def test_the_title_is_the_verdict_and_the_numbers_say_measured():
     figure = timeline(made(workers=1, batches=6))
     assert "one worker cannot keep up" in figure.layout.title.text
+    assert repr(figure) == made(workers=1, batches=6).summary().verdict
     assert figure.layout.title.subtitle.text.startswith("measured · 6 batches · 12 samples")
     simulated = made(workers=1)
     simulated.meta["simulated"] = True
@@ -137,34 +129,18 @@ def test_the_numbers_say_what_the_recording_lacks():
     assert text.startswith("measured, 2 batches not seen in their worker · 4 batches")
 
 
-def test_two_timelines_can_span_the_same_time():
-    spans = [
-        figure.layout.xaxis.range[1] - figure.layout.xaxis.range[0]
-        for figure in (timeline(made(workers=n), seconds=9.0) for n in (0, 3))
-    ]
-    assert spans[0] == pytest.approx(spans[1])
-    assert spans[0] >= 9.0
-
-
-def test_loaders_and_ranks_are_told_apart():
-    trace = both(made(workers=1, loader=0), made(workers=1, loader=1))
+def test_loaders_are_told_apart():
+    trace = together(made(workers=1, loader=0), made(workers=1, loader=1))
     assert list(timeline(trace).layout.yaxis.ticktext)[1:] == [
         "loader 0 · worker 0",
         "loader 1 · worker 0",
-    ]
-    trace = both(made(workers=1, rank=0), made(workers=1, rank=1))
-    assert list(timeline(trace).layout.yaxis.ticktext) == [
-        "rank 0 · consumer",
-        "rank 0 · worker 0",
-        "rank 1 · consumer",
-        "rank 1 · worker 0",
     ]
 
 
 def test_past_some_thousand_samples_batches_are_drawn_whole_and_it_says_so():
     batch_size = MOST_SAMPLES // 10 + 1
     figure = timeline(made(batches=10, batch_size=batch_size))
-    assert len(bars(figure, "sample").x) == 10
+    assert len(named(figure, "sample").x) == 10
     assert "merged" in figure.layout.title.subtitle.text
 
 
@@ -173,8 +149,8 @@ def test_batches_without_an_end_are_drawn_as_far_as_they_got():
     trace.batches.loc[3, ["delivered_s", "released_s", "requested_s"]] = float("nan")
     trace.batches.loc[2, ["released_s"]] = float("nan")
     figure = timeline(trace)
-    assert len(bars(figure, "step").x) == 3
-    assert len(bars(figure, "number").text) == 4
+    assert len(named(figure, "step").x) == 3
+    assert len(named(figure, "number").text) == 4
 
 
 def test_a_sample_that_raised_is_crossed_out_and_the_title_says_so():
@@ -183,19 +159,19 @@ def test_a_sample_that_raised_is_crossed_out_and_the_title_says_so():
     trace.batches.loc[3, ["collate_s", "ready_s", "delivered_s", "released_s"]] = float("nan")
     trace.samples.loc[7, "end_s"] = float("nan")
     figure = timeline(trace)
-    crosses = bars(figure, "failed")
+    crosses = named(figure, "failed")
     assert list(crosses.x) == [trace.samples["start_s"][7]]
     assert list(crosses.y) == [2]
     assert "key 7 raised an exception" in crosses.hovertext[0]
     assert "Batch 3 failed" in figure.layout.title.text
-    assert len(bars(timeline(made()), "failed").x) == 0
+    assert len(named(timeline(made()), "failed").x) == 0
 
 
 def test_named_spans_lie_under_the_consumer_one_colour_a_name():
     trace = made(workers=1)
     columns = {"name": ["forward", "<b>", "forward"], "start_s": [1.3, 1.5, 2.3]}
     spans = Trace.from_columns(spans={**columns, "end_s": [1.5, 1.7, 2.6]}).spans
-    drawn = bars(timeline(Trace(trace.batches, trace.samples, trace.workers, spans)), "span")
+    drawn = named(timeline(Trace(trace.batches, trace.samples, trace.workers, spans)), "span")
     assert list(drawn.x) == pytest.approx([0.2, 0.2, 0.3])
     assert 0 < min(drawn.y) == max(drawn.y) < 1
     assert drawn.marker.color[0] == drawn.marker.color[2] != drawn.marker.color[1]
@@ -205,18 +181,18 @@ def test_named_spans_lie_under_the_consumer_one_colour_a_name():
 def test_batches_of_several_epochs_and_loaders_are_named_in_full():
     again = made(workers=1)
     again.batches["epoch"] = again.samples["epoch"] = 1
-    hover = "".join(bars(timeline(both(made(workers=1), again)), "step").hovertext)
+    hover = "".join(named(timeline(together(made(workers=1), again)), "step").hovertext)
     assert "batch 3</b> of epoch 0," in hover
     assert "batch 3</b> of epoch 1," in hover
-    hover = bars(timeline(both(made(loader=0), made(loader=1))), "sample").hovertext[-1]
+    hover = named(timeline(together(made(loader=0), made(loader=1))), "sample").hovertext[-1]
     assert "batch 3</b>, loader 1, worker 1" in hover
 
 
 def test_a_narrow_box_keeps_its_colour_to_the_rim():
     few, many = timeline(made(batches=4)), timeline(made(batches=800, batch_size=1))
     for name in ("sample", "step"):
-        assert set(bars(few, name).marker.line.color) == {style.EDGE}
-        assert bars(many, name).marker.line.color == bars(many, name).marker.color
+        assert set(named(few, name).marker.line.color) == {style.EDGE}
+        assert named(many, name).marker.line.color == named(many, name).marker.color
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -224,7 +200,7 @@ def test_text_differs_by_theme_and_marks_do_not(theme):
     figure = timeline(made(), theme=theme)
     assert figure.layout.title.font.color == style.THEMES[theme].text
     assert figure.layout.paper_bgcolor == style.THEMES[theme].paper  # where no script runs
-    assert bars(figure, "step").marker.color == bars(timeline(made()), "step").marker.color
+    assert named(figure, "step").marker.color == named(timeline(made()), "step").marker.color
 
 
 def test_a_page_made_of_it_needs_no_kernel_and_no_network():
@@ -240,11 +216,6 @@ def test_it_is_plain_json_and_valid_for_plotly(workers, seconds):
     assert json.loads(go.Figure(content).to_json()) == content
     with pytest.raises(ValueError, match="Invalid value"):
         figure.update_traces(marker_color="no colour")
-
-
-def test_its_text_is_its_verdict():
-    figure = timeline(made(workers=1, batches=6))
-    assert repr(figure) == made(workers=1, batches=6).summary().verdict
 
 
 def test_what_is_no_trace_is_refused():
@@ -274,11 +245,11 @@ def test_a_loop_over_two_loaders_in_turn_counts_no_moment_twice():
         )
         for loader in (0, 1)
     ]  # fmt: skip
-    trace = both(*parts)
+    trace = together(*parts)
     summary = trace.summary()
     assert summary.startup_s == pytest.approx(0.2)
     assert summary.wait_s == pytest.approx(0.8 + 0.5 + 0.5 + 0.1)
     assert summary.step_s == pytest.approx(0.5 + 0.5)
     assert summary.elapsed_s == pytest.approx(3.1)
     assert summary.epochs == 1
-    assert list(bars(timeline(trace), "step").x) == pytest.approx([0, 0, 0.5, 0.5])
+    assert list(named(timeline(trace), "step").x) == pytest.approx([0, 0, 0.5, 0.5])

@@ -5,35 +5,23 @@ import json
 import zlib
 
 import numpy as np
-import pandas as pd
 import plotly.graph_objects as go
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drawn import named
 from loaderviz import Costs, Trace, simulate, timeline
 from loaderviz.figures.timelines import bands, packed_rows
 from loaderviz.figures.timelines.timeline import MOST_BATCHES
-from traces import made, recorded
+from traces import made, recorded, together
 
 TIMES = tuple(packed_rows.TIMES)
-
-
-def marks(figure, name):
-    (found,) = [trace for trace in figure.data if trace.name == name]
-    return found
 
 
 def simulated(*, workers=3, n_batches=MOST_BATCHES + 1, **settings) -> Trace:
     costs = Costs(sample_s=[0.01, 0.02, 0.003], step_s=0.02, collate_s=0.001)
     return simulate(costs, num_workers=workers, batch_size=4, n_batches=n_batches, **settings)
-
-
-def both(*traces: Trace) -> Trace:
-    tables = ("batches", "samples", "workers", "spans")
-    return Trace(
-        *(pd.concat([getattr(t, name) for t in traces], ignore_index=True) for name in tables)
-    )
 
 
 def decoded(table) -> dict[str, np.ndarray]:
@@ -84,7 +72,7 @@ def test_the_page_gets_every_batch_with_its_times(settings):
     assert [f"worker {w}" if w >= 0 else "main process" for w in worker] == list(labels)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8)
 @given(st.data())
 def test_times_that_did_not_happen_stay_unknown(data):
     trace = simulated()
@@ -100,7 +88,7 @@ def test_times_that_did_not_happen_stay_unknown(data):
 def test_loaders_keep_their_lanes():
     one = simulated(n_batches=800)
     other = Trace(*(t.assign(loader=1) for t in (one.batches, one.samples, one.workers)), one.spans)
-    trace = both(one, other)
+    trace = together(one, other)
     figure = timeline(trace)
     assert_holds(figure, trace)
     table = figure.layout.meta["loaderviz"]["large"]
@@ -120,7 +108,7 @@ def test_the_device_and_the_pin_thread_have_lanes_and_bands():
     labels = figure.layout.meta["loaderviz"]["lanes"]
     assert {labels[lane] for lane in rows["device"]} == {"device"}
     assert {labels[lane] for lane in rows["pin"]} == {"pin thread"}
-    lanes = np.round(np.array(marks(figure, "busy band").y, float))
+    lanes = np.round(np.array(named(figure, "busy band").y, float))
     assert set(lanes[~np.isnan(lanes)]) == {1, 2, 3, 4, 5}
 
 
@@ -133,8 +121,8 @@ def test_a_crashed_recording_keeps_its_cross_and_its_verdict():
     trace.samples.loc[len(trace.samples) - 1, "end_s"] = float("nan")
     figure = timeline(trace)
     assert f"Batch {last} failed" in figure.layout.title.text
-    assert "raised an exception" in marks(figure, "failed").hovertext[0]
-    assert f"batch {last}<" in marks(figure, "failed").hovertext[0]
+    assert "raised an exception" in named(figure, "failed").hovertext[0]
+    assert f"batch {last}<" in named(figure, "failed").hovertext[0]
     assert_holds(figure, trace)
 
 
@@ -147,8 +135,8 @@ def test_title_numbers_and_lanes_are_those_of_a_small_one():
     assert large.layout.yaxis.ticktext == small.layout.yaxis.ticktext
     assert [trace.name for trace in large.data] == [trace.name for trace in small.data]
     assert [trace.type for trace in large.data] == [trace.type for trace in small.data]
-    assert len(marks(small, "busy band").x) == len(marks(large, "step").x) == 0
-    assert len(marks(large, "start-up").x) == len(marks(small, "start-up").x)
+    assert len(named(small, "busy band").x) == len(named(large, "step").x) == 0
+    assert len(named(large, "start-up").x) == len(named(small, "start-up").x)
 
 
 def test_it_is_valid_for_plotly():
@@ -177,7 +165,7 @@ def test_from_afar_a_lane_is_as_tall_as_it_is_busy():
     summary = trace.summary()
 
     def area(kind):
-        drawn = marks(figure, kind)
+        drawn = named(figure, kind)
         x, y = np.array(drawn.x, float), np.array(drawn.y, float)
         known = ~np.isnan(x)
         x, y = x[known], y[known]
@@ -192,9 +180,9 @@ def test_from_afar_a_lane_is_as_tall_as_it_is_busy():
 def test_the_strip_from_afar_shows_the_most_that_were_ready():
     trace = simulated()
     figure, few = timeline(trace), simulated(n_batches=MOST_BATCHES)
-    assert len(marks(figure, "ready").x) < 1000 < len(marks(timeline(few), "ready").x)
-    assert max(marks(figure, "ready").y) == max(marks(timeline(few), "ready").y)
-    assert marks(figure, "ready").y[-1] == 0
+    assert len(named(figure, "ready").x) < 1000 < len(named(timeline(few), "ready").x)
+    assert max(named(figure, "ready").y) == max(named(timeline(few), "ready").y)
+    assert named(figure, "ready").y[-1] == 0
 
 
 def test_a_page_stays_small():

@@ -4,29 +4,18 @@ import json
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
 import loaderviz as lv
+from drawn import named
 from loaderviz import Trace, timeline
 from loaderviz.figures.timelines.timeline import MOST_LANES
-from traces import made
-
-
-def together(*traces: Trace) -> Trace:
-    names = ("batches", "samples", "workers", "spans")
-    tables = (pd.concat([getattr(each, name) for each in traces]) for name in names)
-    return Trace(*(table.reset_index(drop=True) for table in tables))
+from traces import made, together
 
 
 def ranks(n: int, **options) -> Trace:
     return together(*(made(rank=rank, **options) for rank in range(n)))
-
-
-def marks(figure, name):
-    (found,) = (each for each in figure.data if each.name == name)
-    return found
 
 
 def test_each_rank_has_a_consumer_above_its_workers():
@@ -37,7 +26,7 @@ def test_each_rank_has_a_consumer_above_its_workers():
         for rank in range(3)
         for lane in ("consumer", "worker 0", "worker 1")
     ]
-    lanes = {kind: {labels[at] for at in marks(figure, kind).y} for kind in ("step", "sample")}
+    lanes = {kind: {labels[at] for at in named(figure, kind).y} for kind in ("step", "sample")}
     assert lanes["step"] == {label for label in labels if "consumer" in label}
     assert lanes["sample"] == {label for label in labels if "worker" in label}
     assert len(figure.layout.shapes) == 2
@@ -53,7 +42,7 @@ def test_named_spans_lie_under_the_consumer_of_their_rank():
     trace = ranks(2, workers=1)
     spans = {"rank": [0, 1], "name": ["load", "load"], "start_s": [0.1, 0.2], "end_s": [0.3, 0.4]}
     trace = replace(trace, spans=Trace.from_columns(spans=spans).spans)
-    assert np.round(np.array(marks(timeline(trace), "span").y)).tolist() == [0, 2]
+    assert np.round(np.array(named(timeline(trace), "span").y)).tolist() == [0, 2]
 
 
 class TestManyRanks:
@@ -61,7 +50,7 @@ class TestManyRanks:
 
     def test_have_a_row_each(self):
         figure = timeline(self.trace)
-        waits = marks(figure, "waits")
+        waits = named(figure, "waits")
         assert list(waits.y) == [f"rank {rank}" for rank in range(MOST_LANES // 2)]
         assert figure.trace is self.trace
         assert repr(figure) == self.trace.summary().verdict
@@ -72,9 +61,9 @@ class TestManyRanks:
         in_all = (batches["delivered_s"] - batches["requested_s"]).sum()
         steps = (batches["released_s"] - batches["delivered_s"]).sum()
         share = 100 * in_all / (in_all + steps)
-        assert marks(figure, "in all").x[0] == pytest.approx(share, abs=1)
+        assert named(figure, "in all").x[0] == pytest.approx(share, abs=1)
         first = batches.iloc[0]
-        z = np.array(marks(figure, "waits").z)[0]
+        z = np.array(named(figure, "waits").z)[0]
         at = figure.data[0].x0 + figure.data[0].dx * np.arange(len(z))
         inside = (at > first["requested_s"] + 0.02) & (at < first["delivered_s"] - 0.02)
         assert (z[inside] == 100).all()
@@ -95,7 +84,7 @@ class TestManyRanks:
     def test_past_a_few_those_that_wait_the_most_are_on_top(self):
         slow = made(rank=40)
         slow.batches["requested_s"] -= 0.5
-        rows = marks(timeline(together(ranks(40), slow)), "waits").y
+        rows = named(timeline(together(ranks(40), slow)), "waits").y
         assert rows[0] == "rank 40"
         assert sorted(rows) == sorted(f"rank {rank}" for rank in range(41))
 

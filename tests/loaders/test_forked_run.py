@@ -90,14 +90,11 @@ def lives(pid: int) -> bool:
 
 
 def test_what_it_sends_comes_back_in_order():
-    run = run_forked(tells, "hello", timeout_s=PATIENCE_S)
-    assert run.sent[0] == "hello"
+    more_than_fits_into_a_pipe = "a" * 10**6
+    run = run_forked(tells, more_than_fits_into_a_pipe, timeout_s=PATIENCE_S)
+    assert run.sent[0] == more_than_fits_into_a_pipe
     assert run.sent[1] != os.getpid()
     assert (run.in_time, run.exit_code) == (True, 0)
-
-
-def test_more_than_fits_into_a_pipe_comes_back():
-    assert run_forked(tells, "a" * 10**6, timeout_s=PATIENCE_S).sent[0] == "a" * 10**6
 
 
 def test_how_it_failed_is_told():
@@ -141,6 +138,7 @@ def test_an_interrupt_leaves_no_process():
     assert processes() == []
 
 
+@pytest.mark.slow
 def test_a_fork_starts_a_fork_server_of_its_own():
     loader = DataLoader(range(4), num_workers=1, multiprocessing_context="forkserver")
     assert len(list(loader)) == 4  # with the server of this process
@@ -158,6 +156,7 @@ class TestWhereCudaIsInUse:
         monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
         assert may_fork(0) == may_fork(2)
 
+    @pytest.mark.slow
     def test_a_process_of_its_own_is_spawned(self):
         child = ChildProcess(tells, "hello")
         child.receive(time.monotonic() + PATIENCE_S)

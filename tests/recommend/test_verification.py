@@ -16,7 +16,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
-from loaderviz import Costs, Trace, recommend, record, simulate
+from loaderviz import Costs, Trace, recommend, simulate
 from loaderviz._recommend import measure_candidates, trial_recording, verify_prediction
 from loaderviz._recommend.bottleneck import Limit
 from loaderviz._recommend.choose_candidate import choose_measured
@@ -27,6 +27,7 @@ from loaderviz.datasets import SleepingDataset
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.loaders.start_method import start_method
 from probes import Keys, as_it_is
+from traces import behind_a_lock
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="a process can be copied on Linux only")
 
@@ -148,7 +149,8 @@ class TestALoader:
 
     def test_where_no_copy_can_be_made_no_workers_stay_a_prediction(self, monkeypatch):
         monkeypatch.setattr(measure_candidates, "may_fork", lambda workers: False)
-        found = verified(DataLoader(SleepingDataset(100_000, 0.005), batch_size=4), step_s=0.01)
+        loader = DataLoader(SleepingDataset(100_000, 0.005), batch_size=4)
+        found = verified(loader, step_s=0.01, max_workers=2)
         assert 0 not in measured(found)
         assert found.settings["num_workers"] in measured(found)
         assert "as it is now" not in found.verdict
@@ -160,6 +162,7 @@ class TestALoader:
         assert not measured(found)
         assert "samples/s predicted" in found.verdict
 
+    @pytest.mark.slow
     def test_samples_behind_one_lock_get_no_more_workers_than_gain_something(self, tmp_path):
         loader = DataLoader(Locked(tmp_path / "lock", 0.004), batch_size=4, num_workers=1)
         found = verified(loader, seconds=1, max_workers=8)
@@ -246,6 +249,13 @@ class TestWhatItConcludes:
         assert found.limits.startswith("shared: ")
         error = found.candidates["samples_per_s"] / found.candidates["measured_per_s"] - 1
         assert found.candidates["error"].dropna().tolist() == pytest.approx(error.dropna().tolist())
+        found = self.found(  # with a peak between
+            monkeypatch,
+            lambda n: 45 * n if n <= 8 else 45 * 4,
+            lambda n: 0.005 * max(n / 4, 1),
+            max_workers=16,
+        )
+        assert found.settings["num_workers"] == self.rounds[1][1]
 
     def test_what_holds_while_others_use_the_cpus_is_said_to_do_so(self, monkeypatch):
         limit = Limit("other processes", text="they take the CPUs")
@@ -270,6 +280,7 @@ class TestWhatItConcludes:
                 lambda n, faster=faster: 50 * faster if n else 50,
                 costs=Costs(sample_s=0.005, cpu_share=1.0, cores=1.0),
                 present=LoaderSettings(0),
+                max_workers=2,
             )
             assert self.rounds == [[0, 1]]
             assert found.settings["num_workers"] == best
@@ -284,15 +295,6 @@ class TestWhatItConcludes:
             )
             assert self.rounds == [[1, 3, 4]]
             assert found.settings["num_workers"] == best
-
-    def test_a_peak_between_is_found(self, monkeypatch):
-        found = self.found(
-            monkeypatch,
-            lambda n: 45 * n if n <= 8 else 45 * 4,
-            lambda n: 0.005 * max(n / 4, 1),
-            max_workers=16,
-        )
-        assert found.settings["num_workers"] == self.rounds[1][1]
 
     def test_where_each_worker_makes_as_much_as_each_of_few_more_of_them_are_run(self, monkeypatch):
         """A sample takes 1.6 times as long as in the recording, so that four are too few."""
@@ -313,57 +315,47 @@ class TestWhatItConcludes:
             assert chosen(found)["measured_per_s"] == 4 * 200
             assert re.match(r"a batch took 1\.6 times as long as predicted with ", found.limits)
 
-    def test_the_order_is_given_up_for_a_large_measured_gain_only(self):
-        names = (LoaderSettings(2), LoaderSettings(4, in_order=False))
-        in_order, any_order = (SimpleNamespace(setting=setting) for setting in names)
-        for faster, best in ((1.04, in_order), (1.08, any_order)):
-            batch_s = {names[0]: np.full(2, 0.1), names[1]: np.full(2, 0.1 / faster)}
-            eligible: Any = [in_order, any_order]
-            assert choose_measured(eligible[1], eligible, batch_s) is best
-
-    def test_where_more_workers_did_not_help_more_of_a_gain_is_asked_of_them(self):
-        few, many = (SimpleNamespace(setting=LoaderSettings(n)) for n in (2, 8))
-        eligible: Any = [few, many]
-        for faster, best in ((1.01, few), (1.03, many), (1.06, many)):
-            batch_s = {few.setting: np.full(2, 0.1), many.setting: np.full(2, 0.1 / faster)}
-            assert choose_measured(eligible[1], eligible, batch_s) is best
-            fewest = choose_measured(eligible[1], eligible, batch_s, contradicted=True)
-            assert fewest is (many if faster > 1.04 else few)
-
-    def test_however_much_runs_differ_no_more_than_three_percent_are_given_up(self):
-        few, many = (SimpleNamespace(setting=LoaderSettings(n)) for n in (2, 3))
-        eligible: Any = [few, many]
-        runs = np.array([0.95, 1.05]) * 0.1
-        for faster, best in ((1.025, few), (1.035, many)):
-            batch_s = {few.setting: runs, many.setting: runs / faster}
-            assert choose_measured(eligible[0], eligible, batch_s) is best
-
-    def test_predictions_that_agree_count_where_few_uneven_batches_were_seen(self):
-        """As many samples/s measured, of which eight workers are predicted to get 6 % more."""
-        few, many = (
-            SimpleNamespace(setting=LoaderSettings(n), batch_s=np.full(3, predicted_s))
-            for n, predicted_s in ((2, 0.106), (8, 0.100))
-        )
-        eligible: Any = [few, many]
-
-        def best(many_s: float, error: float) -> Any:
-            batch_s = {few.setting: np.full(2, 0.1), many.setting: np.full(2, many_s)}
-            return choose_measured(eligible[0], eligible, batch_s, error=error)
-
-        assert best(0.1, error=0.01) is few
-        assert best(0.1, error=0.1) is many
-        assert best(0.105, error=0.03) is few  # the measurement speaks against it
-        assert best(0.105, error=0.1) is many  # ... and may well be chance
-        assert best(0.13, error=1.0) is few  # the prediction is wrong
-
     def test_where_nothing_is_faster_it_stays_as_it_is(self, monkeypatch):
-        found = self.found(monkeypatch, lambda n: 50 if n else 30, lambda n: 0.005 * n)
-        assert found.settings["num_workers"] == 1
-        assert "200 samples/s measured, as it is now" in found.verdict
+        for step_s in (None, 0.01):
+            given = {} if step_s is None else {"step_s": step_s}
+            found = self.found(monkeypatch, lambda n: 50 if n else 30, lambda n: 0.005 * n, **given)
+            assert found.settings["num_workers"] == 1
+            assert "200 samples/s measured, as it is now" in found.verdict
+            assert "busy" not in found.verdict  # though it is predicted
 
-    def test_a_measured_number_decides_whether_the_model_is_kept_busy(self, monkeypatch):
-        found = self.found(monkeypatch, lambda n: 50 if n else 30, lambda n: 0.005 * n, step_s=0.01)
-        assert "busy" not in found.verdict
+    @pytest.mark.parametrize(
+        ("many", "faster", "given", "best"),
+        [
+            # The order is given up for a large gain only.
+            (LoaderSettings(4, in_order=False), 1.04, {}, "few"),
+            (LoaderSettings(4, in_order=False), 1.08, {}, "many"),
+            (LoaderSettings(8), 1.01, {}, "few"),
+            (LoaderSettings(8), 1.03, {}, "many"),
+            # Where more workers did not help, more of a gain is asked of them.
+            (LoaderSettings(8), 1.03, {"contradicted": True}, "few"),
+            (LoaderSettings(8), 1.06, {"contradicted": True}, "many"),
+            # However much runs differ, no more than three percent are given up.
+            (LoaderSettings(3), 1.025, {"differ": 0.05}, "few"),
+            (LoaderSettings(3), 1.035, {"differ": 0.05}, "many"),
+            # Of few uneven batches, predictions that agree count: here many get 6 % more.
+            (LoaderSettings(8), 1.0, {"error": 0.01}, "few"),
+            (LoaderSettings(8), 1.0, {"error": 0.1}, "many"),
+            (LoaderSettings(8), 1 / 1.05, {"error": 0.03}, "few"),  # measured against it
+            (LoaderSettings(8), 1 / 1.05, {"error": 0.1}, "many"),  # ... which may be chance
+            (LoaderSettings(8), 1 / 1.3, {"error": 1.0}, "few"),  # the prediction is wrong
+        ],
+    )
+    def test_of_two_that_were_measured_the_cheaper_one_has_an_advantage(
+        self, many, faster, given, best
+    ):
+        runs_s = np.array([1 - given.get("differ", 0), 1 + given.get("differ", 0)]) * 0.1
+        two: Any = [
+            SimpleNamespace(setting=setting, batch_s=np.full(3, predicted_s))
+            for setting, predicted_s in ((LoaderSettings(2), 0.106), (many, 0.100))
+        ]
+        options = {name: value for name, value in given.items() if name != "differ"}
+        batch_s = {LoaderSettings(2): runs_s, many: runs_s / faster}
+        assert choose_measured(two[0], two, batch_s, **options) is two[best == "many"]
 
 
 class TestWhy:
@@ -410,6 +402,7 @@ class TestWhy:
         assert "reading samples does not explain it" in limit.text
 
 
+@pytest.mark.usefixtures("brief_predictions")
 class TestATrace:
     """Of which nothing can be measured."""
 
@@ -461,13 +454,8 @@ class TestATrace:
         assert found.limits.startswith("sample CPU: ")
         assert "2.0 of 2 CPUs are busy" in found.limits
 
-    def test_samples_seen_to_wait_for_one_another_get_no_more_workers(self, tmp_path):
-        # Long enough to stand out from what a busy machine adds.
-        loader = DataLoader(Locked(tmp_path / "lock", 0.01), batch_size=4, num_workers=4)
-        with record(loader) as recording:
-            for _, _ in zip(range(40), loader, strict=False):
-                pass
-        found = recommend(recording.trace, max_workers=16)
+    def test_samples_seen_to_wait_for_one_another_get_no_more_workers(self):
+        found = recommend(behind_a_lock(), max_workers=16)
         assert found.settings["num_workers"] <= 4
         assert "limited by what samples share" in found.verdict
         assert found.limits.startswith("shared: ")

@@ -14,7 +14,7 @@ from loaderviz.report.predictions_and_audits import Prediction
 from loaderviz.report.render_page import page_of
 from loaderviz.web import plotly_script
 
-from traces import made  # isort: skip
+from traces import made, together  # isort: skip
 
 TABLES = ("batches", "samples", "workers")
 MARKUP = "</script><script>alert(1)</script><img src=x onerror=alert(2)><!--\u2028{{7*7}}\"'"
@@ -77,7 +77,6 @@ class TestItsContent:
         told = predictions_and_audits.predict(zipped, 0, 0)
         assert told.recommendation is None
         assert "batches of several loaders in turns" in told.why_not
-        assert predictions_and_audits.predict(own, 0, 0).recommendation is not None
 
     def test_what_died_comes_before_what_is_slow(self, waiting):
         workers = waiting.workers.assign(exit="killed", last_key=["a.jpg", None])
@@ -133,25 +132,26 @@ class TestItsContent:
         assert [row["batches"] for row in rows] == [4, 4, 0]
         assert rows[0]["read_s"] == pytest.approx(0.9)
         assert rows[0]["slowest_s"] == pytest.approx(1.0)
-
-    def test_workers_that_were_started_anew_are_one_row(self):
-        trace = made(workers=2, batches=8)
+        # Workers that were started anew are one row.
         workers = pd.concat([trace.workers, trace.workers.assign(exit="killed")])
         rows = content_of(dataclasses.replace(trace, workers=workers)).workers
         assert [(row["processes"], row["exit"]) for row in rows] == [(2, "killed")] * 2
 
     def test_ranks_that_deliver_the_same_samples_are_told_apart_and_told_off(self):
         parts = [made(batches=30, rank=rank) for rank in (0, 1)]
-        names = ("batches", "samples", "workers", "spans")
-        tables = (pd.concat([getattr(each, name) for each in parts]) for name in names)
-        trace = Trace(*tables, {"world_size": 2, "loaders": [{"kind": "map", "num_workers": 2}]})
+        loaders = [{"kind": "map", "num_workers": 2}]
+        trace = together(*parts, world_size=2, loaders=loaders)
         content = content_of(trace)
         assert [row["rank"] for row in content.ranks] == [0, 1]
         assert "DistributedSampler" in content.actions[0].code
 
     def test_where_the_wait_went_is_told_with_evidence_and_cure(self, content, waiting):
         table = waiting.summary().causes
-        found = json.loads(json.dumps(content.data()["causes"]))
+        found = json.loads(json.dumps(content.data(), default=str))  # all that is said can be
+        assert found["simulated"] is True
+        assert found["actions"][0]["code"] == content.prediction.recommendation.code
+        assert found["predicted"]["settings"]["num_workers"] > 2
+        found = found["causes"]
         assert [row["cause"] for row in found] == list(table["cause"])
         assert [row["seconds"] for row in found] == pytest.approx(list(table["seconds"]))
         page = page_of(content)
@@ -284,12 +284,6 @@ class TestTheCommand:
         assert len(found["workers"]) == 2
         assert found["predicted"] is None
         assert not list(tmp_path.glob("*.html"))
-
-    def test_all_that_is_said_can_be_json(self, content):
-        found = json.loads(json.dumps(content.data(), default=str))
-        assert found["simulated"] is True
-        assert found["predicted"]["settings"]["num_workers"] > 2
-        assert found["actions"][0]["code"] == content.prediction.recommendation.code
 
     def test_what_is_no_file_is_left_alone(self, loaderviz, tmp_path):
         made(batches=1).save(tmp_path / "run.parquet")

@@ -322,7 +322,7 @@ def story(trace: Trace) -> list[tuple[int, int, list[Any]]]:
 
 
 class TestAgainstTorch:
-    @settings(max_examples=30, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=15, suppress_health_check=list(HealthCheck))
     @given(configurations())
     @example(
         {"num_workers": 3, "batch_size": 1, "epochs": 1, "kind": "iterable", "shards": [3, 1, 2]}
@@ -347,7 +347,7 @@ class TestAgainstTorch:
 
 
 class TestLaws:
-    @settings(max_examples=80)
+    @settings(max_examples=40)
     @given(COSTS, configurations(), st.booleans(), st.booleans(), st.integers(0, 2))
     def test_times_are_in_order_and_no_more_is_under_way_than_may_be(
         self, costs, given, in_order, pin_memory, seed
@@ -374,14 +374,14 @@ class TestLaws:
             )
         assert delivered(trace)["n_samples"].sum() >= expected
 
-    @settings(max_examples=60)
+    @settings(max_examples=25)
     @given(COSTS, configurations(), st.integers(0, 3))
     def test_the_same_seed_is_the_same_run(self, costs, given, seed):
         one, other = (simulate(costs, **given, seed=seed) for _ in range(2))
         assert one.batches.equals(other.batches)
         assert one.samples.equals(other.samples)
 
-    @settings(max_examples=60)
+    @settings(max_examples=25)
     @given(COSTS, configurations())
     def test_more_cores_are_never_slower_where_order_is_kept(self, costs, given):
         from dataclasses import replace

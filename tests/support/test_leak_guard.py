@@ -233,6 +233,7 @@ def test_what_is_put_away_passes(run_under_guard):
     result.assert_outcomes(passed=8)
 
 
+@pytest.mark.slow
 def test_a_segment_of_another_program_is_neither_blamed_nor_touched(run_under_guard, pytester):
     # A child of this process is no relative of the pytest that is run under the guard.
     command = [sys.executable, "-c", OTHER_PROGRAM]
@@ -247,6 +248,7 @@ def test_a_segment_of_another_program_is_neither_blamed_nor_touched(run_under_gu
     result.assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 class TestBesideOtherTests:
     def test_what_a_sibling_makes_is_neither_blamed_nor_touched(self, run_under_guard):
         result = run_under_guard(MAKER.format(puts_away=True), SIBLING, processes=2)
@@ -262,6 +264,7 @@ class TestBesideOtherTests:
             result.stdout.fnmatch_lines([f"the test left behind: *{leak}"])
 
 
+@pytest.mark.slow
 class TestAKilledMaker:
     @pytest.fixture
     def name(self):

@@ -1,6 +1,9 @@
 """Hand-built traces, so that figures and summaries are tested without running a loader."""
 
+from typing import Any
+
 import numpy as np
+import pandas as pd
 
 from loaderviz import Trace
 
@@ -45,6 +48,29 @@ def made(
         batches={**same, **rows, "n_samples": [batch_size] * batches},
         samples={**same, **samples},
         workers={**same, **processes} if workers else None,
+    )
+
+
+def together(*traces: Trace, **meta: Any) -> Trace:
+    """One trace with the rows of all."""
+    names = ("batches", "samples", "workers", "spans")
+    parts = ([getattr(trace, name) for trace in traces] for name in names)
+    return Trace(*(pd.concat(part, ignore_index=True) for part in parts), meta=meta)
+
+
+def behind_a_lock(n: int = 120, *, workers: int = 4, hold_s: float = 0.01) -> Trace:
+    """One worker reads at a time: each takes the lock twice, then lets the next one have it."""
+    worker = np.arange(n) // 2 % workers
+    end = np.arange(1, n + 1) * hold_s + 0.1
+    start = np.full(n, 0.1)
+    for number in range(workers):
+        start[worker == number] = np.append(0.1, end[worker == number][:-1])
+    rows = {"batch": np.arange(n), "worker": worker}
+    asked = {"requested_s": end - hold_s, "delivered_s": end, "released_s": end}
+    made = {"dispatched_s": 0.0, "started_s": start, "collate_s": end, "ready_s": end}
+    return Trace.from_columns(
+        batches={**rows, **asked, **made, "n_samples": 1},
+        samples={**rows, "key": np.arange(n), "start_s": start, "end_s": end},
     )
 
 

@@ -89,7 +89,7 @@ class TestContent:
         trace = made(workers=workers, batches=7)
         assert_sound(trace, exported(trace, tmp_path / "t.json"))
 
-    @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(COSTS, configurations(), st.booleans())
     def test_every_simulated_trace_is_sound(self, tmp_path, costs, configuration, pin_memory):
         trace = simulate(costs, **{**configuration, "pin_memory": pin_memory})
@@ -251,6 +251,7 @@ class TestPerfettoReadsIt:
         }
         assert memory == [("batches ready",), ("memory rss_bytes",)]
 
+    @pytest.mark.slow
     def test_nothing_of_a_large_trace_is_lost(self, tmp_path):
         trace = recorded(50_000)
         trace.batches["pinned_s"] = (trace.batches["ready_s"] + trace.batches["delivered_s"]) / 2
@@ -269,14 +270,26 @@ class TestPerfettoReadsIt:
         assert sorted(depths) == [("collate", 1), ("sample", 1)]
 
 
-class TestBesideAProfile:
-    @pytest.fixture(autouse=True)
-    def cache_of_torch(self, tmp_path, monkeypatch):
-        """The profiler makes torch create that folder, by default one that stays."""
-        monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
+@pytest.fixture(scope="module")
+def profiled(tmp_path_factory):
+    """A loop that was recorded and profiled, with the same moments marked in both."""
+    folder = tmp_path_factory.mktemp("profiled")
+    loader = DataLoader(range(12), batch_size=4)
+    with pytest.MonkeyPatch.context() as patch:
+        # The profiler makes torch create that folder, by default one that stays.
+        patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(folder / "inductor"))
+        with profile(activities=[ProfilerActivity.CPU]) as profiler, lv.record(loader) as rec:
+            for _ in loader:
+                with lv.span("marked"), record_function("marker"):
+                    torch.ones(10).sum()
+                time.sleep(0.1)
+        profiler.export_chrome_trace(str(folder / "profile.json"))
+    return rec.trace, folder / "profile.json"
 
-    def test_both_clocks_agree_to_a_millisecond(self, tmp_path):
-        trace, path = profiled(tmp_path)
+
+class TestBesideAProfile:
+    def test_both_clocks_agree_to_a_millisecond(self, profiled, tmp_path):
+        trace, path = profiled
         both = exported(trace, tmp_path / "both.json.gz", profile=path)
         assert_agree(both)
         theirs = json.loads(path.read_text())
@@ -292,61 +305,39 @@ class TestBesideAProfile:
         assert lost == []
         assert lanes == [(os.getpid(),)]  # one process: the profiler's threads, and our lanes
 
-    def test_the_clocks_agree_at_the_end_of_a_longer_run_too(self, tmp_path):
-        trace, path = profiled(tmp_path, pause_s=0.3)
-        assert_agree(exported(trace, tmp_path / "both.json", profile=path))
+    def test_another_run_and_a_simulated_one_have_no_place_beside_it(self, profiled, tmp_path):
+        trace, path = profiled
+        begun_ns, clock_ns = trace.meta["started"]
+        later = {**trace.meta, "started": [begun_ns, clock_ns + 3_600_000_000_000]}
+        another = replace(trace, meta=later)
+        simulated = simulate(Costs(sample_s=0.01), num_workers=2, batch_size=2, n_batches=4)
+        for other, why in ((another, r"is 3,.* s apart from the trace"), (simulated, "simulated")):
+            with pytest.raises(LoaderVizError, match=why):
+                other.to_perfetto(tmp_path / "both.json", profile=path)
 
-    def test_a_profile_of_another_run_is_refused(self, tmp_path):
-        trace, path = profiled(tmp_path)
-        trace.meta["started"][1] += 3_600_000_000_000
-        with pytest.raises(LoaderVizError, match=r"is 3,.* s apart from the trace"):
-            trace.to_perfetto(tmp_path / "both.json", profile=path)
-
-    def test_a_simulated_trace_has_no_place_beside_a_profile(self, tmp_path):
-        trace, path = profiled(tmp_path)
-        trace = simulate(Costs(sample_s=0.01), num_workers=2, batch_size=2, n_batches=4)
-        with pytest.raises(LoaderVizError, match="simulated"):
-            trace.to_perfetto(tmp_path / "both.json", profile=path)
-
-    @pytest.mark.parametrize("text", ["", "[]", "{", '{"a": 1}', '{"traceEvents": [{"ph": "X"}]}',
-                                      '{"traceEvents": {}}', '{"traceEvents": [1]}'])  # fmt: skip
-    def test_what_is_no_profile_is_refused(self, tmp_path, text):
+    @pytest.mark.parametrize(
+        "text",
+        [
+            *("", "[]", "{", '{"a": 1}', '{"traceEvents": [{"ph": "X"}]}', '{"traceEvents": {}}'),
+            '{"traceEvents": [1]}',
+            *(
+                f'{{"traceEvents": [{{"ph": "X", {times}}}]}}'
+                for times in (
+                    *(f'"ts": {ts}' for ts in ("9" * 400, "1e999", "NaN")),
+                    *(f'"ts": 1, "dur": {dur}' for dur in ("[]", "9" * 400)),
+                )
+            ),
+            f'{{"baseTimeNanoseconds": {"9" * 400}, "traceEvents": [{{"ph": "X", "ts": 1}}]}}',
+        ],
+        ids=lambda text: text[:60],
+    )
+    def test_what_is_no_profile_and_times_that_are_none_are_refused(self, tmp_path, text):
         path = tmp_path / "profile.json"
         path.write_text(text)
-        trace = made()
-        trace.meta["started"] = [1, 1]
+        trace = replace(made(), meta={"started": [0, 10**18]})
         with pytest.raises(LoaderVizError, match="profile"):
             trace.to_perfetto(tmp_path / "both.json", profile=path)
         assert not (tmp_path / "both.json").exists()
-
-
-@pytest.mark.parametrize(
-    "event",
-    [
-        {"ts": "9" * 400},
-        {"ts": "1e999"},
-        {"ts": "NaN"},
-        {"ts": "1", "dur": "[]"},
-        {"ts": "1", "dur": "9" * 400},
-    ],
-    ids=str,
-)
-def test_a_time_that_is_none_is_refused(event, tmp_path):
-    fields = "".join(f',"{name}":{value}' for name, value in event.items())
-    path = tmp_path / "profile.json"
-    path.write_text(f'{{"traceEvents": [{{"ph": "X"{fields}}}]}}')
-    trace = replace(made(), meta={"started": [0, 10**18]})
-    with pytest.raises(LoaderVizError, match="cannot be read as a profile"):
-        trace.to_perfetto(tmp_path / "both.json", profile=path)
-
-
-def test_a_base_that_is_no_time_is_refused(tmp_path):
-    path = tmp_path / "profile.json"
-    path.write_text(
-        f'{{"baseTimeNanoseconds": {"9" * 400}, "traceEvents": [{{"ph": "X", "ts": 1}}]}}'
-    )
-    with pytest.raises(LoaderVizError, match="cannot be read as a profile"):
-        made().to_perfetto(tmp_path / "both.json", profile=path)
 
 
 def test_a_packed_profile_that_is_damaged_or_too_large_is_refused(tmp_path):
@@ -362,22 +353,6 @@ def test_a_packed_profile_that_is_damaged_or_too_large_is_refused(tmp_path):
             made().to_perfetto(tmp_path / "both.json", profile=path)
 
 
-def profiled(folder, pause_s=0.01):
-    """A loop that was recorded and profiled, with the same moments marked in both."""
-    loader = DataLoader(range(12), batch_size=4)
-    with (
-        profile(activities=[ProfilerActivity.CPU]) as profiler,
-        lv.record(loader) as rec,
-    ):
-        for _ in loader:
-            with lv.span("marked"), record_function("marker"):
-                torch.ones(10).sum()
-            time.sleep(pause_s)
-    path = folder / "profile.json"
-    profiler.export_chrome_trace(str(path))
-    return rec.trace, path
-
-
 def assert_agree(both):
     at = {name: [e["ts"] for e in both["traceEvents"] if e.get("name") == name and e["ph"] == "X"]
           for name in ("marked", "marker")}  # fmt: skip
@@ -387,20 +362,17 @@ def assert_agree(both):
 
 
 class TestFiles:
-    def test_an_empty_trace_is_refused(self, tmp_path):
-        with pytest.raises(LoaderVizError, match="empty"):
-            Trace.from_columns().to_perfetto(tmp_path / "t.json")
+    def test_an_empty_trace_and_what_is_no_path_are_refused(self, tmp_path):
+        nowhere = tmp_path / "no such folder" / "t.json"
+        for trace, path, why in [
+            (Trace.from_columns(), tmp_path / "t.json", "empty"),
+            (made(), nowhere, r"no such folder.*to_perfetto\(\) takes the path"),
+            (made(), tmp_path, "not a file"),
+            (made(), 3, "takes the path of a file, not 3"),
+        ]:
+            with pytest.raises(LoaderVizError, match=why):
+                trace.to_perfetto(path)
         assert list(tmp_path.iterdir()) == []
-
-    def test_a_path_in_no_folder_is_named(self, tmp_path):
-        with pytest.raises(LoaderVizError, match=r"no such folder.*to_perfetto\(\) takes the path"):
-            made().to_perfetto(tmp_path / "no such folder" / "t.json")
-
-    def test_a_folder_and_nonsense_are_no_paths(self, tmp_path):
-        with pytest.raises(LoaderVizError, match="not a file"):
-            made().to_perfetto(tmp_path)
-        with pytest.raises(LoaderVizError, match="takes the path of a file, not 3"):
-            made().to_perfetto(3)
 
     @pytest.mark.parametrize("name", ["t.json", "t.json.gz"])
     def test_a_full_disk_leaves_what_was_there(self, tmp_path, monkeypatch, name):

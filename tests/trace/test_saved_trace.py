@@ -130,7 +130,7 @@ def content(place: Path) -> bytes:
 
 
 class TestRoundTrips:
-    @settings(max_examples=60)
+    @settings(max_examples=40)
     @given(trace=traces())
     @example(trace=Trace.from_columns())
     def test_any_trace_comes_back_as_it_was(self, trace, place):
@@ -151,19 +151,15 @@ class TestRoundTrips:
         assert_same(found, rec.trace)
         assert repr(found.summary()) == repr(rec.trace.summary())
 
-    def test_keys_of_integers_stay_a_column_of_integers(self, place):
+    def test_keys_of_each_kind_stay_of_it(self, place):
         made().save(place)
         assert lv.load(place).samples["key"].dtype == np.int64
-
-    def test_numpys_integers_among_other_keys_come_back_as_plain_ones(self, place):
-        Trace.from_columns(samples={"key": [np.int64(3), "a"]}).save(place)
-        key = lv.load(place).samples["key"][0]
-        assert (key, type(key)) == (3, int)
-
-    def test_keys_that_are_all_pairs_come_back_as_pairs(self, place):
-        keys = [(0, "a"), (0, "b"), (1, (2, None)), (0, "a")]
-        Trace.from_columns(samples={"key": keys}).save(place)
-        assert list(lv.load(place).samples["key"]) == keys
+        pairs = [(0, "a"), (0, "b"), (1, (2, None)), (0, "a")]
+        for keys in (pairs, [np.int64(3), "a"]):
+            Trace.from_columns(samples={"key": keys}).save(place)
+            found = list(lv.load(place).samples["key"])
+            assert found == keys
+        assert type(found[0]) is int  # numpy's integers, too
 
     def test_ends_and_starts_meet_across_row_groups(self, place, monkeypatch):
         monkeypatch.setattr(write_parquet, "ROWS_PER_GROUP", 3)
@@ -283,13 +279,13 @@ SINCE_FORMAT_2 = [
 
 
 class TestDamage:
-    @settings(max_examples=400)
+    @settings(max_examples=80)
     @given(data=st.data())
     def test_a_truncated_file_is_refused(self, data, content, place):
         place.write_bytes(content[: data.draw(st.integers(0, len(content) - 1))])
         assert str(place) in refusal(place)
 
-    @settings(max_examples=1000)
+    @settings(max_examples=200)
     @given(data=st.data())
     def test_a_file_with_a_flipped_bit_is_refused(self, data, content, place):
         changed = bytearray(content)
@@ -297,7 +293,7 @@ class TestDamage:
         place.write_bytes(changed)
         assert str(place) in refusal(place)
 
-    @settings(max_examples=100)
+    @settings(max_examples=30)
     @given(more=st.binary(min_size=1), front=st.booleans())
     def test_a_file_with_more_in_it_is_refused(self, more, front, content, place):
         place.write_bytes(more + content if front else content + more)
@@ -311,7 +307,7 @@ class TestDamage:
         assert "does not match its digest" in refusal(place)
         assert "copy it again" in refusal(place)
 
-    @settings(max_examples=200)
+    @settings(max_examples=80)
     @given(data=st.data())
     def test_nonsense_under_a_right_digest_gives_a_trace_or_a_refusal(self, data, content, place):
         changed = bytearray(unsealed(content))
@@ -434,7 +430,8 @@ class TestDamage:
             "x" * 300: "cannot open",
         }.items():
             assert words in refusal(tmp_path / name)
-        assert "42" in refusal(42)
+        for wrong in (42, None, "\0"):
+            assert repr(wrong).strip("'") in refusal(wrong)
 
 
 def unsealed(content: bytes) -> bytes:

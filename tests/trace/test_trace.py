@@ -5,7 +5,6 @@ import itertools
 import os
 import threading
 import time
-import traceback
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +17,7 @@ from hypothesis import strategies as st
 from torch.utils.data import ConcatDataset, DataLoader, Subset
 
 import loaderviz as lv
+from frames import let_go
 from loaderviz.spool import ENDED
 from loaderviz.trace import Trace
 from probes import Bulk, Columns, Deadly, Keys, Refusing, Stream, as_it_is, clocked, sample
@@ -75,12 +75,6 @@ class TestBatchesAndSamples:
         assert_true(trace, received)
         assert len(trace.batches) == len(received)
 
-    @pytest.mark.parametrize("num_workers", [0, 2])
-    def test_without_batches_each_sample_is_one(self, num_workers):
-        loader = DataLoader(Keys(5), batch_size=None, num_workers=num_workers)
-        trace, received = record_all(loader)
-        assert_true(trace, [[each] for each in received])
-
     def test_the_key_of_a_subset_is_what_its_sampler_asked_for(self):
         loader = DataLoader(Subset(Keys(10), [7, 3, 5]), batch_size=2)
         trace, received = record_all(loader)
@@ -137,15 +131,12 @@ class TestBatchesAndSamples:
                     break
         assert_lawful(rec.trace)
         batches = rec.trace.batches
+        rows = delivered(rec.trace)  # each is released when the next is asked for
+        assert (rows["released_s"].iloc[:-1].to_numpy() == rows["requested_s"].iloc[1:]).all()
         n_sent = 2 * 2 + 3  # prefetched by each worker, and one more for each that was taken
         assert list(batches["batch"]) == list(range(n_sent))
         assert list(batches["delivered_s"].notna()) == [True] * 3 + [False] * 4
         assert list(rec.trace.workers["exit"]) == ["done", "done"]
-
-    def test_a_batch_is_released_when_the_next_is_asked_for(self):
-        trace, _ = record_all(DataLoader(Keys(10), batch_size=2, num_workers=2))
-        rows = delivered(trace)
-        assert (rows["released_s"].iloc[:-1].to_numpy() == rows["requested_s"].iloc[1:]).all()
 
     @pytest.mark.parametrize("num_workers", [0, 1])
     def test_a_batch_that_is_kept_is_released_when_the_recording_ends(self, num_workers):
@@ -163,6 +154,7 @@ class TestBatchesAndSamples:
         trace, received = record_all(loader)
         assert_true(trace, received)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("method", ["spawn", "forkserver"])
     def test_workers_of_other_start_methods_are_seen(self, method):
         loader = DataLoader(
@@ -178,7 +170,7 @@ class TestBatchesAndSamples:
         assert (worker.start_method, worker.exit) == (method, "done")
         assert worker.started_s < worker.first_task_s < worker.ended_s
 
-    @settings(max_examples=25)
+    @settings(max_examples=15)
     @given(
         n=st.integers(0, 9),
         batch_size=st.integers(1, 4),
@@ -203,12 +195,6 @@ class TestBatchesAndSamples:
 
 
 class TestStreams:
-    def test_uneven_shares_are_delivered_in_turns_of_those_who_have_some(self):
-        loader = DataLoader(Stream(3, 1, 2), batch_size=1, num_workers=3, collate_fn=as_it_is)
-        trace, received = record_all(loader)
-        assert_true(trace, received)
-        assert list(delivered(trace)["worker"]) == [0, 1, 2, 0, 2, 0]
-
     @pytest.mark.parametrize("batch_size", [1, 2, None])
     def test_a_worker_without_a_share_delivers_nothing(self, batch_size):
         loader = DataLoader(Stream(4, 0), batch_size=batch_size, num_workers=2, collate_fn=as_it_is)
@@ -218,17 +204,7 @@ class TestStreams:
         assert trace.batches["delivered_s"].notna().all()
         assert set(trace.workers["worker"]) == {0, 1}
 
-    def test_what_drop_last_drops_was_read_and_never_delivered(self):
-        loader = DataLoader(
-            Stream(5), batch_size=3, drop_last=True, num_workers=1, collate_fn=as_it_is
-        )
-        trace, received = record_all(loader)
-        assert_true(trace, received)
-        lost = trace.batches[trace.batches["delivered_s"].isna()]
-        assert list(lost["n_samples"]) == [2]
-        assert list(trace.samples["key"]) == [0, 1, 2, 3, 4]
-
-    @settings(max_examples=15)
+    @settings(max_examples=8)
     @given(
         shares=st.lists(st.integers(0, 5), min_size=2, max_size=2),
         batch_size=st.integers(1, 3),
@@ -335,7 +311,7 @@ class TestErrors:
         )
         with pytest.raises(ValueError, match="no third") as caught, lv.record(loader) as rec:
             list(loader)
-        traceback.clear_frames(caught.tb)  # torch's own error keeps the workers alive
+        let_go(caught.value)
         assert_lawful(rec.trace)
         first = rec.trace.batches.iloc[0]
         assert np.isnan(first["ready_s"])
@@ -355,7 +331,7 @@ class TestErrors:
                 try:
                     received.append(next(iterator))
                 except ValueError as error:
-                    traceback.clear_frames(error.__traceback__)
+                    let_go(error)
         assert_true(rec.trace, received)
         assert list(delivered(rec.trace)["batch"]) == [0, 2, 3]
         states = rec.trace.batches.set_index("batch")["state"]
@@ -371,8 +347,9 @@ class TestErrors:
                 if batch["key"] == 4:
                     raise error
 
-        with pytest.raises(error), lv.record(loader) as rec:
+        with pytest.raises(error) as caught, lv.record(loader) as rec:
             train()
+        let_go(caught.value)
         assert_lawful(rec.trace)
         assert rec.trace.batches["delivered_s"].count() == 5
         assert rec.trace.meta["complete"]
@@ -381,10 +358,11 @@ class TestErrors:
     def test_a_killed_worker_leaves_its_finished_batches_and_the_key_it_died_of(self, code, exit_):
         loader = DataLoader(Deadly(20, 5, code), batch_size=2, num_workers=2, prefetch_factor=2)
         with (
-            pytest.raises(RuntimeError, match=r"exited unexpectedly|killed by signal"),
+            pytest.raises(RuntimeError, match=r"exited unexpectedly|killed by signal") as caught,
             lv.record(loader) as rec,
         ):
             list(loader)
+        let_go(caught.value)
         assert_lawful(rec.trace)
         died, other = rec.trace.workers.itertuples()
         assert (died.exit, died.last_key) == (exit_, 5)
@@ -471,17 +449,17 @@ class TestSpans:
         assert (batches["delivered_s"].to_numpy() <= spans["start_s"][::2].to_numpy()).all()
         assert (spans["end_s"][::2].to_numpy() <= batches["released_s"].to_numpy()).all()
 
-    def test_an_error_passes_and_ends_the_span(self):
-        with lv.record(DataLoader(Keys(1))) as rec, pytest.raises(KeyError), lv.span("fails"):
-            raise KeyError
-        assert list(rec.trace.spans["name"]) == ["fails"]
-
     def test_every_recording_around_it_has_it_and_without_one_nothing_happens(self):
         with lv.span("nowhere"):
             pass
         loader = DataLoader(Keys(1))
-        with lv.record(loader) as outer, lv.record(loader) as inner, lv.span("both"):
-            pass
+        with (
+            lv.record(loader) as outer,
+            lv.record(loader) as inner,
+            pytest.raises(KeyError),
+            lv.span("both"),
+        ):
+            raise KeyError  # passes, and ends the span
         assert list(outer.trace.spans["name"]) == list(inner.trace.spans["name"]) == ["both"]
 
 
@@ -497,12 +475,10 @@ class TestTracesFromColumns:
         assert trace.batches["ready_s"].isna().all()
         assert trace.samples["key"].dtype == object
 
-    @pytest.mark.parametrize("table", ["batches", "samples", "workers", "spans"])
-    def test_refuse_a_column_that_is_none(self, table):
-        with pytest.raises(lv.LoaderVizError, match=f"{table} has no column 'flavour'"):
-            Trace.from_columns(**{table: {"flavour": [1]}})
-
-    def test_refuse_columns_of_different_lengths(self):
+    def test_refuse_columns_that_are_none_or_of_different_lengths(self):
+        for table in ("batches", "samples", "workers", "spans"):
+            with pytest.raises(lv.LoaderVizError, match=f"{table} has no column 'flavour'"):
+                Trace.from_columns(**{table: {"flavour": [1]}})
         with pytest.raises(lv.LoaderVizError, match=r"3 rows, but 2 values of 'worker'"):
             Trace.from_columns(batches={"batch": [0, 1, 2], "worker": [0, 1]})
 
@@ -685,6 +661,7 @@ class TestSummaries:
         )
         assert trace.summary().n_workers == 3
 
+    @settings(max_examples=30)
     @given(
         waits_s=st.lists(st.floats(0, 10), min_size=1, max_size=6),
         step_s=st.floats(0, 10),
