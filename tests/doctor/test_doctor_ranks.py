@@ -18,7 +18,7 @@ import torch.distributed as dist
 from torch.utils.data import DataLoader, DistributedSampler
 import loaderviz as lv
 from loaderviz.datasets import SleepingDataset
-from patients import *
+from patients import GloballyNoisy, Stream, by_stride, loader
 
 dist.init_process_group("gloo")
 rank = dist.get_rank()

@@ -2,13 +2,14 @@
 
 import random
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.utils.data import DataLoader, RandomSampler
+from torch.utils.data import DataLoader, IterableDataset, RandomSampler, Sampler
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 import loaderviz as lv
@@ -20,17 +21,57 @@ from loaderviz._doctor.resume_trial import ResumeTrial, pristine_copy, try_to_re
 from loaderviz._doctor.saved_states import first_difference
 from loaderviz._doctor.snapshot_trial import SnapshotTrial, try_snapshots
 from loaderviz.datasets import SleepingDataset
-from patients import (
-    EpochSampler,
-    ForgetfulStream,
-    GloballyNoisy,
-    NaiveResume,
-    NoisyByKey,
-    SavedStream,
-    loader,
-)
+from patients import GloballyNoisy, NaiveResume, NoisyByKey, loader
 
 pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")
+
+
+class EpochSampler(Sampler[int]):
+    """Another order in each epoch, and the same one in every process."""
+
+    def __init__(self, n: int) -> None:
+        self.n, self.epoch = n, 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __iter__(self) -> Iterator[int]:
+        generator = torch.Generator().manual_seed(self.epoch)
+        return iter(torch.randperm(self.n, generator=generator).tolist())
+
+
+class SlowStream(IterableDataset):
+    """Waits for each sample; begins anew wherever it is read."""
+
+    at = 0
+
+    def __iter__(self) -> Iterator[int]:
+        for i in range(self.at, 48):
+            self.at = i + 1
+            time.sleep(0.03)
+            yield i
+        self.at = 0
+
+
+class SavedStream(SlowStream):
+    """Goes on where it was."""
+
+    def state_dict(self) -> dict[str, int]:
+        return {"at": self.at}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self.at = state["at"]
+
+
+class ForgetfulStream(SlowStream):
+    """Each reading begins with the first sample."""
+
+    def __iter__(self) -> Iterator[int]:
+        self.at = 0
+        return super().__iter__()
 
 
 def keyed(*numbers: int, draw: int = 0) -> list[SeenBatch]:

@@ -4,6 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,16 @@ import loaderviz as lv
 from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.run_epochs import LATE_S
 from loaderviz._doctor.shape_trial import UnequalShapes, find_unequal_shapes
-from patients import Texts
+
+
+class Texts(Dataset):
+    """Of three lengths, each with its number."""
+
+    def __len__(self) -> int:
+        return 12
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return {"text": torch.ones(5 + index % 3), "number": index}
 
 
 class Pictures(IterableDataset):

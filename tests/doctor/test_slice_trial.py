@@ -6,11 +6,25 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    SequentialSampler,
+    Subset,
+    TensorDataset,
+)
 
 from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.slice_trial import SliceTrial, try_slices
-from patients import in_memory, lists_of
+
+
+def in_memory() -> TensorDataset:
+    return TensorDataset(torch.arange(32_000.0).reshape(2000, 16), torch.arange(2000))
+
+
+def lists_of(n: int, dataset: Any) -> BatchSampler:
+    return BatchSampler(SequentialSampler(dataset), batch_size=n, drop_last=False)
 
 
 class Rows(Dataset):

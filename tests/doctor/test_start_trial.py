@@ -29,7 +29,7 @@ from loaderviz._doctor.start_trial import (
 )
 from loaderviz.datasets import SleepingDataset
 from loaderviz.loaders.forked_run import run_forked
-from patients import Catalogue, ReadByOne, Squared, loader, square
+from patients import Catalogue, Squared, loader, square
 from traces import made
 
 
@@ -39,6 +39,11 @@ class Holding(SleepingDataset):
     def __init__(self, **held: Any) -> None:
         super().__init__(8, 0)
         self.__dict__.update(held)
+
+
+class Reader:
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
 
 
 def others(n: int) -> list[Holding]:
@@ -108,7 +113,7 @@ class TestTheHeaviestPart:
 
 class TestWhatCannotBePickled:
     def test_is_named_where_it_is(self):
-        found = unpicklable_part(Setup(loader(ReadByOne(lazily=False))), soon())
+        found = unpicklable_part(Setup(loader(Holding(reader=Reader()))), soon())
         assert (found.path, found.kind) == ("dataset.reader.lock", "lock")
         assert "cannot pickle" in found.error
 

@@ -1,0 +1,112 @@
+"""Each pitfall is found in a loader that has it, and not once it is cured; healthy loaders have none."""
+
+import re
+from typing import Any
+
+import pytest
+
+import loaderviz as lv
+from loaderviz._doctor.checks import CHECKS
+from loaderviz._doctor.findings import SEVERITIES
+from patients import HEALTHY
+from pitfalls import CURED, SICK, code_of, examine, undecided, visit
+
+# Rows of the table of pitfalls.
+CODES = {
+    *(f"LV10{i}" for i in range(1, 10)),
+    *(f"LV11{i}" for i in range(6)),
+    *(f"LV20{i}" for i in range(1, 8)),
+    *(f"LV30{i}" for i in (1, 2, 3, 4, 5, 6, 8, 9)),
+    *(f"LV31{i}" for i in (0, 1, 2, 4, 5)),
+    *(f"LV40{i}" for i in range(1, 4)),
+    *(f"LV50{i}" for i in (1, 2, 3, 4, 5, 8)),
+    "LV601",
+    "LV602",
+    "LV603",
+    "LV604",
+}
+OF_RANKS = {"LV202", "LV505"}  # in test_doctor_ranks.py
+SEEN_WITHOUT_RUNNING = {"LV205", "LV402", "LV501", "LV501 collate", "LV503", "LV601", "LV601 style"}
+SHOWS_NOTHING = {"LV305 affinity", "LV504"}  # before it runs, in these patients
+REPRODUCED_BY_OURSELVES = {"LV103", "LV107", "LV115", "LV206", "LV207", "LV308", "LV312"}
+NO_WORKERS_ANYMORE = ("LV302", "LV304")  # once cured: such a check has nothing to look at
+# What the text of a finding has to say, beside what it says of any.
+SAYS = {
+    "LV101": "32 samples were delivered, but one process reads only 16",
+    "LV309 torch": r"torch has 4\b.*torch\.set_num_threads\(1\)",
+    "LV502": r"a worker is stuck at .*page_of_LV502\.py:\d+ in __getitem__",
+}
+
+# One of each family, and what else takes a second; the whole sweep is slow.
+QUICK = {"LV101", "LV108", "LV201", "LV205", "LV301", "LV314", "LV401", "LV402", "LV501", "LV601"}
+QUICK_HEALTHY = {
+    "in order, no workers",
+    "shuffled by a generator",
+    "a shared stream that is shuffled",
+}
+
+pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")
+
+
+def swept(names: Any, quick: set[str]) -> list[Any]:
+    return [pytest.param(name, marks=() if name in quick else pytest.mark.slow) for name in names]
+
+
+class TestEveryPitfall:
+    def test_is_a_check_and_has_a_patient(self):
+        assert set(CHECKS) == CODES
+        assert {code_of(name) for name in SICK} | OF_RANKS == CODES
+
+    @pytest.mark.parametrize("name", swept(SICK, QUICK))
+    def test_is_found_where_it_is(self, name):
+        diagnosis = visit(name, cured=False)
+        if name == "LV308" and name in undecided(diagnosis):  # other tests compute meanwhile
+            diagnosis = examine(name, cured=False)
+        assert diagnosis.broken == ()
+        code = code_of(name)
+        assert code in diagnosis.codes, str(diagnosis)
+        finding = next(each for each in diagnosis.findings if each.code == code)
+        assert finding.severity in SEVERITIES
+        assert finding.evidence
+        assert all(finding.evidence)
+        assert finding.fix
+        assert finding.notebook
+        assert re.search(SAYS.get(name, ""), " ".join([*finding.evidence, finding.fix]), re.DOTALL)
+
+    @pytest.mark.parametrize("name", swept(CURED, QUICK))
+    def test_is_not_found_once_it_is_cured(self, name):
+        diagnosis = visit(name, cured=True)
+        code = code_of(name)
+        assert code not in diagnosis.codes, str(diagnosis)
+        assert diagnosis.broken == ()
+        assert code in diagnosis.clear or code in NO_WORKERS_ANYMORE, str(diagnosis)
+
+    def test_shows_without_running_only_where_attributes_tell(self):
+        looks = {name: examine(name, cured=False, run=False) for name in SICK}
+        assert {name for name in SICK if code_of(name) in looks[name].codes} == SEEN_WITHOUT_RUNNING
+        for name in {*SICK} - SEEN_WITHOUT_RUNNING - SHOWS_NOTHING:
+            assert "doctor(loader, run=True)" in undecided(looks[name])[code_of(name)]
+
+    def test_that_is_cured_does_not_show_without_running(self):
+        for name in CURED:
+            assert code_of(name) not in examine(name, cured=True, run=False).codes, name
+
+    def test_names_where_it_comes_from(self):
+        assert all(check.notebook for check in CHECKS.values())
+        assert {code for code in CHECKS if not CHECKS[code].links} == REPRODUCED_BY_OURSELVES
+        links = [link for check in CHECKS.values() for link in check.links]
+        assert all(link.startswith("https://github.com/") for link in links)
+
+
+class TestAHealthyLoader:
+    @pytest.mark.parametrize("name", swept(HEALTHY, QUICK_HEALTHY))
+    def test_has_nothing(self, name):
+        diagnosis = lv.doctor(HEALTHY[name]())
+        assert diagnosis.codes == (), str(diagnosis)
+        assert diagnosis.broken == ()
+        assert diagnosis.troubles == ()
+
+    def test_has_nothing_that_shows_without_running(self):
+        assert {
+            name: lv.doctor(make(), run=False).codes for name, make in HEALTHY.items()
+        } == dict.fromkeys(HEALTHY, ())

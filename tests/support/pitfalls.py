@@ -1,0 +1,143 @@
+"""The sick and the cured loaders of each code: those on its page, and the patients beside them.
+
+``visit`` has the doctor examine each once in a process, for all tests that look at it.
+"""
+
+import importlib
+import os
+import re
+import resource
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import psutil
+import pytest
+
+import loaderviz as lv
+from loaderviz._doctor import Diagnosis, examination_runs
+from loaderviz._doctor.checks import CHECKS
+from loaderviz._explain import explanation
+from patients import VARIANTS
+
+# These take several ranks or a GPU: their pages say so, and their code is only compiled.
+NOT_ON_A_PAGE = {"LV202", "LV504", "LV505"}
+SICK = [*sorted({*CHECKS} - NOT_ON_A_PAGE), *VARIANTS]
+CURED = [name for name in SICK if name not in VARIANTS or len(VARIANTS[name]) == 2]
+
+TO_RESUME = ("LV110", "LV111", "LV112")  # where that is asked for
+# Those that hang take half of it; to start a worker anew takes seconds.
+BUDGETS_S = {"LV403": 3.0, "LV502": 3.0, "LV315": 120.0}
+BUDGET_S = 20.0
+
+
+def code_of(name: str) -> str:
+    return name.split()[0]
+
+
+def python_on_page(code: str, section: str) -> str:
+    """The code in the section "Sick" or "Cured"."""
+    (block,) = re.findall(rf"^## {section}\n+```python\n(.*?)```", explanation(code), re.M | re.S)
+    return block
+
+
+@contextmanager
+def imported_page(code: str, *, cured: bool) -> Iterator[ModuleType]:
+    """The code of a page as a module that workers can import, too, however they are started."""
+    name = f"page_of_{code}"
+    text = python_on_page(code, "Sick")
+    if cured:
+        text += python_on_page(code, "Cured")
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        Path(folder, f"{name}.py").write_text(text)
+        patch.syspath_prepend(folder)
+        try:
+            yield importlib.import_module(name)
+        finally:
+            sys.modules.pop(name, None)
+
+
+@contextmanager
+def patient(name: str, *, cured: bool) -> Iterator[Any]:
+    """The loader, in the conditions in which it is sick."""
+    condition = CONDITIONS.get(code_of(name), nullcontext)
+    if name in VARIANTS:
+        with condition():
+            yield VARIANTS[name][cured]()
+    else:
+        with imported_page(name, cured=cured) as module:
+            around = a_thread_holds(module.LOCK) if name == "LV502" else condition()
+            with around:
+                yield module.loader
+
+
+def examine(name: str, *, cured: bool, run: bool = True) -> Diagnosis:
+    budget_s = BUDGETS_S.get(code_of(name), BUDGET_S)
+    if cured:
+        budget_s = max(budget_s, BUDGET_S)
+    with patient(name, cured=cured) as loader, pytest.MonkeyPatch.context() as patch:
+        if name != "LV308":  # the only pitfall that asks for this trial, which takes seconds
+            patch.setattr(examination_runs, "computes_and_hands_over_late", lambda trace: False)
+        return lv.doctor(loader, run=run, budget_s=budget_s, resume=name.startswith(TO_RESUME))
+
+
+visit = cache(examine)
+
+
+def undecided(diagnosis: Diagnosis) -> dict[str, str]:
+    """The reason for each code that could not be told."""
+    return {each.code: " ".join(each.evidence) for each in diagnosis.undecided}
+
+
+@contextmanager
+def one_cpu() -> Iterator[None]:
+    """As with ``taskset``."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+@contextmanager
+def few_files() -> Iterator[None]:
+    """As with ``ulimit -n``: hardly more open files than there are."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (psutil.Process().num_fds() + 90, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@contextmanager
+def a_thread_holds(lock: Any) -> Iterator[None]:
+    """Another thread of this process has taken the lock."""
+    taken, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lock:
+            taken.set()
+            done.wait()
+
+    thread = threading.Thread(target=hold, name="writes the log")
+    thread.start()
+    taken.wait()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+CONDITIONS: dict[str, Callable[[], AbstractContextManager[None]]] = {
+    "LV309": one_cpu,
+    "LV403": few_files,
+}
