@@ -24,6 +24,10 @@ AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 # Set in many containers; each process that a test starts would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
+# Without a network npm gives up within seconds, not minutes.
+export npm_config_fetch_retry_mintimeout := 1000
+export npm_config_fetch_retry_maxtimeout := 3000
+
 # $(call or_stop,what failed,the way out) ends a recipe line that may fail.
 or_stop = || { printf '\nmake: %s failed.\n%s\n' '$(1)' '$(2)' >&2; exit 1; }
 
