@@ -15,6 +15,8 @@ JS_TOOLS := $(JS)/node_modules/.installed
 # Without progress bars, which come when something takes longer than a second: not everywhere.
 KERNELS  := TQDM_DISABLE=1 $(if $(START),PYTHONPATH="$(CURDIR)/tests/start_method" LOADERVIZ_START_METHOD=$(START))
 CHECKS   := lint format types layers javascript unit notebooks browser
+SLOW     := slow-unit slow-notebooks slow-browser
+PYTEST   := $(PY) -m pytest --durations=10
 
 # JupyterLab refuses to start as root (a container, say) unless told.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
@@ -22,15 +24,33 @@ AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 # Set in many containers; each process that a test starts would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
+# Without a network npm gives up within seconds, not minutes.
+export npm_config_fetch_retry_mintimeout := 1000
+export npm_config_fetch_retry_maxtimeout := 3000
+
 # $(call or_stop,what failed,the way out) ends a recipe line that may fail.
 or_stop = || { printf '\nmake: %s failed.\n%s\n' '$(1)' '$(2)' >&2; exit 1; }
 
+# $(call every,checks) runs them all, even when one fails, and names at the end what did and what
+# this machine could not check.
+define every
+@failed=; for check in $(1); do \
+	printf '\n== make %s\n' $$check; \
+	$(MAKE) --no-print-directory $$check || failed="$$failed $$check"; \
+done; \
+echo; $(MAKE) --no-print-directory not-checked; \
+if [ "$$failed" ]; then \
+	printf 'Failed:%s. Each runs alone as `make NAME`.\n' "$$failed"; exit 1; \
+fi; \
+printf 'All that ran passed: %s.\n' '$(strip $(1))'
+endef
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup lab site docs test strangers matrix release pictures plotly strip clean $(CHECKS)
+.PHONY: help setup lab site docs test test-all slow not-checked strangers matrix release pictures plotly strip clean $(CHECKS) $(SLOW)
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /  \1\t/p' Makefile | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' Makefile | expand -t 18
 
 setup: $(NOTEBOOK) ## create .venv with the package and JupyterLab
 
@@ -45,15 +65,24 @@ site: $(NOTEBOOK) ## make a page of each notebook, in site/; ARGS=notebooks/00_f
 docs: $(DOCS) ## make the documentation, in build/docs/html; needs no network
 	$(PY) docs/build.py
 
-test: $(TEST) ## run every check, all of them even when one fails
-	@failed=; for check in $(CHECKS); do \
-		printf '\n== make %s\n' $$check; \
-		$(MAKE) --no-print-directory $$check || failed="$$failed $$check"; \
-	done; \
-	if [ "$$failed" ]; then \
-		printf '\nFailed:%s. Each runs alone as `make NAME`.\n' "$$failed"; exit 1; \
-	fi; \
-	printf '\nAll checks passed: %s.\n' '$(CHECKS)'
+test: $(TEST) ## run every check but the slow ones, all of them even when one fails
+	$(call every,$(CHECKS))
+
+slow: $(TEST) ## run what `make test` leaves out because it must be slow
+	$(call every,$(SLOW))
+
+test-all: $(TEST) ## run every check, the slow ones too
+	$(call every,$(CHECKS) $(SLOW))
+
+# What this machine lacks the checks have skipped; a tool that npm fetches is there by now, or cannot be.
+not-checked:
+	@[ "$$LOADERVIZ_CHROMIUM" ] || command -v chromium >/dev/null || command -v chromium-browser >/dev/null \
+		|| command -v google-chrome >/dev/null \
+		|| echo 'Not checked: notebooks, pages and reports in a browser. There is no Chromium.'
+	@command -v npm >/dev/null && [ -e $(JS_TOOLS) ] \
+		|| echo 'Not checked: rules and types of the scripts. Their tools need Node with npm, and a network once.'
+	@command -v node >/dev/null && [ -e $(VENV)/share/perfetto-trace-processor ] \
+		|| echo 'Not checked: what Perfetto reads in an export. Its trace processor needs Node with npm, and a network once.'
 
 lint: $(TEST) ## ruff's rules
 	$(PY) -m ruff check
@@ -70,24 +99,40 @@ layers: $(TEST) ## who may import whom
 # The one check that needs what pip does not install: where it is missing this says so and goes on,
 # unless it is asked for.
 javascript: ## rules and types of the scripts that run in the browser; needs Node
-	@if command -v npm >/dev/null || [ "$$LOADERVIZ_REQUIRE_NODE" ]; then \
+	@if [ "$$LOADERVIZ_REQUIRE_NODE" ] || { command -v npm && $(MAKE) -s $(JS_TOOLS); } >/dev/null; then \
 		$(MAKE) --no-print-directory --quiet $(JS_TOOLS) && \
 		$(JS)/node_modules/.bin/biome lint --error-on-warnings --config-path=$(JS) loaderviz/web tests/browser && \
 		$(JS)/node_modules/.bin/tsc -p $(JS); \
 	else \
-		echo 'Skipped: the scripts in loaderviz/web are checked by npm packages, and there is no npm.'; \
+		echo 'Skipped: the scripts in loaderviz/web are checked by npm packages, which cannot be had here.'; \
 	fi
 
 # One process more than most runners have cores, since the tests wait a lot; a process that has run
 # out of tests takes some of another's. nbval is for notebooks alone, and slow to import.
+UNIT := $(PYTEST) -p no:nbval -n 3 --dist worksteal --ignore=tests/browser --ignore=tests/strangers
 unit: $(TEST) ## unit and property tests; ARGS="-n 0 tests/cli" just those, in one process
-	$(PY) -m pytest -p no:nbval -n 3 --dist worksteal -m 'not slow' --durations=10 --ignore=tests/browser --ignore=tests/strangers $(ARGS)
+	$(UNIT) -m 'not slow' $(ARGS)
 
+slow-unit: $(TEST) ## those that are slow: sweeps, and processes that import torch
+	$(UNIT) -m slow $(ARGS)
+
+# The longest first, so that the last to end do not run alone.
+LONGEST := 10_your_own_loader 03_workers_on_a_timeline 07_how_many_workers 11_stop_and_resume 09_many_ranks
+NOTEBOOKS := $(LONGEST:%=notebooks/%.ipynb) $(filter-out $(LONGEST:%=notebooks/%.ipynb),$(wildcard notebooks/*.ipynb))
 notebooks: $(TEST) ## run every notebook and compare the outputs it keeps; START=spawn as on macOS
-	$(KERNELS) $(PY) -m pytest -n 2 --dist loadfile --nbval-lax --nbval-current-env --nbval-cell-timeout=120 notebooks
+	$(KERNELS) $(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder --nbval-lax --nbval-current-env --nbval-cell-timeout=120 $(NOTEBOOKS)
 
-browser: $(TEST) ## notebooks in a real JupyterLab and Chromium
-	$(PY) -m pytest -n 2 --dist loadgroup --no-loadscope-reorder tests/browser
+# Those whose workers are started most often, in a script and in each rank too.
+SPAWNED := 02_inside_the_dataloader 09_many_ranks 10_your_own_loader
+slow-notebooks: ## run some notebooks with workers that are spawned, as on macOS
+	@$(MAKE) --no-print-directory notebooks START=spawn NOTEBOOKS='$(SPAWNED:%=notebooks/%.ipynb)'
+
+BROWSER := $(PYTEST) -n 2 --dist loadgroup --no-loadscope-reorder tests/browser
+browser: $(TEST) ## some notebooks, a page and a report in a real JupyterLab and Chromium
+	$(BROWSER) -m 'not slow'
+
+slow-browser: $(TEST) ## every notebook, and whatever else a browser shows
+	$(BROWSER) -m slow
 
 # Not part of `make test`: it installs what loaderviz itself has no use for.
 strangers: $(STRANGERS)/.installed ## record the loaders of other libraries, in an environment of their own

@@ -18,10 +18,11 @@ from pathlib import Path
 
 import psutil
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 START_S = 60
+expect.set_options(timeout=20_000)  # what is expected may come late on a busy machine
 
 # No flag that a user lacks, but those without which a test could not drive it.
 CHROMIUM = {

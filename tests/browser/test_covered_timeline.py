@@ -6,6 +6,8 @@ from playwright.sync_api import Browser, expect
 from browser.test_large_timeline import drag
 from loaderviz import Costs, simulate, timeline
 
+pytestmark = pytest.mark.slow
+
 # How opaque the first bar of each kind of mark is.
 OPAQUE = """(gd) => Object.fromEntries([...gd.querySelectorAll(".trace.bars")]
     .map((group) => [group.__data__[0].trace.name, group])

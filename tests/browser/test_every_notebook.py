@@ -18,22 +18,23 @@ NAMES = sorted((path.name for path in NOTEBOOKS.glob("*.ipynb")), reverse=True)
 LOST = "widget model not found"
 
 
+# An explorer and timelines, lanes of samples, how well a buffer mixes: each with its sliders.
+SOME = ("05_randomness.ipynb", "04_duplicates_and_losses.ipynb", "00_first_look.ipynb")
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_some_run_and_show_what_their_text_says(page: Page, name: str):
+    run_and_read(page, name)
+    controls_respond(page)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_it_runs_and_reads_well_in_either_theme_and_again_later(
+def test_each_runs_and_reads_well_in_either_theme_and_again_later(
     page: Page, name: str, complaints: list[str]
 ):
-    reader.open_notebook(page, name)
-    assert reader.run_all(page) == []
+    run_and_read(page, name)
     wrong: dict[str, list[str]] = {}
-    figures: Figures = {}
-    reader.scroll_through(page, looking(page, wrong, "light", figures), up=True)
-    cells = nbformat.read(NOTEBOOKS / name, as_version=4).cells
-    if look_for_the_rest(page, cells, figures):
-        reader.scroll_to_the_top(page)
-    assert broken_promises(cells, figures) == []
-    if name in LOOKS:
-        LOOKS[name](page)
-        reader.scroll_to_the_top(page)
     reader.set_theme(page, "Dark")
     n = reader.scroll_through(page, looking(page, wrong, "dark"))
     assert n > 0
@@ -49,6 +50,24 @@ def test_it_runs_and_reads_well_in_either_theme_and_again_later(
     reader.scroll_through(page, looking(page, wrong, "reopened with a new kernel, light"))
     assert wrong == {}
     complaints[:] = [each for each in complaints if LOST not in each]
+
+
+def run_and_read(page: Page, name: str) -> None:
+    """Run all, read from the end to the top, and look closer at what its text speaks of."""
+    reader.open_notebook(page, name)
+    assert reader.run_all(page) == []
+    wrong: dict[str, list[str]] = {}
+    figures: Figures = {}
+    n = reader.scroll_through(page, looking(page, wrong, "light", figures), up=True)
+    assert n > 0
+    assert wrong == {}
+    cells = nbformat.read(NOTEBOOKS / name, as_version=4).cells
+    if look_for_the_rest(page, cells, figures):
+        reader.scroll_to_the_top(page)
+    assert broken_promises(cells, figures) == []
+    if name in LOOKS:
+        LOOKS[name](page)
+        reader.scroll_to_the_top(page)
 
 
 def looking(

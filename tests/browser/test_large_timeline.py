@@ -12,6 +12,8 @@ from browser.reader import choose, open_notebook, wait_until_idle
 from browser.test_lab import METADATA
 from loaderviz import Costs, simulate, timeline
 
+pytestmark = pytest.mark.slow
+
 N_BATCHES = 3000
 MADE = f"""
 from loaderviz import Costs, simulate, timeline

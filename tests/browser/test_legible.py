@@ -15,6 +15,8 @@ from browser.legible import faults
 from browser.test_lab import METADATA
 from loaderviz import Costs, simulate, timeline
 
+pytestmark = pytest.mark.slow
+
 CELLS = (
     """
 import loaderviz

@@ -72,6 +72,7 @@ def test_it_follows_the_theme_also_while_it_is_open(opened, large):
     assert all(one != other for one, other in zip(light, dark, strict=True))
 
 
+@pytest.mark.slow
 def test_a_bar_of_a_cause_says_what_shows_it(opened, large):
     page = opened(large)
     causes = page.locator("#figure-causes")
@@ -80,6 +81,7 @@ def test_a_bar_of_a_cause_says_what_shows_it(opened, large):
     expect(causes.locator(".hoverlayer")).to_contain_text("of the time")
 
 
+@pytest.mark.slow
 def test_figures_show_bands_from_afar_and_steps_when_near(opened, large):
     page = opened(large)
     waits = page.locator("#figure-waits")
@@ -93,6 +95,7 @@ def test_figures_show_bands_from_afar_and_steps_when_near(opened, large):
     expect(waits).to_have_attribute("data-level", "bands")
 
 
+@pytest.mark.slow
 def test_nothing_is_wider_than_a_narrow_window_and_the_keyboard_reaches_all(opened, large):
     page = opened(large)
     page.set_viewport_size({"width": 800, "height": 900})
@@ -106,6 +109,7 @@ def test_nothing_is_wider_than_a_narrow_window_and_the_keyboard_reaches_all(open
     expect(details).to_have_attribute("open", "")
 
 
+@pytest.mark.slow
 def test_on_a_phone_what_is_too_wide_can_be_moved_and_nothing_is_cut_off(opened, large):
     page = opened(large)
     page.set_viewport_size({"width": 390, "height": 844})
@@ -119,6 +123,7 @@ def test_on_a_phone_what_is_too_wide_can_be_moved_and_nothing_is_cut_off(opened,
     assert timeline.evaluate("(place) => place.scrollLeft") > 200
 
 
+@pytest.mark.slow
 def test_a_heading_is_printed_on_the_page_of_its_figure(opened, large):
     page = opened(large)
     page.emulate_media(media="print")
@@ -129,6 +134,7 @@ def test_a_heading_is_printed_on_the_page_of_its_figure(opened, large):
     assert page.evaluate(apart) == []
 
 
+@pytest.mark.slow
 def test_on_paper_it_is_light_whole_and_afterwards_as_before(opened, large):
     page = opened(large, color_scheme="dark")
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")

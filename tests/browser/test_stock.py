@@ -31,6 +31,7 @@ def test_no_file_sets_what_no_user_sets(path: Path):
         assert set(re.findall(r"""["'](--[\w.-]+)""", text)) <= ALLOWED | {"--into"}
 
 
+@pytest.mark.slow
 def test_the_lab_has_the_settings_that_it_is_shipped_with(page: Page, lab: Lab):
     page.goto("/lab")  # as somebody new
     page.wait_for_selector("#jp-main-statusbar")

@@ -123,8 +123,8 @@ def broken(samples):
         (in_main, False, "The worker said: AttributeError: "),  # the unsolved start
         (lambda samples: torch.tensor(samples) * 2, False, "Not yet."),
         (doubled, True, "It arrived"),
-        (not_doubled, False, "not twice each sample"),
-        (broken, False, "ValueError"),
+        pytest.param(not_doubled, False, "not twice each sample", marks=pytest.mark.slow),
+        pytest.param(broken, False, "ValueError", marks=pytest.mark.slow),
     ],
     ids=["of a notebook", "lambda", "of a module", "not doubled", "broken"],
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from loaderviz import LoaderVizError, audit, doctor
+from loaderviz import LoaderVizError, audit
 from loaderviz.exercises import train_script, your_own_loader
 from loaderviz.exercises.run_in_shell import shell
 
@@ -96,14 +96,18 @@ def by_number(text: str) -> str:
 @pytest.mark.parametrize(
     ("changes", "passed", "says"),
     [
-        ((), False, "1 of 43 samples never arrived"),
         ((own_draws, five), False, "3 of 43 samples never arrived"),  # fast, and loses more
         ((shared, five), False, "LV201"),
-        ((shared, five, by_number), False, "with the previous epoch's numbers"),
-        ((shared, own_draws), False, "Right, but slow"),
+        pytest.param(
+            (shared, five, by_number),
+            False,
+            "with the previous epoch's numbers",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param((shared, own_draws), False, "Right, but slow", marks=pytest.mark.slow),
         ((shared, own_draws, five), True, "the model is busy"),
     ],
-    ids=["unsolved", "lossy", "alike", "by number", "slow", "solved"],
+    ids=["lossy", "alike", "by number", "slow", "solved"],
 )
 def test_cured(tmp_path, changes, passed, says):
     text = unsolved()
@@ -180,12 +184,9 @@ def test_keeps(keeps, passed, says):
     assert passed or says in check.message
 
 
-def test_the_stand_in_is_wrong_and_its_cure_is_not():
-    sick = doctor(train_script.make_loader())
-    assert {"LV101", "LV201"} <= set(sick.codes)
-    cured = train_script.make_cured()
-    assert audit(cured, key=train_script.number_of).exactly_once
-    assert [each for each in doctor(cured) if each.severity == "error"] == []
+def test_the_cured_stand_in_delivers_every_sample_once():
+    """What the doctor says of either the notebook asserts."""
+    assert audit(train_script.make_cured(), key=train_script.number_of).exactly_once
 
 
 def test_with_settings_leaves_the_loader_as_it_is():

@@ -14,6 +14,8 @@ from loaderviz._audit.audit_of_keys import DeliveredBatch, audit_batches
 from loaderviz.exercises import launch_ranks, rank_script
 from loaderviz.exercises.ranks_in_step import simulate_in_step, unequal_ends
 
+REAL = pytest.mark.slow  # two processes that import torch; notebook 09 has some of its own
+
 
 @pytest.fixture(scope="module")
 def runs():
@@ -22,6 +24,7 @@ def runs():
     )
 
 
+@REAL
 def test_two_ranks_leave_one_trace(runs):
     trace = runs["whole"].trace
     assert sorted(trace.batches["rank"].unique()) == [0, 1]
@@ -29,6 +32,7 @@ def test_two_ranks_leave_one_trace(runs):
     assert audit(runs["dealt"].trace).duplicates["ranks"].tolist() == [(0, 1)]
 
 
+@REAL
 def test_what_a_single_trace_is_for_a_run_is_too(runs, tmp_path):
     """Every door takes the merged trace."""
     trace = runs["dealt"].trace
@@ -44,6 +48,7 @@ def test_what_a_single_trace_is_for_a_run_is_too(runs, tmp_path):
     assert load(tmp_path / "run.parquet").summary() == trace.summary()
 
 
+@REAL
 def test_the_results_are_what_the_loops_returned(runs):
     first, second = ([set().union(*each) for each in epochs] for epochs in runs["told"].results)
     assert len(first) == 3
@@ -51,6 +56,7 @@ def test_the_results_are_what_the_loops_returned(runs):
     assert all(a | b == set(range(rank_script.N)) for a, b in zip(first, second, strict=True))
 
 
+@REAL
 def test_an_audit_of_numbers_is_that_of_the_keys(runs):
     found = launch_ranks.audit_run(runs["dealt"], rank_script.N)
     assert found.exactly_once is False
@@ -59,6 +65,7 @@ def test_an_audit_of_numbers_is_that_of_the_keys(runs):
     )
 
 
+@REAL
 def test_a_real_run_of_streams_is_what_is_worked_out(runs):
     def by_worker(data, rank, ranks, worker, workers):
         return data[worker::workers]
@@ -76,6 +83,7 @@ def test_a_real_run_of_streams_is_what_is_worked_out(runs):
         assert (real.simulated, simulated.simulated) == (False, True)
 
 
+@REAL
 def test_a_rank_with_more_batches_waits_in_vain(runs):
     ahead, done = runs["uneven"].results
     assert ahead == ["step 0", "step 1", "step 2: nobody answers"]
@@ -85,11 +93,13 @@ def test_a_rank_with_more_batches_waits_in_vain(runs):
     assert runs["dealt"].trace.summary().notes == []
 
 
+@REAL
 def test_a_rank_that_fails_is_quoted():
     with pytest.raises(LoaderVizError, match="KeyError: 'no such case'"):
         launch_ranks.torchrun("no such case")
 
 
+@REAL
 def test_ranks_that_take_too_long_are_ended():
     assert timedelta(seconds=3) < rank_script.PATIENCE  # of one rank with the other
     with pytest.raises(LoaderVizError, match="ended after 3 s"):

@@ -65,7 +65,13 @@ def test_one_process_makes_the_batches_of_torch(keys: list[int], batch_size: int
     )
 
 
-@pytest.mark.parametrize("start_method", multiprocessing.get_all_start_methods())
+@pytest.mark.parametrize(
+    "start_method",
+    [
+        pytest.param(each, marks=[pytest.mark.slow] if each == "spawn" else [])
+        for each in multiprocessing.get_all_start_methods()
+    ],
+)
 def test_workers_make_the_batches_of_torch_however_they_are_started(
     start_method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
