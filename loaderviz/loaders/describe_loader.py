@@ -15,6 +15,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.held_objects import attributes, walk
+from loaderviz.loaders.length_of_loader import known_length
 from loaderviz.loaders.start_method import start_method
 
 FOREIGN = "foreign"  # the kind of a loader that is none of torch's
@@ -110,6 +111,7 @@ def describe(loader: Any) -> dict[str, Any]:
         "kind": "iterable" if isinstance(loader.dataset, IterableDataset) else "map",
         "shuffled": type(loader.sampler) is RandomSampler,
         "batch_size": loader.batch_size,
+        "n_batches": known_length(loader),
         "num_workers": num_workers,
         "prefetch_factor": loader.prefetch_factor if num_workers else None,
         "persistent_workers": loader.persistent_workers,

@@ -12,6 +12,7 @@ scipy for these thirty lines, and its PELT takes a penalty that has to be tuned 
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -95,7 +96,7 @@ def _merged(values: Floats, begins: list[int], matters: float) -> list[int]:
     while len(begins) > 1:
         quartiles = [np.quantile(part, [0.25, 0.5, 0.75]) for part in np.split(values, begins[1:])]
         gaps = []
-        for a, b in zip(quartiles, quartiles[1:], strict=False):
+        for a, b in pairwise(quartiles):
             apart = max(a[0] - b[2], b[0] - a[2])
             gaps.append(float(abs(a[1] - b[1])) if apart > 0 else 0.0)
         least = int(np.argmin(gaps))

@@ -33,7 +33,7 @@ FEWEST: Final = 8  # batches that show a pace: two halves (pyperf) of two quarti
 STEADY_PART: Final = 0.25
 # Of the usual period: levels that are as near are alike (pyperf/_worker.py, calibrate_warmups).
 ALIKE: Final = 0.1
-# Of the batches: more that stand out are no outliers (Barrett et al. measure from the 90 % quantile).
+# Of the batches: more that stand out are no outliers (Barrett et al. measure from the 90 % on).
 RARE: Final = 0.1
 # Times as many steps after a long one as up to it, none of them long: it does not come again.
 ONCE: Final = 3
@@ -211,9 +211,9 @@ def _rows(
     rows: list[tuple[Any, ...]] = []
     epoch, batch = series.rows["epoch"], series.rows["batch"]
     delivered = series.rows["delivered_s"]
-    begins = np.flatnonzero(series.first | np.append(True, phase[1:] != phase[:-1]))
+    begins = np.flatnonzero(series.first | np.append(True, phase[1:] != phase[:-1])).tolist()
     started = False
-    for start, end in zip(begins, [*begins[1:], len(series)], strict=True):
+    for start, end in pairwise([*begins, len(series)]):
         from_s, last_of_epoch = float(delivered[start]), end == len(series) or series.first[end]
 
         def add(name: str, first: int, last: int, since_s: float, until_s: float) -> None:
