@@ -1,4 +1,4 @@
-"""How many batches a loader has an epoch, where that can be known without running the user's code."""
+"""How many batches an epoch of a loader has, where no code of the user has to tell."""
 
 from __future__ import annotations
 
