@@ -9,6 +9,7 @@ import numpy as np
 
 from loaderviz.figures import style
 from loaderviz.figures.timelines import boxes
+from loaderviz.figures.timelines.covers import AXIS_PX
 from loaderviz.text import count, duration
 from loaderviz.why import phases
 
@@ -19,20 +20,21 @@ if TYPE_CHECKING:
 
 BAND_PX: Final = 22  # what the band takes of the figure's height
 SEGMENT_PX: Final = 15  # its height: room for one line of text
-TEXT_PX: Final = 10
+TEXT_PX: Final = 11
+CHARACTER_PX: Final = 6  # the mean width of a character of that size
 # Of a loader's time: where phases other than the pace take less, the whole run is as good as at
 # pace, and nothing is drawn (pyperf takes what is 10 % apart for alike).
 WORTH_DRAWING: Final = phases.ALIKE
 # Neutral, since colours belong to batches; the pace is the lightest, as there is nothing to see.
 FILLS: Final = {
-    phases.START: "rgba(125, 133, 144, 0.30)",
-    phases.RESTART: "rgba(125, 133, 144, 0.30)",
-    phases.WARM_UP: "rgba(125, 133, 144, 0.50)",
-    phases.EARLIER: "rgba(125, 133, 144, 0.30)",
-    phases.PACE: "rgba(125, 133, 144, 0.13)",
-    phases.PAUSE: "rgba(125, 133, 144, 0.75)",
-    phases.UNSTEADY: "rgba(125, 133, 144, 0.30)",
-    phases.END: "rgba(125, 133, 144, 0.30)",
+    phases.START: "rgba(125, 133, 144, 0.16)",
+    phases.RESTART: "rgba(125, 133, 144, 0.16)",
+    phases.WARM_UP: "rgba(125, 133, 144, 0.26)",
+    phases.EARLIER: "rgba(125, 133, 144, 0.16)",
+    phases.PACE: "rgba(125, 133, 144, 0.07)",
+    phases.PAUSE: "rgba(125, 133, 144, 0.38)",
+    phases.UNSTEADY: "rgba(125, 133, 144, 0.16)",
+    phases.END: "rgba(125, 133, 144, 0.16)",
 }
 _EXPECTED: Final = (phases.START, phases.RESTART, phases.PACE, phases.END)  # in any run
 
@@ -73,13 +75,31 @@ def segments(table: pd.DataFrame | None, lane: float, thickness: float) -> dict[
         + ("" if first == last else f": {count(last - first + 1, 'batch', 'batches')}")
         for phase, epoch, first, last, _, _, seconds in zip(*rows.values(), strict=True)
     ]
-    n = len(hover)
     mark = boxes.bars(
-        "phase", rows["from_s"], rows["to_s"], np.full(n, float(lane)), thickness=thickness,
-        fill=style.TRANSPARENT, edge_px=0, hover=hover,
-        text=boxes.text_array(rows["phase"]), textposition="inside", textangle=0,
-        insidetextanchor="middle",
-        insidetextfont={"size": TEXT_PX, "color": style.ON_ANY},
+        "phase", rows["from_s"], rows["to_s"], np.full(len(hover), float(lane)),
+        thickness=thickness, fill=style.TRANSPARENT, edge_px=0, hover=hover,
     )  # fmt: skip
     mark["marker"]["color"] = [FILLS[phase] for phase in rows["phase"]]
     return mark
+
+
+def names(
+    table: pd.DataFrame | None, lane: float, axis_span_s: float, theme: style.Theme
+) -> list[dict[str, Any]]:
+    """The names of those segments that have room for them, as annotations of the layout.
+
+    Not in the bars themselves: plotly writes the texts of all bars in one size, the smallest.
+    """
+    if table is None:
+        return []
+    px_per_s = AXIS_PX / axis_span_s
+    return [
+        {
+            "text": phase, "x": start_s + seconds / 2, "y": lane, "xref": "x", "yref": "y",
+            "showarrow": False, "font": {"size": TEXT_PX, "color": theme.muted},
+        }
+        for phase, start_s, seconds in zip(
+            *(table[name].tolist() for name in ("phase", "from_s", "seconds")), strict=True
+        )
+        if seconds * px_per_s > len(phase) * CHARACTER_PX + TEXT_PX
+    ]  # fmt: skip

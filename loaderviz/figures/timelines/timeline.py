@@ -145,6 +145,9 @@ def draw(
         colours, title=summary.verdict, numbers=numbers, height=height, margins=margins
     )
     layout |= axes_of_lanes
+    if phases is not None:
+        span_s = time_range[1] - time_range[0]
+        layout["annotations"] = phase_band.names(phases, lane, span_s, colours)
     if len(lanes.consumers) > 1:
         layout["shapes"] = _lines_between_ranks(lanes, colours)
     page_data: dict[str, Any] = {"large": table} if large else {"paths": _paths(batches, lanes)}
