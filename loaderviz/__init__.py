@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from loaderviz._recommend.recommend import recommend as recommend
     from loaderviz.errors import LoaderVizError as LoaderVizError
     from loaderviz.figures.timelines.timeline import timeline as timeline
+    from loaderviz.loaders.ideal_loader import ideal as ideal
     from loaderviz.recorder import record as record
     from loaderviz.recorder import span as span
     from loaderviz.recorder import watch as watch
@@ -39,6 +40,7 @@ _HOMES = {
     "audit": "loaderviz._audit",
     "doctor": "loaderviz._doctor",
     "explore": "loaderviz.widgets",
+    "ideal": "loaderviz.loaders.ideal_loader",
     "load": "loaderviz.trace",
     "plot_timings": "loaderviz._plot_timings",
     "recommend": "loaderviz._recommend",

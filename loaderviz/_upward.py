@@ -13,6 +13,7 @@ ABOVE = {
     "figure of an audit": ("loaderviz.figures.results.audit_figure", "draw"),
     "figure of a mixing": ("loaderviz.figures.results.mixing_figure", "draw"),
     "figure of a recommendation": ("loaderviz.figures.results.candidates_figure", "draw"),
+    "phases of a trace": ("loaderviz.why.phases", "phases_of"),
     "causes of a trace": ("loaderviz._causes.causes_table", "causes_of"),
 }
 

@@ -22,6 +22,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.held_objects import attributes, walk
+from loaderviz.loaders.length_of_loader import known_length
 from loaderviz.loaders.start_method import start_method
 from loaderviz.own_errors import own_errors
 from loaderviz.plain_value import truth, type_name, whole
@@ -126,6 +127,7 @@ def describe(loader: Any) -> dict[str, Any]:
         "kind": "iterable" if is_iterable else "map",
         "shuffled": type(_option(loader, "sampler")) is RandomSampler,
         "batch_size": whole(_option(loader, "batch_size")),
+        "n_batches": known_length(loader),
         "num_workers": num_workers,
         "prefetch_factor": whole(_option(loader, "prefetch_factor")) if num_workers else None,
         "persistent_workers": truth(_option(loader, "persistent_workers")),

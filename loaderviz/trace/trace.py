@@ -138,6 +138,32 @@ class Trace:
         """
         return shapes_of(self)
 
+    def phases(self) -> pd.DataFrame:
+        """Which phases each loader's epochs have: what starts, warms up, goes on, pauses.
+
+        A row for each stretch, by rank, loader and time. Columns: ``rank``, ``loader``, ``epoch``,
+        ``phase``, ``from_batch`` and ``to_batch`` (its first and last batch), ``from_s`` and
+        ``to_s`` (since the start of the recording), ``seconds``. The phases are
+
+        - ``start``: until the first batch is delivered; ``restart``: the same in later epochs whose
+          workers are new. Its batch is the one that is waited for;
+        - ``warm-up``: steps, or reading, that took longer than they do in the end;
+        - ``earlier``: a level that it no longer has, and that was quicker;
+        - ``pace``: what goes on from there;
+        - ``pause``: a step at pace that takes at least one usual batch longer than the others, and
+          by hyperfine's rule stands out from them (14.8 median absolute deviations);
+        - ``no steady state``: fewer than eight batches, or a level that lasts for less than a
+          quarter of the run, or one that is still drifting;
+        - ``end``: from the last batch on, until the loop has seen the workers end.
+
+        Each delivered batch is in one of ``warm-up``, ``earlier``, ``pace``, ``pause`` and ``no
+        steady state``: from its delivery to the next one, so that the step on it is in its phase
+        and what the loop waits for after that, too. The rule is that of Barrett et al., *Virtual
+        machine warmup blows hot and cold* (OOPSLA 2017), for as few values as a recording has.
+        """
+        table: pd.DataFrame = ask_above("phases of a trace", self)
+        return table
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the trace to one file; ``loaderviz.load(path)`` opens it again.
 

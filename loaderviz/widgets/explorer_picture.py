@@ -48,7 +48,7 @@ def picture(trace: Trace, summary: Summary, span_s: float, pinned: Trace | None 
     ``pinned``: the run whose steps are drawn in grey above the consumer, as if both had begun at
     the same moment.
     """
-    figure = timeline.draw(trace, summary, span_s)
+    figure = timeline.draw(trace, summary, span_s, with_phases=False)
     layout, begin_s = figure.layout, begin_of(trace)
     tick_s = next(s for s in _ticks(span_s) if span_s / s <= TICKS)
     ticks = [n * tick_s for n in range(math.floor(span_s / tick_s) + 1)]

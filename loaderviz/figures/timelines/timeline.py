@@ -15,6 +15,7 @@ from loaderviz.figures.timelines import (
     consumer_marks,
     covers,
     packed_rows,
+    phase_band,
     rank_rows,
     ready_strip,
     worker_marks,
@@ -51,7 +52,9 @@ def timeline(
     cross is a sample whose reading raised an exception. Spans named with ``span`` lie under the
     consumer. A pin thread and a CUDA device have lanes of their own; in the gaps of its lane the
     device had nothing to do. The strip at the top shows how many batches are finished and not yet
-    taken. Hovering a batch shows its path and times (ms); a click keeps them in view.
+    taken. Hovering a batch shows its path and times (ms); a click keeps them in view. A quiet
+    band above the lanes names the phases of ``Trace.phases``, where there is more than a start and
+    a pace.
 
     Past 48 batches what a lane works on has one colour, and batches are told apart once they are
     zoomed in on; the page does that by itself, live or saved. It shows samples where there is room.
@@ -95,8 +98,12 @@ def draw(
     seconds: float | None = None,
     theme: style.ThemeName = "light",
     label: Label = "batch",
+    *,
+    with_phases: bool = True,
 ) -> Figure:
     """Draw a trace, as ``timeline`` does, where its summary is there already.
+
+    ``with_phases``: with the band of phases, where they are worth drawing.
 
     Raises:
         LoaderVizError: if ``trace`` has no batch, and for an unknown theme.
@@ -126,12 +133,21 @@ def draw(
         numbers += " · zoom in for samples"
     numbers += _left_out(trace)
     height, colours = _height(lanes), style.theme(theme)
+    axes_of_lanes = _axes(lanes, batches, colours, height, time_range)
+    phases = phase_band.worth_drawing(trace) if with_phases else None
+    lane, thickness = 0.0, 0.0
+    if phases is not None:
+        height, lane, thickness = _make_room_for_phases(axes_of_lanes, height)
+    marks.append(phase_band.segments(phases, lane, thickness))
     # Without workers and with them the zero is in the same place, for the eye to compare.
     margins = (axes.labels_px([MAIN_PROCESS, *lanes.labels]), 22, TITLE_PX, AXIS_PX)
     layout = style.layout(
         colours, title=summary.verdict, numbers=numbers, height=height, margins=margins
     )
-    layout |= _axes(lanes, batches, colours, height, time_range)
+    layout |= axes_of_lanes
+    if phases is not None:
+        span_s = time_range[1] - time_range[0]
+        layout["annotations"] = phase_band.names(phases, lane, span_s, colours)
     if len(lanes.consumers) > 1:
         layout["shapes"] = _lines_between_ranks(lanes, colours)
     page_data: dict[str, Any] = {"large": table} if large else {"paths": _paths(batches, lanes)}
@@ -303,6 +319,23 @@ def _axes(
             tickfont={"size": 11}, fixedrange=True, visible=lanes.has_workers,
         ),
     }  # fmt: skip
+
+
+def _make_room_for_phases(layout: dict[str, Any], height: int) -> tuple[int, float, float]:
+    """A row above the consumer's: the new height, and the row's place and thickness in lanes."""
+    lanes, strip = layout["yaxis"], layout["yaxis2"]
+    inner_px = height - TITLE_PX - AXIS_PX
+    bottom, top = lanes["range"]
+    lane_px = (lanes["domain"][1] - lanes["domain"][0]) * inner_px / (bottom - top)
+    row = phase_band.BAND_PX / lane_px
+    shrink = inner_px / (inner_px + phase_band.BAND_PX)
+    strip["domain"] = [1 - (1 - strip["domain"][0]) * shrink, 1]
+    lanes["domain"] = [0, 1 - (1 - lanes["domain"][1]) * shrink]
+    lanes["range"] = [bottom, top - row]
+    lane = top - row / 2
+    lanes["tickvals"] = [lane, *lanes["tickvals"]]
+    lanes["ticktext"] = ["phases", *lanes["ticktext"]]
+    return height + phase_band.BAND_PX, lane, phase_band.SEGMENT_PX / lane_px
 
 
 def _paths(batches: Table, lanes: Lanes) -> list[list[list[float]]]:
