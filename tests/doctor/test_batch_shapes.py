@@ -85,7 +85,7 @@ def test_shapes_are_counted_without_a_smaller_last_batch():
 
 def test_workers_and_a_fixed_length_change_no_padding():
     loader = DataLoader(Lengths(), batch_size=10, num_workers=1, collate_fn=to_a_hundred)
-    assert doctor(loader).codes == ("LV604",)
+    assert {"LV603", "LV604"} & {*doctor(loader).codes} == {"LV604"}
 
 
 class Odd(UserDict):

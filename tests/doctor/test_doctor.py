@@ -1,4 +1,4 @@
-"""A visit changes nothing, ends, and says what it saw; what is found and when it is not, in detail."""
+"""A visit changes nothing, ends, and says what it saw."""
 
 import dataclasses
 import faulthandler
@@ -32,13 +32,13 @@ from loaderviz.datasets import SleepingDataset
 from loaderviz.text import PRINTED_WIDTH
 from patients import (
     SPAWNED,
-    ManyTensors,
     NoisyStream,
     Stream,
     by_stride,
     distributed,
     loader,
     not_at_all,
+    train_with,
 )
 from pitfalls import examine, undecided, visit
 from probes import Deadly, Decoded
@@ -324,14 +324,7 @@ class TestTheResult:
 
 
 def test_set_epoch_in_the_calling_code_leaves_it_open():
-    def train() -> Diagnosis:
-        mine = distributed(0)
-        diagnosis = lv.doctor(mine)
-        for epoch in range(1, 3):
-            mine.batch_sampler.sampler.set_epoch(epoch)
-        return diagnosis
-
-    assert "the code that called" in undecided(train())["LV108"]
+    assert "the code that called" in undecided(train_with(lv.doctor))["LV108"]
 
 
 def test_the_epoch_is_set_on_the_sampler_that_the_loader_was_given():
@@ -368,8 +361,9 @@ def test_a_worker_that_starts_late_is_no_slow_batch_that_others_wait_behind():
     assert "LV303" in diagnosis.clear, str(diagnosis)
 
 
+@pytest.mark.slow
 def test_the_thread_that_hands_batches_over_is_no_helper_of_the_thread_that_reads():
-    diagnosis = lv.doctor(loader(ManyTensors(200)))
+    diagnosis = visit("LV306 tensors", cured=False)
     assert "LV309" not in diagnosis.codes, str(diagnosis)
 
 

@@ -12,6 +12,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SUPPORT = ROOT / "tests" / "support"
 
+pytestmark = pytest.mark.slow  # two processes import torch
+
 SCRIPT = """
 import json, sys, torch
 import torch.distributed as dist

@@ -1,4 +1,4 @@
-"""Each pitfall is found in a loader that has it, and not once it is cured; healthy loaders have none."""
+"""Each pitfall is found in a loader that has it, and not once it is cured; the healthy have none."""
 
 import re
 from typing import Any
@@ -34,7 +34,7 @@ NO_WORKERS_ANYMORE = ("LV302", "LV304")  # once cured: such a check has nothing 
 SAYS = {
     "LV101": "32 samples were delivered, but one process reads only 16",
     "LV309 torch": r"torch has 4\b.*torch\.set_num_threads\(1\)",
-    "LV502": r"a worker is stuck at .*page_of_LV502\.py:\d+ in __getitem__",
+    "LV502": r"a worker is stuck at: .*page_of_LV502\.py:\d+ in __getitem__",
 }
 
 # One of each family, and what else takes a second; the whole sweep is slow.
@@ -78,6 +78,7 @@ class TestEveryPitfall:
         diagnosis = visit(name, cured=True)
         code = code_of(name)
         assert code not in diagnosis.codes, str(diagnosis)
+        assert "error" not in {each.severity for each in diagnosis}, str(diagnosis)
         assert diagnosis.broken == ()
         assert code in diagnosis.clear or code in NO_WORKERS_ANYMORE, str(diagnosis)
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.utils.data import DataLoader, IterableDataset, RandomSampler, Sampler
+from torch.utils.data import DataLoader, RandomSampler, Sampler
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 import loaderviz as lv
@@ -41,37 +41,6 @@ class EpochSampler(Sampler[int]):
     def __iter__(self) -> Iterator[int]:
         generator = torch.Generator().manual_seed(self.epoch)
         return iter(torch.randperm(self.n, generator=generator).tolist())
-
-
-class SlowStream(IterableDataset):
-    """Waits for each sample; begins anew wherever it is read."""
-
-    at = 0
-
-    def __iter__(self) -> Iterator[int]:
-        for i in range(self.at, 48):
-            self.at = i + 1
-            time.sleep(0.03)
-            yield i
-        self.at = 0
-
-
-class SavedStream(SlowStream):
-    """Goes on where it was."""
-
-    def state_dict(self) -> dict[str, int]:
-        return {"at": self.at}
-
-    def load_state_dict(self, state: dict[str, int]) -> None:
-        self.at = state["at"]
-
-
-class ForgetfulStream(SlowStream):
-    """Each reading begins with the first sample."""
-
-    def __iter__(self) -> Iterator[int]:
-        self.at = 0
-        return super().__iter__()
 
 
 def keyed(*numbers: int, draw: int = 0) -> list[SeenBatch]:
@@ -221,17 +190,6 @@ class TestTryingItOut:
         patient = loader(SleepingDataset(8, 0), workers=0)
         patient.dataset.opened = (number for number in range(3))
         assert "copy" in tried(patient, tmp_path).undecided
-
-    def test_going_on_is_dear_where_batches_are_read_again(self, tmp_path):
-        again, saved = (
-            tried(StatefulDataLoader(stream, batch_size=4), tmp_path / name)
-            for name, stream in (("again", ForgetfulStream()), ("saved", SavedStream()))
-            if (tmp_path / name).mkdir() is None
-        )
-        assert again.attempts[0].exact
-        assert again.is_dear
-        assert saved.attempts[0].exact
-        assert not saved.is_dear
 
     def test_snapshots_are_tried_only_where_there_are_any(self):
         until = time.monotonic() + 9

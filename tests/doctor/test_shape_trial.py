@@ -108,7 +108,7 @@ def test_the_doctor_finds_them_and_its_fix_runs(num_workers):
     assert batches[0][1].tolist() == [5, 6, 7, 5]
 
 
-@pytest.mark.parametrize("dataset", [Locked, LockedAndSlow])
+@pytest.mark.parametrize("dataset", [Locked, pytest.param(LockedAndSlow, marks=pytest.mark.slow)])
 def test_they_are_found_also_where_torch_cannot_end_its_workers(dataset):
     diagnosis = lv.doctor(DataLoader(dataset(), batch_size=4, num_workers=1), budget_s=20)
     assert "LV602" in diagnosis.codes

@@ -164,8 +164,9 @@ def tried(setup: Setup, trace: Any, send: Any) -> None:
     send(setup.dataset.paths is not None)
 
 
+@pytest.mark.slow
 def test_each_way_to_start_is_measured_and_leaves_the_dataset_as_it_was():
-    patient = loader(Catalogue(slim=False), multiprocessing_context="spawn")
+    patient = loader(Catalogue(), workers=1, multiprocessing_context="spawn")
     with record(patient) as recording:
         next(iter(patient))
     trial, kept = run_forked(tried, Setup(patient), recording.trace, timeout_s=300).sent

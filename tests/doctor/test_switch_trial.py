@@ -82,7 +82,9 @@ class TestAGain:
     )
     def test_that_is_not_sure_is_not_decided(self, quick, answer):
         trial = SwitchTrial(0.01, 0.005, NOISE, quick)
-        epoch = Epoch("plain", 0, (SimpleNamespace(),), complete=True)
+        epoch = Epoch(
+            "plain", 0, (SimpleNamespace(),), complete=True, first_s=0.1, delivered_s=(0.1,)
+        )
         setup = Setup(loader(ReadingAhead(24), workers=1))
         case = Case(setup, ran=True, epochs=(epoch,), switch_trial=trial)
         finding = CHECKS["LV308"].judge(case)
@@ -108,7 +110,8 @@ def test_it_is_tried_only_where_workers_compute_and_batches_come_late(late_s, cp
     assert computes_and_hands_over_late(trace) == worth_it
 
 
-def test_stretches_take_turns_and_go_on_over_epochs():
+def test_stretches_take_turns_and_go_on_over_epochs(monkeypatch):
+    monkeypatch.setattr(switch_trial, "MOST_S", 1.5)
     patient = loader(ReadingAhead(20), workers=1)
     trial = try_quick_switches(Setup(patient), 0.0, time.monotonic() + 60)
     assert trial.interval_s == sys.getswitchinterval() > QUICK_S
