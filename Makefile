@@ -127,7 +127,7 @@ SPAWNED := 02_inside_the_dataloader 09_many_ranks 10_your_own_loader
 slow-notebooks: ## run some notebooks with workers that are spawned, as on macOS
 	@$(MAKE) --no-print-directory notebooks START=spawn NOTEBOOKS='$(SPAWNED:%=notebooks/%.ipynb)'
 
-BROWSER := $(PYTEST) -n 2 --dist loadgroup --no-loadscope-reorder tests/browser
+BROWSER := $(PYTEST) -n 2 --dist loadscope --no-loadscope-reorder tests/browser
 browser: $(TEST) ## some notebooks, a page and a report in a real JupyterLab and Chromium
 	$(BROWSER) -m 'not slow'
 

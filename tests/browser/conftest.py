@@ -15,10 +15,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from xdist.scheduler import LoadScopeScheduling
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 START_S = 60
@@ -50,8 +52,25 @@ def chromium() -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The long ones first: see test_every_notebook.py."""
-    items.sort(key=lambda item: item.path.name != "test_every_notebook.py")
+    """The long ones first: each notebook, then what takes the longest to prepare."""
+    first = ("test_every_notebook.py", "test_explorer.py", "test_site.py")
+    names = [*first, *sorted({item.path.name for item in items} - {*first})]
+    items.sort(key=lambda item: names.index(item.path.name))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """A file goes to one process, which prepares once what its tests share; each notebook to any.
+
+    pytest-xdist 3.8 has groups for this, and pytest 9.2 keeps nothing of them.
+    """
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return nodeid if file.endswith("test_every_notebook.py") else file
+
+    return ByFile(config, log)
 
 
 @dataclass(frozen=True)

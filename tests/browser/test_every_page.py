@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Locator, Page
 from browser.conftest import listen
 from browser.legible import faults
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("every page")]
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 SITE = Path(os.environ.get("LOADERVIZ_SITE", ROOT / "site"))

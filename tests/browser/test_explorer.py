@@ -14,8 +14,6 @@ from browser.legible import faults
 from browser.reader import bars, open_notebook, run_all, wait_until_idle
 from browser.test_lab import METADATA
 
-pytestmark = pytest.mark.xdist_group("explorer")
-
 LONGER = re.compile(r"[1-9]\d* % (longer|shorter) than predicted")
 SLIDERS = ("workers", "batch size", "prefetch factor", "s per sample", "s per model step")
 

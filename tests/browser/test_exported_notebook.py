@@ -11,7 +11,7 @@ from plotly.offline import get_plotlyjs
 from browser.legible import faults
 from browser.test_lab import METADATA
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("exported notebook")]
+pytestmark = pytest.mark.slow
 
 CODE = """
 from loaderviz import Costs, simulate, timeline

@@ -11,8 +11,6 @@ from loaderviz import Costs, simulate
 from loaderviz.report import write
 from traces import made
 
-pytestmark = pytest.mark.xdist_group("report")
-
 DRAWN = "html[data-drawn=all]"
 MARKUP = (
     "</script><script>window.hit = 1</script><img src=x onerror='window.hit = 1'>"

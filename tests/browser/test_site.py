@@ -15,8 +15,6 @@ from browser.legible import faults
 from browser.reader import bars
 from browser.test_lab import METADATA
 
-pytestmark = pytest.mark.xdist_group("site")
-
 BUILD = Path(__file__).parents[2] / "pages" / "build.py"
 CELLS = [
     new_markdown_cell("# 00 First look: what is it?\n\nOn to [01](01_map_and_iterable.ipynb)."),
