@@ -106,8 +106,10 @@ class Counting(Dataset):
 
 
 class TestAVisit:
-    @pytest.mark.parametrize("workers", [0, 2])
-    @pytest.mark.parametrize("copied", [True, False])
+    @pytest.mark.parametrize(
+        ("workers", "copied"),
+        [(0, True), (2, True), (0, False), pytest.param(2, False, marks=pytest.mark.slow)],
+    )
     def test_leaves_the_training_as_it_was(self, workers, copied, monkeypatch):
         if not copied:
             monkeypatch.setattr(examination, "may_fork", lambda num_workers: False)
@@ -159,28 +161,23 @@ class TestAVisit:
 class Archived(Dataset):
     """Holds an archive open; where workers share it, a later sample fails, and not by chance."""
 
-    def __init__(self, path: Path, lazily: bool) -> None:
-        self.path, self.lazily = path, lazily
+    def __init__(self, path: Path) -> None:
         zipfile.ZipFile(path, "w").close()
-        self.archive: Any = None if lazily else zipfile.ZipFile(path)
+        self.archive = zipfile.ZipFile(path)
 
     def __len__(self) -> int:
         return 64
 
     def __getitem__(self, index: int) -> int:
-        if self.archive is None:
-            self.archive = zipfile.ZipFile(self.path)
-        if index == 40 and not self.lazily and get_worker_info() is not None:
+        if index == 40 and get_worker_info() is not None:
             raise zipfile.BadZipFile("as where another worker has moved the position")
         return index
 
 
 def test_an_archive_that_workers_share_is_named_though_reading_it_fails(tmp_path):
-    diagnosis = lv.doctor(loader(Archived(tmp_path / "sick.zip", lazily=False), workers=2))
+    diagnosis = lv.doctor(loader(Archived(tmp_path / "shared.zip"), workers=2))
     (finding,) = (each for each in diagnosis.findings if each.code == "LV503")
     assert "self.archive = ...  # each worker opens its own, as __init__ did" in finding.fix
-    cured = loader(Archived(tmp_path / "cured.zip", lazily=True), workers=2)
-    assert "LV503" in lv.doctor(cured).clear
 
 
 def test_a_timeout_of_the_loader_is_what_has_to_be_longer():
@@ -352,6 +349,7 @@ def test_the_fix_of_a_repeated_stream_runs_as_it_stands_and_cures_it():
     assert lv.audit(names["loader"]).exactly_once
 
 
+@pytest.mark.slow
 def test_a_worker_that_starts_late_is_no_slow_batch_that_others_wait_behind():
     def second_begins_late(worker: int) -> None:
         time.sleep(0.4 * worker)
@@ -373,6 +371,7 @@ def test_threads_of_opencv_are_asked_for_where_it_is_loaded(monkeypatch):
     assert thread_pools()["cv2"] == 8
 
 
+@pytest.mark.slow
 def test_child_processes_that_compute_keep_cpus_busy_too():
     """Else eight workers would be predicted to be eight times as fast, on any machine."""
     diagnosis = lv.doctor(DataLoader(Decoded(24), batch_size=2))

@@ -104,12 +104,19 @@ class TestComparing:
 
 
 def tried(patient: Any, tmp_path: Any) -> ResumeTrial:
+    """The trial, which must draw none of our numbers."""
     setup = Setup(patient, resume=True)
-    return try_to_resume(setup, pristine_copy(setup), tmp_path, time.monotonic() + 60)
+    before = torch.get_rng_state().tolist(), random.getstate()
+    trial = try_to_resume(setup, pristine_copy(setup), tmp_path, time.monotonic() + 60)
+    assert (torch.get_rng_state().tolist(), random.getstate()) == before
+    return trial
+
+
+WORKERS = [0, pytest.param(2, marks=pytest.mark.slow)]
 
 
 class TestTryingItOut:
-    @pytest.mark.parametrize("workers", [0, 2])
+    @pytest.mark.parametrize("workers", WORKERS)
     def test_a_stateful_loader_goes_on_exactly_from_between_snapshots(self, tmp_path, workers):
         patient = StatefulDataLoader(
             SleepingDataset(30, 0),
@@ -125,7 +132,9 @@ class TestTryingItOut:
         assert trial.n_after_end == 15
         assert trial.stopped.state_bytes > 0
 
-    @pytest.mark.parametrize("make", [StatefulDataLoader, DataLoader])
+    @pytest.mark.parametrize(
+        "make", [pytest.param(StatefulDataLoader, marks=pytest.mark.slow), DataLoader]
+    )
     def test_workers_that_stay_are_seen_from_their_first_epoch_on(self, tmp_path, make):
         sampler = EpochSampler(12) if make is DataLoader else RandomSampler(range(12))
         patient = make(
@@ -160,12 +169,6 @@ class TestTryingItOut:
         ).attempts
         assert (alone.exact, restored.exact, in_sampler.exact) == (False, True, False)
         assert in_sampler.difference.kind == "draws"
-
-    def test_the_processes_draw_no_number_of_ours(self, tmp_path):
-        patient = loader(GloballyNoisy(), workers=0, batch_size=2, shuffle=True)
-        before = torch.get_rng_state().tolist(), random.getstate()
-        tried(patient, tmp_path)
-        assert (torch.get_rng_state().tolist(), random.getstate()) == before
 
     @pytest.mark.parametrize(
         ("patient", "says"),
@@ -227,7 +230,7 @@ def stateful(n: int = 32, workers: int = 0) -> Any:
 
 
 class TestAStateThatWasSaved:
-    @pytest.mark.parametrize("workers", [0, 2])
+    @pytest.mark.parametrize("workers", WORKERS)
     def test_that_fits_is_no_error(self, workers):
         given = state_of(stateful(workers=workers))
         diagnosis = lv.doctor(stateful(workers=workers), resume=given)
@@ -237,8 +240,18 @@ class TestAStateThatWasSaved:
         ("given", "patient", "says"),
         [
             (lambda: state_of(stateful(workers=2)), stateful(), "the state lacks '_Iterable"),
-            (lambda: state_of(stateful()), stateful(workers=2), "multiprocess dataloader"),
-            (lambda: state_of(stateful(workers=1)), stateful(workers=2), "num_workers=1, not 2"),
+            pytest.param(
+                lambda: state_of(stateful()),
+                stateful(workers=2),
+                "multiprocess dataloader",
+                marks=pytest.mark.slow,
+            ),
+            pytest.param(
+                lambda: state_of(stateful(workers=1)),
+                stateful(workers=2),
+                "num_workers=1, not 2",
+                marks=pytest.mark.slow,
+            ),
             (lambda: state_of(stateful(64), 9), stateful(32), "its dataset was longer"),
             (lambda: {"_snapshot": {}}, stateful(), "and the state has '_snapshot'"),
         ],
