@@ -9,7 +9,7 @@ import loaderviz as lv
 from loaderviz._doctor.checks import CHECKS
 from loaderviz._doctor.findings import SEVERITIES
 from patients import HEALTHY
-from pitfalls import CURED, SICK, code_of, examine, undecided, visit
+from pitfalls import BUDGET_S, CURED, SICK, code_of, examine, undecided, visit
 
 # Rows of the table of pitfalls.
 CODES = {
@@ -34,6 +34,8 @@ NO_WORKERS_ANYMORE = ("LV302", "LV304")  # once cured: such a check has nothing 
 SAYS = {
     "LV101": "32 samples were delivered, but one process reads only 16",
     "LV309 torch": r"torch has 4\b.*torch\.set_num_threads\(1\)",
+    "LV315": r"dataset\.paths \(list of 1,200,000\).*measured, until 2 workers could read: .*"
+    r"by a fork server that has imported torch, page_of_LV315",
     "LV502": r"a worker is stuck at: .*page_of_LV502\.py:\d+ in __getitem__",
 }
 
@@ -102,7 +104,7 @@ class TestEveryPitfall:
 class TestAHealthyLoader:
     @pytest.mark.parametrize("name", swept(HEALTHY, QUICK_HEALTHY))
     def test_has_nothing(self, name):
-        diagnosis = lv.doctor(HEALTHY[name]())
+        diagnosis = lv.doctor(HEALTHY[name](), budget_s=BUDGET_S)
         assert diagnosis.codes == (), str(diagnosis)
         assert diagnosis.broken == ()
         assert diagnosis.troubles == ()

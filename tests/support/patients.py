@@ -323,19 +323,6 @@ def square(x: int) -> int:
     return x * x
 
 
-class Catalogue(Dataset):
-    """Holds 30 MB of texts."""
-
-    def __init__(self) -> None:
-        self.paths = [f"train/{i:09d}.jpg" for i in range(1_200_000)]
-
-    def __len__(self) -> int:
-        return 32
-
-    def __getitem__(self, index: int) -> int:
-        return index
-
-
 class OnTheDevice(Dataset):
     """Computes on the device, as far as there is one."""
 
