@@ -257,6 +257,36 @@ class TestOptionsAreKeptAsTheirKind:
         assert (about["num_workers"], about["prefetch_factor"], about["in_order"]) == (1, 3, True)
 
 
+class TestArgumentsOfOurs:
+    def test_numbers_are_of_any_type_and_names_of_any_class(self):
+        loader = DataLoader(Rows())
+        limits = {"max_spans": np.int64(3), "max_bytes": np.int64(1 << 20)}
+        with lv.record(loader, label=Sulky(), **limits) as rec:
+            for _ in loader:
+                for name in (Sulky(), 3, None, Colour.RED, "\ud800"):
+                    with lv.span(name):
+                        pass
+        assert rec.trace.meta["label"] == "<Sulky object>"
+        assert len(rec.trace.batches) == 8
+        names = rec.trace.spans["name"].tolist()
+        assert names == ["<Sulky object>", "3"][: len(names)]
+
+    @pytest.mark.parametrize(
+        "wrong", [{"path": "a\0b"}, {"max_bytes": "1MB"}, {"max_bytes": True}, {"max_spans": 1.5}]
+    )
+    def test_others_are_refused_in_words(self, wrong):
+        (name,) = wrong
+        with pytest.raises(lv.LoaderVizError, match=f"{name}="):
+            lv.record(DataLoader(Rows()), **wrong)
+
+    def test_a_table_may_be_given_as_columns(self, tmp_path):
+        loader = DataLoader(Rows())
+        with lv.record(loader) as rec:
+            list(loader)
+        again = lv.Trace.from_columns(batches=rec.trace.batches, samples=rec.trace.samples)
+        assert len(again.batches) == len(again.samples) == 8
+
+
 class TestWhatCannotBeKept:
     def test_an_option_is_left_out_with_a_word_and_nothing_else(self, tmp_path):
         loader = DataLoader(Rows(), batch_size=2**40)
