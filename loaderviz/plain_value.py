@@ -1,7 +1,7 @@
 """Whatever a reader passes, as plain values that a recording can keep.
 
-Nothing raises, and only ``as_text`` runs code of the user's. torch is not imported: where there is
-a tensor, it is loaded.
+Nothing raises, and only ``as_text`` runs code of the user's (a TorchFunctionMode of theirs sees what
+a tensor is asked). torch is not imported: where there is a tensor, it is loaded.
 """
 
 from __future__ import annotations
@@ -96,9 +96,7 @@ def _is_array(value: Any, cls: type) -> bool:
 def _is_tensor(value: Any, cls: type) -> bool:
     """Whether it is a plain tensor of one real number, in memory."""
     torch = sys.modules.get("torch")
-    if torch is None or cls is not torch.Tensor or torch._C._is_torch_function_mode_enabled():
-        return False  # a mode of the user's would see what we ask of the tensor
-    if value.device.type != "cpu":
+    if torch is None or cls is not torch.Tensor or value.device.type != "cpu":
         return False
     return bool(value.layout is torch.strided and value.numel() == 1 and not value.is_complex())
 

@@ -34,8 +34,8 @@ def checked_max_bytes(max_bytes: object) -> int | None:
     """
     if max_bytes is None:
         return None
-    number = whole(max_bytes)
-    if type(max_bytes) is bool or number is None or not LEAST_BYTES <= number <= MOST_BYTES:
+    number = None if isinstance(max_bytes, bool | float) else whole(max_bytes)
+    if number is None or not LEAST_BYTES <= number <= MOST_BYTES:
         raise LoaderVizError(
             f"max_bytes={max_bytes!r}: give {LEAST_BYTES:,} (1 MiB) or more, or None for no limit"
         )

@@ -29,6 +29,7 @@ from loaderviz._doctor import (
 from loaderviz._doctor.checks import CHECKS, Check
 from loaderviz._doctor.process_state import thread_pools
 from loaderviz.datasets import SleepingDataset
+from loaderviz.failed_part import RAISE
 from loaderviz.text import PRINTED_WIDTH
 from patients import (
     SPAWNED,
@@ -269,6 +270,7 @@ class TestTheResult:
         def fail(case: Any) -> None:
             raise KeyError("of our own")
 
+        monkeypatch.delenv(RAISE)  # as for readers
         broken = dataclasses.replace(CHECKS["LV101"], find=fail)
         monkeypatch.setitem(CHECKS, "LV101", broken)
         diagnosis = examine("LV601", cured=False, run=False)
