@@ -1,7 +1,7 @@
 """Whatever a reader passes, as plain values that a recording can keep.
 
-Nothing raises, and only ``as_text`` runs code of the user's (a TorchFunctionMode of theirs sees what
-a tensor is asked). torch is not imported: where there is a tensor, it is loaded.
+Nothing raises, and only ``as_text`` runs code of the user's (a TorchFunctionMode of theirs sees
+what a tensor is asked). torch is not imported: where there is a tensor, it is loaded.
 """
 
 from __future__ import annotations
