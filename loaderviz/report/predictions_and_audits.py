@@ -27,6 +27,7 @@ TOGETHER = (
 MOST_BATCHES = 20_000  # that a prediction is made from
 MOST_WORKERS = 32  # that are tried, however many CPUs there are
 MOST_SAMPLES = 20_000_000  # that are audited
+MOST_AUDITED = 64  # loaders, as many as the doctor looks at
 MOST_TEXTS = 1_000_000  # keys that are no numbers and are put in order
 
 
@@ -150,8 +151,17 @@ def audit_loaders(trace: Trace) -> list[LoaderAudit]:
             "loaderviz.audit(loaderviz.load(...)) counts them"
         )
         return [LoaderAudit(loader, why_not=why_not) for loader in loaders]
+    counts = trace.batches["loader"].value_counts(sort=True)  # those with most batches first
+    audited = {int(number) for number in counts.index[:MOST_AUDITED]}
     audits = []
     for loader in loaders:
+        if loader not in audited:
+            why_not = (
+                f"{len(audited)} other loaders have more batches: "
+                f"loaderviz.audit(trace.of_loader({loader})) audits it"
+            )
+            audits.append(LoaderAudit(loader, why_not=why_not))
+            continue
         failed: list[str] = []
         work_out = partial(_audit_loader, trace, loader)
         made = part("its audit", work_out, LoaderAudit(loader), failed)
