@@ -97,6 +97,9 @@ def set_theme(page: Page, theme: str) -> None:
     page.wait_for_function(f"document.body.dataset.jpThemeLight === '{is_light}'")
 
 
+MOST_STILL = 50  # turns of the wheel that may move nothing, a tenth of a second each
+
+
 def scroll_to_the_top(page: Page) -> None:
     """In long strides."""
     scroll_through(page, lambda: 0, up=True, stride=100)
@@ -114,10 +117,15 @@ def scroll_through(
     assert frame is not None
     page.mouse.move(frame["x"] + frame["width"] - 40, frame["y"] + frame["height"] / 2)
     still, before, found = 0, None, look()
-    while still < 3:
+    at_end = False
+    # On a busy machine the notebook may answer the wheel late.
+    while still < (3 if at_end else MOST_STILL):
         page.mouse.wheel(0, (-1 if up else 1) * stride * frame["height"])
         page.wait_for_timeout(100)
-        at = notebook.evaluate("(all) => all.scrollTop")
+        at, below = notebook.evaluate(
+            "(all) => [all.scrollTop, all.scrollHeight - all.clientHeight - all.scrollTop]"
+        )
+        at_end = (at if up else below) < 2
         still = still + 1 if at == before else 0
         before = at
         found += look() if not still else 0
