@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from loaderviz.trace import Trace
 
+RANK = 1 << 13  # more than a rank has workers (check_trace.MOST_WORKERS), and its main process
+
 
 def conclude(tables: Tables, evidence: Evidence, trace: Trace, keys: Any = None) -> Audit:
     """The ``Audit`` of these tables; ``trace`` tells which workers there were.
@@ -58,21 +60,23 @@ def _per_worker(tables: Tables, trace: Trace) -> pd.DataFrame:
 
     deliveries, n_epochs = tables.deliveries, len(tables.epochs)
     epoch, batch = deliveries["epoch"].to_numpy(), deliveries["batch"].to_numpy()
-    both = [
-        np.concatenate([trace.workers[name].to_numpy(), deliveries[name].to_numpy()])
-        for name in ("rank", "worker")
+    # As one number each: to sort pairs takes many times as long, of millions of samples.
+    codes = [
+        table["rank"].to_numpy() * RANK + table["worker"].to_numpy() + 1
+        for table in (trace.workers, deliveries)
     ]
-    lanes, lane = np.unique(np.stack(both), axis=1, return_inverse=True)
-    n_lanes = lanes.shape[1]
-    row = epoch * n_lanes + lane.ravel()[len(trace.workers) :]
-    row_of_batch = np.unique(np.stack([row, batch]), axis=1)[0]
+    lanes, lane = np.unique(np.concatenate(codes), return_inverse=True)
+    n_lanes = len(lanes)
+    row = epoch * n_lanes + lane[len(trace.workers) :]
+    n_batches = int(batch.max(initial=0)) + 1
+    row_of_batch = np.unique(row * n_batches + batch) // n_batches
     samples = np.bincount(row, minlength=n_epochs * n_lanes)
     in_epoch = samples.reshape(n_epochs, n_lanes).sum(axis=1).repeat(n_lanes)
     return pd.DataFrame(
         {
             "epoch": tables.epochs["epoch"].to_numpy().repeat(n_lanes),
-            "rank": np.tile(lanes[0], n_epochs),
-            "worker": np.tile(lanes[1], n_epochs),
+            "rank": np.tile(lanes // RANK, n_epochs),
+            "worker": np.tile(lanes % RANK - 1, n_epochs),
             "samples": samples,
             "batches": np.bincount(row_of_batch, minlength=n_epochs * n_lanes),
             "share": samples / np.maximum(in_epoch, 1),
