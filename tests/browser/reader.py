@@ -101,17 +101,21 @@ MOST_STILL = 50  # turns of the wheel that may move nothing, a tenth of a second
 
 
 def scroll_to_the_top(page: Page) -> None:
-    """In long strides."""
-    scroll_through(page, lambda: 0, up=True, stride=100)
+    _turn_the_wheel(page, lambda: 0, -1)
 
 
-def scroll_through(
-    page: Page, look: Callable[[], int], *, up: bool = False, stride: float = 0.75
-) -> int:
+def scroll_through(page: Page, look: Callable[[], int], *, up: bool = False) -> int:
     """Turn the wheel from one end of the notebook to the other; add up what ``look`` finds.
 
-    ``stride`` is in heights of what is seen of the notebook.
+    Wherever the notebook stands: on a busy machine *Run All* may leave it at its top.
     """
+    way = -1 if up else 1
+    _turn_the_wheel(page, lambda: 0, -way)
+    return _turn_the_wheel(page, look, way, stride=0.75)
+
+
+def _turn_the_wheel(page: Page, look: Callable[[], int], way: int, *, stride: float = 100.0) -> int:
+    """``stride`` is in heights of what is seen of the notebook."""
     notebook = page.locator(".jp-NotebookPanel .jp-WindowedPanel-outer")
     frame = notebook.bounding_box()
     assert frame is not None
@@ -120,12 +124,12 @@ def scroll_through(
     at_end = False
     # On a busy machine the notebook may answer the wheel late.
     while still < (3 if at_end else MOST_STILL):
-        page.mouse.wheel(0, (-1 if up else 1) * stride * frame["height"])
+        page.mouse.wheel(0, way * stride * frame["height"])
         page.wait_for_timeout(100)
         at, below = notebook.evaluate(
             "(all) => [all.scrollTop, all.scrollHeight - all.clientHeight - all.scrollTop]"
         )
-        at_end = (at if up else below) < 2
+        at_end = (at if way < 0 else below) < 2
         still = still + 1 if at == before else 0
         before = at
         found += look() if not still else 0
