@@ -29,8 +29,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from loaderviz.trace.trace import Trace
+    from loaderviz.why.pace import Pace
 
-CAUSES_COLUMNS = ("loader", "cause", "seconds", "share", "saves_s", "evidence", "cure")
+CAUSES_COLUMNS = (
+    *("loader", "cause", "seconds", "share", "saves_s", "evidence", "cure"),
+    *("epoch_s", "epoch_saves_s"),
+)
 
 
 @dataclass(frozen=True)
@@ -117,6 +121,28 @@ class Summary:
 
     def _part(self, name: str, work_out: Callable[[], Part], otherwise: Part) -> Part:
         return part(name, work_out, otherwise, self.failed_parts)
+
+    @cached_property
+    def paces(self) -> tuple[Pace, ...]:
+        """The pace of each loader of each rank: see ``why/pace.py``."""
+        if self.trace is None:
+            return ()
+        none: tuple[Pace, ...] = ()
+        return self._part("paces", lambda: ask_above("paces of a trace", self.trace), none)
+
+    def pace_of(self, loader: int) -> Pace | None:
+        """The pace of a loader in the first rank that has it; None where there is none."""
+        return next((pace for pace in self.paces if pace.loader == loader), None)
+
+    @property
+    def main_pace(self) -> Pace | None:
+        """The pace of the loader that is waited for longest; None of what was simulated.
+
+        A simulation is told as it is: nobody goes on with it.
+        """
+        if self.trace is None or self.trace.meta.get("simulated") or not self.loaders:
+            return None
+        return self.pace_of(max(self.loaders, key=lambda share: share.waited_s).loader)
 
     @cached_property
     def seconds_by_cause(self) -> dict[str, float]:
