@@ -108,9 +108,12 @@ class Summary:
 
         Columns: ``loader``; ``cause``, of ``loaderviz.trace.analysis.attribution.CAUSES``;
         ``seconds``, which add up to the waits; ``share``, of ``elapsed_s``, 0 to 1; ``saves_s``, by
-        how many seconds the run would be shorter without the cause, *simulated*, NaN where nobody
-        can tell; ``evidence`` and ``cure``, in words. Simulating takes some 0.1 s, once for each
-        loader: of many, those that are waited for longest are examined, and come first.
+        how many seconds the run would be shorter without the cause, NaN where nobody can tell;
+        ``evidence`` and ``cure``, in words; ``epoch_s`` and ``epoch_saves_s``, the same of a whole
+        epoch at the loader's pace, NaN where there is none. To know what a cut saves, the loop is
+        replayed, batch by batch, with what each really took. The loader that is waited for longest
+        comes first, and of its causes the one whose cut saves most of what it is waited for: in an
+        epoch, where the pace is known. Of many loaders a few are examined.
         """
         import pandas as pd
 
@@ -162,8 +165,8 @@ class Summary:
     def main_cause(self) -> str:
         """The first of the causes; empty where nothing was waited for.
 
-        Of a simulated trace the one with the most seconds: what each saves takes simulations of
-        its own, too long for a picture that follows a slider.
+        Of a simulated trace the one with the most seconds: what each saves takes replays, too long
+        for a picture that follows a slider.
         """
         if self.trace is None:
             return ""
