@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from loaderviz.trace.analysis.loader_share import short_names
+from loaderviz.trace.loaders_as_one import as_one
 
 if TYPE_CHECKING:
     from loaderviz.trace import Trace
@@ -14,6 +15,7 @@ _META_NAMES = ("torch", "python", "platform", "host", "cpu_count", "cpu_allowanc
 
 def changed_settings(a: Trace, b: Trace) -> dict[str, tuple[Any, Any]]:
     """The settings that differ, by name: their values in ``a`` and in ``b``, None if not known."""
+    a, b = as_one(a), as_one(b)
     settings_a, settings_b = (_settings(trace, _loader_names(a, b)) for trace in (a, b))
     names = dict.fromkeys([*settings_a, *settings_b])
     pairs = {name: (settings_a.get(name), settings_b.get(name)) for name in names}
@@ -38,7 +40,7 @@ def _settings(trace: Trace, loader_names: dict[int, str]) -> dict[str, Any]:
     """All settings by name; a loader's say which loader they are of, where it has a name."""
     meta = trace.meta
     loaders = list(meta.get("loaders") or ())
-    settings: dict[str, Any] = {"loaders": len(loaders)}
+    settings: dict[str, Any] = {"loaders": sum(map(bool, loaders))}
     for number, loader in enumerate(loaders):
         suffix = f" of {loader_names[number]}" if loader_names else ""
         settings |= {

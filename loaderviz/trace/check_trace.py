@@ -260,6 +260,7 @@ _LOADER: Final[Mapping[str, Rule]] = {
     "num_workers": _whole(0, MOST_WORKERS),
     "prefetch_factor": _whole(1, MOST_AHEAD),
     "batch_size": _whole(1, MOST_SAMPLES),
+    "made": _whole(1, 1 << 20),
     **dict.fromkeys(("class", "dataset", "kind", "start_method", "iterated_at"), _TEXT),
     **dict.fromkeys(
         ("shuffled", "persistent_workers", "pin_memory", "pinned", "in_order", "drop_last"), _TRUTH

@@ -17,6 +17,7 @@ from loaderviz.trace.analysis.shapes import Shapes, shapes_of
 from loaderviz.trace.analysis.summary import Summary, summarize
 from loaderviz.trace.check_trace import TABLES, check
 from loaderviz.trace.columns_of_rows import arrays
+from loaderviz.trace.loaders_as_one import as_one
 from loaderviz.trace.merge.run_meta import meta_of_ranks
 from loaderviz.trace.unread_samples import SamplesField, UnreadSamples
 
@@ -136,14 +137,15 @@ class Trace:
         Its ``.table`` has a row for each: dtypes and shapes, batches, samples, share, and which
         batch was the first. What is padding in them is predicted, where it can be.
         """
-        return shapes_of(self)
+        return shapes_of(as_one(self))
 
     def phases(self) -> pd.DataFrame:
         """Which phases each loader's epochs have: what starts, warms up, goes on, pauses.
 
         A row for each stretch, by rank, loader and time. Columns: ``rank``, ``loader``, ``epoch``,
         ``phase``, ``from_batch`` and ``to_batch`` (its first and last batch), ``from_s`` and
-        ``to_s`` (since the start of the recording), ``seconds``. The phases are
+        ``to_s`` (since the start of the recording), ``seconds``. A loader that is made anew at one
+        line of code has the number of the first, and goes on from epoch to epoch. The phases are
 
         - ``start``: until the first batch is delivered; ``restart``: the same in later epochs whose
           workers are new. Its batch is the one that is waited for;
@@ -161,7 +163,7 @@ class Trace:
         and what the loop waits for after that, too. The rule is that of Barrett et al., *Virtual
         machine warmup blows hot and cold* (OOPSLA 2017), for as few values as a recording has.
         """
-        table: pd.DataFrame = ask_above("phases of a trace", self)
+        table: pd.DataFrame = ask_above("phases of a trace", as_one(self))
         return table
 
     def save(self, path: str | os.PathLike[str]) -> None:

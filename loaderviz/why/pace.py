@@ -58,7 +58,8 @@ class Pace:
         epoch: a whole epoch at this pace; None without a pace.
         whole_epoch: whether a whole epoch was recorded, as far as anybody knows how long one is.
         from_batch: the first one of the pace, counted from the first that was delivered.
-        keeps_workers: whether the loader keeps them for its next epoch.
+        keeps_workers: whether the loader keeps them for its next epoch, as one that is made anew for
+            each does not.
         rows, steps_s: of the batches at pace, without pauses, in order of delivery: the position in
             ``Trace.batches``, and the step; NaN where the loop has it still.
         settled_rows: of those that tell what the loop waits.
@@ -203,7 +204,7 @@ def pace_of(series: LoopSeries, meta: Mapping[str, Any]) -> Pace:
         epoch=project(series, phase, settled if measured else None, step_s, waited),
         whole_epoch=_whole_epoch(series),
         from_batch=int(np.argmax(at_pace)),
-        keeps_workers=bool(series.about.get("persistent_workers")),
+        keeps_workers=bool(series.about.get("persistent_workers")) and series.anew.sum() <= 1,
         rows=rows["row"][at_pace],
         steps_s=series.step_s[at_pace],
         settled_rows=rows["row"][settled],

@@ -19,6 +19,7 @@ from loaderviz.figures.timelines.timeline import TIME
 from loaderviz.text import count, duration, percent
 from loaderviz.trace import Trace
 from loaderviz.trace.analysis.summary import Summary
+from loaderviz.trace.loaders_as_one import as_one
 
 # A hue for each pair of relatives, of which the second is hatched.
 _HUES: Final = {
@@ -74,6 +75,7 @@ def causes(
     for given in (trace, trace if beside is None else beside):
         if not isinstance(given, Trace):
             raise LoaderVizError(f"causes() draws a Trace, but got {type(given).__name__}")
+    trace = as_one(trace)
     return draw(trace, trace.summary(), theme, beside=beside)
 
 

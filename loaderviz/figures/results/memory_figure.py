@@ -16,6 +16,7 @@ from loaderviz.text import worker_name
 from loaderviz.trace import Trace
 from loaderviz.trace.analysis.loader_share import short_names
 from loaderviz.trace.columns_of_rows import Table, arrays, codes, where
+from loaderviz.trace.loaders_as_one import as_one
 
 HEIGHT_PX, TITLE_PX, AXIS_PX = 280, 82, 58
 NUMBERS = "resident memory with each batch · what processes share counts in each of them"
@@ -36,7 +37,7 @@ def memory(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
     Raises:
         LoaderVizError: for a trace without such measurements, or an unknown theme.
     """
-    lines = _worker_lines(trace)
+    lines = _worker_lines(as_one(trace))
     if not lines:
         raise LoaderVizError("this trace does not tell what memory its workers held")
     top = max(float(line["y"].max()) for line in lines)

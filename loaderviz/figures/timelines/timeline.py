@@ -25,6 +25,7 @@ from loaderviz.text import MAIN_PROCESS
 from loaderviz.trace import Trace
 from loaderviz.trace.analysis.summary import Summary
 from loaderviz.trace.columns_of_rows import Table, arrays, where
+from loaderviz.trace.loaders_as_one import as_one
 from loaderviz.trace.merge.run_meta import left_out
 
 Label = Literal["batch", "key"]
@@ -75,7 +76,8 @@ def timeline(
         theme: text and grid for a light or a dark page. In JupyterLab the page's theme decides.
 
     Returns:
-        A plotly figure; its ``trace`` is the trace that it was drawn from.
+        A plotly figure; its ``trace`` is the trace that it was drawn from, in which a loader that
+        is made anew at one line of code is one loader.
 
     Raises:
         LoaderVizError: if ``trace`` is no trace or has no batch, if ``seconds`` is not above 0, and
@@ -84,8 +86,7 @@ def timeline(
     _check(trace, seconds, rank, theme)
     if label not in get_args(Label):
         raise LoaderVizError(f"label={label!r} is not one of {', '.join(get_args(Label))}")
-    if rank is not None:
-        trace = trace.of_ranks([rank])
+    trace = as_one(trace if rank is None else trace.of_ranks([rank]))
     figure = draw(trace, trace.summary(), seconds, theme, label)
     if title is not None:
         figure.layout.title.text = f"<b>{title}</b>"

@@ -45,9 +45,10 @@ def startups(trace: Trace) -> list[tuple[int, int, float, float]]:
     spans = []
     for (rank, loader), of_loader in starts.items():
         own = slice(*np.searchsorted(ranks, [rank, rank + 1]))
-        # New workers for each epoch, or, where they persist, for the first one only.
-        for start, request in zip(of_loader, epochs.get((rank, loader), []), strict=False):
-            if request > start:
+        # New workers for each epoch or, where they persist, for the first one of each iterator.
+        of_epochs = iter(epochs.get((rank, loader), []))
+        for start in sorted(of_loader):
+            if any(request > start for request in of_epochs):  # takes those up to it
                 later = requests[own][np.searchsorted(requests[own], start, "right")]
                 spans.append((rank, loader, start, float(later)))
     apart: list[tuple[int, int, float, float]] = []

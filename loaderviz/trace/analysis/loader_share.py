@@ -12,6 +12,7 @@ from loaderviz.text import count, duration
 from loaderviz.trace.analysis.around_epochs import around_epochs
 from loaderviz.trace.analysis.steps import groups
 from loaderviz.trace.columns_of_rows import Table, arrays, where
+from loaderviz.trace.loaders_as_one import lives
 from loaderviz.trace.merge.run_meta import loader_description
 
 if TYPE_CHECKING:
@@ -31,8 +32,9 @@ class LoaderShare:
 
     Attributes:
         loader: its number in the tables.
-        name: its dataset's class, how many samples an epoch delivered at most, whether shuffled;
-            where two have the same, the line of code that iterates it, or its number.
+        name: its dataset's class, how many samples an epoch delivered at most, whether shuffled,
+            how often it was made if not once; where two have the same, the line of code that
+            iterates it, or its number.
         n_batches, n_samples: delivered.
         n_workers: of all ranks; 0 where the main process loads.
         waited_s: seconds in ``next()``, and in ``iter()`` while workers started.
@@ -133,13 +135,14 @@ def is_unseen(batches: Mapping[str, Any] | pd.DataFrame) -> bool:
 
 
 def _name(trace: Trace, loader: int, delivered: Table) -> str:
-    """As in "Images (1,000 samples, shuffled)": what of it the trace tells."""
+    """As in "Images (1,000 samples, shuffled, made 25 times)": what of it the trace tells."""
     about = loader_description(trace.meta, loader)
     dataset = (about.get("dataset") or f"loader {loader}")[:MOST_CHARACTERS]
-    if not (most := _most_samples(delivered)):
-        return dataset
-    shuffled = ", shuffled" if about.get("shuffled") is True else ""
-    return f"{dataset} ({count(most, 'sample')}{shuffled})"
+    most, made = _most_samples(delivered), lives(trace.meta, loader)
+    told = [count(most, "sample")] if most else []
+    told += ["shuffled"] if most and about.get("shuffled") is True else []
+    told += [f"made {made:,} times"] if made > 1 else []
+    return f"{dataset} ({', '.join(told)})" if told else dataset
 
 
 def _most_samples(delivered: Table) -> int:

@@ -24,6 +24,7 @@ from loaderviz.trace.analysis.slowest_rank import Slowest, slowest
 from loaderviz.trace.analysis.steps import device_times
 from loaderviz.trace.analysis.unequal_epochs import Unequal, unequal
 from loaderviz.trace.analysis.verdict import notes_of, numbers_of, verdict_of
+from loaderviz.trace.loaders_as_one import as_one
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -213,7 +214,12 @@ class Summary:
 
 
 def summarize(trace: Trace) -> Summary:
-    """The run of a trace in numbers, all ranks and loaders together."""
+    """The run of a trace in numbers, all ranks and loaders together.
+
+    A loader that is made anew at one line of code is one: the summary's ``trace`` has one number
+    for all its lives (``loaders_as_one.py``).
+    """
+    trace = as_one(trace)
     ranks = by_rank(trace)
 
     def first(state: str, column: str) -> Any:

@@ -1,0 +1,176 @@
+"""Loaders that are one to a person: made anew, again and again, at the same line of code.
+
+The tables of a trace number each loader that was made. What tells of a run, in words or in a
+picture, takes the trace through ``as_one`` first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from loaderviz.trace.merge.run_meta import loader_description
+from loaderviz.trace.unread_samples import UnreadSamples
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from loaderviz.trace.trace import Trace
+
+Numbers = dict[int, tuple[int, int]]  # of a loader's life: of the first one, and its epochs before
+Span = tuple[float, float]  # seconds
+
+
+def as_one(trace: Trace) -> Trace:
+    """The trace with one number for all the lives of a loader: that of the first.
+
+    Lives of one loader are iterated at one line of code, which has to be known; they have the same
+    settings and a dataset of the same type; and in each rank the loop is done with one before it
+    asks for a batch of the next. Loaders that it takes in turns, as with ``zip``, stay apart.
+
+    Returns:
+        ``trace`` itself where no loader has several lives. Otherwise epochs are counted on from
+        life to life, and the description of such a loader in ``meta`` says how often it was
+        ``made``; those of its later lives are empty.
+    """
+    alike = _alike(trace.meta)
+    if not alike:
+        return trace
+    numbers = _numbers(trace, alike)
+    if not numbers:
+        return trace
+    made = {first: 1 for first, _ in numbers.values()}
+    loaders = [dict(about) for about in trace.meta["loaders"]]
+    for number, (first, _) in numbers.items():
+        made[first] += 1
+        loaders[number] = {}
+    for first, n in made.items():
+        loaders[first]["made"] = n
+    return trace._part(
+        batches=_renumbered(trace.batches, numbers),
+        samples=_SamplesAsOne(trace, numbers),
+        workers=_renumbered(trace.workers, numbers),
+        spans=trace.spans,
+        meta={**trace.meta, "loaders": loaders},
+    )
+
+
+def lives(meta: Mapping[str, Any], loader: int) -> int:
+    """How often the loader of this number was made, in the ``meta`` of a trace from ``as_one``."""
+    return loader_description(meta, loader).get("made") or 1
+
+
+def _alike(meta: Mapping[str, Any]) -> list[list[int]]:
+    """The numbers of loaders that are described alike, two or more each."""
+    by_description: dict[str, list[int]] = defaultdict(list)
+    for number, about in enumerate(meta.get("loaders") or ()):
+        if about.get("iterated_at"):
+            key = json.dumps(dict(about), sort_keys=True, default=repr)
+            by_description[key].append(number)
+    return [numbers for numbers in by_description.values() if len(numbers) > 1]
+
+
+def _numbers(trace: Trace, alike: list[list[int]]) -> Numbers:
+    """For each later life of a loader the number of the first, and how many epochs were before."""
+    spans = _spans(trace)
+    batches = trace.batches
+    last_epoch = batches.groupby("loader")["epoch"].max().to_dict()
+    numbers: Numbers = {}
+    for candidates in alike:
+        known = [number for number in candidates if number in spans]
+        known.sort(key=lambda number: (min(begin for begin, _ in spans[number].values()), number))
+        chains: list[_Chain] = []
+        for number in known:
+            n_epochs = int(last_epoch.get(number, -1)) + 1
+            chain = next((each for each in chains if each.is_over(spans[number])), None)
+            if chain is None:
+                chains.append(_Chain(number, n_epochs, dict(spans[number])))
+                continue
+            numbers[number] = chain.first, chain.n_epochs
+            chain.n_epochs += n_epochs
+            chain.spans |= spans[number]
+    return numbers
+
+
+@dataclass
+class _Chain:
+    """The lives of one loader so far; ``spans``: of its last one in each rank."""
+
+    first: int
+    n_epochs: int
+    spans: dict[int, Span]
+
+    def is_over(self, following: Mapping[int, Span]) -> bool:
+        """Whether in each rank the loop was done with it before it began with the following."""
+        return all(
+            self.spans[rank][1] <= begin
+            for rank, (begin, _) in following.items()
+            if rank in self.spans
+        )
+
+
+def _spans(trace: Trace) -> dict[int, dict[int, Span]]:
+    """By loader and rank, from when to when the loop took its batches.
+
+    Where it took none, it is over as it begins.
+    """
+    batches, workers = trace.batches, trace.workers
+    columns = ["loader", "rank", "requested_s", "delivered_s", "released_s", "dispatched_s"]
+    of_batches = batches[columns].groupby(["loader", "rank"])
+    first, last = of_batches.min(), of_batches.max()
+    started = workers.groupby(["loader", "rank"])["started_s"].min()
+    spans: dict[int, dict[int, Span]] = defaultdict(dict)
+    begins: list[tuple[Any, Iterable[Any]]] = [(started, zip(started, strict=True))]
+    begins.append((first, first[["requested_s", "dispatched_s"]].itertuples(index=False)))
+    for table, rows in begins:
+        for (loader, rank), times in zip(table.index, rows, strict=True):
+            begin = next((float(each) for each in times if not np.isnan(each)), np.nan)
+            if not np.isnan(begin):
+                spans[int(loader)][int(rank)] = begin, begin
+    ends = np.fmax(last["released_s"], last["delivered_s"])
+    for (loader, rank), end in ends.dropna().items():
+        begin, _ = spans[int(loader)][int(rank)]
+        spans[int(loader)][int(rank)] = begin, max(begin, float(end))
+    return spans
+
+
+def _renumbered(table: pd.DataFrame, numbers: Numbers) -> pd.DataFrame:
+    """The table with the loaders' new numbers and epochs, in the order of both, as it was."""
+    loader = table["loader"].to_numpy()
+    size = max(int(loader.max(initial=0)), *numbers) + 1
+    first, before = np.arange(size), np.zeros(size, np.int64)
+    for number, (its_first, n_epochs) in numbers.items():
+        first[number], before[number] = its_first, n_epochs
+    changed = {"loader": first[loader]}
+    if "epoch" in table:
+        changed["epoch"] = table["epoch"].to_numpy() + before[loader]
+    keys = [*reversed(changed.values()), table["rank"].to_numpy()]
+    return table.assign(**changed).iloc[np.lexsort(keys)].reset_index(drop=True)
+
+
+@dataclass(frozen=True)
+class _SamplesAsOne(UnreadSamples):
+    """The samples of ``trace``, which are read and renumbered when somebody asks for them."""
+
+    trace: Trace
+    numbers: Numbers
+
+    def __len__(self) -> int:
+        return self.trace.n_sample_rows
+
+    def read(self, batches: pd.DataFrame) -> pd.DataFrame:
+        """All of them, as one table."""
+        return _renumbered(self.trace.samples, self.numbers)
+
+    def parts(self, batches: pd.DataFrame) -> Iterator[pd.DataFrame]:
+        """All of them, as one table or more."""
+        return (_renumbered(part, self.numbers) for part in self.trace.sample_parts())
+
+    def of_ranks(self, ranks: Collection[int]) -> Self:
+        """The samples of these ranks, unread."""
+        return type(self)(self.trace.of_ranks(ranks), self.numbers)
