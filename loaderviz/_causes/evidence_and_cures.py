@@ -17,6 +17,7 @@ from loaderviz.text import count, duration, percent, size
 from loaderviz.trace.analysis.handed_over import handed_over_s, keeps_small_batches
 from loaderviz.trace.analysis.loader_share import is_unseen
 from loaderviz.trace.analysis.unlike_workers import slow_worker
+from loaderviz.trace.loaders_as_one import lives
 from loaderviz.trace.merge.run_meta import loader_description
 
 if TYPE_CHECKING:
@@ -78,6 +79,10 @@ KEEP_THE_ITERATOR: Final = (
     "Keep the iterator: batches = iter(loader), then next(batches). next(iter(loader)) begins an "
     "epoch for each batch, and drops what workers have made in advance."
 )
+MAKE_IT_ONCE: Final = (
+    "Make the loader once, before the loop that iterates it, with persistent_workers=True: one that "
+    "is made anew starts workers of its own."
+)
 ONE_IS_SLOW: Final = (
     "Find what worker {worker} does that others do not, such as in worker_init_fn, or where its "
     "files lie; until then in_order=False lets the others go ahead of it."
@@ -111,6 +116,8 @@ def cure_of(
             return LITTLE_IS_SENT
     if cause == "sampler":
         return cure_of_sampler(_of_loader(trace.batches, loader))
+    if cause == "restart" and lives(trace.meta, loader) > 1:
+        return MAKE_IT_ONCE
     if cause in ("restart", "workers") and _one_batch_each(_of_loader(trace.batches, loader)):
         return KEEP_THE_ITERATOR
     if cause == "workers":

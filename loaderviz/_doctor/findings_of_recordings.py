@@ -27,6 +27,7 @@ from loaderviz.trace.analysis.loader_share import loader_shares, short_names
 from loaderviz.trace.analysis.steps import step_ends
 from loaderviz.trace.analysis.summary import Summary
 from loaderviz.trace.analysis.unequal_epochs import Unequal, unequal
+from loaderviz.trace.loaders_as_one import as_one
 from loaderviz.trace.merge.run_meta import loader_description
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def findings_of(trace: Trace, summary: Summary | None = None) -> Diagnosis:
     ``.undecided`` holds the checks that could not decide from it. The checks that need the loader
     itself are in none of its lists: ``need_the_loader()`` names them.
     """
+    trace = as_one(trace)
     unseen = {share.loader: share.name for share in loader_shares(trace) if not share.seen}
     lanes = [lane for lane in _sorted_lanes(trace) if lane[1] not in unseen]
     cases = _cases_of(trace, summary or trace.summary(), lanes)
@@ -145,7 +147,8 @@ class _RecordedSetup(Setup):
 
     @property
     def persistent(self) -> bool:
-        return bool(self.description.get("persistent_workers"))
+        made_anew = (self.description.get("made") or 1) > 1  # which keeps no worker
+        return bool(self.description.get("persistent_workers")) and not made_anew
 
 
 def _lanes(table: pd.DataFrame) -> list[tuple[int, int]]:

@@ -187,11 +187,12 @@ def _slow_start(case: Case) -> Seen | None:
     evidence: tuple[str, ...] = (
         f"{percent(min(shares))} of each epoch passes before its first batch: {firsts}",
     )
+    cure = ""
     if case.recording is not None:
         cause = costly_cause(case, "restart")
         if cause is None:
             return None
-        evidence = cause.evidence
+        evidence, cure = cause.evidence, f"\n{cause.cure}"
     elif min(shares) < START_SHARE or min(epoch.first_s for epoch in epochs) < LONG_START_S:
         return None
     return seen(
@@ -199,7 +200,8 @@ def _slow_start(case: Case) -> Seen | None:
         f"each epoch starts {setup.num_workers} workers ({setup.start_method}) for "
         f"{len(epochs[0].notes)} batches, and then ends them",
         *measured_starts(case.start_trial, case),
-        fix="""
+        fix=cure
+        + """
 DataLoader(dataset, persistent_workers=True)  # workers stay from epoch to epoch
 # and keep one iterator: next(iter(loader)) in a loop starts workers for each batch
 """

@@ -28,6 +28,7 @@ BUSY = 0.85  # of the CPUs: beyond this they get hardly any more work done
 def notes(outcome: Outcome) -> tuple[str, ...]:
     """All notes that apply, the most serious first."""
     return (
+        *([outcome.evidence.of_several] if outcome.evidence.of_several else []),
         *_notes_on_measurements(outcome),
         *_notes_on_other_loaders(outcome),
         *_notes_on_unlike_workers(outcome),

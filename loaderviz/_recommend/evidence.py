@@ -22,6 +22,7 @@ from loaderviz.trace.analysis.rank_summary import ranks_beside
 from loaderviz.trace.analysis.reading_time import Reading
 from loaderviz.trace.analysis.steps import leaves_early, part_with_others
 from loaderviz.trace.analysis.unlike_workers import largest_share, slow_worker
+from loaderviz.trace.loaders_as_one import as_one, lives
 from loaderviz.trace.merge.run_meta import loader_description
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 MOST_AHEAD = 4_000  # batches, of settings that are predicted
 FEW_BATCHES = 8  # fewer do not tell how much batches differ
 MOSTLY = 0.5  # of the time that samples take
+MOST_NAMED, MOST_LISTED = 3, 20  # loaders, in a sentence and in an error
 CROWDED_OUT = 0.85  # of the CPUs allowed: with fewer, other processes used the rest
 WAKING_S = 1e-3  # a batch: a worker that has little to do waits as long for a CPU to wake up on
 UNKNOWN_ERROR = 0.5  # as a part of a batch's time, where only one batch was seen
@@ -66,6 +68,7 @@ class Evidence:
     main_is_kept: bool = False  # something else, such as a thread, keeps the main process
     naive: bool = False  # every worker yields the whole iterable-style dataset
     reading_s: tuple[float, ...] = ()  # a sample, in each epoch that is long enough to compare
+    of_several: str = ""  # a sentence: which of the trace's loaders it is, and how to ask for others
 
     @property
     def iterable(self) -> bool:
@@ -142,7 +145,8 @@ def evidence_from_trace(
 
     Args:
         trace: a recording.
-        loader: which of its loaders; None where it holds one.
+        loader: which of its loaders; None: the one that is waited for longest. Those that are made
+            anew at one line of code are one, under the number of the first.
         step_s: seconds of a step, in place of the recorded ones.
         step_cpu_share: the part of a step, 0 to 1, that keeps a CPU busy.
         n_batches: batches of an epoch; None: as the trace tells.
@@ -150,7 +154,10 @@ def evidence_from_trace(
     Raises:
         LoaderVizError: for a trace that shows nothing to predict from.
     """
-    loader = _loader_number(trace, loader)
+    whole = as_one(trace)
+    if loader is None or _has(whole, loader):
+        trace = whole  # else it is the number of one life among several
+    loader, of_several = _loader_number(trace, loader)
     cpu_allowance = trace.meta.get("cpu_allowance")
     batches = trace.batches[trace.batches["loader"] == loader]
     delivered = batches[batches["delivered_s"].notna()]
@@ -193,7 +200,8 @@ def evidence_from_trace(
         n_recorded=len(delivered),
         error=_relative_error(loading_s),
         n_batches=n_batches if n_batches is not None else _epoch_length(delivered),
-        epochs=max(1, int(delivered["epoch"].nunique())),
+        # One that is made anew begins its epochs with workers of its own, whatever its settings.
+        epochs=max(1, int(delivered["epoch"].nunique()) // lives(trace.meta, loader)),
         leaves_early=leaves_early(batches),
         unlike=_unlike(delivered, description),
         recorded_per_s=_recorded_per_s(delivered),
@@ -206,36 +214,60 @@ def evidence_from_trace(
         queued=queued,
         reading_s=_reading_by_epoch(delivered),
         main_is_kept=_main_is_kept(trace.of_loader(loader)),
+        of_several=of_several,
         with_others=part_with_others(trace, first_rank, loader),
         shared=float(np.mean(Reading.of(trace.of_loader(loader)).by_cause["unknown"])) > MOSTLY,
     )
 
 
-def _loader_number(trace: Trace, loader: int | None) -> int:
-    """The loader asked for, or the only one; refused where that is not in the trace."""
+def _has(trace: Trace, loader: int) -> bool:
+    return bool((trace.batches["loader"] == loader).any())
+
+
+def _loader_number(trace: Trace, loader: int | None) -> tuple[int, str]:
+    """The loader asked for, or the one most waited for; and a sentence that says so.
+
+    Raises:
+        LoaderVizError: where that is not in the trace.
+    """
     loaders = sorted({int(number) for number in trace.batches["loader"]})
     if not loaders:
         raise LoaderVizError(
             "this trace holds no batch: iterate the loader for a few seconds while it is recorded"
         )
     if loader is None:
-        if len(loaders) > 1:
-            raise LoaderVizError(
-                f"this recording has several loaders:\n{_listed(trace)}\nSay which one: "
-                f"recommend(..., loader={loaders[0]}), or loaderviz recommend --loader {loaders[0]}"
-            )
-        return loaders[0]
+        return _most_waited_for(trace, loaders)
     if loader not in loaders:
         raise LoaderVizError(
-            f"loader={loader!r}: this recording has no such loader. It has\n{_listed(trace)}"
+            f"loader={loader!r}: this recording has no such loader. It has\n{_listed(as_one(trace))}"
         )
-    return loader
+    return loader, ""
+
+
+def _most_waited_for(trace: Trace, loaders: list[int]) -> tuple[int, str]:
+    """Of those that delivered a batch, where any did."""
+    if len(loaders) == 1:
+        return loaders[0], ""
+    shares = [share for share in loader_shares(trace) if share.loader in loaders]
+    delivering = [share for share in shares if share.n_batches] or shares
+    most = max(delivering, key=lambda share: share.waited_s)
+    if len(delivering) == 1:
+        return most.loader, ""
+    others = sorted((each for each in delivering if each is not most), key=lambda each: -each.waited_s)
+    named = "; ".join(f"loader={each.loader} is {each.name}" for each in others[:MOST_NAMED])
+    more = f"; and {len(others) - MOST_NAMED:,} more" if len(others) > MOST_NAMED else ""
+    return most.loader, (
+        f"This is {most.name}, the one of {len(delivering):,} loaders that is waited for most. "
+        f"loader=NUMBER, or --loader NUMBER, asks for another: {named}{more}."
+    )
 
 
 def _listed(trace: Trace) -> str:
-    """A line for each loader: its number, its name, and what was waited for it."""
-    shares = loader_shares(trace)
-    return "\n".join(f"  {share.loader}  {share}" for share in shares)
+    """A line for each loader that is waited for most: its number, name, and what was waited."""
+    shares = sorted(loader_shares(trace), key=lambda share: -share.waited_s)
+    lines = [f"  {share.loader}  {share}" for share in shares[:MOST_LISTED]]
+    more = len(shares) - len(lines)
+    return "\n".join([*lines, f"  and {more:,} more"] if more else lines)
 
 
 def _reading_by_epoch(delivered: pd.DataFrame) -> tuple[float, ...]:

@@ -82,7 +82,8 @@ def recommend(
             machine. Where no batch comes in ten times as long, it gives up.
         verify: whether to measure a loader, at most eight settings, with steps of that length.
             Without workers a copy of this process runs, which only Linux can make.
-        loader: which loader of the trace, where it holds several.
+        loader: which loader of a trace that holds several. None: the one that is waited for most;
+            ``notes`` names it and others.
 
     Returns:
         A ``Recommendation``: ``settings``, ``code``, ``limits``, ``notes``, ``candidates``;
@@ -90,8 +91,8 @@ def recommend(
 
     Raises:
         LoaderVizError: for an argument that is neither a loader nor a trace, a bad number, a loader
-            that delivers no batch in time, a trace without a batch or of several loaders,
-            or ``seconds`` for a trace.
+            that delivers no batch in time, a trace without a batch or
+            without that loader, or ``seconds`` for a trace.
         Exception: whatever else the loader or its dataset raises, unchanged.
     """
     _check(step_s=step_s, step_cpu_share=step_cpu_share, seconds=seconds)

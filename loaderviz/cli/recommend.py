@@ -50,7 +50,9 @@ def recommend(
     loader: Annotated[
         int | None,
         typer.Option(
-            metavar="NUMBER", help="Which loader of a recording that has several: 0 is the first."
+            metavar="NUMBER",
+            help="Which loader of a recording that has several; by default the one that is waited "
+            "for most.",
         ),
     ] = None,
     as_json: AsJson = False,

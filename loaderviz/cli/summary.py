@@ -3,44 +3,126 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+import shlex
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
+from rich import box
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from loaderviz._causes.cause_texts import cause_rows, saves_text
+from loaderviz._causes.cause_texts import LEAST_SHARE, cause_rows, first_causes, saves_text
 from loaderviz.cli.shared_options import AsJson, TracePath, exit_in_part, print_json, terminal
-from loaderviz.text import duration, percent, printable
+from loaderviz.text import count, duration, percent, printable
 from loaderviz.trace import load
+from loaderviz.trace.analysis.summary import Summary
 
-N_CURES = 3  # of the first causes
+MOST_LINES = 24  # of the first screen
+SAVINGS = "Savings: the loop, replayed without that cause."
 
 
-def summary(trace_path: TracePath, as_json: AsJson = False) -> None:
-    """Say what limits a recorded run, and where its waiting went."""
+def summary(
+    trace_path: TracePath,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Tell of all loaders, and of all causes of waiting.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say what limits a recorded run, and where its waiting went.
+
+    A loader that is made anew at one line of code is one. What is said fits one screen, three
+    causes at most; --all has the rest.
+    """
     result = load(trace_path).summary()
     if as_json:
         causes = result.causes.to_dict("records")
         numbers = {**result.as_dict(), "wait_share": result.wait_share}
         print_json({"verdict": result.verdict, **numbers, "causes": causes})
     else:
-        typer.echo(printable(result))
-        if rows := cause_rows(result):
-            _print_causes(rows, a_rank=result.n_ranks > 1)
+        told, rows = printable(result).splitlines(), cause_rows(result)
+        if everything:
+            _print_all(result, told, rows, terminal())
+        else:
+            _print_first_screen(result, told, rows, trace_path, terminal())
     exit_in_part(result.failed_parts)
 
 
-def _print_causes(rows: list[dict[str, Any]], *, a_rank: bool) -> None:
-    """A table of all causes, and what shows and cures the first of them."""
-    console = terminal()
-    table = Table(title="Where the wait went", title_justify="left")
+def _print_all(
+    result: Summary, told: list[str], rows: list[dict[str, Any]], console: Console
+) -> None:
+    """``told``: what ``print`` says of the summary."""
+    for line in told:
+        typer.echo(line)
+    of_others = [f"{printable(share)}." for share in result.loaders]
+    for line in of_others if len(of_others) > 1 else []:
+        if line not in told:
+            typer.echo(line)
+    if rows:
+        console.print(_table(rows, a_rank=result.n_ranks > 1))
+        console.print(Text(SAVINGS, "dim"))
+        for row in rows:
+            if row["share"] >= LEAST_SHARE:
+                console.print(_cure(row, named=True))
+
+
+def _print_first_screen(
+    result: Summary,
+    told: list[str],
+    rows: list[dict[str, Any]],
+    trace_path: Path,
+    console: Console,
+) -> None:
+    """What matters most, and what to type next, in ``MOST_LINES`` lines of the terminal."""
+    first = first_causes(rows)
+    table = [_table(first, a_rank=result.n_ranks > 1, screen=True)] if first else []
+    further = []
+    if n := len(rows) - len(first):
+        further.append(f"--all lists {count(n, 'more cause')}{' of waiting' * (not first)}")
+    if result.n_batches:
+        path = printable(shlex.quote(str(trace_path)))
+        further.append(f"loaderviz report {path} draws the run")
+        further.append(f"loaderviz recommend {path} names settings")
+    next_up = [Text(". ".join([*([SAVINGS[:-1]] if first else []), "; ".join(further)]) + ".", "dim")]
+
+    def height(renderables: Iterable[Any]) -> int:
+        return sum(len(console.render_lines(each, pad=False)) for each in renderables)
+
+    room = MOST_LINES - height(table) - height(next_up if further else [])
+    for i, line in enumerate(told):
+        room -= height([Text(line)])
+        if room < 0 and i:
+            break
+        typer.echo(line)
+    for each in table:
+        console.print(each)
+    names = {row["loader_name"] for row in first}
+    for cure in (_cure(row, named=len(names) > 1) for row in first):
+        room -= height([cure])
+        if room < 0:
+            break
+        console.print(cure)
+    if further:
+        console.print(next_up[0])
+
+
+def _table(rows: list[dict[str, Any]], *, a_rank: bool, screen: bool = False) -> Table:
+    """A row for each cause; ``screen``: as one of few, with no more lines than it needs."""
+    names = {row["loader_name"]: None for row in rows}
+    of_loaders = any(names)
+    title = "Where the wait went"
+    if screen and len(names) == 1 and of_loaders:
+        title, of_loaders = f"{title}: {printable(*names)}", False
+    table = Table(title=Text(title, "italic"), title_justify="left")
+    if screen:
+        table.box, table.show_edge = box.SIMPLE_HEAD, False
     table.add_column("cause")
-    of_loaders = any(row["loader_name"] for row in rows)
     if of_loaders:
         table.add_column("loader")
     of_epochs = any(not math.isnan(row["epoch_saves_s"]) for row in rows)
-    headings = ["waited a rank" if a_rank else "waited", "of the time", "cutting it saves"]
+    headings = ["waited a rank" if a_rank else "waited", "of the run", "cutting it saves"]
     for heading in headings + ["of a whole epoch"] * of_epochs:
         table.add_column(heading, justify="right")
     for row in rows:
@@ -48,8 +130,10 @@ def _print_causes(rows: list[dict[str, Any]], *, a_rank: bool) -> None:
         whose = [Text(printable(row["loader_name"]))] if of_loaders else []
         saves = [saves_text(row["saves_s"]), saves_text(row["epoch_saves_s"])][: 1 + of_epochs]
         table.add_row(row["name"], *whose, seconds, share, *saves)
-    console.print(table)
-    console.print(Text("Savings: the loop, replayed without that cause.", "dim"))
-    for row in rows[:N_CURES]:
-        name = f"{row['name']}, {row['loader_name']}" if of_loaders else row["name"]
-        console.print(Text(printable(f"{name}: {row['evidence']}. {row['cure']}")))
+    return table
+
+
+def _cure(row: dict[str, Any], *, named: bool) -> Text:
+    """What shows a cause, and what cures it; ``named``: with the name of the loader."""
+    name = f"{row['name']}, {row['loader_name']}" if named and row["loader_name"] else row["name"]
+    return Text(printable(f"{name}: {row['evidence']}. {row['cure']}"))

@@ -18,6 +18,7 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.failed_part import part
 from loaderviz.trace import Trace
 from loaderviz.trace.analysis.steps import part_with_others
+from loaderviz.trace.loaders_as_one import lives
 
 TAKEN_TOGETHER = 0.1  # of the steps: with more, the loop may wait for another loader instead
 TOGETHER = (
@@ -110,7 +111,7 @@ def _predict(trace: Trace, rank: int, loader: int) -> Prediction:
     max_workers = default_max_workers(n_cpus) if n_cpus else MOST_WORKERS
     recommendation = recommend(
         used,
-        epochs=max(int(epochs.nunique()), 1),
+        epochs=max(int(epochs.nunique()) // lives(trace.meta, loader), 1),
         n_batches=n_batches,
         max_workers=min(max_workers, MOST_WORKERS),
     )

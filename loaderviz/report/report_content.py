@@ -29,6 +29,7 @@ from loaderviz.trace.analysis.loader_share import short_names
 from loaderviz.trace.analysis.shapes import Shapes
 from loaderviz.trace.analysis.summary import Summary
 from loaderviz.trace.analysis.verdict import NEVER_WAITS
+from loaderviz.trace.loaders_as_one import as_one, lives
 from loaderviz.trace.merge.run_meta import left_out
 
 NO_WAITS = Waits(0, 0.0, 0.0, 0.0, (), ())
@@ -152,9 +153,12 @@ class Content:
         ]
         lines = [(name, _bounded_text(value)) for name, value in pairs if value not in (None, "")]
         for number, about in enumerate(_loader_metas(self.trace)):
+            if not about:  # a later life of another
+                continue
             name = self.loader_names.get(number, f"loader {number}")
             name = name if len(self.loaders) > 1 else "loader"
-            lines.append((name, _configuration(about)))
+            made = f", made {lives(meta, number):,} times" * (lives(meta, number) > 1)
+            lines.append((name, f"{_configuration(about)}{made}"))
         return lines
 
     @property
@@ -212,7 +216,8 @@ class Content:
         if recommendation is None or present is None:
             return [
                 Action(
-                    f"First cause of waiting: {row['name']}, {percent(row['share'])} of the time",
+                    f"First cause of waiting{_whose(row['loader_name'])}: {row['name']}, "
+                    f"{percent(row['share'])} of the run",
                     f"{row['evidence']}. {row['cure']}",
                 )
                 for row in self.costly_causes[:1]
@@ -222,9 +227,10 @@ class Content:
         whose = f"the model of rank {prediction.rank}" if len(self.ranks) > 1 else "the model"
         same_workers = chosen["num_workers"] == present["num_workers"]
         gain = prediction.gain
+        of = _whose(self.summary.name_of(prediction.loader) if len(self.loaders) > 1 else "")
         if gain >= max(LEAST_GAIN, recommendation.uncertainty):
             gain_text = f"{percent(gain)} more" if gain < 1 else f"{1 + gain:.1f} times"
-            what = f"Change the settings: {gain_text} samples/s predicted"
+            what = f"Change the settings{of}: {gain_text} samples/s predicted"
             waits = [percent(row["wait_share"]) for row in (present, chosen)]
             why = (
                 f"{_changes(prediction)}: predicted {predicted} samples/s ({low} to {high}), now "
@@ -233,7 +239,7 @@ class Content:
             return [Action(what, why, recommendation.code)]
         if not chosen["present"] and not same_workers:
             fewer = chosen["num_workers"] < present["num_workers"]
-            what = f"{'Fewer' if fewer else 'More'} workers are predicted to do as well"
+            what = f"{'Fewer' if fewer else 'More'} workers are predicted to do as well{of}"
             why = (
                 f"{_changes(prediction)}: predicted {predicted} samples/s ({low} to {high}), "
                 f"now {now}"
@@ -241,9 +247,9 @@ class Content:
             return [Action(what, why, recommendation.code)]
         if self.summary.wait_share <= NEVER_WAITS or recommendation.limits.startswith("step"):
             why = "the model's own steps set the pace: faster loading would gain nothing"
-            return [Action("Keep the loader's settings", why, kind="fine")]
+            return [Action(f"Keep the settings{of or ' of the loader'}", why, kind="fine")]
         why = f"no other settings are predicted to be faster; limit: {recommendation.limits}"
-        return [Action("Keep the settings, and make a sample cheaper", why)]
+        return [Action(f"Keep the settings{of}, and make a sample cheaper", why)]
 
     def data(self) -> dict[str, Any]:
         """What the report says as plain data, for JSON; times are in seconds, shares 0 to 1."""
@@ -318,6 +324,7 @@ def content_of(trace: Trace, *, why_not_predict: str = "") -> Content:
     is left out: see ``Content.failed``.
     """
     failed: dict[str, str] = {}
+    trace = as_one(trace)
     summary = trace.summary()
     no_rows: list[dict[str, Any]] = []
     unpredicted = Prediction(why_not=why_not_predict)
@@ -357,9 +364,14 @@ def content_of(trace: Trace, *, why_not_predict: str = "") -> Content:
 def longest_waiting_loader(trace: Trace, summary: Summary) -> tuple[int, int]:
     """The rank and the loader for which the consumer waited longest.
 
-    Where a loader makes one rank slow, that rank alone is looked at.
+    Where a loader makes one rank slow, that rank alone is looked at; else the loader is the one
+    that the summary is about.
     """
     batches, slowest = trace.batches, summary.slowest
+    delivering = [share for share in summary.loaders if share.n_batches]
+    if delivering and (slowest is None or slowest.cause != "loader"):
+        most = max(delivering, key=lambda share: share.waited_s).loader
+        batches = batches[batches["loader"] == most]
     if slowest is not None and slowest.cause == "loader":
         batches = batches[batches["rank"] == slowest.rank]
     waits_s = (batches["delivered_s"] - batches["requested_s"]).fillna(0)
@@ -399,6 +411,11 @@ def _changes(prediction: Prediction) -> str:
     if 0 in (present["num_workers"], chosen["num_workers"]):
         pairs = pairs[:1]  # the others mean nothing without workers
     return ", ".join(f"{name} {was} → {will}" for name, was, will in pairs if was != will)
+
+
+def _whose(loader_name: str) -> str:
+    """Of which loader something is, where there are several."""
+    return f" of {_bounded_text(loader_name)}" if loader_name else ""
 
 
 def _loader_metas(trace: Trace) -> list[dict[str, Any]]:

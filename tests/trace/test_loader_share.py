@@ -70,8 +70,7 @@ def test_one_loader_needs_no_name():
 def test_equal_names_are_told_apart_by_number():
     loaders = [DataLoader(TensorDataset(torch.zeros(8)), batch_size=4) for _ in range(2)]
     with record(*loaders) as recording:
-        for loader in loaders:
-            list(loader)
+        list(zip(*loaders, strict=True))
     names = [share.name for share in recording.trace.summary().loaders]
     assert names == [f"TensorDataset (8 samples), loader {number}" for number in (0, 1)]
 

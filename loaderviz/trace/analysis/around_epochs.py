@@ -10,7 +10,7 @@ import numpy as np
 from loaderviz.trace.analysis.steps import groups
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from loaderviz.trace.trace import Trace
 
@@ -45,10 +45,8 @@ def startups(trace: Trace) -> list[tuple[int, int, float, float]]:
     spans = []
     for (rank, loader), of_loader in starts.items():
         own = slice(*np.searchsorted(ranks, [rank, rank + 1]))
-        # New workers for each epoch or, where they persist, for the first one of each iterator.
-        of_epochs = iter(epochs.get((rank, loader), []))
-        for start in sorted(of_loader):
-            if any(request > start for request in of_epochs):  # takes those up to it
+        for start, request in _pairs(sorted(of_loader), epochs.get((rank, loader), [])):
+            if request > start:
                 later = requests[own][np.searchsorted(requests[own], start, "right")]
                 spans.append((rank, loader, start, float(later)))
     apart: list[tuple[int, int, float, float]] = []
@@ -65,6 +63,19 @@ def startups(trace: Trace) -> list[tuple[int, int, float, float]]:
         until[rank] = max(end, start)
         apart.append((rank, loader, start, until[rank]))
     return apart
+
+
+def _pairs(starts: list[float], requests: list[float]) -> Iterator[tuple[float, float]]:
+    """Each start of workers with the first request of its epoch, whichever was noted first.
+
+    New workers for each epoch or, where they persist, for the first one of each iterator.
+    """
+    if len(starts) >= len(requests):
+        yield from zip(starts, requests, strict=False)
+        return
+    yield from zip(starts[:1], requests, strict=False)
+    for start in starts[1:]:
+        yield from ((start, request) for request in requests[bisect_right(requests, start) :][:1])
 
 
 def drawn_ahead(trace: Trace) -> list[tuple[int, int, float, float]]:

@@ -138,6 +138,11 @@ class Summary:
         """The pace of a loader in the first rank that has it; None where there is none."""
         return next((pace for pace in self.paces if pace.loader == loader), None)
 
+    def name_of(self, loader: int) -> str:
+        """The name of a loader, by its number."""
+        names = (share.name for share in self.loaders if share.loader == loader)
+        return next(names, f"loader {loader}")
+
     @property
     def main_pace(self) -> Pace | None:
         """The pace of the loader that is waited for longest; None of what was simulated.

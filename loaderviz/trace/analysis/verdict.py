@@ -105,9 +105,11 @@ def notes_of(summary: Summary) -> list[str]:
     if more := len(summary.unread) - len(lacking):
         lacking.append(f"Nor are {more:,} more.")
     if len(summary.loaders) > 1:
-        told += [f"{share}." for share in summary.loaders[:MOST_NOTES]]
-    if more := len(summary.loaders[MOST_NOTES:]):
-        told.append(f"And {count(more, 'more loader')}.")
+        by_wait = sorted(summary.loaders, key=lambda share: -share.waited_s)
+        told += [f"{share}." for share in by_wait[:MOST_NOTES]]
+        if rest := by_wait[MOST_NOTES:]:
+            waited_s = sum(share.waited_s for share in rest)
+            told.append(f"And {count(len(rest), 'more loader')}: {duration(waited_s)} waited for.")
     told += [*lacking, *(f"Incomplete: {each}." for each in summary.problems[:MOST_NOTES])]
     if more := len(summary.problems[MOST_NOTES:]):
         told.append(f"And {count(more, 'more problem')}.")
@@ -183,7 +185,8 @@ def _waiting(summary: Summary) -> str:
     waits = pace.epoch_waited_share
     if waits <= NEVER_WAITS:
         return f"{_since(summary, pace)} {_never_waits(summary)}: {_who_keeps_up(summary)}"
-    return f"{_waits(summary, waits)}{_cause(summary, pace)}"
+    of = f"an epoch of {summary.name_of(pace.loader)}" if len(summary.loaders) > 1 else "the time"
+    return f"{_waits(summary, waits, of)}{_cause(summary, pace)}"
 
 
 def _since(summary: Summary, pace: Pace) -> str:
@@ -254,7 +257,7 @@ def _cause(summary: Summary, pace: Pace | None = None) -> str:
     if cause == "workers" and pace is None and _seldom(summary):
         return f", mostly for {_first(summary)}"
     whose = ""
-    if len(summary.loaders) > 1:
+    if len(summary.loaders) > 1 and pace is None:
         whose = f", {percent(loader.waited_s / summary.elapsed_s)} for {loader.name}"
     if cause == "main_process" and summary.n_ranks > 1:
         return f"{whose}: each loads and steps in turn"
@@ -279,10 +282,10 @@ def _started_s(summary: Summary) -> float:
     return seconds.get("start", 0.0) + seconds.get("restart", 0.0)
 
 
-def _waits(summary: Summary, share: float) -> str:
+def _waits(summary: Summary, share: float, of: str = "the time") -> str:
     """Who waits, and how much."""
     who = "The model waits" if summary.n_ranks == 1 else "The ranks wait"
-    return f"{who} {percent(share)} of the time"
+    return f"{who} {percent(share)} of {of}"
 
 
 def _first(summary: Summary) -> str:
