@@ -20,7 +20,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from loaderviz import web
-from loaderviz._causes.cause_texts import saves_text
+from loaderviz._causes.cause_texts import first_causes, saves_text
 from loaderviz._doctor import need_the_loader
 from loaderviz._explain import explanation_html
 from loaderviz.errors import LoaderVizError
@@ -38,6 +38,7 @@ LABELS_PX = 34  # the same above a figure that has labels there
 MOST_ROWS = 64  # of a table
 MOST_DRAWN = 200_000  # samples in an audit's figure
 N_ACTIONS = 3  # shown at the top
+MOST_LOADERS = 8  # in a table, and of those that are audited: the others are folded
 
 
 @dataclass(frozen=True)
@@ -60,12 +61,18 @@ def page_of(content: Content) -> str:
         getattr(content, name)  # worked out now, so that any place of the page can say if it failed
     figures = {figure.name: figure for figure in _figures(content)}
     scripts = [web.plotly_script(), f"{figure_script()}\n{web.script('report_page')}"]
+    first = first_causes(content.causes)
     page: str = _template().render(
         content=content,
         trace=content.trace,
         figures=figures,
         parts=_parts_of_time(content),
         n_actions=N_ACTIONS,
+        first_causes=first,
+        other_causes=[row for row in content.causes if row not in first],
+        audits=sorted(content.audits, key=lambda audit: not audit.is_wrong),
+        most_loaders=MOST_LOADERS,
+        most_about=len(content.about) - max(0, len(content.loaders) - MOST_LOADERS),
         most_rows=MOST_ROWS,
         most_shapes=MOST_SHAPES,
         candidates=_shown_candidates(content),

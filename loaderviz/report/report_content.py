@@ -216,7 +216,7 @@ class Content:
         if recommendation is None or present is None:
             return [
                 Action(
-                    f"First cause of waiting{_whose(row['loader_name'])}: {row['name']}, "
+                    f"First cause of waiting{_whose(row['loader_name'], "for")}: {row['name']}, "
                     f"{percent(row['share'])} of the run",
                     f"{row['evidence']}. {row['cure']}",
                 )
@@ -413,9 +413,9 @@ def _changes(prediction: Prediction) -> str:
     return ", ".join(f"{name} {was} → {will}" for name, was, will in pairs if was != will)
 
 
-def _whose(loader_name: str) -> str:
+def _whose(loader_name: str, word: str = "of") -> str:
     """Of which loader something is, where there are several."""
-    return f" of {_bounded_text(loader_name)}" if loader_name else ""
+    return f" {word} {_bounded_text(loader_name)}" if loader_name else ""
 
 
 def _loader_metas(trace: Trace) -> list[dict[str, Any]]:
