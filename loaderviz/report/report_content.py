@@ -216,7 +216,7 @@ class Content:
         if recommendation is None or present is None:
             return [
                 Action(
-                    f"First cause of waiting{_whose(row['loader_name'], "for")}: {row['name']}, "
+                    f"First cause of waiting{_whose(row['loader_name'], 'for')}: {row['name']}, "
                     f"{percent(row['share'])} of the run",
                     f"{row['evidence']}. {row['cure']}",
                 )

@@ -7,6 +7,7 @@ is one; a lane for each worker.
 from __future__ import annotations
 
 import html
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ Place = tuple[int, ...]  # (rank,), (rank, loader) or (rank, loader, worker)
 # The height of a lane in pixels, for at most as many lanes below the consumers.
 LANE_PX = {1: 52, 2: 52, 3: 48, 4: 44, 6: 38, 8: 34, 12: 30}
 LEAST_LANE_PX = 25
+MOST_NAMED = 8  # loaders of the main process that have lanes of their own; more share one
 RANK, LOADER, WORKER = ("rank",), ("rank", "loader"), ("rank", "loader", "worker")
 
 
@@ -36,7 +38,7 @@ class Lanes:
     pins: list[Place]  # by rank and loader
     workers: list[Place]
     labels: list[str]
-    numbers: tuple[Any, ...]  # of consumers, devices, pins and workers: their lane numbers, int64
+    numbers: tuple[Any, ...]  # of consumers, devices, pins, workers: their lane numbers, int64
     loaders: Mapping[int, str] = field(default_factory=dict)  # their names, where there are several
 
     @classmethod
@@ -50,19 +52,22 @@ class Lanes:
             _distinct(LOADER, batches, ~np.isnan(batches["pinned_s"])),
             sorted({*_distinct(WORKER, batches, was_seen), *_distinct(WORKER, processes)}),
         ]
-        lanes = sorted(
-            (place[0], kind, place)
-            for kind, places in enumerate(places_of_kinds)
-            for place in places
-        )
+        shown = [[*places] for places in places_of_kinds]
+        in_main = Counter(rank for rank, _, worker in places_of_kinds[3] if worker < 0)
+        shown[3] = [  # the main process makes one batch at a time, of whichever loader
+            (place[0], -1, -1) if place[-1] < 0 and in_main[place[0]] > MOST_NAMED else place
+            for place in shown[3]
+        ]
+        lanes = sorted({(place[0], kind, place) for kind in range(4) for place in shown[kind]})
+        lane_of = {lane: i for i, lane in enumerate(lanes)}
         consumers, devices, pins, workers = places_of_kinds
         several_ranks, several = (len({place[i] for place in workers}) > 1 for i in (0, 1))
         names = short_names(trace) if several else {}
         loaders = {loader: html.escape(name) for loader, name in names.items()}
         labels = [_label(kind, place, several_ranks, loaders) for _, kind, place in lanes]
         numbers = tuple(
-            np.array([i for i, (_, kind, _) in enumerate(lanes) if kind == wanted], np.int64)
-            for wanted in range(4)
+            np.array([lane_of[place[0], kind, place] for place in shown[kind]], np.int64)
+            for kind in range(4)
         )
         return cls(consumers, devices, pins, workers, labels, numbers, loaders)
 
