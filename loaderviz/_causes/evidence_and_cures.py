@@ -80,8 +80,8 @@ KEEP_THE_ITERATOR: Final = (
     "epoch for each batch, and drops what workers have made in advance."
 )
 MAKE_IT_ONCE: Final = (
-    "Make the loader once, before the loop that iterates it, with persistent_workers=True: one that "
-    "is made anew starts workers of its own."
+    "Make the loader once, before the loop, with persistent_workers=True: one that is made anew "
+    "starts workers of its own."
 )
 ONE_IS_SLOW: Final = (
     "Find what worker {worker} does that others do not, such as in worker_init_fn, or where its "

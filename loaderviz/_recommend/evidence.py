@@ -68,7 +68,7 @@ class Evidence:
     main_is_kept: bool = False  # something else, such as a thread, keeps the main process
     naive: bool = False  # every worker yields the whole iterable-style dataset
     reading_s: tuple[float, ...] = ()  # a sample, in each epoch that is long enough to compare
-    of_several: str = ""  # a sentence: which of the trace's loaders it is, and how to ask for others
+    of_several: str = ""  # which of the loaders it is, and how to ask for another: sentences
 
     @property
     def iterable(self) -> bool:
@@ -238,8 +238,9 @@ def _loader_number(trace: Trace, loader: int | None) -> tuple[int, str]:
     if loader is None:
         return _most_waited_for(trace, loaders)
     if loader not in loaders:
+        listed = _listed(as_one(trace))
         raise LoaderVizError(
-            f"loader={loader!r}: this recording has no such loader. It has\n{_listed(as_one(trace))}"
+            f"loader={loader!r}: this recording has no such loader. It has\n{listed}"
         )
     return loader, ""
 
@@ -253,7 +254,7 @@ def _most_waited_for(trace: Trace, loaders: list[int]) -> tuple[int, str]:
     most = max(delivering, key=lambda share: share.waited_s)
     if len(delivering) == 1:
         return most.loader, ""
-    others = sorted((each for each in delivering if each is not most), key=lambda each: -each.waited_s)
+    others = sorted(delivering, key=lambda share: -share.waited_s)[1:]
     named = "; ".join(f"loader={each.loader} is {each.name}" for each in others[:MOST_NAMED])
     more = f"; and {len(others) - MOST_NAMED:,} more" if len(others) > MOST_NAMED else ""
     return most.loader, (

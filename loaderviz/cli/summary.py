@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -77,35 +77,33 @@ def _print_first_screen(
 ) -> None:
     """What matters most, and what to type next, in ``MOST_LINES`` lines of the terminal."""
     first = first_causes(rows)
-    table = [_table(first, a_rank=result.n_ranks > 1, screen=True)] if first else []
-    further = []
-    if n := len(rows) - len(first):
-        further.append(f"--all lists {count(n, 'more cause')}{' of waiting' * (not first)}")
+    path = printable(shlex.quote(str(trace_path)))
+    further = [f"--all lists {count(len(rows) - len(first), 'more cause')}"]
+    further = further if len(rows) > len(first) else []
     if result.n_batches:
-        path = printable(shlex.quote(str(trace_path)))
         further.append(f"loaderviz report {path} draws the run")
         further.append(f"loaderviz recommend {path} names settings")
-    next_up = [Text(". ".join([*([SAVINGS[:-1]] if first else []), "; ".join(further)]) + ".", "dim")]
+    last = [f"{SAVINGS} " * bool(first) + "; ".join(further) + "."] if further else []
+    below: list[Any] = [Text(line, "dim") for line in last]
+    table = [_table(first, a_rank=result.n_ranks > 1, screen=True)] if first else []
+    named = len({row["loader_name"] for row in first}) > 1
+    cures = [_cure(row, named=named) for row in first]
 
-    def height(renderables: Iterable[Any]) -> int:
-        return sum(len(console.render_lines(each, pad=False)) for each in renderables)
+    def height(parts: Iterable[Any]) -> int:
+        return sum(len(console.render_lines(each, pad=False)) for each in parts)
 
-    room = MOST_LINES - height(table) - height(next_up if further else [])
-    for i, line in enumerate(told):
-        room -= height([Text(line)])
-        if room < 0 and i:
-            break
+    def fitting(parts: Sequence[Any], room: int) -> int:
+        """How many of them fit."""
+        return next((n for n in range(len(parts), 0, -1) if height(parts[:n]) <= room), 0)
+
+    room = MOST_LINES - height([*table, *below])
+    lines = [Text(line) for line in told]
+    n_lines = max(1, fitting(lines, room))
+    for line in told[:n_lines]:
         typer.echo(line)
-    for each in table:
+    n_cures = fitting(cures, room - height(lines[:n_lines]))
+    for each in [*table, *cures[:n_cures], *below]:
         console.print(each)
-    names = {row["loader_name"] for row in first}
-    for cure in (_cure(row, named=len(names) > 1) for row in first):
-        room -= height([cure])
-        if room < 0:
-            break
-        console.print(cure)
-    if further:
-        console.print(next_up[0])
 
 
 def _table(rows: list[dict[str, Any]], *, a_rank: bool, screen: bool = False) -> Table:

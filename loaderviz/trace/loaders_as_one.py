@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -119,23 +119,19 @@ def _spans(trace: Trace) -> dict[int, dict[int, Span]]:
 
     Where it took none, it is over as it begins.
     """
-    batches, workers = trace.batches, trace.workers
-    columns = ["loader", "rank", "requested_s", "delivered_s", "released_s", "dispatched_s"]
-    of_batches = batches[columns].groupby(["loader", "rank"])
-    first, last = of_batches.min(), of_batches.max()
-    started = workers.groupby(["loader", "rank"])["started_s"].min()
+    keys = ["loader", "rank"]
+    of_batches = trace.batches.groupby(keys)
+    begins = of_batches[["requested_s", "dispatched_s"]].min()
+    begin = begins["requested_s"].fillna(begins["dispatched_s"])
+    end = of_batches[["delivered_s", "released_s"]].max().max(axis=1).fillna(begin)
+    started = trace.workers.groupby(keys)["started_s"].min()
     spans: dict[int, dict[int, Span]] = defaultdict(dict)
-    begins: list[tuple[Any, Iterable[Any]]] = [(started, zip(started, strict=True))]
-    begins.append((first, first[["requested_s", "dispatched_s"]].itertuples(index=False)))
-    for table, rows in begins:
-        for (loader, rank), times in zip(table.index, rows, strict=True):
-            begin = next((float(each) for each in times if not np.isnan(each)), np.nan)
-            if not np.isnan(begin):
-                spans[int(loader)][int(rank)] = begin, begin
-    ends = np.fmax(last["released_s"], last["delivered_s"])
-    for (loader, rank), end in ends.dropna().items():
-        begin, _ = spans[int(loader)][int(rank)]
-        spans[int(loader)][int(rank)] = begin, max(begin, float(end))
+    for first, last in ((started, started), (begin, end)):
+        known = first.notna()
+        for (loader, rank), since, until in zip(
+            first.index[known], first[known], last[known], strict=True
+        ):
+            spans[int(loader)][int(rank)] = float(since), max(float(since), float(until))
     return spans
 
 

@@ -58,8 +58,8 @@ class Pace:
         epoch: a whole epoch at this pace; None without a pace.
         whole_epoch: whether a whole epoch was recorded, as far as anybody knows how long one is.
         from_batch: the first one of the pace, counted from the first that was delivered.
-        keeps_workers: whether the loader keeps them for its next epoch, as one that is made anew for
-            each does not.
+        keeps_workers: whether the loader keeps them for its next epoch; one that is made anew does
+            not.
         rows, steps_s: of the batches at pace, without pauses, in order of delivery: the position in
             ``Trace.batches``, and the step; NaN where the loop has it still.
         settled_rows: of those that tell what the loop waits.

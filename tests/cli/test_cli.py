@@ -14,14 +14,16 @@ from torch.utils.data import DataLoader, SubsetRandomSampler
 import loaderviz as lv
 from loaderviz import cli
 from loaderviz.datasets import SleepingDataset, Stream
-from traces import made
+from made_loops import made_loop, noisy
+from traces import made, together
 
 USERS = """
 import argparse
 
 from torch.utils.data import DataLoader
 from loaderviz.datasets import SleepingDataset, Stream
-from traces import made
+from made_loops import made_loop, noisy
+from traces import made, together
 
 def make_loader():
     print("making it")
@@ -104,6 +106,28 @@ class TestSummary:
         assert any("Validation" in line and "main process" in line for line in table)
         assert "\x1b" not in "".join(lines)
         assert "[red]" in "".join(lines)
+
+    @pytest.mark.parametrize("n_loaders", [1, 2, 300])
+    def test_the_first_screen_has_24_lines_and_the_rest_comes_with_all(
+        self, n_loaders, loaderviz, tmp_path, monkeypatch
+    ):
+        loops = [
+            made_loop([noisy([0.01] * 12, 0.2)] * 2, 0.03, workers=1, loader=i, clock_s=2.0 * i)
+            for i in range(n_loaders)
+        ]
+        told_s = {"problems": [f"{'long ' * 30}{i}" for i in range(9)]}
+        loaders = [{"dataset": f"Images{i}"} for i in range(n_loaders)]
+        together(*loops, loaders=loaders, **told_s).save(tmp_path / "run.parquet")
+        monkeypatch.setenv("COLUMNS", "80")
+        first = loaderviz("summary", tmp_path / "run.parquet").out.splitlines()
+        assert sum(max(1, -(-len(line) // 80)) for line in first) <= 24
+        assert "The model waits" in first[0]
+        assert "--all lists" in " ".join(first)
+        assert sum(" workers " in line for line in first) <= 3
+        everything = loaderviz("summary", tmp_path / "run.parquet", "--all").out
+        causes = lv.load(tmp_path / "run.parquet").summary().causes
+        assert sum("│" in line for line in everything.splitlines()) >= len(causes)
+        assert all(f"Images{i} " in everything for i in range(n_loaders) if n_loaders > 1)
 
     def test_without_any_wait_there_is_no_table(self, loaderviz, tmp_path):
         lv.Trace.from_columns().save(tmp_path / "empty.parquet")
@@ -212,8 +236,8 @@ class TestRecommend:
                 list(each)
         rec.trace.save(tmp_path / "two.parquet")
         done = loaderviz("recommend", tmp_path / "two.parquet")
-        assert done.code == 2
-        assert "--loader 0" in done.err
+        assert done.code == 0
+        assert "--loader NUMBER" in " ".join(done.out.split())
         done = loaderviz("recommend", tmp_path / "two.parquet", "--loader", "1")
         assert done.code == 0
         assert "batch_size=2" in done.out

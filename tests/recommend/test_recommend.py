@@ -327,10 +327,12 @@ class TestATrace:
         other.batches["loader"] = other.samples["loader"] = other.workers["loader"] = 1
         loaders = [*one.meta["loaders"], *other.meta["loaders"]]
         both = together(one, other, **{**one.meta, "loaders": loaders})
-        with pytest.raises(LoaderVizError, match=r"(?s)several loaders:\n  0 .*\n  1 .*loader=0"):
-            recommend(both)
-        few, many = (recommend(both, loader=n, **FEW).settings["num_workers"] for n in (0, 1))
-        assert few < many
+        few, many, most = (recommend(both, loader=n, **FEW) for n in (0, 1, None))
+        assert few.settings["num_workers"] < many.settings["num_workers"]
+        assert most.settings == many.settings  # the one that is waited for longest
+        assert "of 2 loaders that is waited for most" in most.notes[0]
+        assert "loader=0 is" in most.notes[0]
+        assert not any("waited for most" in note for note in [*few.notes, *many.notes])
 
 
 def quick(of: Any, **given: Any) -> Any:
