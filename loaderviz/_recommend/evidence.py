@@ -41,7 +41,7 @@ UNKNOWN_ERROR = 0.5  # as a part of a batch's time, where only one batch was see
 class Evidence:
     """What predictions rest on. Bytes are None where the recording does not show them."""
 
-    trace: Trace
+    trace: Trace  # of that loader alone
     costs: Costs
     description: dict[str, Any]  # of the loader, by the recorder
     present: LoaderSettings
@@ -192,7 +192,7 @@ def evidence_from_trace(
         queued = 0.0
     rss = batches.loc[batches["worker"] >= 0, "rss_bytes"]
     return Evidence(
-        trace=trace,
+        trace=trace.of_loader(loader),
         costs=costs,
         description=description,
         present=present,

@@ -28,6 +28,7 @@ from loaderviz.trace.recording.live_recording import (
 
 GRACE_S = 2.0  # between the first file of a recording and the last that it takes to look at it
 MOST_RANKS = 16  # on one screen: those that wait the most
+MOST_WORKERS = 12  # of one rank
 BAR_WIDTH = 10  # characters
 
 
@@ -181,12 +182,20 @@ def _rank_table(recordings: list[RecordingNow]) -> Table:
 def _worker_table(recording: RecordingNow, *, several: bool) -> Table:
     """A row for each worker of a rank: what it does now."""
     title = f"workers of rank {recording.rank}" if several else None
-    table = Table("worker", "busy", "does", "ready", "memory", title=title, title_justify="left")
-    for worker in recording.workers:
+    shown = recording.workers
+    if len(shown) > MOST_WORKERS:
+        shown = tuple(sorted(shown, key=lambda worker: -worker.busy_share)[:MOST_WORKERS])
+        busiest = f"the {MOST_WORKERS} busiest of {len(recording.workers):,} workers"
+        title = f"{title}, {busiest}" if title else busiest
+    of_loaders = len({worker.loader for worker in recording.workers}) > 1
+    columns = ("worker", *(["loader"] * of_loaders), "busy", "does", "ready", "memory")
+    table = Table(*columns, title=title, title_justify="left")
+    for worker in shown:
+        whose = [Text(printable(worker.loader))] * of_loaders
         name = MAIN_PROCESS if worker.worker < 0 else str(worker.worker)
         memory = size(worker.rss_bytes) if worker.rss_bytes else ""
         busy = f"{_bar(worker.busy_share)} {100 * worker.busy_share:3.0f} %"
-        table.add_row(name, busy, _activity(worker), str(worker.ready), memory)
+        table.add_row(name, *whose, busy, _activity(worker), str(worker.ready), memory)
     return table
 
 

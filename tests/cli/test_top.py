@@ -86,6 +86,8 @@ def test_loaders_in_turns_are_counted_together(tmp_path, monkeypatch):
             assert found.waiting_s == 0
             n_samples = found.elapsed_s * found.samples_per_s
             assert 12 * n <= n_samples + 1e-6
+            names = {worker.loader for worker in found.workers if worker.busy_share > 0}
+            assert names == {"SleepingDataset"}
     found = live.read_now()  # and the file of the worker has been moved to those of the ended
     assert n_samples <= found.elapsed_s * found.samples_per_s + 1e-6
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import psutil
@@ -19,7 +19,7 @@ from loaderviz.clocks.process_clock import now
 from loaderviz.errors import LoaderVizError
 from loaderviz.record_layout import MAIN_PROCESS, Batch, State, Tag, Task
 from loaderviz.spool import BLOCK_HEAD, HEADER_BYTES, SpoolHead, Words, blocks
-from loaderviz.trace.recording.read_recording import read_meta
+from loaderviz.trace.recording.read_recording import more_loaders, read_meta
 
 Nth = tuple[int, int]  # an iterator, and which of its batches: the first is 1
 WINDOW_S: Final = 5.0  # rates and shares are of the last WINDOW_S seconds
@@ -36,6 +36,7 @@ class WorkerNow:
         reading_s: since it began the batch that it makes now; NaN where it waits for work.
         ready: how many of its batches are made and not taken yet.
         rss_bytes: its resident memory, as last measured; 0 where it is not known.
+        loader: the type of the dataset that it reads; empty where it is not known.
     """
 
     worker: int
@@ -43,6 +44,7 @@ class WorkerNow:
     reading_s: float
     ready: int
     rss_bytes: int
+    loader: str = ""
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,7 @@ class LiveRecording:
         try:
             meta = read_meta(folder)
             self._rank, self._label = meta["rank"], meta.get("label")
+            self._first_loaders: list[Any] = meta["loaders"]
             self._started_ns, _ = meta["started"]
             self._pid = meta.get("pid") or 0
             self._same_clock = meta.get("clock_domain") == machine.clock_domain()
@@ -102,6 +105,8 @@ class LiveRecording:
         self._folder = folder
         self._main = _Tail(folder / "main.spool")
         self._makers: dict[str, _Maker] = {}
+        self._datasets: list[str] = []  # of each loader, the type of its dataset
+        self._loader_of: dict[int, int] = {}  # by iterator
         self._main_batches = _Batches()
         self._taken: deque[tuple[int, int, Nth]] = deque()  # when batches were asked for and came
         self._n_taken_of: Counter[int] = Counter()  # by iterator
@@ -157,12 +162,23 @@ class LiveRecording:
             wait_share=min(max(waited_ns / 1e9 / window_s, 0.0), 1.0),
             waiting_s=(now_ns - asked_ns) / 1e9 if asked_ns else 0.0,
             workers=tuple(
-                maker.worker_now(now_ns, since_ns, self._n_taken)
+                replace(
+                    maker.worker_now(now_ns, since_ns, self._n_taken),
+                    loader=self._dataset_of(maker.iterator),
+                )
                 for maker in makers
                 if not maker.ended and not maker.n_unseen
             ),
             problem=self._main.head.problem,
         )
+
+    def _dataset_of(self, iterator: int) -> str:
+        """The type of the dataset that an iterator is of; empty where that is not known."""
+        loader = self._loader_of.get(iterator, -1)
+        if loader >= len(self._datasets):
+            abouts = [*self._first_loaders, *more_loaders(self._folder)]
+            self._datasets = [str(dict(about).get("dataset") or "") for about in abouts]
+        return self._datasets[loader] if 0 <= loader < len(self._datasets) else ""
 
     def _is_dead(self, now_ns: int) -> bool:
         """Whether its process was killed; False where it runs in another container, unseen."""
@@ -173,7 +189,9 @@ class LiveRecording:
         words, new_records = self._main.read()
         self._main_batches.read(words, new_records)
         for tag, at in new_records:
-            if tag == Tag.EPOCH:
+            if tag == Tag.ITERATOR:
+                self._loader_of[int(words[at + 2])] = int(words[at + 3])
+            elif tag == Tag.EPOCH:
                 self._epoch = int(words[at + 4])
             elif tag == Tag.FINISH:
                 self._ended_ns = int(words[at + 2])
@@ -295,6 +313,11 @@ class _Maker:
                 self._recent.append((head[Task.STARTED], head[Task.READY], n))
             self._rss_bytes = head[Task.RSS] or self._rss_bytes
             self.latest_ns = max(self.latest_ns, head[Task.STARTED], head[Task.READY])
+
+    @property
+    def iterator(self) -> int:
+        """The number of the iterator that it made its last batch for."""
+        return self._stream[0]
 
     def has_recent(self) -> bool:
         """Whether it made batches in the window of the last look."""
