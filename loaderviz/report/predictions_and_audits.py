@@ -176,7 +176,15 @@ def _audit_loader(trace: Trace, loader: int) -> LoaderAudit:
         if loader_trace.samples.empty:
             return LoaderAudit(loader, why_not="the recording lists no samples")
         found = audit(loader_trace)
-        return LoaderAudit(loader, found, mixing=_mixing(found))
+        made = LoaderAudit(loader, found, mixing=_mixing(found))
+        n = lives(trace.meta, loader)
+        if n > 1 and made.is_wrong and found.exactly_once is not False:
+            why_not = (
+                f"it was made {n:,} times, each time of other samples, as for folds: "
+                f"loaderviz.audit(trace.of_loader({loader})) audits the first"
+            )
+            return LoaderAudit(loader, why_not=why_not)
+        return made
     except LoaderVizError as error:
         return LoaderAudit(loader, why_not=str(error))
 

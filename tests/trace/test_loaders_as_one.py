@@ -1,5 +1,7 @@
 """Loaders that are made anew at one line of code are one to a person, wherever a run is told of."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -99,3 +101,12 @@ def test_a_picture_a_page_and_advice_are_of_one_loader(tmp_path):
     assert "made 4 times" in whole.notes[0]
     assert (whole.trace.batches["loader"] == 1).sum() == 40
     assert (life.trace.batches["loader"] == 3).sum() == 10
+
+
+def test_lives_that_read_other_samples_each_lack_none():
+    trace = made_anew(3)
+    keys = trace.batches[["rank", "loader", "epoch", "batch", "worker"]]
+    samples = keys.assign(position=0, key=np.arange(len(keys)), start_s=1.0, end_s=2.0)
+    (audited,) = content_of(dataclasses.replace(trace, samples=samples)).audits
+    assert not audited.is_wrong
+    assert "other samples" in audited.why_not
