@@ -41,11 +41,16 @@
     resize(null);
     recolour();
   };
-  const resize = (width) => {
-    for (const place of places.filter((each) => each.classList.contains("js-plotly-plot"))) {
+  const resize = (width, within = root) => {
+    const drawn = places.filter((each) => each.classList.contains("js-plotly-plot"));
+    for (const place of drawn.filter((each) => within.contains(each))) {
       window.Plotly.relayout(place, { width: width ?? window.loadervizLook.roomOf(place) });
     }
   };
+  // A figure that was drawn in a closed fold had no room.
+  document.addEventListener("toggle", ({ target }) => {
+    if (target instanceof HTMLDetailsElement && target.open && !root.classList.contains("printing")) resize(null, target);
+  }, true);
   window.addEventListener("beforeprint", toPaper);
   window.addEventListener("afterprint", toScreen);
 

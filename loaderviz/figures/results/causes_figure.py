@@ -166,7 +166,7 @@ def _numbers(trace: Trace, rows: list[dict[str, Any]], shown: list[dict[str, Any
     share = percent(sum(row["share"] for row in rows))
     numbers = "simulated" if trace.meta.get("simulated") else "measured"
     a_rank = " a rank" if trace.batches["rank"].nunique() > 1 else ""
-    numbers += f" · {duration(waited_s)}{a_rank} waited, {share} of the time"
+    numbers += f" · {duration(waited_s)}{a_rank} waited, {share} of the run"
     if len(shown) < len(rows):
         left_s = waited_s - sum(row["seconds"] for row in shown)
         numbers += f" · {count(len(rows) - len(shown), 'smaller cause')} not shown: "
