@@ -253,7 +253,7 @@ def test_what_a_cut_saves_takes_too_long_for_a_slider(explorer, monkeypatch):
     def refuse(*_):
         raise AssertionError("simulated once more")
 
-    monkeypatch.setattr("loaderviz._causes.causes_table.savings", refuse)
+    monkeypatch.setattr("loaderviz._causes.causes_table.causes_of", refuse)
     explorer.set(num_workers=3, step_s=0.0)
     assert bar(explorer)
     assert "error" not in explorer._status.value
