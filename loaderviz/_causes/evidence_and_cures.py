@@ -42,7 +42,7 @@ CURES: Final = {
     "start": "Do less at start-up: open files and load arrays in the worker, on first use; "
     "persistent_workers=True keeps workers for later epochs.",
     "restart": "persistent_workers=True keeps the workers from one epoch to the next.",
-    "workers": "More workers: some {more} make what the loop takes; recommend(loader) measures it.",
+    "workers": "More workers: some {more} gain most, replayed; recommend(loader) measures it.",
     "cpu": "More CPUs, or less work for each sample: more workers than CPUs gain nothing here.",
     "throttled": "A larger CPU quota for the container, or fewer workers and threads.",
     "slow_samples": "Look at the slowest samples (trace.samples, by end_s - start_s): store them "

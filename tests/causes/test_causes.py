@@ -143,7 +143,7 @@ class TestALoopThatLeavesItsEpochs:
         given = {"n_samples": 2000, **self.SETTINGS}
         recorded = simulate(self.COSTS, num_workers=2, **given)
         causes = recorded.summary().causes.set_index("cause")
-        advised = int(re.search(r"some (\d+) make", causes["cure"]["workers"])[1])
+        advised = int(re.search(r"some (\d+) gain", causes["cure"]["workers"])[1])
         more = simulate(self.COSTS, num_workers=advised, **given)
         saves_s = causes["saves_s"]
         assert saves_s["workers"] == pytest.approx(span_s(recorded) - span_s(more), rel=0.1)
