@@ -59,11 +59,10 @@ class _Bounds:
         return self.pace.batch_size / step_s if step_s > 0 else math.inf
 
     @property
-    def by_cpu(self) -> float:
-        """How many workers have work for all CPUs; infinite where that is not known."""
-        per_worker = self.pace.batch_size / self.read_s[1] if self.read_s[1] > 0 else math.inf
-        known = self.pace.cpu_supply
-        return known / per_worker if known > 0 else math.inf
+    def by_cpu(self) -> Range:
+        """How many workers have work for all CPUs, as far as their work was measured."""
+        low, high = (self.pace.cpu_supply * each / self.pace.batch_size for each in self.read_s)
+        return low, MARGIN * high
 
     @property
     def by_step(self) -> Range:
@@ -92,7 +91,7 @@ class _Bounds:
             return 0, 1
         low, high = self.by_step
         if self.cpus_limit:
-            low, high = min(low, self.by_cpu), min(high, MARGIN * self.by_cpu)
+            low, high = (min(*each) for each in zip(self.by_step, self.by_cpu, strict=True))
         if math.isinf(low):  # nobody knows where more of them stop to help
             return max(1, now), max(self.most, now)
         return max(1, math.ceil(low)), max(1, math.ceil(high))

@@ -80,7 +80,7 @@ def run_setting(
     read_s: float = 0.0,
     n_batches: int = 0,
 ) -> Run:
-    """Run a copy of the loader for about ``seconds`` from its first batch, and see its pace.
+    """Run a copy of the loader for about ``seconds`` from its first step on, and see its pace.
 
     Without workers a copy of this process runs: the dataset is not touched here, where files that
     it opens would be shared by all workers that are forked later.
@@ -122,10 +122,10 @@ class _Limits:
     deadline: float
     n_batches: int
 
-    def are_reached(self, n: int, first_s: float, n_least: int) -> bool:
+    def are_reached(self, n: int, begun_s: float, n_least: int) -> bool:
         now = time.monotonic()
-        late = now - first_s > LATE * self.seconds
-        enough = n >= max(n_least, self.n_batches) and now - first_s > self.seconds
+        late = now - begun_s > LATE * self.seconds
+        enough = n >= max(n_least, self.n_batches) and now - begun_s > self.seconds
         counted = self.n_batches and n >= max(n_least, self.n_batches)
         return now > self.deadline or bool(counted or enough or (late and n > 1))
 
@@ -214,7 +214,7 @@ def _iterate(
         if setting.num_workers and n % round_ == 0:
             epoch.ahead[n] = n_ahead(iterator)
         epoch.ends_s.append(time.monotonic())
-        if limits.are_reached(n, epoch.first_s, LEAST_ROUNDS * round_):
+        if limits.are_reached(n, epoch.ends_s[0], LEAST_ROUNDS * round_):
             epoch.cpu = epoch.cpu and epoch.cpu.stopped()
             return True
     epoch.ended_s = time.monotonic()

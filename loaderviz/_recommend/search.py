@@ -33,7 +33,7 @@ SWEEP_SHARE: Final = 0.5  # of the budget that first runs may take
 # Parts of the time of a batch: a smaller difference is none. Two such steps stay within 0.97.
 EQUAL: Final = 0.015
 NEAR: Final = 0.1  # that a first run may be off (EQUAL of pyperf's calibration, too)
-MATTERS: Final = 0.05  # a setting that may be as much slower than another has to be told from it
+MATTERS: Final = 0.05  # two settings whose difference is less sure are not told apart
 READY: Final = 0.9  # of the rounds: if a batch lies ready after as many, the workers keep up
 ORDER_IS_WORTH: Final = 0.05  # the order of batches is given up for a larger gain only
 LEAST_TURNS, MOST_TURNS = 3, 8  # of two settings, in which each runs once
@@ -161,6 +161,7 @@ class Search:
         self._sweep()
         self._refine()
         self._decide()
+        self.found.untried = [each for each in self.found.untried if each not in self.found.runs]
         return self.found
 
     def _sweep(self) -> None:
@@ -229,16 +230,16 @@ class Search:
         for cheaper in pool:
             if cheaper == fastest or cheapness(cheaper) > cheapness(fastest):
                 break
-            if self._gain(cheaper, fastest) > self._in_doubt(cheaper, fastest, worth):
+            if self._gain(cheaper, fastest) > worth + self._unsure(cheaper, fastest):
                 continue
             if self._better(cheaper, fastest, worth) == cheaper:
                 return cheaper
         return fastest
 
-    def _in_doubt(self, cheaper: LoaderSettings, faster: LoaderSettings, worth: float) -> float:
-        """The largest gain that runs so far leave in doubt."""
-        unsure = math.hypot(self.found.error(cheaper), self.found.error(faster))
-        return NEAR if math.isnan(unsure) else min(NEAR, worth + 2 * unsure)
+    def _unsure(self, one: LoaderSettings, other: LoaderSettings) -> float:
+        """How far the gain of one over the other may be off, by the runs so far."""
+        unsure = math.hypot(self.found.error(one), self.found.error(other))
+        return NEAR if math.isnan(unsure) else unsure
 
     def _better(
         self, cheaper: LoaderSettings, faster: LoaderSettings, worth: float
@@ -260,9 +261,9 @@ class Search:
             if len(gains) >= LEAST_TURNS and abs(np.mean(gains) - worth) > _error(gains):
                 return faster if np.mean(gains) > worth else cheaper
         gain = float(np.mean(gains)) if gains else self._gain(cheaper, faster)
-        off = _error(gains) if len(gains) > 1 else NEAR
-        if gain <= worth and gain + off > MATTERS:
-            times = (off / max(MATTERS - gain, EQUAL)) ** 2  # errors shrink with the root of it
+        unsure = _error(gains) if len(gains) > 1 else self._unsure(cheaper, faster)
+        if unsure > MATTERS and len(gains) < MOST_TURNS:
+            times = (unsure / MATTERS) ** 2  # errors shrink with the root of the time
             self.found.more_s = self._budget_s * min(max(times, 2.0), 10.0)
         return faster if gain > worth else cheaper
 

@@ -210,7 +210,7 @@ def _notes(outcome: Outcome) -> Iterator[str]:
     died = [each for each, runs in found.runs.items() if any(run.died for run in runs)]
     if died:
         yield f"A worker was killed with {'; '.join(map(str, died))}: perhaps memory was short."
-    untried = [each for each in found.untried if each not in found.runs and _may_do(each, outcome)]
+    untried = [each for each in found.untried if _may_do(each, outcome)]
     if untried:
         yield (
             f"{outcome.budget_s:g} s were too short to try {'; '.join(map(str, untried[:3]))}: "
