@@ -26,6 +26,8 @@ Step = Callable[[Any], object]
 LEAST_ROUNDS: Final = 3
 LATE: Final = 3.0  # times the seconds of a run, after which it ends though too few rounds are over
 MOST_PARTS: Final = 8  # that a run is cut into, to see how much they differ
+READY: Final = 0.9  # of the rounds: workers keep up if a batch lies ready after as many
+SHORTEST: Final = 0.1  # of the waits: they show what handing over a batch that lies ready takes
 LEAST_TIMEOUT_S: Final = 0.1  # torch takes 0 for no timeout
 
 
@@ -38,7 +40,7 @@ class Run:
         start_s: until the first batch, without what it takes to read one.
         step_s: of a step, as it went: a pause of 20 ms takes a little longer.
         n_batches: how many the pace rests on.
-        ready: the part of the rounds of workers after which a batch lay ready; 0 without workers.
+        kept_up: whether batches lay ready in time, so that more workers would gain nothing.
         parts_s: seconds a batch in each of up to eight parts of the run, in order.
         cpus: how many CPUs this process and its workers kept busy; NaN: not known.
         main_cpus: those of this process alone.
@@ -49,7 +51,7 @@ class Run:
     start_s: float = 0.0
     step_s: float = 0.0
     n_batches: int = 0
-    ready: float = 0.0
+    kept_up: bool = False
     parts_s: tuple[float, ...] = ()
     cpus: float = math.nan
     main_cpus: float = math.nan
@@ -173,7 +175,7 @@ def _run(
     run = Run(
         start_s=max(float(np.mean([each.latency_s for each in epochs])) - read_s, 0.0),
         step_s=float(np.median(np.concatenate([each.steps_s for each in epochs]))),
-        ready=_ready(epochs),
+        kept_up=_kept_up(epochs[-1]),
     )
     if epochs[-1].cpu is not None:
         cpus, main_cpus = epochs[-1].cpu.busy()
@@ -192,10 +194,23 @@ def _run(
     return replace(run, pace_s=pace_s, n_batches=n, parts_s=parts)
 
 
-def _ready(epochs: Sequence[_Epoch]) -> float:
-    """The part of the later half of the rounds after which a batch lay ready."""
-    ahead = [n for each in epochs for n in list(each.ahead.values())[len(each.ahead) // 2 :]]
-    return float(np.mean([n > 0 for n in ahead])) if ahead else 0.0
+def _kept_up(epoch: _Epoch) -> bool:
+    """Whether the loop hardly waited for a batch to be made, in the later half of an epoch.
+
+    A batch lay ready after nearly each round of workers, and none in between was waited for longer
+    than it takes to hand one over, which the shortest waits show.
+    """
+    half = len(epoch.ends_s) // 2
+    ahead = [n > 0 for taken, n in epoch.ahead.items() if taken > half]
+    if not ahead or np.mean(ahead) < READY:
+        return False
+    ends_s, steps_s = np.array(epoch.ends_s), np.array(epoch.steps_s)
+    waits_s = (np.diff(ends_s) - steps_s[1:])[half:]
+    if not len(waits_s):
+        return False
+    handing_s = float(np.quantile(waits_s, SHORTEST))
+    idle_s = np.maximum(waits_s - 2 * handing_s, 0.0).sum()
+    return bool(idle_s <= (1 - READY) / 2 * (ends_s[-1] - ends_s[half]))
 
 
 def _iterate(

@@ -34,7 +34,6 @@ SWEEP_SHARE: Final = 0.5  # of the budget that first runs may take
 EQUAL: Final = 0.015
 NEAR: Final = 0.1  # that a first run may be off (EQUAL of pyperf's calibration, too)
 MATTERS: Final = 0.05  # two settings whose difference is less sure are not told apart
-READY: Final = 0.9  # of the rounds: if a batch lies ready after as many, the workers keep up
 ORDER_IS_WORTH: Final = 0.05  # the order of batches is given up for a larger gain only
 LEAST_TURNS, MOST_TURNS = 3, 8  # of two settings, in which each runs once
 # Student's t of 95 %, by how many turns there were (any table of it).
@@ -119,8 +118,8 @@ class Found:
         next one may be missing.
         """
         runs = self.runs.get(setting, [])
-        ready = bool(runs) and float(np.mean([run.ready for run in runs])) >= READY
-        return (ready and not self.uneven) or self.wait_share(setting) <= EQUAL
+        kept_up = bool(runs) and float(np.mean([run.kept_up for run in runs])) > 0.5  # most did
+        return (kept_up and not self.uneven) or self.wait_share(setting) <= EQUAL
 
     def error(self, setting: LoaderSettings) -> float:
         """Two standard errors of ``batch_s``, as a part of it; NaN where that is not known.

@@ -47,9 +47,9 @@ class Machine:
         if math.isinf(pace_s):
             return Run(died=True)
         parts = pace_s * np.exp(self.noise * self.random.standard_normal(8))
-        ready = float(setting.num_workers > 0 and self.batch_s(setting) < 0.99 * self.step_s)
+        kept_up = setting.num_workers > 0 and self.batch_s(setting) < 0.99 * self.step_s
         return Run(
-            float(parts.mean()), start_s, self.step_s, max(3, int(seconds / pace_s)), ready,
+            float(parts.mean()), start_s, self.step_s, max(3, int(seconds / pace_s)), kept_up,
             tuple(parts.tolist()),
         )  # fmt: skip
 
