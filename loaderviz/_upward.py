@@ -14,6 +14,7 @@ ABOVE = {
     "figure of a mixing": ("loaderviz.figures.results.mixing_figure", "draw"),
     "figure of a recommendation": ("loaderviz.figures.results.candidates_figure", "draw"),
     "phases of a trace": ("loaderviz.why.phases", "phases_of"),
+    "paces of a trace": ("loaderviz.why.pace", "paces"),
     "causes of a trace": ("loaderviz._causes.causes_table", "causes_of"),
 }
 

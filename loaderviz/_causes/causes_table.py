@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from loaderviz._causes.counterfactual import savings
 from loaderviz._causes.evidence_and_cures import cure_of, evidence_of
-from loaderviz._causes.other_loaders import OtherLoaders
+from loaderviz._causes.savings import Replays, epoch_seconds
 from loaderviz.failed_part import part
 from loaderviz.trace.analysis.summary import CAUSES_COLUMNS
+from loaderviz.trace.analysis.training_words import slowed_down
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from loaderviz.trace.analysis.attribution import Attribution
     from loaderviz.trace.analysis.summary import Summary
 
 MOST_LOADERS = 5  # that are examined: those that are waited for longest
@@ -31,67 +33,114 @@ def causes_of(summary: Summary) -> pd.DataFrame:
     """What ``Summary.causes`` says it is."""
     import pandas as pd
 
-    trace, elapsed_s = summary.trace, summary.elapsed_s
-    waited_s = summary.wait_s + summary.startup_s
+    trace, failed = summary.trace, summary.failed_parts
     assert trace is not None
-    failed = summary.failed_parts
     reading, attribution = summary.attribution
     by_loader = {
         loader: attribution.of_loader(loader) for loader in np.unique(attribution.loader).tolist()
     }
     waited = sorted(by_loader, key=lambda each: -by_loader[each].seconds.sum())
     examined = waited[:MOST_LOADERS]
-    others = OtherLoaders(trace, attribution, reading, examined)
+    replays = part("replays", lambda: Replays.of(trace, attribution, reading), None, failed)
     rows = []
-    for loader, own in by_loader.items():
+    for loader in waited:
+        own = by_loader[loader]
         seconds = own.totals()
         if loader not in examined:
             told = NOT_EXAMINED.format(len(examined)), ASK_FOR_IT.format(loader)
-            rows += [_row(loader, *each, elapsed_s, math.nan, *told) for each in seconds.items()]
+            rows += [
+                _row(summary, loader, cause, seconds[cause], math.nan, math.nan, math.nan, *told)
+                for cause in sorted(seconds, key=lambda each: -seconds[each])
+            ]
             continue
-        work_out = partial(savings, trace, loader, seconds, reading, others)
-        unknown: dict[str, float] = {}
-        saves = part(f"savings of loader {loader}", work_out, unknown, failed)
+        work_out = partial(_saved, summary, replays, own, loader, seconds)
+        unknown: dict[str, Saved] = {}
+        saved = part(f"savings of loader {loader}", work_out, unknown, failed)
+        pace = summary.pace_of(loader)
+        slowed = pace is not None and slowed_down(pace) is not None
+        own_rows = []
         for cause, spent_s in seconds.items():
+            of_cause = saved.get(cause, Saved())
             about = cause, trace, loader, own, reading
             evidence = _text("evidence", evidence_of, about, failed)
-            cure = _text("a cure", cure_of, about, failed)
-            saved_s = min(saves.get(cause, math.nan), waited_s)
-            rows.append(_row(loader, cause, spent_s, elapsed_s, saved_s, evidence, cure))
-    table = pd.DataFrame(rows, columns=CAUSES_COLUMNS)
-    later = ~table["loader"].isin(examined)
-    order = np.lexsort([-table["seconds"].astype(float), -_weights(table), later])
-    return table.iloc[order].reset_index(drop=True)
+            cure = _text("a cure", cure_of, (*about, of_cause.advised, slowed), failed)
+            row = _row(summary, loader, cause, spent_s, *of_cause.columns, evidence, cure)
+            own_rows.append((_weight(cause, of_cause, spent_s), spent_s, row))
+        own_rows.sort(key=lambda each: (-each[0], -each[1]))
+        rows += [row for _, _, row in own_rows]
+    return pd.DataFrame(rows, columns=CAUSES_COLUMNS)
 
 
-def _row(
+@dataclass(frozen=True)
+class Saved:
+    """What one cause costs, and what a cut saves: of the recording, and of an epoch at pace."""
+
+    saves_s: float = math.nan
+    epoch_s: float = math.nan
+    epoch_saves_s: float = math.nan
+    advised: int | None = None  # workers
+    by_epoch: bool = False  # whether that is known, and decides
+
+    @property
+    def columns(self) -> tuple[float, float, float]:
+        return self.saves_s, self.epoch_s, self.epoch_saves_s
+
+
+def _saved(
+    summary: Summary,
+    replays: Replays | None,
+    own: Attribution,
     loader: int,
-    cause: str,
-    spent_s: float,
-    elapsed_s: float,
-    saves_s: float,
-    evidence: str,
-    cure: str,
-) -> dict[str, Any]:
-    share = spent_s / elapsed_s if elapsed_s > 0 else 0.0
-    values = loader, cause, spent_s, share, saves_s, evidence, cure
+    seconds: dict[str, float],
+) -> dict[str, Saved]:
+    trace = summary.trace
+    assert trace is not None
+    if replays is None:
+        return {}
+    pace = summary.pace_of(loader)
+    advised = replays.advised_workers(loader, pace)
+    of_epoch: dict[str, float] = {}
+    if pace is not None:
+        of_rank = own.of_rank(pace.rank)
+        of_epoch = epoch_seconds(pace, of_rank, summary.attribution[0], trace)
+    epoch = replays.epoch(pace) if pace is not None else None
+    waited_s = summary.wait_s + summary.startup_s
+    saved = {}
+    for cause, spent_s in seconds.items():
+        scale = replays.scale(own, cause)
+        saves_s = min(replays.saves(loader, cause, advised, scale), waited_s)
+        epoch_s = of_epoch.get(cause, 0.0) if of_epoch else math.nan
+        epoch_saves_s = replays.epoch_saves(epoch, pace, cause, advised)
+        if cause == "uneven" and spent_s > 0:  # shares of a stream are not dealt out at random
+            epoch_saves_s = saves_s * epoch_s / spent_s
+        known = pace is not None and pace.is_enough and bool(of_epoch)
+        saved[cause] = Saved(saves_s, epoch_s, epoch_saves_s, advised, known)
+    return saved
+
+
+def _weight(cause: str, saved: Saved, spent_s: float) -> float:
+    """Seconds that count: what a cut saves, as far as that is the cause's own.
+
+    Of a whole epoch where the pace is known, else of the recording. One worker more also hides what
+    slow samples or a costly ``collate_fn`` cost: only those seconds count for it that nothing else
+    explains. Asking further ahead may save more than it is blamed for, but a wait that is hardly
+    seen is not the first to name. Where nobody can tell what a cut saves, all seconds count; so
+    they do where CPUs are full: with as many workers as CPUs more CPUs gain nothing by themselves,
+    yet they are what is lacking.
+    """
+    saves_s = saved.epoch_saves_s if saved.by_epoch else saved.saves_s
+    own_s = saved.epoch_s if saved.by_epoch else spent_s
+    if cause == "cpu" or math.isnan(saves_s):
+        return own_s
+    return min(saves_s, PREFETCH_HIDES * own_s if cause == "prefetch" else own_s)
+
+
+def _row(summary: Summary, loader: int, cause: str, spent_s: float, *told: Any) -> dict[str, Any]:
+    share = spent_s / summary.elapsed_s if summary.elapsed_s > 0 else 0.0
+    saves_s, epoch_s, epoch_saves_s, evidence, cure = told
+    values = loader, cause, spent_s, share, saves_s, evidence, cure, epoch_s, epoch_saves_s
     return dict(zip(CAUSES_COLUMNS, values, strict=True))
 
 
 def _text(name: str, write: Callable[..., str], about: tuple[Any, ...], failed: list[str]) -> str:
     return part(f"{name} of {about[0]}", partial(write, *about), NO_TEXT, failed)
-
-
-def _weights(table: pd.DataFrame) -> pd.Series:
-    """Seconds that count: what a cut saves, as far as that is the cause's own.
-
-    One worker more also hides what slow samples or a costly ``collate_fn`` cost: only those seconds
-    count for it that nothing else explains. Asking further ahead may save more than it is blamed
-    for, but a wait that is hardly seen is not the first to name. Where nobody can tell what a cut
-    saves, all seconds count; so they do where CPUs are full: with as many workers as CPUs more CPUs
-    gain nothing by themselves, yet they are what is lacking.
-    """
-    seconds, saves_s = table["seconds"].astype(float), table["saves_s"].astype(float)
-    most_s = seconds.where(table["cause"] != "prefetch", PREFETCH_HIDES * seconds)
-    own = saves_s.clip(upper=most_s)
-    return own.where(table["cause"] != "cpu").fillna(seconds)

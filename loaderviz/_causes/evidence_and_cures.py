@@ -41,7 +41,7 @@ CURES: Final = {
     "start": "Do less at start-up: open files and load arrays in the worker, on first use; "
     "persistent_workers=True keeps workers for later epochs.",
     "restart": "persistent_workers=True keeps the workers from one epoch to the next.",
-    "workers": "More workers: num_workers={more}. recommend(loader) measures how many help.",
+    "workers": "More workers: some {more} make what the loop takes; recommend(loader) measures it.",
     "cpu": "More CPUs, or less work for each sample: more workers than CPUs gain nothing here.",
     "throttled": "A larger CPU quota for the container, or fewer workers and threads.",
     "slow_samples": "Look at the slowest samples (trace.samples, by end_s - start_s): store them "
@@ -57,7 +57,8 @@ CURES: Final = {
     "pin": "Return fewer, larger tensors; pin_memory=False if copies to the device are few.",
     "copy": "to(device, non_blocking=True) from pinned memory.",
     "prefetch": "prefetch_factor={deeper} asks for more batches in advance.",
-    "main_process": "num_workers=2 loads while the model steps.",
+    "main_process": "num_workers={more} loads while the model steps; recommend(loader) measures "
+    "it.",
     "unknown": "Measure it: recommend(loader) tests whether more workers help.",
 }
 LITTLE_IS_SENT: Final = (
@@ -68,6 +69,10 @@ LITTLE_IS_SENT: Final = (
 BEGIN_SOONER: Final = (
     "Do less before a stream's first sample, since each epoch does it anew: open files one after "
     "the other, and let a shuffle buffer give samples away while it fills."
+)
+WHAT_CHANGED: Final = (
+    "Find what changed there: a volume that is throttled, a disk or memory that is full, a file "
+    "that is read from further and further in. Workers would only hide it."
 )
 KEEP_THE_ITERATOR: Final = (
     "Keep the iterator: batches = iter(loader), then next(batches). next(iter(loader)) begins an "
@@ -80,14 +85,21 @@ ONE_IS_SLOW: Final = (
 
 
 def cure_of(
-    cause: str, trace: Trace, loader: int, attribution: Attribution, reading: Reading
+    cause: str,
+    trace: Trace,
+    loader: int,
+    attribution: Attribution,
+    reading: Reading,
+    advised: int | None,
+    slowed: bool,
 ) -> str:
     """What to do about a cause, with numbers for the settings of this loader.
 
-    ``attribution``: of this loader's waits.
+    ``attribution``: of this loader's waits; ``advised``: how many workers it should have;
+    ``slowed``: whether reading takes longer since some batch.
     """
     about = loader_description(trace.meta, loader)
-    workers, deep = about.get("num_workers"), about.get("prefetch_factor")
+    deep = about.get("prefetch_factor")
     if cause == "unknown" and is_unseen(_of_loader(trace.batches, loader)):
         return (
             f"{about.get('class', 'The loader')} makes its batches in its own way: try its "
@@ -102,6 +114,8 @@ def cure_of(
     if cause in ("restart", "workers") and _one_batch_each(_of_loader(trace.batches, loader)):
         return KEEP_THE_ITERATOR
     if cause == "workers":
+        if slowed:
+            return WHAT_CHANGED
         slow = slow_worker(_of_one_rank(_of_loader(trace.batches, loader)))
         if slow is not None:
             return ONE_IS_SLOW.format(worker=slow[0])
@@ -115,7 +129,7 @@ def cure_of(
         if cause == "start":
             return cure_of_starts(starts, set_up_s, otherwise=CURES[cause])
     return CURES[cause].format(
-        more="..." if workers is None else workers + 1,
+        more=advised or "...",
         deeper=8 if deep is None else 4 * max(2, deep),
     )
 

@@ -50,5 +50,5 @@ def costly_cause(case: Case, cause: str) -> CostlyCause | None:
     waits = f"{loop} waits {percent(row['share'])} of the time ({duration(seconds)})"
     evidence = [f"{waits}: {PHRASES[cause]}", str(row["evidence"])]
     if saves_s > 0:
-        evidence.append(f"cutting that saves {duration(saves_s)} (simulated)")
+        evidence.append(f"cutting that saves {duration(saves_s)} (replayed)")
     return CostlyCause(tuple(evidence), textwrap.indent(textwrap.fill(row["cure"], 88), "# "))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import typer
@@ -38,14 +39,17 @@ def _print_causes(rows: list[dict[str, Any]], *, a_rank: bool) -> None:
     of_loaders = any(row["loader_name"] for row in rows)
     if of_loaders:
         table.add_column("loader")
-    for heading in ("waited a rank" if a_rank else "waited", "of the time", "cutting it saves"):
+    of_epochs = any(not math.isnan(row["epoch_saves_s"]) for row in rows)
+    headings = ["waited a rank" if a_rank else "waited", "of the time", "cutting it saves"]
+    for heading in headings + ["of a whole epoch"] * of_epochs:
         table.add_column(heading, justify="right")
     for row in rows:
         seconds, share = duration(row["seconds"]), percent(row["share"])
         whose = [Text(printable(row["loader_name"]))] if of_loaders else []
-        table.add_row(row["name"], *whose, seconds, share, saves_text(row["saves_s"]))
+        saves = [saves_text(row["saves_s"]), saves_text(row["epoch_saves_s"])][: 1 + of_epochs]
+        table.add_row(row["name"], *whose, seconds, share, *saves)
     console.print(table)
-    console.print(Text("Savings are simulated.", "dim"))
+    console.print(Text("Savings: the loop, replayed without that cause.", "dim"))
     for row in rows[:N_CURES]:
         name = f"{row['name']}, {row['loader_name']}" if of_loaders else row["name"]
         console.print(Text(printable(f"{name}: {row['evidence']}. {row['cure']}")))

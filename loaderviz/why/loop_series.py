@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from loaderviz.trace.analysis.around_epochs import startups
+from loaderviz.trace.analysis.around_epochs import drawn_ahead, startups
 from loaderviz.trace.analysis.steps import groups
 from loaderviz.trace.columns_of_rows import Table, arrays, where
 from loaderviz.trace.merge.run_meta import loader_description
@@ -29,7 +29,8 @@ class LoopSeries:
     """The delivered batches of one loader in one rank, in order of delivery, of all its epochs.
 
     Attributes:
-        rows: the columns of ``Trace.batches`` that are needed here, by name; shape (n,) each.
+        rows: the columns of ``Trace.batches`` that are needed here, by name, and ``row``, the
+            position there; shape (n,) each.
         step_s: what the loop did with each batch: from its delivery until the loop asks for the
             next one, without what it waited meanwhile for other loaders. NaN where the loop has it
             still, as the last one of a recording that was stopped.
@@ -87,22 +88,24 @@ class LoopSeries:
 def loop_series(trace: Trace) -> Iterator[LoopSeries]:
     """One for each loader of each rank that delivered something, in that order."""
     rows = arrays(trace.batches[list(_NAMES)])
+    rows["row"] = np.arange(len(rows["rank"]))
     rows = where(rows, ~np.isnan(rows["delivered_s"] - rows["requested_s"]))
     rows = where(rows, np.lexsort((rows["delivered_s"], rows["rank"])))
-    starts: dict[tuple[int, int], list[float]] = {}
-    for rank, loader, start_s, _ in startups(trace):
-        starts.setdefault((rank, loader), []).append(start_s)
+    begins: dict[tuple[int, int], list[tuple[float, bool]]] = {}  # and whether workers start
+    for spans, starts in ((startups(trace), True), (drawn_ahead(trace), False)):
+        for rank, loader, start_s, _ in spans:
+            begins.setdefault((rank, loader), []).append((start_s, starts))
     for rank in np.unique(rows["rank"]).tolist():
         of_rank = where(rows, rows["rank"] == rank)
         for loader in np.unique(of_rank["loader"]).tolist():
             own = of_rank["loader"] == loader
             about = loader_description(trace.meta, loader)
-            began = starts.get((rank, loader), [])
+            began = begins.get((rank, loader), [])
             yield _series(where(of_rank, own), where(of_rank, ~own), began, about)
 
 
 def _series(
-    rows: Table, others: Table, starts: list[float], about: Mapping[str, Any]
+    rows: Table, others: Table, begun_at: list[tuple[float, bool]], about: Mapping[str, Any]
 ) -> LoopSeries:
     rows = where(rows, np.lexsort((rows["delivered_s"], groups(rows["epoch"]))))
     n = len(rows["epoch"])
@@ -115,11 +118,11 @@ def _series(
     until[followed] = np.append(delivered[1:], np.nan)[followed]
     begun, anew = np.where(first, asked, np.nan), np.zeros(n, bool)
     begins = np.flatnonzero(first)
-    for start_s in starts:
+    for start_s, starts in begun_at:
         later = begins[asked[begins] >= start_s]
         if len(later):
             begun[later[0]] = min(begun[later[0]], start_s)
-            anew[later[0]] = True
+            anew[later[0]] |= starts
     workers = len(np.unique(rows["worker"][rows["worker"] >= 0]))
     return LoopSeries(
         rank=int(rows["rank"][0]),

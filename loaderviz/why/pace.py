@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -19,7 +19,7 @@ from loaderviz.why.epoch_projection import AGAIN, ProjectedEpoch, apart, project
 from loaderviz.why.level_changes import stands_out
 from loaderviz.why.loop_series import LoopSeries, loop_series
 from loaderviz.why.phases import FEWEST, PACE, PAUSE, Change, phase_of_batches
-from loaderviz.why.resampled_ratio import Range, ratio, ratio_range
+from loaderviz.why.resampled_ratio import FEWEST_BLOCKS, Range, ratio, ratio_range
 
 if TYPE_CHECKING:
     from loaderviz.trace.trace import Trace
@@ -56,6 +56,12 @@ class Pace:
         changes: levels that did not last, and drifts.
         more_batches: how many more have to be recorded for a verdict; 0: this is enough.
         epoch: a whole epoch at this pace; None without a pace.
+        whole_epoch: whether a whole epoch was recorded, as far as anybody knows how long one is.
+        from_batch: the first one of the pace, counted from the first that was delivered.
+        keeps_workers: whether the loader keeps them for its next epoch.
+        rows, steps_s: of the batches at pace, without pauses, in order of delivery: the position in
+            ``Trace.batches``, and the step; NaN where the loop has it still.
+        settled_rows: of those that tell what the loop waits.
     """
 
     rank: int
@@ -78,6 +84,12 @@ class Pace:
     changes: tuple[Change, ...]
     more_batches: int
     epoch: ProjectedEpoch | None
+    whole_epoch: bool = True
+    from_batch: int = 0
+    keeps_workers: bool = False
+    rows: Any = field(default=(), repr=False, compare=False)
+    steps_s: Any = field(default=(), repr=False, compare=False)
+    settled_rows: Any = field(default=(), repr=False, compare=False)
 
     @property
     def is_steady(self) -> bool:
@@ -88,6 +100,25 @@ class Pace:
     def is_enough(self) -> bool:
         """Whether the recording tells if the loader keeps up."""
         return self.is_steady and not self.more_batches
+
+    @property
+    def batch_s(self) -> float:
+        """What a batch takes the loop at pace, waits included, pauses left out."""
+        if self.waited_share >= 1:
+            return self.read_s / max(1, self.workers)
+        return self.step_s / (1 - self.waited_share)
+
+    @property
+    def epoch_waited_share(self) -> float:
+        """Of a whole epoch, with its start and pauses, what the loop waits."""
+        if self.epoch is None or not self.epoch.seconds > 0:
+            return self.waited_share
+        return self.epoch.waited_s / self.epoch.seconds
+
+    @property
+    def later_than_start(self) -> bool:
+        """Whether a warm-up, or another level, came before the pace."""
+        return self.from_batch > max(1, self.workers)
 
     @property
     def accelerator_utilisation(self) -> float:
@@ -124,6 +155,8 @@ def pace_of(series: LoopSeries, meta: Mapping[str, Any]) -> Pace:
     stepped = at_pace & ~np.isnan(series.step_s)
     read = np.isin(phase, (PACE, PAUSE)) & ~np.isnan(series.read_s)
     read &= ~_seen_once(series.read_s, read)
+    others = read & ~_firsts(series)
+    read = others if others.sum() >= max(FEWEST, FEWEST_BLOCKS * burst) else read
     n_samples = np.maximum(rows["n_samples"], 1).astype(float)
     step = series.step_s[stepped], n_samples[stepped]
     reading = series.read_s[read], n_samples[read]
@@ -168,6 +201,12 @@ def pace_of(series: LoopSeries, meta: Mapping[str, Any]) -> Pace:
         changes=found.changes,
         more_batches=_more_batches(series, phase, step_range, read_range, measured, keeps_up),
         epoch=project(series, phase, settled if measured else None, step_s, waited),
+        whole_epoch=_whole_epoch(series),
+        from_batch=int(np.argmax(at_pace)),
+        keeps_workers=bool(series.about.get("persistent_workers")),
+        rows=rows["row"][at_pace],
+        steps_s=series.step_s[at_pace],
+        settled_rows=rows["row"][settled],
     )
 
 
@@ -182,6 +221,18 @@ def _scaled(of: Range, factor: float) -> Range:
 def _clipped(of: Range) -> Range:
     low, high = np.clip(of, 0.0, 1.0).tolist()
     return low, high
+
+
+def _whole_epoch(series: LoopSeries) -> bool:
+    known = series.about.get("n_batches")
+    return known is None or int(np.bincount(np.cumsum(series.first)).max()) >= known
+
+
+def _firsts(series: LoopSeries) -> Any:
+    """Which batches are the first that their workers made for an epoch: those may set up more."""
+    of_epoch = np.cumsum(series.first)
+    place = np.arange(len(of_epoch)) - np.flatnonzero(series.first)[of_epoch - 1]
+    return place < series.workers
 
 
 def _seen_once(values: Any, among: Any) -> Any:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from loaderviz.text import duration
 from loaderviz.why.level_changes import levels, stands_out
 from loaderviz.why.loop_series import LoopSeries, loop_series
 
@@ -70,6 +71,13 @@ class Change:
     batch: int
     before_s: float
     after_s: float
+
+    def __str__(self) -> str:
+        what = "reading a batch" if self.of == "reading" else "a step"
+        goes = "goes on from" if self.kind == "drift" else "went from"
+        before, after = duration(self.before_s), duration(self.after_s)
+        of = f" of epoch {self.epoch}" if self.epoch else ""
+        return f"{what} {goes} {before} to {after} at batch {self.batch}{of}"
 
 
 @dataclass(frozen=True, eq=False)

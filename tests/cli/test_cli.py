@@ -87,7 +87,7 @@ class TestSummary:
         said = " ".join(loaderviz("summary", trace).out.split())
         (row, *_) = lv.load(trace).summary().causes.to_dict("records")
         assert "cutting it saves" in said
-        assert "simulated" in said
+        assert "replayed" in said
         assert "main process" in said
         assert row["cure"] in said
 

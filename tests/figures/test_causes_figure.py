@@ -86,10 +86,10 @@ class TestItsBars:
         assert list(found) == names
         assert list(found.values()) == pytest.approx(list(table["seconds"]))
 
-    def test_beside_each_stands_what_a_cut_saves_and_that_this_is_simulated(self, slow):
+    def test_beside_each_stands_what_a_cut_saves_and_that_this_is_replayed(self, slow):
         table = table_of(slow)
         beside = texts(figures.causes(slow))
-        saved = beside.index("cutting it saves<br>(simulated)") + 1
+        saved = beside.index("cutting it saves<br>(replayed)") + 1
         assert beside[saved : saved + len(table)] == [duration(s) for s in table["saves_s"]]
         waited = beside.index("waited") + 1
         assert beside[waited : waited + len(table)] == [duration(s) for s in table["seconds"]]

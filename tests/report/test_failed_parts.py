@@ -22,7 +22,7 @@ OF_SUMMARY = [
     "trace.analysis.summary.numbers_of",
     "trace.analysis.summary.notes_of",
     "trace.analysis.summary.attribute",
-    "_causes.causes_table.savings",
+    "_causes.causes_table.epoch_seconds",
     "_causes.causes_table.evidence_of",
     "_causes.causes_table.cure_of",
 ]

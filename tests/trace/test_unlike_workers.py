@@ -52,12 +52,11 @@ class TestALargeShare:
     def test_is_none_where_shares_are_equal(self):
         assert largest_share(stream(160, 160, 152).batches) is None
 
-    def test_one_worker_more_saves_what_equal_shares_leave(self):
+    def test_more_workers_save_what_equal_shares_leave(self):
         uneven = stream(480, 80, 80).summary().causes.set_index("cause")
         equal = stream(214, 213, 213).summary().causes.set_index("cause")
-        saves_s = uneven["saves_s"]
-        assert saves_s["workers"] == pytest.approx(equal["saves_s"]["workers"], rel=0.2)
-        assert saves_s["uneven"] > 3 * saves_s["workers"]
+        assert uneven["saves_s"]["workers"] == pytest.approx(equal["saves_s"]["workers"], rel=0.2)
+        assert uneven.index[0] == "uneven"
 
     def test_is_named_first_by_recommend_which_allows_for_it(self):
         assert_allowed_for(stream(480, 80, 80), "Worker 0 reads 75 % of the stream")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import itertools
+import math
 import textwrap
 from typing import Any, Final
 
@@ -44,8 +45,10 @@ BARS_EDGE = 1.05  # times the longest bar
 MOST_LETTERS = 44  # of the name of a loader
 TEXT_WIDTH = 70  # letters in a line of a hover text
 LEAST_SHARE = 1e-4  # of a bin: less is not drawn
-SAVED = "cutting it saves<br>(simulated)"
-WAITED_PX, SAVED_PX, RIGHT_PX = 10, 84, 200  # right of the bars: two columns, and their end
+SAVED = "cutting it saves<br>(replayed)"
+IN_AN_EPOCH = "of a whole<br>epoch"
+WAITED_PX, SAVED_PX, EPOCH_PX = 10, 84, 190  # right of the bars: where the columns begin
+RIGHT_PX, WIDE_RIGHT_PX = 190, 280
 
 
 def causes(
@@ -53,10 +56,11 @@ def causes(
 ) -> Figure:
     """Draw where the consumer's waiting went: a bar for each cause, the one to cut first on top.
 
-    Beside each bar stands what cutting that cause would save, which is simulated. Below, the same
-    over time: of each stretch, the shares that went into each cause and, in grey, into steps. Times
-    are seconds; those of several ranks are a rank's mean. Of more than 8 causes the largest are
-    shown; all of them are in ``trace.summary().causes``.
+    Beside each bar stands what cutting that cause would save: the loop is replayed without it.
+    Where the pace of the training is known, so is what that saves in a whole epoch. Below, the
+    same over time: of each stretch, the shares that went into each cause and, in grey, into steps.
+    Times are seconds; those of several ranks are a rank's mean. Of more than 8 causes the largest
+    are shown; all of them are in ``trace.summary().causes``.
 
     Args:
         trace: a recorded or simulated ``Trace``.
@@ -94,7 +98,12 @@ def draw(
         title=summary.verdict,
         numbers=_numbers(trace, rows, shown),
         height=TITLE_PX + bars_px + GAP_PX + OVER_TIME_PX + AXIS_PX,
-        margins=(_labels_px([*shown, *also_shown]), RIGHT_PX, TITLE_PX, AXIS_PX),
+        margins=(
+            _labels_px([*shown, *also_shown]),
+            WIDE_RIGHT_PX if _tells_of_epochs(trace, rows) else RIGHT_PX,
+            TITLE_PX,
+            AXIS_PX,
+        ),
     )
     edges, shares, step_share = shares_over_time(trace)
     end_s = edges[-1]
@@ -102,7 +111,7 @@ def draw(
         end_s = max(end_s, shares_over_time(beside)[0][-1])
     longest_s = max(float(row["seconds"]) for row in [*shown, *also_shown])
     layout |= _axes(colours, labels, bars_px, [edges[0], end_s], longest_s)
-    layout["annotations"] = _columns(shown)
+    layout["annotations"] = _columns(shown, with_epochs=_tells_of_epochs(trace, rows))
     marks = [*itertools.starmap(_bar, enumerate(shown)), *_bands(edges, shares, step_share)]
     return Figure.unchecked(marks, layout)
 
@@ -163,13 +172,21 @@ def _numbers(trace: Trace, rows: list[dict[str, Any]], shown: list[dict[str, Any
     return numbers
 
 
-def _columns(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _tells_of_epochs(trace: Trace, rows: list[dict[str, Any]]) -> bool:
+    """Of a simulation a whole epoch is seen as it is."""
+    known = any(not math.isnan(row["epoch_saves_s"]) for row in rows)
+    return known and not trace.meta.get("simulated")
+
+
+def _columns(rows: list[dict[str, Any]], *, with_epochs: bool) -> list[dict[str, Any]]:
     """Beside each bar, what was waited and what cutting it saves; the steps get their name."""
     in_margin = {"x": 1, "xref": "paper", "xanchor": "left", "showarrow": False}
     columns = {
         ("waited", WAITED_PX): [duration(row["seconds"]) for row in rows],
         (SAVED, SAVED_PX): [saves_text(row["saves_s"]) for row in rows],
     }
+    if with_epochs:
+        columns[IN_AN_EPOCH, EPOCH_PX] = [saves_text(row["epoch_saves_s"]) for row in rows]
     texts = []
     for (heading, shift_px), column in columns.items():
         at = {**in_margin, "xshift": shift_px}

@@ -64,7 +64,13 @@ class Attribution:
 
     def of_loader(self, loader: int) -> Attribution:
         """The waits for one loader's batches."""
-        own = self.loader == loader
+        return self._where(self.loader == loader)
+
+    def of_rank(self, rank: int) -> Attribution:
+        """The waits of one rank."""
+        return self._where(self.rank == rank)
+
+    def _where(self, own: Any) -> Attribution:
         fields = (self.rank, self.loader, self.start_s, self.end_s, self.row, self.seconds)
         return Attribution(*(values[own] for values in fields))
 

@@ -29,8 +29,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from loaderviz.trace.trace import Trace
+    from loaderviz.why.pace import Pace
 
-CAUSES_COLUMNS = ("loader", "cause", "seconds", "share", "saves_s", "evidence", "cure")
+CAUSES_COLUMNS = (
+    *("loader", "cause", "seconds", "share", "saves_s", "evidence", "cure"),
+    *("epoch_s", "epoch_saves_s"),
+)
 
 
 @dataclass(frozen=True)
@@ -104,9 +108,12 @@ class Summary:
 
         Columns: ``loader``; ``cause``, of ``loaderviz.trace.analysis.attribution.CAUSES``;
         ``seconds``, which add up to the waits; ``share``, of ``elapsed_s``, 0 to 1; ``saves_s``, by
-        how many seconds the run would be shorter without the cause, *simulated*, NaN where nobody
-        can tell; ``evidence`` and ``cure``, in words. Simulating takes some 0.1 s, once for each
-        loader: of many, those that are waited for longest are examined, and come first.
+        how many seconds the run would be shorter without the cause, NaN where nobody can tell;
+        ``evidence`` and ``cure``, in words; ``epoch_s`` and ``epoch_saves_s``, the same of a whole
+        epoch at the loader's pace, NaN where there is none. To know what a cut saves, the loop is
+        replayed, batch by batch, with what each really took. The loader that is waited for longest
+        comes first, and of its causes the one whose cut saves most of what it is waited for: in an
+        epoch, where the pace is known. Of many loaders a few are examined.
         """
         import pandas as pd
 
@@ -117,6 +124,28 @@ class Summary:
 
     def _part(self, name: str, work_out: Callable[[], Part], otherwise: Part) -> Part:
         return part(name, work_out, otherwise, self.failed_parts)
+
+    @cached_property
+    def paces(self) -> tuple[Pace, ...]:
+        """The pace of each loader of each rank: see ``why/pace.py``."""
+        if self.trace is None:
+            return ()
+        none: tuple[Pace, ...] = ()
+        return self._part("paces", lambda: ask_above("paces of a trace", self.trace), none)
+
+    def pace_of(self, loader: int) -> Pace | None:
+        """The pace of a loader in the first rank that has it; None where there is none."""
+        return next((pace for pace in self.paces if pace.loader == loader), None)
+
+    @property
+    def main_pace(self) -> Pace | None:
+        """The pace of the loader that is waited for longest; None of what was simulated.
+
+        A simulation is told as it is: nobody goes on with it.
+        """
+        if self.trace is None or self.trace.meta.get("simulated") or not self.loaders:
+            return None
+        return self.pace_of(max(self.loaders, key=lambda share: share.waited_s).loader)
 
     @cached_property
     def seconds_by_cause(self) -> dict[str, float]:
@@ -136,8 +165,8 @@ class Summary:
     def main_cause(self) -> str:
         """The first of the causes; empty where nothing was waited for.
 
-        Of a simulated trace the one with the most seconds: what each saves takes simulations of
-        its own, too long for a picture that follows a slider.
+        Of a simulated trace the one with the most seconds: what each saves takes replays, too long
+        for a picture that follows a slider.
         """
         if self.trace is None:
             return ""

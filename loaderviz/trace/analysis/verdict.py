@@ -6,13 +6,16 @@ is decided here and nowhere else.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from loaderviz.text import count, duration, durations_that_add_up, percent, rate
+from loaderviz.trace.analysis.training_words import slowed_down, training_of
 
 if TYPE_CHECKING:
     from loaderviz.trace.analysis.slowest_rank import Slowest
     from loaderviz.trace.analysis.summary import Summary
+    from loaderviz.why.pace import Pace
 
 NEVER_WAITS = 0.02  # a smaller share of the time is not worth a change of settings
 KEEPS_WAITING = 0.1  # past the first batch: a longer run waits as much, whatever the start cost
@@ -93,9 +96,10 @@ def _device_times(summary: Summary) -> str:
 
 def notes_of(summary: Summary) -> list[str]:
     """What else a reader has to know, a sentence each."""
-    told = [] if summary.failed_shapes is None else [f"In {summary.failed_shapes}."]
+    told = training_of(summary)
+    told += [] if summary.failed_shapes is None else [f"In {summary.failed_shapes}."]
     told += [f"{each}." for each in summary.unequal[:MOST_NOTES]]
-    if more := len(summary.unequal) - len(told):
+    if more := len(summary.unequal[MOST_NOTES:]):
         told.append(f"Likewise in {more:,} more.")
     lacking = [f"Not in it: {each}." for each in summary.unread[:MOST_NOTES]]
     if more := len(summary.unread) - len(lacking):
@@ -156,7 +160,7 @@ def _single_batch(summary: Summary) -> str:
         if summary.epochs > 1:
             one = "One batch an epoch"
         return f"{one}: it shows what the start costs, not the pace"
-    return f"{_waits(summary)}: one batch, no overlap"
+    return f"{_waits(summary, summary.wait_share)}: one batch, no overlap"
 
 
 def _device(summary: Summary) -> str:
@@ -168,16 +172,61 @@ def _device(summary: Summary) -> str:
 
 
 def _waiting(summary: Summary) -> str:
-    """Whether the consumer waits and, if so, why."""
+    """Whether the consumer waits and, if so, why: of the training, as far as that can be told."""
+    pace = summary.main_pace
+    if pace is None:
+        return _recorded(summary)
+    if not pace.is_enough:
+        return _recorded(summary) if _tells_enough(summary, pace) else _too_short(pace)
+    if pace.step_s < NO_STEP * (pace.batch_s - pace.step_s):
+        return _loading_alone(summary, pace.batch_size / pace.batch_s)
+    waits = pace.epoch_waited_share
+    if waits <= NEVER_WAITS:
+        return f"{_since(summary, pace)} {_never_waits(summary)}: {_who_keeps_up(summary)}"
+    return f"{_waits(summary, waits)}{_cause(summary, pace)}"
+
+
+def _since(summary: Summary, pace: Pace) -> str:
+    """Since when it goes on like that."""
+    if pace.later_than_start:
+        return f"After {count(pace.from_batch, 'batch', 'batches')}"
+    return f"After {_first(summary)}"
+
+
+def _never_waits(summary: Summary) -> str:
+    return "the model never waits" if summary.n_ranks == 1 else "the ranks never wait"
+
+
+def _tells_enough(summary: Summary, pace: Pace) -> bool:
+    """Whether so short a recording is worth a verdict of its own: of whole epochs as they are.
+
+    What happens once, or in the beginning, is none.
+    """
+    early = summary.main_cause in ("start", "restart", "prefetch") or _seldom(summary)
+    return pace.whole_epoch and not early
+
+
+def _too_short(pace: Pace) -> str:
+    more = count(pace.more_batches, "more batch", "more batches")
+    if pace.changes:
+        return f"No steady pace: {pace.changes[-1]}; record {more}"
+    return f"Too short to tell what the training waits for: record {more}"
+
+
+def _recorded(summary: Summary) -> str:
+    """Of what was recorded, and no more."""
     if summary.step_s < NO_STEP * summary.wait_s:
-        pace = f": {rate(summary.samples_per_s)} samples/s" if summary.n_samples else ""
-        why = "" if summary.main_cause in ("workers", "main_process") else _cause(summary)
-        return f"Loading alone sets the pace{pace}{why.replace(':', ',', 1)}"
+        return _loading_alone(summary, summary.samples_per_s)
     seen = any(share.seen for share in summary.loaders)
     if (summary.n_workers or not seen) and summary.later_wait_share <= NEVER_WAITS:
-        never = "the model never waits" if summary.n_ranks == 1 else "the ranks never wait"
-        return f"After {_first(summary)} {never}: {_who_keeps_up(summary)}"
-    return f"{_waits(summary)}{_cause(summary)}"
+        return f"After {_first(summary)} {_never_waits(summary)}: {_who_keeps_up(summary)}"
+    return f"{_waits(summary, summary.wait_share)}{_cause(summary)}"
+
+
+def _loading_alone(summary: Summary, samples_per_s: float) -> str:
+    pace = f": {rate(samples_per_s)} samples/s" if summary.n_samples else ""
+    why = "" if summary.main_cause in ("workers", "main_process") else _cause(summary)
+    return f"Loading alone sets the pace{pace}{why.replace(':', ',', 1)}"
 
 
 def _who_keeps_up(summary: Summary) -> str:
@@ -191,14 +240,18 @@ def _who_keeps_up(summary: Summary) -> str:
     return f"{every} {'keeps' if summary.n_workers == 1 else 'keep'} up"
 
 
-def _cause(summary: Summary) -> str:
+def _seldom(summary: Summary) -> bool:
+    """Whether a longer run would wait less."""
+    starting_s = summary.startup_s + summary.first_wait_s
+    return summary.later_wait_share < KEEPS_WAITING and summary.later_wait_s < starting_s
+
+
+def _cause(summary: Summary, pace: Pace | None = None) -> str:
     """What the consumer mostly waits for, as the end of a sentence, and for which loader."""
     cause, loader = summary.main_cause, summary.main_loader
-    starting_s = summary.startup_s + summary.first_wait_s
-    seldom = summary.later_wait_share < KEEPS_WAITING and summary.later_wait_s < starting_s
     if not cause or loader is None:
         return ""
-    if cause == "workers" and seldom:
+    if cause == "workers" and pace is None and _seldom(summary):
         return f", mostly for {_first(summary)}"
     whose = ""
     if len(summary.loaders) > 1:
@@ -206,7 +259,13 @@ def _cause(summary: Summary) -> str:
     if cause == "main_process" and summary.n_ranks > 1:
         return f"{whose}: each loads and steps in turn"
     if cause == "workers":
-        return f"{whose}: {_workers(loader.n_workers, summary.n_ranks)} cannot keep up"
+        slowed = slowed_down(pace) if pace is not None else None
+        if slowed is not None:
+            return f"{whose}: {slowed}"
+        rates = ""
+        if pace is not None and pace.supply < pace.demand < math.inf:
+            rates = f" ({rate(pace.supply)} samples/s of {rate(pace.demand)})"
+        return f"{whose}: {_workers(loader.n_workers, summary.n_ranks)} cannot keep up{rates}"
     if cause == "unknown" and len(summary.causes):
         return f"{whose}: {summary.causes['evidence'].iloc[0]}"
     if cause in ("start", "restart") and summary.ending_s > MOSTLY * _started_s(summary):
@@ -220,10 +279,10 @@ def _started_s(summary: Summary) -> float:
     return seconds.get("start", 0.0) + seconds.get("restart", 0.0)
 
 
-def _waits(summary: Summary) -> str:
+def _waits(summary: Summary, share: float) -> str:
     """Who waits, and how much."""
     who = "The model waits" if summary.n_ranks == 1 else "The ranks wait"
-    return f"{who} {percent(summary.wait_share)} of the time"
+    return f"{who} {percent(share)} of the time"
 
 
 def _first(summary: Summary) -> str:

@@ -1,0 +1,210 @@
+"""The loop of a recording, and a whole epoch of it at pace, as ``replay`` takes them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from loaderviz.trace.analysis.around_epochs import drawn_ahead, startups
+from loaderviz.trace.analysis.attribution import CAUSES
+from loaderviz.trace.columns_of_rows import Table, arrays, where
+from loaderviz.trace.merge.run_meta import loader_description
+from loaderviz.why.replay import USUAL_PREFETCH, Epoch, Event, Loop, Workers
+
+if TYPE_CHECKING:
+    from loaderviz.trace.analysis.attribution import Attribution
+    from loaderviz.trace.trace import Trace
+    from loaderviz.why.pace import Pace
+
+MOST_EVENTS: Final = 5_000  # of a loop that are replayed: a tenth of a second for all causes
+_NAMES = (
+    *("rank", "loader", "epoch", "batch", "worker", "started_s", "ready_s"),
+    *("requested_s", "delivered_s"),
+)
+
+
+def recorded_loop(trace: Trace, attribution: Attribution) -> Loop:
+    """What the loop of the first rank did, in order, with the loaders whose work was seen.
+
+    A loader whose batches nobody saw being made is not in it: what is waited for it is the loop's
+    own time.
+    """
+    rank = int(trace.batches["rank"].min()) if len(trace.batches) else 0
+    rows = arrays(trace.batches[list(_NAMES)])
+    rows["row"] = np.arange(len(rows["rank"]))
+    rows = where(rows, rows["rank"] == rank)
+    delivered = where(rows, ~np.isnan(rows["delivered_s"] - rows["requested_s"]))
+    starts, draws = (
+        {(loader, start_s) for whose, loader, start_s, _ in spans if whose == rank}
+        for spans in (startups(trace), drawn_ahead(trace))
+    )
+    around = np.flatnonzero((attribution.rank == rank) & (attribution.row < 0))
+    spans = _spans(delivered, attribution, around, starts | draws)
+    workers: dict[int, Workers] = {}
+    epochs: dict[tuple[int, int], Epoch] = {}
+    for loader in np.unique(delivered["loader"]).tolist():
+        own = where(rows, rows["loader"] == loader)
+        if np.isnan(own["ready_s"] - own["started_s"])[~np.isnan(own["delivered_s"])].any():
+            continue
+        workers[loader] = _workers_of(trace, loader, own)
+        for epoch in np.unique(own["epoch"]).tolist():
+            begun_s = spans.begun_s.get((loader, epoch))
+            anew = begun_s is not None and (loader, begun_s[0]) in starts
+            batches = where(own, own["epoch"] == epoch)
+            epochs[loader, epoch] = _epoch(batches, workers[loader], begun_s, anew)
+    return Loop(workers, epochs, *spans.events(epochs))
+
+
+def _workers_of(trace: Trace, loader: int, own: Table) -> Workers:
+    about = loader_description(trace.meta, loader)
+    n = int(own["worker"].max(initial=-1)) + 1
+    n = max(n, int(about.get("num_workers") or 0)) if n else 0
+    ahead = int(about.get("prefetch_factor") or USUAL_PREFETCH)
+    return Workers(n, ahead, bool(about.get("in_order", True)))
+
+
+class _Spans:
+    """What the loop waited for, in order: batches, and what is around epochs."""
+
+    def __init__(self) -> None:
+        # Start, end, loader, epoch; whether it begins that; what it is due to, None of a batch.
+        self.rows: list[tuple[float, float, int, int, bool, dict[str, float] | None]] = []
+        self.begun_s: dict[tuple[int, int], tuple[float, float]] = {}  # an epoch's iter()
+
+    def events(
+        self, epochs: dict[tuple[int, int], Epoch]
+    ) -> tuple[tuple[Event, ...], float, float]:
+        self.rows.sort(key=lambda row: row[:2])
+        events = []
+        begun_s = until = self.rows[0][0] if self.rows else 0.0
+        for start_s, end_s, loader, epoch, begins, due_s in self.rows[:MOST_EVENTS]:
+            if (loader, epoch) not in epochs:
+                continue
+            own_s = max(0.0, start_s - until)
+            until = max(until, end_s)
+            if due_s is None:
+                events.append(Event(own_s, loader, epoch))
+            else:
+                events.append(Event(own_s, loader, epoch, end_s - start_s, begins, due_s))
+        return tuple(events), until - begun_s, until
+
+
+def _spans(
+    delivered: Table, attribution: Attribution, around: Any, begins: set[tuple[int, float]]
+) -> _Spans:
+    spans = _Spans()
+    names = ("requested_s", "delivered_s", "loader", "epoch")
+    for start_s, end_s, loader, epoch in zip(
+        *(delivered[name].tolist() for name in names), strict=True
+    ):
+        spans.rows.append((start_s, end_s, loader, epoch, False, None))
+    asked: dict[int, tuple[Any, Any]] = {}
+    for loader in np.unique(delivered["loader"]).tolist():
+        own = where(delivered, delivered["loader"] == loader)
+        order = np.argsort(own["requested_s"], kind="stable")
+        asked[loader] = own["requested_s"][order], own["epoch"][order]
+    for row in around.tolist():
+        loader = int(attribution.loader[row])
+        if loader not in asked:
+            continue
+        start_s, end_s = float(attribution.start_s[row]), float(attribution.end_s[row])
+        is_begin = (loader, start_s) in begins
+        requests, epochs = asked[loader]
+        nth = int(np.searchsorted(requests, start_s)) - (not is_begin)
+        if not 0 <= nth < len(epochs):
+            continue
+        epoch = int(epochs[nth])
+        due_s = dict(zip(CAUSES, attribution.seconds[row].tolist(), strict=True))
+        spans.rows.append((start_s, end_s, loader, epoch, is_begin, due_s))
+        if is_begin:
+            begun = spans.begun_s.get((loader, epoch), (start_s, end_s))
+            spans.begun_s[loader, epoch] = min(begun[0], start_s), max(begun[1], end_s)
+    return spans
+
+
+def _epoch(rows: Table, how: Workers, begun_s: tuple[float, float] | None, anew: bool) -> Epoch:
+    """``begun_s``: from when to when the loop was in ``iter()``; None where it was not seen.
+
+    ``anew``: whether workers were started there.
+    """
+    rows = where(rows, np.argsort(rows["batch"], kind="stable"))
+    started, ready, asked = rows["started_s"], rows["ready_s"], rows["requested_s"]
+    making_s = np.maximum(ready - started, 0.0)
+    making_s = np.where(np.isnan(making_s), np.nanmedian(making_s), making_s)
+    if not how.n:
+        handed_s = np.maximum(rows["delivered_s"] - asked - making_s, 0.0)
+        return Epoch(rows["row"], making_s, 0 * making_s, np.nan_to_num(handed_s), rows["worker"])
+    handed_s = np.nan_to_num(np.maximum(rows["delivered_s"] - np.fmax(asked, ready), 0.0))
+    taken_s = np.sort(rows["delivered_s"])
+    first_s = begun_s[1] if begun_s else np.nanmin(np.append(asked, np.inf))
+    asked_for_s = np.append(np.full(how.n_ahead, first_s), taken_s)[: len(started)]
+    lag_s, boot_s = np.zeros(len(started)), {}
+    for worker in np.unique(rows["worker"][rows["worker"] >= 0]).tolist():
+        own = np.flatnonzero((rows["worker"] == worker) & ~np.isnan(started))
+        if not len(own):
+            continue
+        free_s = np.append(-np.inf, ready[own][:-1])
+        lag_s[own] = np.maximum(started[own] - np.fmax(free_s, asked_for_s[own]), 0.0)
+        if anew and begun_s is not None:
+            boot_s[worker] = max(0.0, float(started[own[0]] - begun_s[0]))
+            lag_s[own[0]] = 0.0
+    return Epoch(rows["row"], making_s, lag_s, handed_s, rows["worker"], boot_s)
+
+
+def epoch_at_pace(loop: Loop, pace: Pace) -> Loop | None:
+    """A whole epoch of one loader at its pace: its batches at pace, again and again.
+
+    It begins as epochs do, unless workers are kept, and has pauses at their rate. Of a long one the
+    first batches: ``MOST_EVENTS``. None without a pace, or where the loader's work
+    was not seen.
+    """
+    own = {key: epoch for key, epoch in loop.epochs.items() if key[0] == pace.loader}
+    if pace.epoch is None or not own:
+        return None
+    pool = {
+        name: np.concatenate([getattr(epoch, name) for epoch in own.values()])
+        for name in ("rows", "making_s", "lag_s", "handed_s")
+    }
+    order = np.argsort(pool["rows"], kind="stable")
+    place = np.searchsorted(pool["rows"][order], pace.rows)
+    at_pace = order[place[np.isin(pace.rows, pool["rows"])]]
+    if not len(at_pace):
+        return None
+    n = min(pace.epoch.n_batches, MOST_EVENTS)
+    steps_s = np.resize(np.where(np.isnan(pace.steps_s), pace.step_s, pace.steps_s), n)
+    if np.isfinite(pace.batches_per_pause):
+        paused = np.arange(pace.batches_per_pause, n, pace.batches_per_pause).astype(int)
+        steps_s[paused] += pace.pause_s
+    begin = _usual_begin(loop, pace)
+    how = loop.workers[pace.loader]
+    # What workers do for their first batches they do in each epoch, and for no others.
+    usual = max(own) if begin is None else (begin.loader, begin.epoch)
+    only_start = pace.keeps_workers and len(own) == 1
+    first = own[usual].rows[: 0 if only_start else how.n]
+    firsts = np.concatenate([epoch.rows[: how.n] for epoch in own.values()])
+    later = at_pace[~np.isin(pool["rows"][at_pace], firsts)]
+    again = np.append(
+        np.flatnonzero(np.isin(pool["rows"], first)), np.resize(later if len(later) else at_pace, n)
+    )[:n]
+    epoch = Epoch(
+        rows=pool["rows"][again],
+        making_s=pool["making_s"][again],
+        lag_s=pool["lag_s"][again],
+        handed_s=pool["handed_s"][again],
+        worker=np.arange(n) % max(1, how.n),
+        boot_s=own[begin.loader, begin.epoch].boot_s if begin else {},
+    )
+    events = [replace(begin, own_s=0.0, epoch=0)] if begin else []
+    events += [Event(own_s, pace.loader, 0) for own_s in np.append(0.0, steps_s[:-1]).tolist()]
+    return Loop({pace.loader: how}, {(pace.loader, 0): epoch}, tuple(events))
+
+
+def _usual_begin(loop: Loop, pace: Pace) -> Event | None:
+    """How epochs begin: with new workers, or with keys drawn ahead for those that were kept."""
+    begins = [event for event in loop.events if event.begins and event.loader == pace.loader]
+    anew = [event for event in begins if loop.epochs[event.loader, event.epoch].boot_s]
+    kept = [event for event in begins if event not in anew]
+    usual = kept if pace.keeps_workers or len(anew) < len(kept) else anew
+    return usual[-1] if usual else None
