@@ -123,7 +123,7 @@ notebooks: $(TEST) ## run every notebook and compare the outputs it keeps; START
 	$(KERNELS) $(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder --nbval-lax --nbval-current-env --nbval-cell-timeout=120 $(NOTEBOOKS)
 
 # Those whose workers are started most often, in a script and in each rank too.
-SPAWNED := 02_inside_the_dataloader 09_many_ranks 10_your_own_loader
+SPAWNED := 02_inside_the_dataloader 09_many_ranks
 slow-notebooks: ## run some notebooks with workers that are spawned, as on macOS
 	@$(MAKE) --no-print-directory notebooks START=spawn NOTEBOOKS='$(SPAWNED:%=notebooks/%.ipynb)'
 

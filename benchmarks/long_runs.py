@@ -29,7 +29,13 @@ from torch.utils.data import DataLoader, Dataset
 from loaderviz import record
 
 N_BATCHES, BATCH_SIZE = 300, 4
-NEVER, WORKERS, MAIN, START = "never waits", "workers", "main_process", "start"
+NEVER, HANDOVER, WORKERS, MAIN, START = (
+    "never waits",
+    "handover",
+    "workers",
+    "main_process",
+    "start",
+)
 
 
 @dataclass(frozen=True)
@@ -143,7 +149,9 @@ class Row:
 
     @property
     def is_right(self) -> bool:
-        return self.first in ("?", self.kind.first)
+        """To hand a batch over takes a millisecond, which a loader that keeps up waits, too."""
+        healthy = self.kind.first == NEVER and self.first == HANDOVER
+        return healthy or self.first in ("?", self.kind.first)
 
     def __str__(self) -> str:
         mark = "" if self.is_right else "  <- wrong"

@@ -14,7 +14,7 @@ ratios and their standard error, and nothing of the runs that chose the best cou
 same samples to the last of them: out of order, a run that is stopped would leave out slow ones.
 
 In some loaders samples share something: a lock, a disk, a server, the CPUs, the memory. What more
-workers gain there, a recording of one worker does not show.
+workers gain there, only runs show.
 """
 
 from __future__ import annotations
@@ -362,7 +362,7 @@ def compare(case: Case) -> str:
         part = f"{statistics.median(ratios):.1%} ± {error:.1%}"
         print("  pairs:", " ".join(f"{ratio:.3f}" for ratio in ratios), file=sys.stderr)
     row = found.candidates[found.candidates["recommended"]].iloc[0]
-    error = row["measured_per_s"] / rates[short(own)] - 1
+    error = row["samples_per_s"] / rates[short(own)] - 1
     cells = [
         case.name,
         short(own),

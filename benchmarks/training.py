@@ -173,8 +173,8 @@ def recommended(step_s: float, batch_size: int, swept: dict[int, float]) -> None
     row = recommendation.candidates.query("recommended").iloc[0]
     near = min(swept, key=lambda workers: abs(workers - row["num_workers"]))
     print(
-        f"recommend took {took_s:.0f} s: {row['num_workers']} workers, predicted"
-        f" {row['samples_per_s']:.0f} images/s, measured {row['measured_per_s']:.0f}; in the sweep"
+        f"recommend took {took_s:.0f} s: {row['num_workers']} workers, measured"
+        f" {row['samples_per_s']:.0f} images/s; in the sweep"
         f" {near} workers gave {swept[near]:.0f}, the best {best:.0f}",
         flush=True,
     )

@@ -72,10 +72,10 @@ def _bar_class() -> Any:
 def _output_arguments() -> dict[str, Any]:
     """Where tqdm writes: on stderr, or into an output of its own below a notebook's cell."""
     shell = "IPython" in sys.modules and sys.modules["IPython"].get_ipython()
-    return {"file": _CellOutput(), "ncols": 80} if hasattr(shell, "kernel") else {}
+    return {"file": CellOutput(), "ncols": 80} if hasattr(shell, "kernel") else {}
 
 
-class _CellOutput:
+class CellOutput:
     """A file whose last line is shown below a notebook's cell, and is gone at the end.
 
     tqdm's own bar for notebooks is a widget: when such a notebook is opened again, an error is

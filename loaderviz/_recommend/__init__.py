@@ -1,4 +1,4 @@
-"""Which settings a loader should have: predicted from one short recording of it."""
+"""Which settings a loader should have: measured by real runs; of a recording, bounds."""
 
 from loaderviz._recommend.recommend import recommend
 from loaderviz._recommend.recommendation import Recommendation

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from loaderviz import machine
-from loaderviz._recommend.evidence import Evidence
 from loaderviz.loader_settings import LoaderSettings
 
 SHM = Path("/dev/shm")
@@ -30,32 +31,44 @@ class FreeBytes:
         return cls(machine.memory_available_bytes(), shm)
 
 
-def shm_bytes(evidence: Evidence, setting: LoaderSettings) -> int | None:
-    """Shared memory of the batches in flight; None where the size of a batch is not known."""
-    if not setting.num_workers:
-        return 0
-    return None if evidence.batch_bytes is None else setting.in_flight * evidence.batch_bytes
+@dataclass(frozen=True)
+class Sizes:
+    """Bytes of one worker and of one batch's tensors; None: not known.
 
-
-def memory_bytes(evidence: Evidence, setting: LoaderSettings) -> int | None:
-    """Memory of the workers, and of the batches in flight where their size is known.
-
-    None where the size of a worker is not known.
+    ``own`` is whether ``worker`` leaves out pages that are shared with the main process. Otherwise
+    it is an upper bound, which proves nothing.
     """
-    if not setting.num_workers:
-        return 0
-    if evidence.worker_bytes is None:
-        return None
-    return setting.num_workers * evidence.worker_bytes + (shm_bytes(evidence, setting) or 0)
 
+    worker: int | None = None
+    batch: int | None = None
+    own: bool = False
 
-def fits(evidence: Evidence, setting: LoaderSettings, free_bytes: FreeBytes) -> bool:
-    """Whether a setting is not known to take more memory or shared memory than is free.
+    def shm_bytes(self, setting: LoaderSettings) -> int | None:
+        """Shared memory of the batches in flight; None where that is not known."""
+        if not setting.num_workers:
+            return 0
+        return None if self.batch is None else setting.in_flight * self.batch
 
-    A worker's memory that includes shared pages is an upper bound, which proves nothing.
-    """
-    shm, memory = shm_bytes(evidence, setting), memory_bytes(evidence, setting)
-    if shm is not None and free_bytes.shm is not None and shm > free_bytes.shm:
-        return False
-    known = memory is not None and not evidence.worker_bytes_shared
-    return not (known and memory is not None and memory > free_bytes.memory)
+    def memory_bytes(self, setting: LoaderSettings) -> int | None:
+        """Memory of the workers and of the batches in flight; None where that is not known."""
+        if not setting.num_workers:
+            return 0
+        if self.worker is None:
+            return None
+        return setting.num_workers * self.worker + (self.shm_bytes(setting) or 0)
+
+    def columns(self, setting: LoaderSettings, free: FreeBytes) -> dict[str, Any]:
+        """What a table of settings says of it; NaN: not known."""
+        memory, shm = self.memory_bytes(setting), self.shm_bytes(setting)
+        return {
+            "memory_bytes": math.nan if memory is None else float(memory),
+            "shm_bytes": math.nan if shm is None else float(shm),
+            "fits": self.fit(setting, free),
+        }
+
+    def fit(self, setting: LoaderSettings, free: FreeBytes) -> bool:
+        """Whether a setting is not known to take more than is free."""
+        shm, memory = self.shm_bytes(setting), self.memory_bytes(setting)
+        if shm is not None and free.shm is not None and shm > free.shm:
+            return False
+        return not (self.own and memory is not None and memory > free.memory)

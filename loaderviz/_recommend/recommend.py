@@ -1,87 +1,85 @@
-"""``recommend``: the settings that a loader should have, from one short recording of it."""
+"""``recommend``: the settings that a loader should have, by real runs; or bounds of a trace."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import Any
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
-import numpy as np
 from torch.utils.data import DataLoader
 
-from loaderviz._recommend import memory_budget, recommendation_text
-from loaderviz._recommend.advice_notes import notes
-from loaderviz._recommend.bottleneck import find_limit
-from loaderviz._recommend.candidate_settings import default_max_workers, settings_to_try
-from loaderviz._recommend.candidate_table import candidates, uncertainty
-from loaderviz._recommend.choose_candidate import choose, choose_measured
-from loaderviz._recommend.evidence import Evidence, evidence_from_trace
-from loaderviz._recommend.predict import predict
+from loaderviz import machine
+from loaderviz._recommend.bounds_of_trace import recommend_bounds
+from loaderviz._recommend.first_look import Look, look_at
+from loaderviz._recommend.measured_run import Run, replayed_step, run_setting
+from loaderviz._recommend.memory_budget import FreeBytes
+from loaderviz._recommend.progress_line import ProgressLine
 from loaderviz._recommend.recommendation import Recommendation
-from loaderviz._recommend.trial_recording import record_trial
-from loaderviz._recommend.verify_prediction import Verification, verify
+from loaderviz._recommend.search import SHARE, Question, Search
+from loaderviz._recommend.settings_to_try import default_max_workers, first_settings, needed_workers
+from loaderviz._recommend.told import Outcome, recommendation_of
 from loaderviz.argument_checks import whole_number
 from loaderviz.errors import LoaderVizError
-from loaderviz.loaders.describe_loader import dataloader_behind, foreign_loader_error
+from loaderviz.loader_settings import LoaderSettings
+from loaderviz.loaders.describe_loader import dataloader_behind, describe, foreign_loader_error
+from loaderviz.loaders.forked_run import may_fork
+from loaderviz.text import duration, wrapped
 from loaderviz.trace import Trace
 
-SECONDS = 3.0
+BUDGET_S: Final = 30.0
+LOOK_SHARE: Final = 2 * SHARE  # of the budget: twice as long as the first run of a setting
 
 
 def recommend(
     loader_or_trace: DataLoader[Any] | Trace,
     *,
     step_s: float | None = None,
+    step: Callable[[Any], object] | None = None,
     step_cpu_share: float = 0.0,
     epochs: int | None = None,
     n_batches: int | None = None,
     max_workers: int | None = None,
-    seconds: float = SECONDS,
-    verify: bool = True,
+    budget_s: float = BUDGET_S,
     loader: int | None = None,
 ) -> Recommendation:
-    """The cheapest settings within noise of the fastest: predicted, and measured on a loader.
+    """The cheapest settings that are as good as the fastest, by real runs of the loader.
 
-    >>> recommendation = recommend(loader, step_s=0.02)
-    >>> print(recommendation)
-    >>> DataLoader(dataset, batch_size=32, **recommendation.settings)
+    >>> found = recommend(loader, step_s=0.02)
+    >>> print(found)
+    >>> DataLoader(dataset, batch_size=32, **found.settings)
 
-    A loader is recorded here, in a copy with one worker (two for an iterable-style dataset) and
-    without steps; on Linux also for a short while without workers, in a copy of this process. What
-    will run is printed first. Afterwards the loader itself and the random generators of torch,
-    NumPy, ``random`` and the loader are as before. A trace is taken as it is.
+    Copies of the loader run for a moment each, with steps of that length between the batches:
+    first with a worker or two, to see what a batch costs, then with today's settings, without
+    workers, and with several numbers of workers around what that asks for; the best of them longer;
+    the last two in turns, until one is better beyond the noise or it is known that the cheaper one
+    is as good. Fewest workers are the cheapest, then plain options. What lies ready when a run
+    begins does not count. ``prefetch_factor=8`` and ``in_order=False`` are run where batches are
+    uneven; the order is given up for 5 % or more only. ``persistent_workers`` is recommended where
+    a training of several ``epochs`` gains by it. All other options stay as they are.
 
-    Then every number of workers, ``prefetch_factor`` and ``in_order``, and with several epochs
-    ``persistent_workers``, is simulated. Fewest workers come first, then plain options:
-    ``in_order=False`` is recommended only where it gains 5 % or more. ``pin_memory`` and all other
-    options stay as they are.
+    Afterwards the loader and the random generators of torch, NumPy, ``random`` and the loader are
+    as before. Each run reads the first batches of an epoch: what a disk brings to the first run,
+    later ones may find in memory. Without workers a copy of this process runs, which only Linux can
+    make.
 
-    A prediction is no promise: samples of more workers may wait for one another, which no recording
-    of one worker shows. So the loader's own settings, the best ones, the cheapest that are nearly
-    as fast and the best with as few workers are run in turns. Where the gain is not there, one or
-    two settings with more workers are run, if each worker makes as much as each of few, else with
-    fewer. The best as measured is recommended, and ``limits`` says
-    what the measurement shows. Where few batches of uneven times were seen, predictions that agree
-    with the measurements count beside them. Of a trace nothing can be measured: ``low_per_s`` of
-    the candidates and the notes say what it leaves open.
+    From a recording alone nothing can be run: then ``verdict`` and ``candidates`` hold bounds, from
+    what the loop takes and the workers make at pace, and a note has the call that measures.
 
     Args:
         loader_or_trace: a ``DataLoader``, or a ``Trace`` of one, as ``record`` makes it.
         step_s: seconds that the model takes for a batch. None: as recorded in the trace; for a
             loader no step at all, so that the fastest loading is recommended.
-        step_cpu_share: the part of a step, 0 to 1, that keeps a CPU busy: 0 for a step on a GPU.
-        epochs: how often the loop goes through the loader. None: as often as the trace shows; once
-            through a loader.
-        n_batches: batches of an epoch, where neither the loader nor the trace tells, or where the
-            loop ends earlier.
+        step: called with each batch in place of such a pause: your own training step. It goes on
+            training with each run. Without workers it runs in a copy of this process, too.
+        step_cpu_share: the part of ``step_s``, 0 to 1, that keeps a CPU busy: 0 for a GPU.
+        epochs: how often the loop goes through the loader; None: once. For a loader that is run.
+        n_batches: batches of an epoch, where the loader does not tell, or where the loop ends
+            earlier. Where it is known, the start of the workers counts. For a loader that is run.
         max_workers: the most workers to try. None: twice the CPUs, at least 16.
-        seconds: how long to record a loader from its first batch, and a quarter of that without
-            workers; with ``verify``, each setting runs twice, for 0.3 of that or until each worker
-            has made six batches (uneven ones: until as many came as were recorded), and the best of
-            them three times more (uneven: once) where runs of the same setting differ, as on a busy
-            machine. Where no batch comes in ten times as long, it gives up.
-        verify: whether to measure a loader, at most eight settings, with steps of that length.
-            Without workers a copy of this process runs, which only Linux can make.
+        budget_s: seconds of measuring in all. A batch that is slower than what is left of them is
+            waited for no longer. If it is too short to tell settings apart, a note says so.
         loader: which loader of a trace that holds several. None: the one that is waited for most;
             ``notes`` names it and others.
 
@@ -92,125 +90,145 @@ def recommend(
     Raises:
         LoaderVizError: for an argument that is neither a loader nor a trace, a bad number, a loader
             that delivers no batch in time, a trace without a batch or
-            without that loader, or ``seconds`` for a trace.
-        Exception: whatever else the loader or its dataset raises, unchanged.
+            without that loader, an option that does not suit
+            what was given.
+        Exception: whatever else the loader, its dataset or ``step`` raises, unchanged.
     """
-    _check(step_s=step_s, step_cpu_share=step_cpu_share, seconds=seconds)
-    if epochs is not None:
-        whole_number("epochs", epochs, at_least=1)
-    if n_batches is not None:
-        whole_number("n_batches", n_batches, at_least=1)
-    if max_workers is not None:
-        whole_number("max_workers", max_workers, at_least=1)
-    options: dict[str, Any] = {
-        "step_s": step_s,
-        "step_cpu_share": step_cpu_share,
-        "n_batches": n_batches,
-    }
+    _check(step_s=step_s, step_cpu_share=step_cpu_share, budget_s=budget_s)
+    for name, value in (("epochs", epochs), ("n_batches", n_batches), ("max_workers", max_workers)):
+        if value is not None:
+            whole_number(name, value, at_least=1)
+    if step is not None and not callable(step):
+        raise LoaderVizError(f"step={step!r}: give a function that takes a batch, or step_s=0.02")
+    if step is not None and step_s is not None:
+        raise LoaderVizError(f"step_s={step_s!r} beside a step: give one of them")
     if isinstance(loader_or_trace, Trace):
-        if seconds != SECONDS:
+        if step is not None or budget_s != BUDGET_S:
+            given = "step" if step is not None else f"budget_s={budget_s!r}"
             raise LoaderVizError(
-                f"seconds={seconds!r} is for a loader that can be run: pass the loader instead of "
-                "its trace, or leave it out"
+                f"{given} is for a loader that can be run: pass the loader instead of its trace, "
+                "or leave it out"
             )
-        evidence = evidence_from_trace(loader_or_trace, loader=loader, **options)
-        return _advise(evidence, epochs or evidence.epochs, max_workers)
-    data_loader = _data_loader(loader_or_trace, loader)
-    evidence = record_trial(data_loader, seconds, **options)
-    return _advise(evidence, epochs or 1, max_workers, data_loader if verify else None, seconds)
-
-
-def _advise(
-    evidence: Evidence,
-    epochs: int,
-    max_workers: int | None,
-    loader: DataLoader[Any] | None = None,
-    seconds: float = SECONDS,
-) -> Recommendation:
-    """Where a ``loader`` is given, what is predicted to be the best is measured on it."""
-    if loader is not None:  # what was seen of two workers at most is measured instead
-        evidence = replace(evidence, shared=False)
-    free_bytes = memory_budget.FreeBytes.now()
-    most_workers = max_workers if max_workers is not None else default_max_workers(evidence.cores)
-    tried = settings_to_try(1 if evidence.naive else most_workers, epochs, evidence.present)
-    predictions = predict(evidence, tried, epochs)
-    fitting = [
-        prediction
-        for prediction in predictions
-        if memory_budget.fits(evidence, prediction.setting, free_bytes)
-    ]
-    eligible = [
-        prediction
-        for prediction in fitting
-        if prediction.setting.num_workers <= _most_of_use(evidence)
-        and (prediction.setting.num_workers or loader is not None or not evidence.main_is_kept)
-    ]
-    by_setting = {prediction.setting: prediction for prediction in predictions}
-    chosen = choose(eligible)
-    measured = Verification()  # of nothing
-    if loader is not None:
-        measured = verify(loader, evidence, chosen, eligible, seconds=seconds, epochs=epochs)
-        chosen = choose_measured(
-            chosen,
-            eligible,
-            measured.batch_s,
-            error=evidence.error / 2,
-            contradicted=measured.contradiction is not None,
-        )
-    outcome = recommendation_text.Outcome(
-        evidence=evidence,
-        chosen=chosen,
-        limit=measured.contradiction.limit
-        if measured.contradiction
-        else find_limit(evidence, chosen, epochs),
-        predictions=predictions,
-        fitting=fitting,
-        present=by_setting[evidence.present],
-        free_bytes=free_bytes,
-        epochs=epochs,
-        most_workers=most_workers,
-        measured={
-            setting: float(1 / np.mean(batch_s)) for setting, batch_s in measured.batch_s.items()
-        },
-        contradiction=measured.contradiction,
-    )
-    return _recommendation(outcome)
-
-
-def _most_of_use(evidence: Evidence) -> float:
-    """How many workers may be of use: more only repeat samples, or wait for one another."""
-    if evidence.naive:
-        return 1
-    return evidence.n_readers if evidence.shared else math.inf
-
-
-def _recommendation(outcome: recommendation_text.Outcome) -> Recommendation:
-    evidence, setting = outcome.evidence, outcome.chosen.setting
-    return Recommendation(
-        settings=setting.options(),
-        code=recommendation_text.code(evidence, setting),
-        verdict=recommendation_text.verdict(outcome),
-        limits=recommendation_text.limits(outcome),
-        notes=notes(outcome),
-        memory_bytes=memory_budget.memory_bytes(evidence, setting),
-        shm_bytes=memory_budget.shm_bytes(evidence, setting),
-        uncertainty=uncertainty(evidence),
-        candidates=candidates(outcome),
-        cpu_allowance=evidence.cores,
-        trace=evidence.trace,
-    )
-
-
-def _data_loader(value: Any, loader_number: int | None) -> DataLoader[Any]:
-    """The DataLoader behind a value; refused where there is none, or a number chooses one."""
-    data_loader = dataloader_behind(value)
+        return recommend_bounds(loader_or_trace, loader, step_s=step_s, max_workers=max_workers)
+    data_loader = dataloader_behind(loader_or_trace)
     if data_loader is None:
-        raise foreign_loader_error("recommend() takes a torch DataLoader or a Trace", value)
-    if loader_number is not None:
-        raise LoaderVizError(
-            f"loader={loader_number!r} chooses among those of a trace: leave it out"
+        raise foreign_loader_error(
+            "recommend() takes a torch DataLoader or a Trace", loader_or_trace
         )
-    return data_loader
+    if loader is not None:
+        raise LoaderVizError(f"loader={loader!r} chooses among those of a trace: leave it out")
+    taken = _Taken(step_s, step, step_cpu_share, epochs or 1, n_batches, max_workers, budget_s)
+    return _measure(data_loader, taken)
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """The arguments, checked."""
+
+    step_s: float | None
+    step: Callable[[Any], object] | None
+    step_cpu_share: float
+    epochs: int
+    n_batches: int | None
+    max_workers: int | None
+    budget_s: float
+
+
+def _measure(loader: DataLoader[Any], taken: _Taken) -> Recommendation:
+    begun = time.monotonic()
+    deadline = begun + taken.budget_s
+    cpus = machine.cpu_allowance() / (machine.local_world_size() or 1)
+    present = LoaderSettings.of(describe(loader))
+    print(wrapped(_announced(loader, taken), hanging=2))
+    with ProgressLine(begun, taken.budget_s) as progress:
+        progress.show("a first look")
+        look = look_at(
+            loader,
+            taken.step,
+            seconds=LOOK_SHARE * taken.budget_s,
+            deadline=deadline,
+            budget_s=taken.budget_s,
+        )
+        question, step_s = _question(look, taken, present, cpus)
+        step = taken.step or replayed_step(step_s, taken.step_cpu_share)
+
+        def measure(setting: LoaderSettings, seconds: float, n_batches: int) -> Run:
+            progress.show(str(setting))
+            run = run_setting(
+                loader,
+                setting,
+                step,
+                seconds=seconds,
+                deadline=deadline,
+                read_s=0.0 if math.isnan(look.read_s) else look.read_s,
+                n_batches=n_batches,
+            )
+            copies = max(1, setting.num_workers) if look.naive else 1
+            return replace(
+                run,
+                pace_s=copies * run.pace_s,
+                parts_s=tuple(copies * part for part in run.parts_s),
+            )
+
+        search = Search(question, measure, budget_s=taken.budget_s, deadline=deadline)
+        found = search.run()
+    outcome = Outcome(
+        found=found,
+        look=look,
+        question=question,
+        step_s=step_s,
+        step_is_known=taken.step is not None or taken.step_s is not None,
+        epochs=taken.epochs,
+        n_batches=taken.n_batches or look.n_batches,
+        cpus=cpus,
+        budget_s=taken.budget_s,
+        took_s=time.monotonic() - begun,
+        description=describe(loader),
+    )
+    return recommendation_of(outcome)
+
+
+def _question(
+    look: Look, taken: _Taken, present: LoaderSettings, cpus: float
+) -> tuple[Question, float]:
+    """What to search for, and the seconds of a step."""
+    step_s = taken.step_s or (0.0 if taken.step is None else look.step_s)
+    most = taken.max_workers or default_max_workers(cpus)
+    if look.naive:
+        most = 1
+    if math.isnan(look.read_s):  # no worker could be run
+        needed = 1
+    else:
+        needed = needed_workers(look.read_s, step_s, look.cpu_s, cpus, most)
+    n_batches = taken.n_batches or look.n_batches
+    free = FreeBytes.now()
+
+    def fits(setting: LoaderSettings) -> bool:
+        can_run = setting.num_workers > 0 or may_fork(0)
+        return can_run and look.sizes.fit(setting, free)
+
+    question = Question(
+        first=first_settings(needed, most, present),
+        present=present,
+        needed=needed,
+        most=most,
+        uneven=look.uneven,
+        starts=1 / (taken.epochs * n_batches) if n_batches else 0.0,
+        fits=fits,
+    )
+    return question, step_s
+
+
+def _announced(loader: DataLoader[Any], taken: _Taken) -> str:
+    steps = "no step after a batch"
+    if taken.step is not None:
+        steps = "your own step after each batch"
+    elif taken.step_s:
+        steps = f"a step of {duration(taken.step_s)} after each batch"
+    return (
+        f"recommend: runs copies of the {type(loader).__name__} with several settings, {steps}, "
+        f"for {taken.budget_s:g} s at most."
+    )
 
 
 def _check(**numbers: Any) -> None:
@@ -223,5 +241,5 @@ def _check(**numbers: Any) -> None:
     if numbers["step_cpu_share"] > 1:
         share = numbers["step_cpu_share"]
         raise LoaderVizError(f"step_cpu_share={share!r}: a share is 0 to 1, 1 for all of the step")
-    if not numbers["seconds"]:
-        raise LoaderVizError("seconds=0: give seconds, more than 0")
+    if not numbers["budget_s"]:
+        raise LoaderVizError("budget_s=0: give seconds to measure in, such as 30")

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from loaderviz._upward import ask_above
-from loaderviz.text import PRINTED_WIDTH, count, percent, rate, wrapped
+from loaderviz.loader_settings import LoaderSettings
+from loaderviz.text import PRINTED_WIDTH, wrapped
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from loaderviz.trace import Trace
+
+MOST_NOTES: Final = 3
+KEPT_BUSY: Final = 0.05  # of the loop's time: waiting less, the model is called busy
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -20,28 +25,30 @@ class Recommendation:
 
     Attributes:
         settings: ``num_workers, prefetch_factor, in_order, persistent_workers, pin_memory``, for
-            ``DataLoader(dataset, **settings)``.
+            ``DataLoader(dataset, **settings)``. From a recording alone: with the fewest workers
+            that may do.
         code: the call, with what differs from torch's defaults.
         verdict: the main thing in one sentence.
-        limits: what limits these settings: sample CPU, sample I/O, collate, transport, unpickling,
-            pinning, sampler, step or start, and what that means here. Where a measurement shows it,
-            also shared (samples wait for one another), memory, CPU quota or other processes.
-        notes: what else to know, a sentence or two each.
+        limits: what limits these settings: step, CPU, reading, shared (samples wait for one
+            another), main process, memory or start, and what shows it; or that it is not known.
+        notes: what else to know, a sentence or two each; three at most, the gravest first.
+        numbers: what the verdict rests on, in one line.
         memory_bytes: memory that the workers and the batches in flight take; None: not known.
         shm_bytes: the part of it in ``/dev/shm``; None: not known.
-        uncertainty: how far off predicted throughputs may be, as a part of them (0.1: by 10 %), if
-            samples of more workers than were recorded do not wait for one another.
-        candidates: a row for each setting that was tried, best first: the settings,
-            ``samples_per_s`` as predicted for all epochs, with the start of workers where the
-            length of an epoch is known; ``low_per_s`` and ``high_per_s``, its uncertainty, where
-            the low one allows for samples that may wait for one another;
-            ``steady_per_s``, without the start; ``wait_s``, seconds a batch in ``next()``, and
-            ``wait_share``, that as a part of the consumer's time; ``run_s``, seconds of all epochs
-            (NaN: not known); ``cpus`` kept busy; ``memory_bytes``, ``shm_bytes`` (NaN: not known);
-            ``fits``, whether that is free; ``measured_per_s`` (NaN: not measured) and ``error`` of
-            the prediction against it; ``present`` and ``recommended``, true in one row at most.
+        measured: whether settings were run. If not, rates of other numbers of workers are bounds.
+        demand_per_s: samples/s that the loop takes where it never waits; infinite: as fast as they
+            come; NaN: not known.
+        candidates: a row for each setting that was run, or for each number of workers that there
+            are bounds for, best first: the settings; ``samples_per_s`` as measured (NaN: bounds
+            alone), with the part of the start of workers where it is known how long an epoch is;
+            ``low_per_s`` and ``high_per_s``, the 95 % interval or the bounds; ``start_s``, seconds
+            until the first batch, without reading it; ``wait_share``, the part of the loop's time
+            in ``next()``; ``cpus`` kept busy; ``runs`` and ``batches`` that were measured;
+            ``memory_bytes``, ``shm_bytes`` (NaN: not known); ``fits``, whether that is free;
+            ``present`` and ``recommended``, true in one row at most.
         cpu_allowance: CPUs that the loader may use.
-        trace: the recording that the predictions rest on.
+        trace: the recording of the first look, or the one that was given; None where not even three
+            batches fit into shared memory, so that no worker could be run.
     """
 
     settings: dict[str, Any]
@@ -49,35 +56,17 @@ class Recommendation:
     verdict: str
     limits: str
     notes: tuple[str, ...]
+    numbers: str
     memory_bytes: int | None
     shm_bytes: int | None
-    uncertainty: float
+    measured: bool
+    demand_per_s: float
     candidates: pd.DataFrame
     cpu_allowance: float
-    trace: Trace
-
-    @property
-    def numbers(self) -> str:
-        """What the verdict rests on, in one line."""
-        n_delivered = int(self.trace.batches["delivered_s"].notna().sum())
-        source = "simulated" if self.trace.meta.get("simulated") else "recorded"
-        measured = int(self.candidates["measured_per_s"].notna().sum())
-        parts = [
-            f"predicted from {count(n_delivered, f'{source} batch', f'{source} batches')}",
-            f"{count(measured, 'setting')} measured" if measured else self._uncertain(),
-            count(self.cpu_allowance, "CPU"),
-        ]
-        return " · ".join(parts)
-
-    def _uncertain(self) -> str:
-        """How uncertain the recommended setting's prediction is: its range, if that is lopsided."""
-        row = self.candidates[self.candidates["recommended"]].iloc[0]
-        if row["low_per_s"] >= row["samples_per_s"] / (1 + 2 * self.uncertainty):
-            return f"± {percent(self.uncertainty)}"
-        return f"{rate(row['low_per_s'])} to {rate(row['high_per_s'])} samples/s"
+    trace: Trace | None
 
     def figure(self, *, theme: Any = "light") -> Any:
-        """Draw the throughput by the number of workers, predicted and, where it was, measured.
+        """Draw the throughput by the number of workers: as measured, or between which bounds.
 
         Args:
             theme: text and grid for a ``light`` or a ``dark`` page.
@@ -101,3 +90,15 @@ class Recommendation:
         """Show the words and the figure at the end of a notebook cell."""
         print(self)
         self.figure()._ipython_display_()
+
+
+def code_of(settings: LoaderSettings, description: Mapping[str, Any]) -> str:
+    """The call to write, with the options that differ from torch's defaults.
+
+    ``description`` is the recorder's of the loader, which may tell its batch size.
+    """
+    known = {"batch_size": description.get("batch_size")}
+    options = {name: value for name, value in known.items() if value is not None}
+    options |= {"num_workers": settings.num_workers, **settings.changed_options()}
+    text = ", ".join(f"{name}={value!r}" for name, value in options.items())
+    return f"DataLoader(dataset, {text})  # the rest as you have it"

@@ -27,7 +27,7 @@ def recommend(
         typer.Argument(
             metavar="MODULE:NAME|TRACE",
             help="A loader, as pkg.module:make_loader or train.py:make_loader, which is then run "
-            "for a few seconds; or a recording to predict from.",
+            "for half a minute at most; or a recording, which gives bounds.",
             show_default=False,
         ),
     ],
@@ -43,10 +43,12 @@ def recommend(
     max_workers: Annotated[
         int | None, typer.Option(help="The most workers to try; by default twice the CPUs.")
     ] = None,
-    verify: Annotated[
-        bool,
-        typer.Option(help="Run a loader with its own and with the best settings, and compare."),
-    ] = True,
+    budget_s: Annotated[
+        float | None,
+        typer.Option(
+            "--budget", metavar="SECONDS", help="How long to run a loader in all; by default 30."
+        ),
+    ] = None,
     loader: Annotated[
         int | None,
         typer.Option(
@@ -57,7 +59,7 @@ def recommend(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Name the DataLoader settings to use, and what each would give.
+    """Run a loader with several settings, and name those to use.
 
     A script's own arguments come after two dashes: loaderviz recommend train.py:main -- --data DIR
     """
@@ -67,9 +69,11 @@ def recommend(
         "max_workers": max_workers,
         "loader": loader,
     }
+    if budget_s is not None:
+        options["budget_s"] = budget_s
     with stdout_to_stderr(), script_arguments(target, args):
         loader_or_trace = load(target) if Path(target).exists() else import_loader(target)
-        recommendation = recommend_settings(loader_or_trace, verify=verify, **options)
+        recommendation = recommend_settings(loader_or_trace, **options)
     if as_json:
         print_json(_as_data(recommendation))
     else:
@@ -80,23 +84,19 @@ def recommend(
 def _as_data(recommendation: Recommendation) -> dict[str, Any]:
     names = ("verdict", "settings", "code", "limits", "notes", "memory_bytes", "shm_bytes")
     return {
-        **{name: getattr(recommendation, name) for name in names},
-        "uncertainty": recommendation.uncertainty,
+        **{name: getattr(recommendation, name) for name in (*names, "measured", "demand_per_s")},
         "candidates": recommendation.candidates.to_dict("records"),
     }
 
 
 def _table(recommendation: Recommendation) -> Table:
-    """The recommended and the present settings; of every other number of workers, the best."""
-    candidates = recommendation.candidates
-    measured = candidates["measured_per_s"].notna()
-    marked = candidates["recommended"] | candidates["present"] | measured
-    n_workers = candidates["num_workers"]
-    shown = candidates[marked | ~n_workers.isin(n_workers[marked])]
-    shown = shown[marked[shown.index] | ~shown["num_workers"].duplicated()]
-    columns = ("", "workers", "prefetch", "in order", "predicted", "measured", "waits")
-    table = Table(*columns, title="Samples a second")
-    for row in shown.sort_values("num_workers", kind="stable").to_dict("records"):
+    """What was measured, or the bounds, by the number of workers."""
+    table = Table(
+        *("", "workers", "prefetch", "in order", "measured", "between", "waits"),
+        title="Samples a second",
+    )
+    rows = recommendation.candidates.sort_values("num_workers", kind="stable")
+    for row in rows.to_dict("records"):
         prefetch = row["prefetch_factor"]
         table.add_row(
             "→ use" if row["recommended"] else "is now" if row["present"] else "",
@@ -104,7 +104,7 @@ def _table(recommendation: Recommendation) -> Table:
             f"{prefetch:g}" if row["num_workers"] else "",
             "yes" if row["in_order"] else "no",
             rate(row["samples_per_s"]),
-            rate(row["measured_per_s"]),
+            f"{rate(row['low_per_s'])} – {rate(row['high_per_s'])}",
             percent(row["wait_share"]),
         )
     return table

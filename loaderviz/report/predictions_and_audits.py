@@ -1,4 +1,4 @@
-"""What ``recommend`` and ``audit`` say of a recording, with limits that bound how long they take.
+"""What ``recommend`` and ``audit`` say of a recording, with limits that bound how long these take.
 
 A report without one part is better than no report: where a part cannot be made, a sentence says
 why.
@@ -13,7 +13,6 @@ from typing import Any
 
 from loaderviz._audit import Audit, Mixing, audit
 from loaderviz._recommend import Recommendation, recommend
-from loaderviz._recommend.candidate_settings import default_max_workers
 from loaderviz.errors import LoaderVizError
 from loaderviz.failed_part import part
 from loaderviz.trace import Trace
@@ -25,8 +24,6 @@ TOGETHER = (
     "the loop takes batches of several loaders in turns, and may wait for another one instead: "
     "what cutting a cause saves counts that"
 )
-MOST_BATCHES = 20_000  # that a prediction is made from
-MOST_WORKERS = 32  # that are tried, however many CPUs there are
 MOST_SAMPLES = 20_000_000  # that are audited
 MOST_AUDITED = 64  # loaders, as many as the doctor looks at
 MOST_TEXTS = 1_000_000  # keys that are no numbers and are put in order
@@ -34,43 +31,31 @@ MOST_TEXTS = 1_000_000  # keys that are no numbers and are put in order
 
 @dataclass(frozen=True)
 class Prediction:
-    """What other settings would do for one loader of one rank, or why that is not known.
+    """Between which bounds other settings lie for one loader of one rank, or why nobody knows.
 
     Attributes:
-        recommendation: the settings to use and all candidates; None where nothing was predicted.
-        why_not: why nothing was predicted; empty where something was.
+        recommendation: the bounds, and the settings to begin with; None where there are none.
+        why_not: why there are none; empty where there are.
         rank: whose loader it is.
         loader: the number of that loader.
-        n_used: how many delivered batches the prediction was made from.
-        n_batches: how many batches were delivered in all.
+        n_batches: how many batches were delivered.
     """
 
     recommendation: Recommendation | None = None
     why_not: str = ""
     rank: int = 0
     loader: int = 0
-    n_used: int = 0
     n_batches: int = 0
 
     @property
     def present(self) -> Any:
-        """The candidate with the present settings, as a dictionary; None without a prediction."""
+        """The candidate with the present settings, as a dictionary; None without any."""
         return self._candidate("present")
 
     @property
     def chosen(self) -> Any:
-        """The recommended candidate, as a dictionary; None without a prediction."""
+        """The recommended candidate, as a dictionary; None without any."""
         return self._candidate("recommended")
-
-    @property
-    def gain(self) -> float:
-        """The relative gain in samples/s of the recommended over the present settings.
-
-        0.5 means half as fast again; NaN where nothing was predicted.
-        """
-        if self.recommendation is None or self.present is None:
-            return float("nan")
-        return float(self.chosen["samples_per_s"] / self.present["samples_per_s"] - 1)
 
     def _candidate(self, flag: str) -> Any:
         """The first candidate for which the column ``flag`` is true."""
@@ -82,40 +67,21 @@ class Prediction:
 
 
 def predict(trace: Trace, rank: int, loader: int) -> Prediction:
-    """Predict other settings from the first batches of one loader of one rank.
+    """The bounds of other settings for one loader of one rank.
 
-    A refusal, for example as its samples cannot be read, becomes the prediction's ``why_not``.
+    A refusal, for example as its batches were made unseen, becomes the ``why_not``.
     """
-    try:
-        return _predict(trace, rank, loader)
-    except LoaderVizError as error:
-        why_not = str(error)
     rows = trace.batches
     rows = rows[(rows["rank"] == rank) & (rows["loader"] == loader) & rows["delivered_s"].notna()]
-    return Prediction(why_not=why_not, rank=rank, loader=loader, n_batches=len(rows))
-
-
-def _predict(trace: Trace, rank: int, loader: int) -> Prediction:
-    loader_trace = trace.of_ranks([rank]).of_loader(loader)
-    delivered = loader_trace.batches[loader_trace.batches["delivered_s"].notna()]
-    epochs = delivered["epoch"]
-    n_batches = int((epochs == epochs.min()).sum()) if epochs.nunique() > 1 else None
-    fields: dict[str, Any] = {"rank": rank, "loader": loader, "n_batches": len(delivered)}
-    if len(delivered) < 2:
-        return Prediction(why_not="too few batches were delivered to predict from", **fields)
+    fields: dict[str, Any] = {"rank": rank, "loader": loader, "n_batches": len(rows)}
+    if len(rows) < 2:
+        return Prediction(why_not="too few batches were delivered to tell", **fields)
     if part_with_others(trace, rank, loader) > TAKEN_TOGETHER:
         return Prediction(why_not=TOGETHER, **fields)
-    used = _first_batches(loader_trace, MOST_BATCHES)
-    fields["n_used"] = int(used.batches["delivered_s"].notna().sum())
-    n_cpus = trace.meta.get("cpu_allowance")
-    max_workers = default_max_workers(n_cpus) if n_cpus else MOST_WORKERS
-    recommendation = recommend(
-        used,
-        epochs=max(int(epochs.nunique()) // lives(trace.meta, loader), 1),
-        n_batches=n_batches,
-        max_workers=min(max_workers, MOST_WORKERS),
-    )
-    return Prediction(recommendation, **fields)
+    try:
+        return Prediction(recommend(trace.of_ranks([rank]).of_loader(loader)), **fields)
+    except LoaderVizError as error:
+        return Prediction(why_not=str(error), **fields)
 
 
 @dataclass(frozen=True)
@@ -199,16 +165,3 @@ def _mixing(found: Audit) -> Mixing | None:
     except LoaderVizError:  # the keys do not sort
         return None
     return None if math.isnan(mixing.score) else mixing
-
-
-def _first_batches(trace: Trace, n: int) -> Trace:
-    """The trace with its first ``n`` batches and their samples alone."""
-    batches = trace.batches
-    if len(batches) <= n:
-        return trace
-    batches = batches.sort_values(["epoch", "batch"], kind="stable").iloc[:n]
-    last = batches.iloc[-1]
-    samples = trace.samples
-    epoch, batch = samples["epoch"].to_numpy(), samples["batch"].to_numpy()
-    in_range = (epoch < last["epoch"]) | ((epoch == last["epoch"]) & (batch <= last["batch"]))
-    return replace(trace, batches=batches, samples=samples[in_range])

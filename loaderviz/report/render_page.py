@@ -157,14 +157,11 @@ def _parts_of_time(content: Content) -> list[dict[str, Any]]:
 
 
 def _shown_candidates(content: Content) -> list[dict[str, Any]]:
-    """The best candidate for each number of workers, the recommended and the present one."""
+    """The bounds by number of workers."""
     recommendation = content.prediction.recommendation
     if recommendation is None:
         return []
-    candidates = recommendation.candidates
-    best = candidates.drop_duplicates("num_workers").index
-    marked = candidates.index[candidates["present"] | candidates["recommended"]]
-    shown = candidates.loc[sorted({*best, *marked})].sort_values(["num_workers", "samples_per_s"])
+    shown = recommendation.candidates.sort_values("num_workers")
     rows = shown.astype(object).where(shown.notna(), None).to_dict("records")
     return [{str(name): value for name, value in row.items()} for row in rows]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -23,7 +24,7 @@ from loaderviz.report.predictions_and_audits import (
     predict,
 )
 from loaderviz.report.report_tables import Waits
-from loaderviz.text import percent, rate
+from loaderviz.text import percent
 from loaderviz.trace import Trace
 from loaderviz.trace.analysis.loader_share import short_names
 from loaderviz.trace.analysis.shapes import Shapes
@@ -34,7 +35,6 @@ from loaderviz.trace.merge.run_meta import left_out
 
 NO_WAITS = Waits(0, 0.0, 0.0, 0.0, (), ())
 LEAST_SHARE = 0.05  # of the time of the loop
-LEAST_GAIN = 0.03  # a smaller predicted gain is no reason to change settings
 SHARED = "DataLoader(dataset, sampler=DistributedSampler(dataset))  # each rank its own share"
 MOST_SHAPES = 10  # that are shown
 MOST_CHARACTERS = 300  # of a text from the trace
@@ -209,11 +209,11 @@ class Content:
         return SHARED if len(self.ranks) > 1 and about.get("kind") == "map" else ""
 
     def _settings_action(self) -> list[Action]:
-        """Whether to change the settings, by the prediction; without one, the first cause."""
+        """Whether to change the settings, by the bounds; without any, the first cause."""
         prediction = self.prediction
         recommendation = prediction.recommendation
         present, chosen = prediction.present, prediction.chosen
-        if recommendation is None or present is None:
+        if recommendation is None or present is None or math.isnan(recommendation.demand_per_s):
             return [
                 Action(
                     f"First cause of waiting{_whose(row['loader_name'], 'for')}: {row['name']}, "
@@ -222,33 +222,19 @@ class Content:
                 )
                 for row in self.costly_causes[:1]
             ]
-        now, predicted = (rate(row["samples_per_s"]) for row in (present, chosen))
-        low, high = (rate(chosen[name]) for name in ("low_per_s", "high_per_s"))
-        whose = f"the model of rank {prediction.rank}" if len(self.ranks) > 1 else "the model"
-        same_workers = chosen["num_workers"] == present["num_workers"]
-        gain = prediction.gain
         of = _whose(self.summary.name_of(prediction.loader) if len(self.loaders) > 1 else "")
-        if gain >= max(LEAST_GAIN, recommendation.uncertainty):
-            gain_text = f"{percent(gain)} more" if gain < 1 else f"{1 + gain:.1f} times"
-            what = f"Change the settings{of}: {gain_text} samples/s predicted"
-            waits = [percent(row["wait_share"]) for row in (present, chosen)]
-            why = (
-                f"{_changes(prediction)}: predicted {predicted} samples/s ({low} to {high}), now "
-                f"{now}; {whose} would wait {waits[1]} of the time once it runs, now {waits[0]}"
-            )
+        if chosen["num_workers"] > present["num_workers"]:
+            what = f"Change the settings{of}: {recommendation.verdict.rpartition(': ')[2]}"
+            why = f"{_changes(prediction)} at least. {recommendation.verdict}"
             return [Action(what, why, recommendation.code)]
-        if not chosen["present"] and not same_workers:
-            fewer = chosen["num_workers"] < present["num_workers"]
-            what = f"{'Fewer' if fewer else 'More'} workers are predicted to do as well{of}"
-            why = (
-                f"{_changes(prediction)}: predicted {predicted} samples/s ({low} to {high}), "
-                f"now {now}"
-            )
+        if chosen["num_workers"] < present["num_workers"]:
+            what = f"Fewer workers may do as well{of}"
+            why = f"{_changes(prediction)}. {recommendation.verdict}"
             return [Action(what, why, recommendation.code)]
         if self.summary.wait_share <= NEVER_WAITS or recommendation.limits.startswith("step"):
             why = "the model's own steps set the pace: faster loading would gain nothing"
             return [Action(f"Keep the settings{of or ' of the loader'}", why, kind="fine")]
-        why = f"no other settings are predicted to be faster; limit: {recommendation.limits}"
+        why = f"more workers are not known to be faster; limit: {recommendation.limits}"
         return [Action(f"Keep the settings{of}, and make a sample cheaper", why)]
 
     def data(self) -> dict[str, Any]:
@@ -292,9 +278,8 @@ class Content:
                 "code": recommendation.code,
                 "limits": recommendation.limits,
                 "notes": list(recommendation.notes),
-                "gain": prediction.gain,
-                "uncertainty": recommendation.uncertainty,
-                "from_batches": prediction.n_used,
+                "measured": recommendation.measured,
+                "from_batches": prediction.n_batches,
                 "candidates": recommendation.candidates.astype(object)
                 .where(recommendation.candidates.notna(), None)
                 .to_dict("records"),

@@ -5,7 +5,6 @@ starts no process, reads no file and no clock.
 """
 
 from loaderviz.simulator.costs import Costs
-from loaderviz.simulator.seed_spread import Band, band
 from loaderviz.simulator.simulate import simulate
 
-__all__ = ["Band", "Costs", "band", "simulate"]
+__all__ = ["Costs", "simulate"]

@@ -1,8 +1,4 @@
-"""``Costs``: what each part of loading takes, given by hand or fitted to a recording.
-
-To fit costs is to simulate, so that the simulation must not import this module: it names ``Costs``
-in annotations alone.
-"""
+"""``Costs``: what each part of loading takes, given by hand or fitted to a recording."""
 
 from __future__ import annotations
 
@@ -12,11 +8,16 @@ from typing import Any, Final
 
 import numpy as np
 
+from loaderviz.array_types import Seconds
 from loaderviz.errors import LoaderVizError
 from loaderviz.machine import cpu_allowance
-from loaderviz.simulator.epoch_plan import Seconds
 from loaderviz.simulator.fit_costs import fit
-from loaderviz.simulator.typical_costs import TYPICAL_START, check_start_method
+from loaderviz.simulator.typical_costs import (
+    BYTES_PER_S,
+    RELEASE_BYTES_PER_S,
+    TYPICAL_START,
+    check_start_method,
+)
 from loaderviz.trace import Trace
 
 _RESAMPLED: Final = (
@@ -87,8 +88,8 @@ class Costs:
     collate_sample_s: float = 0.0
     share_s: float = 0.0
     sample_bytes: float = 0.0
-    bytes_per_s: float = 1.6e9
-    release_bytes_per_s: float = 6e9
+    bytes_per_s: float = BYTES_PER_S
+    release_bytes_per_s: float = RELEASE_BYTES_PER_S
     send_s: float = 0.0
     transport_s: Any = 0.0
     take_s: Any = 0.0
@@ -146,14 +147,15 @@ class Costs:
     ) -> Costs:
         """The costs that one recording shows, whatever its number of workers.
 
-        Each sample has its own time, and its batch's share of CPU time. Where processes had to
-        take turns on the CPUs, their waiting for one is taken out, of steps too. Samples and steps
-        keep their order.
+        Each sample has its own time, and its batch's share of CPU time. What the kernel says that
+        workers stood in line for a CPU is taken out, and of what the main process computes as much.
+        Samples and steps keep their order.
 
-        A cost that a recording cannot show is the typical one on Linux: the start of workers and
-        the transport where the main process loads, a start method that was not used, how quickly
-        bytes are shared and given back, and how late the main process goes on after a wait where
-        all CPUs are busy.
+        What a recording cannot show is the typical cost on Linux: the start of workers and handing
+        over where the main process loads, a start method that was not used, how quickly bytes are
+        shared and given back. Where the kernel does not tell of standing in line, as on macOS or
+        of helper threads, it is taken for waiting; what other processes did to this one, for its
+        own: of such a machine only a run tells.
 
         Args:
             trace: a recording with at least one delivered batch.
@@ -166,7 +168,7 @@ class Costs:
             LoaderVizError: for anything but a trace, a trace without a delivered batch of that
                 loader, batches that were not recorded in their workers, or bad values.
         """
-        return fit(trace, cls(step_cpu_share=step_cpu_share), loader=loader, cores=cores)
+        return cls(**fit(trace, loader=loader, step_cpu_share=step_cpu_share, cores=cores))
 
     def start_of(self, method: str | None) -> tuple[float, float]:
         """Seconds to start one worker with ``method``: in the main process, and in the worker."""

@@ -5,18 +5,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from loaderviz.array_types import Floats, Ints, Seconds
 from loaderviz.simulator.simulated_settings import SimulatedSettings
 
 if TYPE_CHECKING:
     from loaderviz.simulator.costs import Costs
 
-Ints = np.ndarray[Any, np.dtype[np.int64]]
-Floats = np.ndarray[Any, np.dtype[np.float64]]
-Seconds = float | Floats  # one for all batches or samples, or one for each
 
 MOST_PARTS = 8  # of a fetch whose samples both wait and compute: more take longer to simulate
 LEAST_S = 1e-9  # is worth a part of its own: clocks tell no less
@@ -123,8 +121,8 @@ def _samples_before(costs: Costs, epoch: int, total: int) -> int:
 def phases(plan: Plan) -> tuple[list[float], list[int]]:
     """What a worker does in each fetch, in turn: waits, computes, waits, ... collates and sends.
 
-    Samples that only wait or only compute are taken together; not where several threads compute,
-    which end with each sample. Of more than ``MOST_PARTS`` samples neighbours are, too.
+    Samples that only wait or only compute are taken together. Of more than ``MOST_PARTS`` samples
+    neighbours are, too.
 
     Returns:
         The seconds of all phases, fetch by fetch: waiting at even places, computing at odd ones.
@@ -132,7 +130,7 @@ def phases(plan: Plan) -> tuple[list[float], list[int]]:
     """
     n = np.asarray(plan.n, np.int64)
     computes = plan.fetch_cpu_s > LEAST_S
-    mixed = computes & ((plan.fetch_wait_s > LEAST_S) | (plan.threads > 1))
+    mixed = computes & (plan.fetch_wait_s > LEAST_S)
     parts = np.where(mixed, np.minimum(n, MOST_PARTS), np.minimum(n, 1))
     fetch = np.repeat(np.arange(len(n)), parts)
     part = np.arange(len(fetch)) - np.repeat(np.cumsum(parts) - parts, parts)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from statistics import mean
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from loaderviz.array_types import Floats
 from loaderviz.errors import LoaderVizError
-from loaderviz.loader_settings import LoaderSettings
-from loaderviz.simulator.epoch_plan import Floats
 from loaderviz.simulator.handover_costs import handover_costs
-from loaderviz.simulator.simulated_settings import SimulatedSettings
-from loaderviz.simulator.simulation import run_simulation
-from loaderviz.simulator.start_costs import begun_elsewhere_s, start_costs
+from loaderviz.simulator.start_costs import start_costs
 from loaderviz.simulator.typical_costs import (
+    BYTES_PER_S,
+    RELEASE_BYTES_PER_S,
     TYPICAL_HANDOVER,
     TYPICAL_SHARE_S,
 )
@@ -31,29 +27,18 @@ from loaderviz.trace.merge.run_meta import loader_description
 if TYPE_CHECKING:
     import pandas as pd
 
-    from loaderviz.simulator.costs import Costs
-
-FIXED_COLLATE_S = 2e-5
-LEAST_S = 2e-4  # of CPU time a batch: less is the threads of queues
+FIXED_COLLATE_S = 2e-5  # to collate nothing, measured beside TYPICAL_SHARE_S
 LEAST_COLLATING = 0.05  # at least this part of the time to collate is not sharing bytes
-# As recorded, they include waiting for a CPU.
-HANDOVER = ("send_s", "take_s", "take_gil_s", "transport_s")
-COMPUTED = ("startup_s", "boot_s", "shutdown_s", "dispatch_s", "sampler_s", "first_key_s")
-# To take out what processes waited for a CPU:
-MOST_BATCHES = 200  # in each simulation
-HALVINGS = 8  # of the range in which the part that was waiting lies, with a simulation each
-SMALLEST_PART = 0.1  # of a cost that was not waiting for a CPU
-GROWTH = 1.1  # of such a part from one simulation to the next at most, as few batches scatter
+LEAST_S = 2e-4  # of CPU time a batch: less is the threads of queues
+COMPUTED = (  # by the main process or a worker, so that standing in line is in what was recorded
+    *("startup_s", "boot_s", "shutdown_s", "sampler_s", "first_key_s"),
+    *("send_s", "take_s", "pin_s"),
+)
 HELPED = 1.2  # times the CPU time of the thread that reads: helper threads computed, too
-AS_SLOW = 0.08  # a smaller difference does not show where all CPUs are always busy
-BY_CHANCE = 0.18  # of standing in line: simulations of the same costs differ by this
-COMPUTE = 0.5  # of the time in which they wait for no CPU: the others hardly need more of them
-FEWEST_CORES = 0.05  # left over by other processes
-CONTENDED = 0.1  # of the CPUs: with less work than that, processes hardly ever wait for one
 
 
-def fit(trace: Trace, assumed: Costs, *, loader: int, cores: float | None) -> Costs:
-    """``Costs.from_trace``; costs that the recording does not tell stay as ``assumed``.
+def fit(trace: Trace, *, loader: int, step_cpu_share: float, cores: float | None) -> dict[str, Any]:
+    """The fields of ``Costs.from_trace``; what the recording does not tell is left out.
 
     Where ``cores`` is None, the CPUs that were allowed are shared evenly among the machine's ranks.
     """
@@ -63,48 +48,34 @@ def fit(trace: Trace, assumed: Costs, *, loader: int, cores: float | None) -> Co
     tasks = _Tasks.from_trace(trace, batches)
     delivered = batches[batches["delivered_s"].notna()].sort_values("delivered_s")
     steps = (delivered["released_s"] - delivered["delivered_s"]).dropna().to_numpy()
-    n_workers = int(description.get("num_workers") or 0)
-    costs = replace(
-        assumed,
-        step_s=steps if len(steps) else 0.0,
-        cores=cores if cores is not None else _per_rank(trace.meta.get("cpu_allowance"), n_ranks),
-        sample_bytes=tasks.sample_bytes,
-    )
-    assert costs.cores is not None
-    load = n_workers * tasks.busy() / costs.cores
-    contended = n_workers + 1 > costs.cores and load > CONTENDED
-    in_order = bool(description.get("in_order", True))
-    costs = replace(
-        costs,
-        **{
-            **TYPICAL_HANDOVER,
-            **handover_costs(batches, in_order=in_order),
-            **start_costs(trace.workers, batches, description, begun_elsewhere_s(whole, loader)),
-        },
-    )
-    crowded = tasks.queued > CONTENDED and tasks.computing() > COMPUTE
-    if description.get("batch_size") and n_workers and crowded:
-        return _with_cpus_it_had(costs, tasks, batches, _as_recorded(batches, description))
-    if contended and description.get("batch_size"):
-        return _without_contention(costs, tasks, batches, _as_recorded(batches, description))
-    return tasks.costs(costs, in_worker=n_workers > 0)
-
-
-@dataclass(frozen=True)
-class _Parts:
-    """The parts, 0 to 1, of recorded times that are not waiting for a CPU."""
-
-    waiting: float = 1.0  # of the time of reading in which no CPU was used
-    by_cost: Mapping[str, float] = field(default_factory=dict)  # all of a cost that is not named
-
-    def shrunk(self, name: str, values: Any) -> Any:
-        """The values of a cost without the waiting for a CPU."""
-        return values * self.by_cost.get(name, 1.0)
+    costs = {
+        **TYPICAL_HANDOVER,
+        **handover_costs(batches, in_order=bool(description.get("in_order", True))),
+        **start_costs(trace.workers, batches, description),
+    }
+    longer = tasks.longer  # the main process stands in line as the workers do
+    costs |= {name: costs[name] / longer for name in COMPUTED if name in costs}
+    steps = steps / (1 + step_cpu_share * (longer - 1))
+    if description.get("num_workers"):
+        given_back_s = np.median(tasks.n) * tasks.sample_bytes / RELEASE_BYTES_PER_S
+        steps = np.maximum(steps - given_back_s, 0.0) if len(tasks.n) else steps
+    if cores is None and (allowed := trace.meta.get("cpu_allowance")) is not None:
+        cores = allowed / n_ranks
+    return {
+        **costs,
+        **tasks.costs(in_worker=bool(description.get("num_workers"))),
+        "step_s": steps if len(steps) else 0.0,
+        "step_cpu_share": step_cpu_share,
+        "cores": cores,
+    }
 
 
 @dataclass(frozen=True)
 class _Tasks:
-    """What workers did: arrays of one value a batch, where nothing else is said."""
+    """What workers did: arrays of one value a batch, where nothing else is said.
+
+    What the kernel says that they stood in line for a CPU is taken out of all times.
+    """
 
     n: Any  # samples
     reading_s: Floats
@@ -113,71 +84,61 @@ class _Tasks:
     threads: float  # that compute at once
     sample_s: Floats  # of each sample
     sample_bytes: float  # of a sample: the median of the batches
-    queued: float = math.nan  # the part of all this time that they waited for a CPU, by the kernel
+    longer: float  # times as long took what they computed, as they stood in line; 1: not known
 
     @classmethod
     def from_trace(cls, trace: Trace, batches: pd.DataFrame) -> _Tasks:
         """The tasks whose batches are complete."""
         made = batches.dropna(subset=["started_s", "collate_s", "ready_s"])
         made = made[made["n_samples"].cumsum() <= MOST_SAMPLES]
-        cpu_s, threads, helped = _computing(made)
-        took_s = float((made["ready_s"] - made["started_s"]).sum())
-        # How long helpers wait for a CPU nobody knows.
-        queued_s = math.nan if helped else float(made["queued_s"].sum(skipna=False))
+        took_s = np.maximum((made["ready_s"] - made["started_s"]).to_numpy(), 1e-12)
+        cpu_s, threads = _computing(made, took_s)
+        # Where a worker hardly ran, clocks that are read one after the other make it over 1.
+        queued_s = np.clip(made["queued_s"].fillna(0.0).to_numpy(), 0.0, took_s - cpu_s)
+        # To collate is to compute; reading waits for other things, too.
+        collate_s = (made["ready_s"] - made["collate_s"]).to_numpy()
+        in_line_s = np.minimum(collate_s * queued_s / np.maximum(cpu_s + queued_s, 1e-12), queued_s)
+        reading_s = (made["collate_s"] - made["started_s"]).to_numpy()
+        alone_s = np.maximum(reading_s - (queued_s - in_line_s), 0.0)
+        n = made["n_samples"].to_numpy()
         n_bytes = (made["n_bytes"] / made["n_samples"].clip(lower=1)).median()
         return cls(
-            n=made["n_samples"].to_numpy(),
-            reading_s=(made["collate_s"] - made["started_s"]).to_numpy(),
-            collate_s=(made["ready_s"] - made["collate_s"]).to_numpy(),
+            n=n,
+            reading_s=alone_s,
+            collate_s=collate_s - in_line_s,
             cpu_s=cpu_s,
             threads=threads,
-            sample_s=_sample_s(trace, made),
+            sample_s=_sample_s(trace, made) * np.repeat(alone_s / np.maximum(reading_s, 1e-12), n),
             sample_bytes=0.0 if np.isnan(n_bytes) else float(n_bytes),
-            # Where a worker hardly ran, clocks that are read one after the other make it over 1.
-            queued=float(np.minimum(queued_s / took_s, 1.0)) if took_s > 0 else math.nan,
+            longer=1 + float(queued_s.sum() / max(cpu_s.sum(), 1e-12)),
         )
 
-    def busy(self) -> float:
-        """How many CPUs a worker kept busy, on average."""
-        took_s = np.sum(self.reading_s + self.collate_s)
-        return float(np.sum(self.cpu_s) * self.threads / max(took_s, 1e-12))
-
-    def computing(self) -> float:
-        """Of the time in which they waited for no CPU, the part that they computed, 0 to 1."""
-        took_s = np.sum(self.reading_s + self.collate_s)
-        return float(np.sum(self.cpu_s) / max((1 - self.queued) * took_s, 1e-12))
-
-    def costs(self, known: Costs, *, in_worker: bool, parts: _Parts | None = None) -> Costs:
-        """``known`` with the costs of reading, collating and sharing, shrunk to their ``parts``."""
-        parts = parts or _Parts()
+    def costs(self, *, in_worker: bool) -> dict[str, Any]:
+        """The costs of reading, collating and sharing."""
+        if not len(self.n):
+            return {"sample_s": 0.0}
         n = max(1.0, float(np.median(self.n)))
-        collate_s = parts.shrunk("collate_s", float(np.median(self.collate_s)))
+        collate_s = float(np.median(self.collate_s))
         n_bytes = n * self.sample_bytes
-        share_s, bytes_per_s, steps = TYPICAL_SHARE_S, known.bytes_per_s, known.step_s
+        share_s, bytes_per_s = TYPICAL_SHARE_S, BYTES_PER_S
         if in_worker:
             share_s = min(collate_s, TYPICAL_SHARE_S)
-            bytes_s = min(n_bytes / bytes_per_s, (1 - LEAST_COLLATING) * (collate_s - share_s))
+            bytes_s = min(n_bytes / BYTES_PER_S, (1 - LEAST_COLLATING) * (collate_s - share_s))
             collate_s -= share_s + bytes_s
             if bytes_s:
                 bytes_per_s = n_bytes / bytes_s
-            release_s = n_bytes / known.release_bytes_per_s
-            steps = np.maximum(parts.shrunk("step_s", steps) - release_s, 0.0)
         fixed_s = min(collate_s, FIXED_COLLATE_S)
-        cpu_s = np.clip(self.cpu_s - parts.shrunk("collate_s", self.collate_s), 0.0, self.reading_s)
-        share = np.repeat(cpu_s / np.maximum(self.reading_s, 1e-12), self.n)
-        part = share + parts.waiting * (1 - share)
-        return replace(
-            known,
-            sample_s=self.sample_s * part if len(part) else 0.0,
-            cpu_share=np.minimum(share / np.maximum(part, 1e-12), 1.0) if len(part) else 0.0,
-            threads=self.threads,
-            collate_s=fixed_s,
-            collate_sample_s=(collate_s - fixed_s) / n,
-            share_s=share_s,
-            bytes_per_s=bytes_per_s,
-            step_s=steps,
-            **{name: parts.shrunk(name, getattr(known, name)) for name in HANDOVER},
-        )
+        cpu_s = np.clip(self.cpu_s - self.collate_s, 0.0, self.reading_s)
+        return {
+            "sample_s": self.sample_s,
+            "cpu_share": np.repeat(cpu_s / np.maximum(self.reading_s, 1e-12), self.n),
+            "threads": self.threads,
+            "collate_s": fixed_s,
+            "collate_sample_s": (collate_s - fixed_s) / n,
+            "share_s": share_s,
+            "sample_bytes": self.sample_bytes,
+            "bytes_per_s": bytes_per_s,
+        }
 
 
 def _of_one_rank(trace: Any, loader: int) -> tuple[Trace, int]:
@@ -201,10 +162,6 @@ def _of_one_rank(trace: Any, loader: int) -> tuple[Trace, int]:
     return of_rank, ranks_beside(trace, rank)
 
 
-def _per_rank(cpus: float | None, n_ranks: int) -> float | None:
-    return None if cpus is None else cpus / n_ranks
-
-
 def _batches_and_description(trace: Trace, loader: int) -> tuple[pd.DataFrame, dict[str, Any]]:
     """The batches, and the loader as the recorder describes it."""
     batches = trace.batches
@@ -220,19 +177,18 @@ def _batches_and_description(trace: Trace, loader: int) -> tuple[pd.DataFrame, d
     return batches, loader_description(trace.meta, loader)
 
 
-def _computing(made: pd.DataFrame) -> tuple[Floats, float, bool]:
+def _computing(made: pd.DataFrame, took_s: Floats) -> tuple[Floats, float]:
     """Seconds by the clock in which each batch's worker computed, and in how many threads at once.
 
-    And whether others than the thread that reads did, in this process or in children of it. Where
-    CPUs are too few for all threads, no more are seen than ran.
+    Others than the thread that reads may do so in this process or in children of it. Where CPUs are
+    too few for all threads, no more are seen than ran.
     """
-    thread_s = made["cpu_s"].fillna(0.0).to_numpy()
+    thread_s = np.minimum(made["cpu_s"].fillna(0.0).to_numpy(), took_s)
     process_s = made["process_cpu_s"].fillna(0.0).to_numpy()
-    took_s = np.maximum((made["ready_s"] - made["started_s"]).to_numpy(), 1e-9)
     if not len(made) or np.sum(process_s) < HELPED * np.sum(thread_s) + LEAST_S * len(made):
-        return thread_s, 1.0, False
+        return thread_s, 1.0
     threads = max(1.0, float(np.quantile(process_s / took_s, 0.9)))
-    return np.maximum(np.minimum(process_s / threads, took_s), 0.0), threads, True
+    return np.minimum(process_s / threads, took_s), threads
 
 
 def _sample_s(trace: Trace, made: pd.DataFrame) -> Floats:
@@ -255,116 +211,3 @@ def _sample_s(trace: Trace, made: pd.DataFrame) -> Floats:
     place = (np.cumsum(n) - n)[row] + position
     sample_s[place[known]] = (took_s * scale[row])[known]
     return np.asarray(sample_s, np.float64)
-
-
-def _with_cpus_it_had(
-    known: Costs, tasks: _Tasks, batches: pd.DataFrame, settings: SimulatedSettings
-) -> Costs:
-    """The costs of tasks without the time that processes waited for a CPU, which the kernel tells.
-
-    What workers of this loader wait for one another is simulated. Where they waited longer, other
-    processes had the CPUs: ``cores`` is then what was left, with which the simulation takes as long
-    as the recording.
-    """
-    assert known.cores is not None
-    n = settings.n_samples // settings.batch_size
-    reading_s = float(np.mean(tasks.reading_s[:n]))
-    took_s = float(np.sum(tasks.reading_s + tasks.collate_s))
-    idle_s = max(took_s - float(np.sum(tasks.cpu_s)), 1e-12)
-    waiting = 1 - min(1.0, tasks.queued * took_s / idle_s)
-    recorded = _mean_costs(batches, settings.loader.in_order)
-    low, high, cores = FEWEST_CORES, known.cores, known.cores
-    parts = _Parts(waiting, {"collate_s": 1 - tasks.queued})
-    for _ in range(HALVINGS):
-        costs = tasks.costs(replace(known, cores=cores), in_worker=True, parts=parts)
-        made = _simulated(costs, settings)
-        if float((made["collate_s"] - made["started_s"]).mean()) > reading_s:
-            low = cores
-        else:
-            high = cores
-        cores = math.sqrt(low * high)
-        parts = _Parts(
-            waiting, _grown(parts, recorded, _mean_costs(made, settings.loader.in_order))
-        )
-    # As recorded, these were stretched, too, where less than one CPU was left.
-    computing = {name: getattr(known, name) * min(1.0, cores) for name in COMPUTED}
-    return tasks.costs(replace(known, cores=cores, **computing), in_worker=True, parts=parts)
-
-
-def _without_contention(
-    known: Costs, tasks: _Tasks, batches: pd.DataFrame, settings: SimulatedSettings
-) -> Costs:
-    """The costs of tasks without the time that processes waited for a CPU.
-
-    A recording tells how long a batch took, and how long a CPU worked on it. Otherwise it waited:
-    for a disk, or for its turn on a CPU. How much of it was for a disk is found by simulating what
-    was recorded: the least that makes the simulation as slow. Where all CPUs were always busy, more
-    of it would hardly show. Costs that only compute shrink, too, until they look in the simulation
-    as they do in the recording.
-    """
-    assert known.cores is not None
-    n = settings.n_samples // settings.batch_size
-    load = min(1.0, settings.loader.num_workers * tasks.busy() / known.cores)
-    reading_s = float(np.mean(tasks.reading_s[:n])) * (1 - AS_SLOW * load**4)
-    recorded = _mean_costs(batches, settings.loader.in_order)
-    collating = min(1.0, known.cores / (settings.loader.num_workers + 1))
-    by_chance = BY_CHANCE * (1 - min(1.0, tasks.busy()))
-    for most in (0.0, 1.0):  # that they waited for nothing else is supposed if that suffices
-        low, high = 0.0, most
-        parts = _Parts(high, {"collate_s": collating})
-        readings_s = []
-        for _ in range(HALVINGS):
-            costs = tasks.costs(known, in_worker=True, parts=parts)
-            made = _simulated(costs, settings)
-            readings_s.append(float((made["collate_s"] - made["started_s"]).mean()))
-            if readings_s[-1] > reading_s:
-                high = parts.waiting
-            else:
-                low = parts.waiting
-            simulated = _mean_costs(made, settings.loader.in_order)
-            parts = _Parts((low + high) / 2, _grown(parts, recorded, simulated))
-        if mean(readings_s[-HALVINGS // 2 :]) > reading_s * (1 - by_chance):
-            break
-    return tasks.costs(known, in_worker=True, parts=parts)
-
-
-def _simulated(costs: Costs, settings: SimulatedSettings) -> pd.DataFrame:
-    """The times of simulated batches; a ``Trace`` of them would take longer to make."""
-    import pandas as pd
-
-    columns = run_simulation(costs, settings).batches()
-    del columns["state"]
-    return pd.DataFrame(columns, copy=False)
-
-
-def _grown(
-    parts: _Parts, recorded: Mapping[str, float], simulated: Mapping[str, float]
-) -> dict[str, float]:
-    """The parts of costs, nearer to those with which the simulation looks like the recording."""
-    by_cost = dict(parts.by_cost)
-    for name in recorded.keys() & simulated:
-        growth = min(recorded[name] / max(simulated[name], 1e-9), GROWTH)
-        by_cost[name] = min(1.0, max(SMALLEST_PART, by_cost.get(name, 1.0) * growth))
-    return by_cost
-
-
-def _mean_costs(batches: pd.DataFrame, in_order: bool) -> dict[str, float]:
-    """Costs as the batches show them, on average, with the waiting for a CPU in them."""
-    handover = handover_costs(batches, in_order=in_order)
-    means = {name: float(np.mean(handover[name])) for name in HANDOVER if name in handover}
-    step_s = float((batches["released_s"] - batches["delivered_s"]).mean())
-    collate_s = float((batches["ready_s"] - batches["collate_s"]).median())
-    return {**means, "step_s": step_s, "collate_s": collate_s}
-
-
-def _as_recorded(batches: pd.DataFrame, description: dict[str, Any]) -> SimulatedSettings:
-    """The first epoch, as far as it is needed; a stream as a map-style dataset of that size."""
-    size = int(description["batch_size"])
-    first = batches[batches["epoch"] == batches["epoch"].min()]
-    n = max(1, min(int(first["delivered_s"].notna().sum()), MOST_BATCHES))
-    return SimulatedSettings(
-        LoaderSettings.of(description),
-        batch_size=size,
-        n_samples=n * size,
-        start_method=description.get("start_method"),
-    )

@@ -6,22 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from loaderviz.simulator.epoch_plan import Floats
+from loaderviz.array_types import Floats
 from loaderviz.simulator.typical_costs import TYPICAL_HANDOVER
 
 if TYPE_CHECKING:
     import pandas as pd
 
-
 SHORT_S = 0.003  # longer than most batches are on their way
-LONG_S = 0.05  # longer than any batch is on its way, even if its sender waits for Python's own lock
-MOSTLY = 0.8  # of the time that a batch is handed over, its worker read
 ENOUGH = 3  # measurements; fewer do not tell what is usual
-TYPICAL_WEIGHT = 10  # a typical cost weighs as much as so many measurements
 
 
 def handover_costs(batches: pd.DataFrame, *, in_order: bool) -> dict[str, Any]:
-    """What it takes to send a task and to get a batch: the ``Costs`` that the batches show."""
+    """What it takes to draw keys and to get a batch: the ``Costs`` that the batches show.
+
+    What they do not show is left out.
+    """
     delivered = batches[batches["delivered_s"].notna()]
     costs: dict[str, Any] = {}
     drawing_s, first_s = _drawing(delivered)
@@ -31,50 +30,34 @@ def handover_costs(batches: pd.DataFrame, *, in_order: bool) -> dict[str, Any]:
     delivered = delivered[delivered["worker"] >= 0]
     if delivered.empty:
         return costs
-
-    def show(name: str, values: Floats) -> float:
-        values = values[~np.isnan(values)]
-        if len(values) >= ENOUGH:
-            costs[name] = float(np.median([*values, *[TYPICAL_HANDOVER[name]] * TYPICAL_WEIGHT]))
-        return float(costs.get(name, TYPICAL_HANDOVER[name]))
-
-    # The next keys, before a batch is handed over.
-    drawn_s = _drawn_meanwhile(batches, delivered)
-    dispatch_s = show("dispatch_s", _dispatches(batches, delivered))
-    show("send_s", _gaps(delivered))
-    requested_s, delivered_s = (
-        delivered[name].to_numpy() for name in ("requested_s", "delivered_s")
+    if len(gaps_s := _gaps(delivered)) >= ENOUGH:
+        costs["send_s"] = float(np.median(gaps_s))
+    requested_s, delivered_s, pinned_s, ready_s = (
+        delivered[name].to_numpy() for name in ("requested_s", "delivered_s", "pinned_s", "ready_s")
     )
-    pinned_s, ready_s = (delivered[name].to_numpy() for name in ("pinned_s", "ready_s"))
-    pins, take_s = not np.isnan(pinned_s).all(), 0.0
-    if not pins:
-        # A batch that had surely arrived when it was asked for shows how long it takes to take it.
-        unused_s = requested_s - ready_s
-        n_taken = _n_taken(delivered) if in_order else np.ones(len(delivered), np.int64)
-        there = (unused_s > SHORT_S) & (n_taken > 0)
-        if (there & (unused_s > LONG_S)).sum() >= ENOUGH:
-            there &= unused_s > LONG_S
-        if (there & (n_taken == 1)).sum() >= ENOUGH:
-            there &= n_taken == 1
-        took_s = delivered_s - requested_s - drawn_s
-        handed_s = np.maximum(took_s[there] - dispatch_s, 0.0)
-        handed_s = handed_s / n_taken[there]
-        lock_s = _waiting_for_lock(handed_s, _reads_meanwhile(batches, delivered)[there], delivered)
-        if lock_s:
-            costs["take_gil_s"] = lock_s
-        take_s = show("take_s", np.maximum(handed_s - lock_s, 0.0))
-    # A batch that was not ready yet shows how long it was on its way.
-    waited = requested_s < ready_s
-    arrived_s = pinned_s if pins else delivered_s - take_s - dispatch_s - drawn_s
-    on_way_s = np.maximum((arrived_s - ready_s)[waited | pins], 0.0)
-    if pins:
+    took_s = delivered_s - requested_s - _drawn_meanwhile(batches, delivered)
+    took_s = np.maximum(took_s - TYPICAL_HANDOVER["dispatch_s"], 0.0)
+    if not np.isnan(pinned_s).all():
         free_s = np.append(-np.inf, np.sort(pinned_s)[:-1])[np.argsort(np.argsort(pinned_s))]
         pinning_s = float(np.nanmedian(pinned_s - np.fmax(ready_s, free_s)))
-        costs["pin_s"] = pin_s = max(0.0, pinning_s / 2)
-        on_way_s = np.maximum(on_way_s - pin_s, 0.0)
-    on_way_s = on_way_s[np.isfinite(on_way_s)]
+        costs["pin_s"] = max(0.0, pinning_s - TYPICAL_HANDOVER["take_s"])
+        return costs
+    # A batch that had surely arrived when it was asked for shows how long it takes to take it.
+    there = requested_s - ready_s > SHORT_S
+    if in_order:
+        there &= _n_taken(delivered) == 1
+    reads = _reads_meanwhile(batches, delivered)
+    busy, idle = (np.median(each) if len(each := took_s[there & of]) >= ENOUGH else np.nan
+                  for of in (reads, ~reads))  # fmt: skip
+    if not np.isnan(busy) or not np.isnan(idle):
+        costs["take_s"] = float(np.fmin(busy, idle))
+    if busy > idle:  # Python's lock is waited for
+        costs["take_gil_s"] = float(busy - idle)
+    # A batch that was not ready yet shows how long it was on its way.
+    take_s = costs.get("take_s", TYPICAL_HANDOVER["take_s"])
+    on_way_s = np.maximum(delivered_s - ready_s - take_s, 0.0)[requested_s < ready_s]
     if len(on_way_s) >= ENOUGH:
-        costs["transport_s"] = on_way_s
+        costs["transport_s"] = float(np.median(on_way_s))
     return costs
 
 
@@ -104,45 +87,17 @@ def _drawn_meanwhile(batches: pd.DataFrame, delivered: pd.DataFrame) -> Floats:
     return np.asarray(so_far[after] - so_far[before])
 
 
-def _reads_meanwhile(batches: pd.DataFrame, delivered: pd.DataFrame) -> Floats:
-    """Of each batch, the part of its hand-over in which its worker read other samples, 0 to 1."""
-    begin, end = (delivered[name].to_numpy() for name in ("requested_s", "delivered_s"))
-    part = np.zeros(len(delivered))
-    made_by = delivered["worker"].to_numpy()
-    started_s, ended_s = (batches[name].to_numpy() for name in ("started_s", "collate_s"))
-    worker = np.where(np.isnan(started_s) | np.isnan(ended_s), -1, batches["worker"].to_numpy())
-    for number in np.unique(made_by):
-        own, tasks = made_by == number, np.flatnonzero(worker == number)
-        if not len(tasks):
-            continue
-        tasks = tasks[np.argsort(started_s[tasks])]
-        begun_s = started_s[tasks]
-        moments = np.stack([begun_s, np.maximum(ended_s[tasks], begun_s)], axis=1).ravel()
-        moments = np.maximum.accumulate(moments)
-        so_far = np.repeat(np.append(0.0, np.cumsum(moments[1::2] - moments[::2])), 2)[1:-1]
-        read_s = np.interp(end[own], moments, so_far) - np.interp(begin[own], moments, so_far)
-        part[own] = read_s / np.maximum(end[own] - begin[own], 1e-9)
-    return part
-
-
-def _waiting_for_lock(handed_s: Floats, reading: Floats, delivered: pd.DataFrame) -> float:
-    """By how many seconds a batch is handed over later, while its worker reads.
-
-    Known from batches whose workers had nothing to do. Where workers read all the time it is what
-    tensors take beyond the typical; of other batches nobody knows what is usual.
-    """
-    busy = handed_s[reading > MOSTLY]
-    idle = handed_s[reading < 1 - MOSTLY]
-    if len(busy) < ENOUGH:
-        return 0.0
-    if len(idle) >= ENOUGH:
-        usual_s = float(np.median(idle))
-    elif delivered["n_bytes"].median() > 0:
-        usual_s = TYPICAL_HANDOVER["take_s"]
-    else:
-        return 0.0
-    later_s = float(np.median(busy)) - usual_s
-    return later_s if later_s > SHORT_S / 2 else 0.0
+def _reads_meanwhile(batches: pd.DataFrame, delivered: pd.DataFrame) -> Any:
+    """Of each batch, whether its worker reads other samples when it is asked for."""
+    asked_s, made_by = (delivered[name].to_numpy() for name in ("requested_s", "worker"))
+    reads = np.zeros(len(delivered), bool)
+    tasks = batches.dropna(subset=["started_s", "collate_s"]).sort_values("started_s")
+    for worker, own in tasks.groupby("worker"):
+        of = made_by == worker
+        last = np.searchsorted(own["started_s"].to_numpy(), asked_s[of], side="right") - 1
+        until_s = own["collate_s"].to_numpy()[np.maximum(last, 0)]
+        reads[of] = (last >= 0) & (asked_s[of] < until_s)
+    return reads
 
 
 def _n_taken(delivered: pd.DataFrame) -> Any:
@@ -170,16 +125,5 @@ def _gaps(delivered: pd.DataFrame) -> Floats:
     started_s, worker, epoch, ready_s, sent_s = (column[in_turn] for column in columns)
     follows = (worker[1:] == worker[:-1]) & (epoch[1:] == epoch[:-1])
     queued = follows & (sent_s[1:] < ready_s[:-1] - SHORT_S / 3)
-    gaps = started_s[1:] - ready_s[:-1]
-    return np.asarray(np.maximum(gaps[queued], 0.0))  # clocks are read in turn
-
-
-def _dispatches(batches: pd.DataFrame, delivered: pd.DataFrame) -> Floats:
-    """Seconds from sending a task until a batch is handed over, which follows at once."""
-    sent = np.sort(batches["dispatched_s"].dropna().to_numpy())
-    if not len(sent):
-        return sent
-    handed = delivered["delivered_s"].to_numpy()
-    last = sent[np.maximum(np.searchsorted(sent, handed, side="right") - 1, 0)]
-    within = (last >= delivered["requested_s"].to_numpy()) & (last <= handed)
-    return np.asarray((handed - last)[within], np.float64)
+    gaps = (started_s[1:] - ready_s[:-1])[queued]
+    return np.asarray(np.maximum(gaps[~np.isnan(gaps)], 0.0))  # clocks are read in turn

@@ -40,7 +40,9 @@ def simulate(
     ``prefetch_factor * num_workers`` tasks under way, a queue for each worker, round robin, and the
     reordering of what arrives. Which worker makes which batch, and in which order batches are
     delivered, is exactly what torch does wherever that does not depend on time. A naive
-    iterable-style dataset is delivered ``num_workers`` times.
+    iterable-style dataset is delivered ``num_workers`` times. All that compute share the CPUs
+    evenly: how a scheduler does it, and what memory, caches or disks cost those who share them,
+    only a run tells.
 
     Args:
         costs: what the work takes.
@@ -61,7 +63,7 @@ def simulate(
         drop_last: whether a last batch that is not full is left out; of each stream.
         seed: 0 goes through the costs from their beginning. Any other number begins somewhere in
             them, and makes tasks late at random by ``costs.jitter_s``. Where ties decide, as with
-            ``in_order=False``, several seeds show how far runs differ; ``band`` does that.
+            ``in_order=False``, several seeds show how far runs differ.
 
     Returns:
         A trace whose times are seconds from the start of the loop.

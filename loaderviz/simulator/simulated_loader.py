@@ -1,7 +1,7 @@
 """The main process of a DataLoader, as torch has it: who gets which task, and what comes next.
 
 Line by line after ``_MultiProcessingDataLoaderIter`` and ``_SingleProcessDataLoaderIter`` of
-torch/utils/data/dataloader.py (2.13), with their names. Time passes in ``cores`` alone.
+torch/utils/data/dataloader.py (2.13), with their names. Time passes in ``Processes`` alone.
 """
 
 from __future__ import annotations
@@ -11,28 +11,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from loaderviz.simulator.cores_shared import SharedCores
-from loaderviz.simulator.cores_uncontended import FreeCores
 from loaderviz.simulator.epoch_plan import Plan, resample
 from loaderviz.simulator.event_log import DISCARDED, NEVER, Log, WorkerLife
+from loaderviz.simulator.processes import Processes
 from loaderviz.simulator.simulated_settings import SimulatedSettings
 
 if TYPE_CHECKING:
     from loaderviz.simulator.costs import Costs
 
-Cores = FreeCores | SharedCores
-
 
 class Loop:
     """The consumer's loop, over one epoch after another."""
 
-    def __init__(self, costs: Costs, settings: SimulatedSettings, cores: Cores, log: Log) -> None:
-        self._costs, self._settings, self._cores, self._log = costs, settings, cores, log
+    def __init__(
+        self, costs: Costs, settings: SimulatedSettings, processes: Processes, log: Log
+    ) -> None:
+        self._costs, self._settings, self._processes, self._log = costs, settings, processes, log
         self._step_cpu = costs.step_cpu_share
 
     def run(self, plan_of: Callable[[int], Plan]) -> None:
         """Go through all epochs; ``plan_of`` makes the plan of an epoch by its number."""
-        settings, cores, log = self._settings, self._cores, self._log
+        settings, processes, log = self._settings, self._processes, self._log
         iterator: InMainProcess | Workers | None = None
         for epoch in range(settings.epochs):
             plan = plan_of(epoch)
@@ -40,28 +39,28 @@ class Loop:
             if isinstance(iterator, Workers) and settings.loader.persistent_workers:
                 iterator.reset(plan)
             else:
-                cores.load(plan)
+                processes.load(plan)
                 kind = Workers if settings.loader.num_workers else InMainProcess
-                iterator = kind(self._costs, settings, cores, log, plan)
+                iterator = kind(self._costs, settings, processes, log, plan)
             self._iterate(iterator, plan)
             if not settings.loader.persistent_workers or epoch == settings.epochs - 1:
                 iterator.shutdown()
 
     def _iterate(self, iterator: InMainProcess | Workers, plan: Plan) -> None:
-        cores, log = self._cores, self._log
+        processes, log = self._processes, self._log
         steps, copies = plan.step_s, plan.copy_to_device_s
         cpu, wait = self._step_cpu, 1 - self._step_cpu
         most = len(plan.n) if self._settings.most_batches is None else self._settings.most_batches
         for nth in range(most):
-            requested = cores.now
+            requested = processes.now
             row = iterator.next_data()
             if row < 0:
                 return
             log.requested[row] = requested
-            log.delivered[row] = cores.now
+            log.delivered[row] = processes.now
             release_s = plan.release_s[log.fetch[row]]
-            cores.spend(steps[nth] * cpu + release_s, steps[nth] * wait + copies[nth])
-            log.released[row] = cores.now
+            processes.spend(steps[nth] * cpu + release_s, steps[nth] * wait + copies[nth])
+            log.released[row] = processes.now
         if self._settings.most_batches is None:
             iterator.next_data()
 
@@ -70,9 +69,9 @@ class InMainProcess:
     """``num_workers=0``: batches are loaded and pinned between the steps; nothing overlaps."""
 
     def __init__(
-        self, costs: Costs, settings: SimulatedSettings, cores: Cores, log: Log, plan: Plan
+        self, costs: Costs, settings: SimulatedSettings, processes: Processes, log: Log, plan: Plan
     ) -> None:
-        self._cores, self._log, self._plan = cores, log, plan
+        self._processes, self._log, self._plan = processes, log, plan
         self._drawing_s = costs.sampler_s * settings.batch_size
         self._first_key_s = costs.first_key_s
         self._pins = settings.loader.pin_memory
@@ -85,13 +84,13 @@ class InMainProcess:
         if fetch >= len(self._plan.n):
             return -1
         if self._drawing_s or self._first_key_s:
-            self._cores.spend(self._drawing_s + (0.0 if fetch else self._first_key_s))
-        row = self._log.add(fetch, -1, fetch, self._cores.now)
-        self._cores.fetch_here(row, fetch)
+            self._processes.spend(self._drawing_s + (0.0 if fetch else self._first_key_s))
+        row = self._log.add(fetch, -1, fetch, self._processes.now)
+        self._processes.fetch_here(row, fetch)
         if fetch >= self._end:
             return -1
         if self._pins:
-            self._cores.spend(self._plan.pin_s[fetch])
+            self._processes.spend(self._plan.pin_s[fetch])
         return row
 
     def shutdown(self) -> None:
@@ -102,9 +101,9 @@ class Workers:
     """Workers are started one after another, then sent as many tasks as may be under way."""
 
     def __init__(
-        self, costs: Costs, settings: SimulatedSettings, cores: Cores, log: Log, plan: Plan
+        self, costs: Costs, settings: SimulatedSettings, processes: Processes, log: Log, plan: Plan
     ) -> None:
-        self._cores, self._log = cores, log
+        self._processes, self._log = processes, log
         self._num_workers = settings.loader.num_workers
         self._in_order = settings.loader.in_order
         self._iterable = settings.shards is not None
@@ -117,17 +116,17 @@ class Workers:
         startup_s, boot_s = costs.start_of(settings.start_method)
         self._started = []
         for worker, init_s in enumerate(resample(costs.init_s, np.arange(self._num_workers))):
-            self._started.append(cores.now)
-            cores.boot(worker, boot_s + float(init_s))
-            cores.spend(startup_s)
+            self._started.append(processes.now)
+            processes.boot(worker, boot_s + float(init_s))
+            processes.spend(startup_s)
         self._first_row = len(log.task)
         self._reset(plan)
 
     def reset(self, plan: Plan) -> None:
         """Persistent workers get a message each, and no task until all have answered."""
-        self._cores.spend(self._dispatch_s * self._num_workers)
-        self._cores.resume()  # what is left of the epoch before
-        self._cores.load(plan)
+        self._processes.spend(self._dispatch_s * self._num_workers)
+        self._processes.resume()  # what is left of the epoch before
+        self._processes.load(plan)
         self._reset(plan)
 
     def _reset(self, plan: Plan) -> None:
@@ -165,7 +164,7 @@ class Workers:
                 arrived.discard(head)
                 self._rcvd_idx += 1
                 return self._process_data(head)
-            row = self._cores.receive()
+            row = self._processes.receive()
             idx = row - self._row
             if self._iterable:
                 worker = info[idx]
@@ -191,21 +190,21 @@ class Workers:
             return
         fetch, self._n_drawn = self._n_drawn, self._n_drawn + 1
         if self._drawing_s or self._first_key_s:
-            self._cores.spend(self._drawing_s + (0.0 if fetch else self._first_key_s))
+            self._processes.spend(self._drawing_s + (0.0 if fetch else self._first_key_s))
         worker = self._next_worker()
         if worker < 0:
             return
-        cores, task = self._cores, self._send_idx
+        processes, task = self._processes, self._send_idx
         if self._iterable:
             fetch = self._next_fetch[worker]
             self._next_fetch[worker] = fetch + 1
             if fetch >= self._base[worker + 1]:
                 fetch = DISCARDED
-        row = self._log.add(task, worker, fetch, cores.now)
+        row = self._log.add(task, worker, fetch, processes.now)
         if self._dispatch_s:
-            cores.spend(self._dispatch_s)
+            processes.spend(self._dispatch_s)
         if fetch != DISCARDED:
-            cores.send(worker, row, fetch)
+            processes.send(worker, row, fetch)
         self._task_info[task] = worker
         self._workers_num_tasks[worker] += 1
         self._send_idx = task + 1
@@ -225,16 +224,16 @@ class Workers:
 
     def shutdown(self) -> None:
         """End the workers one after another, once each has finished its task."""
-        cores = self._cores
-        dismissed = NEVER if self._persistent else cores.now
-        cores.halt()
+        processes = self._processes
+        dismissed = NEVER if self._persistent else processes.now
+        processes.halt()
         for worker in range(self._num_workers):
-            cores.spend(self._shutdown_s)
+            processes.spend(self._shutdown_s)
             self._log.workers.append(
                 WorkerLife(
                     worker,
                     self._started[worker],
-                    cores.now,
+                    processes.now,
                     dismissed,
                     self._first_row,
                     len(self._log.task),

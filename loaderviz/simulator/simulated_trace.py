@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from loaderviz.simulator.epoch_plan import Floats, Ints, Plan
+from loaderviz.array_types import Floats, Ints
+from loaderviz.simulator.epoch_plan import Plan
 from loaderviz.simulator.event_log import DISCARDED, NEVER, Log, WorkerLife
 from loaderviz.simulator.simulated_settings import SimulatedSettings
 from loaderviz.trace import Trace
@@ -85,6 +86,10 @@ class SimulatedRun:
         delivered = self._column(log.delivered)
         cpu_s = np.concatenate([plan.fetch_cpu_s + plan.collate_s for plan in plans])
         helpers_s = np.concatenate([plan.fetch_cpu_s * (plan.threads - 1) for plan in plans])
+        alone_s = np.concatenate(
+            [plan.fetch_wait_s + plan.fetch_cpu_s + plan.collate_s for plan in plans]
+        )[self._place]
+        ready = np.where(self._whole, self._column(log.ready), np.nan)
         state = np.full(len(self._shown), "delivered", object)
         drawing_s = self._drawing_s + self._first_key_s * (self._task == 0)
         late = np.isnan(delivered)
@@ -100,13 +105,14 @@ class SimulatedRun:
             "dispatched_s": self._column(log.dispatched),
             "started_s": self._started,
             "collate_s": np.where(self._whole, self._collate, np.nan),
-            "ready_s": np.where(self._whole, self._column(log.ready), np.nan),
+            "ready_s": ready,
             "pinned_s": self._column(log.pinned),
             "requested_s": self._column(log.requested),
             "delivered_s": delivered,
             "released_s": self._column(log.released),
             "cpu_s": np.where(self._done, cpu_s[self._place], np.nan),
             "process_cpu_s": np.where(self._done, (cpu_s + helpers_s)[self._place], np.nan),
+            "queued_s": np.maximum(ready - self._started - alone_s, 0.0),
             "n_bytes": np.where(self._whole, np.rint(self._size * self._sample_bytes), np.nan),
             "state": state,
         }

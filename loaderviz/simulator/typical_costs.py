@@ -25,6 +25,8 @@ TYPICAL_HANDOVER: Final = {
 
 # No recording tells these apart from other costs.
 TYPICAL_SHARE_S: Final = 1.8e-4
+BYTES_PER_S: Final = 1.6e9  # that are put into shared memory, or pinned
+RELEASE_BYTES_PER_S: Final = 6e9  # of shared memory that is given back
 
 
 def check_start_method(value: Any) -> None:

@@ -12,8 +12,11 @@ from loaderviz.trace.analysis.summary import Summary
 HATCH = "repeating-linear-gradient(-45deg, #fff9 0 2px, #fff0 2px 6px)"
 
 
-def cause_bar(summary: Summary) -> str:
-    """Where the time of a simulated run went, in HTML; what a cut would save is not looked into."""
+def cause_bar(summary: Summary, *, cpus_full: bool = False) -> str:
+    """Where the time of a simulated run went, in HTML; what a cut would save is not looked into.
+
+    Where workers stand in line for CPUs, it says that only a real run tells how they share them.
+    """
     waited_s, step_s = summary.seconds_by_cause, summary.step_s
     total_s = step_s + sum(waited_s.values())
     if not waited_s or not total_s:
@@ -33,8 +36,11 @@ def cause_bar(summary: Summary) -> str:
         f"<b>{duration(seconds)}</b> {percent(seconds / total_s)}</li>"
         for name, seconds, fill, phrase in parts
     )
+    title = "Where the time went, simulated"
+    if cpus_full:
+        title += ". The CPUs are full: how well they are shared, only <i>Run for real</i> tells"
     return (
-        "<div class='loaderviz-causes'><div>Where the time went, simulated</div>"
+        f"<div class='loaderviz-causes'><div>{title}</div>"
         f"<div class='loaderviz-cause-bar' aria-hidden='true'>{spans}</div><ul>{legend}</ul></div>"
     )
 

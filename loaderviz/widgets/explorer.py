@@ -28,6 +28,7 @@ from loaderviz.widgets.play import Scene
 from loaderviz.widgets.prediction import (
     MeasuredLoader,
     StartCosts,
+    cpus_are_full,
     measured_loader,
     measured_start_costs,
     predict,
@@ -202,7 +203,7 @@ class Explorer(StaticFallback):
         if predicted is not None:
             summary = predicted.summary()
             self._view.show(picture(predicted, summary, self._span_s, self._pinned_trace))
-            self._causes.value = cause_bar(summary)
+            self._causes.value = cause_bar(summary, cpus_full=cpus_are_full(predicted))
             self._numbers["predicted"] = RunNumbers.from_trace(
                 predicted, n_repeated=self._n_repeated(predicted)
             )

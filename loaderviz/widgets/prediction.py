@@ -15,6 +15,7 @@ from loaderviz.simulator.typical_costs import TYPICAL_HANDOVER, TYPICAL_SHARE_S,
 from loaderviz.trace import Trace
 from loaderviz.widgets.explorer_settings import ExplorerSettings, has_batch_size
 
+IN_LINE = 0.1  # of the time of workers: so much makes what is simulated of full CPUs matter
 COLLATE_S_PER_BYTE = 4e-10  # to copy a sample into its batch, as measured in 2025
 
 
@@ -83,6 +84,13 @@ def predict(
         epochs=settings.epochs,
         **_dataset_options(settings, measured, batch_size),
     )
+
+
+def cpus_are_full(predicted: Trace) -> bool:
+    """Whether simulated workers stand in line for CPUs, which a model shares out evenly."""
+    batches = predicted.batches
+    making_s = (batches["ready_s"] - batches["started_s"]).sum()
+    return bool(batches["queued_s"].sum() > IN_LINE * making_s)
 
 
 def _dataset_options(

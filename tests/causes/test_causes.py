@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from torch.utils.data import DataLoader
 
-from loaderviz import Costs, LoaderVizError, Trace, recommend, record, simulate
+from loaderviz import Costs, LoaderVizError, Trace, record, simulate
 from loaderviz.datasets import SleepingDataset
 from loaderviz.trace.analysis.attribution import CAUSES, attribute
 from patients import SlowSampler
@@ -147,14 +147,6 @@ class TestALoopThatLeavesItsEpochs:
         more = simulate(self.COSTS, num_workers=advised, **given)
         saves_s = causes["saves_s"]
         assert saves_s["workers"] == pytest.approx(span_s(recorded) - span_s(more), rel=0.1)
-
-    @pytest.mark.parametrize("persistent_workers", [False, True])
-    def test_is_predicted_to_leave_them(self, persistent_workers):
-        given = {"num_workers": 2, "persistent_workers": persistent_workers}
-        recorded = simulate(self.COSTS, n_samples=2000, **given, **self.SETTINGS)
-        found = recommend(recorded, max_workers=3)
-        present = found.candidates[found.candidates["present"]].iloc[0]
-        assert present["run_s"] == pytest.approx(span_s(recorded), rel=0.05)
 
 
 def span_s(trace: Trace) -> float:

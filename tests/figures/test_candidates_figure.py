@@ -1,24 +1,66 @@
 """The figure of a recommendation: what is drawn, where, in which words."""
 
 import json
+import math
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 
-from loaderviz import Costs, LoaderVizError, recommend, simulate
+from loaderviz import LoaderVizError, recommend
+from loaderviz._recommend import Recommendation
 from loaderviz.figures import style
+from loaderviz.loader_settings import LoaderSettings
+from made_loops import made_loop
+
+RATES = {0: 100.0, 1: 100.0, 2: 200.0, 4: 395.0}  # samples/s, by workers
 
 
-@pytest.fixture(scope="module")
+def row(n, per_s, **given):
+    return {
+        **LoaderSettings(n).options(),
+        "samples_per_s": per_s,
+        "low_per_s": per_s * 0.95,
+        "high_per_s": per_s * 1.1,
+        "wait_share": 0.25,
+        "runs": 2,
+        "batches": 60,
+        "fits": True,
+        "present": n == 2,
+        "recommended": n == 4,
+        **given,
+    }
+
+
+@pytest.fixture
 def found():
-    costs = Costs(sample_s=0.005, step_s=0.011, take_s=2e-4, transport_s=3e-4, cores=2.0)
-    trace = simulate(costs, num_workers=1, batch_size=8, n_batches=60)
-    return recommend(trace, n_batches=1000, max_workers=8)
+    rows = [row(n, per_s) for n, per_s in RATES.items()]
+    rows += [row(4, 390.0, prefetch_factor=8, recommended=False)]
+    rows += [row(8, math.nan, fits=False)]
+    return Recommendation(
+        settings={},
+        code="",
+        verdict="4 workers keep the model busy",
+        limits="",
+        notes=(),
+        numbers="6 settings measured",
+        memory_bytes=None,
+        shm_bytes=None,
+        measured=True,
+        demand_per_s=400.0,
+        candidates=pd.DataFrame(rows),
+        cpu_allowance=2.0,
+        trace=None,
+    )
+
+
+def drawn(figure, name):
+    (trace,) = [trace for trace in figure.data if trace.name == name]
+    return trace
 
 
 def points(figure, name):
-    (drawn,) = [trace for trace in figure.data if trace.name == name]
-    return list(zip(drawn.x, drawn.y, strict=True))
+    return list(zip(drawn(figure, name).x, drawn(figure, name).y, strict=True))
 
 
 def texts(figure):
@@ -28,54 +70,53 @@ def texts(figure):
 def test_the_title_is_the_verdict_and_below_it_is_what_it_rests_on(found):
     title = found.figure().layout.title
     assert title.text == f"<b>{found.verdict}</b>"
-    assert "predicted from 60 simulated batches" in title.subtitle.text
+    assert "6 settings measured" in title.subtitle.text
 
 
-def test_every_candidate_is_a_point_at_its_workers(found):
-    figure, table = found.figure(), found.candidates
-    drawn = points(figure, "predicted") + points(figure, "other settings")
-    assert sorted(drawn) == sorted(zip(table["num_workers"], table["samples_per_s"], strict=True))
-    line = points(figure, "predicted")
-    assert [workers for workers, _ in line] == list(range(9))
+def test_every_setting_that_was_run_is_a_point_with_its_interval(found):
+    figure = found.figure()
+    assert points(figure, "measured") == [*RATES.items()]
+    assert points(figure, "other settings") == [(4, 390.0)]
+    error = drawn(figure, "measured").error_y
+    assert list(error.array) == pytest.approx([0.1 * per_s for per_s in RATES.values()])
+    assert list(error.arrayminus) == pytest.approx([0.05 * per_s for per_s in RATES.values()])
+    assert "2 runs of 60 batches" in drawn(figure, "measured").hovertext[0]
 
 
 def test_the_recommended_setting_and_that_of_now_are_marked(found):
     figure = found.figure()
-    ((workers, _),) = points(figure, "recommended")
-    assert workers == found.settings["num_workers"] == 4
-    assert points(figure, "now")[0][0] == 1
-    assert {"recommended", "now", "predicted"} <= set(texts(figure))
-    assert "measured" not in texts(figure)
-
-
-def test_where_they_are_the_same_one_label_says_so(found):
-    table = found.candidates.assign(present=found.candidates["recommended"])
-    labels = texts(replace(found, candidates=table).figure())
+    assert points(figure, "recommended") == [(4, 395.0)]
+    assert points(figure, "now") == [(2, 200.0)]
+    assert {"recommended", "now"} <= set(texts(figure))
+    same = found.candidates.assign(present=found.candidates["recommended"])
+    labels = texts(replace(found, candidates=same).figure())
     assert "recommended, as it is now" in labels
     assert "now" not in labels
 
 
+def test_what_the_loop_could_take_is_a_line_where_there_are_steps(found):
+    lines = [each for each in found.figure().layout.shapes if each.type == "line"]
+    assert [(each.y0, each.label.text) for each in lines] == [(400.0, "the loop could take 400")]
+    for other in (math.inf, math.nan, 10_000.0):  # ... in view
+        shapes = replace(found, demand_per_s=other).figure().layout.shapes
+        assert all(each.type != "line" for each in shapes)
+
+
 def test_the_end_of_the_cpus_is_marked_where_it_is_in_view(found):
-    (shade,) = found.figure().layout.shapes
+    (shade,) = [each for each in found.figure().layout.shapes if each.type == "rect"]
     assert (shade.x0, shade.label.text) == (2, "more than the 2 CPUs allowed")
-    assert not replace(found, cpu_allowance=64.0).figure().layout.shapes
+    shapes = replace(found, cpu_allowance=64.0).figure().layout.shapes
+    assert all(each.type != "rect" for each in shapes)
 
 
-def test_what_was_measured_is_labelled_as_that_and_what_does_not_fit_is_crossed_out(found):
-    table = found.candidates.assign(present=False)
-    table.loc[3, ["measured_per_s", "error"]] = 123.0, 0.5
-    table.loc[5, "fits"] = False
-    figure = replace(found, candidates=table).figure()
-    assert len(points(figure, "does not fit")) == 1
-    assert not points(found.figure(), "does not fit")
-    assert points(figure, "measured") == [(table.loc[3, "num_workers"], 123.0)]
-    assert "measured" in texts(figure)
-    (drawn,) = [trace for trace in figure.data if trace.name == "measured"]
-    assert "measured 123 (+50 % predicted)" in drawn.hovertext[0]
-    table.loc[4, "measured_per_s"], table.loc[4, "present"] = 99.0, True
-    figure = replace(found, candidates=table).figure()
-    (label,) = [each for each in figure.layout.annotations if each.text == "measured"]
-    assert (label.x, label.y) == (table.loc[3, "num_workers"], 123.0)  # apart from that of now
+@pytest.mark.parametrize("n_batches", [60, 4])
+def test_bounds_are_a_band_that_says_that_it_was_not_measured(n_batches):
+    figure = recommend(made_loop([[0.02] * n_batches], 0.16)).figure()
+    band = drawn(figure, "bounds")
+    assert band.fill == "toself"
+    assert len(band.x) == len(band.y)
+    assert bool(len(band.x)) == (n_batches == 60)  # of too few there are none
+    assert "not measured" in figure.layout.xaxis.title.text
 
 
 def test_light_and_dark_differ_in_text_and_grid(found):
@@ -88,11 +129,12 @@ def test_light_and_dark_differ_in_text_and_grid(found):
         found.figure(theme="blue")
 
 
-def test_it_ends_a_notebook_cell_with_words_and_figure(found, capsys, monkeypatch):
+def test_it_ends_a_notebook_cell_with_words_and_figure(capsys, monkeypatch):
     from loaderviz.figures.display import Figure
 
     shown = []
     monkeypatch.setattr(Figure, "_ipython_display_", lambda figure: shown.append(figure))
+    found = recommend(made_loop([[0.02] * 60], 0.16))
     found._ipython_display_()
     assert capsys.readouterr().out.strip() == str(found) == repr(found)
     assert len(shown) == 1

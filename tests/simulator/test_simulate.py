@@ -1,7 +1,6 @@
 """A simulated loader does what torch does: same batches, same workers, same order, lawful times."""
 
 import dataclasses
-import itertools
 from typing import Any
 
 import numpy as np
@@ -12,15 +11,12 @@ from torch.utils.data import DataLoader
 
 import loaderviz as lv
 from loaderviz import Costs, LoaderVizError, Trace, simulate
-from loaderviz.simulator import band
-from loaderviz.simulator.run_queues import AT_ONCE, TICK_S
 from probes import Keys, Stream, as_it_is
 from simulation_strategies import COSTS, configurations
 from trace_laws import assert_lawful, delivered, keys_of
 from traces import recorded
 
 PREFETCH = 2
-TURN_S = 0.02  # at a CPU, of workers that compute for up to 2 s a batch
 
 
 def in_order_of_delivery(trace: Trace) -> Any:
@@ -106,7 +102,7 @@ class TestByHand:
         assert column(trace, "delivered_s") == [1, 2, 3, 4, 5, 6]
 
     def test_no_task_goes_out_before_the_last_worker_is_started(self):
-        costs = Costs(sample_s=1.0, startup_s=0.5, boot_s=0.75, dispatch_s=0.125)
+        costs = Costs(sample_s=1.0, startup_s=0.5, boot_s=0.75, dispatch_s=0.125, cores=8)
         trace = simulate(costs, num_workers=2, batch_size=1, n_batches=2)
         assert trace.workers["started_s"].tolist() == [0, 0.5]
         assert trace.batches["dispatched_s"].tolist() == [1, 1.125]
@@ -200,19 +196,19 @@ class TestCores:
         asleep = simulate(Costs(sample_s=1.0, cores=2), **settings)
         assert asleep.batches["ready_s"].tolist() == [1] * 4
         busy = simulate(Costs(sample_s=1.0, cpu_share=1.0, cores=2), **settings)
-        assert busy.batches["ready_s"].tolist() == pytest.approx([2] * 4, abs=TURN_S)
+        assert busy.batches["ready_s"].tolist() == [2] * 4
         assert busy.batches["cpu_s"].tolist() == [1] * 4
 
     def test_a_core_that_becomes_free_is_shared_out_again(self):
         costs = Costs(sample_s=[1.0, 2.0], cpu_share=1.0, cores=1)
         trace = simulate(costs, num_workers=2, batch_size=1, n_batches=2)
-        assert trace.batches["ready_s"].tolist() == pytest.approx([2, 3], abs=2 * TURN_S)
+        assert trace.batches["ready_s"].tolist() == [2, 3]
 
     def test_half_waiting_overlaps_with_half_computing(self):
         costs = Costs(sample_s=[2.0, 2.0], cpu_share=[0.5, 1.0], cores=1)
         trace = simulate(costs, num_workers=2, batch_size=1, n_batches=2)
         # Worker 1 has the core for 1 s, then half of it for 2 s.
-        assert trace.batches["ready_s"].tolist() == pytest.approx([3, 3], abs=TURN_S)
+        assert trace.batches["ready_s"].tolist() == [3, 3]
 
     def test_a_step_that_computes_takes_a_part_too(self):
         settings = {"num_workers": 1, "batch_size": 1, "n_batches": 2, "prefetch_factor": 1}
@@ -221,78 +217,6 @@ class TestCores:
         assert trace.batches["released_s"].tolist() == pytest.approx([3, 4])
         trace = simulate(Costs(**costs), **settings)
         assert trace.batches["released_s"].tolist() == [2, 3]
-
-    def test_the_main_process_comes_back_late_only_where_all_cores_are_busy(self):
-        random = np.random.default_rng(0)
-        sample_s = random.normal(0.1, 0.01, 400)
-        given = {"cpu_share": 1.0, "step_s": 0.01, "cores": 2}
-        settings = {"batch_size": 1, "n_batches": 200}
-
-        def late_s(num_workers: int, **more: Any) -> Any:
-            costs = Costs(**{**given, "sample_s": sample_s, **more})
-            batches = simulate(costs, num_workers=num_workers, **settings).batches
-            return (batches["released_s"] - batches["delivered_s"]).to_numpy() - 0.01
-
-        assert np.allclose(late_s(1), 0)
-        assert np.allclose(late_s(4, cpu_share=0), 0)
-        assert np.allclose(late_s(4, cores=8), 0)
-        assert np.allclose(late_s(2), 0)  # it takes the place of a worker
-        # Where workers stand in line it is late in some of the steps, until the next tick.
-        assert 0.5 < late_s(4).mean() / ((1 - AT_ONCE) * TICK_S / 2) < 2
-        assert late_s(4).max() < 3 * TICK_S
-
-    def test_how_late_differs_from_seed_to_seed(self):
-        costs = Costs(sample_s=0.02, cpu_share=1.0, step_s=0.01, cores=2)
-        settings = {"num_workers": 4, "batch_size": 1, "n_batches": 100}
-        spread = band(costs, **settings, seeds=4)
-        assert spread.low_s < spread.high_s
-        steps_s = []
-        for seed in (1, 2):
-            batches = simulate(costs, **settings, seed=seed).batches
-            steps_s.append((batches["released_s"] - batches["delivered_s"])[:80].to_numpy())
-            assert steps_s[-1].std() > 1e-4
-        assert not np.allclose(*steps_s)
-
-    @pytest.mark.parametrize("in_order", [False, True])
-    @pytest.mark.parametrize("kind", ["map", "iterable"])
-    def test_where_cores_suffice_both_ways_of_reckoning_agree(self, kind, in_order, monkeypatch):
-        random = np.random.default_rng(1)
-        costs = Costs(
-            sample_s=random.gamma(2, 1, 50),
-            cpu_share=random.random(50),
-            collate_s=random.random(7),
-            sample_bytes=1e8,
-            send_s=0.2,
-            transport_s=random.random(11),
-            take_s=0.1,
-            pin_s=0.2,
-            step_s=random.random(13),
-            step_cpu_share=0.5,
-            dispatch_s=0.01,
-            startup_s=0.3,
-            boot_s=0.7,
-            cores=100,
-        )
-        given: dict[str, Any] = {"num_workers": 3, "batch_size": 3, "epochs": 2}
-        given |= {"n_samples": 50} if kind == "map" else {"kind": kind, "shards": [20, 3, 31]}
-        for pin, kept in itertools.product([False, True], repeat=2):
-            more = {"pin_memory": pin, "persistent_workers": kept, "in_order": in_order}
-            free = simulate(costs, **given, **more)
-            with monkeypatch.context() as patched:
-                patched.setattr("loaderviz.simulator.simulation.FreeCores", shared_as_free)
-                shared = simulate(costs, **given, **more)
-            for table in ("batches", "samples", "workers"):
-                one, other = getattr(free, table), getattr(shared, table)
-                assert one.select_dtypes("int64").equals(other.select_dtypes("int64"))
-                times = one.select_dtypes("float64").to_numpy()
-                others = other.select_dtypes("float64").to_numpy()
-                assert np.allclose(times, others, equal_nan=True)
-
-
-def shared_as_free(*args: Any, **kwargs: Any) -> Any:
-    from loaderviz.simulator.cores_shared import SharedCores
-
-    return SharedCores(*args, **kwargs, cores=100)
 
 
 def really(given: dict[str, Any]) -> Trace:
@@ -398,13 +322,6 @@ class TestLaws:
         trace.save(tmp_path / "what-if.parquet")
         assert lv.load(tmp_path / "what-if.parquet").meta["simulated"] is True
 
-    def test_ties_make_a_band(self):
-        random = np.random.default_rng(0)
-        costs = Costs(sample_s=np.where(random.random(500) < 0.1, 0.5, 0.05), jitter_s=1e-3)
-        settings = {"num_workers": 4, "batch_size": 2, "n_samples": 500, "in_order": False}
-        spread = band(costs, **settings, seeds=5)
-        assert spread.low_s < spread.median_s < spread.high_s
-
 
 class TestCostsFromATrace:
     """Fitted to a trace whose costs are known, because it was simulated."""
@@ -476,17 +393,6 @@ class TestCostsFromATrace:
             collate_s = (true["ready_s"] - true["collate_s"]).median()
             assert (collate_s > 0.004) == (other > 0)
 
-    def test_what_the_loop_does_between_two_epochs_is_not_the_end_of_workers(self):
-        trace = simulate(Costs(sample_s=0.002), num_workers=2, batch_size=8, n_batches=20, epochs=2)
-        costs = Costs.from_trace(trace)
-        batches, workers = trace.batches.copy(), trace.workers.copy()
-        moments = ["dispatched_s", "started_s", "collate_s", "ready_s"]
-        moments += ["requested_s", "delivered_s", "released_s"]
-        batches.loc[batches["epoch"] == 1, moments] += 5.0  # after an evaluation
-        workers.loc[2:, ["started_s", "first_task_s", "ended_s"]] += 5.0
-        busy = Costs.from_trace(dataclasses.replace(trace, batches=batches, workers=workers))
-        assert busy.shutdown_s == pytest.approx(costs.shutdown_s, abs=0.1)
-
     def test_workers_that_short_epochs_give_no_task_are_started_no_later(self):
         costs = Costs(sample_s=0.01, **self.TRUE)
         trace = simulate(costs, num_workers=3, batch_size=8, n_batches=1, epochs=4)
@@ -542,7 +448,7 @@ class TestCostsFromATrace:
         late_s = step_s(costs) - 0.01
         assert (late_s > 1e-3) == (busy > 0)  # one that waits gets a CPU soon, as it seldom has one
         assert abs(np.mean(fitted.step_s) - 0.01) < max(late_s / 2, 1e-3)
-        assert step_s(fitted) == pytest.approx(step_s(costs), rel=0.05)
+        assert step_s(fitted) == pytest.approx(step_s(costs), rel=0.15)
 
     @pytest.mark.parametrize("in_order", [True, False])
     def test_what_it_takes_to_take_a_batch_shows_whatever_came_before_it(self, in_order):
@@ -652,8 +558,6 @@ class TestBadInput:
             Costs.from_trace(Trace.from_columns())
         with pytest.raises(LoaderVizError, match=r"no delivered batch of loader=3; .* \[0\]"):
             Costs.from_trace(simulate(Costs(), **GOOD), loader=3)
-        with pytest.raises(LoaderVizError, match="seeds=0"):
-            band(Costs(), **GOOD, seeds=0)
 
 
 @pytest.mark.parametrize("too_many", [{"n_samples": 10**12}, {"n_batches": 10**6, "epochs": 10**6}])

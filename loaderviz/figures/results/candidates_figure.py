@@ -1,7 +1,8 @@
-"""The figure of a recommendation: throughput by workers, the chosen setting, the limit of CPUs."""
+"""The figure of a recommendation: throughput by workers, as measured or between which bounds."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
 from loaderviz.loader_settings import PREFETCH_FACTOR
-from loaderviz.text import change, count, percent, rate
+from loaderviz.text import count, percent, rate
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
 
 TITLE_PX, AXIS_PX, HEIGHT_PX = 92, 68, 410
 LINE, BAND = style.READY_LINE, "rgba(58, 135, 194, 0.16)"
-CHOSEN, MEASURED = style.GREEN, style.PLUM
-WORKERS_TITLE = "workers · the line: in order, prefetch_factor 2<br>hollow points: other settings"
+CHOSEN = style.GREEN
+MEASURED_TITLE = "workers · the line: in order, prefetch_factor 2<br>hollow points: other settings"
+BOUNDS_TITLE = "workers · the band: bounds from a recording, not measured"
 BEYOND_FILL = "rgba(125, 133, 144, 0.10)"
 NARROW_PX, LETTER_PX = 230, 7  # the width of the plot at least; of a label's letter
 LOW = 0.25  # of the height: a label does not fit between a lower mark and the axis
@@ -27,13 +29,12 @@ ROOM = 1.16  # the height of the axis, in heights of the highest point: labels n
 
 
 def draw(recommendation: Recommendation, theme: style.ThemeName) -> Figure:
-    """Draw predictions in order with torch's default prefetch as a line, all others as points.
+    """Draw what was measured with its 95 % intervals, or the bounds as a band.
 
     Raises:
         LoaderVizError: for an unknown theme.
     """
     table, colours = recommendation.candidates, style.theme(theme)
-    defaults = _default_rows(table)
     layout = style.layout(
         colours,
         title=recommendation.verdict,
@@ -42,40 +43,36 @@ def draw(recommendation: Recommendation, theme: style.ThemeName) -> Figure:
         margins=(74, 84, TITLE_PX, AXIS_PX),
     )
     layout |= _axes(recommendation, colours)
-    layout["annotations"] = _labels(recommendation, defaults)
-    layout["shapes"] = _shade_beyond_cpus(recommendation)
-    point_styles = {
-        "other settings": (table.drop(defaults.index), style.QUIET, 6, "circle-open"),
-        "does not fit": (table[~table["fits"]], style.FAILED, 11, "x-thin-open"),
-        "now": (table[table["present"]], LINE, 17, "circle-open"),
-        "recommended": (table[table["recommended"]], CHOSEN, 17, "circle"),
-        "measured": (table[table["measured_per_s"].notna()], MEASURED, 12, "diamond"),
-    }
-    others, *marks = (_points(name, *arguments) for name, arguments in point_styles.items())
-    line = {**_points("predicted", defaults, LINE, 7, "circle"), "mode": "lines+markers"}
-    data = [_band(defaults), others, line, *marks]
+    layout["annotations"] = _labels(recommendation)
+    layout["shapes"] = _shade_beyond_cpus(recommendation) + _demand_line(recommendation)
+    run = table[table["samples_per_s"].notna()]
+    line = _default_rows(run)
+    data = [
+        _points("other settings", run.drop(line.index), style.QUIET, 6, "circle-open"),
+        {**_points("measured", line, LINE, 7, "circle"), "mode": "lines+markers"},
+        _points("now", run[run["present"]], LINE, 17, "circle-open"),
+        _points("recommended", run[run["recommended"]], CHOSEN, 17, "circle"),
+    ]
+    if not recommendation.measured:
+        data.insert(0, _band(table))
     return Figure(data=data, layout=layout)
 
 
-def _default_rows(table: pd.DataFrame) -> pd.DataFrame:
-    """A row for each number of workers: in order, with torch's default ``prefetch_factor``.
-
-    ``persistent_workers`` is as in the recommended setting.
-    """
-    chosen = table[table["recommended"]].iloc[0]
-    default_prefetch = table["prefetch_factor"].fillna(PREFETCH_FACTOR) == PREFETCH_FACTOR
-    as_chosen = table["persistent_workers"] == bool(chosen["persistent_workers"])
-    rows = table[default_prefetch & (as_chosen | (table["num_workers"] == 0)) & table["in_order"]]
+def _default_rows(run: pd.DataFrame) -> pd.DataFrame:
+    """A row for each number of workers: in order, with torch's default ``prefetch_factor``."""
+    default_prefetch = run["prefetch_factor"].fillna(PREFETCH_FACTOR) == PREFETCH_FACTOR
+    rows = run[default_prefetch & run["in_order"]]
     return rows.sort_values("num_workers").drop_duplicates("num_workers")
 
 
-def _band(defaults: pd.DataFrame) -> dict[str, Any]:
-    workers = defaults["num_workers"].to_numpy()
+def _band(table: pd.DataFrame) -> dict[str, Any]:
+    rows = table[table["high_per_s"].notna()].sort_values("num_workers")
+    workers = rows["num_workers"].to_numpy()
     return {
         "type": "scatter",
-        "name": "range of the prediction",
+        "name": "bounds",
         "x": np.concatenate([workers, workers[::-1]]),
-        "y": np.concatenate([defaults["high_per_s"], defaults["low_per_s"].to_numpy()[::-1]]),
+        "y": np.concatenate([rows["high_per_s"], rows["low_per_s"].to_numpy()[::-1]]),
         "mode": "lines",
         "line": {"width": 0},
         "fill": "toself",
@@ -85,11 +82,12 @@ def _band(defaults: pd.DataFrame) -> dict[str, Any]:
 
 
 def _points(name: str, rows: pd.DataFrame, colour: str, size: int, symbol: str) -> dict[str, Any]:
-    return {
+    per_s = rows["samples_per_s"].to_numpy()
+    points = {
         "type": "scatter",
         "name": name,
         "x": rows["num_workers"].to_numpy(),
-        "y": rows["measured_per_s" if name == "measured" else "samples_per_s"].to_numpy(),
+        "y": per_s,
         "mode": "markers",
         "line": {"width": 2, "color": colour},
         "marker": {
@@ -101,6 +99,16 @@ def _points(name: str, rows: pd.DataFrame, colour: str, size: int, symbol: str) 
         "hovertext": [_hover_text(row) for row in rows.to_dict("records")],
         "hovertemplate": "%{hovertext}<extra></extra>",
     }
+    if name in ("measured", "other settings"):
+        points["error_y"] = {
+            "type": "data",
+            "symmetric": False,
+            "array": np.nan_to_num(rows["high_per_s"].to_numpy() - per_s),
+            "arrayminus": np.nan_to_num(per_s - rows["low_per_s"].to_numpy()),
+            "color": colour,
+            "thickness": 1,
+        }
+    return points
 
 
 def _hover_text(row: Any) -> str:
@@ -112,32 +120,22 @@ def _hover_text(row: Any) -> str:
         persistent = ", persistent" if row["persistent_workers"] else ""
         lines.append(f"prefetch_factor {row['prefetch_factor']}{order}{persistent}")
     lines.append(
-        f"predicted {rate(row['samples_per_s'])} samples/s "
-        f"({rate(row['low_per_s'])} to {rate(row['high_per_s'])})"
+        f"{rate(row['samples_per_s'])} samples/s "
+        f"({rate(row['low_per_s'])} to {rate(row['high_per_s'])}), "
+        f"{count(row['runs'], 'run')} of {count(row['batches'], 'batch', 'batches')} in all"
     )
-    if row["measured_per_s"] == row["measured_per_s"]:
-        lines.append(f"measured {rate(row['measured_per_s'])} ({change(row['error'])} predicted)")
-    lines.append(f"the model waits {percent(row['wait_share'])} of the time")
-    if not row["fits"]:
-        lines.append("takes more memory than is free")
+    lines.append(f"the loop waits {percent(row['wait_share'])} of the time")
     return "<br>".join(lines)
 
 
-def _labels(recommendation: Recommendation, defaults: pd.DataFrame) -> list[dict[str, Any]]:
+def _labels(recommendation: Recommendation) -> list[dict[str, Any]]:
     """Labels beside the marks, and the unit of the y axis."""
     table = recommendation.candidates
-    chosen = table[table["recommended"]].iloc[0]
-    now = table[table["present"]]
-    same = len(now) and now.index[0] == chosen.name
-    text = "recommended, as it is now" if same else "recommended"
-
-    def label(row: Any, column: str, text: str, down_px: int) -> dict[str, Any]:
-        return _label(row, column, text, down_px, _axis_end(recommendation))
-
-    last = {**label(defaults.iloc[-1], "samples_per_s", "predicted", 0), "showarrow": False}
-    labels = [
-        label(chosen, "samples_per_s", text, -28),
-        {**last, "xanchor": "left", "xshift": 12, "font": {"color": LINE}},
+    run = table[table["samples_per_s"].notna()]
+    chosen, now = run[run["recommended"]], run[run["present"]]
+    same = len(chosen) and len(now) and now.index[0] == chosen.index[0]
+    end = _axis_end(recommendation)
+    labels: list[dict[str, Any]] = [
         {
             "text": "samples/s",
             "x": 0, "xref": "paper", "xanchor": "left", "xshift": -60,
@@ -146,25 +144,23 @@ def _labels(recommendation: Recommendation, defaults: pd.DataFrame) -> list[dict
             "font": {"size": 12},
         },
     ]  # fmt: skip
-    if len(now) and not same:
-        low = now.iloc[0]["samples_per_s"] < LOW * table["samples_per_s"].max()
-        labels.append(label(now.iloc[0], "samples_per_s", "now", -32 if low else 32))
-    measured = table[table["measured_per_s"].notna()].sort_values("measured_per_s")
-    if len(measured):
-        # Preferably not the present setting, which has the label "now".
-        others = measured[~measured["present"]] if (~measured["present"]).any() else measured
-        least = others.sort_values("measured_per_s").iloc[0]
-        labels.append(label(least, "measured_per_s", "measured", 32))
+    for row in chosen.to_dict("records"):
+        text = "recommended, as it is now" if same else "recommended"
+        labels.append(_label(row, text, -28, end))
+    if not same:
+        for row in now.to_dict("records"):
+            low = row["samples_per_s"] < LOW * _top(recommendation)
+            labels.append(_label(row, "now", -32 if low else 32, end))
     return labels
 
 
-def _label(row: Any, column: str, text: str, down_px: int, axis_end: float) -> dict[str, Any]:
+def _label(row: Any, text: str, down_px: int, axis_end: float) -> dict[str, Any]:
     """A label ``down_px`` below a mark: to its right where half of it would not fit on its left."""
     at_edge = row["num_workers"] / axis_end * NARROW_PX < len(text) * LETTER_PX / 2
     return {
         "text": text,
         "x": float(row["num_workers"]),
-        "y": float(row[column]),
+        "y": float(row["samples_per_s"]),
         "xanchor": "left" if at_edge else "center",
         "ax": 0,
         "ay": down_px,
@@ -174,6 +170,26 @@ def _label(row: Any, column: str, text: str, down_px: int, axis_end: float) -> d
         "standoff": 9,
         "font": {"size": 13},
     }
+
+
+def _demand_line(recommendation: Recommendation) -> list[dict[str, Any]]:
+    """What the loop takes where it never waits; nothing without a step."""
+    per_s = recommendation.demand_per_s
+    if not math.isfinite(per_s) or per_s > ROOM * _top(recommendation):
+        return []
+    return [
+        {
+            "type": "line",
+            "x0": 0, "x1": 1, "xref": "paper", "y0": per_s, "y1": per_s,
+            "line": {"width": 1, "dash": "dot", "color": style.QUIET},
+            "label": {
+                "text": f"the loop could take {rate(per_s)}",
+                "textposition": "start",
+                "yanchor": "bottom",
+                "font": {"size": 12, "color": style.QUIET},
+            },
+        }
+    ]  # fmt: skip
 
 
 def _shade_beyond_cpus(recommendation: Recommendation) -> list[dict[str, Any]]:
@@ -190,7 +206,7 @@ def _shade_beyond_cpus(recommendation: Recommendation) -> list[dict[str, Any]]:
             "layer": "below",
             "label": {
                 "text": f"more than the {count(cpus, 'CPU')} allowed",
-                "textposition": "top right",
+                "textposition": "bottom right",
                 "textangle": 0,
                 "yanchor": "bottom",
                 "font": {"size": 12, "color": style.QUIET},
@@ -204,14 +220,21 @@ def _axis_end(recommendation: Recommendation) -> float:
     return 1.02 * float(recommendation.candidates["num_workers"].max()) + 0.1
 
 
+def _top(recommendation: Recommendation) -> float:
+    """The highest rate that is drawn; 1 where there is none."""
+    columns = ["samples_per_s", "high_per_s"]
+    rates = recommendation.candidates[columns].to_numpy(dtype=float)
+    return float(np.max(rates[np.isfinite(rates)], initial=0.0)) or 1.0
+
+
 def _axes(recommendation: Recommendation, theme: style.Theme) -> dict[str, Any]:
-    table = recommendation.candidates
-    most = int(table["num_workers"].max())
-    top = float(np.nanmax(table[["samples_per_s", "measured_per_s"]].to_numpy()))
+    most = int(recommendation.candidates["num_workers"].max())
+    top = _top(recommendation)
+    title = MEASURED_TITLE if recommendation.measured else BOUNDS_TITLE
     x_range = [-0.03 * most - 0.1, _axis_end(recommendation)]
     return {
         "xaxis": axes.axis(
-            theme, WORKERS_TITLE, range=x_range, tick0=0, dtick=max(1, most // 8), showgrid=False
+            theme, title, range=x_range, tick0=0, dtick=max(1, most // 8), showgrid=False
         ),
         "yaxis": axes.axis_from_zero(theme, ROOM * top, tickformat="~s" if top >= 10_000 else ","),
     }

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from loaderviz.array_types import Floats
 from loaderviz.trace.analysis.around_epochs import drawn_ahead, endings, startups, still_making
 from loaderviz.trace.analysis.reading_time import Reading
 from loaderviz.trace.analysis.steps import groups
@@ -39,8 +40,6 @@ FEWEST_HANDOVERS = 10  # that show it
 AT_ONCE_S = 1e-4  # less than it takes to receive a batch: that one was in the buffer
 ROUNDING_S = 1e-10  # times are whole nanoseconds
 EARLY_S = 1e5  # before its first task: longer than a worker takes to come up
-
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from loaderviz.array_types import Floats
 from loaderviz.trace.analysis.slow_samples import slow_samples
 from loaderviz.trace.analysis.steps import groups
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
     from loaderviz.trace.trace import Trace
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 ROOM = 0.5  # of what one worker takes of the CPUs: if less is left, one more gets little
 MOSTLY = 0.6  # of the CPUs: where less is in use, they are not what is lacking

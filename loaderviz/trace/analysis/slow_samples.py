@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from loaderviz.array_types import Floats
 from loaderviz.trace.analysis.steps import groups
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
     from loaderviz.trace.trace import Trace
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 FEWEST_SAMPLES = 20  # that show what is usual
 SLOW = 4  # times as long as nine of ten samples: not like the others

@@ -11,12 +11,9 @@ from loaderviz.trace.columns_of_rows import Table, arrays, where
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    import pandas as pd
-
     from loaderviz.trace.trace import Trace
 
 NO_WORK = 0.05  # of a usual step: the device was passed by
-MOSTLY = 0.5  # of the epochs
 
 
 def step_ends(batches: Mapping[str, Any]) -> Any:
@@ -77,17 +74,6 @@ def device_times(batches: Mapping[str, Any]) -> tuple[float, float]:
     follows = np.diff(lane[ran]) == 0
     gaps = np.maximum(start[1:] - end[:-1], 0)[follows]
     return float((end - start)[1:][follows].sum()), float(gaps.sum())
-
-
-def leaves_early(batches: pd.DataFrame) -> bool:
-    """Whether the loop leaves most epochs of a loader, as with ``break``, before their last batch.
-
-    ``batches`` are those of one loader in one rank. Its workers have been asked for more, then. Of
-    the last epoch that does not count, in which a recording may have ended.
-    """
-    before_last = batches[batches["epoch"] < batches["epoch"].max()]
-    left = before_last["delivered_s"].isna().groupby(before_last["epoch"]).any()
-    return bool(len(left) and left.mean() > MOSTLY)
 
 
 def part_with_others(trace: Trace, rank: int, loader: int) -> float:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from loaderviz.array_types import Floats
 from loaderviz.record_layout import key_value
 from loaderviz.sample_keys import from_json
 
@@ -19,7 +20,6 @@ NS_PER_S: Final = 1e9
 JSON: Final = ("key", "last_key")  # columns of any values, stored as the JSON of each
 COUNTS: Final = ("n_bytes", "pickle_bytes")  # columns of whole numbers, NaN where one is unknown
 _encode = json.JSONEncoder(allow_nan=False).encode
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def stored_name(column: str) -> str:

@@ -1,61 +1,41 @@
-"""Processes that share the CPUs: workers, the main process and the pin thread, event by event."""
+"""The processes of a loader in time: workers, the main process, the pin thread, event by event."""
 
 from __future__ import annotations
 
-import math
 from collections import deque
-from collections.abc import Callable
 from heapq import heappop, heappush
 
 from loaderviz.simulator.epoch_plan import Plan, phases
 from loaderviz.simulator.event_log import Log
-from loaderviz.simulator.run_queues import TICK_S, RunQueues
+from loaderviz.simulator.shared_cpus import SharedCpus
 
 MAIN, PIN = -1, -2  # numbers of processes that are no workers
 SWITCH_S = 0.005  # a thread that wants Python's lock asks for it so often (sys.getswitchinterval)
-ASKED = 2  # times that the main process asks a worker for a batch, and waits a moment
-NO_THREAD = 0.1  # of one: a mean of measured times
-MOST_THREADS = 64  # of a worker; where there are more, each stands for several, as each CPU does
 
 
-class SharedCores:
-    """Does what ``FreeCores`` does, event by event; all times are in seconds.
+class Processes:
+    """Workers, their queues, the result queue and the pin thread, in the main process's time.
 
-    A process is a number: a worker its own, from 0; the main process and the pin thread ``MAIN``
-    and ``PIN``. Among those that compute, a thread that helps a worker to read is ``n_workers``
-    above the one before it; among those that wait, a batch on its way is ``n_workers`` and its row.
+    Each worker goes through its own queue in order. All times are in seconds. A process is a
+    number: a worker its own, from 0; the main process and the pin thread ``MAIN`` and ``PIN``.
+    Among those that wait, a batch on its way is ``n_workers`` and its row.
     """
 
     def __init__(
-        self,
-        log: Log,
-        n_workers: int,
-        *,
-        pins: bool,
-        latency_s: float,
-        cores: float,
-        threads: float = 1.0,
-        tick_s: float = TICK_S,
-        random: Callable[[], float] | None = None,
+        self, log: Log, n_workers: int, *, pins: bool, latency_s: float, cores: float
     ) -> None:
         self._log = log
         self._n_workers = n_workers
         self._pins = pins
         self._latency_s = latency_s
-        self._each = max(threads / MOST_THREADS, 1.0)
-        self._cores = cores / self._each
-        self._cpus = RunQueues(
-            self._cores,
-            tick_s=tick_s,
-            phase=random() if random is not None else 0.0,
-        )
+        self._cores = cores
+        self._cpus = SharedCpus(cores)
         self._n_events = 0  # breaks ties: first come, first served
         self._waiting: list[tuple[float, int, int]] = []  # ends at this time, tie, process
         self._queues: list[deque[tuple[int, int]]] = [deque() for _ in range(n_workers)]
         self._row_of = [-1] * n_workers  # each worker's task in the log; -1: none
         self._phase = [0] * n_workers  # each worker's next phase, and where its fetch's phases end
         self._phases_end = [0] * n_workers
-        self._n_threads = [0] * n_workers  # of each worker, that read still
         self._busy = [False] * n_workers
         self._last_arrival = [0.0] * n_workers
         self._n_on_way = 0
@@ -73,24 +53,15 @@ class SharedCores:
         """Take the fetches of the next epoch."""
         self._plan = plan
         self._seconds, self._first_phase = phases(plan)
-        self._threads = plan.threads / self._each
-        self._n_readers = math.ceil(self._threads - NO_THREAD)
 
     def spend(self, cpu_s: float, wait_s: float = 0.0) -> None:
-        """The main process computes, then waits, and goes on once it has a CPU again."""
+        """The main process computes, then waits."""
         if cpu_s > 0:
-            self._compute_in_main(cpu_s)
+            self._cpus.compute(MAIN, cpu_s)
+            self._run_main()
         if wait_s > 0:
-            self._wait_in_main(wait_s)
-            self._compute_in_main(0.0)
-
-    def _compute_in_main(self, seconds: float) -> None:
-        self._cpus.compute(MAIN, seconds)
-        self._run_main()
-
-    def _wait_in_main(self, seconds: float) -> None:
-        self._wait(MAIN, seconds)
-        self._run_main()
+            self._wait(MAIN, wait_s)
+            self._run_main()
 
     def _run_main(self) -> None:
         self._main_busy = True
@@ -113,17 +84,11 @@ class SharedCores:
 
     def receive(self) -> int:
         """Wait for the batch that arrives next, whichever it is, and return its row."""
-        if not self._arrived:
-            while not self._arrived:
-                self._step()
-            self._compute_in_main(0.0)
+        while not self._arrived:
+            self._step()
         row = self._arrived.popleft()
         if not self._pins:
-            part_s = self._plan.take_s[self._log.fetch[row]] / (ASKED + 1)
-            self._compute_in_main(part_s)
-            for _ in range(ASKED):
-                self._wait_in_main(0.0)
-                self._compute_in_main(part_s)
+            self.spend(self._plan.take_s[self._log.fetch[row]])
             self._wait_for_lock(self._log.worker[row])
         return row
 
@@ -133,13 +98,13 @@ class SharedCores:
         while left_s > 0 and self._busy[worker]:
             turn_s = min(left_s, SWITCH_S)
             left_s -= turn_s
-            self._wait_in_main(turn_s * max(1.0, self._cpus.n_runnable / self._cores))
+            self.spend(0.0, turn_s / self._cpus.rate)
 
     def fetch_here(self, row: int, fetch: int) -> None:
         """The main process loads; nothing else computes."""
         log, plan = self._log, self._plan
         log.started[row] = self.now
-        reading = max(1.0, self._threads / self._cores)
+        reading = max(1.0, plan.threads / self._cores)
         read_s = float(plan.fetch_wait_s[fetch] + plan.fetch_cpu_s[fetch] * reading)
         self._cpus.go_to(self.now + read_s)
         log.collate[row] = self.now
@@ -163,45 +128,20 @@ class SharedCores:
             self._step()
         self._arrived.clear()
 
-    def _read(self, worker: int, seconds: float) -> None:
-        """Compute in all threads of a worker at once, for so long."""
-        n = self._n_threads[worker] = self._n_readers
-        for thread in range(n):
-            process = worker + thread * self._n_workers
-            part = 1.0 if thread < n - 1 else self._threads - (n - 1)  # 1.3: one, and 0.3 of one
-            self._cpus.compute(process, seconds * part, new=thread > 0)
-
     def _wait(self, process: int, seconds: float) -> None:
         self._n_events += 1
         heappush(self._waiting, (self.now + seconds, self._n_events, process))
 
     def _step(self) -> None:
         """Go on to the next event, and do what follows from it."""
-        cpus, waiting = self._cpus, self._waiting
-        if cpus.done is not None:
-            cpus.let_go()
-        next_s = cpus.next_s()
-        if waiting and waiting[0][0] <= next_s:
-            at_s, _, process = heappop(waiting)
-            cpus.go_to(at_s)
-            if process < self._n_workers:
-                self._go_on(process)
-            else:
+        if self._waiting and self._waiting[0][0] <= self._cpus.next_s():
+            at_s, _, process = heappop(self._waiting)
+            self._cpus.go_to(at_s)
+            if process >= self._n_workers:
                 self._arrive(process - self._n_workers)
-            return
-        done = cpus.go_on(next_s)
-        if done is None:
-            return
-        if done < 0:
-            self._go_on(done)
-            return
-        worker = done % self._n_workers
-        if self._n_threads[worker] > 1:
-            self._n_threads[worker] -= 1
+                return
         else:
-            self._next_phase(worker)
-
-    def _go_on(self, process: int) -> None:
+            process = self._cpus.finish()
         if process >= 0:
             self._next_phase(process)
         elif process == MAIN:
@@ -225,6 +165,7 @@ class SharedCores:
         self._next_phase(worker)
 
     def _next_phase(self, worker: int) -> None:
+        """Wait at even places, compute at odd ones; the last are: wait, collate, wait, send on."""
         phase, phases_end = self._phase[worker], self._phases_end[worker]
         row = self._row_of[worker]
         while phase < phases_end:
@@ -239,10 +180,9 @@ class SharedCores:
                 self._phase[worker] = phase
                 if phase % 2:
                     self._wait(worker, seconds)
-                elif self._n_readers > 1 and phase <= phases_end - 4:
-                    self._read(worker, seconds)
                 else:
-                    self._cpus.compute(worker, seconds)
+                    reads = phase <= phases_end - 4
+                    self._cpus.compute(worker, seconds, self._plan.threads if reads else 1.0)
                 return
         self._row_of[worker] = -1
         self._next_task(worker)

@@ -1,0 +1,229 @@
+"""A short recording of a loader with a worker or two: what a batch costs."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import psutil
+from torch.utils.data import DataLoader
+
+from loaderviz._doctor.batch_contents import contents_of
+from loaderviz._doctor.loader_setup import Setup
+from loaderviz._doctor.run_outcomes import child_processes
+from loaderviz._recommend.memory_budget import FreeBytes, Sizes
+from loaderviz.errors import LoaderVizError
+from loaderviz.loader_settings import PREFETCH_FACTOR, LoaderSettings
+from loaderviz.loaders.content_hash import digest_or_none
+from loaderviz.loaders.copy_loader import copy_loader
+from loaderviz.loaders.forked_run import may_fork, run_forked
+from loaderviz.loaders.random_state import keep_random_state
+from loaderviz.recorder import record
+from loaderviz.trace import Trace
+
+MOST_COMPARED: Final = 4  # batches whose contents tell whether two workers deliver the same
+LEAST_BATCHES: Final = 4  # two pairs to compare; of fewer nobody knows how much they differ
+PLENTY: Final = 1 << 30  # bytes of shared memory that surely hold several batches
+WARM_UP: Final = 0.5  # of the steps: the first half may compile, or fill caches (see ``why``)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a first look at a loader shows. Times are in seconds.
+
+    Attributes:
+        trace: the recording; None where not even three batches fit into shared memory.
+        read_s: that a worker takes for a batch, on average.
+        cpu_s: of a CPU in that; 0 where it is not known.
+        uneven: whether some batch took longer than a worker's queue of prefetched ones lasts.
+        step_s: of the user's own ``step``, at pace; NaN where none was given.
+        batch_size: samples of a usual batch.
+        sizes: of a worker and a batch.
+        naive: whether every worker yields the whole iterable-style dataset.
+        n_batches: of an epoch; None where the loader does not tell.
+    """
+
+    trace: Trace | None
+    read_s: float
+    cpu_s: float
+    uneven: bool
+    step_s: float
+    batch_size: int
+    sizes: Sizes
+    naive: bool
+    n_batches: int | None
+
+
+def look_at(
+    loader: DataLoader[Any],
+    step: Callable[[Any], object] | None,
+    *,
+    seconds: float,
+    deadline: float,
+    budget_s: float,
+) -> Look:
+    """Record a copy of the loader for ``seconds`` from its first batch, with one worker.
+
+    With two, where the dataset is iterable-style: these show whether both deliver the same.
+
+    Args:
+        loader: it is left as it was, and so are random generators.
+        step: is called with each batch, where it is given, and timed.
+        seconds: how long, until there are four batches at least.
+        deadline: a time of ``time.monotonic`` that it does not go on after.
+        budget_s: is named where no batch comes until then.
+
+    Raises:
+        LoaderVizError: where no batch came.
+        Exception: whatever the loader, its dataset or ``step`` raises, unchanged.
+    """
+    setup = Setup(loader)
+    setting = LoaderSettings(2 if setup.iterable else 1)
+    batch_bytes = _bytes_where_tight(loader, deadline)
+    free = FreeBytes.now()
+    if not Sizes(batch=batch_bytes).fit(setting, free):
+        sizes = Sizes(batch=batch_bytes)
+        size = loader.batch_size or 1
+        return Look(None, math.nan, 0.0, False, math.nan, size, sizes, False, _length(loader))
+    seen = _Seen()
+    timeout_s = max(deadline - time.monotonic(), 0.1)
+    timeout_s = min(loader.timeout or timeout_s, timeout_s)
+    options = {**setting.options(), "pin_memory": loader.pin_memory, "timeout": timeout_s}
+    copied = copy_loader(loader, **options)
+    before, timed_out = child_processes(), False
+    with keep_random_state(loader), record(copied) as recording:
+        try:
+            _iterate(copied, step, seconds, deadline, seen, before)
+        except RuntimeError as error:
+            # torch/utils/data/dataloader.py, ``_get_data``, words it so.
+            if loader.timeout or "DataLoader timed out after" not in str(error):
+                raise
+            timed_out = True
+    if not seen.n_batches:
+        raise LoaderVizError(_too_slow(budget_s) if timed_out else _empty(setup))
+    return _look(recording.trace, seen, setup, loader)
+
+
+@dataclass
+class _Seen:
+    n_batches: int = 0
+    batch_bytes: int = 0
+    worker_bytes: int = 0
+    digests: list[int | None] = field(default_factory=list)
+    steps_s: list[float] = field(default_factory=list)
+
+
+def _iterate(
+    loader: DataLoader[Any],
+    step: Callable[[Any], object] | None,
+    seconds: float,
+    deadline: float,
+    seen: _Seen,
+    before: set[psutil.Process],
+) -> None:
+    begun = time.monotonic()
+    for batch in loader:
+        if not seen.n_batches:
+            begun = time.monotonic()
+        seen.n_batches += 1
+        if len(seen.digests) < MOST_COMPARED:
+            seen.batch_bytes = max(seen.batch_bytes, contents_of(batch).tensor_bytes)
+            seen.digests.append(digest_or_none(batch))
+            seen.worker_bytes = max(seen.worker_bytes, _most_own_bytes(before))
+        if step is not None:
+            called = time.monotonic()
+            step(batch)
+            seen.steps_s.append(time.monotonic() - called)
+        now = time.monotonic()
+        if now > deadline or (seen.n_batches >= LEAST_BATCHES and now - begun > seconds):
+            return
+
+
+def _look(trace: Trace, seen: _Seen, setup: Setup, loader: DataLoader[Any]) -> Look:
+    made = trace.batches.dropna(subset=["started_s", "ready_s"])
+    read_s = (made["ready_s"] - made["started_s"]).to_numpy()
+    cpu_s = made["process_cpu_s"].fillna(made["cpu_s"]).fillna(0.0)
+    mean_s = float(np.mean(read_s)) if len(read_s) else math.nan
+    later = seen.steps_s[int(len(seen.steps_s) * WARM_UP) :]
+    return Look(
+        trace=trace,
+        read_s=mean_s,
+        cpu_s=float(cpu_s.mean()) if len(made) else 0.0,
+        uneven=bool(len(read_s)) and float(np.max(read_s)) > PREFETCH_FACTOR * mean_s,
+        step_s=float(np.median(later)) if later else math.nan,
+        batch_size=max(1, int(trace.batches["n_samples"].median())),
+        sizes=Sizes(seen.worker_bytes or None, seen.batch_bytes, own=bool(seen.worker_bytes)),
+        naive=setup.iterable and _repeats(seen.digests),
+        n_batches=_length(loader),
+    )
+
+
+def _most_own_bytes(before: set[psutil.Process]) -> int:
+    """Memory that the largest worker shares with nobody; 0 where the system does not tell."""
+    own_bytes = [0]
+    for worker in child_processes() - before:
+        with contextlib.suppress(psutil.Error, AttributeError):
+            own_bytes.append(int(worker.memory_full_info().uss))
+    return max(own_bytes)
+
+
+def _repeats(digests: list[int | None]) -> bool:
+    """Whether two workers, which take turns, deliver the same batches as each other.
+
+    A worker's own batches have to differ: otherwise all samples may be alike.
+    """
+    of_first_worker = digests[::2]
+    pairs = list(zip(of_first_worker, digests[1::2], strict=False))
+    same = all(first == second and first is not None for first, second in pairs)
+    differ = len(set(of_first_worker)) == len(of_first_worker)
+    return bool(pairs) and same and differ
+
+
+def _bytes_where_tight(loader: DataLoader[Any], deadline: float) -> int | None:
+    """Bytes of the first batch, where shared memory might not hold three; else None.
+
+    Read in a copy of this process: a worker that finds no room there is killed.
+    """
+    free = FreeBytes.now().shm
+    if free is None or free > PLENTY or not may_fork(0):
+        return None
+    copied = copy_loader(loader, **LoaderSettings(0).options())
+    timeout_s = max(deadline - time.monotonic(), 0.1)
+    sent = run_forked(_send_bytes, copied, timeout_s=timeout_s, threads=True).sent
+    return int(sent[0]) if sent else None
+
+
+def _send_bytes(loader: DataLoader[Any], send: Callable[[int], None]) -> None:
+    with contextlib.suppress(Exception):  # a worker will raise it, too
+        for batch in loader:
+            send(contents_of(batch).tensor_bytes)
+            return
+
+
+def _length(loader: DataLoader[Any]) -> int | None:
+    """Batches of an epoch; None where the loader does not tell."""
+    try:
+        return len(copy.copy(loader))  # an iterable-style loader remembers that it was asked
+    except Exception:  # whatever the user's own __len__ raises
+        return None
+
+
+def _too_slow(budget_s: float) -> str:
+    return (
+        f"no batch came in {budget_s:g} s, so nothing was measured. Give it longer, "
+        f"recommend(loader, budget_s={4 * budget_s:g}), or record your own loop and pass the trace."
+    )
+
+
+def _empty(setup: Setup) -> str:
+    size, drops = setup.settings["batch_size"], setup.settings["drop_last"]
+    small = f", or smaller than batch_size={size} with drop_last=True" if drops else ""
+    return (
+        f"the {setup.name} delivered no batch: its dataset is empty{small}. Nothing was measured."
+    )
