@@ -8,7 +8,8 @@ over, workers shut down. Both are done three times in turns, as a virtual machin
 slower a minute later, and the error is the median of the three pairs'. What other processes compute
 meanwhile is measured too (Linux only); a run during which that is much does not count. The cases of
 `fresh()` were added when the simulator was finished, and are reported apart. `--seed N` draws
-configurations that nobody has seen, two for each workload, and runs those alone.
+configurations that nobody has seen, two for each workload, and runs those alone. Those in which
+workers stand in line for CPUs are reported apart: there `explore` says that only a run tells.
 """
 
 from __future__ import annotations
@@ -35,13 +36,12 @@ from causes import SlowSampler
 from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 
 from loaderviz import Costs, Trace, record, simulate
-from loaderviz.simulator import band
+from loaderviz.widgets.prediction import cpus_are_full
 
 BLOCK = b"x" * 50_000  # hashed without Python's global lock, as images are decoded
 TRIES = 12
 
 most_foreign = 0.04  # CPUs that others may use during a run that counts
-SEEDS = 5
 UNEVEN = 1500  # samples, after which uneven ones repeat
 
 
@@ -328,12 +328,12 @@ def run(work: Work, case: Case) -> tuple[float, float]:
     return took, (others_cpu_s() - others) / took
 
 
-def in_turns(work: Work, case: Case) -> tuple[list[tuple[float, float, float]], list[float]]:
+def in_turns(work: Work, case: Case) -> tuple[list[tuple[float, bool]], list[float]]:
     """What is predicted from a recording, and the seconds of the run right after it: three of each.
 
     Those between which other processes did not do much.
     """
-    heard: list[tuple[float, tuple[float, float, float], float]] = []
+    heard: list[tuple[float, tuple[float, bool], float]] = []
     while len(heard) < TRIES and sum(each[0] < most_foreign for each in heard) < 3:
         expected = predicted(fitted(work), case)
         await_quiet()
@@ -373,8 +373,8 @@ def fitted(work: Work) -> Costs:
     return Costs.from_trace(quietest, step_cpu_share=float(work.busy_step))
 
 
-def predicted(costs: Costs, case: Case) -> tuple[float, float, float]:
-    """Seconds of the loop, and the least and the most over several seeds."""
+def predicted(costs: Costs, case: Case) -> tuple[float, bool]:
+    """Seconds of the loop, and whether the CPUs are full."""
     if case.step_s is not None:
         costs = dataclasses.replace(costs, step_s=stepped(case.step_s))
     settings: dict[str, Any] = {"batch_size": case.batch_size, "epochs": case.epochs}
@@ -387,10 +387,7 @@ def predicted(costs: Costs, case: Case) -> tuple[float, float, float]:
     end = float(trace.batches["released_s"].max())
     if not case.settings.get("persistent_workers") and case.settings["num_workers"]:
         end = float(trace.workers["ended_s"].max())
-    if case.settings.get("in_order", True):
-        return end, end, end
-    spread = band(costs, seeds=SEEDS, **settings)
-    return spread.median_s, spread.low_s, spread.high_s
+    return end, cpus_are_full(trace)
 
 
 def main() -> None:
@@ -416,21 +413,21 @@ def main() -> None:
             if case.work != work.name:
                 continue
             expected, took = in_turns(work, case)
-            expect, low, high = map(statistics.median, zip(*expected, strict=True))
+            expect = statistics.median(seconds for seconds, _ in expected)
+            full = sum(is_full for _, is_full in expected) > len(expected) / 2
             real = statistics.median(took)
             pairs = zip(expected, took, strict=True)
             error = statistics.median(told[0] / it_was for told, it_was in pairs) - 1
-            errors.setdefault(group, []).append(abs(error))
+            errors.setdefault(f"{group}, CPUs {'full' if full else 'free'}", []).append(abs(error))
             told = {"batch": case.batch_size, **case.settings}
             told |= {"shards": case.shards} if case.shards else {}
             told |= {"step": case.step_s} if case.step_s else {}
             told |= {"epochs": case.epochs} if case.epochs > 1 else {}
             text = " ".join(f"{name}={value}".replace(" ", "") for name, value in told.items())
             spread = (max(took) - min(took)) / real
-            between = f" {low:.2f}-{high:.2f}" if high > low else ""
             print(
                 f"{work.name:13} {text:58} {expect:8.3f} {real:9.3f} ({spread:5.1%}) "
-                f"{error:+8.1%}{between}{f'  {group}' if group != 'cases' else ''}",
+                f"{error:+8.1%}{'  full' * full}{f'  {group}' if group != 'cases' else ''}",
                 flush=True,
             )
     for group, found in errors.items():

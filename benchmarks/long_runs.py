@@ -141,8 +141,9 @@ class Loop:
 
 @dataclass(frozen=True)
 class Row:
-    kind: Kind
-    first: str
+    name: str
+    right: str  # the first cause
+    first: str  # as it was told; ?: too short to tell
     epoch: float
     saving: float
     verdict: str
@@ -150,13 +151,13 @@ class Row:
     @property
     def is_right(self) -> bool:
         """To hand a batch over takes a millisecond, which a loader that keeps up waits, too."""
-        healthy = self.kind.first == NEVER and self.first == HANDOVER
-        return healthy or self.first in ("?", self.kind.first)
+        healthy = self.right == NEVER and self.first == HANDOVER
+        return healthy or self.first in ("?", self.right)
 
     def __str__(self) -> str:
         mark = "" if self.is_right else "  <- wrong"
         return (
-            f"{self.kind.name:24} {self.first:13} {self.kind.first:13} {self.epoch:7.3f} "
+            f"{self.name:24} {self.first:13} {self.right:13} {self.epoch:7.3f} "
             f"{self.saving:7.2f}  {self.verdict}{mark}"
         )
 
@@ -167,7 +168,7 @@ def examine(kind: Kind) -> Row:
     pace, causes = summary.main_pace, summary.causes
     real_s = loop.usual_epoch_s()
     if not pace.is_enough or pace.epoch is None:
-        return Row(kind, "?", math.nan, math.nan, summary.verdict)
+        return Row(kind.name, kind.first, "?", math.nan, math.nan, summary.verdict)
     first = causes.iloc[0]
     waits = pace.epoch_waited_share > 0.02
     name = first["cause"] if waits else NEVER
@@ -176,11 +177,24 @@ def examine(kind: Kind) -> Row:
     if name == kind.first != NEVER:
         cures = kind.cures or {"num_workers": _advised(first["cure"])}
         saving = float(first["epoch_saves_s"]) / (real_s - loop.usual_epoch_s(**cures))
-    return Row(kind, name, pace.epoch.seconds / real_s, saving, summary.verdict)
+    return Row(kind.name, kind.first, name, pace.epoch.seconds / real_s, saving, summary.verdict)
 
 
 def _advised(cure: str) -> int:
     return next(int(word) for word in cure.replace("=", " ").split() if word.isdigit())
+
+
+def print_result(rows: list[Row]) -> None:
+    told = [row for row in rows if row.first != "?"]
+    off = sorted(abs(row.epoch - 1) for row in told)
+    savings = [row.saving for row in told if not math.isnan(row.saving)]
+    n_right = sum(row.is_right for row in told)
+    print(f"\nfirst cause right: {n_right} of {len(told)}; {len(rows) - len(told)} too short")
+    if off:
+        p90 = off[math.ceil(0.9 * len(off)) - 1]
+        print(f"projected epoch off: median {statistics.median(off):.1%}, p90 {p90:.1%}")
+    near = sum(abs(saving - 1) <= 0.2 for saving in savings)
+    print(f"savings within 20 %: {near} of {len(savings)}")
 
 
 def main() -> None:
@@ -200,16 +214,7 @@ def main() -> None:
             if not chosen.kinds or kind.name in chosen.kinds:
                 rows.append(examine(kind))
                 print(rows[-1], flush=True)
-    told = [row for row in rows if row.first != "?"]
-    off = sorted(abs(row.epoch - 1) for row in told)
-    savings = [row.saving for row in told if not math.isnan(row.saving)]
-    n_right = sum(row.is_right for row in told)
-    print(f"\nfirst cause right: {n_right} of {len(told)}; {len(rows) - len(told)} too short")
-    if off:
-        p90 = off[math.ceil(0.9 * len(off)) - 1]
-        print(f"projected epoch off: median {statistics.median(off):.1%}, p90 {p90:.1%}")
-    near = sum(abs(saving - 1) <= 0.2 for saving in savings)
-    print(f"savings within 20 %: {near} of {len(savings)}")
+    print_result(rows)
 
 
 if __name__ == "__main__":

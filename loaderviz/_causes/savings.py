@@ -263,7 +263,8 @@ def epoch_seconds(pace: Pace, own: Attribution, reading: Reading, trace: Trace) 
     epoch = pace.epoch
     if epoch is None or math.isnan(epoch.waited_s):
         return {}
-    later_s = max(0.0, epoch.waited_s - epoch.start_s)
+    around_s = epoch.start_s + epoch.end_s
+    later_s = max(0.0, epoch.waited_s - around_s)
     at_pace = _shares(own.seconds[np.isin(own.row, pace.settled_rows)].sum(axis=0))
     if not pace.waited_is_measured or not at_pace.any():
         at_pace = _shares(_of_making(pace, reading, trace))
@@ -274,7 +275,7 @@ def epoch_seconds(pace: Pace, own: Attribution, reading: Reading, trace: Trace) 
         starting[again] += starting[first]
         starting[first] = 0.0
     starting = _shares(starting)
-    total = later_s * at_pace + epoch.start_s * starting
+    total = later_s * at_pace + around_s * starting
     return {cause: float(each) for cause, each in zip(CAUSES, total, strict=True) if each > 0}
 
 

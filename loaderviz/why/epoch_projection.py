@@ -23,11 +23,13 @@ class ProjectedEpoch:
         n_batches: of the epoch.
         length_is_known: whether that is the loader's length; otherwise it is the most that an
             epoch of the recording delivered.
-        seconds: of it all, from the start on. A warm-up, which a training has once, is not in it.
+        seconds: of it all, from the start to the end of its workers. A warm-up, which a training
+            has once, is not in it.
         range_s: its 95 % interval, NaN where too little was recorded; where a pause was seen once,
             up to what it would be if that came again.
-        waited_s: the part of it that the loop waits, its start included.
+        waited_s: the part of it that the loop waits, its start and its end included.
         start_s: the part until the first batch is there, where the epoch's workers are new.
+        end_s: the part until its workers have ended, where they do.
     """
 
     n_batches: int
@@ -36,6 +38,7 @@ class ProjectedEpoch:
     range_s: Range
     waited_s: float
     start_s: float
+    end_s: float
 
 
 def project(
@@ -90,16 +93,21 @@ def project(
             low, high = (end * (1 - 1 / apart(pauses)) for end in range_s)
             range_s = low + lasts_s / int(gaps.max()), high + lasts_s / int(gaps.min())
         wait_s = ratio(series.wait_s[recurring], one)
+    end_s = 0.0
+    if series.endings_s and not series.about.get("persistent_workers"):
+        end_s = float(np.median(series.endings_s))
     # One that was seen once may come again, as soon as it came.
     once_s = float(pause_s[0]) / (pauses[0] + 1) if len(pauses) == 1 else 0.0
-    low, high = (typical_start_s + step_s + (n - 1) * end for end in range_s)
+    around_s = typical_start_s + step_s + end_s
+    low, high = (around_s + (n - 1) * end for end in range_s)
     return ProjectedEpoch(
         n_batches=n,
         length_is_known=known is not None,
-        seconds=typical_start_s + step_s + (n - 1) * each_s,
+        seconds=around_s + (n - 1) * each_s,
         range_s=(low, high + (n - 1) * once_s),
-        waited_s=typical_start_s + (n - 1) * wait_s,
+        waited_s=typical_start_s + (n - 1) * wait_s + end_s,
         start_s=typical_start_s,
+        end_s=end_s,
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from loaderviz.trace.analysis.around_epochs import drawn_ahead, startups
+from loaderviz.trace.analysis.around_epochs import drawn_ahead, endings, startups
 from loaderviz.trace.analysis.steps import groups
 from loaderviz.trace.columns_of_rows import Table, arrays, where
 from loaderviz.trace.merge.run_meta import loader_description
@@ -40,6 +40,7 @@ class LoopSeries:
         begun_s: of each epoch's first batch, when the loop began to wait for it, in ``iter()`` or
             in ``next()``; NaN for all others.
         anew: whether the workers of its epoch were started for it.
+        endings_s: how long the loop waited for workers to end, each time that it did.
         workers: that made batches; 0 where the main process did, or nobody knows.
         about: how the loader was configured, as ``meta`` has it.
     """
@@ -52,6 +53,7 @@ class LoopSeries:
     first: Any
     begun_s: Any
     anew: Any
+    endings_s: tuple[float, ...]
     workers: int
     about: Mapping[str, Any]
 
@@ -95,17 +97,25 @@ def loop_series(trace: Trace) -> Iterator[LoopSeries]:
     for spans, starts in ((startups(trace), True), (drawn_ahead(trace), False)):
         for rank, loader, start_s, _ in spans:
             begins.setdefault((rank, loader), []).append((start_s, starts))
+    ended_s: dict[tuple[int, int], list[float]] = {}
+    for rank, loader, start_s, end_s in endings(trace):
+        ended_s.setdefault((rank, loader), []).append(end_s - start_s)
     for rank in np.unique(rows["rank"]).tolist():
         of_rank = where(rows, rows["rank"] == rank)
         for loader in np.unique(of_rank["loader"]).tolist():
             own = of_rank["loader"] == loader
             about = loader_description(trace.meta, loader)
             began = begins.get((rank, loader), [])
-            yield _series(where(of_rank, own), where(of_rank, ~own), began, about)
+            ends_s = tuple(ended_s.get((rank, loader), ()))
+            yield _series(where(of_rank, own), where(of_rank, ~own), began, ends_s, about)
 
 
 def _series(
-    rows: Table, others: Table, begun_at: list[tuple[float, bool]], about: Mapping[str, Any]
+    rows: Table,
+    others: Table,
+    begun_at: list[tuple[float, bool]],
+    endings_s: tuple[float, ...],
+    about: Mapping[str, Any],
 ) -> LoopSeries:
     rows = where(rows, np.lexsort((rows["delivered_s"], groups(rows["epoch"]))))
     n = len(rows["epoch"])
@@ -133,6 +143,7 @@ def _series(
         first=first,
         begun_s=begun,
         anew=anew,
+        endings_s=endings_s,
         workers=max(workers, int(about.get("num_workers") or 0)) if workers else 0,
         about=about,
     )

@@ -156,9 +156,9 @@ def _epoch(rows: Table, how: Workers, begun_s: tuple[float, float] | None, anew:
 def epoch_at_pace(loop: Loop, pace: Pace) -> Loop | None:
     """A whole epoch of one loader at its pace: its batches at pace, again and again.
 
-    It begins as epochs do, unless workers are kept, and has pauses at their rate. Of a long one the
-    first batches: ``MOST_EVENTS``. None without a pace, or where the loader's work
-    was not seen.
+    It begins and ends as epochs do, unless workers are kept, and has pauses at their rate. Of a
+    long one the first batches: ``MOST_EVENTS``. None without a pace, or where the loader's work was
+    not seen.
     """
     own = {key: epoch for key, epoch in loop.epochs.items() if key[0] == pace.loader}
     if pace.epoch is None or not own:
@@ -198,7 +198,15 @@ def epoch_at_pace(loop: Loop, pace: Pace) -> Loop | None:
     )
     events = [replace(begin, own_s=0.0, epoch=0)] if begin else []
     events += [Event(own_s, pace.loader, 0) for own_s in np.append(0.0, steps_s[:-1]).tolist()]
+    if pace.epoch.end_s and (ends := [each for each in loop.events if _ends(each, pace.loader)]):
+        lasts_s = pace.epoch.end_s
+        events.append(replace(ends[-1], own_s=float(steps_s[-1]), epoch=0, lasts_s=lasts_s))
     return Loop({pace.loader: how}, {(pace.loader, 0): epoch}, tuple(events))
+
+
+def _ends(event: Event, loader: int) -> bool:
+    """Whether the loop waits there for a loader's workers to end."""
+    return event.loader == loader and event.lasts_s is not None and not event.begins
 
 
 def _usual_begin(loop: Loop, pace: Pace) -> Event | None:

@@ -7,7 +7,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 import loaderviz
-from loaderviz import Trace
+from loaderviz import Costs, Trace, simulate
 from loaderviz.datasets import SleepingDataset
 from loaderviz.why.pace import paces
 from made_loops import made_loop, noisy
@@ -111,6 +111,17 @@ def test_a_pause_that_was_seen_once_widens_the_range_and_moves_nothing():
     assert once.epoch.seconds == pytest.approx(never.epoch.seconds, rel=0.05)
     seconds, _ = real_epoch(0.02, 0.05, pauses=(100, 1.0))
     assert once.epoch.range_s[0] < seconds < once.epoch.range_s[1]
+
+
+def test_an_epoch_ends_when_its_workers_have_ended():
+    costs = Costs(sample_s=0.01, step_s=0.01, startup_s=0.1, shutdown_s=0.2, cores=8)
+    trace = simulate(costs, num_workers=2, batch_size=2, n_batches=40, epochs=4)
+    epoch = paces(trace)[0].epoch
+    assert epoch.end_s == pytest.approx(0.4, rel=0.05)
+    last_s = max(trace.workers["ended_s"].max(), trace.batches["released_s"].max())
+    assert epoch.seconds == pytest.approx(last_s / 4, rel=0.03)
+    row = trace.summary().causes.set_index("cause").loc["restart"]
+    assert row["epoch_saves_s"] == pytest.approx(epoch.start_s + epoch.end_s, rel=0.1)
 
 
 def test_too_little_says_how_many_batches_more():

@@ -72,6 +72,8 @@ def _on_top(pace: Pace) -> list[str]:
     told = []
     if epoch is not None and epoch.start_s > NAMED * epoch.seconds:
         told.append(f"Each epoch begins with {duration(epoch.start_s)} of waiting.")
+    if epoch is not None and epoch.end_s > NAMED * epoch.seconds:
+        told.append(f"Each ends with {duration(epoch.end_s)} until its workers have ended.")
     if math.isfinite(pace.batches_per_pause):
         each = count(round(pace.batches_per_pause), "batch", "batches")
         told.append(f"Once in {each} a step takes {duration(pace.pause_s)} longer.")
