@@ -200,7 +200,8 @@ def epoch_at_pace(loop: Loop, pace: Pace) -> Loop | None:
     events += [Event(own_s, pace.loader, 0) for own_s in np.append(0.0, steps_s[:-1]).tolist()]
     if pace.epoch.end_s and (ends := [each for each in loop.events if _ends(each, pace.loader)]):
         lasts_s = pace.epoch.end_s
-        events.append(replace(ends[-1], own_s=float(steps_s[-1]), epoch=0, lasts_s=lasts_s))
+        like = max(ends, key=lambda end: end.due_s.get("restart", 0.0))  # not the last of all
+        events.append(replace(like, own_s=float(steps_s[-1]), epoch=0, lasts_s=lasts_s))
     return Loop({pace.loader: how}, {(pace.loader, 0): epoch}, tuple(events))
 
 
