@@ -114,7 +114,9 @@ def _saved(
         if cause == "uneven" and spent_s > 0:  # shares of a stream are not dealt out at random
             epoch_saves_s = saves_s * epoch_s / spent_s
         known = pace is not None and pace.is_enough and bool(of_epoch)
-        saved[cause] = Saved(saves_s, epoch_s, epoch_saves_s, advised, known)
+        pays = cause != "main_process" or not math.isnan(epoch_saves_s if known else saves_s)
+        workers = advised if pays else None
+        saved[cause] = Saved(saves_s, epoch_s, epoch_saves_s, workers, known)
     return saved
 
 

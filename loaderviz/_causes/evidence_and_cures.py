@@ -62,6 +62,10 @@ CURES: Final = {
     "it.",
     "unknown": "Measure it: recommend(loader) tests whether more workers help.",
 }
+AT_ONCE: Final = (
+    "Read the samples of a batch at once (__getitems__), or make batches larger. A worker would "
+    "take about as long to hand a batch over: whether it pays, recommend(loader) measures."
+)
 LITTLE_IS_SENT: Final = (
     "Little is sent, and workers compute little: something else keeps this process from taking "
     "it, such as a Python thread of a server or a logger, for which sys.setswitchinterval(1e-4) "
@@ -114,6 +118,8 @@ def cure_of(
         handed_s = handed_over_s(trace, attribution)
         if keeps_small_batches(_of_loader(trace.batches, loader), handed_s):
             return LITTLE_IS_SENT
+    if cause == "main_process" and advised is None:
+        return AT_ONCE
     if cause == "sampler":
         return cure_of_sampler(_of_loader(trace.batches, loader))
     if cause == "restart" and lives(trace.meta, loader) > 1:

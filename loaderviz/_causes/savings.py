@@ -111,7 +111,10 @@ class Replays:
             # As many workers: a stream in equal shares, which they may not have been.
             if cause == "workers":
                 as_is_s = _with_workers(loop, loader, loop.workers[loader].n).elapsed_s()
-            return max(0.0, as_is_s - self._with_workers_s(loop, loader, advised or 1))
+            saved_s = as_is_s - self._with_workers_s(loop, loader, advised or 1)
+            if cause == "main_process" and saved_s < WORTH * as_is_s:
+                return math.nan  # workers are not the cure: what is, no replay finds
+            return max(0.0, saved_s)
         if cause == "uneven":
             cut = _with_workers(loop, loader, loop.workers[loader].n)
         elif cause == "prefetch":

@@ -93,6 +93,16 @@ def test_a_worker_that_waits_for_the_first_keys_is_up():
     assert boots_for_s() == pytest.approx(2.5 - 1.5)  # not known: but for the drawing
 
 
+def test_of_samples_in_memory_reading_comes_first_and_workers_are_not_the_cure():
+    costs = Costs(sample_s=5e-6, sampler_s=5e-7, step_s=2e-5)
+    trace = simulate(costs, num_workers=0, batch_size=16, n_batches=200)
+    first = trace.summary().causes.iloc[0]
+    assert first["cause"] == "main_process"
+    assert np.isnan(first["saves_s"])
+    assert "__getitems__" in first["cure"]
+    assert "num_workers=" not in first["cure"]
+
+
 def test_each_batch_of_a_new_iterator_is_told_to_keep_it():
     loader = DataLoader(SleepingDataset(40, 0.001), batch_size=4, num_workers=2, sampler=range(40))
     with record(loader) as recording:
