@@ -32,8 +32,8 @@ MAKING: Final = ("cpu", "throttled", "slow_samples", "drift", "start", "restart"
 UNKNOWN: Final = ("unknown", "copy")
 MORE: Final = 1.25  # times as many workers are tried next
 WORTH: Final = 0.02  # of the time: a smaller gain is not worth more workers (``NEVER_WAITS``)
-# To hand over a batch that lies ready, where a loop without workers does not tell: of 4 samples of 8
-# numbers, Linux 6.18 (``TYPICAL_HANDOVER`` of the simulator, measured with torch 2.13).
+# To hand over a small batch that lies ready, where a loop without workers does not tell: measured
+# with torch 2.13 on Linux 6.18 (``TYPICAL_HANDOVER`` of the simulator).
 HANDED_S: Final = 9e-4
 SELDOM: Final = 0.5  # of the batches: where more is not known nothing follows
 
