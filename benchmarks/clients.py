@@ -166,7 +166,7 @@ def examine(client: str, kind: Kind) -> Row:
         recorder = ("-m", "loaderviz", "run", "--out", folder)
         script(client, kind, kind.workers, RECORDED, *recorder)
         summary = lv.load(folder).summary()
-    pace, causes = summary.main_pace, summary.causes
+        pace, causes = summary.main_pace, summary.causes  # read from the folder
     whole = 2 * N_BATCHES
     real_s = script(client, kind, kind.workers, whole)
     if not pace.is_enough or pace.epoch is None:
