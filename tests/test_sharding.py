@@ -168,6 +168,7 @@ def delivered(loader):
     return sorted(int(sample) for batch in loader for sample in batch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
 def test_workers_share_out_whatever_starts_them(method):
     options = {"batch_size": 3, "num_workers": 2, "multiprocessing_context": method}

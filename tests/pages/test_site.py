@@ -119,6 +119,7 @@ def test_the_figures_script_is_on_a_page_once():
     assert text.count("page.js") == 1
 
 
+@pytest.mark.slow
 def test_the_search_finds_every_section_where_it_is():
     pages = {f"{path.stem}.html": page(path) for path in NOTEBOOKS}
     rows = BUILD["sections_of_all"]()

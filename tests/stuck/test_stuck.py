@@ -23,10 +23,7 @@ SCRIPT = Path(__file__).parent.parent / "scripts" / "standstill.py"
 LONGEST_S = 90  # for a run to get where it stands still, on a busy machine
 STUCK_AT = 21
 
-pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="other systems tell less"),
-    pytest.mark.xdist_group("still"),
-]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems tell less")
 
 
 @pytest.fixture(autouse=True)

@@ -173,6 +173,7 @@ def test_a_control_that_changes_nothing_is_told():
     assert "data-idle='m'" in page
 
 
+@pytest.mark.slow
 def test_the_explorers_workers_move_on_one_axis_and_it_stands_where_it_stood():
     explorer = explore()
     before = explorer.settings
