@@ -14,7 +14,7 @@ from loaderviz._causes.parts_of_a_start import (
 )
 from loaderviz._causes.sampler_texts import cure_of_sampler, evidence_of_sampler, usual
 from loaderviz.text import count, duration, percent, size
-from loaderviz.trace.analysis.handed_over import handed_over_s, keeps_small_batches
+from loaderviz.trace.analysis.handed_over import handed_over_s, keeps_small_batches, takes_as_usual
 from loaderviz.trace.analysis.loader_share import is_unseen
 from loaderviz.trace.analysis.unlike_workers import slow_worker
 from loaderviz.trace.loaders_as_one import lives
@@ -65,6 +65,10 @@ CURES: Final = {
 AT_ONCE: Final = (
     "Read the samples of a batch at once (__getitems__), or make batches larger. A worker would "
     "take about as long to hand a batch over: whether it pays, recommend(loader) measures."
+)
+AS_USUAL: Final = (
+    "Torch takes about as long to hand any batch over, however little is in it: larger batches are "
+    "handed over less often."
 )
 LITTLE_IS_SENT: Final = (
     "Little is sent, and workers compute little: something else keeps this process from taking "
@@ -118,6 +122,8 @@ def cure_of(
         handed_s = handed_over_s(trace, attribution)
         if keeps_small_batches(_of_loader(trace.batches, loader), handed_s):
             return LITTLE_IS_SENT
+        if takes_as_usual(_of_loader(trace.batches, loader), handed_s):
+            return AS_USUAL
     if cause == "main_process" and advised is None:
         return AT_ONCE
     if cause == "sampler":
