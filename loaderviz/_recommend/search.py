@@ -227,6 +227,8 @@ class Search:
     def _decide(self) -> None:
         """The cheapest that the fastest does not beat, in turns; out of order if that gains."""
         pool = [each for each in self.found.runs if math.isfinite(self.found.batch_s(each))]
+        # Today's run, too, where they are more than may be tried, but for comparison.
+        pool = [each for each in pool if each.num_workers <= self._question.most] or pool
         if not pool:
             return
         in_order = [each for each in pool if each.in_order] or pool

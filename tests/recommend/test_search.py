@@ -111,6 +111,12 @@ def test_the_fewest_workers_that_are_as_good_as_the_best(batch_s, step_s, needed
     assert found.best == S(best)
 
 
+def test_no_more_workers_than_may_be_tried_though_today_there_are():
+    found = Machine(sleeping(0.1)).search(present=S(8), needed=4, most=4)
+    assert found.best.num_workers == 4
+    assert S(8) in found.runs
+
+
 @pytest.mark.parametrize(
     ("batch_s", "best"),
     [(handing_over(0.010, 0.013), 0), (lambda s: 0.01 + 0.002 * abs(s.num_workers - 4), 4)],
