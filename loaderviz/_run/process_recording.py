@@ -7,6 +7,7 @@ a loader that it iterates itself is a part of its samples.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing import util
@@ -44,6 +45,7 @@ def begin(arm_again: Callable[[set[type]], None]) -> None:
         path=settings.folder,
         path_is_shared=True,
         allow_restart=True,
+        loop_thread=threading.main_thread().ident,  # the first loader may be iterated in another
         **settings.limits,
     )
     try:
@@ -76,7 +78,7 @@ def _reset_after_fork() -> None:
     global _recording
     _recording = None
     if _arm_again is not None:
-        _arm_again(dataloader_hooks.every_class())
+        _arm_again(dataloader_hooks.every_class("_get_iterator"))
 
 
 # Runs after the hook of dataloader_hooks.py, which is registered before and restores torch's

@@ -22,7 +22,8 @@ class Trigger:
     """Calls ``on_first_iteration`` once, before the first iterator is made.
 
     After that, ``on_new_class`` is called with each class that is defined with a ``_get_iterator``
-    of its own. Neither raises but what comes from outside, as from a signal handler.
+    or an ``__iter__`` of its own. Neither raises but what comes from outside, as from a signal
+    handler.
     """
 
     on_first_iteration: Callable[[], None]
@@ -82,11 +83,9 @@ class Trigger:
     def _on_subclass(self, base: Any, cls: type, **kwargs: Any) -> None:
         """``__init_subclass__`` of ``base``: is called with each subclass as it is defined."""
         super(base, cls).__init_subclass__(**kwargs)  # type: ignore[misc]
-        if _METHOD not in vars(cls):
-            return
-        if self._has_gone_off:
+        if self._has_gone_off and ("__iter__" in vars(cls) or _METHOD in vars(cls)):
             self.on_new_class(cls)
-        else:
+        elif _METHOD in vars(cls):
             self._wrap(cls)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
@@ -103,6 +104,7 @@ class Recording:
         path: str | Path | None = None,
         path_is_shared: bool = False,  # the folder of a run, which all its ranks share
         allow_restart: bool = False,  # a rank of the run may have several recordings
+        loop_thread: int | None = None,  # that the loop runs in; None: that enters the block
         label: str | None = None,
         max_spans: int = MAX_SPANS,
         max_bytes: int | None = None,
@@ -122,6 +124,7 @@ class Recording:
             raise LoaderVizError(f"path={path!r}: give the path of a folder") from error
         self._path_is_shared = path_is_shared
         self._allow_restart = allow_restart
+        self._loop_thread = loop_thread
         self._label = None if label is None else as_text(label)
         self._max_spans, self._max_bytes = max_spans, max_bytes
         self._folder: Path | None = None
@@ -191,6 +194,7 @@ class Recording:
                 self._foreign,
                 every_loader=self._every_loader,
                 tell_of_early_workers=self._tell_of_early_workers,
+                loop_thread=self._loop_thread or threading.get_ident(),
             )
             if self._path is not None:
                 self._watcher.files.answer_with_stack()

@@ -133,6 +133,7 @@ class _Reader:
         self._workers: dict[tuple[int, int], _Worker] = {}
         self._begun: dict[int, int] = {}  # when iter() began to make each iterator
         self._workers_gone: dict[int, tuple[int, int]] = {}  # of iterators: see Tag.WORKERS_GONE
+        self._read_ahead: dict[int, int] = {}  # of iterators: see Tag.READ_AHEAD
         self._batches = np.zeros((0, Batch.N_WORDS), np.int64)
         self._fetches: list[tuple[int, Fetches]] = []  # of each process, with its worker's number
         self._spans: list[tuple[int, ...]] = []
@@ -190,6 +191,8 @@ class _Reader:
         elif tag == Tag.WORKERS_GONE:
             iterator, since, until = fields
             self._workers_gone[iterator] = since, max(since, until)
+        elif tag == Tag.READ_AHEAD:
+            iterator, self._read_ahead[iterator] = fields
         elif tag == Tag.SPAN:
             name_at = Span.NAME - 2
             start, end, device_start, device_end = fields[:name_at]
@@ -255,6 +258,7 @@ class _Reader:
             spans=self._span_rows(),
             meta={
                 **meta,
+                "loaders": self._who_asks(meta["loaders"]),
                 "complete": not self.problems,
                 "problems": [*(meta.get("problems") or ()), *self.problems],
                 "left_out": self._left_out,
@@ -262,6 +266,18 @@ class _Reader:
                 "ended_s": (self._ended_ns - self._start_ns) / 1e9 if self._ended_ns else None,
             },
         )
+
+    def _who_asks(self, loaders: list[Any]) -> list[Any]:
+        """The descriptions of the loaders, with who asks those that the loop does not ask."""
+        told = [dict(about) for about in loaders]
+        about = dict(enumerate(told))
+        for iterator, hands_over in self._read_ahead.items():
+            read_ahead = about.get(self._loaders.get(iterator, -1), {})
+            read_ahead["asked_by"] = "thread"
+            if hands_over in self._loaders:
+                names = about.get(self._loaders[hands_over], {})
+                read_ahead["handed_over_by"] = names.get("class") or "another loader"
+        return told
 
     def _batches_and_samples(self) -> tuple[dict[str, Any], dict[str, Any]]:
         made = AllFetches.from_processes(self._fetches)
