@@ -58,6 +58,11 @@ def recommend_bounds(
             "the trace does not show where batches were made: the loader is not one of torch's, or "
             "makes them in its own way. trace.summary() says what its loop waits for."
         )
+    if share.read_ahead:
+        raise LoaderVizError(
+            f"{share.name} is {share.read_ahead}: what the loop could take of it cannot be seen "
+            "in the trace. recommend(loader, step_s=...) measures, with the seconds of a step."
+        )
     rank = int(batches["rank"].min())
     batches = batches[batches["rank"] == rank]
     n_ranks = max(machine.local_world_size() or 1, ranks_beside(trace, rank))

@@ -14,6 +14,7 @@ from loaderviz.trace.analysis.steps import groups
 from loaderviz.trace.columns_of_rows import Table, arrays, where
 from loaderviz.trace.loaders_as_one import lives
 from loaderviz.trace.merge.run_meta import loader_description
+from loaderviz.trace.read_ahead import HANDED_OVER_BY, is_read_ahead
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,6 +41,8 @@ class LoaderShare:
         waited_s: seconds in ``next()``, and in ``iter()`` while workers started.
         seen: whether any of its batches was seen where it was made. Those of a foreign loader, one
             that is none of torch's, never are.
+        read_ahead: by a thread that asks it in place of the loop, so that nothing is waited for:
+            what says so, as in "read ahead by a thread of Prefetcher"; empty where the loop asks.
     """
 
     loader: int
@@ -49,11 +52,13 @@ class LoaderShare:
     n_workers: int
     waited_s: float
     seen: bool = True
+    read_ahead: str = ""
 
     def __str__(self) -> str:
         batches = count(self.n_batches, "batch", "batches")
         workers = count(self.n_workers, "worker") if self.seen else "its own work not seen"
-        return f"{self.name}: {batches}, {workers}, {duration(self.waited_s)} waited for"
+        waits = self.read_ahead or f"{duration(self.waited_s)} waited for"
+        return f"{self.name}: {batches}, {workers}, {waits}"
 
 
 def loader_shares(trace: Trace) -> tuple[LoaderShare, ...]:
@@ -81,6 +86,7 @@ def loader_shares(trace: Trace) -> tuple[LoaderShare, ...]:
                 n_workers=int((workers["loader"][first] == loader).sum()),
                 waited_s=float(wait_s[rows["loader"] == loader].sum()) + starting_s,
                 seen=not len(own["rank"]) or not is_unseen(own),
+                read_ahead=_who_reads_ahead(trace.meta, loader),
             )
         )
     names = [share.name for share in shares]
@@ -89,6 +95,13 @@ def loader_shares(trace: Trace) -> tuple[LoaderShare, ...]:
     numbered = [f"{share.name}, loader {share.loader}" for share in shares]
     unlike = _first_unlike(names, placed, numbered)
     return tuple(replace(share, name=name) for share, name in zip(shares, unlike, strict=True))
+
+
+def _who_reads_ahead(meta: Mapping[str, Any], loader: int) -> str:
+    if not is_read_ahead(meta, loader):
+        return ""
+    hands_over = loader_description(meta, loader).get(HANDED_OVER_BY)
+    return f"read ahead by a thread{f' of {hands_over}' if hands_over else ''}"
 
 
 def short_names(trace: Trace) -> dict[int, str]:

@@ -41,6 +41,10 @@ PHRASES = {  # of causes, after "the model waits 43 % of the time: "
     "main_process": "one process loads and steps in turn",
     "unknown": "why cannot be told from this recording",
 }
+RECORD_ITS_OBJECT = (
+    "Record the object that the loop iterates, in the loop's own thread: record(prefetcher), or "
+    "watch(...) where it is a generator."
+)
 WORDS = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight"}
 
 
@@ -48,6 +52,8 @@ def verdict_of(summary: Summary) -> str:
     """The main thing, in one line, without its full stop."""
     if wrong := _what_went_wrong(summary):
         return wrong
+    if not summary.waits_are_seen:
+        return _read_ahead(summary)
     if summary.slowest is not None:
         return _slowest_rank(summary.slowest)
     if summary.n_batches <= summary.epochs * summary.n_ranks:
@@ -70,6 +76,11 @@ def numbers_of(summary: Summary) -> str:
     if summary.loaders and not any(share.seen for share in summary.loaders):
         workers = "workers not seen"
     samples = f"{count(summary.n_samples, 'sample')} · " if summary.n_samples else ""
+    if not summary.waits_are_seen:
+        return (
+            f"{ranks}{count(summary.n_batches, 'batch', 'batches')} · {samples}{workers} · "
+            f"{rate(summary.samples_per_s)} samples/s read ahead · steps and waiting not seen"
+        )
     return (
         f"{ranks}{count(summary.n_batches, 'batch', 'batches')} · {samples}{workers} · "
         f"{whole} {'a rank' if ranks else 'in all'}: {steps} in steps + {waiting} waiting"
@@ -96,7 +107,7 @@ def _device_times(summary: Summary) -> str:
 
 def notes_of(summary: Summary) -> list[str]:
     """What else a reader has to know, a sentence each."""
-    told = training_of(summary)
+    told = training_of(summary) if summary.waits_are_seen else [RECORD_ITS_OBJECT]
     told += [] if summary.failed_shapes is None else [f"In {summary.failed_shapes}."]
     told += [f"{each}." for each in summary.unequal[:MOST_NOTES]]
     if more := len(summary.unequal[MOST_NOTES:]):
@@ -132,6 +143,16 @@ def _what_went_wrong(summary: Summary) -> str:
     if summary.n_batches == 0:
         return "No batch was delivered"
     return ""
+
+
+def _read_ahead(summary: Summary) -> str:
+    """Of a loop that was not seen to ask for its batches."""
+    names = [share.name for share in summary.loaders if share.read_ahead]
+    whose = f" of {names[0]}" if len(summary.loaders) > 1 and len(names) == 1 else ""
+    return (
+        f"A thread of its own takes the batches{whose} ahead of the loop: what the loop waits for "
+        "cannot be seen here"
+    )
 
 
 def _slowest_rank(slow: Slowest) -> str:
@@ -220,7 +241,7 @@ def _recorded(summary: Summary) -> str:
     """Of what was recorded, and no more."""
     if summary.step_s < NO_STEP * summary.wait_s:
         return _loading_alone(summary, summary.samples_per_s)
-    seen = any(share.seen for share in summary.loaders)
+    seen = any(share.seen and not share.read_ahead for share in summary.loaders)
     if (summary.n_workers or not seen) and summary.later_wait_share <= NEVER_WAITS:
         return f"After {_first(summary)} {_never_waits(summary)}: {_who_keeps_up(summary)}"
     return f"{_waits(summary, summary.wait_share)}{_cause(summary)}"

@@ -19,6 +19,7 @@ from loaderviz.regular_file import read_text
 from loaderviz.spool import SpoolFile, Words
 from loaderviz.text import worker_name
 from loaderviz.trace.check_trace import InvalidTraceError, check_meta
+from loaderviz.trace.read_ahead import ASKED_BY, HANDED_OVER_BY, HANDS_OVER
 from loaderviz.trace.recording.fetch_columns import Fetches, ragged_range, read_fetches
 from loaderviz.trace.recording.match_fetches import AllFetches, batch_states, match_tasks
 from loaderviz.trace.recording.worker_endings import worker_ending
@@ -272,11 +273,12 @@ class _Reader:
         told = [dict(about) for about in loaders]
         about = dict(enumerate(told))
         for iterator, hands_over in self._read_ahead.items():
-            read_ahead = about.get(self._loaders.get(iterator, -1), {})
-            read_ahead["asked_by"] = "thread"
+            read = about.get(self._loaders.get(iterator, -1), {})
+            read[ASKED_BY] = "thread"
             if hands_over in self._loaders:
-                names = about.get(self._loaders[hands_over], {})
-                read_ahead["handed_over_by"] = names.get("class") or "another loader"
+                asked = about.get(self._loaders[hands_over], {})
+                asked[HANDS_OVER] = True
+                read[HANDED_OVER_BY] = asked.get("class") or "another loader"
         return told
 
     def _batches_and_samples(self) -> tuple[dict[str, Any], dict[str, Any]]:
