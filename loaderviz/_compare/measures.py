@@ -65,8 +65,8 @@ def measures(trace: Trace) -> list[Measure]:
     trace = as_the_loop_sees_it(trace)
     if unseen(trace.meta):
         raise LoaderVizError(
-            "a thread of its own takes the batches ahead of the loop, so that its waits are not in "
-            f"this recording. {RECORD_ITS_OBJECT}"
+            "a thread of its own takes the batches ahead of the loop, whose waits are not in this "
+            f"recording. {RECORD_ITS_OBJECT}"
         )
     batches = {column: trace.batches[column].to_numpy() for column in _COLUMNS}
     delivered = np.flatnonzero(~np.isnan(batches["delivered_s"] - batches["requested_s"]))

@@ -72,8 +72,8 @@ def _check_max_wait(trace: Trace, max_share: float) -> tuple[bool, str]:
     trace = as_one(trace)
     if unseen(trace.meta):
         raise LoaderVizError(
-            "--max-wait: a thread of its own takes the batches ahead of the loop, so that its waits "
-            f"are not in this recording. {RECORD_ITS_OBJECT}"
+            "--max-wait: a thread of its own takes the batches ahead of the loop, whose waits are "
+            f"not in this recording. {RECORD_ITS_OBJECT}"
         )
     ranks = by_rank(trace)
     ranks = ranks[ranks["n_batches"] > 0]

@@ -160,10 +160,9 @@ class IteratorLog:
 
     def _note_who_asks(self, thread: int) -> None:
         """A thread asks that did not ask for the batch before."""
-        if self._loop_thread is not None and thread != self._loop_thread:
-            if not self.is_read_ahead:
-                self.is_read_ahead = True
-                self._files.write(Tag.READ_AHEAD, self.number, NOBODY)
+        if not self.is_read_ahead and thread != (self._loop_thread or thread):
+            self.is_read_ahead = True
+            self._files.write(Tag.READ_AHEAD, self.number, NOBODY)
 
     def note_who_hands_over(self, iterator: int) -> None:
         """The loop has these batches, which another thread reads ahead, from that iterator."""

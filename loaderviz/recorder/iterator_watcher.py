@@ -60,7 +60,7 @@ class Watcher:
             self._foreign_classes |= dataloader_hooks.every_class("__iter__") - {DataLoader}
         self._foreign_logs: dict[int, ForeignLog] = {}  # the last one, by number in _foreign
         self._earlier_foreign_logs: list[ForeignLog] = []  # of iterators that went on beside it
-        self._hand_over: dict[int, Any] = {}  # by number in _foreign: see _loop_side_of
+        self._hand_over: dict[int | None, Any] = {}  # by number in _foreign: see _loop_side_of
         self.inside = threading.local()
         self._device = Device.find()
         self._iterator_numbers = itertools.count()

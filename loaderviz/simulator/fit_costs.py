@@ -178,8 +178,8 @@ def _batches_and_description(trace: Trace, loader: int) -> tuple[pd.DataFrame, d
         raise LoaderVizError(f"the trace does not show its batches where they were made: {why}")
     if is_read_ahead(trace.meta, loader):
         raise LoaderVizError(
-            "another thread than the loop's takes the batches of this loader, so that the trace does "
-            f"not show its steps. {RECORD_ITS_OBJECT}"
+            "a thread of its own takes the batches of this loader ahead of the loop, whose steps "
+            f"are not in the trace. {RECORD_ITS_OBJECT}"
         )
     return batches, loader_description(trace.meta, loader)
 

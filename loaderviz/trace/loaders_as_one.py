@@ -36,8 +36,8 @@ def as_one(trace: Trace) -> Trace:
 
     Returns:
         ``trace`` itself where no loader has several lives and none is read ahead by a thread, whose
-        waits and steps are not the loop's (``read_ahead.py``). Of several lives epochs are counted on from
-        life to life, and the description of such a loader in ``meta`` says how often it was
+        waits and steps are not the loop's (``read_ahead.py``). Of several lives epochs are counted
+        on from life to life, and the description of such a loader in ``meta`` says how often it was
         ``made``; those of its later lives are empty.
     """
     trace = as_the_loop_sees_it(trace)

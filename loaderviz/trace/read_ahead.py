@@ -1,7 +1,7 @@
 """Loaders that another thread than the loop's asks, as one does that reads ahead.
 
-What such a thread waits for and does with a batch is no wait and no step of the loop. Those are known
-where the loop was seen to ask another object, which hands over what was read; else they are not.
+What such a thread waits for and does with a batch is no wait and no step of the loop. Those are
+known where the loop was seen to ask another object, which hands over what was read; else not.
 """
 
 from __future__ import annotations
@@ -34,24 +34,19 @@ def is_read_ahead(meta: Mapping[str, Any], loader: int) -> bool:
     return ASKED_BY in loader_description(meta, loader)
 
 
-def is_handed_over(meta: Mapping[str, Any], loader: int) -> bool:
-    """Whether the loop has its batches from another loader of the trace."""
-    return HANDED_OVER_BY in loader_description(meta, loader)
-
-
 def hands_over(meta: Mapping[str, Any], loader: int) -> bool:
-    """Whether this loader hands over what is read ahead from others of the trace."""
+    """Whether the loop asks this loader for what is read ahead from others of the trace."""
     return HANDS_OVER in loader_description(meta, loader)
 
 
+def handed_over(meta: Mapping[str, Any]) -> list[int]:
+    """The loaders that are read ahead for another one of the trace, which the loop asks."""
+    return [each for each in _read_ahead(meta) if HANDED_OVER_BY in loader_description(meta, each)]
+
+
 def unseen(meta: Mapping[str, Any]) -> list[int]:
-    """The loaders that are read ahead for a loop that was not seen to ask: numbers."""
-    n = len(meta.get("loaders") or ())
-    return [
-        number
-        for number in range(n)
-        if is_read_ahead(meta, number) and not is_handed_over(meta, number)
-    ]
+    """The loaders that are read ahead for a loop that was not seen to ask."""
+    return sorted(set(_read_ahead(meta)) - set(handed_over(meta)))
 
 
 def as_the_loop_sees_it(trace: Trace) -> Trace:
@@ -59,8 +54,7 @@ def as_the_loop_sees_it(trace: Trace) -> Trace:
 
     Returns ``trace`` itself where the loop has asked for everything.
     """
-    n = len(trace.meta.get("loaders") or ())
-    numbers = [number for number in range(n) if is_read_ahead(trace.meta, number)]
+    numbers = _read_ahead(trace.meta)
     if not numbers:
         return trace
     return trace._part(
@@ -70,6 +64,11 @@ def as_the_loop_sees_it(trace: Trace) -> Trace:
         spans=trace.spans,
         meta=trace.meta,
     )
+
+
+def _read_ahead(meta: Mapping[str, Any]) -> list[int]:
+    n_loaders = len(meta.get("loaders") or ())
+    return [number for number in range(n_loaders) if is_read_ahead(meta, number)]
 
 
 def _without(table: pd.DataFrame, loaders: list[int], columns: tuple[str, ...]) -> pd.DataFrame:

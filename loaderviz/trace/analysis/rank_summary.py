@@ -9,7 +9,7 @@ import numpy as np
 from loaderviz.trace.analysis.around_epochs import around_epochs, endings
 from loaderviz.trace.analysis.steps import groups, step_ends, united
 from loaderviz.trace.merge.run_meta import recordings
-from loaderviz.trace.read_ahead import is_handed_over
+from loaderviz.trace.read_ahead import handed_over
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,8 +37,8 @@ def by_rank(trace: Trace) -> pd.DataFrame:
     import pandas as pd
 
     every = {column: trace.batches[column].to_numpy() for column in _COLUMNS}
-    handed_over = [n for n in np.unique(every["loader"]).tolist() if is_handed_over(trace.meta, n)]
-    taken = ~np.isnan(every["delivered_s"]) & ~np.isin(every["loader"], handed_over)
+    taken = ~np.isnan(every["delivered_s"])
+    taken &= ~np.isin(every["loader"], handed_over(trace.meta))
     batches = {column: values[taken] for column, values in every.items()}
     ranks = _ranks(trace, every["rank"])
     row = np.searchsorted(ranks, batches["rank"])

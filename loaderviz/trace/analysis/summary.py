@@ -44,10 +44,10 @@ CAUSES_COLUMNS = (
 class Summary:
     """The run of a trace in numbers. Times are seconds of the consumer; shares are 0 to 1.
 
-    Both are NaN where the consumer was not seen to ask, as a thread of its own reads ahead: see
-    ``waits_are_seen``. The consumer's time is ``startup_s + wait_s + step_s``; what it did between two epochs is not
+    The consumer's time is ``startup_s + wait_s + step_s``; what it did between two epochs is not
     in it. Several ranks have a consumer each: batches, samples, workers and times are added up,
-    so that a share is that of the time of all of them.
+    so that a share is that of the time of all of them. Times and shares of the consumer are NaN
+    where it was not seen to ask, as a thread of its own reads ahead: see ``waits_are_seen``.
     """
 
     n_batches: int  # delivered

@@ -13,6 +13,7 @@ from loaderviz.text import count, duration, durations_that_add_up, percent, rate
 from loaderviz.trace.analysis.training_words import slowed_down, training_of
 
 if TYPE_CHECKING:
+    from loaderviz.trace.analysis.loader_share import LoaderShare
     from loaderviz.trace.analysis.slowest_rank import Slowest
     from loaderviz.trace.analysis.summary import Summary
     from loaderviz.why.pace import Pace
@@ -71,8 +72,8 @@ def numbers_of(summary: Summary) -> str:
     started = parts_s[-1] >= 0.0005 and not starting.startswith("0 ")
     ranks = f"{summary.n_ranks:,} ranks · " if summary.n_ranks > 1 else ""
     workers = count(summary.n_workers, "worker")
-    if len(summary.loaders) > 1:
-        workers += f" of {len(summary.loaders)} loaders"
+    if len(asked := _asked(summary)) > 1:
+        workers += f" of {len(asked)} loaders"
     if summary.loaders and not any(share.seen for share in summary.loaders):
         workers = "workers not seen"
     samples = f"{count(summary.n_samples, 'sample')} · " if summary.n_samples else ""
@@ -86,6 +87,11 @@ def numbers_of(summary: Summary) -> str:
         f"{whole} {'a rank' if ranks else 'in all'}: {steps} in steps + {waiting} waiting"
         f"{f' + {starting} {_starting(summary)}' if started else ''}{_device_times(summary)}"
     )
+
+
+def _asked(summary: Summary) -> list[LoaderShare]:
+    """The loaders that the loop asks, and no thread that reads ahead."""
+    return [share for share in summary.loaders if not share.read_ahead]
 
 
 def _starting(summary: Summary) -> str:
@@ -206,7 +212,8 @@ def _waiting(summary: Summary) -> str:
     waits = pace.epoch_waited_share
     if waits <= NEVER_WAITS:
         return f"{_since(summary, pace)} {_never_waits(summary)}: {_who_keeps_up(summary)}"
-    of = f"an epoch of {summary.name_of(pace.loader)}" if len(summary.loaders) > 1 else "the time"
+    several = len(_asked(summary)) > 1
+    of = f"an epoch of {summary.name_of(pace.loader)}" if several else "the time"
     return f"{_waits(summary, waits, of)}{_cause(summary, pace)}"
 
 
@@ -241,7 +248,7 @@ def _recorded(summary: Summary) -> str:
     """Of what was recorded, and no more."""
     if summary.step_s < NO_STEP * summary.wait_s:
         return _loading_alone(summary, summary.samples_per_s)
-    seen = any(share.seen and not share.read_ahead for share in summary.loaders)
+    seen = any(share.seen for share in _asked(summary))
     if (summary.n_workers or not seen) and summary.later_wait_share <= NEVER_WAITS:
         return f"After {_first(summary)} {_never_waits(summary)}: {_who_keeps_up(summary)}"
     return f"{_waits(summary, summary.wait_share)}{_cause(summary)}"
@@ -278,7 +285,7 @@ def _cause(summary: Summary, pace: Pace | None = None) -> str:
     if cause == "workers" and pace is None and _seldom(summary):
         return f", mostly for {_first(summary)}"
     whose = ""
-    if len(summary.loaders) > 1 and pace is None:
+    if len(_asked(summary)) > 1 and pace is None:
         whose = f", {percent(loader.waited_s / summary.elapsed_s)} for {loader.name}"
     if cause == "main_process" and summary.n_ranks > 1:
         return f"{whose}: each loads and steps in turn"
@@ -290,11 +297,26 @@ def _cause(summary: Summary, pace: Pace | None = None) -> str:
         if pace is not None and pace.supply < pace.demand < math.inf:
             rates = f" ({rate(pace.supply)} samples/s of {rate(pace.demand)})"
         return f"{whose}: {_workers(loader.n_workers, summary.n_ranks)} cannot keep up{rates}"
+    if cause == "unknown" and (slow := _slow_ahead(summary, pace)):
+        return f"{whose}: {slow}"
     if cause == "unknown" and len(summary.causes):
         return f"{whose}: {summary.causes['evidence'].iloc[0]}"
     if cause in ("start", "restart") and summary.ending_s > MOSTLY * _started_s(summary):
         return f"{whose}: its workers end slowly"
     return f"{whose}: {PHRASES[cause]}"
+
+
+def _slow_ahead(summary: Summary, pace: Pace | None) -> str:
+    """That what a thread reads ahead is made more slowly than the loop takes it, if it is."""
+    ahead = [share for share in summary.loaders if share.read_ahead]
+    if pace is None or len(ahead) != 1 or len(_asked(summary)) != 1:
+        return ""
+    makes = ahead[0].makes_per_s * max(1, ahead[0].n_workers / summary.n_ranks)
+    if not makes < pace.demand < math.inf:
+        return ""
+    by = _workers(ahead[0].n_workers, summary.n_ranks) if ahead[0].n_workers else "the thread"
+    rates = f"{rate(makes)} samples/s of {rate(pace.demand)}"
+    return f"{by} that read{'s' * (ahead[0].n_workers < 2)} ahead cannot keep up ({rates})"
 
 
 def _started_s(summary: Summary) -> float:
