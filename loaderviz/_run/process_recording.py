@@ -78,7 +78,7 @@ def _reset_after_fork() -> None:
     global _recording
     _recording = None
     if _arm_again is not None:
-        _arm_again(dataloader_hooks.every_class("_get_iterator"))
+        _arm_again(dataloader_hooks.every_class())
 
 
 # Runs after the hook of dataloader_hooks.py, which is registered before and restores torch's

@@ -183,7 +183,7 @@ def _hook_what_is_observed() -> None:
             setattr(_Iterator, name, _SetHook(name, action))
 
 
-def every_class(method: str) -> set[type]:
+def every_class(method: str = "_get_iterator") -> set[type]:
     """``DataLoader``, and each subclass so far that has a method of that name of its own."""
     classes: set[type] = {DataLoader}
     to_visit: list[Any] = [DataLoader]

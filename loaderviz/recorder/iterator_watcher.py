@@ -56,7 +56,7 @@ class Watcher:
         self._foreign_classes = {type(loader) for loader in foreign}
         self._foreign_classes |= {cls for cls in self._classes if cls.__iter__ is not _TORCH_ITER}
         if every_loader:
-            self._classes |= dataloader_hooks.every_class("_get_iterator")
+            self._classes |= dataloader_hooks.every_class()
             self._foreign_classes |= dataloader_hooks.every_class("__iter__") - {DataLoader}
         self._foreign_logs: dict[int, ForeignLog] = {}  # the last one, by number in _foreign
         self._earlier_foreign_logs: list[ForeignLog] = []  # of iterators that went on beside it
