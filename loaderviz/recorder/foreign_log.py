@@ -37,7 +37,8 @@ class ForeignLog:
 
     def note_made(self) -> None:
         """The iterator has been made."""
-        call_guarded(self._recorder, self._mute_if_torch_was_asked, self._begun_ns)
+        # Who asks an iterator of torch's that was begun meanwhile shows with the first batch.
+        call_guarded(self._recorder, self._mute_if_torch_was_asked, self._begun_ns, False)
 
     def take(self, take: Callable[[], Any]) -> Any:
         """What ``take`` returns or raises: the next batch."""
@@ -91,7 +92,7 @@ class ForeignLog:
 
     def _begin_batch(self, requested_ns: int) -> IteratorLog | None:
         """Write down that a batch was asked for; None where it is not to be written down."""
-        self._mute_if_torch_was_asked(requested_ns)
+        self._mute_if_torch_was_asked(requested_ns, True)
         files = self._recorder.files
         with files.lock:
             if self.muted or files.is_stopped():
@@ -122,6 +123,6 @@ class ForeignLog:
         if self._log is not None:
             self._log.note_released(at_ns)
 
-    def _mute_if_torch_was_asked(self, since_ns: int) -> None:
-        if self._recorder.torch_was_asked(since_ns):
+    def _mute_if_torch_was_asked(self, since_ns: int, or_begun: bool) -> None:
+        if self._recorder.torch_was_asked(since_ns, or_begun=or_begun):
             self.muted = True

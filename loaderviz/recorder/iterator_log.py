@@ -175,10 +175,13 @@ class IteratorLog:
         return self._round_begun_ns >= since_ns
 
     def was_asked_by(self, thread: int, since_ns: int) -> bool:
-        """Whether this thread has asked for a batch since then, or will: it has begun the epoch."""
-        if self._requested_ns >= self._round_begun_ns:
-            return self._requested_by == thread and self._requested_ns >= since_ns
-        return self._round_begun_by == thread and self._round_begun_ns >= since_ns
+        """Whether this thread was the last to ask for a batch, and has done so since then."""
+        return self._requested_by == thread and self._requested_ns >= since_ns
+
+    def waits_for(self, thread: int, since_ns: int) -> bool:
+        """Whether this thread has begun an epoch since then, and nobody has asked for a batch."""
+        begun = self._round_begun_by == thread and self._round_begun_ns >= since_ns
+        return begun and self._requested_ns < self._round_begun_ns
 
     def expect_pins(self) -> None:
         """From now on a thread pins the batches: ``note_pinned`` will be called for each."""

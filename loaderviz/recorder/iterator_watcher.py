@@ -229,10 +229,13 @@ class Watcher:
             return self._hand_over.setdefault(self._foreign.number_of(loader), _HandOver())
         return loader
 
-    def torch_was_asked(self, since_ns: int) -> bool:
-        """Whether this thread has asked a DataLoader since then, or has begun to iterate one."""
+    def torch_was_asked(self, since_ns: int, *, or_begun: bool) -> bool:
+        """Whether this thread has asked a DataLoader since then; ``or_begun``: or is about to."""
         thread = threading.get_ident()
-        return any(log.was_asked_by(thread, since_ns) for _, log in self._watched)
+        return any(
+            log.was_asked_by(thread, since_ns) or (or_begun and log.waits_for(thread, since_ns))
+            for _, log in self._watched
+        )
 
     def note_who_hands_over(self, iterator: int, since_ns: int) -> None:
         """The loop asks this foreign iterator: it hands over what threads have read since then."""

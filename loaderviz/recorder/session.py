@@ -53,7 +53,9 @@ def record(
             another object that a loop takes its batches from. Where it iterates DataLoaders inside,
             as a loader of several streams does, these are recorded, as is every other one that is
             iterated in the block. Else what the loop waits for and does is, and not how the
-            batches are made; samples are counted where the form of a batch tells.
+            batches are made; samples are counted where the form of a batch tells. Where a thread of
+            its own iterates them ahead of the loop, all of that is recorded. The loop is what runs
+            in the thread that enters the block; another one that asks a DataLoader reads ahead.
         more: further loaders, such as one for validation.
         path: a folder to keep the recording in; ``loaderviz.load`` opens it, also while it is
             written and after a crash. Without one the recording is kept in the trace alone. The
