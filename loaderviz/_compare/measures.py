@@ -63,7 +63,7 @@ def measures(trace: Trace) -> list[Measure]:
         LoaderVizError: where the loop was not seen to ask for its batches.
     """
     trace = as_the_loop_sees_it(trace)
-    if unseen(trace.meta):
+    if unseen(trace):
         raise LoaderVizError(
             "a thread of its own takes the batches ahead of the loop, whose waits are not in this "
             f"recording. {RECORD_ITS_OBJECT}"

@@ -26,7 +26,7 @@ def remember_batches(recording: Recording) -> None:
         from loaderviz.trace.read_ahead import handed_over  # pandas is imported by now
 
         trace = recording.trace
-        _n_batches = int((~trace.batches["loader"].isin(handed_over(trace.meta))).sum())
+        _n_batches = int((~trace.batches["loader"].isin(handed_over(trace))).sum())
 
 
 def write_line(text: str) -> None:

@@ -70,7 +70,7 @@ def _check_max_wait(trace: Trace, max_share: float) -> tuple[bool, str]:
     That rank may hold up all others.
     """
     trace = as_one(trace)
-    if unseen(trace.meta):
+    if unseen(trace):
         raise LoaderVizError(
             "--max-wait: a thread of its own takes the batches ahead of the loop, whose waits are "
             f"not in this recording. {RECORD_ITS_OBJECT}"

@@ -39,14 +39,18 @@ def hands_over(meta: Mapping[str, Any], loader: int) -> bool:
     return HANDS_OVER in loader_description(meta, loader)
 
 
-def handed_over(meta: Mapping[str, Any]) -> list[int]:
+def handed_over(trace: Trace) -> list[int]:
     """The loaders that are read ahead for another one of the trace, which the loop asks."""
-    return [each for each in _read_ahead(meta) if HANDED_OVER_BY in loader_description(meta, each)]
+    meta, there = trace.meta, _there(trace)
+    if not any(hands_over(meta, number) for number in there):
+        return []
+    return [each for each in there if HANDED_OVER_BY in loader_description(meta, each)]
 
 
-def unseen(meta: Mapping[str, Any]) -> list[int]:
-    """The loaders that are read ahead for a loop that was not seen to ask."""
-    return sorted(set(_read_ahead(meta)) - set(handed_over(meta)))
+def unseen(trace: Trace) -> list[int]:
+    """The loaders of the trace that are read ahead for a loop that was not seen to ask."""
+    ahead = {number for number in _there(trace) if is_read_ahead(trace.meta, number)}
+    return sorted(ahead - set(handed_over(trace)))
 
 
 def as_the_loop_sees_it(trace: Trace) -> Trace:
@@ -66,9 +70,15 @@ def as_the_loop_sees_it(trace: Trace) -> Trace:
     )
 
 
+def _there(trace: Trace) -> list[int]:
+    """The loaders that have rows in the trace, where any is read ahead."""
+    if not _read_ahead(trace.meta):
+        return []
+    return sorted({*trace.batches["loader"].unique().tolist(), *trace.workers["loader"].unique()})
+
+
 def _read_ahead(meta: Mapping[str, Any]) -> list[int]:
-    n_loaders = len(meta.get("loaders") or ())
-    return [number for number in range(n_loaders) if is_read_ahead(meta, number)]
+    return [number for number, about in enumerate(meta.get("loaders") or ()) if ASKED_BY in about]
 
 
 def _without(table: pd.DataFrame, loaders: list[int], columns: tuple[str, ...]) -> pd.DataFrame:

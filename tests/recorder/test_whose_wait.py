@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, Dataset
 
 import loaderviz as lv
 from foreign_loaders import Ahead, InBackground, Piped
+from loaderviz._compare import compare
 from loaderviz._doctor import findings_of
 
 N_BATCHES, READ_S, STEP_S = 40, 0.006, 0.012
@@ -96,6 +97,17 @@ class TestAnObjectThatIsSeenToHandOver:
         assert "main process" not in labels
 
 
+def test_beside_a_loader_that_the_loop_asks_each_is_told_by_itself() -> None:
+    prefetcher, validation = around(), DataLoader(range(20), batch_size=4)
+    with lv.record(prefetcher.loader, validation) as rec:
+        loop(prefetcher, step_s=0.001)
+        loop(validation, step_s=0.001)
+    trace = rec.trace
+    assert "takes the batches of Slow" in trace.summary().verdict
+    assert [trace.of_loader(n).summary().waits_are_seen for n in range(2)] == [False, True]
+    assert trace.of_loader(0).summary().n_batches == N_BATCHES
+
+
 def test_a_thread_that_is_too_slow_is_told() -> None:
     prefetcher = around()
     with lv.record(prefetcher) as rec:
@@ -128,6 +140,9 @@ class TestALoopThatIsNotSeen:
         codes = [*diagnosis.clear, *(finding.code for finding in diagnosis.findings)]
         assert not [code for code in codes if code.startswith("LV3")]
         assert "read ahead by a thread" in " ".join(diagnosis.troubles)
+        for claims in (lv.Costs.from_trace, lambda trace: compare(trace, trace)):
+            with pytest.raises(lv.LoaderVizError, match=r"record\(prefetcher\)"):
+                claims(trace)
         assert lv.audit(trace).duplicates.empty
 
     def test_it_is_the_same_after_saving(self, trace: lv.Trace, tmp_path: Any) -> None:

@@ -38,7 +38,7 @@ def by_rank(trace: Trace) -> pd.DataFrame:
 
     every = {column: trace.batches[column].to_numpy() for column in _COLUMNS}
     taken = ~np.isnan(every["delivered_s"])
-    taken &= ~np.isin(every["loader"], handed_over(trace.meta))
+    taken &= ~np.isin(every["loader"], handed_over(trace))
     batches = {column: values[taken] for column, values in every.items()}
     ranks = _ranks(trace, every["rank"])
     row = np.searchsorted(ranks, batches["rank"])

@@ -242,7 +242,7 @@ def summarize(trace: Trace) -> Summary:
     def total(column: str) -> float:
         return float(ranks[column].sum())
 
-    seen = not unseen(trace.meta)
+    seen = not unseen(trace)
 
     def of_loop(column: str) -> float:
         return total(column) if seen else math.nan

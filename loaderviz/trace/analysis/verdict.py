@@ -22,6 +22,7 @@ NEVER_WAITS = 0.02  # a smaller share of the time is not worth a change of setti
 KEEPS_WAITING = 0.1  # past the first batch: a longer run waits as much, whatever the start cost
 NAMED = 0.05  # of the time around epochs: a smaller part is not named
 MOSTLY = 0.5
+EQUAL = 0.1  # a supply that is as near to the demand may be as large: why/pace.py
 NO_STEP = 0.05  # a step that is a smaller part of the waiting is no training step
 
 MOST_NOTES = 3
@@ -312,7 +313,7 @@ def _slow_ahead(summary: Summary, pace: Pace | None) -> str:
     if pace is None or len(ahead) != 1 or len(_asked(summary)) != 1:
         return ""
     makes = ahead[0].makes_per_s * max(1, ahead[0].n_workers / summary.n_ranks)
-    if not makes < pace.demand < math.inf:
+    if not makes < (1 - EQUAL) * pace.demand < math.inf:
         return ""
     by = _workers(ahead[0].n_workers, summary.n_ranks) if ahead[0].n_workers else "the thread"
     rates = f"{rate(makes)} samples/s of {rate(pace.demand)}"
