@@ -143,6 +143,8 @@ def _metrics_of(summary: Summary, n_findings: int) -> dict[str, float]:
         "later_wait_share": summary.later_wait_share,
         "findings": float(n_findings),
     }
+    if not summary.waits_are_seen:  # as a thread of its own reads ahead
+        metrics = {"findings": float(n_findings)}
     if summary.main_cause:
         metrics[f"first_cause/{summary.main_cause}"] = float(summary.causes["share"].iloc[0])
     return metrics

@@ -19,6 +19,7 @@ from loaderviz.plain_value import as_text
 from loaderviz.sample_keys import from_json, to_json
 
 MAIN_PROCESS = -1  # in place of a worker's number
+NOBODY = -1  # in place of an iterator's
 
 
 class Tag:
@@ -38,6 +39,8 @@ class Tag:
     ENDED_FILE = 11  # all that an ended process wrote: see spool_archive.py
     TEXT = 12  # its number in this file, and packed text: see Task.SHAPES
     WORKERS_GONE = 13  # iterator, when the loop had no more use for its workers, when it went on
+    READ_AHEAD = 14  # iterator that another thread than the loop's asks, and the iterator that
+    # hands its batches to the loop; NOBODY: that one is not seen, or not yet
 
 
 class Batch:

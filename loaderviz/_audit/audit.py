@@ -16,6 +16,7 @@ from loaderviz.loaders.describe_loader import FOREIGN, foreign_loader_error
 from loaderviz.loaders.start_method import start_method
 from loaderviz.trace import Trace
 from loaderviz.trace.merge.run_meta import left_out, loader_description
+from loaderviz.trace.read_ahead import hands_over
 
 
 def audit(
@@ -83,6 +84,7 @@ def _audit_single_loader_trace(trace: Trace) -> Audit:
         LoaderVizError: for a trace of several loaders, or of none.
     """
     loaders = sorted({int(loader) for loader in trace.batches["loader"]})
+    loaders = [loader for loader in loaders if not hands_over(trace.meta, loader)] or loaders
     if len(loaders) != 1:
         raise LoaderVizError(
             f"this trace holds {len(loaders)} loaders: record each by itself, and audit them one "
@@ -98,6 +100,7 @@ def _audit_single_loader_trace(trace: Trace) -> Audit:
             "it shows batches, and not which samples are in them. Audit its dataset in a "
             "DataLoader."
         )
+    trace = trace.of_loader(loaders[0])
     n_epochs = int(trace.batches["epoch"].max()) + 1
     dropping = description.get("batch_size") if description.get("drop_last") else None
     return audit_trace(trace, kind, n_epochs, _limits_of_trace(trace, kind), dropping)

@@ -138,7 +138,7 @@ def _weight(cause: str, saved: Saved, spent_s: float) -> float:
 
 
 def _row(summary: Summary, loader: int, cause: str, spent_s: float, *told: Any) -> dict[str, Any]:
-    share = spent_s / summary.elapsed_s if summary.elapsed_s > 0 else 0.0
+    share = spent_s / summary.elapsed_s if summary.elapsed_s != 0 else 0.0
     saves_s, epoch_s, epoch_saves_s, evidence, cure = told
     values = loader, cause, spent_s, share, saves_s, evidence, cure, epoch_s, epoch_saves_s
     return dict(zip(CAUSES_COLUMNS, values, strict=True))

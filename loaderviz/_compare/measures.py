@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from loaderviz.errors import LoaderVizError
 from loaderviz.trace.analysis.attribution import CAUSES, attribute
 from loaderviz.trace.analysis.steps import groups, step_ends
+from loaderviz.trace.analysis.verdict import RECORD_ITS_OBJECT
+from loaderviz.trace.read_ahead import as_the_loop_sees_it, unseen
 
 if TYPE_CHECKING:
     from loaderviz.trace import Trace
@@ -55,9 +58,18 @@ def measures(trace: Trace) -> list[Measure]:
 
     The first one waits for workers to start and for the pipeline to fill, which is a larger share
     of a short run than of a long one.
+
+    Raises:
+        LoaderVizError: where the loop was not seen to ask for its batches.
     """
+    trace = as_the_loop_sees_it(trace)
+    if unseen(trace):
+        raise LoaderVizError(
+            "a thread of its own takes the batches ahead of the loop, whose waits are not in this "
+            f"recording. {RECORD_ITS_OBJECT}"
+        )
     batches = {column: trace.batches[column].to_numpy() for column in _COLUMNS}
-    delivered = np.flatnonzero(~np.isnan(batches["delivered_s"]))
+    delivered = np.flatnonzero(~np.isnan(batches["delivered_s"] - batches["requested_s"]))
     attribution = attribute(trace)
     waits = attribution.row >= 0
     caused_s = np.zeros((len(batches["rank"]), len(CAUSES)))

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 MOST_BATCHES = 20_000  # that are looked at in one epoch
 MOST_CASES = 64  # one for each loader of each rank
+OF_WAITS = "LV3"  # the codes of checks that tell what a loop waits for
 _NAN = math.nan
 _DEFAULT_SETTINGS = {
     "batch_size": None,
@@ -51,13 +52,20 @@ def findings_of(trace: Trace, summary: Summary | None = None) -> Diagnosis:
     itself are in none of its lists: ``need_the_loader()`` names them.
     """
     trace = as_one(trace)
-    unseen = {share.loader: share.name for share in loader_shares(trace) if not share.seen}
+    shares = loader_shares(trace)
+    unseen = {share.loader: share.name for share in shares if not share.seen}
+    read_ahead = {share.loader: share for share in shares if share.read_ahead}
     lanes = [lane for lane in _sorted_lanes(trace) if lane[1] not in unseen]
     cases = _cases_of(trace, summary or trace.summary(), lanes)
     checks = {code: check for code, check in CHECKS.items() if check.recorded} | OF_RECORDINGS
     answers: dict[str, list[tuple[str, Finding]]] = {code: [] for code in checks}
+    judged = set()
     for name, case in cases:
+        assert case.recording is not None
         for code, check in checks.items():
+            if code.startswith(OF_WAITS) and case.recording.loader in read_ahead:
+                continue
+            judged.add(code)
             finding = check.judge(case)
             if finding is not None:
                 answers[code].append((name, finding))
@@ -69,9 +77,13 @@ def findings_of(trace: Trace, summary: Summary | None = None) -> Diagnosis:
         findings=tuple(sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))),
         undecided=tuple(finding for finding in merged if finding.state == "undecided"),
         broken=tuple(finding for finding in merged if finding.state == "broken"),
-        clear=tuple(code for code in sorted(answers) if cases and not answers[code]),
+        clear=tuple(code for code in sorted(judged) if not answers[code]),
         troubles=(
             *(f"{name} was not examined: its own work is not seen" for name in unseen.values()),
+            *(
+                f"what the loop waits for was not examined: {share.name} is {share.read_ahead}"
+                for share in read_ahead.values()
+            ),
             *([f"{n_left_out} more loaders and ranks were not examined"] if n_left_out else []),
         ),
     )

@@ -22,6 +22,7 @@ from loaderviz.trace.analysis.rank_summary import ranks_beside
 from loaderviz.trace.analysis.unlike_workers import largest_share, slow_worker
 from loaderviz.trace.loaders_as_one import as_one
 from loaderviz.trace.merge.run_meta import loader_description
+from loaderviz.trace.read_ahead import hands_over
 from loaderviz.why.pace import Pace, paces
 from loaderviz.why.phases import FEWEST
 from loaderviz.why.resampled_ratio import Range
@@ -53,10 +54,21 @@ def recommend_bounds(
     share, others = _chosen(trace, loader)
     batches = trace.batches[trace.batches["loader"] == share.loader]
     batches = batches[batches["delivered_s"].notna()]
+    if hands_over(trace.meta, share.loader):
+        raise LoaderVizError(
+            f"{share.name} hands over what a thread of it reads ahead: what other settings of its "
+            "loader would do cannot be seen in the trace. recommend(loader, step_s=...) measures, "
+            "with the seconds of a step."
+        )
     if not share.seen or batches.empty:
         raise LoaderVizError(
             "the trace does not show where batches were made: the loader is not one of torch's, or "
             "makes them in its own way. trace.summary() says what its loop waits for."
+        )
+    if share.read_ahead:
+        raise LoaderVizError(
+            f"{share.name} is {share.read_ahead}: what the loop could take of it cannot be seen "
+            "in the trace. recommend(loader, step_s=...) measures, with the seconds of a step."
         )
     rank = int(batches["rank"].min())
     batches = batches[batches["rank"] == rank]

@@ -7,6 +7,7 @@ a loader that it iterates itself is a part of its samples.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing import util
@@ -44,6 +45,7 @@ def begin(arm_again: Callable[[set[type]], None]) -> None:
         path=settings.folder,
         path_is_shared=True,
         allow_restart=True,
+        loop_thread=threading.main_thread().ident,  # the first loader may be iterated in another
         **settings.limits,
     )
     try:

@@ -11,8 +11,11 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.text import percent, printable
 from loaderviz.trace import Trace, load
 from loaderviz.trace.analysis.rank_summary import by_rank
+from loaderviz.trace.analysis.verdict import RECORD_ITS_OBJECT
 from loaderviz.trace.enough_memory import require_memory
+from loaderviz.trace.loaders_as_one import as_one
 from loaderviz.trace.merge.run_meta import left_out
+from loaderviz.trace.read_ahead import hands_over, unseen
 
 
 def check(
@@ -66,6 +69,12 @@ def _check_max_wait(trace: Trace, max_share: float) -> tuple[bool, str]:
 
     That rank may hold up all others.
     """
+    trace = as_one(trace)
+    if unseen(trace):
+        raise LoaderVizError(
+            "--max-wait: a thread of its own takes the batches ahead of the loop, whose waits are "
+            f"not in this recording. {RECORD_ITS_OBJECT}"
+        )
     ranks = by_rank(trace)
     ranks = ranks[ranks["n_batches"] > 0]
     if ranks.empty:
@@ -84,7 +93,8 @@ def _check_exactly_once(trace: Trace) -> tuple[bool, str]:
     from loaderviz._audit import audit  # imports torch
 
     require_memory(trace, "an audit")
-    audits = [audit(trace.of_loader(number)) for number in trace.batches["loader"].unique()]
+    numbers = [int(number) for number in trace.batches["loader"].unique()]
+    audits = [audit(trace.of_loader(n)) for n in numbers if not hands_over(trace.meta, n)]
     if not audits:
         raise LoaderVizError("no batch is in this recording: there is nothing to audit")
     for result in audits:

@@ -82,7 +82,8 @@ def _print_first_screen(
     further = further if len(rows) > len(first) else []
     if result.n_batches:
         further.append(f"loaderviz report {path} draws the run")
-        further.append(f"loaderviz recommend {path} names settings")
+        if result.waits_are_seen:
+            further.append(f"loaderviz recommend {path} names settings")
     last = [f"{SAVINGS} " * bool(first) + "; ".join(further) + "."] if further else []
     below: list[Any] = [Text(line, "dim") for line in last]
     table = [_table(first, a_rank=result.n_ranks > 1, screen=True)] if first else []

@@ -130,17 +130,21 @@ class _WatchedFolder:
 def _screen_content(recordings: list[RecordingNow]) -> Group:
     shown = recordings
     if len(recordings) > MOST_RANKS:
-        shown = sorted(recordings, key=lambda now: -now.wait_share)[:MOST_RANKS]
+        shown = sorted(recordings, key=_waits, reverse=True)[:MOST_RANKS]
     parts: list[Table | Text] = [_heading(recordings), _rank_table(shown)]
     if len(recordings) > len(shown):
         note = f"the {len(shown)} of {len(recordings)} ranks that wait the most"
         parts.append(Text(note, "dim"))
-    slowest = max(recordings, key=lambda now: now.wait_share)
+    slowest = max(recordings, key=_waits)
     if slowest.workers:
         parts.append(_worker_table(slowest, several=len(recordings) > 1))
     problems = (f"{now.name}: {now.problem}" for now in recordings if now.problem)
     parts += [Text(printable(problem), "red") for problem in problems]
     return Group(*parts)
+
+
+def _waits(now: RecordingNow) -> float:
+    return 0.0 if math.isnan(now.wait_share) else now.wait_share
 
 
 def _heading(recordings: list[RecordingNow]) -> Text:
@@ -164,6 +168,9 @@ def _rank_table(recordings: list[RecordingNow]) -> Table:
     table = Table("rank", "epoch", "batches", "batches/s", "the loop waits", "state", "ready")
     for now in recordings:
         is_notable = now.wait_share > NEVER_WAITS
+        waits = "not seen: a thread reads ahead"
+        if not math.isnan(now.wait_share):
+            waits = f"{_bar(now.wait_share)} {100 * now.wait_share:3.0f} %"
         state = "running" if now.running else "ended"
         if now.waiting_s > 1:
             state = f"waiting for {now.waiting_s:.0f} s"
@@ -172,7 +179,7 @@ def _rank_table(recordings: list[RecordingNow]) -> Table:
             str(now.epoch),
             f"{now.n_batches:,}",
             rate(now.batches_per_s),
-            Text(f"{_bar(now.wait_share)} {100 * now.wait_share:3.0f} %", "red" * is_notable),
+            Text(waits, "red" * is_notable),
             state,
             str(sum(worker.ready for worker in now.workers)),
         )

@@ -108,6 +108,12 @@ def _foreign_name(loader: Any) -> str:
     return str(named.__name__) if type(named) is GeneratorType else type_name(type(named))
 
 
+def describe_foreign(loader: Any) -> dict[str, Any]:
+    """The same for a loader whose own work is not seen."""
+    name = _foreign_name(loader)
+    return {"class": name, "dataset": name, "kind": FOREIGN, "start_method": None}
+
+
 def describe(loader: Any) -> dict[str, Any]:
     """A loader's configuration by name; None where it is nothing that can be kept.
 
@@ -115,8 +121,7 @@ def describe(loader: Any) -> dict[str, Any]:
     but where a subclass has made a property of an option, and nothing raises.
     """
     if not issubclass(type(loader), DataLoader):
-        name = _foreign_name(loader)
-        return {"class": name, "dataset": name, "kind": FOREIGN, "start_method": None}
+        return describe_foreign(loader)
     num_workers = whole(_option(loader, "num_workers"))
     pin_memory = truth(_option(loader, "pin_memory"))
     context = _option(loader, "_DataLoader__multiprocessing_context")

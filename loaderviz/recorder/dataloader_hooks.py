@@ -183,14 +183,14 @@ def _hook_what_is_observed() -> None:
             setattr(_Iterator, name, _SetHook(name, action))
 
 
-def every_class() -> set[type]:
-    """``DataLoader``, and each subclass so far that has a ``_get_iterator`` of its own."""
+def every_class(method: str = "_get_iterator") -> set[type]:
+    """``DataLoader``, and each subclass so far that has a method of that name of its own."""
     classes: set[type] = {DataLoader}
     to_visit: list[Any] = [DataLoader]
     while to_visit:
         for cls in to_visit.pop().__subclasses__():
             to_visit.append(cls)
-            if "_get_iterator" in vars(cls):
+            if method in vars(cls):
                 classes.add(cls)
     return classes
 

@@ -21,14 +21,18 @@ from loaderviz.recorder.traceback_filter import hide_recorder_frames
 _NAMES = ("__iter__", "__next__")
 
 _lock = threading.RLock()
+_thread = threading.local()  # .making: the loaders whose __iter__ it is in
 _observed: dict[Any, set[type]] = {}  # by the recording that watches the classes
 _replaced: dict[Any, dict[str, Any]] = {}  # what classes define themselves, None: nothing
 
 
 def attach(observer: Any, classes: Iterable[type]) -> None:
-    """Tell the running recordings of each iteration of their loaders of these classes."""
+    """Tell the running recordings of each iteration of their loaders of these classes.
+
+    May be called again, to add classes.
+    """
     with _lock:
-        _observed[observer] = set(classes)
+        _observed.setdefault(observer, set()).update(classes)
         _hook_what_is_observed()
 
 
@@ -65,14 +69,19 @@ def _iter_hook(cls: Any) -> Any:
 
     @functools.wraps(original)
     def __iter__(loader: Any) -> Iterator[Any]:  # noqa: N807
-        if dataloader_hooks.is_building():  # torch's own iterator reads it as a dataset
+        making: list[Any] = _thread.__dict__.setdefault("making", [])
+        # Torch's own iterator reads it as a dataset, or a subclass calls super().
+        if dataloader_hooks.is_building() or any(loader is each for each in making):
             return original(loader)  # type: ignore[no-any-return]
         logs = dataloader_hooks.begin_foreign(loader, now())
         try:
+            making.append(loader)
             iterator = original(loader)
         except BaseException as error:
             hide_recorder_frames(error)
             raise
+        finally:
+            making[:] = [each for each in making if each is not loader]
         return dataloader_hooks.watch_foreign(iterator, logs, loader)  # type: ignore[no-any-return]
 
     return __iter__
@@ -102,8 +111,9 @@ _HOOKS: dict[str, Callable[[Any], Any]] = {"__iter__": _iter_hook, "__next__": _
 
 def _forget_in_child() -> None:
     """Remove all hooks in a forked process: it is not the one that is recorded."""
-    global _lock
+    global _lock, _thread
     _lock = threading.RLock()
+    _thread = threading.local()
     _observed.clear()
     _hook_what_is_observed()
 

@@ -1,7 +1,8 @@
 """What one recording writes of one iteration of a loader that is none of torch's.
 
 Its work is not seen, only what the loop waits for and what it gets. A loader that takes its batches
-from a DataLoader is not written down at all: that one is, with its workers.
+from a DataLoader in the loop's thread is not written down at all: that one is, with its workers.
+Where another thread takes them, both are: here the loop waits, and there they are made.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class ForeignLog:
 
     def note_made(self) -> None:
         """The iterator has been made."""
-        call_guarded(self._recorder, self._mute_if_torch_was_asked, self._begun_ns, None)
+        # Who asks an iterator of torch's that was begun meanwhile shows with the first batch.
+        call_guarded(self._recorder, self._mute_if_torch_was_asked, self._begun_ns, False)
 
     def take(self, take: Callable[[], Any]) -> Any:
         """What ``take`` returns or raises: the next batch."""
@@ -90,8 +92,7 @@ class ForeignLog:
 
     def _begin_batch(self, requested_ns: int) -> IteratorLog | None:
         """Write down that a batch was asked for; None where it is not to be written down."""
-        first = self._log is None
-        self._mute_if_torch_was_asked(requested_ns, self._begun_ns if first else None)
+        self._mute_if_torch_was_asked(requested_ns, True)
         files = self._recorder.files
         with files.lock:
             if self.muted or files.is_stopped():
@@ -100,6 +101,7 @@ class ForeignLog:
                 self._log = self._recorder.begin_foreign_epoch(self._loader())
             log: IteratorLog = self._log
             log.note_requested(requested_ns)
+            self._recorder.note_who_hands_over(log.number, self._begun_ns)
             return log if log.begin_here(0, 0) is not None else None
 
     def _write_outcome(self, log: IteratorLog, state: int, batch: Any = ()) -> None:
@@ -121,6 +123,6 @@ class ForeignLog:
         if self._log is not None:
             self._log.note_released(at_ns)
 
-    def _mute_if_torch_was_asked(self, since_ns: int, by_others_since_ns: int | None) -> None:
-        if self._recorder.torch_was_asked(since_ns, by_others_since_ns):
+    def _mute_if_torch_was_asked(self, since_ns: int, or_begun: bool) -> None:
+        if self._recorder.torch_was_asked(since_ns, or_begun=or_begun):
             self.muted = True

@@ -11,6 +11,7 @@ from typing import Any
 from loaderviz.clocks.process_clock import now
 from loaderviz.record_layout import (
     MAIN_PROCESS,
+    NOBODY,
     Batch,
     KeyKind,
     Tag,
@@ -40,15 +41,21 @@ class IteratorLog:
         files: RecordingFiles,
         next_epoch: Callable[[], int],
         number: int,
+        loader: int,
         device: Device | None = None,
+        loop_thread: int | None = None,
     ) -> None:
-        self.number = number  # of the iterator
+        self.number, self.loader = number, loader  # of the iterator, and of its loader
+        self.is_read_ahead = False  # by another thread than ``loop_thread``, where that is given
+        self.handed_over_by = NOBODY  # the iterator that the loop has its batches from instead
+        self._loop_thread = loop_thread
         self.being_built = False
         self.paid_bytes = 0  # taken from the budget for each of its workers' files
         self._files = files
         self._next_epoch = next_epoch
         self._device = device
         self._round = -1
+        self._round_begun_ns = self._round_begun_by = 0  # when, and by which thread
         self._n_tasks_here = 0  # num_workers=0
         self._in_one_step = True  # so far: see begin_with_fetch
         self._held: RecordPlace | None = None  # the batch being handed over, or that the loop has
@@ -79,7 +86,9 @@ class IteratorLog:
         if self._unpinned is not None:
             self._unpinned.clear()
         self._round += 1
-        self._files.write(Tag.EPOCH, self.number, self._round, self._next_epoch(), now())
+        self._round_begun_ns, self._round_begun_by = now(), get_ident()
+        epoch, begun_ns = self._next_epoch(), self._round_begun_ns
+        self._files.write(Tag.EPOCH, self.number, self._round, epoch, begun_ns)
 
     def begin_first_round(self) -> None:
         """Begin the first epoch, unless starting the iterator's workers has begun it."""
@@ -144,11 +153,35 @@ class IteratorLog:
             self.begin_round()
             for task, worker in self._adopted_tasks:
                 self.note_dispatched(task, worker, 0, 0, 0)  # when, and how many samples: unknown
-        self._requested_ns, self._requested_by = at_ns, get_ident()
+        thread = get_ident()
+        if thread != self._requested_by:
+            self._note_who_asks(thread)
+        self._requested_ns, self._requested_by = at_ns, thread
+
+    def _note_who_asks(self, thread: int) -> None:
+        """A thread asks that did not ask for the batch before."""
+        if not self.is_read_ahead and thread != (self._loop_thread or thread):
+            self.is_read_ahead = True
+            self._files.write(Tag.READ_AHEAD, self.number, NOBODY)
+
+    def note_who_hands_over(self, iterator: int) -> None:
+        """The loop has these batches, which another thread reads ahead, from that iterator."""
+        if self.handed_over_by != iterator:
+            self.handed_over_by = iterator
+            self._files.write(Tag.READ_AHEAD, self.number, iterator)
+
+    def was_begun_since(self, since_ns: int) -> bool:
+        """Whether the last epoch has begun since then."""
+        return self._round_begun_ns >= since_ns
 
     def was_asked_by(self, thread: int, since_ns: int) -> bool:
-        """Whether this thread has asked for a batch since then."""
+        """Whether this thread was the last to ask for a batch, and has done so since then."""
         return self._requested_by == thread and self._requested_ns >= since_ns
+
+    def waits_for(self, thread: int, since_ns: int) -> bool:
+        """Whether this thread has begun an epoch since then, and nobody has asked for a batch."""
+        begun = self._round_begun_by == thread and self._round_begun_ns >= since_ns
+        return begun and self._requested_ns < self._round_begun_ns
 
     def expect_pins(self) -> None:
         """From now on a thread pins the batches: ``note_pinned`` will be called for each."""

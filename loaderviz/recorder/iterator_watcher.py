@@ -7,13 +7,12 @@ import itertools
 import threading
 import warnings
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 from torch.utils.data import DataLoader
 
 from loaderviz.clocks.process_clock import now
-from loaderviz.loaders.describe_loader import describe
+from loaderviz.loaders.describe_loader import describe, describe_foreign
 from loaderviz.record_layout import Span, Tag, pack_text
 from loaderviz.recorder import dataloader_hooks, foreign_hooks
 from loaderviz.recorder.device_events import Device
@@ -43,6 +42,7 @@ class Watcher:
         *,
         every_loader: bool,
         tell_of_early_workers: bool,
+        loop_thread: int,
     ) -> None:
         self.files = files
         self.forgotten = False  # in a forked process: the files are the parent's
@@ -50,15 +50,17 @@ class Watcher:
         self._lineless = set(range(len(loaders))) if len(loaders) > 1 else set[int]()
         self._every_loader = every_loader
         self._tell_of_early_workers = tell_of_early_workers
+        self._loop_thread = loop_thread  # another one that asks a DataLoader reads ahead
         self._classes = {type(loader) for loader in loaders}
-        if every_loader:
-            self._classes |= dataloader_hooks.every_class()
         self._foreign = LoaderNumbers(foreign)  # loaders that are none of torch's
         self._foreign_classes = {type(loader) for loader in foreign}
         self._foreign_classes |= {cls for cls in self._classes if cls.__iter__ is not _TORCH_ITER}
+        if every_loader:
+            self._classes |= dataloader_hooks.every_class()
+            self._foreign_classes |= dataloader_hooks.every_class("__iter__") - {DataLoader}
         self._foreign_logs: dict[int, ForeignLog] = {}  # the last one, by number in _foreign
         self._earlier_foreign_logs: list[ForeignLog] = []  # of iterators that went on beside it
-        self._epochs_begun_ns: dict[int, int] = {}  # of DataLoaders: the last one, by thread
+        self._hand_over: dict[int | None, Any] = {}  # by number in _foreign: see _loop_side_of
         self.inside = threading.local()
         self._device = Device.find()
         self._iterator_numbers = itertools.count()
@@ -77,6 +79,8 @@ class Watcher:
     def add_class(self, cls: type) -> None:
         """Watch the loaders of a further class, which was made after the start."""
         dataloader_hooks.attach(self, {cls})
+        if "__iter__" in vars(cls):
+            foreign_hooks.attach(self, {cls})
 
     def stop(self, at_ns: int) -> None:
         """Let go of everything, and write what is known at the end.
@@ -199,23 +203,45 @@ class Watcher:
 
     def begin_foreign_epoch(self, loader: Any) -> IteratorLog:
         """Begin to log an epoch of a loader that is none of torch's, of which no worker is seen."""
-        loader_number = self._number_of(loader)
-        epochs = self._loaders.epochs_of(loader)
+        asked = self._loop_side_of(loader)
+        loader_number = self._number_of(asked, describe_foreign(loader))
+        epochs = self._loaders.epochs_of(asked)
         log = IteratorLog(
-            self.files, lambda: next(epochs), next(self._iterator_numbers), self._device
+            self.files,
+            functools.partial(next, epochs),
+            next(self._iterator_numbers),
+            loader_number,
+            self._device,
+            self._loop_thread if issubclass(type(loader), DataLoader) else None,
         )
         self.files.write(Tag.ITERATOR, log.number, loader_number, now(), True)
         log.begin_first_round()
         return log
 
-    def torch_was_asked(self, since_ns: int, by_others_since_ns: int | None) -> bool:
-        """Whether this thread has asked a DataLoader, or another has begun one, since then."""
+    def _loop_side_of(self, loader: Any) -> Any:
+        """What the loop asks, to be numbered: the loader itself.
+
+        For a DataLoader whose own thread asks torch's iterator, something in its place: its number
+        is that of what is made.
+        """
+        number = self._loaders.number_of(loader)
+        if any(log.loader == number and log.is_read_ahead for _, log in self._watched):
+            return self._hand_over.setdefault(self._foreign.number_of(loader), _HandOver())
+        return loader
+
+    def torch_was_asked(self, since_ns: int, *, or_begun: bool) -> bool:
+        """Whether this thread has asked a DataLoader since then; ``or_begun``: or is about to."""
         thread = threading.get_ident()
-        return any(log.was_asked_by(thread, since_ns) for _, log in self._watched) or any(
-            since is not None and begun_ns >= since
-            for begun_by, begun_ns in list(self._epochs_begun_ns.items())
-            for since in [since_ns if begun_by == thread else by_others_since_ns]
+        return any(
+            log.was_asked_by(thread, since_ns) or (or_begun and log.waits_for(thread, since_ns))
+            for _, log in self._watched
         )
+
+    def note_who_hands_over(self, iterator: int, since_ns: int) -> None:
+        """The loop asks this foreign iterator: it hands over what threads have read since then."""
+        for _, log in self._watched:
+            if log.is_read_ahead and log.was_begun_since(since_ns):
+                log.note_who_hands_over(iterator)
 
     def begin_span(self, name: str, at_ns: int) -> RecordPlace | None:
         """Write down a span of the user's; returns where, None where it is left out."""
@@ -257,19 +283,16 @@ class Watcher:
             self.files.add_to_loader(loader_number, iterated_at=source_line())
         log = IteratorLog(
             self.files,
-            functools.partial(self._begin_epoch, self._loaders.epochs_of(loader)),
+            functools.partial(next, self._loaders.epochs_of(loader)),
             next(self._iterator_numbers),
+            loader_number,
             self._device,
+            self._loop_thread,
         )
         self.files.write(Tag.ITERATOR, log.number, loader_number, now(), adopted)
         watch(iterator, log)
         self._watched.append((weakref.ref(iterator, log.note_end), log))
         return log
-
-    def _begin_epoch(self, epochs: Iterator[int]) -> int:
-        """An iterator of torch's begins an epoch; returns its number."""
-        self._epochs_begun_ns[threading.get_ident()] = now()
-        return next(epochs)
 
     def let_go(self) -> None:
         """Be done with the iterators that are gone."""
@@ -319,12 +342,17 @@ class Watcher:
             ]
         )
 
-    def _number_of(self, loader: DataLoader[Any]) -> int:
+    def _number_of(self, loader: Any, description: dict[str, Any] | None = None) -> int:
         number = self._loaders.number_of(loader)
         if number is None:
-            self.files.add_loader({**describe(loader), "iterated_at": source_line()})
+            description = description or describe(loader)
+            self.files.add_loader({**description, "iterated_at": source_line()})
             number = self._loaders.add(loader)
         return number
+
+
+class _HandOver:
+    """Stands for what a DataLoader with a thread of its own hands to the loop."""
 
 
 def _release_and_unwatch(reference: weakref.ref[Any], log: IteratorLog, at_ns: int) -> None:

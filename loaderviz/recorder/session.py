@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
@@ -52,7 +53,9 @@ def record(
             another object that a loop takes its batches from. Where it iterates DataLoaders inside,
             as a loader of several streams does, these are recorded, as is every other one that is
             iterated in the block. Else what the loop waits for and does is, and not how the
-            batches are made; samples are counted where the form of a batch tells.
+            batches are made; samples are counted where the form of a batch tells. Where a thread of
+            its own iterates them ahead of the loop, all of that is recorded. The loop is what runs
+            in the thread that enters the block; another one that asks a DataLoader reads ahead.
         more: further loaders, such as one for validation.
         path: a folder to keep the recording in; ``loaderviz.load`` opens it, also while it is
             written and after a crash. Without one the recording is kept in the trace alone. The
@@ -103,6 +106,7 @@ class Recording:
         path: str | Path | None = None,
         path_is_shared: bool = False,  # the folder of a run, which all its ranks share
         allow_restart: bool = False,  # a rank of the run may have several recordings
+        loop_thread: int | None = None,  # that the loop runs in; None: that enters the block
         label: str | None = None,
         max_spans: int = MAX_SPANS,
         max_bytes: int | None = None,
@@ -122,6 +126,7 @@ class Recording:
             raise LoaderVizError(f"path={path!r}: give the path of a folder") from error
         self._path_is_shared = path_is_shared
         self._allow_restart = allow_restart
+        self._loop_thread = loop_thread
         self._label = None if label is None else as_text(label)
         self._max_spans, self._max_bytes = max_spans, max_bytes
         self._folder: Path | None = None
@@ -191,6 +196,7 @@ class Recording:
                 self._foreign,
                 every_loader=self._every_loader,
                 tell_of_early_workers=self._tell_of_early_workers,
+                loop_thread=self._loop_thread or threading.get_ident(),
             )
             if self._path is not None:
                 self._watcher.files.answer_with_stack()

@@ -18,6 +18,7 @@ from loaderviz.failed_part import part
 from loaderviz.trace import Trace
 from loaderviz.trace.analysis.steps import part_with_others
 from loaderviz.trace.loaders_as_one import lives
+from loaderviz.trace.read_ahead import hands_over
 
 TAKEN_TOGETHER = 0.1  # of the steps: with more, the loop may wait for another loader instead
 TOGETHER = (
@@ -112,6 +113,7 @@ def audit_loaders(trace: Trace) -> list[LoaderAudit]:
     """
     n_samples = trace.n_sample_rows  # a run of many ranks knows this without reading them
     loaders = sorted({int(number) for number in trace.batches["loader"].unique()})
+    loaders = [number for number in loaders if not hands_over(trace.meta, number)]
     if n_samples > MOST_SAMPLES:
         why_not = (
             f"{n_samples:,} samples would take minutes: "

@@ -29,7 +29,7 @@ from loaderviz.trace import Trace
 from loaderviz.trace.analysis.loader_share import short_names
 from loaderviz.trace.analysis.shapes import Shapes
 from loaderviz.trace.analysis.summary import Summary
-from loaderviz.trace.analysis.verdict import NEVER_WAITS
+from loaderviz.trace.analysis.verdict import NEVER_WAITS, RECORD_ITS_OBJECT
 from loaderviz.trace.loaders_as_one import as_one, lives
 from loaderviz.trace.merge.run_meta import left_out
 
@@ -210,6 +210,9 @@ class Content:
 
     def _settings_action(self) -> list[Action]:
         """Whether to change the settings, by the bounds; without any, the first cause."""
+        if not self.summary.waits_are_seen:
+            why = f"{self.summary.verdict}. {RECORD_ITS_OBJECT}"
+            return [Action("Record what the loop iterates", why)]
         prediction = self.prediction
         recommendation = prediction.recommendation
         present, chosen = prediction.present, prediction.chosen

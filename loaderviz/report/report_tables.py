@@ -12,11 +12,13 @@ from loaderviz.trace import Trace
 from loaderviz.trace.analysis.rank_summary import by_rank
 from loaderviz.trace.analysis.steps import waits_by_step
 from loaderviz.trace.columns_of_rows import Table, arrays, codes, where
+from loaderviz.trace.read_ahead import unseen
 
 WORKER_COLUMNS = ("rank", "loader", "worker")
 LIMITS_S = (0.001, 0.01, 0.1, 1.0, 10.0)
 N_WORST = 10
 _EXITS = ("killed", "failed", "running", "done")  # the gravest first
+_NOT_SEEN = dict.fromkeys(("wait_s", "startup_s", "step_s"), np.nan)  # where a thread reads ahead
 
 
 @dataclass(frozen=True)
@@ -159,7 +161,8 @@ def ranks_of(trace: Trace) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = [
         {str(name): value for name, value in row.items()} for row in table.to_dict("records")
     ]
-    return [_with_shares(row) for row in rows]
+    not_seen = _NOT_SEEN if unseen(trace) else {}
+    return [_with_shares(row | not_seen) for row in rows]
 
 
 def loaders_of(trace: Trace) -> list[dict[str, Any]]:
@@ -170,6 +173,7 @@ def loaders_of(trace: Trace) -> list[dict[str, Any]]:
     for loader in sorted({int(number) for number in trace.batches["loader"].unique()}):
         of_ranks = by_rank(bare.of_loader(loader))
         totals = {str(name): of_ranks[name].to_numpy().sum().item() for name in of_ranks}
+        totals |= _NOT_SEEN if unseen(bare.of_loader(loader)) else {}
         rows.append(_with_shares({"loader": loader, **totals}))
     return rows
 
@@ -183,5 +187,5 @@ def _with_shares(row: dict[str, Any]) -> dict[str, Any]:
         **{name: row[name] for name in ("loader", "rank") if name in row},
         **{name: row[name] for name in names},
         "wait_s": wait_s,
-        "wait_share": wait_s / total_s if total_s > 0 else 0.0,
+        "wait_share": wait_s / total_s if total_s != 0 else 0.0,
     }

@@ -20,9 +20,11 @@ from loaderviz.simulator.typical_costs import (
 from loaderviz.trace import Trace
 from loaderviz.trace.analysis.loader_share import is_unseen
 from loaderviz.trace.analysis.rank_summary import ranks_beside
+from loaderviz.trace.analysis.verdict import RECORD_ITS_OBJECT
 from loaderviz.trace.check_trace import MOST_SAMPLES
 from loaderviz.trace.columns_of_rows import BATCH, arrays, batch_rows
 from loaderviz.trace.merge.run_meta import loader_description
+from loaderviz.trace.read_ahead import is_read_ahead
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -174,6 +176,11 @@ def _batches_and_description(trace: Trace, loader: int) -> tuple[pd.DataFrame, d
             "epoch."
         )
         raise LoaderVizError(f"the trace does not show its batches where they were made: {why}")
+    if is_read_ahead(trace.meta, loader):
+        raise LoaderVizError(
+            "a thread of its own takes the batches of this loader ahead of the loop, whose steps "
+            f"are not in the trace. {RECORD_ITS_OBJECT}"
+        )
     return batches, loader_description(trace.meta, loader)
 
 

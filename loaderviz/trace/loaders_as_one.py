@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from loaderviz.trace.merge.run_meta import loader_description
+from loaderviz.trace.read_ahead import as_the_loop_sees_it
 from loaderviz.trace.unread_samples import UnreadSamples
 
 if TYPE_CHECKING:
@@ -27,17 +28,19 @@ Span = tuple[float, float]  # seconds
 
 
 def as_one(trace: Trace) -> Trace:
-    """The trace with one number for all the lives of a loader: that of the first.
+    """The trace as the loop sees it, with one number for all lives of a loader: that of the first.
 
     Lives of one loader are iterated at one line of code, which has to be known; they have the same
     settings and a dataset of the same type; and in each rank the loop is done with one before it
     asks for a batch of the next. Loaders that it takes in turns, as with ``zip``, stay apart.
 
     Returns:
-        ``trace`` itself where no loader has several lives. Otherwise epochs are counted on from
-        life to life, and the description of such a loader in ``meta`` says how often it was
+        ``trace`` itself where no loader has several lives and none is read ahead by a thread, whose
+        waits and steps are not the loop's (``read_ahead.py``). Of several lives epochs are counted
+        on from life to life, and the description of such a loader in ``meta`` says how often it was
         ``made``; those of its later lives are empty.
     """
+    trace = as_the_loop_sees_it(trace)
     alike = _alike(trace.meta)
     if not alike:
         return trace

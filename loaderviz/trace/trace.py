@@ -19,6 +19,7 @@ from loaderviz.trace.check_trace import TABLES, check
 from loaderviz.trace.columns_of_rows import arrays
 from loaderviz.trace.loaders_as_one import as_one
 from loaderviz.trace.merge.run_meta import meta_of_ranks
+from loaderviz.trace.read_ahead import as_the_loop_sees_it
 from loaderviz.trace.unread_samples import SamplesField, UnreadSamples
 
 if TYPE_CHECKING:
@@ -211,7 +212,7 @@ class Trace:
         """
         from loaderviz.trace.perfetto import export
 
-        export(self, path, profile)
+        export(as_the_loop_sees_it(self), path, profile)
 
     def __repr__(self) -> str:
         return str(self.summary())

@@ -26,7 +26,7 @@ def test_what_is_raised_from_outside_when_it_goes_off_is_heard_and_it_goes_off_a
     original = vars(Loader)["_get_iterator"], vars(Own)["_get_iterator"]
     trigger = Trigger(on_first_iteration=go_off, on_new_class=lambda cls: None)
     trigger.arm(Loader)
-    trigger._wrap(Own)
+    trigger._wrap(Own, "_get_iterator")
     with pytest.raises(TimeoutError, match="the script's"):
         Loader()._get_iterator()
     assert list(Own()._get_iterator()) == ["c", "d"]

@@ -46,7 +46,6 @@ FOREIGN = {
 }
 AROUND = {
     "stages": lambda: Piped(range(20), batch_size=4),
-    "a thread": lambda: InBackground(DataLoader(range(20), batch_size=4)),
     "a generator": lambda: Streaming(range(20), batch_size=4, num_workers=1),
     "an iterator": lambda: WrappedIterator(range(20), batch_size=4),
     "persistent workers": lambda: Piped(

@@ -122,6 +122,48 @@ def test_loaders_and_their_workers_end_when_the_script_is_done_with_them(tmp_pat
     assert len(recordings(tmp_path / "run")["rank-00000"].batches) == 24
 
 
+READS_AHEAD = """
+import queue, sys, threading
+from torch.utils.data import DataLoader
+
+def ahead(batches):
+    ready = queue.Queue(2)
+    def read():
+        for batch in batches:
+            ready.put(batch)
+        ready.put(None)
+    threading.Thread(target=read).start()
+    while (batch := ready.get()) is not None:
+        yield batch
+
+if sys.argv[1:] == ["later"]:
+    list(DataLoader(range(8)))
+
+class Ahead(DataLoader):
+    def __iter__(self):
+        return ahead(super().__iter__())
+
+if sys.argv[1:] == ["unseen"]:
+    assert len(list(ahead(DataLoader(range(8))))) == 8
+else:
+    assert len(list(Ahead(range(8)))) == 8
+"""
+
+
+@slow
+@pytest.mark.parametrize(("how", "n_batches"), [("first", 8), ("later", 16), ("unseen", 8)])
+def test_of_a_thread_that_reads_ahead_the_loops_wait_is_seen_where_a_class_of_loaders_has_it(
+    how, n_batches, tmp_path
+):
+    (tmp_path / "ahead.py").write_text(READS_AHEAD)
+    done = run("--out", "run", "ahead.py", how, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert f"recorded {n_batches} batches" in done.stderr
+    summary = recordings(tmp_path / "run")["rank-00000"].summary()
+    assert summary.n_batches == n_batches
+    assert summary.waits_are_seen == (how != "unseen")
+
+
 @contextmanager
 def endless(folder):
     program = [sys.executable, "-m", "loaderviz", "run", "--out", folder, SCRIPTS / "endless.py"]

@@ -47,6 +47,20 @@ def slow(item: Any) -> Any:
     return item
 
 
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_the_thread_of_monais_loader_makes_batches_and_the_loop_waits_for_the_loader(num_workers):
+    monai_data = pytest.importorskip("monai.data")
+    dataset = [torch.tensor(i) for i in range(40)]
+    loader = monai_data.ThreadDataLoader(
+        dataset, batch_size=4, num_workers=num_workers, collate_fn=torch.stack
+    )
+    trace, received = run(loader, epochs=2)
+    assert [torch.cat(epoch).tolist() for epoch in received] == [[*range(40)]] * 2
+    summary = trace.summary()
+    assert (summary.n_samples, summary.waits_are_seen) == (80, True)
+    assert "read ahead by a thread of ThreadDataLoader" in str(summary)
+
+
 class TestWebdataset:
     @pytest.fixture
     def shards(self, tmp_path: Path) -> str:

@@ -120,9 +120,12 @@ class InBackground:
         taken: queue.Queue[Any] = queue.Queue(2)
 
         def take() -> None:
-            for each in self.loader:
-                taken.put(each)
-            taken.put(None)
+            try:
+                for each in self.loader:
+                    taken.put(each)
+                taken.put(None)
+            except BaseException as error:
+                taken.put(error)
 
         thread = threading.Thread(target=take)
         thread.start()
@@ -130,9 +133,18 @@ class InBackground:
 
     @staticmethod
     def deliver(taken: "queue.Queue[Any]", thread: threading.Thread) -> Iterator[Any]:
-        while (each := taken.get()) is not None:
+        while isinstance(each := taken.get(), tuple | list | torch.Tensor):
             yield each
         thread.join()
+        if each is not None:
+            raise each
+
+
+class Ahead(DataLoader[Any]):
+    """As MONAI's ThreadDataLoader: torch's iterator is made here, and a thread asks it."""
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from InBackground(super().__iter__())
 
 
 class ThreadBacked(DataLoader[Any]):

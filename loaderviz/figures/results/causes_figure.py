@@ -19,6 +19,7 @@ from loaderviz.figures.timelines.timeline import TIME
 from loaderviz.text import count, duration, percent
 from loaderviz.trace import Trace
 from loaderviz.trace.analysis.summary import Summary
+from loaderviz.trace.analysis.verdict import RECORD_ITS_OBJECT
 from loaderviz.trace.loaders_as_one import as_one
 
 # A hue for each pair of relatives, of which the second is hatched.
@@ -89,6 +90,8 @@ def draw(
     """
     colours = style.theme(theme)
     rows = cause_rows(summary)
+    if not rows and not summary.waits_are_seen:
+        raise LoaderVizError(f"{summary.verdict}: there is no cause to draw. {RECORD_ITS_OBJECT}")
     if not rows:
         raise LoaderVizError("the loop never waited in this trace: there is no cause to draw")
     shown = _largest(rows)

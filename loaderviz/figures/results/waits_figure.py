@@ -15,6 +15,7 @@ from loaderviz.figures.display import Figure
 from loaderviz.text import count, duration
 from loaderviz.trace import Trace
 from loaderviz.trace.analysis.steps import waits_by_step
+from loaderviz.trace.read_ahead import as_the_loop_sees_it
 
 HEIGHT_PX, TITLE_PX, AXIS_PX, LABEL_PX = 300, 82, 58, 96
 MOST_DOTS = 1500  # as in waits_figure.js
@@ -35,9 +36,9 @@ def waits(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
     Raises:
         LoaderVizError: for a trace without a delivered batch, or an unknown theme.
     """
-    rows = waits_by_step(trace)
+    rows = waits_by_step(as_the_loop_sees_it(trace))
     if not len(rows["step"]):
-        raise LoaderVizError("this trace holds no batch that was delivered: nobody waited")
+        raise LoaderVizError("this trace holds no batch that the loop asked for: nobody waited")
     step, wait_ms = rows["step"], np.maximum(rows["wait_s"] * 1000, LEAST_MS)
     many = len(step) > MOST_DOTS
     colours = style.theme(theme)

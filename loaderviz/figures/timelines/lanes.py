@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from loaderviz.text import worker_name
+from loaderviz.text import MAIN_PROCESS, worker_name
 from loaderviz.trace.analysis.loader_share import short_names
 from loaderviz.trace.columns_of_rows import Table, arrays, codes
+from loaderviz.trace.read_ahead import is_read_ahead
 
 if TYPE_CHECKING:
     from loaderviz.trace import Trace
@@ -65,6 +66,9 @@ class Lanes:
         names = short_names(trace) if several else {}
         loaders = {loader: html.escape(name) for loader, name in names.items()}
         labels = [_label(kind, place, several_ranks, loaders) for _, kind, place in lanes]
+        for i, (_, kind, place) in enumerate(lanes):
+            if kind == 3 and place[-1] < 0 and is_read_ahead(trace.meta, place[1]):
+                labels[i] = labels[i].replace(MAIN_PROCESS, "thread that reads ahead")
         numbers = tuple(
             np.array([lane_of[place[0], kind, place] for place in shown[kind]], np.int64)
             for kind in range(4)

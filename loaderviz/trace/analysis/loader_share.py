@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from loaderviz.trace.analysis.steps import groups
 from loaderviz.trace.columns_of_rows import Table, arrays, where
 from loaderviz.trace.loaders_as_one import lives
 from loaderviz.trace.merge.run_meta import loader_description
+from loaderviz.trace.read_ahead import HANDED_OVER_BY, is_read_ahead
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,6 +42,10 @@ class LoaderShare:
         waited_s: seconds in ``next()``, and in ``iter()`` while workers started.
         seen: whether any of its batches was seen where it was made. Those of a foreign loader, one
             that is none of torch's, never are.
+        read_ahead: by a thread that asks it in place of the loop, so that nothing is waited for:
+            what says so, as in "read ahead by a thread of Prefetcher"; empty where the loop asks.
+        makes_per_s: samples/s that each worker makes, or who loads in their place, while it makes
+            batches; NaN where that was not seen.
     """
 
     loader: int
@@ -49,17 +55,20 @@ class LoaderShare:
     n_workers: int
     waited_s: float
     seen: bool = True
+    read_ahead: str = ""
+    makes_per_s: float = math.nan
 
     def __str__(self) -> str:
         batches = count(self.n_batches, "batch", "batches")
         workers = count(self.n_workers, "worker") if self.seen else "its own work not seen"
-        return f"{self.name}: {batches}, {workers}, {duration(self.waited_s)} waited for"
+        waits = self.read_ahead or f"{duration(self.waited_s)} waited for"
+        return f"{self.name}: {batches}, {workers}, {waits}"
 
 
 def loader_shares(trace: Trace) -> tuple[LoaderShare, ...]:
     """Of each loader that delivered something or had workers, by number."""
     names = ["rank", "loader", "epoch", "worker", "n_samples"]
-    names += ["started_s", "requested_s", "delivered_s"]
+    names += ["started_s", "ready_s", "requested_s", "delivered_s"]
     rows = arrays(trace.batches[names])
     rows = where(rows, ~np.isnan(rows["delivered_s"]))
     wait_s = np.nan_to_num(rows["delivered_s"] - rows["requested_s"])
@@ -71,16 +80,20 @@ def loader_shares(trace: Trace) -> tuple[LoaderShare, ...]:
     shares = []
     for loader in np.union1d(rows["loader"], workers["loader"]).tolist():
         own = where(rows, rows["loader"] == loader)
+        making_s = float(np.nansum(own["ready_s"] - own["started_s"]))
+        n_samples = int(own["n_samples"].sum())
         starting_s = sum(end - start for _, whose, start, end in starting if whose == loader)
         shares.append(
             LoaderShare(
                 loader=loader,
                 name=_name(trace, loader, own),
                 n_batches=len(own["rank"]),
-                n_samples=int(own["n_samples"].sum()),
+                n_samples=n_samples,
                 n_workers=int((workers["loader"][first] == loader).sum()),
                 waited_s=float(wait_s[rows["loader"] == loader].sum()) + starting_s,
                 seen=not len(own["rank"]) or not is_unseen(own),
+                read_ahead=_who_reads_ahead(trace.meta, loader),
+                makes_per_s=n_samples / making_s if making_s > 0 else math.nan,
             )
         )
     names = [share.name for share in shares]
@@ -89,6 +102,13 @@ def loader_shares(trace: Trace) -> tuple[LoaderShare, ...]:
     numbered = [f"{share.name}, loader {share.loader}" for share in shares]
     unlike = _first_unlike(names, placed, numbered)
     return tuple(replace(share, name=name) for share, name in zip(shares, unlike, strict=True))
+
+
+def _who_reads_ahead(meta: Mapping[str, Any], loader: int) -> str:
+    if not is_read_ahead(meta, loader):
+        return ""
+    hands_over = loader_description(meta, loader).get(HANDED_OVER_BY)
+    return f"read ahead by a thread{f' of {hands_over}' if hands_over else ''}"
 
 
 def short_names(trace: Trace) -> dict[int, str]:

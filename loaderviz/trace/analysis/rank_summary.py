@@ -9,6 +9,7 @@ import numpy as np
 from loaderviz.trace.analysis.around_epochs import around_epochs, endings
 from loaderviz.trace.analysis.steps import groups, step_ends, united
 from loaderviz.trace.merge.run_meta import recordings
+from loaderviz.trace.read_ahead import handed_over
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +28,8 @@ _COLUMNS = (
 def by_rank(trace: Trace) -> pd.DataFrame:
     """One row per rank, in order: what its consumer did, in batches, samples and seconds.
 
-    Columns: ``rank``; ``n_batches`` and ``n_samples``, delivered; ``n_workers``, 0 where the main
+    Columns: ``rank``; ``n_batches`` and ``n_samples``, delivered, but what another loader of the
+    trace hands over counts there alone; ``n_workers``, 0 where the main
     process loads; ``epochs``; ``startup_s`` (of it ``ending_s``), ``wait_s`` (of it
     ``first_wait_s`` and ``handover_s``), ``step_s`` and ``samples_per_s`` as in ``Summary``; of
     batches that were the first of an epoch ``n_first``, how many, and ``first_step_s``.
@@ -36,6 +38,7 @@ def by_rank(trace: Trace) -> pd.DataFrame:
 
     every = {column: trace.batches[column].to_numpy() for column in _COLUMNS}
     taken = ~np.isnan(every["delivered_s"])
+    taken &= ~np.isin(every["loader"], handed_over(trace))
     batches = {column: values[taken] for column, values in every.items()}
     ranks = _ranks(trace, every["rank"])
     row = np.searchsorted(ranks, batches["rank"])
@@ -43,7 +46,8 @@ def by_rank(trace: Trace) -> pd.DataFrame:
     order = np.lexsort((batches["delivered_s"], epoch))
     firsts = np.flatnonzero(np.diff(epoch[order], prepend=-1))  # of each epoch, in this order
     first = order[firsts]
-    requested, delivered = batches["requested_s"], batches["delivered_s"]
+    delivered = batches["delivered_s"]
+    requested = np.where(np.isnan(batches["requested_s"]), delivered, batches["requested_s"])
     waits = np.nan_to_num(delivered - requested)
     lay_ready = batches["ready_s"] <= requested
     lay_ready[first] = False

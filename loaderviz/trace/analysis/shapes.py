@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from loaderviz.text import count, percent, printable, wrapped
 from loaderviz.trace.analysis.loader_share import short_names
 from loaderviz.trace.analysis.predicted_padding import PredictedPadding, predict_padding
+from loaderviz.trace.read_ahead import handed_over
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -109,6 +110,7 @@ def short(signature: str) -> str:
 def shapes_of(trace: Trace) -> Shapes:
     """What the delivered batches are made of, all ranks together."""
     batches = trace.batches[trace.batches["delivered_s"].notna()]
+    batches = batches[~batches["loader"].isin(handed_over(trace))]  # what the loop got counts once
     known = batches[batches["shapes"].notna()].sort_values(["epoch", "batch"], kind="stable")
     groups = known.groupby(["loader", "shapes"], sort=False)
     table = groups.agg(

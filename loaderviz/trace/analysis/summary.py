@@ -5,6 +5,7 @@ What the numbers mean is said by ``verdict.py``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -25,6 +26,7 @@ from loaderviz.trace.analysis.steps import device_times
 from loaderviz.trace.analysis.unequal_epochs import Unequal, unequal
 from loaderviz.trace.analysis.verdict import notes_of, numbers_of, verdict_of
 from loaderviz.trace.loaders_as_one import as_one
+from loaderviz.trace.read_ahead import unseen
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +46,8 @@ class Summary:
 
     The consumer's time is ``startup_s + wait_s + step_s``; what it did between two epochs is not
     in it. Several ranks have a consumer each: batches, samples, workers and times are added up,
-    so that a share is that of the time of all of them.
+    so that a share is that of the time of all of them. Times and shares of the consumer are NaN
+    where it was not seen to ask, as a thread of its own reads ahead: see ``waits_are_seen``.
     """
 
     n_batches: int  # delivered
@@ -85,7 +88,12 @@ class Summary:
     @property
     def wait_share(self) -> float:
         """Of the consumer's time, the part that is not its own work but waiting and starting."""
-        return 1 - self.step_s / self.elapsed_s if self.elapsed_s > 0 else 0.0
+        return 1 - self.step_s / self.elapsed_s if self.elapsed_s != 0 else 0.0
+
+    @property
+    def waits_are_seen(self) -> bool:
+        """Whether the loop was seen to ask for its batches; else a thread of its own does."""
+        return not math.isnan(self.wait_s)
 
     @property
     def later_wait_s(self) -> float:
@@ -234,6 +242,11 @@ def summarize(trace: Trace) -> Summary:
     def total(column: str) -> float:
         return float(ranks[column].sum())
 
+    seen = not unseen(trace)
+
+    def of_loop(column: str) -> float:
+        return total(column) if seen else math.nan
+
     unread = tuple(trace.meta.get("unread") or ())
     columns = ("rank", "epoch", "device_start_s", "device_end_s")
     device_columns = {each: trace.batches[each].to_numpy() for each in columns}
@@ -246,12 +259,12 @@ def summarize(trace: Trace) -> Summary:
         n_samples=int(ranks["n_samples"].sum()),
         n_workers=int(ranks["n_workers"].sum()),
         epochs=int(ranks["epochs"].max()) if len(ranks) else 0,
-        startup_s=total("startup_s"),
-        ending_s=total("ending_s"),
-        wait_s=total("wait_s"),
-        first_wait_s=total("first_wait_s"),
-        handover_s=total("handover_s"),
-        step_s=total("step_s"),
+        startup_s=of_loop("startup_s"),
+        ending_s=of_loop("ending_s"),
+        wait_s=of_loop("wait_s"),
+        first_wait_s=of_loop("first_wait_s"),
+        handover_s=of_loop("handover_s"),
+        step_s=of_loop("step_s"),
         samples_per_s=total("samples_per_s"),
         failed_batch=first("failed", "batch"),
         failed_rank=first("failed", "rank"),
@@ -259,7 +272,7 @@ def summarize(trace: Trace) -> Summary:
         lost_batch=first("lost", "batch"),
         lost_rank=first("lost", "rank"),
         n_ranks=max(1, len(ranks)),
-        slowest=part("the slowest rank", lambda: slowest(ranks), None, failed),
+        slowest=part("the slowest rank", lambda: slowest(ranks) if seen else None, None, failed),
         unequal=part("unequal epochs", lambda: tuple(unequal(trace)), (), failed),
         complete=bool(trace.meta.get("complete", True)),
         unread=unread,

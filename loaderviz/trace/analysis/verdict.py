@@ -13,6 +13,7 @@ from loaderviz.text import count, duration, durations_that_add_up, percent, rate
 from loaderviz.trace.analysis.training_words import slowed_down, training_of
 
 if TYPE_CHECKING:
+    from loaderviz.trace.analysis.loader_share import LoaderShare
     from loaderviz.trace.analysis.slowest_rank import Slowest
     from loaderviz.trace.analysis.summary import Summary
     from loaderviz.why.pace import Pace
@@ -21,6 +22,7 @@ NEVER_WAITS = 0.02  # a smaller share of the time is not worth a change of setti
 KEEPS_WAITING = 0.1  # past the first batch: a longer run waits as much, whatever the start cost
 NAMED = 0.05  # of the time around epochs: a smaller part is not named
 MOSTLY = 0.5
+EQUAL = 0.1  # a supply that is as near to the demand may be as large: why/pace.py
 NO_STEP = 0.05  # a step that is a smaller part of the waiting is no training step
 
 MOST_NOTES = 3
@@ -41,6 +43,10 @@ PHRASES = {  # of causes, after "the model waits 43 % of the time: "
     "main_process": "one process loads and steps in turn",
     "unknown": "why cannot be told from this recording",
 }
+RECORD_ITS_OBJECT = (
+    "Record the object that the loop iterates, in the loop's own thread: record(prefetcher), or "
+    "watch(...) where it is a generator."
+)
 WORDS = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight"}
 
 
@@ -48,6 +54,8 @@ def verdict_of(summary: Summary) -> str:
     """The main thing, in one line, without its full stop."""
     if wrong := _what_went_wrong(summary):
         return wrong
+    if not summary.waits_are_seen:
+        return _read_ahead(summary)
     if summary.slowest is not None:
         return _slowest_rank(summary.slowest)
     if summary.n_batches <= summary.epochs * summary.n_ranks:
@@ -65,16 +73,26 @@ def numbers_of(summary: Summary) -> str:
     started = parts_s[-1] >= 0.0005 and not starting.startswith("0 ")
     ranks = f"{summary.n_ranks:,} ranks · " if summary.n_ranks > 1 else ""
     workers = count(summary.n_workers, "worker")
-    if len(summary.loaders) > 1:
-        workers += f" of {len(summary.loaders)} loaders"
+    if len(asked := _asked(summary)) > 1:
+        workers += f" of {len(asked)} loaders"
     if summary.loaders and not any(share.seen for share in summary.loaders):
         workers = "workers not seen"
     samples = f"{count(summary.n_samples, 'sample')} · " if summary.n_samples else ""
+    if not summary.waits_are_seen:
+        return (
+            f"{ranks}{count(summary.n_batches, 'batch', 'batches')} · {samples}{workers} · "
+            f"{rate(summary.samples_per_s)} samples/s read ahead · steps and waiting not seen"
+        )
     return (
         f"{ranks}{count(summary.n_batches, 'batch', 'batches')} · {samples}{workers} · "
         f"{whole} {'a rank' if ranks else 'in all'}: {steps} in steps + {waiting} waiting"
         f"{f' + {starting} {_starting(summary)}' if started else ''}{_device_times(summary)}"
     )
+
+
+def _asked(summary: Summary) -> list[LoaderShare]:
+    """The loaders that the loop asks, and no thread that reads ahead."""
+    return [share for share in summary.loaders if not share.read_ahead]
 
 
 def _starting(summary: Summary) -> str:
@@ -96,7 +114,7 @@ def _device_times(summary: Summary) -> str:
 
 def notes_of(summary: Summary) -> list[str]:
     """What else a reader has to know, a sentence each."""
-    told = training_of(summary)
+    told = training_of(summary) if summary.waits_are_seen else [RECORD_ITS_OBJECT]
     told += [] if summary.failed_shapes is None else [f"In {summary.failed_shapes}."]
     told += [f"{each}." for each in summary.unequal[:MOST_NOTES]]
     if more := len(summary.unequal[MOST_NOTES:]):
@@ -132,6 +150,16 @@ def _what_went_wrong(summary: Summary) -> str:
     if summary.n_batches == 0:
         return "No batch was delivered"
     return ""
+
+
+def _read_ahead(summary: Summary) -> str:
+    """Of a loop that was not seen to ask for its batches."""
+    names = [share.name for share in summary.loaders if share.read_ahead]
+    whose = f" of {names[0]}" if len(summary.loaders) > 1 and len(names) == 1 else ""
+    return (
+        f"A thread of its own takes the batches{whose} ahead of the loop: what the loop waits for "
+        "cannot be seen here"
+    )
 
 
 def _slowest_rank(slow: Slowest) -> str:
@@ -185,7 +213,8 @@ def _waiting(summary: Summary) -> str:
     waits = pace.epoch_waited_share
     if waits <= NEVER_WAITS:
         return f"{_since(summary, pace)} {_never_waits(summary)}: {_who_keeps_up(summary)}"
-    of = f"an epoch of {summary.name_of(pace.loader)}" if len(summary.loaders) > 1 else "the time"
+    several = len(_asked(summary)) > 1
+    of = f"an epoch of {summary.name_of(pace.loader)}" if several else "the time"
     return f"{_waits(summary, waits, of)}{_cause(summary, pace)}"
 
 
@@ -220,7 +249,7 @@ def _recorded(summary: Summary) -> str:
     """Of what was recorded, and no more."""
     if summary.step_s < NO_STEP * summary.wait_s:
         return _loading_alone(summary, summary.samples_per_s)
-    seen = any(share.seen for share in summary.loaders)
+    seen = any(share.seen for share in _asked(summary))
     if (summary.n_workers or not seen) and summary.later_wait_share <= NEVER_WAITS:
         return f"After {_first(summary)} {_never_waits(summary)}: {_who_keeps_up(summary)}"
     return f"{_waits(summary, summary.wait_share)}{_cause(summary)}"
@@ -257,7 +286,7 @@ def _cause(summary: Summary, pace: Pace | None = None) -> str:
     if cause == "workers" and pace is None and _seldom(summary):
         return f", mostly for {_first(summary)}"
     whose = ""
-    if len(summary.loaders) > 1 and pace is None:
+    if len(_asked(summary)) > 1 and pace is None:
         whose = f", {percent(loader.waited_s / summary.elapsed_s)} for {loader.name}"
     if cause == "main_process" and summary.n_ranks > 1:
         return f"{whose}: each loads and steps in turn"
@@ -269,11 +298,26 @@ def _cause(summary: Summary, pace: Pace | None = None) -> str:
         if pace is not None and pace.supply < pace.demand < math.inf:
             rates = f" ({rate(pace.supply)} samples/s of {rate(pace.demand)})"
         return f"{whose}: {_workers(loader.n_workers, summary.n_ranks)} cannot keep up{rates}"
+    if cause == "unknown" and (slow := _slow_ahead(summary, pace)):
+        return f"{whose}: {slow}"
     if cause == "unknown" and len(summary.causes):
         return f"{whose}: {summary.causes['evidence'].iloc[0]}"
     if cause in ("start", "restart") and summary.ending_s > MOSTLY * _started_s(summary):
         return f"{whose}: its workers end slowly"
     return f"{whose}: {PHRASES[cause]}"
+
+
+def _slow_ahead(summary: Summary, pace: Pace | None) -> str:
+    """That what a thread reads ahead is made more slowly than the loop takes it, if it is."""
+    ahead = [share for share in summary.loaders if share.read_ahead]
+    if pace is None or len(ahead) != 1 or len(_asked(summary)) != 1:
+        return ""
+    makes = ahead[0].makes_per_s * max(1, ahead[0].n_workers / summary.n_ranks)
+    if not makes < (1 - EQUAL) * pace.demand < math.inf:
+        return ""
+    by = _workers(ahead[0].n_workers, summary.n_ranks) if ahead[0].n_workers else "the thread"
+    rates = f"{rate(makes)} samples/s of {rate(pace.demand)}"
+    return f"{by} that read{'s' * (ahead[0].n_workers < 2)} ahead cannot keep up ({rates})"
 
 
 def _started_s(summary: Summary) -> float:

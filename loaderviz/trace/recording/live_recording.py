@@ -17,7 +17,7 @@ import psutil
 from loaderviz import machine
 from loaderviz.clocks.process_clock import now
 from loaderviz.errors import LoaderVizError
-from loaderviz.record_layout import MAIN_PROCESS, Batch, State, Tag, Task
+from loaderviz.record_layout import MAIN_PROCESS, NOBODY, Batch, State, Tag, Task
 from loaderviz.spool import BLOCK_HEAD, HEADER_BYTES, SpoolHead, Words, blocks
 from loaderviz.trace.recording.read_recording import more_loaders, read_meta
 
@@ -62,7 +62,8 @@ class RecordingNow:
         batches_per_s: how many were delivered per second.
         samples_per_s: how many were read per second, in all processes; of a loader whose own work
             is not seen, how many were delivered. NaN where batches came whose samples nobody knows.
-        wait_share: the share of the time that the loop waited for batches, 0 to 1.
+        wait_share: the share of the time that the loop waited for batches, 0 to 1. NaN where a
+            thread of its own reads ahead.
         waiting_s: since the loop asked for the batch that it waits for now; 0 where it works.
         workers: those that run, in order of their numbers.
         problem: why the main process stopped recording; empty where it did not.
@@ -112,6 +113,7 @@ class LiveRecording:
         self._n_taken_of: Counter[int] = Counter()  # by iterator
         self._n_taken: Counter[tuple[int, int, int]] = Counter()  # by iterator, round and worker
         self._n_batches = self._epoch = self._latest_ns = self._ended_ns = 0
+        self._read_ahead: dict[int, int] = {}  # of iterators: see Tag.READ_AHEAD
 
     def read_now(self) -> RecordingNow:
         """How the recording stands now.
@@ -159,8 +161,10 @@ class LiveRecording:
             n_batches=self._n_batches,
             batches_per_s=len(self._taken) / window_s,
             samples_per_s=n_samples / window_s,
-            wait_share=min(max(waited_ns / 1e9 / window_s, 0.0), 1.0),
-            waiting_s=(now_ns - asked_ns) / 1e9 if asked_ns else 0.0,
+            wait_share=(
+                math.nan if self._read_ahead else min(max(waited_ns / 1e9 / window_s, 0.0), 1.0)
+            ),
+            waiting_s=(now_ns - asked_ns) / 1e9 if asked_ns and not self._read_ahead else 0.0,
             workers=tuple(
                 replace(
                     maker.worker_now(now_ns, since_ns, self._n_taken),
@@ -193,6 +197,8 @@ class LiveRecording:
                 self._loader_of[int(words[at + 2])] = int(words[at + 3])
             elif tag == Tag.EPOCH:
                 self._epoch = int(words[at + 4])
+            elif tag == Tag.READ_AHEAD:
+                self._read_ahead[int(words[at + 2])] = int(words[at + 3])
             elif tag == Tag.FINISH:
                 self._ended_ns = int(words[at + 2])
 
@@ -203,10 +209,11 @@ class LiveRecording:
         all_batches = self._all_batches()
         for batch in sorted(batch for batches in all_batches for batch in batches.taken):
             delivered, asked, iterator, round_, worker = batch
-            self._n_batches += 1
             self._n_taken[iterator, round_, worker] += 1
             self._n_taken_of[iterator] += 1
-            self._taken.append((asked, delivered, (iterator, self._n_taken_of[iterator])))
+            if self._read_ahead.get(iterator, NOBODY) == NOBODY:  # else they count as handed over
+                self._n_batches += 1
+                self._taken.append((asked, delivered, (iterator, self._n_taken_of[iterator])))
         self._latest_ns = max(self._latest_ns, *(max(batches.last) for batches in all_batches))
 
     def _read_makers(self) -> None:

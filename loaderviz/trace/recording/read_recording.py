@@ -19,6 +19,7 @@ from loaderviz.regular_file import read_text
 from loaderviz.spool import SpoolFile, Words
 from loaderviz.text import worker_name
 from loaderviz.trace.check_trace import InvalidTraceError, check_meta
+from loaderviz.trace.read_ahead import ASKED_BY, HANDED_OVER_BY, HANDS_OVER
 from loaderviz.trace.recording.fetch_columns import Fetches, ragged_range, read_fetches
 from loaderviz.trace.recording.match_fetches import AllFetches, batch_states, match_tasks
 from loaderviz.trace.recording.worker_endings import worker_ending
@@ -133,6 +134,7 @@ class _Reader:
         self._workers: dict[tuple[int, int], _Worker] = {}
         self._begun: dict[int, int] = {}  # when iter() began to make each iterator
         self._workers_gone: dict[int, tuple[int, int]] = {}  # of iterators: see Tag.WORKERS_GONE
+        self._read_ahead: dict[int, int] = {}  # of iterators: see Tag.READ_AHEAD
         self._batches = np.zeros((0, Batch.N_WORDS), np.int64)
         self._fetches: list[tuple[int, Fetches]] = []  # of each process, with its worker's number
         self._spans: list[tuple[int, ...]] = []
@@ -190,6 +192,8 @@ class _Reader:
         elif tag == Tag.WORKERS_GONE:
             iterator, since, until = fields
             self._workers_gone[iterator] = since, max(since, until)
+        elif tag == Tag.READ_AHEAD:
+            iterator, self._read_ahead[iterator] = fields
         elif tag == Tag.SPAN:
             name_at = Span.NAME - 2
             start, end, device_start, device_end = fields[:name_at]
@@ -255,6 +259,7 @@ class _Reader:
             spans=self._span_rows(),
             meta={
                 **meta,
+                "loaders": self._who_asks(meta["loaders"]),
                 "complete": not self.problems,
                 "problems": [*(meta.get("problems") or ()), *self.problems],
                 "left_out": self._left_out,
@@ -262,6 +267,19 @@ class _Reader:
                 "ended_s": (self._ended_ns - self._start_ns) / 1e9 if self._ended_ns else None,
             },
         )
+
+    def _who_asks(self, loaders: list[Any]) -> list[Any]:
+        """The descriptions of the loaders, with who asks those that the loop does not ask."""
+        told = [dict(about) for about in loaders]
+        about = dict(enumerate(told))
+        for iterator, hands_over in self._read_ahead.items():
+            read = about.get(self._loaders.get(iterator, -1), {})
+            read[ASKED_BY] = "thread"
+            if hands_over in self._loaders:
+                asked = about.get(self._loaders[hands_over], {})
+                asked[HANDS_OVER] = True
+                read[HANDED_OVER_BY] = asked.get("class") or "another loader"
+        return told
 
     def _batches_and_samples(self) -> tuple[dict[str, Any], dict[str, Any]]:
         made = AllFetches.from_processes(self._fetches)

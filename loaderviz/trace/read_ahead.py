@@ -1,0 +1,86 @@
+"""Loaders that another thread than the loop's asks, as one does that reads ahead.
+
+What such a thread waits for and does with a batch is no wait and no step of the loop. Those are
+known where the loop was seen to ask another object, which hands over what was read; else not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from loaderviz.trace.merge.run_meta import loader_description
+from loaderviz.trace.unread_samples import SamplesField
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from loaderviz.trace.trace import Trace
+
+# In the description of a loader in ``meta``.
+ASKED_BY: Final = "asked_by"  # "thread": another one than the loop's
+HANDED_OVER_BY: Final = "handed_over_by"  # the class of what the loop asks in place of that loader
+HANDS_OVER: Final = "hands_over"  # true: of that, in turn
+
+_OF_THE_LOOP: Final = {
+    "batches": ("requested_s", "released_s", "drawing_s", "device_start_s", "device_end_s"),
+    "workers": ("dismissed_s", "gone_s"),
+}
+
+
+def is_read_ahead(meta: Mapping[str, Any], loader: int) -> bool:
+    """Whether another thread than the loop's asks this loader."""
+    return ASKED_BY in loader_description(meta, loader)
+
+
+def hands_over(meta: Mapping[str, Any], loader: int) -> bool:
+    """Whether the loop asks this loader for what is read ahead from others of the trace."""
+    return HANDS_OVER in loader_description(meta, loader)
+
+
+def handed_over(trace: Trace) -> list[int]:
+    """The loaders that are read ahead for another one of the trace, which the loop asks."""
+    meta, there = trace.meta, _there(trace)
+    if not any(hands_over(meta, number) for number in there):
+        return []
+    return [each for each in there if HANDED_OVER_BY in loader_description(meta, each)]
+
+
+def unseen(trace: Trace) -> list[int]:
+    """The loaders of the trace that are read ahead for a loop that was not seen to ask."""
+    ahead = {number for number in _there(trace) if is_read_ahead(trace.meta, number)}
+    return sorted(ahead - set(handed_over(trace)))
+
+
+def as_the_loop_sees_it(trace: Trace) -> Trace:
+    """The trace without what other threads asked for: those times are NaN, as never happened.
+
+    Returns ``trace`` itself where the loop has asked for everything.
+    """
+    numbers = _read_ahead(trace.meta)
+    if not numbers:
+        return trace
+    return trace._part(
+        batches=_without(trace.batches, numbers, _OF_THE_LOOP["batches"]),
+        samples=SamplesField.without_reading(trace),
+        workers=_without(trace.workers, numbers, _OF_THE_LOOP["workers"]),
+        spans=trace.spans,
+        meta=trace.meta,
+    )
+
+
+def _there(trace: Trace) -> list[int]:
+    """The loaders that have rows in the trace, where any is read ahead."""
+    if not _read_ahead(trace.meta):
+        return []
+    return sorted({*trace.batches["loader"].unique().tolist(), *trace.workers["loader"].unique()})
+
+
+def _read_ahead(meta: Mapping[str, Any]) -> list[int]:
+    return [number for number, about in enumerate(meta.get("loaders") or ()) if ASKED_BY in about]
+
+
+def _without(table: pd.DataFrame, loaders: list[int], columns: tuple[str, ...]) -> pd.DataFrame:
+    own = table["loader"].isin(loaders)
+    return table.assign(**{column: table[column].mask(own, math.nan) for column in columns})
