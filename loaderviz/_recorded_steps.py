@@ -25,10 +25,6 @@ from loaderviz.recorder import Recording
 from loaderviz.report import write
 from loaderviz.trace.analysis.summary import Summary
 
-WHY_NOT_PREDICT = (
-    "it takes seconds, and the training waited for this report; "
-    "`loaderviz report` predicts, given the recording in this folder"
-)
 Hook = TypeVar("Hook", bound=Callable[..., None])
 
 
@@ -107,7 +103,7 @@ class RecordedSteps:
         trace.save(place / f"rank-{machine.rank():05d}.parquet")
         if machine.rank() != 0:
             return {}
-        content = write(trace, place / "report.html", why_not_predict=WHY_NOT_PREDICT)
+        content = write(trace, place / "report.html")
         return _metrics_of(content.summary, len(content.findings.findings))
 
     def drop(self) -> None:

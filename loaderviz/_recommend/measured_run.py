@@ -6,7 +6,7 @@ import contextlib
 import math
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ import numpy as np
 import psutil
 from torch.utils.data import DataLoader
 
+from loaderviz._doctor.run_outcomes import child_processes
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.loaders.batches_ahead import n_ahead
 from loaderviz.loaders.copy_loader import copy_loader
@@ -218,11 +219,12 @@ def _iterate(
 ) -> bool:
     """Fill in what each step was; whether the run was over before the epoch was."""
     round_ = max(1, setting.num_workers)
+    others = child_processes()
     iterator = iter(loader)
     for n, batch in enumerate(iterator, 1):
         if n == 1:
             epoch.first_s = time.monotonic()
-            epoch.cpu = _Cpu(getattr(iterator, "_workers", ()))
+            epoch.cpu = _Cpu(child_processes() - others)
         came_s = time.monotonic()
         step(batch)
         epoch.steps_s.append(time.monotonic() - came_s)
@@ -240,8 +242,8 @@ def _iterate(
 class _Cpu:
     """CPU time of this process and of its workers, from now on until it is ``stopped``."""
 
-    def __init__(self, workers: Sequence[Any]) -> None:
-        self._workers = [worker.pid for worker in workers]
+    def __init__(self, workers: Iterable[psutil.Process]) -> None:
+        self._workers = [*workers]
         self._begun = self._now()
         self._ended = self._begun
 
@@ -260,9 +262,9 @@ class _Cpu:
     def _now(self) -> tuple[float, float, float]:
         main_s = time.process_time()
         all_s = main_s
-        for pid in self._workers:
+        for worker in self._workers:
             with contextlib.suppress(psutil.Error):
-                times = psutil.Process(pid).cpu_times()
+                times = worker.cpu_times()
                 all_s += times.user + times.system
         return time.monotonic(), all_s, main_s
 

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader
 
 from loaderviz import machine
 from loaderviz._recommend.bounds_of_trace import recommend_bounds
-from loaderviz._recommend.first_look import Look, look_at
+from loaderviz._recommend.look_at_loader import Look, look_at
 from loaderviz._recommend.measured_run import Run, replayed_step, run_setting
 from loaderviz._recommend.memory_budget import FreeBytes
 from loaderviz._recommend.progress_line import ProgressLine

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import torch
 
-from loaderviz._recommend.first_look import Look
+from loaderviz._recommend.look_at_loader import Look
 from loaderviz._recommend.memory_budget import FreeBytes
 from loaderviz._recommend.recommendation import KEPT_BUSY, MOST_NOTES, Recommendation, code_of
 from loaderviz._recommend.search import Found, Question

@@ -17,17 +17,15 @@ from loaderviz.trace.atomic_file import replacing
 __all__ = ["Content", "content_of", "write"]
 
 
-def write(trace: Trace, path: str | os.PathLike[str], *, why_not_predict: str = "") -> Content:
+def write(trace: Trace, path: str | os.PathLike[str]) -> Content:
     """Write the report of a trace to one HTML file, and return what it says.
 
-    With a reason in ``why_not_predict`` it does without what other settings would do, which takes
-    seconds. A file that is already there is replaced in one step, after the whole report has been
-    written.
+    A file that is already there is replaced in one step, after the whole report has been written.
 
     Raises:
         LoaderVizError: if the file cannot be written.
     """
-    content = content_of(trace, why_not_predict=why_not_predict)
+    content = content_of(trace)
     page = page_of(content).encode("utf-8", "replace")  # a name may not be valid Unicode
     with replacing(path, "loaderviz report", "write the report") as file:
         file.write(page)

@@ -305,23 +305,19 @@ def part_of_page(
     return result
 
 
-def content_of(trace: Trace, *, why_not_predict: str = "") -> Content:
-    """Gather all that the report says of a trace: findings, a prediction, audits and tables.
+def content_of(trace: Trace) -> Content:
+    """Gather all that the report says of a trace: findings, bounds, audits and tables.
 
-    Predicting takes seconds; given a reason not to, the report says that in its place. What fails
-    is left out: see ``Content.failed``.
+    What fails is left out: see ``Content.failed``.
     """
     failed: dict[str, str] = {}
     trace = as_one(trace)
     summary = trace.summary()
     no_rows: list[dict[str, Any]] = []
-    unpredicted = Prediction(why_not=why_not_predict)
-    if trace.batches.empty:
-        unpredicted = Prediction(why_not="no batch was recorded")
 
     def predicted() -> Prediction:
-        if unpredicted.why_not:
-            return unpredicted
+        if trace.batches.empty:
+            return Prediction(why_not="no batch was recorded")
         return predict(trace, *longest_waiting_loader(trace, summary))
 
     def rows(name: str, of_trace: Callable[[Trace], list[dict[str, Any]]]) -> list[dict[str, Any]]:

@@ -20,8 +20,6 @@ from loaderviz.report.render_page import page_of
 from loaderviz.trace import Trace
 from odd_recordings import IN_ONE_PROCESS, all_recordings
 
-DEAR = "recommend is a reader of its own"
-
 
 def tell(content: Content) -> None:
     page_of(content)
@@ -44,10 +42,8 @@ READERS: dict[str, Callable[[Trace, Path], object]] = {
     "costs": lambda trace, _: lv.Costs.from_trace(trace),
     "ranks": lambda trace, _: repr(trace.of_ranks([0])),
     "loaders": lambda trace, _: [repr(trace.of_loader(each)) for each in range(3)],
-    "report": lambda trace, _: page_of(content_of(trace, why_not_predict=DEAR)),
-    "report in numbers": lambda trace, _: print_json(
-        content_of(trace, why_not_predict=DEAR).data()
-    ),
+    "report": lambda trace, _: page_of(content_of(trace)),
+    "report in numbers": lambda trace, _: print_json(content_of(trace).data()),
     "perfetto": lambda trace, folder: trace.to_perfetto(folder / "trace.json"),
 }
 ON_DISK = ("causes", "check", "csv", "top")

@@ -85,7 +85,7 @@ def test_a_summary_tells_the_rest(name, break_it):
 @pytest.mark.parametrize("name", [*OF_SUMMARY, *OF_REPORT])
 def test_a_report_tells_the_rest(name, break_it):
     break_it(name, IndexError("index -1"))
-    content = content_of(example(), why_not_predict="no")
+    content = content_of(example())
     page = page_of(content)
     assert page.count("<section") >= N_SECTIONS
     told = [*content.failed_parts, *(each.why_not for each in content.audits)]
@@ -97,9 +97,7 @@ def test_a_report_tells_the_rest(name, break_it):
 
 def test_a_refusal_is_told_in_its_own_words(break_it):
     break_it("report.report_tables.waits_of", lv.LoaderVizError("give it more"))
-    assert "could not be worked out: give it more" in page_of(
-        content_of(example(), why_not_predict="no")
-    )
+    assert "could not be worked out: give it more" in page_of(content_of(example()))
 
 
 @pytest.mark.parametrize("name", [OF_SUMMARY[-1], OF_REPORT[0]])
@@ -119,4 +117,4 @@ def test_under_tests_a_part_raises(break_it, monkeypatch, tmp_path):
     break_it("report.report_tables.waits_of", IndexError("index -1"))
     monkeypatch.setenv(RAISE, "1")
     with pytest.raises(IndexError):
-        write(example(), tmp_path / "page.html", why_not_predict="no")
+        write(example(), tmp_path / "page.html")

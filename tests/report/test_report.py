@@ -61,13 +61,13 @@ class TestItsContent:
         assert action.code.startswith("DataLoader(")
 
     def test_without_a_prediction_the_first_action_is_about_the_first_cause(self, waiting, content):
-        unpredicted = content_of(waiting, why_not_predict="it takes too long")
+        unpredicted = dataclasses.replace(content, prediction=Prediction(why_not="it is too long"))
         (action, *_) = unpredicted.actions
         first = content.causes[0]
         assert action.what.startswith(f"First cause of waiting: {first['name']}, ")
         assert first["cure"] in action.why
         page = plain_text(page_of(unpredicted))
-        assert "Not known: it takes too long" in page
+        assert "Not known: it is too long" in page
         assert "needs a change" not in page
 
     def test_a_loader_is_not_predicted_alone_where_the_loop_takes_others_in_turns(self):
