@@ -13,6 +13,8 @@ from loaderviz._compare.changed_settings import changed_settings
 from loaderviz.recorder import Recording
 from loaderviz.trace import META_NAME
 from loaderviz.trace.analysis.loader_share import short_names
+from made_loops import made_loop, noisy
+from traces import together
 
 
 class Slow(Dataset):
@@ -48,8 +50,14 @@ def test_each_has_its_name_and_its_own_numbers(two_loaders):
 
 def test_the_verdict_is_about_the_one_that_is_waited_for(two_loaders):
     summary = two_loaders.summary()
-    assert f" for {summary.loaders[0].name}: " in summary.verdict
     assert [share.name in str(summary) for share in summary.loaders] == [True, True]
+    slow, quick = (
+        made_loop([noisy([0.01] * 60, 0.05)], read_s, workers=1, loader=i, clock_s=9.0 * i)
+        for i, read_s in enumerate((0.03, 0.001))
+    )
+    loaders = [{"dataset": "Slow"}, {"dataset": "Quick"}]
+    verdict = together(slow, quick, loaders=loaders).summary().verdict
+    assert " of an epoch of Slow" in verdict
 
 
 def test_causes_of_one_loader_are_those_that_it_has_alone(two_loaders):
