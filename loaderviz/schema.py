@@ -38,8 +38,8 @@ BATCHES: Final[Columns] = {
     "read_bytes": "float64",
     "disk_bytes": "float64",  # ... and what a disk had to give for it, also for memory maps
     "rss_bytes": "int64",  # resident memory of the process that made it, as last read; 0: unknown
-    # Of its tensors, arrays and texts. Of a tensor those of its storage, as all of that is sent
-    # for the smallest view of it; each storage counts once. NaN: unknown.
+    # Of its tensors, arrays and texts. From a worker, of a tensor those of its storage, as all of
+    # that is sent for the smallest view of it; each storage counts once. NaN: unknown.
     "n_bytes": "float64",
     # What it is made of, as {'image': float32 [8, 3, 32, 32]}: equal for batches that a model can
     # not tell apart. None: not measured, as for more than 1,000 leaves, or more than 10,000 such

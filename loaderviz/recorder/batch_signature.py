@@ -125,23 +125,22 @@ def fixed_bytes(parts: list[Any]) -> int | None:
         return None
 
 
-def has_storage(part: Any) -> bool:
-    """Whether it is a tensor whose storage ``storage_bytes`` can weigh."""
-    part_type: Any = type(part)
-    return issubclass(part_type, Tensor) and not dispatches(part_type)
-
-
-def storage_bytes(tensors: list[Any]) -> int | None:
+def storage_bytes(tensors: list[Tensor]) -> int | None:
     """The bytes of the storages of these tensors, each counted once; None where one has none.
 
     A process that sends a tensor sends all of its storage, be the tensor the smallest view of it
-    (torch/multiprocessing/reductions.py, ``reduce_tensor``).
+    (torch/multiprocessing/reductions.py, ``reduce_tensor``). For tensors of no other class: of one
+    that is derived, to ask for it may run code of the class.
     """
-    try:
+    if mode_sees():
         with _C.DisableTorchFunction():
-            storages = [Tensor.untyped_storage(tensor) for tensor in tensors]
-            return sum({each.data_ptr(): each.nbytes() for each in storages}.values())
-    except own_errors(Exception):  # of a tensor that is like none of torch's
+            return storage_bytes(tensors)
+    try:
+        storages = [tensor.untyped_storage() for tensor in tensors]
+        if len(storages) == 1:  # as in many a small batch
+            return storages[0].nbytes()
+        return sum({each.data_ptr(): each.nbytes() for each in storages}.values())
+    except own_errors(Exception):  # a fake one, say
         return None
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
+from torch import Tensor
+
 from loaderviz.record_layout import Tag, pack_text
 from loaderviz.recorder.batch_signature import (
     NUMBERS,
     fixed_bytes,
-    has_storage,
     storage_bytes,
     walk,
 )
@@ -70,8 +71,8 @@ class FetchSpool(RollingSpool):
             n_bytes = fixed_bytes(parts)
             places: tuple[int, ...] = ()
             if self._sends and n_bytes is not None:
-                places = tuple(place for place, part in enumerate(parts) if has_storage(part))
-                n_bytes = fixed_bytes([part for part in parts if not has_storage(part)])
+                places = tuple(i for i, part in enumerate(parts) if type(part) is Tensor)
+                n_bytes = fixed_bytes([part for part in parts if type(part) is not Tensor])
             entry = self.next_number() if is_new else 0, n_bytes, places
         self._last, self._new = (key, entry), fixed_key if is_new else None
         return entry, is_new
