@@ -38,9 +38,8 @@ class Tag:
     ENDED_FILE = 11  # all that an ended process wrote: see spool_archive.py
     TEXT = 12  # its number in this file, and packed text: see Task.SHAPES
     WORKERS_GONE = 13  # iterator, when the loop had no more use for its workers, when it went on
-    CPUS = (
-        14  # threads of torch, and packed text: the CPUs that the process may use; the last holds
-    )
+    CPUS = 14  # torch's threads, and packed text: CPUs that it may run on; the last one holds
+    CYCLED = 15  # iterator, which itertools.cycle holds
 
 
 class Batch:

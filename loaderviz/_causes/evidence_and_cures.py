@@ -12,6 +12,7 @@ from loaderviz._causes.parts_of_a_start import (
     describe_starts,
     parts_of_a_start,
 )
+from loaderviz._causes.resources_of_workers import cure_of_resources, evidence_of_resources
 from loaderviz._causes.sampler_texts import cure_of_sampler, evidence_of_sampler, usual
 from loaderviz.text import count, duration, percent, size
 from loaderviz.trace.analysis.handed_over import handed_over_s, keeps_small_batches
@@ -110,6 +111,8 @@ def cure_of(
             f"{about.get('class', 'The loader')} makes its batches in its own way: try its "
             "settings, such as workers, threads and prefetching, and compare the recordings."
         )
+    if cure := cure_of_resources(cause, trace, loader):
+        return cure
     if cause == "handover":
         handed_s = handed_over_s(trace, attribution)
         if keeps_small_batches(_of_loader(trace.batches, loader), handed_s):
@@ -146,7 +149,8 @@ def evidence_of(
 ) -> str:
     """What in the tables shows that cause, and in the kernel's books of the machine."""
     shown = _in_tables(cause, trace, loader, attribution, reading)
-    return "; ".join([shown, *_pressure(cause, trace.meta)])
+    used = evidence_of_resources(cause, trace, loader)
+    return "; ".join([shown, *used, *_pressure(cause, trace.meta)])
 
 
 def _pressure(cause: str, meta: Mapping[str, Any]) -> Iterator[str]:

@@ -267,7 +267,11 @@ _LOADER: Final[Mapping[str, Rule]] = {
     "made": _whole(1, 1 << 20),
     **dict.fromkeys(("class", "dataset", "kind", "start_method", "iterated_at"), _TEXT),
     **dict.fromkeys(
-        ("shuffled", "persistent_workers", "pin_memory", "pinned", "in_order", "drop_last"), _TRUTH
+        (
+            *("shuffled", "persistent_workers", "pin_memory", "pinned", "in_order", "drop_last"),
+            *("cycled", "one_by_one"),
+        ),
+        _TRUTH,
     ),
 }
 _RANK: Final[Mapping[str, Rule]] = {

@@ -137,6 +137,7 @@ class _Reader:
         self._start_methods = start_methods
         self._loaders: dict[int, int] = {}  # of each iterator
         self._adopted: set[int] = set()  # iterators whose work is not seen: see Tag.ITERATOR
+        self._cycled: set[int] = set()  # iterators that itertools.cycle holds
         self._epochs: dict[tuple[int, int], int] = {}  # of each iterator's rounds
         self._workers: dict[tuple[int, int], _Worker] = {}
         self._begun: dict[int, int] = {}  # when iter() began to make each iterator
@@ -198,6 +199,8 @@ class _Reader:
         elif tag == Tag.WORKERS_GONE:
             iterator, since, until = fields
             self._workers_gone[iterator] = since, max(since, until)
+        elif tag == Tag.CYCLED:
+            self._cycled.add(fields[0])
         elif tag == Tag.SPAN:
             name_at = Span.NAME - 2
             start, end, device_start, device_end = fields[:name_at]
@@ -260,6 +263,11 @@ class _Reader:
     def trace(self, meta: dict[str, Any]) -> Trace:
         """The trace of all that was read; ``meta`` is that of the recording."""
         batches, samples = self._batches_and_samples()
+        cycled = {self._loaders.get(iterator) for iterator in self._cycled}
+        loaders = [
+            {**about, "cycled": True} if number in cycled else about
+            for number, about in enumerate(meta["loaders"])
+        ]
         return Trace.from_columns(
             batches=batches,
             samples=samples,
@@ -267,6 +275,7 @@ class _Reader:
             spans=self._span_rows(),
             meta={
                 **meta,
+                "loaders": loaders,
                 "complete": not self.problems,
                 "problems": [*(meta.get("problems") or ()), *self.problems],
                 "left_out": self._left_out,
