@@ -31,10 +31,8 @@ def piled_up(trace: Trace, loader: int) -> list[int]:
     workers = workers[workers["started_s"].notna()]
     started_s, ended_s = workers["started_s"].to_numpy(), workers["ended_s"].to_numpy()
     n_starts = len(started_s) // max(1, workers["worker"].nunique())
-    order = np.argsort(started_s, kind="stable")
-    last_s = np.array([part[-1] for part in np.array_split(started_s[order], max(1, n_starts))])
-    living = [
-        int(((started_s <= at_s) & ~(ended_s <= at_s)).sum()) for at_s in last_s if len(started_s)
-    ]
-    rises = len(living) >= FEWEST_STARTS and bool((np.diff(living) > 0).all())
-    return living if rises else []
+    if n_starts < FEWEST_STARTS:
+        return []
+    last_s = [float(part[-1]) for part in np.array_split(np.sort(started_s), n_starts)]
+    living = [int(((started_s <= at_s) & ~(ended_s <= at_s)).sum()) for at_s in last_s]
+    return living if (np.diff(living) > 0).all() else []

@@ -47,8 +47,8 @@ PHRASES = {  # of causes, after "the model waits 43 % of the time: "
 }
 CYCLED = (
     "itertools.cycle keeps all batches of the first epoch and hands them out again: no new order, "
-    "no new augmentation, and their memory. In its place, a generator: "
-    "def forever(loader): while True: yield from loader"
+    "no new augmentation, and all of them in memory. In its place "
+    "itertools.chain.from_iterable(itertools.repeat(loader)) begins each epoch anew."
 )
 WORDS = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight"}
 
@@ -205,7 +205,7 @@ def _waiting(summary: Summary) -> str:
     trace, loaders = summary.trace, summary.loaders
     if trace is not None and len(loaders) == 1 and is_cycled(trace, loaders[0].loader):
         n = count(summary.n_batches // summary.n_ranks, "batch", "batches")
-        return f"From {n} on the loop replays those that itertools.cycle has kept"
+        return f"After {n} the loop replays those that itertools.cycle has kept"
     pace = summary.main_pace
     if pace is None:
         return _recorded(summary)

@@ -38,8 +38,8 @@ def helping_threads(
     """CPU seconds of a batch: of the thread that reads, and of all threads of its worker.
 
     None where no others compute beside it, or that is not known. A thread that pickles takes turns
-    with the one that reads; ``handing_over_s``: its CPU seconds of a batch. ``known``: whether it is
-    known that a worker has several that compute.
+    with the one that reads; ``handing_over_s``: its CPU seconds of a batch. ``known``: whether a
+    worker is known to have several that compute.
     """
     if not len(batches) or batches["process_cpu_s"].isna().all():
         return None
