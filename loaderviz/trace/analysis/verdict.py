@@ -127,14 +127,12 @@ def notes_of(summary: Summary) -> list[str]:
 
 def _kept_for_nothing(summary: Summary) -> list[str]:
     """Batches and workers that a loop keeps without knowing it, and what to do about it."""
-    if summary.trace is None:
+    trace = summary.trace
+    if trace is None:
         return []
-    told = (
-        [CYCLED] if any(is_cycled(summary.trace, each.loader) for each in summary.loaders) else []
-    )
+    told = [CYCLED] * any(is_cycled(trace, share.loader) for share in summary.loaders)
     for share in summary.loaders:
-        living = piled_up(summary.trace, share.loader)
-        if living:
+        if living := piled_up(trace, share.loader):
             more = f", ... {living[-1]:,}" if len(living) > SHOWN else ""
             told.append(
                 f"Worker processes of {share.name} pile up: {', '.join(map(str, living[:SHOWN]))}"
