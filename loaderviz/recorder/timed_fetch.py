@@ -233,8 +233,7 @@ class FetchTimer:
                 cpu_ns = min(max(self._cpu_ns - before_ns, 0), took_ns)
             block[start + Task.CPU] = cpu_ns
             if booked is not None:
-                block[start + Task.PROCESS_CPU : start + Task.SHAPES] = array("q", booked[:3])
-                block[start + Task.CHILDREN_CPU : start + Task.STAMPS] = array("q", booked[3:])
+                block[start + Task.PROCESS_CPU : start + Task.STAMPS] = array("q", booked)
             number, text = 0, ""
             if error is None:
                 n_bytes, number, text = self.spool.measure(batch)

@@ -28,8 +28,13 @@ class WorkerAccounts:
         self._cpu.begin()
 
     def since_last(self, took_ns: int) -> tuple[int, ...]:
-        """What ``CpuAccounts`` and then ``ReadAccounts`` say of the batch that took so long."""
-        return *self._cpu.since_last(took_ns), *self._reads.since_last(took_ns)
+        """The words of a record from ``Task.PROCESS_CPU`` on, of the batch that took so long.
+
+        As ``CpuAccounts`` and ``ReadAccounts`` say; ``Task.SHAPES``, which is among them, is 0.
+        """
+        process_ns, queued_ns, throttled_ns, children_ns = self._cpu.since_last(took_ns)
+        read, from_disk = self._reads.since_last(took_ns)
+        return process_ns, queued_ns, throttled_ns, 0, children_ns, read, from_disk
 
     def new_cpus(self) -> tuple[int, ...] | None:
         """The fields of a ``Tag.CPUS`` record; None where nothing has changed since it was asked.
