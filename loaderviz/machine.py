@@ -3,6 +3,7 @@
 import os
 import platform
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from loaderviz.own_errors import own_errors
 if sys.platform != "win32":
     import resource
 
+MOST_CPUS = 1 << 16  # of one machine: Linux takes 8,192
 _CGROUP = Path("/sys/fs/cgroup")
 _PRESSURE = Path("/proc/pressure")
 
@@ -29,6 +31,28 @@ def cpu_allowance() -> float:
     else:
         n_cpus = float(os.cpu_count() or 1)
     return min(n_cpus, _cgroup_quota())
+
+
+def cpu_list(cpus: Iterable[int]) -> str:
+    """Numbers of CPUs as Linux lists them: "0-3,8"."""
+    runs: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if runs and runs[-1][-1] == cpu - 1:
+            runs[-1][1:] = [cpu]
+        else:
+            runs.append([cpu])
+    return ",".join("-".join(map(str, run)) for run in runs)
+
+
+def cpus_in(listed: str) -> set[int]:
+    """The numbers in such a list; of one that is no list, those before the first error."""
+    cpus: set[int] = set()
+    for run in listed.split(","):
+        first, _, last = run.partition("-")
+        if not (first.isdecimal() and (last or first).isdecimal()):
+            break
+        cpus.update(range(int(first), min(int(last or first), MOST_CPUS) + 1))
+    return cpus
 
 
 def _cgroup_quota() -> float:

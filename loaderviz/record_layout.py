@@ -39,7 +39,9 @@ class Tag:
     ENDED_FILE = 11  # all that an ended process wrote: see spool_archive.py
     TEXT = 12  # its number in this file, and packed text: see Task.SHAPES
     WORKERS_GONE = 13  # iterator, when the loop had no more use for its workers, when it went on
-    READ_AHEAD = 14  # iterator that another thread than the loop's asks, and the iterator that
+    CPUS = 14  # torch's threads, and packed text: CPUs that it may run on; the last one holds
+    CYCLED = 15  # iterator, which itertools.cycle holds
+    READ_AHEAD = 16  # iterator that another thread than the loop's asks, and the iterator that
     # hands its batches to the loop; NOBODY: that one is not seen, or not yet
 
 
@@ -82,8 +84,10 @@ class Task:
     THROTTLED = 16  # the time that a CPU quota stopped its cgroup, plus one; 0: unknown
     SHAPES = 17  # the number of a TEXT: what the batch is made of, or why it could not be; 0: none
     CHILDREN_CPU = 18  # the part of PROCESS_CPU that is the children's, plus one; 0: unknown
-    STAMPS = 19
-    STAMPS_OF_FORMAT: Final = {1: 14, 2: 17, 3: 18, 4: STAMPS, 5: STAMPS}
+    READ = 19  # bytes that the process has read since the last batch, plus one; 0: unknown
+    DISK = 20  # ... and that a disk had to give for it, plus one; 0: unknown
+    STAMPS = 21
+    STAMPS_OF_FORMAT: Final = {1: 14, 2: 17, 3: 18, 4: 19, 5: 19, 6: STAMPS}
 
 
 @functools.lru_cache(maxsize=1024)

@@ -32,8 +32,15 @@ BATCHES: Final[Columns] = {
     "children_cpu_s": "float64",  # the part of it that is the children's; NaN: unknown
     "queued_s": "float64",  # ready to run meanwhile, and waiting for a CPU; NaN: unknown
     "throttled_s": "float64",  # a CPU quota stopped its container meanwhile; NaN: none, or unknown
+    # What its worker process has read, and children that it has waited for, since the last batch of
+    # which this is known: by read(2) and the like, from files, pipes and the page cache. What comes
+    # by a memory map is not in it. NaN: unknown, as where the main process loads, and off Linux.
+    "read_bytes": "float64",
+    "disk_bytes": "float64",  # ... and what a disk had to give for it, also for memory maps
     "rss_bytes": "int64",  # resident memory of the process that made it, as last read; 0: unknown
-    "n_bytes": "float64",  # of its tensors, arrays and texts; NaN: unknown
+    # Of its tensors, arrays and texts. From a worker, of a tensor those of its storage, as all of
+    # that is sent for the smallest view of it; each storage counts once. NaN: unknown.
+    "n_bytes": "float64",
     # What it is made of, as {'image': float32 [8, 3, 32, 32]}: equal for batches that a model can
     # not tell apart. None: not measured, as for more than 1,000 leaves, or more than 10,000 such
     # texts of one process. Of a failed batch, the two shapes that could not be put together.
@@ -78,6 +85,9 @@ WORKERS: Final[Columns] = {
     "exit": "object",  # done, failed, killed or running
     "last_key": "object",  # the sample that was being read when the worker died, else None
     "rss_peak_bytes": "int64",
+    # The CPUs that it may run on as Linux lists them, "0-3,8", as last seen; None: unknown.
+    "cpus_allowed": "object",
+    "threads": "float64",  # in which torch computes one operation in it, as last seen; NaN: unknown
 }
 
 SPANS: Final[Columns] = {

@@ -30,10 +30,10 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.own_errors import own_errors, own_errors_suppressed
 from loaderviz.regular_file import open_regular
 
-_NAMES = {n: b"LVSPOOL%d" % n for n in range(1, 6)}
+_NAMES = {n: b"LVSPOOL%d" % n for n in range(1, 7)}
 # How the records are laid out, by the first word of a file: see ``loaderviz.record_layout``.
 FORMATS = {int.from_bytes(name, "little"): n for n, name in _NAMES.items()}
-MAGIC = int.from_bytes(_NAMES[5], "little")
+MAGIC = int.from_bytes(_NAMES[6], "little")
 WORD = 8
 ENDED, RSS_PEAK, UNUSED = 2, 3, 4  # words of the header that change while the file is written
 META_AT = 8 * WORD

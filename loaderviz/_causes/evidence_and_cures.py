@@ -12,6 +12,7 @@ from loaderviz._causes.parts_of_a_start import (
     describe_starts,
     parts_of_a_start,
 )
+from loaderviz._causes.resources_of_workers import cure_of_resources, evidence_of_resources
 from loaderviz._causes.sampler_texts import cure_of_sampler, evidence_of_sampler, usual
 from loaderviz.text import count, duration, percent, size
 from loaderviz.trace.analysis.handed_over import handed_over_s, keeps_small_batches, takes_as_usual
@@ -19,6 +20,7 @@ from loaderviz.trace.analysis.loader_share import is_unseen
 from loaderviz.trace.analysis.unlike_workers import slow_worker
 from loaderviz.trace.loaders_as_one import lives
 from loaderviz.trace.merge.run_meta import loader_description
+from loaderviz.trace.read_ahead import hands_over
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -70,6 +72,10 @@ AS_USUAL: Final = (
     "Torch takes about as long to hand any batch over, however little is in it: larger batches are "
     "handed over less often."
 )
+READ_AHEAD: Final = (
+    "The thread is as quick as the loader that it asks: more workers or cheaper samples there; "
+    "recommend(loader, step_s=...) measures."
+)
 LITTLE_IS_SENT: Final = (
     "Little is sent, and workers compute little: something else keeps this process from taking "
     "it, such as a Python thread of a server or a logger, for which sys.setswitchinterval(1e-4) "
@@ -113,11 +119,15 @@ def cure_of(
     """
     about = loader_description(trace.meta, loader)
     deep = about.get("prefetch_factor")
+    if cause == "unknown" and hands_over(trace.meta, loader):
+        return READ_AHEAD
     if cause == "unknown" and is_unseen(_of_loader(trace.batches, loader)):
         return (
             f"{about.get('class', 'The loader')} makes its batches in its own way: try its "
             "settings, such as workers, threads and prefetching, and compare the recordings."
         )
+    if cure := cure_of_resources(cause, trace, loader):
+        return cure
     if cause == "handover":
         handed_s = handed_over_s(trace, attribution)
         if keeps_small_batches(_of_loader(trace.batches, loader), handed_s):
@@ -158,7 +168,8 @@ def evidence_of(
 ) -> str:
     """What in the tables shows that cause, and in the kernel's books of the machine."""
     shown = _in_tables(cause, trace, loader, attribution, reading)
-    return "; ".join([shown, *_pressure(cause, trace.meta)])
+    used = evidence_of_resources(cause, trace, loader)
+    return "; ".join([shown, *used, *_pressure(cause, trace.meta)])
 
 
 def _pressure(cause: str, meta: Mapping[str, Any]) -> Iterator[str]:
@@ -225,6 +236,8 @@ def _in_tables(
         return f"a sample takes {usual(each_s[:part])} at first, {usual(each_s[-part:])} later"
     if cause == "unknown":
         own = (trace.batches["loader"] == loader).to_numpy()
+        if hands_over(trace.meta, loader):
+            return "the thread that reads ahead has no batch ready"
         if is_unseen(batches):
             return "the loader's own work is not seen"
         if (reading.by_cause["unknown"][own] > 0).any():

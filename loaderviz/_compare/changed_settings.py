@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from loaderviz.trace import Trace
 
 _META_NAMES = ("torch", "python", "platform", "host", "cpu_count", "cpu_allowance", "world_size")
+_NO_SETTINGS = ("iterated_at", "one_by_one")  # in a loader's description
 
 
 def changed_settings(a: Trace, b: Trace) -> dict[str, tuple[Any, Any]]:
@@ -44,7 +45,7 @@ def _settings(trace: Trace, loader_names: dict[int, str]) -> dict[str, Any]:
     for number, loader in enumerate(loaders):
         suffix = f" of {loader_names[number]}" if loader_names else ""
         settings |= {
-            f"{name}{suffix}": value for name, value in loader.items() if name != "iterated_at"
+            f"{name}{suffix}": value for name, value in loader.items() if name not in _NO_SETTINGS
         }
     ranks = trace.batches["rank"].nunique()
     settings["simulated"] = bool(meta.get("simulated"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from typing import TYPE_CHECKING
 
 from loaderviz import machine
 from loaderviz._doctor.batch_probe import Note
@@ -14,16 +13,10 @@ from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.process_state import allowed_cpus
 from loaderviz.text import duration, percent
-
-if TYPE_CHECKING:
-    import pandas as pd
+from loaderviz.trace.analysis.worker_cpus import helping_threads
 
 CROWDED = 1.25  # CPUs wanted for each that is allowed
 LEAST_SPAN_S = 0.05  # to measure CPU time
-HELPED = 1.5  # times the CPU time of the thread that reads: other threads compute, too
-LITTLE = 0.25  # of the CPU time: the thread that reads mostly waits for others
-SIDE_BY_SIDE = 1.1  # CPUs that one worker has used in some batch: its threads computed at once
-LEAST_BATCH_S = 0.01  # to measure how many CPUs were in use while it was made
 MANY_OBJECTS = 1000  # in a batch
 
 
@@ -159,14 +152,10 @@ def _helper_threads(case: Case) -> Seen | None:
     batches = case.trace.batches
     if batches["process_cpu_s"].isna().all():
         raise Undecided("the recording does not hold the CPU time of all threads")
-    thread_s = float(batches["cpu_s"].sum()) / len(batches)
-    own_s = batches["process_cpu_s"] - batches["children_cpu_s"].fillna(0.0)
-    process_s = float(own_s.sum()) / len(batches)  # of some after several
-    process_s -= _handing_over_s(case)
-    if process_s < HELPED * thread_s:
+    helped = helping_threads(batches, allowed, handing_over_s=_handing_over_s(case))
+    if helped is None:
         return None
-    if allowed > 1 and thread_s > LITTLE * process_s and not _side_by_side(batches):
-        return None  # a thread that pickles takes turns with the one that reads
+    thread_s, process_s = helped
     pools = _thread_pools(case)
     threads = max([2, *pools.values()])  # at least one that reads, and one that helps
     if workers * threads <= allowed:
@@ -194,18 +183,6 @@ def _handing_over_s(case: Case) -> float:
             spent_s += seconds[-1] - seconds[0]
             n_batches += len(seconds) - 1
     return spent_s / n_batches if n_batches and not math.isnan(spent_s) else 0.0
-
-
-def _side_by_side(batches: pd.DataFrame) -> bool:
-    """Whether a worker has used more than one CPU, which threads that take turns never do.
-
-    From the end of a batch to that of the next: meanwhile the one before is handed over.
-    """
-    lanes = batches.sort_values("ready_s").groupby(["rank", "loader", "epoch", "worker"])
-    span_s = lanes["ready_s"].diff().reindex(batches.index)
-    long = span_s >= LEAST_BATCH_S
-    own_s = batches["process_cpu_s"] - batches["children_cpu_s"].fillna(0.0)
-    return bool((own_s[long] / span_s[long]).max() >= SIDE_BY_SIDE)
 
 
 def _thread_pools(case: Case) -> dict[str, int]:

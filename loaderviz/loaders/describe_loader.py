@@ -16,7 +16,9 @@ from torch.utils.data import (
     IterableDataset,
     RandomSampler,
     Sampler,
+    Subset,
     _DatasetKind,
+    default_collate,
 )
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
@@ -140,8 +142,27 @@ def describe(loader: Any) -> dict[str, Any]:
         "pinned": bool(pin_memory and torch.accelerator.is_available()),
         "in_order": truth(_option(loader, "in_order")),
         "drop_last": truth(_option(loader, "drop_last")),
+        "one_by_one": _reads_one_by_one(loader, is_iterable=is_iterable),
         "start_method": start_method(context) if num_workers else None,
     }
+
+
+def _reads_one_by_one(loader: DataLoader[Any], *, is_iterable: bool) -> bool:
+    """Whether torch asks the dataset for sample after sample, and collates them itself.
+
+    As ``reads_one_by_one`` of the recorder, by classes alone. Then a sampler of lists may ask for
+    slices in place of them.
+    """
+    dataset = _option(loader, "dataset")
+    if type(dataset) is Subset:
+        dataset = vars(dataset).get("dataset")
+    collates = _option(loader, "collate_fn") is default_collate
+    return bool(
+        not is_iterable
+        and collates
+        and _option(loader, "batch_sampler") is not None
+        and not any("__getitems__" in vars(base) for base in type(dataset).__mro__)
+    )
 
 
 def _option(loader: DataLoader[Any], name: str) -> Any:

@@ -125,6 +125,25 @@ def fixed_bytes(parts: list[Any]) -> int | None:
         return None
 
 
+def storage_bytes(tensors: list[Tensor]) -> int | None:
+    """The bytes of the storages of these tensors, each counted once; None where one has none.
+
+    A process that sends a tensor sends all of its storage, be the tensor the smallest view of it
+    (torch/multiprocessing/reductions.py, ``reduce_tensor``). For tensors of no other class: of one
+    that is derived, to ask for it may run code of the class.
+    """
+    if mode_sees():
+        with _C.DisableTorchFunction():
+            return storage_bytes(tensors)
+    try:
+        storages = [tensor.untyped_storage() for tensor in tensors]
+        if len(storages) == 1:  # as in many a small batch
+            return storages[0].nbytes()
+        return sum({each.data_ptr(): each.nbytes() for each in storages}.values())
+    except own_errors(Exception):  # a fake one, say
+        return None
+
+
 def _fixed_bytes(part: Any, part_type: type) -> int:
     if issubclass(part_type, Tensor) and not dispatches(part_type):
         return int(part.nbytes)

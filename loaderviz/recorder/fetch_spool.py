@@ -5,19 +5,30 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
+from torch import Tensor
+
 from loaderviz.record_layout import Tag, pack_text
-from loaderviz.recorder.batch_signature import NUMBERS, fixed_bytes, walk
+from loaderviz.recorder.batch_signature import (
+    NUMBERS,
+    fixed_bytes,
+    storage_bytes,
+    walk,
+)
 from loaderviz.recorder.signature_text import signature_text
 from loaderviz.spool import Limit, RollingSpool, Spool
 
 MOST_SIGNATURES: Final = 10_000  # that are kept in mind: each batch may have one of its own
 
-# The number of a signature, and the bytes of the tensors and arrays in a batch that has it.
-_Entry = tuple[int, int | None]
+# The number of a signature, the bytes of the tensors and arrays in a batch that has it, and where
+# among its parts the tensors are whose storages are to be weighed in each batch, beside these.
+_Entry = tuple[int, int | None, tuple[int, ...]]
+_NOTHING: Final[_Entry] = 0, None, ()
 
 
 class FetchSpool(RollingSpool):
     """The file of a worker: it knows the signatures that it holds, by their numbers."""
+
+    _sends = True  # its batches to another process
 
     def __init__(
         self, path: Path, meta: dict[str, Any], limit: Limit | None = None, paid_bytes: int = 0
@@ -25,7 +36,7 @@ class FetchSpool(RollingSpool):
         super().__init__(path, meta, limit, paid_bytes)
         self._n_texts = 0
         self._known: dict[Any, _Entry] = {}  # by key; of a batch that is a number by its type too
-        self._last: tuple[list[Any] | None, _Entry] = None, (0, None)  # measured
+        self._last: tuple[list[Any] | None, _Entry] = None, _NOTHING  # measured
         self._new: tuple[Any, ...] | None = None  # the key of the last, if that is to be written
 
     def measure(self, batch: Any) -> tuple[int | None, int, str]:
@@ -41,20 +52,28 @@ class FetchSpool(RollingSpool):
             return None, 0, ""
         key, text_bytes, parts = seen
         if self._new is not None:  # it was not written
-            self._last, self._new = (None, (0, None)), None
-        last_key, (number, n_bytes) = self._last
+            self._last, self._new = (None, _NOTHING), None
+        last_key, (number, n_bytes, places) = self._last
         text = ""
         if key != last_key:
-            (number, n_bytes), is_new = self._entry(key, parts)
+            (number, n_bytes, places), is_new = self._entry(key, parts)
             text = signature_text(batch) if is_new else ""
-        return None if n_bytes is None else n_bytes + text_bytes, number, text
+        sent_bytes = storage_bytes([parts[place] for place in places]) if places else 0
+        if n_bytes is None or sent_bytes is None:
+            return None, number, text
+        return n_bytes + sent_bytes + text_bytes, number, text
 
     def _entry(self, key: list[Any], parts: list[Any]) -> tuple[_Entry, bool]:
         fixed_key = tuple(key)
         entry = self._known.get(fixed_key)
         is_new = entry is None and len(self._known) < MOST_SIGNATURES
         if entry is None:
-            entry = self.next_number() if is_new else 0, fixed_bytes(parts)
+            n_bytes = fixed_bytes(parts)
+            places: tuple[int, ...] = ()
+            if self._sends and n_bytes is not None:
+                places = tuple(i for i, part in enumerate(parts) if type(part) is Tensor)
+                n_bytes = fixed_bytes([part for part in parts if type(part) is not Tensor])
+            entry = self.next_number() if is_new else 0, n_bytes, places
         self._last, self._new = (key, entry), fixed_key if is_new else None
         return entry, is_new
 
@@ -82,4 +101,5 @@ class HereSpool(FetchSpool):
     What it holds stays where it is: the loop has a batch for longer than the fetch takes.
     """
 
+    _sends = False
     _make_room = Spool._make_room

@@ -19,6 +19,7 @@ from loaderviz.record_layout import (
     batch_and_task_layout,
 )
 from loaderviz.recorder.batch_samples import n_samples_of_item
+from loaderviz.recorder.cycled_iterator import is_cycled
 from loaderviz.recorder.device_events import Device
 from loaderviz.recorder.recording_files import RecordingFiles, RecordPlace
 from loaderviz.spool import NoIntegersError, Spool
@@ -56,6 +57,7 @@ class IteratorLog:
         self._device = device
         self._round = -1
         self._round_begun_ns = self._round_begun_by = 0  # when, and by which thread
+        self._epoch = -1  # of its loader
         self._n_tasks_here = 0  # num_workers=0
         self._in_one_step = True  # so far: see begin_with_fetch
         self._held: RecordPlace | None = None  # the batch being handed over, or that the loop has
@@ -87,8 +89,8 @@ class IteratorLog:
             self._unpinned.clear()
         self._round += 1
         self._round_begun_ns, self._round_begun_by = now(), get_ident()
-        epoch, begun_ns = self._next_epoch(), self._round_begun_ns
-        self._files.write(Tag.EPOCH, self.number, self._round, epoch, begun_ns)
+        self._epoch = self._next_epoch()
+        self._files.write(Tag.EPOCH, self.number, self._round, self._epoch, self._round_begun_ns)
 
     def begin_first_round(self) -> None:
         """Begin the first epoch, unless starting the iterator's workers has begun it."""
@@ -238,6 +240,11 @@ class IteratorLog:
             block[start + Batch.RELEASED] = at_ns
             if self._device is not None:
                 self._device.mark(block, start + Batch.DEVICE_END)
+
+    def note_exhausted(self, iterator: Any) -> None:
+        """An epoch has come to its end: after the first, look whether the loop replays it."""
+        if self._epoch == 0 and not self._is_lost and is_cycled(iterator):
+            self._files.write(Tag.CYCLED, self.number)
 
     def note_workers_gone(self, at_ns: int) -> None:
         """The loop has asked for a batch after the last, and torch has ended the workers first."""

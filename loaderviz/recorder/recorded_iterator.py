@@ -51,8 +51,10 @@ class _Recorded:
         except BaseException as error:
             if isinstance(error, Exception) and not isinstance(error, StopIteration):
                 _note(logs, IteratorLog.note_raised, now(), _awaited_worker(self))
-            elif isinstance(error, StopIteration) and _has_no_workers_left(self):
-                _note(logs, IteratorLog.note_workers_gone, now())
+            elif isinstance(error, StopIteration):
+                if _has_no_workers_left(self):
+                    _note(logs, IteratorLog.note_workers_gone, now())
+                _note(logs, IteratorLog.note_exhausted, self)
             for log in logs:
                 log.drop_held()
             hide_recorder_frames(error)

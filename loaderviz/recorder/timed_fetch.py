@@ -26,11 +26,12 @@ from loaderviz.own_errors import own_errors
 from loaderviz.record_layout import KeyKind, State, Tag, Task, encode_keys, task_layout
 from loaderviz.recorder.batch_samples import n_samples_of_item
 from loaderviz.recorder.control_page import FULL, STOPPED, Control
-from loaderviz.recorder.cpu_accounts import LEAST_NS, CpuAccounts
+from loaderviz.recorder.cpu_accounts import LEAST_NS
 from loaderviz.recorder.fetch_spool import FetchSpool
 from loaderviz.recorder.stamped_indices import GatheredIndices, StampedIndices
 from loaderviz.recorder.timed_fetcher import add_timer, reads_one_by_one, remove_timer
 from loaderviz.recorder.unequal_samples import why_not_collated
+from loaderviz.recorder.worker_accounts import WorkerAccounts
 from loaderviz.spool import RSS_PEAK, NoIntegersError, NoRoomError
 
 if TYPE_CHECKING:
@@ -79,11 +80,11 @@ class FetchTimer:
         control: Control,
         memory: ProcessMemory,
         log: IteratorLog | None = None,
-        cpu_accounts: CpuAccounts | None = None,
+        accounts: WorkerAccounts | None = None,
     ) -> None:
         self.spool = spool
         self._memory = memory
-        self._cpu_accounts = cpu_accounts
+        self._accounts = accounts
         self._iterator, self._round = iterator, round_
         self._page = control.page
         self._log = log  # of the iterator, where it loads in this process
@@ -110,8 +111,8 @@ class FetchTimer:
         if self._disabled or self._page[STOPPED]:
             return timed_index
         try:
-            if self._cpu_accounts is not None and self._took_ns >= LEAST_NS:  # as this one may
-                self._cpu_accounts.begin()
+            if self._accounts is not None and self._took_ns >= LEAST_NS:  # as this one may
+                self._accounts.begin()
             started_ns = now()
             if started_ns - self._cpu_at_ns > CPU_TIME_FRESH_NS:
                 self._cpu_ns, self._cpu_at_ns = thread_time_ns(), started_ns
@@ -210,13 +211,15 @@ class FetchTimer:
             ready_ns = now()
             started_ns = block[start + Task.STARTED]
             took_ns = cpu_ns = self._took_ns = ready_ns - started_ns
-            accounts: tuple[int, ...] | None = None
-            if self._cpu_accounts is not None and took_ns >= LEAST_NS:
-                accounts = self._cpu_accounts.since_last(took_ns)
+            booked: tuple[int, ...] | None = None
+            cpus: tuple[int, ...] | None = None
+            if self._accounts is not None and took_ns >= LEAST_NS:
+                booked = self._accounts.since_last(took_ns)
             memory = self._memory
             if ready_ns >= memory.next_read_ns:
                 memory.read(ready_ns)
                 self.spool.header[RSS_PEAK] = memory.rss_peak_bytes
+                cpus = self._accounts.new_cpus() if self._accounts is not None else None
             if self._gathered is not None:
                 block, start = self._write_gathered(self._gathered, block, start)
                 self._gathered = None
@@ -229,10 +232,8 @@ class FetchTimer:
                 self._cpu_ns, self._cpu_at_ns = thread_time_ns(), ready_ns
                 cpu_ns = min(max(self._cpu_ns - before_ns, 0), took_ns)
             block[start + Task.CPU] = cpu_ns
-            if accounts is not None:
-                *words, children_ns = accounts
-                block[start + Task.PROCESS_CPU : start + Task.SHAPES] = array("q", words)
-                block[start + Task.CHILDREN_CPU] = children_ns
+            if booked is not None:
+                block[start + Task.PROCESS_CPU : start + Task.STAMPS] = array("q", booked)
             number, text = 0, ""
             if error is None:
                 n_bytes, number, text = self.spool.measure(batch)
@@ -245,6 +246,8 @@ class FetchTimer:
                 self._write_without_samples(block, start)
             if text:
                 self.spool.write_text(number, text)
+            if cpus is not None:  # after the record of the fetch: the next may begin a new block
+                self.spool.write(Tag.CPUS, *cpus)
         except own_errors(Exception) as failure:
             self._fail(failure)
 

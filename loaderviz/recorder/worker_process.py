@@ -15,12 +15,12 @@ from loaderviz.clocks.process_clock import now
 from loaderviz.machine import rss_peak_bytes
 from loaderviz.own_errors import own_errors
 from loaderviz.recorder.control_page import Control
-from loaderviz.recorder.cpu_accounts import CpuAccounts
 from loaderviz.recorder.fetch_spool import FetchSpool
 from loaderviz.recorder.recording_size_limit import Budget
 from loaderviz.recorder.stack_on_signal import StackOnSignal
 from loaderviz.recorder.timed_fetch import FetchTimer, ProcessMemory
 from loaderviz.recorder.traceback_filter import hide_recorder_frames
+from loaderviz.recorder.worker_accounts import WorkerAccounts
 from loaderviz.recorder.worker_start import AfterDataset, forked_parts
 from loaderviz.spool import RSS_PEAK, Spool
 
@@ -118,7 +118,7 @@ class WorkerHook:
         dataset_kind: Any = _DatasetKind
         create_fetcher = dataset_kind.create_fetcher
         rounds = itertools.count(first_round)
-        memory, accounts = ProcessMemory(), CpuAccounts()
+        memory, accounts = ProcessMemory(), WorkerAccounts()
 
         def create_timed_fetcher(kind: int, dataset: Any, *args: Any) -> Any:
             try:
@@ -138,7 +138,7 @@ class WorkerHook:
                         round_,
                         control,
                         memory,
-                        cpu_accounts=accounts,
+                        accounts=accounts,
                     )
             except own_errors(Exception) as error:
                 spool.note_problem(f"{type(error).__name__}: {error}")

@@ -40,6 +40,9 @@ RANGES: Final = {
     "rss_bytes": (0, MOST_COUNT),
     "rss_peak_bytes": (0, MOST_COUNT),
     "n_bytes": (0, MOST_COUNT),
+    "read_bytes": (0, MOST_COUNT),
+    "disk_bytes": (0, MOST_COUNT),
+    "threads": (0, MOST_COUNT),
     "pickle_bytes": (0, MOST_COUNT),
 }
 TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -48,9 +51,10 @@ TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
     "start_method": (),  # any text
     "name": (),
     "shapes": (),
+    "cpus_allowed": (),
 }
 LEFT_OUT: Final = "left out: "  # how a word on such a value begins
-LONGEST: Final = {"shapes": MOST_CHARACTERS}
+LONGEST: Final = {"shapes": MOST_CHARACTERS, "cpus_allowed": MOST_CHARACTERS}
 
 
 class InvalidTraceError(LoaderVizError, ValueError):
@@ -263,7 +267,11 @@ _LOADER: Final[Mapping[str, Rule]] = {
     "made": _whole(1, 1 << 20),
     **dict.fromkeys(("class", "dataset", "kind", "start_method", "iterated_at"), _TEXT),
     **dict.fromkeys(
-        ("shuffled", "persistent_workers", "pin_memory", "pinned", "in_order", "drop_last"), _TRUTH
+        (
+            *("shuffled", "persistent_workers", "pin_memory", "pinned", "in_order", "drop_last"),
+            *("cycled", "one_by_one"),
+        ),
+        _TRUTH,
     ),
 }
 _RANK: Final[Mapping[str, Rule]] = {

@@ -16,13 +16,17 @@ ADDED = {  # words of records that a format lacks
         Tag.BATCH: [Batch.DRAWING],
         Tag.TASK: [
             *(Task.PROCESS_CPU, Task.QUEUED, Task.THROTTLED, Task.SHAPES),
-            Task.CHILDREN_CPU,
+            *(Task.CHILDREN_CPU, Task.READ, Task.DISK),
         ],
     },
-    2: {Tag.TASK: [Task.SHAPES, Task.CHILDREN_CPU]},
-    3: {Tag.TASK: [Task.CHILDREN_CPU]},
-    4: {},  # batches of the main process were in its main file
+    2: {Tag.TASK: [Task.SHAPES, Task.CHILDREN_CPU, Task.READ, Task.DISK]},
+    3: {Tag.TASK: [Task.CHILDREN_CPU, Task.READ, Task.DISK]},
+    4: {Tag.TASK: [Task.READ, Task.DISK]},  # batches of the main process were in its main file
+    5: {Tag.TASK: [Task.READ, Task.DISK]},
 }
+
+
+READ = ["read_bytes", "disk_bytes"]
 
 
 def to_format(number: int, path: Path) -> None:
@@ -35,7 +39,7 @@ def to_format(number: int, path: Path) -> None:
         while at + 2 <= end and data[at] >= 2:
             record_words = data[at : at + data[at]].copy()
             at += data[at]
-            if record_words[1] == Tag.TEXT and number < 3:
+            if record_words[1] == Tag.CPUS or (record_words[1] == Tag.TEXT and number < 3):
                 continue
             record_words = np.delete(record_words, ADDED[number].get(int(record_words[1]), []))
             record_words[0] = len(record_words)
@@ -50,10 +54,11 @@ def to_format(number: int, path: Path) -> None:
 @pytest.mark.parametrize(
     ("number", "lacking"),
     [
-        (1, ["drawing_s", "process_cpu_s", "children_cpu_s", "queued_s", "shapes"]),
-        (2, ["children_cpu_s", "shapes"]),
-        (3, ["children_cpu_s"]),
-        (4, []),
+        (1, ["drawing_s", "process_cpu_s", "children_cpu_s", "queued_s", "shapes", *READ]),
+        (2, ["children_cpu_s", "shapes", *READ]),
+        (3, ["children_cpu_s", *READ]),
+        (4, READ),
+        (5, READ),
     ],
 )
 def test_a_folder_of_an_older_format_is_opened(number, lacking, tmp_path, monkeypatch):
@@ -71,6 +76,8 @@ def test_a_folder_of_an_older_format_is_opened(number, lacking, tmp_path, monkey
     for column in lacking:
         assert now.batches[column].notna().all()
         assert before.batches[column].isna().all()
+    assert now.workers["cpus_allowed"].notna().all()
+    assert before.workers[["cpus_allowed", "threads"]].isna().all(axis=None)
     same = [name for name in now.batches if name not in lacking and name != "throttled_s"]
     assert now.batches[same].equals(before.batches[same])
     assert now.samples.equals(before.samples)

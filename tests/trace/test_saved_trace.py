@@ -218,21 +218,21 @@ class TestTheFile:
     def test_tells_its_format_and_meta_in_plain_json(self, place):
         replace(made(), meta={"rank": 3, "label": "ä"}).save(place)
         about = pq.read_metadata(place).metadata
-        assert about[FORMAT_KEY] == b"6"
+        assert about[FORMAT_KEY] == b"7"
         assert json.loads(about[META_KEY]) == {"rank": 3, "label": "ä"}
 
-    def test_has_the_columns_of_format_6(self, content, place):
+    def test_has_the_columns_of_format_7(self, content, place):
         """Whoever changes these gives the format a new number, and still opens the files of old."""
         place.write_bytes(content)
         names = " ".join(pq.read_schema(place).names)
         assert names == (
             "table rank loader epoch batch worker n_samples drawing_ns dispatched_ns started_ns "
             "collate_ns ready_ns pinned_ns requested_ns delivered_ns released_ns cpu_ns "
-            "process_cpu_ns children_cpu_ns queued_ns throttled_ns rss_bytes n_bytes shapes "
-            "device_start_ns device_end_ns state position key start_ns end_ns pid start_method "
-            "asked_ns pickle_ns pickle_bytes boot_ns unpickle_ns init_ns first_task_ns "
-            "first_read_ns ended_ns dismissed_ns gone_ns exit last_key rss_peak_bytes name "
-            "device_ns until_next"
+            "process_cpu_ns children_cpu_ns queued_ns throttled_ns read_bytes disk_bytes rss_bytes "
+            "n_bytes shapes device_start_ns device_end_ns state position key start_ns end_ns pid "
+            "start_method asked_ns pickle_ns pickle_bytes boot_ns unpickle_ns init_ns "
+            "first_task_ns first_read_ns ended_ns dismissed_ns gone_ns exit last_key "
+            "rss_peak_bytes cpus_allowed threads name device_ns until_next"
         )
 
     def test_equal_texts_cost_nothing_and_many_long_ones_can_be_opened(self, place):
@@ -270,7 +270,8 @@ def refusal(path: object) -> str:
     return str(refused.value)
 
 
-SINCE_FORMAT_6 = ["children_cpu_ns", "asked_ns", "dismissed_ns", "gone_ns"]
+SINCE_FORMAT_7 = ["read_bytes", "disk_bytes", "cpus_allowed", "threads"]
+SINCE_FORMAT_6 = ["children_cpu_ns", "asked_ns", "dismissed_ns", "gone_ns", *SINCE_FORMAT_7]
 SINCE_FORMAT_2 = [
     *("drawing_ns", "process_cpu_ns", "queued_ns", "throttled_ns"),
     *("pickle_ns", "pickle_bytes", "boot_ns", "unpickle_ns", "init_ns"),
@@ -347,7 +348,7 @@ class TestDamage:
 
     def test_a_format_of_another_version_asks_for_that(self, content, place):
         place.write_bytes(content)
-        rewrite(place, about={FORMAT_KEY: "7"})
+        rewrite(place, about={FORMAT_KEY: "8"})
         assert "update loaderviz" in refusal(place)
         place.write_bytes(content)
         rewrite(place, about={FORMAT_KEY: None})
@@ -361,6 +362,7 @@ class TestDamage:
             ("3", ["first_read_ns", "shapes", *SINCE_FORMAT_6]),
             ("4", ["shapes", *SINCE_FORMAT_6]),
             ("5", SINCE_FORMAT_6),
+            ("6", SINCE_FORMAT_7),
         ],
     )
     def test_a_file_of_an_older_format_is_opened(self, place, number, lacking):

@@ -10,6 +10,7 @@ import numpy as np
 from loaderviz.array_types import Floats
 from loaderviz.trace.analysis.slow_samples import slow_samples
 from loaderviz.trace.analysis.steps import groups
+from loaderviz.trace.analysis.worker_cpus import shared_cpus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -118,9 +119,9 @@ def _cpu(
 
     In seconds of reading; and whether they were full.
     """
-    cores = trace.meta.get("cpu_allowance")
-    if cores is None:
+    if trace.meta.get("cpu_allowance") is None:
         return np.zeros(len(read_s)), np.zeros(len(read_s), bool)
+    cores = _cpus_of(trace, batches)
     thread_s, queued_s = batches["cpu_s"], batches["queued_s"]
     process_s = np.fmax(thread_s, np.nan_to_num(batches["process_cpu_s"]))
     collate_s = np.nan_to_num(took_s - read_s)
@@ -137,6 +138,17 @@ def _cpu(
         np.isnan(queued_s) | helpers, read_s, np.nan_to_num(thread_s + queued_s) - collate_s
     )
     return np.where(full, busy_s, 0.0), full
+
+
+def _cpus_of(trace: Trace, batches: Mapping[str, Any]) -> Floats:
+    """Of each batch, how many CPUs the workers of its loader have."""
+    cores = np.full(len(batches["rank"]), float(trace.meta["cpu_allowance"]))
+    if trace.workers["cpus_allowed"].notna().any():
+        for rank, loader in np.unique(np.stack([batches["rank"], batches["loader"]]), axis=1).T:
+            shared = shared_cpus(trace, loader, rank)
+            if shared is not None:
+                cores[(batches["rank"] == rank) & (batches["loader"] == loader)] = len(shared)
+    return cores
 
 
 def _since_last_s(batches: Mapping[str, Any], took_s: Floats) -> Floats:

@@ -10,7 +10,10 @@ import math
 from typing import TYPE_CHECKING
 
 from loaderviz.text import count, duration, durations_that_add_up, percent, rate
+from loaderviz.trace.analysis.item_by_item import one_by_one_s
+from loaderviz.trace.analysis.kept_for_nothing import SHOWN, is_cycled, piled_up
 from loaderviz.trace.analysis.training_words import slowed_down, training_of
+from loaderviz.trace.analysis.worker_cpus import shared_cpus
 
 if TYPE_CHECKING:
     from loaderviz.trace.analysis.loader_share import LoaderShare
@@ -23,6 +26,7 @@ KEEPS_WAITING = 0.1  # past the first batch: a longer run waits as much, whateve
 NAMED = 0.05  # of the time around epochs: a smaller part is not named
 MOSTLY = 0.5
 EQUAL = 0.1  # a supply that is as near to the demand may be as large: why/pace.py
+MADE = ("main_process", "workers", "cpu", "collate", "handover")  # what takes less by slices
 NO_STEP = 0.05  # a step that is a smaller part of the waiting is no training step
 
 MOST_NOTES = 3
@@ -46,6 +50,11 @@ PHRASES = {  # of causes, after "the model waits 43 % of the time: "
 RECORD_ITS_OBJECT = (
     "Record the object that the loop iterates, in the loop's own thread: record(prefetcher), or "
     "watch(...) where it is a generator."
+)
+CYCLED = (
+    "itertools.cycle keeps all batches of the first epoch and hands them out again: no new order, "
+    "no new augmentation, and all of them in memory. In its place "
+    "itertools.chain.from_iterable(itertools.repeat(loader)) begins each epoch anew."
 )
 WORDS = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight"}
 
@@ -114,7 +123,8 @@ def _device_times(summary: Summary) -> str:
 
 def notes_of(summary: Summary) -> list[str]:
     """What else a reader has to know, a sentence each."""
-    told = training_of(summary) if summary.waits_are_seen else [RECORD_ITS_OBJECT]
+    told = _kept_for_nothing(summary)
+    told += training_of(summary) if summary.waits_are_seen else [RECORD_ITS_OBJECT]
     told += [] if summary.failed_shapes is None else [f"In {summary.failed_shapes}."]
     told += [f"{each}." for each in summary.unequal[:MOST_NOTES]]
     if more := len(summary.unequal[MOST_NOTES:]):
@@ -131,6 +141,22 @@ def notes_of(summary: Summary) -> list[str]:
     told += [*lacking, *(f"Incomplete: {each}." for each in summary.problems[:MOST_NOTES])]
     if more := len(summary.problems[MOST_NOTES:]):
         told.append(f"And {count(more, 'more problem')}.")
+    return told
+
+
+def _kept_for_nothing(summary: Summary) -> list[str]:
+    """Batches and workers that a loop keeps without knowing it, and what to do about it."""
+    trace = summary.trace
+    if trace is None:
+        return []
+    told = [CYCLED] * any(is_cycled(trace, share.loader) for share in summary.loaders)
+    for share in summary.loaders:
+        if living := piled_up(trace, share.loader):
+            more = f", ... {living[-1]:,}" if len(living) > SHOWN else ""
+            told.append(
+                f"Worker processes of {share.name} pile up: {', '.join(map(str, living[:SHOWN]))}"
+                f"{more}. Make the loader once, or let go of the one before."
+            )
     return told
 
 
@@ -203,6 +229,10 @@ def _device(summary: Summary) -> str:
 
 def _waiting(summary: Summary) -> str:
     """Whether the consumer waits and, if so, why: of the training, as far as that can be told."""
+    trace, loaders = summary.trace, summary.loaders
+    if trace is not None and len(loaders) == 1 and is_cycled(trace, loaders[0].loader):
+        n = count(summary.n_batches // summary.n_ranks, "batch", "batches")
+        return f"After {n} the loop replays those that itertools.cycle has kept"
     pace = summary.main_pace
     if pace is None:
         return _recorded(summary)
@@ -288,8 +318,15 @@ def _cause(summary: Summary, pace: Pace | None = None) -> str:
     whose = ""
     if len(_asked(summary)) > 1 and pace is None:
         whose = f", {percent(loader.waited_s / summary.elapsed_s)} for {loader.name}"
+    trace = summary.trace
+    assert trace is not None  # as there is a cause
     if cause == "main_process" and summary.n_ranks > 1:
         return f"{whose}: each loads and steps in turn"
+    if cause in MADE and one_by_one_s(trace, loader.loader) is not None:
+        return f"{whose}: samples in memory are read one by one"
+    if cause in ("cpu", "handover") and (cpus := shared_cpus(trace, loader.loader, 0)) is not None:
+        of = _workers(loader.n_workers, summary.n_ranks)
+        return f"{whose}: {of} share {'one CPU' if len(cpus) == 1 else f'{len(cpus)} CPUs'}"
     if cause == "workers":
         slowed = slowed_down(pace) if pace is not None else None
         if slowed is not None:

@@ -18,7 +18,8 @@ from loaderviz.sample_keys import from_json
 
 NS_PER_S: Final = 1e9
 JSON: Final = ("key", "last_key")  # columns of any values, stored as the JSON of each
-COUNTS: Final = ("n_bytes", "pickle_bytes")  # columns of whole numbers, NaN where one is unknown
+# Columns of whole numbers, NaN where one is unknown.
+COUNTS: Final = ("n_bytes", "read_bytes", "disk_bytes", "pickle_bytes", "threads")
 _encode = json.JSONEncoder(allow_nan=False).encode
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,7 +19,12 @@ from loaderviz.record_layout import Batch, Span, State, Tag, Task, unpack_text
 from loaderviz.regular_file import read_text
 from loaderviz.spool import SpoolFile, Words
 from loaderviz.text import worker_name
-from loaderviz.trace.check_trace import InvalidTraceError, check_meta
+from loaderviz.trace.check_trace import (
+    MOST_CHARACTERS,
+    MOST_COUNT,
+    InvalidTraceError,
+    check_meta,
+)
 from loaderviz.trace.read_ahead import ASKED_BY, HANDED_OVER_BY, HANDS_OVER
 from loaderviz.trace.recording.fetch_columns import Fetches, ragged_range, read_fetches
 from loaderviz.trace.recording.match_fetches import AllFetches, batch_states, match_tasks
@@ -114,6 +120,8 @@ class _Worker:
     parts: dict[str, int] = field(default_factory=dict)  # of its start
     first_task_ns: int = 0
     reading: Any = None  # the key that it was reading when it stopped
+    cpus_allowed: str | None = None
+    threads: float = math.nan
 
 
 class _Reader:
@@ -130,6 +138,7 @@ class _Reader:
         self._start_methods = start_methods
         self._loaders: dict[int, int] = {}  # of each iterator
         self._adopted: set[int] = set()  # iterators whose work is not seen: see Tag.ITERATOR
+        self._cycled: set[int] = set()  # iterators that itertools.cycle holds
         self._epochs: dict[tuple[int, int], int] = {}  # of each iterator's rounds
         self._workers: dict[tuple[int, int], _Worker] = {}
         self._begun: dict[int, int] = {}  # when iter() began to make each iterator
@@ -194,6 +203,8 @@ class _Reader:
             self._workers_gone[iterator] = since, max(since, until)
         elif tag == Tag.READ_AHEAD:
             iterator, self._read_ahead[iterator] = fields
+        elif tag == Tag.CYCLED:
+            self._cycled.add(fields[0])
         elif tag == Tag.SPAN:
             name_at = Span.NAME - 2
             start, end, device_start, device_end = fields[:name_at]
@@ -248,10 +259,19 @@ class _Reader:
             if fetches.n_rows[0] and fetches.end[0]:
                 worker.parts["first_read_ns"] = int(fetches.end[0] - fetches.start[0])
             worker.reading = fetches.reading
+        for start in records.get(Tag.CPUS, ())[-1:]:
+            fields = file.words[start + 2 : start + file.words[start]]
+            worker.threads = min(max(int(fields[0]), 0), MOST_COUNT)
+            worker.cpus_allowed = unpack_text(fields[1:])[:MOST_CHARACTERS] or None
 
     def trace(self, meta: dict[str, Any]) -> Trace:
         """The trace of all that was read; ``meta`` is that of the recording."""
         batches, samples = self._batches_and_samples()
+        cycled = {self._loaders.get(iterator) for iterator in self._cycled}
+        loaders = [
+            {**about, "cycled": True} if number in cycled else about
+            for number, about in enumerate(meta["loaders"])
+        ]
         return Trace.from_columns(
             batches=batches,
             samples=samples,
@@ -259,7 +279,7 @@ class _Reader:
             spans=self._span_rows(),
             meta={
                 **meta,
-                "loaders": self._who_asks(meta["loaders"]),
+                "loaders": self._who_asks(loaders),
                 "complete": not self.problems,
                 "problems": [*(meta.get("problems") or ()), *self.problems],
                 "left_out": self._left_out,
@@ -309,7 +329,6 @@ class _Reader:
         self._left_out += int(made.n_samples[fetch][left_out].sum())
         heads = made.heads[fetch]
         ready = np.where(heads[:, Task.STATE] == State.DONE, heads[:, Task.READY], 0)
-        n_bytes = heads[:, Task.BYTES]
         cpu_s = np.where(heads[:, Task.READY] != 0, heads[:, Task.CPU] / 1e9, np.nan)
         # The main process draws keys as soon as it is asked for a batch (torch/utils/data/
         # dataloader.py, _SingleProcessDataLoaderIter._next_data).
@@ -337,12 +356,14 @@ class _Reader:
                 np.where(sent[:, Batch.DELIVERED] != 0, sent[:, Batch.RELEASED], 0)
             ),
             "cpu_s": cpu_s,
-            "process_cpu_s": _or_nan(heads[:, Task.PROCESS_CPU]),
-            "children_cpu_s": _or_nan(heads[:, Task.CHILDREN_CPU]),
-            "queued_s": _or_nan(heads[:, Task.QUEUED]),
-            "throttled_s": _or_nan(heads[:, Task.THROTTLED]),
+            "process_cpu_s": _counted(heads[:, Task.PROCESS_CPU]) / 1e9,
+            "children_cpu_s": _counted(heads[:, Task.CHILDREN_CPU]) / 1e9,
+            "queued_s": _counted(heads[:, Task.QUEUED]) / 1e9,
+            "throttled_s": _counted(heads[:, Task.THROTTLED]) / 1e9,
+            "read_bytes": _counted(heads[:, Task.READ]),
+            "disk_bytes": _counted(heads[:, Task.DISK]),
             "rss_bytes": heads[:, Task.RSS],
-            "n_bytes": np.where((ready != 0) & (n_bytes > 0), n_bytes - 1.0, np.nan),
+            "n_bytes": np.where(ready != 0, _counted(heads[:, Task.BYTES]), np.nan),
             "shapes": made.shapes[fetch],
             "device_start_s": self._seconds(sent[:, Batch.DEVICE_START]),
             "device_end_s": self._seconds(sent[:, Batch.DEVICE_END]),
@@ -422,6 +443,8 @@ class _Reader:
                 for worker, exit_ in zip(workers, exits, strict=True)
             ],
             "rss_peak_bytes": [file.rss_peak_bytes if file else 0 for file in files],
+            "cpus_allowed": [worker.cpus_allowed for worker in workers],
+            "threads": np.array([worker.threads for worker in workers], np.float64),
         }
 
     def _since_1970_s(self, time_ns: int) -> float:
@@ -434,6 +457,6 @@ class _Reader:
         return np.where(times == 0, np.nan, (times - self._start_ns) / 1e9)
 
 
-def _or_nan(counts: Words) -> Any:
-    """Seconds, of counts that are one more than ns; NaN for 0."""
-    return np.where(counts > 0, (counts - 1) / 1e9, np.nan)
+def _counted(words: Words) -> Any:
+    """What was counted, of words that are one more; NaN for 0."""
+    return np.where(words > 0, words - 1.0, np.nan)
