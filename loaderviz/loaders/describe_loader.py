@@ -24,7 +24,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.held_objects import attributes, walk
-from loaderviz.loaders.length_of_loader import known_length
+from loaderviz.loaders.length_of_loader import known_length, sampler_of
 from loaderviz.loaders.start_method import start_method
 from loaderviz.own_errors import own_errors
 from loaderviz.plain_value import truth, type_name, whole
@@ -132,7 +132,7 @@ def describe(loader: Any) -> dict[str, Any]:
         "class": type_name(type(loader)),
         "dataset": type_name(type(_option(loader, "dataset"))),
         "kind": "iterable" if is_iterable else "map",
-        "shuffled": type(_option(loader, "sampler")) is RandomSampler,
+        "shuffled": type(sampler_of(loader)) is RandomSampler,
         "batch_size": whole(_option(loader, "batch_size")),
         "n_batches": known_length(loader),
         "num_workers": num_workers,

@@ -23,15 +23,30 @@ from loaderviz.own_errors import own_errors
 _SAMPLERS = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler, DistributedSampler)
 
 
+def sampler_of(loader: DataLoader[Any]) -> Any:
+    """What draws its keys: with a ``batch_sampler`` of its own, a loader's ``sampler`` does not."""
+    batches = loader.__dict__.get("batch_sampler")
+    if type(batches) is BatchSampler:
+        return batches.sampler
+    return loader.__dict__.get("sampler")
+
+
+def _holds_its_length(cls: Any) -> bool:
+    """Whether its ``len()`` is that of one of ``_SAMPLERS``, as of a subclass that seeds it."""
+    if issubclass(cls, RandomSampler) and cls.num_samples is not RandomSampler.num_samples:
+        return False
+    return any(issubclass(cls, each) and cls.__len__ is each.__len__ for each in _SAMPLERS)
+
+
 def known_length(loader: DataLoader[Any]) -> int | None:
     """The batches of an epoch, None where only the user's code could tell; raises nothing."""
     if type(loader).__len__ is not DataLoader.__len__:
         return None
-    batches, sampler = loader.__dict__.get("batch_sampler"), loader.__dict__.get("sampler")
+    batches = loader.__dict__.get("batch_sampler")
     batched = batches is None or type(batches) is BatchSampler
     if loader.__dict__.get("_dataset_kind") != _DatasetKind.Map or not batched:
         return None
-    if type(sampler) not in _SAMPLERS:
+    if not _holds_its_length(type(sampler_of(loader))):
         return None
     try:
         return len(loader)
