@@ -58,9 +58,9 @@ def fit(trace: Trace, *, loader: int, step_cpu_share: float, cores: float | None
     longer = tasks.longer  # the main process stands in line as the workers do
     costs |= {name: costs[name] / longer for name in COMPUTED if name in costs}
     steps = steps / (1 + step_cpu_share * (longer - 1))
-    if description.get("num_workers"):
+    if description.get("num_workers") and len(tasks.n):
         given_back_s = np.median(tasks.n) * tasks.sample_bytes / RELEASE_BYTES_PER_S
-        steps = np.maximum(steps - given_back_s, 0.0) if len(tasks.n) else steps
+        steps = np.maximum(steps - given_back_s, 0.0)
     if cores is None and (allowed := trace.meta.get("cpu_allowance")) is not None:
         cores = allowed / n_ranks
     return {
