@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from loaderviz.trace.analysis.attribution import Attribution
     from loaderviz.trace.analysis.reading_time import Reading
 
+MOSTLY: Final = 0.5  # of the waiting
 LEAST_PRESSURE = 0.1  # of the time: less is usual
 CHILDREN = 0.5  # of the CPU time: mostly child processes compute
 PRESSED: Final = {"cpu": "a CPU", "io": "I/O", "memory": "memory"}
@@ -76,6 +77,10 @@ READ_AHEAD: Final = (
     "The thread is as quick as the loader that it asks: more workers or cheaper samples there; "
     "recommend(loader, step_s=...) measures."
 )
+BEGINS_ANEW: Final = (
+    "Nothing is read ahead of an epoch's first batch: longer epochs wait less often, and "
+    "persistent_workers=True of the loader that the thread asks makes it sooner."
+)
 LITTLE_IS_SENT: Final = (
     "Little is sent, and workers compute little: something else keeps this process from taking "
     "it, such as a Python thread of a server or a logger, for which sys.setswitchinterval(1e-4) "
@@ -120,7 +125,7 @@ def cure_of(
     about = loader_description(trace.meta, loader)
     deep = about.get("prefetch_factor")
     if cause == "unknown" and hands_over(trace.meta, loader):
-        return READ_AHEAD
+        return BEGINS_ANEW if _mostly_first(trace, attribution) else READ_AHEAD
     if cause == "unknown" and is_unseen(_of_loader(trace.batches, loader)):
         return (
             f"{about.get('class', 'The loader')} makes its batches in its own way: try its "
@@ -184,6 +189,14 @@ def _pressure(cause: str, meta: Mapping[str, Any]) -> Iterator[str]:
             yield f"something on the machine waited for {PRESSED[resource]} {share} of the time"
 
 
+def _mostly_first(trace: Trace, attribution: Attribution) -> bool:
+    """Whether most of the waiting of a loader, whose waits these are, is for first batches."""
+    of_batches = attribution.row >= 0
+    waited_s = attribution.seconds.sum(axis=1)[of_batches]
+    first = trace.batches["batch"].to_numpy()[attribution.row[of_batches]] == 0
+    return bool(waited_s[first].sum() > MOSTLY * waited_s.sum())
+
+
 def _in_tables(
     cause: str, trace: Trace, loader: int, attribution: Attribution, reading: Reading
 ) -> str:
@@ -237,6 +250,8 @@ def _in_tables(
     if cause == "unknown":
         own = (trace.batches["loader"] == loader).to_numpy()
         if hands_over(trace.meta, loader):
+            if _mostly_first(trace, attribution):
+                return "the thread that reads ahead begins anew with each epoch"
             return "the thread that reads ahead has no batch ready"
         if is_unseen(batches):
             return "the loader's own work is not seen"
