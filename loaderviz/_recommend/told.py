@@ -8,14 +8,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import torch
 
 from loaderviz._recommend.look_at_loader import Look
 from loaderviz._recommend.memory_budget import FreeBytes
 from loaderviz._recommend.recommendation import KEPT_BUSY, MOST_NOTES, Recommendation, code_of
 from loaderviz._recommend.search import Found, Question
 from loaderviz.loader_settings import LoaderSettings
-from loaderviz.loaders.forked_run import may_fork
 from loaderviz.text import count, duration, percent, rate, size
 
 if TYPE_CHECKING:
@@ -241,22 +239,10 @@ def _notes(outcome: Outcome) -> Iterator[str]:
             "No step was given, so this is the fastest loading. With step_s=..., the time that "
             "your model takes for a batch, fewer workers may be enough."
         )
-    if best.num_workers == outcome.question.most and not outcome.found.keeps_up(best):
-        if not look.naive:
-            workers = count(best.num_workers, "worker")
-            yield f"{workers} are the most that were tried: max_workers=... tries more."
-    elif best.num_workers > outcome.cpus:
-        yield (
-            f"{best.num_workers} workers are more than the {count(outcome.cpus, 'CPU')} that this "
-            f"process may use; they keep {outcome.cpus_busy(best):.1f} of them busy."
-        )
-    if not may_fork(0) and 0 not in {each.num_workers for each in found.runs}:
-        yield "num_workers=0 was not run: no copy of this process can be made here."
-    if torch.accelerator.is_available() and not settings.pin_memory:
-        yield (
-            "pin_memory stays off, as it is now. Where the loop copies batches to the device, try "
-            "pin_memory=True with .to(device, non_blocking=True)."
-        )
+    is_most = best.num_workers == outcome.question.most and not outcome.found.keeps_up(best)
+    if is_most and not look.naive:
+        workers = count(best.num_workers, "worker")
+        yield f"{workers} are the most that were tried: max_workers=... tries more."
 
 
 def _may_do(setting: LoaderSettings, outcome: Outcome) -> bool:
