@@ -85,6 +85,7 @@ class ReadAccounts:
         if self._fd < 0:
             return 0, 0
         if self._looks >= FEWEST_LOOKS and 2 * self._costly_looks > self._looks:
+            os.close(self._fd)  # it is still ours: it has just been read
             self._fd = -1
         return self._read - before[0] + 1, self._from_disk - before[1] + 1
 

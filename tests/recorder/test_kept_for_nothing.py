@@ -89,3 +89,15 @@ def test_workers_of_loaders_that_are_kept_pile_up():
 
 def test_workers_of_loaders_that_are_let_go_do_not():
     assert piled_up(keep=False) == []
+
+
+def test_a_line_without_a_cycle_is_looked_at_once(monkeypatch):
+    """As that of an evaluation: a look takes longer the more a process holds."""
+    looks = []
+    monkeypatch.setattr("gc.get_referrers", lambda *held: looks.append(held) or [])
+    for _ in range(3):
+        loader = DataLoader(range(4))
+        with record(loader):
+            for _batch in loader:
+                pass
+    assert len(looks) == 1
