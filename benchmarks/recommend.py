@@ -41,7 +41,7 @@ from fidelity import others_cpu_s, step
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from loaderviz import recommend, shard
-from loaderviz.datasets import JpegImages, SourceFiles
+from loaderviz.course.datasets import JpegImages, SourceFiles
 
 SECONDS = 2.0  # of each run
 MOST_WORKERS = 8

@@ -36,7 +36,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 import loaderviz as lv
-from loaderviz.datasets import jpeg_folder
+from loaderviz.course.datasets import jpeg_folder
 from loaderviz.machine import cpu_allowance
 
 SIDE, PATCH, CLASSES = 224, 16, 10

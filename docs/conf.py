@@ -10,12 +10,12 @@ import loaderviz
 
 OF_SHORT_NAMES = {
     "Figure": "loaderviz.figures.display.Figure",
-    "LoaderShare": "loaderviz.trace.analysis.loader_share.LoaderShare",
-    "PredictedPadding": "loaderviz.trace.analysis.predicted_padding.PredictedPadding",
-    "Slowest": "loaderviz.trace.analysis.slowest_rank.Slowest",
-    "Unequal": "loaderviz.trace.analysis.unequal_epochs.Unequal",
+    "LoaderShare": "loaderviz.why.loader_share.LoaderShare",
+    "PredictedPadding": "loaderviz.why.predicted_padding.PredictedPadding",
+    "Slowest": "loaderviz.why.slowest_rank.Slowest",
+    "Unequal": "loaderviz.why.unequal_epochs.Unequal",
 }
-TYPE_VARIABLES_IN = ("sharding", "datasets.splits", "datasets.shuffling")
+TYPE_VARIABLES_IN = ("sharding", "course.datasets.splits", "course.datasets.shuffling")
 
 project = "loaderviz"
 copyright = "the loaderviz authors, Apache-2.0"

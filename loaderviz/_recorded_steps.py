@@ -23,7 +23,7 @@ from loaderviz.loaders.describe_loader import dataloader_behind
 from loaderviz.own_errors import own_errors, own_errors_suppressed, warn_or_print
 from loaderviz.recorder import Recording
 from loaderviz.report import write
-from loaderviz.trace.analysis.summary import Summary
+from loaderviz.why.summary import Summary
 
 Hook = TypeVar("Hook", bound=Callable[..., None])
 

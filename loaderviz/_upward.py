@@ -13,9 +13,12 @@ ABOVE = {
     "figure of an audit": ("loaderviz.figures.results.audit_figure", "draw"),
     "figure of a mixing": ("loaderviz.figures.results.mixing_figure", "draw"),
     "figure of a recommendation": ("loaderviz.figures.results.candidates_figure", "draw"),
+    "summary of a trace": ("loaderviz.why.summary", "summarize"),
+    "shapes of a trace": ("loaderviz.why.shapes", "shapes_of"),
+    "Perfetto's file of a trace": ("loaderviz.export.perfetto", "export"),
     "phases of a trace": ("loaderviz.why.phases", "phases_of"),
     "paces of a trace": ("loaderviz.why.pace", "paces"),
-    "causes of a trace": ("loaderviz._causes.causes_table", "causes_of"),
+    "causes of a trace": ("loaderviz.why.causes.causes_table", "causes_of"),
 }
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import operator
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ import numpy as np
 from loaderviz.errors import LoaderVizError
 
 
-def whole_number(name: str, value: Any, *, at_least: int) -> int:
+def whole_number(name: str, value: Any, *, at_least: int = 0) -> int:
     """The value as an int, for any integer type (numpy's too) but bool.
 
     Raises:
@@ -34,3 +36,28 @@ def true_or_false(name: str, value: Any) -> bool:
     if not isinstance(value, bool | np.bool_):
         raise LoaderVizError(f"{name}={value!r}: give True or False")
     return bool(value)
+
+
+def number(name: str, value: float, *, at_most: float = math.inf) -> float:
+    """`value` as a float; it must be a finite real number from 0 to `at_most`.
+
+    Raises:
+        LoaderVizError: which names the argument, for anything else.
+    """
+    # Real is what int, float and numpy's numbers have in common.
+    if not isinstance(value, Real) or not 0 <= value <= at_most or value == math.inf:
+        limit = "" if at_most == math.inf else f" and at most {at_most:g}"
+        raise LoaderVizError(f"{name}={value!r}: give a finite number, 0 or more{limit}")
+    return float(value)
+
+
+def position(index: int, length: int) -> int:
+    """`index` as a position from 0: as in a list, a negative index counts from the end.
+
+    Raises IndexError where a list would. A plain `for sample in dataset` relies on it: without
+    an `__iter__`, Python counts up from 0 until IndexError.
+    """
+    integer = operator.index(index)
+    if not -length <= integer < length:
+        raise IndexError(f"index {integer} is out of range for a dataset of {length} samples")
+    return integer % length

@@ -6,7 +6,7 @@ import pytest
 from torch.utils.data import DataLoader
 
 from loaderviz import LoaderVizError, plot_timings
-from loaderviz.datasets import SleepingDataset, SleepingStream
+from loaderviz.course.datasets import SleepingDataset, SleepingStream
 
 
 def step_numbers(figure):

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from loaderviz.errors import LoaderVizError
-from loaderviz.trace.analysis.attribution import CAUSES, attribute
-from loaderviz.trace.analysis.steps import groups, step_ends
-from loaderviz.trace.analysis.verdict import RECORD_ITS_OBJECT
 from loaderviz.trace.read_ahead import as_the_loop_sees_it, unseen
+from loaderviz.trace.steps import groups, step_ends
+from loaderviz.why.attribution import CAUSES, attribute
+from loaderviz.why.verdict import RECORD_ITS_OBJECT
 
 if TYPE_CHECKING:
     from loaderviz.trace import Trace

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from loaderviz._doctor.examination import Case
 from loaderviz.text import duration, percent
-from loaderviz.trace.analysis.verdict import PHRASES
+from loaderviz.why.verdict import PHRASES
 
 LEAST_SHARE = 0.02  # of the time of a recorded loop
 LEAST_LOST_S = 0.01  # in a recorded loop: of less no share says anything

@@ -36,8 +36,8 @@ from loaderviz.loaders.copy_loader import copy_loader
 from loaderviz.loaders.forked_run import fork_loses_cuda, may_fork, run_forked
 from loaderviz.loaders.random_state import keep_random_state
 from loaderviz.trace import Trace, load
-from loaderviz.trace.analysis.summary import Summary
-from loaderviz.trace.analysis.unequal_epochs import Unequal
+from loaderviz.why.summary import Summary
+from loaderviz.why.unequal_epochs import Unequal
 
 if TYPE_CHECKING:
     import pandas as pd

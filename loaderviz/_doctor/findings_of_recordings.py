@@ -22,13 +22,13 @@ from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.rank_messages import RankMessages
 from loaderviz._doctor.run_epochs import Epoch
 from loaderviz.trace import Trace
-from loaderviz.trace.analysis.around_epochs import startups
-from loaderviz.trace.analysis.loader_share import loader_shares, short_names
-from loaderviz.trace.analysis.steps import step_ends
-from loaderviz.trace.analysis.summary import Summary
-from loaderviz.trace.analysis.unequal_epochs import Unequal, unequal
+from loaderviz.trace.around_epochs import startups
 from loaderviz.trace.loaders_as_one import as_one
 from loaderviz.trace.merge.run_meta import loader_description
+from loaderviz.trace.steps import step_ends
+from loaderviz.why.loader_share import loader_shares, short_names
+from loaderviz.why.summary import Summary
+from loaderviz.why.unequal_epochs import Unequal, unequal
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,7 +13,7 @@ from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.process_state import allowed_cpus
 from loaderviz.text import duration, percent
-from loaderviz.trace.analysis.worker_cpus import helping_threads
+from loaderviz.why.worker_cpus import helping_threads
 
 CROWDED = 1.25  # CPUs wanted for each that is allowed
 LEAST_SPAN_S = 0.05  # to measure CPU time

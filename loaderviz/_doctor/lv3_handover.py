@@ -13,7 +13,7 @@ from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.run_epochs import Epoch
 from loaderviz._doctor.switch_trial import QUICK_S
 from loaderviz.text import duration, percent
-from loaderviz.trace.analysis.attribution import AT_ONCE_S
+from loaderviz.why.attribution import AT_ONCE_S
 
 UNPICKLING_SHARE = 0.2  # of the CPU time in which a batch is made
 LEAST_SHARE = 0.05  # of the time between two batches, which is longer where the machine is busy

@@ -16,7 +16,7 @@ from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.start_trial import MUCH_S, SHORTER, StartTrial, longest_start, sending_s
 from loaderviz.text import count, duration, size
-from loaderviz.trace.analysis.worker_starts import one_after_another, took_s
+from loaderviz.why.worker_starts import one_after_another, took_s
 
 if TYPE_CHECKING:
     import pandas as pd

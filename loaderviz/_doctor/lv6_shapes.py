@@ -9,8 +9,8 @@ from loaderviz._doctor.examination import Case, RecordedLoop
 from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.shape_trial import Shape
 from loaderviz.text import percent
-from loaderviz.trace.analysis.predicted_padding import predict_padding, sent_if_sorted
-from loaderviz.trace.analysis.shapes import short
+from loaderviz.why.predicted_padding import predict_padding, sent_if_sorted
+from loaderviz.why.shapes import short
 
 COLLATE = """
 def collate(samples):  # as collate_fn: pads to the longest of the batch

@@ -19,7 +19,7 @@ from loaderviz._doctor.pickle_trial import SENT, Pickled, heaviest_part
 from loaderviz.loaders.copy_loader import copy_loader
 from loaderviz.loaders.forked_run import forget_fork_server
 from loaderviz.loaders.held_objects import attributes
-from loaderviz.trace.analysis.worker_starts import one_after_another, started_together, took_s
+from loaderviz.why.worker_starts import one_after_another, started_together, took_s
 
 if TYPE_CHECKING:
     import pandas as pd

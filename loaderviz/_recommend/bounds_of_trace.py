@@ -17,15 +17,15 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.text import count, duration, percent, rate
 from loaderviz.trace import Trace
-from loaderviz.trace.analysis.loader_share import LoaderShare, loader_shares
-from loaderviz.trace.analysis.rank_summary import ranks_beside
-from loaderviz.trace.analysis.unlike_workers import largest_share, slow_worker
 from loaderviz.trace.loaders_as_one import as_one
 from loaderviz.trace.merge.run_meta import loader_description
 from loaderviz.trace.read_ahead import hands_over
+from loaderviz.why.loader_share import LoaderShare, loader_shares
 from loaderviz.why.pace import Pace, paces
 from loaderviz.why.phases import FEWEST
+from loaderviz.why.rank_summary import ranks_beside
 from loaderviz.why.resampled_ratio import Range
+from loaderviz.why.unlike_workers import largest_share, slow_worker
 
 if TYPE_CHECKING:
     import pandas as pd

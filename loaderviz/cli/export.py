@@ -10,8 +10,9 @@ import typer
 
 from loaderviz.cli.shared_options import TracePath
 from loaderviz.errors import LoaderVizError
+from loaderviz.export import export_csv
 from loaderviz.text import printable
-from loaderviz.trace import export_csv, load
+from loaderviz.trace import load
 
 
 class _Format(StrEnum):

@@ -14,11 +14,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from loaderviz._causes.cause_texts import LEAST_SHARE, cause_rows, first_causes, saves_text
 from loaderviz.cli.shared_options import AsJson, TracePath, exit_in_part, print_json, terminal
 from loaderviz.text import count, duration, percent, printable
 from loaderviz.trace import load
-from loaderviz.trace.analysis.summary import Summary
+from loaderviz.why.causes.cause_texts import LEAST_SHARE, cause_rows, first_causes, saves_text
+from loaderviz.why.summary import Summary
 
 MOST_LINES = 24  # of the first screen
 SAVINGS = "Savings: the loop, replayed without that cause."

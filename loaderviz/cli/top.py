@@ -18,13 +18,13 @@ from rich.text import Text
 from loaderviz.cli.shared_options import AsJson, print_json, terminal
 from loaderviz.errors import LoaderVizError
 from loaderviz.text import MAIN_PROCESS, printable, rate, size
-from loaderviz.trace.analysis.verdict import NEVER_WAITS
 from loaderviz.trace.recording.live_recording import (
     WINDOW_S,
     LiveRecording,
     RecordingNow,
     WorkerNow,
 )
+from loaderviz.why.verdict import NEVER_WAITS
 
 GRACE_S = 2.0  # between the first file of a recording and the last that it takes to look at it
 MOST_RANKS = 16  # on one screen: those that wait the most

@@ -20,7 +20,6 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from loaderviz import web
-from loaderviz._causes.cause_texts import first_causes, saves_text
 from loaderviz._doctor import need_the_loader
 from loaderviz._explain import explanation_html
 from loaderviz.errors import LoaderVizError
@@ -32,6 +31,7 @@ from loaderviz.figures.results.waits_figure import waits
 from loaderviz.figures.timelines import timeline
 from loaderviz.report.report_content import MOST_SHAPES, Content, key_text
 from loaderviz.text import count, duration, percent, rate, size
+from loaderviz.why.causes.cause_texts import first_causes, saves_text
 
 TOP_PX = 14  # margin above a figure, whose title is the page's own heading
 LABELS_PX = 34  # the same above a figure that has labels there

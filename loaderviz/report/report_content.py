@@ -13,7 +13,6 @@ from typing import Any
 import pandas as pd
 
 from loaderviz._audit import Mixing
-from loaderviz._causes.cause_texts import cause_rows
 from loaderviz._doctor import Diagnosis, findings_of
 from loaderviz.failed_part import Part, part
 from loaderviz.report import report_tables
@@ -26,12 +25,13 @@ from loaderviz.report.predictions_and_audits import (
 from loaderviz.report.report_tables import Waits
 from loaderviz.text import percent
 from loaderviz.trace import Trace
-from loaderviz.trace.analysis.loader_share import short_names
-from loaderviz.trace.analysis.shapes import Shapes
-from loaderviz.trace.analysis.summary import Summary
-from loaderviz.trace.analysis.verdict import NEVER_WAITS, RECORD_ITS_OBJECT
 from loaderviz.trace.loaders_as_one import as_one, lives
 from loaderviz.trace.merge.run_meta import left_out
+from loaderviz.why.causes.cause_texts import cause_rows
+from loaderviz.why.loader_share import short_names
+from loaderviz.why.shapes import Shapes
+from loaderviz.why.summary import Summary
+from loaderviz.why.verdict import NEVER_WAITS, RECORD_ITS_OBJECT
 
 NO_WAITS = Waits(0, 0.0, 0.0, 0.0, (), ())
 LEAST_SHARE = 0.05  # of the time of the loop

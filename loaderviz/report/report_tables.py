@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from loaderviz.trace import Trace
-from loaderviz.trace.analysis.rank_summary import by_rank
-from loaderviz.trace.analysis.steps import waits_by_step
 from loaderviz.trace.columns_of_rows import Table, arrays, codes, where
 from loaderviz.trace.read_ahead import unseen
+from loaderviz.trace.steps import waits_by_step
+from loaderviz.why.rank_summary import by_rank
 
 WORKER_COLUMNS = ("rank", "loader", "worker")
 LIMITS_S = (0.001, 0.01, 0.1, 1.0, 10.0)

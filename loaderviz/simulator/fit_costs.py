@@ -18,13 +18,13 @@ from loaderviz.simulator.typical_costs import (
     TYPICAL_SHARE_S,
 )
 from loaderviz.trace import Trace
-from loaderviz.trace.analysis.loader_share import is_unseen
-from loaderviz.trace.analysis.rank_summary import ranks_beside
-from loaderviz.trace.analysis.verdict import RECORD_ITS_OBJECT
 from loaderviz.trace.check_trace import MOST_SAMPLES
 from loaderviz.trace.columns_of_rows import BATCH, arrays, batch_rows
 from loaderviz.trace.merge.run_meta import loader_description
 from loaderviz.trace.read_ahead import is_read_ahead
+from loaderviz.why.loader_share import is_unseen
+from loaderviz.why.rank_summary import ranks_beside
+from loaderviz.why.verdict import RECORD_ITS_OBJECT
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,7 +8,7 @@ import numpy as np
 
 from loaderviz.array_types import Floats
 from loaderviz.simulator.typical_costs import TYPICAL_START
-from loaderviz.trace.analysis.around_epochs import still_making
+from loaderviz.trace.around_epochs import still_making
 
 if TYPE_CHECKING:
     import pandas as pd

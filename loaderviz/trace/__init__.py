@@ -1,6 +1,5 @@
 """Traces: immutable tables of what happened, however they came about."""
 
-from loaderviz.trace.analysis.summary import Summary
 from loaderviz.trace.loading import load
 from loaderviz.trace.recording.read_recording import (
     ENDED_WORKERS_NAME,
@@ -14,7 +13,6 @@ __all__ = [
     "ENDED_WORKERS_NAME",
     "META_NAME",
     "MORE_LOADERS_NAME",
-    "Summary",
     "Trace",
     "load",
     "read_folder",

@@ -13,8 +13,6 @@ import numpy as np
 from loaderviz import schema
 from loaderviz._upward import ask_above
 from loaderviz.errors import LoaderVizError
-from loaderviz.trace.analysis.shapes import Shapes, shapes_of
-from loaderviz.trace.analysis.summary import Summary, summarize
 from loaderviz.trace.check_trace import TABLES, check
 from loaderviz.trace.columns_of_rows import arrays
 from loaderviz.trace.loaders_as_one import as_one
@@ -24,6 +22,9 @@ from loaderviz.trace.unread_samples import SamplesField, UnreadSamples
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from loaderviz.why.shapes import Shapes
+    from loaderviz.why.summary import Summary
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -130,7 +131,8 @@ class Trace:
 
     def summary(self) -> Summary:
         """What limits this run, in numbers and in words."""
-        return summarize(self)
+        summary: Summary = ask_above("summary of a trace", self)
+        return summary
 
     def shapes(self) -> Shapes:
         """What the batches are made of: how many shapes the model sees, and how often each.
@@ -138,7 +140,8 @@ class Trace:
         Its ``.table`` has a row for each: dtypes and shapes, batches, samples, share, and which
         batch was the first. What is padding in them is predicted, where it can be.
         """
-        return shapes_of(as_one(self))
+        shapes: Shapes = ask_above("shapes of a trace", as_one(self))
+        return shapes
 
     def phases(self) -> pd.DataFrame:
         """Which phases each loader's epochs have: what starts, warms up, goes on, pauses.
@@ -210,9 +213,7 @@ class Trace:
             LoaderVizError: where the file cannot be written, the trace is empty, or the profile
                 cannot be read or is of another time.
         """
-        from loaderviz.trace.perfetto import export
-
-        export(as_the_loop_sees_it(self), path, profile)
+        ask_above("Perfetto's file of a trace", as_the_loop_sees_it(self), path, profile)
 
     def __repr__(self) -> str:
         return str(self.summary())

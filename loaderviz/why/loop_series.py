@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from loaderviz.trace.analysis.around_epochs import drawn_ahead, endings, startups
-from loaderviz.trace.analysis.steps import groups
+from loaderviz.trace.around_epochs import drawn_ahead, endings, startups
 from loaderviz.trace.columns_of_rows import Table, arrays, where
 from loaderviz.trace.merge.run_meta import loader_description
+from loaderviz.trace.steps import groups
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

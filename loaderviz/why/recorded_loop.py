@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from loaderviz.trace.analysis.around_epochs import drawn_ahead, startups
-from loaderviz.trace.analysis.attribution import CAUSES
+from loaderviz.trace.around_epochs import drawn_ahead, startups
 from loaderviz.trace.columns_of_rows import Table, arrays, where
 from loaderviz.trace.merge.run_meta import loader_description
+from loaderviz.why.attribution import CAUSES
 from loaderviz.why.replay import USUAL_PREFETCH, Epoch, Event, Loop, Workers
 
 if TYPE_CHECKING:
-    from loaderviz.trace.analysis.attribution import Attribution
     from loaderviz.trace.trace import Trace
+    from loaderviz.why.attribution import Attribution
     from loaderviz.why.pace import Pace
 
 MOST_EVENTS: Final = 5_000  # of a loop that are replayed: a tenth of a second for all causes

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import html
 
-from loaderviz._causes.cause_texts import cause_name, cause_phrase
 from loaderviz.figures.results.causes_figure import COLOURS, SHAPES, STEPS_FILL
 from loaderviz.text import duration, percent
-from loaderviz.trace.analysis.summary import Summary
+from loaderviz.why.causes.cause_texts import cause_name, cause_phrase
+from loaderviz.why.summary import Summary
 
 HATCH = "repeating-linear-gradient(-45deg, #fff9 0 2px, #fff0 2px 6px)"
 

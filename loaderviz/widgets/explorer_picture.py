@@ -15,9 +15,9 @@ from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
 from loaderviz.figures.timelines import boxes, timeline
 from loaderviz.trace import Trace
-from loaderviz.trace.analysis.steps import step_ends
-from loaderviz.trace.analysis.summary import Summary
 from loaderviz.trace.columns_of_rows import arrays
+from loaderviz.trace.steps import step_ends
+from loaderviz.why.summary import Summary
 
 ROOM = 1.12  # the longest run leaves this much for its duration, written beside it
 SHORTEST = 0.3  # of the axis: below that the axis shrinks

@@ -9,10 +9,10 @@ from typing import Any, Literal, get_args
 from torch.utils.data import DataLoader, IterableDataset
 
 from loaderviz.argument_checks import whole_number
-from loaderviz.datasets import WorkingDataset, WorkingStream
 from loaderviz.errors import LoaderVizError
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.loaders.describe_loader import describe
+from loaderviz.working_dataset import WorkingDataset, WorkingStream
 
 MOST_WORKERS = 16
 TWO_WORKERS = LoaderSettings(2)

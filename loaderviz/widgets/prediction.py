@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 from torch.utils.data import DataLoader
 
-from loaderviz.datasets.working import sample_times
 from loaderviz.loaders.start_method import start_method
 from loaderviz.simulator import Costs, simulate
 from loaderviz.simulator.typical_costs import TYPICAL_HANDOVER, TYPICAL_SHARE_S, TYPICAL_START
 from loaderviz.trace import Trace
 from loaderviz.widgets.explorer_settings import ExplorerSettings, has_batch_size
+from loaderviz.working_dataset import sample_times
 
 IN_LINE = 0.1  # of the time of workers: so much makes what is simulated of full CPUs matter
 COLLATE_S_PER_BYTE = 4e-10  # to copy a sample into its batch, as measured in 2025

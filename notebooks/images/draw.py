@@ -28,7 +28,8 @@ from loaderviz import Trace, audit, recommend, record, timeline
 from loaderviz._audit import Audit
 from loaderviz._plot_timings import take
 from loaderviz._recommend import Recommendation
-from loaderviz.datasets import (
+from loaderviz.course import train_script
+from loaderviz.course.datasets import (
     Dice,
     MultiStreamDataLoader,
     RemoteTable,
@@ -40,14 +41,13 @@ from loaderviz.datasets import (
     dice,
     splits,
 )
-from loaderviz.exercises import train_script
-from loaderviz.exercises.inside_the_dataloader import slow_dataset
-from loaderviz.exercises.launch_ranks import torchrun
-from loaderviz.exercises.simulated_device import feed, side_by_side
-from loaderviz.exercises.stop_and_resume import seen_by
+from loaderviz.course.figures.draws import draws
+from loaderviz.course.figures.stacked import stacked
+from loaderviz.course.inside_the_dataloader import slow_dataset
+from loaderviz.course.launch_ranks import torchrun
+from loaderviz.course.simulated_device import feed, side_by_side
+from loaderviz.course.stop_and_resume import seen_by
 from loaderviz.figures import style
-from loaderviz.figures.teaching.draws import draws
-from loaderviz.figures.teaching.stacked import stacked
 from loaderviz.report import write
 
 HERE = Path(__file__).parent

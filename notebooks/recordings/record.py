@@ -12,8 +12,8 @@ from pathlib import Path
 
 import torch
 
-from loaderviz.exercises.on_a_gpu import copy_gb_s, file_name, record_way
-from loaderviz.exercises.simulated_device import WAYS
+from loaderviz.course.on_a_gpu import copy_gb_s, file_name, record_way
+from loaderviz.course.simulated_device import WAYS
 
 HERE = Path(__file__).parent
 

@@ -26,7 +26,7 @@ import streams
 from frames import let_go
 from loaderviz import LoaderVizError, Trace, audit, load, record, shard_init
 from loaderviz._audit import progress_bar
-from loaderviz.datasets import SleepingDataset, SleepingStream
+from loaderviz.course.datasets import SleepingDataset, SleepingStream
 from loaderviz.loaders.content_hash import SampleIdentifier
 from patients import in_an_order_of_its_own, not_at_all
 from probes import Deadly, Keys, Refusing, as_it_is

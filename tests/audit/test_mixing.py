@@ -12,8 +12,8 @@ from torch.utils.data import DataLoader, Sampler
 
 from loaderviz import LoaderVizError, audit, record
 from loaderviz._audit import mixing, simulate_audit
-from loaderviz.datasets import BufferedStream
-from loaderviz.datasets.shuffling import shuffled
+from loaderviz.course.datasets import BufferedStream
+from loaderviz.course.datasets.shuffling import shuffled
 from streams import Items, Shared
 
 N = 20_000

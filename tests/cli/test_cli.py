@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, SubsetRandomSampler
 
 import loaderviz as lv
 from loaderviz import cli
-from loaderviz.datasets import SleepingDataset, Stream
+from loaderviz.course.datasets import SleepingDataset, Stream
 from made_loops import made_loop, noisy
 from traces import made, together
 
@@ -21,7 +21,7 @@ USERS = """
 import argparse
 
 from torch.utils.data import DataLoader
-from loaderviz.datasets import SleepingDataset, Stream
+from loaderviz.course.datasets import SleepingDataset, Stream
 from made_loops import made_loop, noisy
 from traces import made, together
 

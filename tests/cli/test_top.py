@@ -12,7 +12,7 @@ import torch
 from torch.utils.data import DataLoader
 
 import loaderviz as lv
-from loaderviz.datasets import SleepingDataset
+from loaderviz.course.datasets import SleepingDataset
 from loaderviz.record_layout import Batch, Tag
 from loaderviz.spool import HEADER_BYTES, SpoolFile
 from loaderviz.trace.recording import live_recording

@@ -28,7 +28,7 @@ from loaderviz._doctor import (
 )
 from loaderviz._doctor.checks import CHECKS, Check
 from loaderviz._doctor.process_state import thread_pools
-from loaderviz.datasets import SleepingDataset
+from loaderviz.course.datasets import SleepingDataset
 from loaderviz.failed_part import RAISE
 from loaderviz.text import PRINTED_WIDTH
 from patients import (

@@ -19,7 +19,7 @@ import json, sys, torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader, DistributedSampler
 import loaderviz as lv
-from loaderviz.datasets import SleepingDataset
+from loaderviz.course.datasets import SleepingDataset
 from patients import GloballyNoisy, Stream, by_stride, loader
 
 dist.init_process_group("gloo")

@@ -20,7 +20,7 @@ from loaderviz._doctor.resume_runs import BY_NUMBER, BY_STATE
 from loaderviz._doctor.resume_trial import ResumeTrial, pristine_copy, try_to_resume
 from loaderviz._doctor.saved_states import first_difference
 from loaderviz._doctor.snapshot_trial import SnapshotTrial, try_snapshots
-from loaderviz.datasets import SleepingDataset
+from loaderviz.course.datasets import SleepingDataset
 from patients import GloballyNoisy, NaiveResume, NoisyByKey, loader
 
 pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")

@@ -27,7 +27,7 @@ from loaderviz._doctor.start_trial import (
     sending_s,
     try_starts,
 )
-from loaderviz.datasets import SleepingDataset
+from loaderviz.course.datasets import SleepingDataset
 from patients import Squared, loader, square
 from traces import made
 

@@ -24,7 +24,7 @@ from loaderviz._doctor.switch_trial import (
     sure_gain,
     try_quick_switches,
 )
-from loaderviz.datasets import SleepingDataset
+from loaderviz.course.datasets import SleepingDataset
 from patients import loader
 from traces import made
 

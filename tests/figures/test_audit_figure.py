@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 
 from drawn import named
 from loaderviz import LoaderVizError, audit
-from loaderviz.datasets import CuttingStream, SplitStream, splits
+from loaderviz.course.datasets import CuttingStream, SplitStream, splits
 from loaderviz.figures import style
 from loaderviz.figures.results.delivery_strip import MOST_SAMPLES, NEVER
 from traces import made, together

@@ -3,8 +3,8 @@
 import plotly.graph_objects as go
 import pytest
 
+from loaderviz.course.figures.chart import chart
 from loaderviz.errors import LoaderVizError
-from loaderviz.figures.teaching.chart import chart
 
 WORDS = {"title": "Rates", "x": "workers", "y": "samples/s"}
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from loaderviz import LoaderVizError
+from loaderviz.course.figures.contact_sheet import contact_sheet
 from loaderviz.figures import style
-from loaderviz.figures.teaching.contact_sheet import contact_sheet
 
 Image = pytest.importorskip("PIL.Image")
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loaderviz.figures.teaching.handover import LANES, handover
+from loaderviz.course.figures.handover import LANES, handover
 
 
 def lane(figure, name):

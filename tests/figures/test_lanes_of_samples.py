@@ -7,8 +7,8 @@ import torch
 from torch.utils.data import DataLoader
 
 from loaderviz import LoaderVizError, audit
-from loaderviz.datasets import CuttingStream, Stream
-from loaderviz.figures.teaching import classes, crops, epochs
+from loaderviz.course.datasets import CuttingStream, Stream
+from loaderviz.course.figures import classes, crops, epochs
 
 
 def test_classes_has_a_strip_for_each_order_on_one_axis():

@@ -5,8 +5,8 @@ import pytest
 from torch.utils.data import DataLoader
 
 from loaderviz import LoaderVizError, record
-from loaderviz.datasets import MultiStreamDataLoader, SleepingDataset, SlotStreams
-from loaderviz.figures.teaching import stacked
+from loaderviz.course.datasets import MultiStreamDataLoader, SleepingDataset, SlotStreams
+from loaderviz.course.figures import stacked
 
 
 def recorded(loader, n_batches):

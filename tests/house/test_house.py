@@ -16,7 +16,7 @@ ROOT = Path(loaderviz.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
 NOTEBOOKS = sorted((ROOT.parent / "notebooks").glob("*.ipynb"))
 # Rooms whose names, as they are imported from the room itself, are for everybody.
-PUBLIC = ("datasets", "exercises", "figures.teaching", "widgets")
+PUBLIC = ("course.datasets", "course", "course.figures", "widgets")
 # Each class of torch's that is watched, and what it keeps for itself.
 ITERATORS = (
     dataloader._BaseDataLoaderIter,

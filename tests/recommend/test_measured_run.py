@@ -17,7 +17,7 @@ from loaderviz._recommend.measured_run import (
     replayed_step,
     run_setting,
 )
-from loaderviz.datasets import SleepingDataset
+from loaderviz.course.datasets import SleepingDataset
 from loaderviz.loader_settings import LoaderSettings
 from probes import Keys, as_it_is
 

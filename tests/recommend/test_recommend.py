@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 from frames import let_go
 from loaderviz import LoaderVizError, recommend
 from loaderviz._recommend import memory_budget
-from loaderviz.datasets import SleepingDataset, SleepingStream
+from loaderviz.course.datasets import SleepingDataset, SleepingStream
 from loaderviz.loader_settings import LoaderSettings
 from probes import Keys, as_it_is
 from streams import Shared

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader
 
 import loaderviz as lv
 from fake_cuda import FakeCuda
-from loaderviz.exercises.pinning import as_with_a_gpu
+from loaderviz.course.pinning import as_with_a_gpu
 from probes import Keys, Pinnable, as_it_is
 from trace_laws import assert_lawful
 

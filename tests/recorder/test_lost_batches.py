@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, get_worker_info
 import loaderviz as lv
 from loaderviz import record
 from loaderviz._doctor.findings_of_recordings import findings_of
-from loaderviz.datasets import SleepingDataset
+from loaderviz.course.datasets import SleepingDataset
 
 
 class Waits(SleepingDataset):

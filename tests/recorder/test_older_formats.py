@@ -7,7 +7,7 @@ import pytest
 from torch.utils.data import DataLoader
 
 from loaderviz import load, record, spool_archive
-from loaderviz.datasets import SleepingDataset
+from loaderviz.course.datasets import SleepingDataset
 from loaderviz.record_layout import Batch, Tag, Task
 from loaderviz.spool import BLOCK_HEAD, HEADER_BYTES, WORD, SpoolFile, blocks
 

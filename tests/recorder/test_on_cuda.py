@@ -12,8 +12,8 @@ import torch
 from torch.utils.data import DataLoader
 
 import loaderviz as lv
-from loaderviz.exercises.on_a_gpu import Steps, batches_of
-from loaderviz.exercises.simulated_device import WAYS
+from loaderviz.course.on_a_gpu import Steps, batches_of
+from loaderviz.course.simulated_device import WAYS
 from own_process import in_own_process
 from probes import Keys
 from trace_laws import assert_lawful

@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader, Dataset
 import loaderviz as lv
 from loaderviz import ask_for_stack
 from loaderviz.ask_for_stack import ask
-from loaderviz.datasets import SleepingDataset
+from loaderviz.course.datasets import SleepingDataset
 from loaderviz.stack_note import PATTERN, SIGNAL, StackNote, has_signal, stack_path
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only there the signal is used")

@@ -7,8 +7,8 @@ import pytest
 from torch.utils.data import DataLoader
 
 from loaderviz import Costs, Trace, load, record, simulate
-from loaderviz.datasets import SleepingDataset
-from loaderviz.trace.analysis.around_epochs import endings
+from loaderviz.course.datasets import SleepingDataset
+from loaderviz.trace.around_epochs import endings
 
 ENDS_S = 0.3
 LOADER = {"batch_size": 4, "num_workers": 2}

@@ -7,7 +7,7 @@ import pytest
 from torch.utils.data import DataLoader, Dataset
 
 from loaderviz import Trace, load, record
-from loaderviz.datasets import SleepingDataset
+from loaderviz.course.datasets import SleepingDataset
 from probes import SlowToSend, slow_init
 
 N_BYTES = 5 << 20

@@ -22,9 +22,9 @@ OF_SUMMARY = [
     "trace.analysis.summary.numbers_of",
     "trace.analysis.summary.notes_of",
     "trace.analysis.summary.attribute",
-    "_causes.causes_table.epoch_seconds",
-    "_causes.causes_table.evidence_of",
-    "_causes.causes_table.cure_of",
+    "why.causes.causes_table.epoch_seconds",
+    "why.causes.causes_table.evidence_of",
+    "why.causes.causes_table.cure_of",
 ]
 OF_SUMMARY.remove(NOTES := "trace.analysis.summary.notes_of")  # which a report does not show
 OF_REPORT = [
@@ -107,7 +107,7 @@ def test_the_commands_exit_code_says_so(name, break_it, loaderviz, tmp_path):
     page = ["report", "--out", tmp_path / "page.html"]
     for command in (["summary"], ["summary", "--json"], page):
         result = loaderviz(*command, tmp_path / "run.parquet")
-        fails = name.startswith("_causes") or command[0] == "report"
+        fails = name.startswith("why.causes") or command[0] == "report"
         assert result.code == (3 if fails else 0), result.err
         assert result.out
     assert (tmp_path / "page.html").stat().st_size > 10_000

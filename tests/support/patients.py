@@ -32,8 +32,8 @@ from torch.utils.data import (
 )
 from torchdata.stateful_dataloader import StatefulDataLoader
 
-from loaderviz.datasets import SleepingDataset
-from loaderviz.datasets.shuffling import shuffled
+from loaderviz.course.datasets import SleepingDataset
+from loaderviz.course.datasets.shuffling import shuffled
 
 Make = Callable[[], DataLoader]
 

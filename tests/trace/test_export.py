@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader
 
 import loaderviz as lv
 from loaderviz import LoaderVizError, Trace
-from loaderviz.trace import export_csv
+from loaderviz.export import export_csv
 from loaderviz.trace.unread_samples import UnreadSamples
 from traces import made, recorded
 

@@ -12,7 +12,7 @@ from loaderviz import Costs, Trace, record, simulate
 from loaderviz._compare.changed_settings import changed_settings
 from loaderviz.recorder import Recording
 from loaderviz.trace import META_NAME
-from loaderviz.trace.analysis.loader_share import short_names
+from loaderviz.why.loader_share import short_names
 from made_loops import made_loop, noisy
 from traces import together
 

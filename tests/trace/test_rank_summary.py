@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loaderviz import Trace
-from loaderviz.trace.analysis.rank_summary import by_rank
-from loaderviz.trace.analysis.unequal_epochs import unequal
+from loaderviz.why.rank_summary import by_rank
+from loaderviz.why.unequal_epochs import unequal
 from traces import made, together
 
 

@@ -8,8 +8,8 @@ import torch
 from torch.utils.data import DataLoader
 
 import loaderviz as lv
-from loaderviz.trace.analysis.predicted_padding import predict_padding, sent_if_sorted
-from loaderviz.trace.analysis.shapes import MOST_SHOWN
+from loaderviz.why.predicted_padding import predict_padding, sent_if_sorted
+from loaderviz.why.shapes import MOST_SHOWN
 from traces import made
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from loaderviz import Costs, Trace, recommend, simulate
-from loaderviz.trace.analysis.unlike_workers import largest_share, slow_worker
+from loaderviz.why.unlike_workers import largest_share, slow_worker
 
 # Of each round of 4 batches of 8 samples the second: worker 1 reads it.
 ONE_IS_SLOW = [0.010 if 8 <= i < 16 else 0.002 for i in range(32)]

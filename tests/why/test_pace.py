@@ -8,7 +8,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import loaderviz
 from loaderviz import Costs, Trace, simulate
-from loaderviz.datasets import SleepingDataset
+from loaderviz.course.datasets import SleepingDataset
 from loaderviz.why.pace import paces
 from made_loops import made_loop, noisy
 

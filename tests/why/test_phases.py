@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader
 
 import loaderviz
 from loaderviz import Trace
-from loaderviz.datasets import SleepingDataset
+from loaderviz.course.datasets import SleepingDataset
 from loaderviz.why.loop_series import loop_series
 from loaderviz.why.phases import phase_of_batches
 from made_loops import made_loop, noisy

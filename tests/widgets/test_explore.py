@@ -15,10 +15,10 @@ from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, defaul
 
 from leak_guard import processes
 from loaderviz import LoaderVizError, Trace, explore
-from loaderviz.datasets import SleepingDataset, SleepingStream
+from loaderviz.course.datasets import SleepingDataset, SleepingStream
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.text import duration
-from loaderviz.trace.analysis.attribution import attribute
+from loaderviz.why.attribution import attribute
 from loaderviz.widgets.cause_bar import cause_bar
 from loaderviz.widgets.explorer_settings import KINDS, ExplorerSettings
 from loaderviz.widgets.real_runs import FOLLOW_S
@@ -253,7 +253,7 @@ def test_what_a_cut_saves_takes_too_long_for_a_slider(explorer, monkeypatch):
     def refuse(*_):
         raise AssertionError("simulated once more")
 
-    monkeypatch.setattr("loaderviz._causes.causes_table.causes_of", refuse)
+    monkeypatch.setattr("loaderviz.why.causes.causes_table.causes_of", refuse)
     explorer.set(num_workers=3, step_s=0.0)
     assert bar(explorer)
     assert "error" not in explorer._status.value

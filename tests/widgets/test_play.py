@@ -7,7 +7,7 @@ import pytest
 from torch.utils.data import DataLoader
 
 from loaderviz import Costs, LoaderVizError, Trace, record, simulate
-from loaderviz.datasets import SleepingDataset
+from loaderviz.course.datasets import SleepingDataset
 from loaderviz.widgets import play
 from loaderviz.widgets.play_states import MOST_BATCHES, station_times
 

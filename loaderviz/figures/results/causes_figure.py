@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from loaderviz._causes.cause_texts import cause_name, cause_phrase, cause_rows, saves_text
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
@@ -18,9 +17,10 @@ from loaderviz.figures.results.causes_over_time import shares_over_time
 from loaderviz.figures.timelines.timeline import TIME
 from loaderviz.text import count, duration, percent
 from loaderviz.trace import Trace
-from loaderviz.trace.analysis.summary import Summary
-from loaderviz.trace.analysis.verdict import RECORD_ITS_OBJECT
 from loaderviz.trace.loaders_as_one import as_one
+from loaderviz.why.causes.cause_texts import cause_name, cause_phrase, cause_rows, saves_text
+from loaderviz.why.summary import Summary
+from loaderviz.why.verdict import RECORD_ITS_OBJECT
 
 # A hue for each pair of relatives, of which the second is hatched.
 _HUES: Final = {

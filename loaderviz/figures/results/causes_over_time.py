@@ -8,9 +8,9 @@ import numpy as np
 
 from loaderviz.figures.timelines import bands
 from loaderviz.trace import Trace
-from loaderviz.trace.analysis.attribution import Attribution, attribute
-from loaderviz.trace.analysis.steps import step_ends
 from loaderviz.trace.columns_of_rows import arrays, where
+from loaderviz.trace.steps import step_ends
+from loaderviz.why.attribution import Attribution, attribute
 
 BINS = 200
 LEAST_S = 1e-6  # the time axis spans at least this

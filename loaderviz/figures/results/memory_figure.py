@@ -14,9 +14,9 @@ from loaderviz.figures.display import Figure
 from loaderviz.figures.timelines.timeline import TIME
 from loaderviz.text import worker_name
 from loaderviz.trace import Trace
-from loaderviz.trace.analysis.loader_share import short_names
 from loaderviz.trace.columns_of_rows import Table, arrays, codes, where
 from loaderviz.trace.loaders_as_one import as_one
+from loaderviz.why.loader_share import short_names
 
 HEIGHT_PX, TITLE_PX, AXIS_PX = 280, 82, 58
 NUMBERS = "resident memory with each batch · what processes share counts in each of them"

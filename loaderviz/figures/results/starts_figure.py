@@ -9,7 +9,7 @@ from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
 from loaderviz.text import count, duration, size, worker_name
 from loaderviz.trace import Trace
-from loaderviz.trace.analysis.worker_starts import (
+from loaderviz.why.worker_starts import (
     OWN_PARTS,
     began_s,
     one_after_another,

@@ -15,9 +15,9 @@ from loaderviz.figures import style
 from loaderviz.figures.timelines import boxes
 from loaderviz.figures.timelines.lanes import Lanes
 from loaderviz.text import count
-from loaderviz.trace.analysis.around_epochs import drawn_ahead, endings, startups
-from loaderviz.trace.analysis.steps import step_ends
+from loaderviz.trace.around_epochs import drawn_ahead, endings, startups
 from loaderviz.trace.columns_of_rows import Table, arrays, codes, where
+from loaderviz.trace.steps import step_ends
 
 if TYPE_CHECKING:
     from loaderviz.trace import Trace

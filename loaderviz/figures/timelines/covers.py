@@ -15,8 +15,8 @@ from loaderviz.figures import style
 from loaderviz.figures.timelines import boxes
 from loaderviz.figures.timelines.consumer_marks import pinned_batches
 from loaderviz.figures.timelines.lanes import Lanes
-from loaderviz.trace.analysis.steps import step_ends
 from loaderviz.trace.columns_of_rows import Table, batch_rows, where
+from loaderviz.trace.steps import step_ends
 
 SAMPLES, BATCHES = "cover of samples", "cover of batches"
 UNDER = {"sample", SAMPLES, "collate", "number", "step", "pin", "device"}  # that of batches

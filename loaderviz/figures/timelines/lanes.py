@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from loaderviz.text import MAIN_PROCESS, worker_name
-from loaderviz.trace.analysis.loader_share import short_names
 from loaderviz.trace.columns_of_rows import Table, arrays, codes
 from loaderviz.trace.read_ahead import is_read_ahead
+from loaderviz.why.loader_share import short_names
 
 if TYPE_CHECKING:
     from loaderviz.trace import Trace

@@ -23,10 +23,10 @@ from loaderviz.figures.timelines import (
 from loaderviz.figures.timelines.lanes import Lanes
 from loaderviz.text import MAIN_PROCESS
 from loaderviz.trace import Trace
-from loaderviz.trace.analysis.summary import Summary
 from loaderviz.trace.columns_of_rows import Table, arrays, where
 from loaderviz.trace.loaders_as_one import as_one
 from loaderviz.trace.merge.run_meta import left_out
+from loaderviz.why.summary import Summary
 
 Label = Literal["batch", "key"]
 MOST_SAMPLES = 3000  # more boxes make a page slow: past it each batch is one box

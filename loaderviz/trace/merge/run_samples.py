@@ -16,12 +16,12 @@ import numpy as np
 from loaderviz import machine, schema
 from loaderviz.errors import LoaderVizError
 from loaderviz.text import size
-from loaderviz.trace.analysis.steps import groups
 from loaderviz.trace.columns_of_rows import Table, arrays, where
 from loaderviz.trace.parquet import read_parquet
 from loaderviz.trace.parquet.columns import NS_PER_S, whole_ns
 from loaderviz.trace.parquet.read_parquet import frame
 from loaderviz.trace.recording.read_recording import read_folder
+from loaderviz.trace.steps import groups
 from loaderviz.trace.trace import Trace
 from loaderviz.trace.unread_samples import UnreadSamples
 

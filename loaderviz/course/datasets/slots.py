@@ -1,0 +1,176 @@
+"""Batches along sequences: each slot of a batch has its own stream.
+
+`SlotStreams` makes such batches. `MultiStreamDataLoader` lets several workers make them together:
+each worker fills some of the slots.
+"""
+
+import random
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, cycle
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, IterableDataset
+
+from loaderviz.argument_checks import number, whole_number
+from loaderviz.errors import LoaderVizError
+
+ORDERS = ("same", "shuffled", "dealt")
+
+
+class SlotStreams(IterableDataset[torch.Tensor]):
+    """Iterable-style, endless: yields whole batches, with the next sample of stream i in slot i.
+
+    For `DataLoader(..., batch_size=None)`: it yields int64 tensors of shape (batch_size,). A stream
+    goes through whole sequences, one after another, sample by sample, without end.
+
+    sequences: sequences of whole numbers; each number is a sample.
+    batch_size: number of streams, one for each slot.
+    order: the order in which each stream goes through the sequences. "same": all streams in the
+        given order, so that all slots hold the same sample. "shuffled": each stream in its own
+        random order, a new one in each round. "dealt": stream i takes every batch_size-th sequence,
+        from the i-th, so that no two slots ever hold the same sequence.
+    seed: seed of the random orders. None: torch's seed, which differs in each worker
+        (`torch/utils/data/_utils/worker.py`, `_worker_loop`).
+    sample_s: seconds that a sample takes, asleep.
+
+    Naive on purpose if there are workers: each makes all slots of all batches. `split` cures that.
+
+    Raises LoaderVizError if there is no sequence or an empty one, batch_size is below 1, the order
+    is unknown, sequences are dealt and fewer than the slots, or sample_s is negative or infinite.
+    """
+
+    def __init__(
+        self,
+        sequences: Iterable[Sequence[int]],
+        batch_size: int,
+        *,
+        order: str = "shuffled",
+        seed: int | None = 0,
+        sample_s: float = 0.0,
+    ) -> None:
+        self.sequences = tuple(sequences)
+        if not self.sequences or not all(len(sequence) for sequence in self.sequences):
+            raise LoaderVizError("give at least one sequence, and none that is empty")
+        self.batch_size = whole_number("batch_size", batch_size, at_least=1)
+        if order not in ORDERS:
+            raise LoaderVizError(f"order={order!r} is not one of {', '.join(ORDERS)}")
+        if order == "dealt" and len(self.sequences) < self.batch_size:
+            raise LoaderVizError(
+                f"{len(self.sequences)} sequences cannot be dealt to {self.batch_size} slots: "
+                "give at least one for each"
+            )
+        self.order = order
+        self.seed = seed
+        self.sample_s = number("sample_s", sample_s)
+        self.slots = range(self.batch_size)
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        seed = torch.initial_seed() if self.seed is None else self.seed
+        streams = [self._stream(slot, seed) for slot in self.slots]
+        return map(torch.tensor, zip(*streams, strict=True))
+
+    def split(self, workers: int) -> "list[SlotStreams]":
+        """One dataset for each worker: each makes its share of the slots of these same batches.
+
+        Raises LoaderVizError if the slots cannot be shared out evenly.
+        """
+        workers = whole_number("workers", workers, at_least=1)
+        if len(self.slots) % workers:
+            fitting = [str(n) for n in range(1, len(self.slots) + 1) if len(self.slots) % n == 0]
+            raise LoaderVizError(
+                f"{len(self.slots)} slots cannot be shared evenly by {workers} workers: "
+                f"give {' or '.join(fitting)}"
+            )
+        n_slots = len(self.slots) // workers
+        starts = range(0, len(self.slots), n_slots)
+        return [self._part(self.slots[start : start + n_slots]) for start in starts]
+
+    def _part(self, slots: range) -> "SlotStreams":
+        part = SlotStreams(
+            self.sequences,
+            self.batch_size,
+            order=self.order,
+            seed=self.seed,
+            sample_s=self.sample_s,
+        )
+        part.slots = slots
+        return part
+
+    def _stream(self, slot: int, seed: int) -> Iterator[int]:
+        for sample in chain.from_iterable(self._ordered_sequences(slot, seed)):
+            if self.sample_s:
+                time.sleep(self.sample_s)
+            yield sample
+
+    def _ordered_sequences(self, slot: int, seed: int) -> Iterator[Sequence[int]]:
+        """The sequences that the stream of this slot goes through, without end."""
+        if self.order == "same":
+            yield from cycle(self.sequences)
+        if self.order == "dealt":
+            yield from cycle(self.sequences[slot :: self.batch_size])
+        # Each slot has its own generator, so that its order does not depend on the worker.
+        rng = random.Random(f"{seed}, slot {slot}")
+        while True:
+            yield from rng.sample(self.sequences, len(self.sequences))
+
+    def __repr__(self) -> str:
+        slots = f"slots {self.slots[0]} to {self.slots[-1]} of {self.batch_size}"
+        return f"SlotStreams({len(self.sequences)} sequences, {slots}, order={self.order!r})"
+
+
+class MultiStreamDataLoader:
+    """Several workers make every batch together: one worker for each dataset, each makes a part.
+
+    >>> loader = MultiStreamDataLoader(SlotStreams(sequences, batch_size=4).split(2))
+    >>> for batch in itertools.islice(loader, 100): ...
+
+    Each dataset yields its part of every batch: a tensor of shape (slots, ...), or a tuple or dict
+    of such tensors. Parts are joined slot by slot. Inside, each dataset has a `DataLoader` with
+    `batch_size=None` and one worker. A batch is as late as its latest part, and the loop ends with
+    the first dataset that ends.
+
+    options: passed on to each of the loaders, such as prefetch_factor or persistent_workers.
+
+    Raises LoaderVizError if there is no dataset, or batch_size or num_workers is among the options;
+    the loop raises it if parts cannot be joined.
+    """
+
+    def __init__(self, datasets: Iterable[IterableDataset[Any]], **options: Any) -> None:
+        self.datasets = list(datasets)
+        if not self.datasets:
+            raise LoaderVizError("give at least one dataset: each has its own worker")
+        for name in ("batch_size", "num_workers"):
+            if name in options:
+                raise LoaderVizError(
+                    f"{name}={options[name]!r}: each dataset makes its part of a batch, in one "
+                    "worker; leave it out"
+                )
+        self.loaders = [
+            DataLoader(dataset, batch_size=None, num_workers=1, **options)
+            for dataset in self.datasets
+        ]
+
+    def __iter__(self) -> Iterator[Any]:
+        # zip() starts all the workers before it asks for the first part.
+        for parts in zip(*self.loaders, strict=False):
+            yield _joined(parts)
+
+    def __repr__(self) -> str:
+        return f"MultiStreamDataLoader({len(self.datasets)} datasets)"
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    """The batch that these parts make, slot after slot."""
+    first = parts[0]
+    if isinstance(first, torch.Tensor):
+        return torch.cat(list(parts))
+    if isinstance(first, Mapping):
+        return {key: _joined([part[key] for part in parts]) for key in first}
+    if isinstance(first, tuple | list):
+        return tuple(_joined(column) for column in zip(*parts, strict=True))
+    raise LoaderVizError(
+        f"a part of a batch is {type(first).__name__} {first!r:.60}: "
+        "yield tensors of shape (slots, ...), or tuples or dicts of them"
+    )

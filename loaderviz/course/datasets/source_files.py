@@ -1,0 +1,91 @@
+"""Text files that come with every Python: the source of its standard library.
+
+A sample is real work: a file is read from disk and tokenised. Files differ in size, so samples
+differ in cost, as they do in real life.
+"""
+
+import io
+import keyword
+import os
+import sysconfig
+import tokenize
+from collections import Counter
+from pathlib import Path
+
+import torch
+from torch.utils.data import Dataset
+
+from loaderviz.argument_checks import position, whole_number
+from loaderviz.errors import LoaderVizError
+
+# Installed packages and tests differ between installations; the codec tables are not prose.
+_SKIPPED_FOLDERS = frozenset(
+    {"__pycache__", "dist-packages", "encodings", "idle_test", "site-packages", "test", "tests"}
+)
+
+
+class SourceFiles(Dataset[torch.Tensor]):
+    """Map-style: `ds[i]` is how often each Python keyword occurs in file i.
+
+    A sample is an int64 tensor of shape (K,), one count for each of the K words of `ds.keywords`
+    (K = 35 in Python 3.11 to 3.13). Words in strings and comments do not count. If the tokeniser
+    cannot finish a file (broken syntax, unknown encoding), the part before the error is counted, so
+    that every file gives a sample.
+
+    limit: the most files to use, the first in order of path.
+    folder: use the `.py` files in and below this folder instead of the standard library's.
+
+    `ds.paths` are the files, in order. They are the same on every run of one Python
+    installation, and may differ on another.
+
+    Raises LoaderVizError if limit is below 1 or there is no source file to read (some Pythons ship
+    their library as a zip file or compiled); `ds[i]` raises IndexError out of range.
+    """
+
+    keywords = tuple(keyword.kwlist)
+
+    def __init__(self, limit: int | None = None, *, folder: str | Path | None = None) -> None:
+        root = Path(sysconfig.get_paths()["stdlib"] if folder is None else folder).absolute()
+        paths = _source_files(root)
+        if not paths:
+            raise LoaderVizError(
+                f"no .py file below {root}: "
+                + ("this Python came without the source of its library; " if folder is None else "")
+                + "give SourceFiles(folder=...) a folder with Python files"
+            )
+        if limit is not None:
+            paths = paths[: whole_number("limit", limit, at_least=1)]
+        self.paths = tuple(paths)
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        counts = _name_counts(self.paths[position(index, len(self.paths))].read_bytes())
+        return torch.tensor([counts[word] for word in self.keywords])
+
+    def __repr__(self) -> str:
+        return f"SourceFiles({len(self.paths)} files)"
+
+
+def _source_files(root: Path) -> list[Path]:
+    paths = []
+    for folder, subfolders, files in os.walk(root):
+        # Changed in place: os.walk does not enter the folders that are removed here.
+        subfolders[:] = [name for name in subfolders if name not in _SKIPPED_FOLDERS]
+        paths += [Path(folder, name) for name in files if name.endswith(".py")]
+    return sorted(paths, key=lambda path: path.relative_to(root).parts)
+
+
+def _name_counts(source: bytes) -> Counter[str]:
+    """How often each name or keyword occurs in Python source, of any encoding."""
+    counts: Counter[str] = Counter()
+    try:
+        for token in tokenize.tokenize(io.BytesIO(source).readline):
+            if token.type == tokenize.NAME:
+                counts[token.string] += 1
+    except (tokenize.TokenError, SyntaxError, LookupError, ValueError, SystemError):
+        # Broken syntax, a coding line that names no text encoding, or bytes outside the encoding.
+        # Python 3.12 and 3.13 raise SystemError for some of these (cpython issue #140576).
+        pass
+    return counts

@@ -1,0 +1,69 @@
+"""Words as Python objects, as one block of memory, or in a file: what workers copy or are sent."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from torch.utils.data import Dataset
+
+from loaderviz.argument_checks import position, whole_number
+
+
+class Words(Dataset[int]):
+    """Map-style: `ds[i]` is the length of `words[i]`.
+
+    words: a list, tuple, array or other sequence.
+    """
+
+    def __init__(self, words: Any) -> None:
+        self.words: Sequence[Any] = words
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __getitem__(self, index: int) -> int:
+        return len(self.words[position(index, len(self))])
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)})"
+
+
+class WordList(Words):
+    """`Words` in a list of n strings of 16 letters, each a separate Python object.
+
+    To read a Python object is to write its reference count, so that a forked worker that reads the
+    words copies the memory pages they are in.
+
+    Raises LoaderVizError if n is negative.
+    """
+
+    def __init__(self, n: int) -> None:
+        super().__init__([f"word{number:012d}" for number in range(whole_number("n", n))])
+
+
+class WordArray(Words):
+    """`Words` in a NumPy array of the same n words, as bytes: one block of memory, no objects."""
+
+    def __init__(self, n: int) -> None:
+        super().__init__(np.array(WordList(n).words, dtype="S16"))
+
+
+class WordFile(Words):
+    """`Words` in an array that `np.save` wrote: mapped into memory, which all workers share.
+
+    A worker that is not forked is sent the path alone, and maps the file when it reads a word. To
+    pickle a mapped array would be to pickle all that the file holds.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = path
+        super().__init__(np.load(path, mmap_mode="r"))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "words": None}
+
+    def __getitem__(self, index: int) -> int:
+        if self.words is None:
+            self.words = np.load(self.path, mmap_mode="r")
+        return super().__getitem__(index)

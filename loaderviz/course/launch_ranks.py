@@ -1,0 +1,181 @@
+"""Ranks from a notebook: real ones under torchrun, one by one in this process, or simulated."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import psutil
+from torch.utils.data import DataLoader
+
+from loaderviz._audit import Audit
+from loaderviz._audit.audit_of_keys import DeliveredBatch, audit_batches
+from loaderviz.errors import LoaderVizError
+from loaderviz.trace import Trace, load
+
+SCRIPT = "loaderviz.course.rank_script"
+TIMEOUT_S = 120.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the ranks of a run have recorded and returned.
+
+    Attributes:
+        trace: the recordings of all ranks, as one trace.
+        results: what each rank's loop returned, by rank.
+    """
+
+    trace: Trace
+    results: list[Any]
+
+
+def torchrun(*names: str, n_ranks: int = 2, timeout_s: float = TIMEOUT_S) -> dict[str, Run]:
+    """Run the named cases of ``rank_script`` in ``n_ranks`` processes; returns a run for each.
+
+    Raises:
+        LoaderVizError: if a rank fails, with the end of its output, or if the ranks take longer
+            than ``timeout_s`` seconds. No process is left then.
+    """
+    with TemporaryDirectory(prefix="loaderviz-ranks-") as folder:
+        launch = ["--standalone", f"--nproc-per-node={n_ranks}", f"--log-dir={folder}"]
+        script = ["-m", SCRIPT, folder, *names]
+        command = [sys.executable, "-m", "torch.distributed.run", *launch, *script]
+        _run(command, Path(folder), timeout_s)
+        return {name: _collect(Path(folder), name, n_ranks) for name in names}
+
+
+def _run(command: list[str], folder: Path, timeout_s: float) -> None:
+    package_root = str(Path(__file__).parents[2])
+    path = os.pathsep.join(filter(None, [package_root, os.environ.get("PYTHONPATH")]))
+    output = folder / "output.txt"
+    with output.open("wb") as file:
+        launcher = subprocess.Popen(
+            command,
+            env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            code = launcher.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            problem = f"the ranks were ended after {timeout_s:g} s"
+        else:
+            problem = f"torchrun ended with exit code {code}" if code else ""
+        finally:
+            _kill(launcher)
+    if problem:
+        end = output.read_text(errors="replace")[-3000:]
+        raise LoaderVizError(f"{problem}; the end of their output:\n{end}")
+
+
+def _kill(launcher: subprocess.Popen[bytes]) -> None:
+    """Kill the launcher, its ranks and their workers, if they still run."""
+    if launcher.poll() is not None:
+        return
+    processes = _suspend(psutil.Process(launcher.pid))
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    launcher.wait()
+    psutil.wait_procs(processes, timeout=10)
+
+
+def _suspend(parent: psutil.Process) -> list[psutil.Process]:
+    """Suspend a process and all below it; from the top, so that none can start another."""
+    with suppress(psutil.NoSuchProcess):
+        parent.suspend()
+        below = [process for child in parent.children() for process in _suspend(child)]
+        return [parent, *below]
+    return []
+
+
+def _collect(folder: Path, name: str, n_ranks: int) -> Run:
+    results = [json.loads((folder / f"{name} {rank}.json").read_text()) for rank in range(n_ranks)]
+    trace = load(folder / name)
+    trace.samples  # noqa: B018  # read now: the folder will be removed
+    return Run(trace, results)
+
+
+def audit_run(run: Run, n_samples: int) -> Audit:
+    """Audit whether the samples 0 to ``n_samples - 1`` came once each, over all ranks.
+
+    For streams of numbers: their trace only counts the samples, so that the audit takes the numbers
+    from what the loops returned.
+    """
+    worker_of = run.trace.batches.set_index(["rank", "epoch", "batch"])["worker"]
+    listed = [
+        DeliveredBatch(rank, int(worker_of[rank, epoch, batch]), batch, numbers, epoch)
+        for rank, epochs in enumerate(run.results)
+        for epoch, batches in enumerate(epochs)
+        for batch, numbers in enumerate(batches)
+    ]
+    workers = run.trace.workers
+    idle = zip(workers["rank"].tolist(), workers["worker"].tolist(), strict=True)
+    return audit_batches(listed, n_samples, kind="iterable", idle=idle)
+
+
+def audit_in_turn(loaders: Iterable[DataLoader[Any]], n_samples: int) -> Audit:
+    """Run each rank's loader in this process, one after another, and audit them together.
+
+    For loaders that deliver numbers and have no workers. Each must know its rank already, as from
+    ``DistributedSampler(dataset, num_replicas=..., rank=...)``.
+    """
+    listed = [
+        DeliveredBatch(rank, -1, number, batch.tolist())
+        for rank, loader in enumerate(loaders)
+        for number, batch in enumerate(loader)
+    ]
+    return audit_batches(listed, n_samples)
+
+
+Share = Callable[[range, int, int, int, int], Iterable[int]]
+
+
+def simulate_ranks(
+    share: Share, n_samples: int, *, ranks: int, workers: int, batch_size: int
+) -> Audit:
+    """The audit of a simulated stream that is shared out over ranks and workers.
+
+    Args:
+        share: ``share(data, rank, ranks, worker, workers)`` returns what this worker yields of
+            ``data``, which is ``range(n_samples)``.
+        n_samples: number of samples in the dataset.
+        ranks: number of ranks.
+        workers: number of workers of each rank, 1 or more.
+        batch_size: samples in a batch; each worker makes its own batches.
+
+    Raises:
+        Exception: whatever ``share`` raises, unchanged.
+    """
+    listed = []
+    for rank in range(ranks):
+        parts = [
+            list(share(range(n_samples), rank, ranks, worker, workers)) for worker in range(workers)
+        ]
+        batches_of_workers = [
+            [part[start : start + batch_size] for start in range(0, len(part), batch_size)]
+            for part in parts
+        ]
+        delivered = (
+            (worker, numbers)
+            for turn in itertools.zip_longest(*batches_of_workers)
+            for worker, numbers in enumerate(turn)
+            if numbers is not None
+        )
+        listed += [
+            DeliveredBatch(rank, worker, batch, numbers)
+            for batch, (worker, numbers) in enumerate(delivered)
+        ]
+    idle = itertools.product(range(ranks), range(workers))
+    return audit_batches(listed, n_samples, kind="iterable", idle=idle, simulated=True)

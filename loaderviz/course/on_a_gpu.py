@@ -1,0 +1,176 @@
+"""Four ways to bring batches to a GPU, recorded on a GPU if there is one.
+
+Nothing here needs CUDA until it is called. Without CUDA, `traces` opens recordings that
+``notebooks/recordings/record.py`` made on a GPU; without those, it simulates.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from loaderviz.course.simulated_device import WAYS, feed
+from loaderviz.recorder import record, span
+from loaderviz.trace import Trace, load
+
+WARM_UP = 3  # steps and batches; the first use of a device loads libraries and allocates memory
+
+
+def to_device(loader: Iterable[Any], device: str = "cuda", **options: Any) -> Iterator[Any]:
+    """Yields each batch on the device; copies and steps are in one stream.
+
+    ``options`` go to ``batch.to``, as ``non_blocking=True``.
+    """
+    for batch in loader:
+        with span("copy"):
+            copied = batch.to(device, **options)
+        yield copied
+
+
+def copied_ahead(loader: Iterable[Any], device: str = "cuda") -> Iterator[Any]:
+    """Yields each batch on the device, while the next one is copied in a second stream."""
+    side, ahead = torch.cuda.Stream(), None
+    for batch in loader:
+        main = torch.cuda.current_stream()
+        main.wait_stream(side)  # work that main queues from here on needs the copy before this one
+        with torch.cuda.stream(side), span("copy"):
+            copied = batch.to(device, non_blocking=True)
+        copied.record_stream(main)  # its memory stays in use until main is done with it
+        if ahead is not None:
+            yield ahead
+        ahead = copied
+    if ahead is not None:
+        torch.cuda.current_stream().wait_stream(side)
+        yield ahead
+
+
+class Blocks(Dataset[torch.Tensor]):
+    """Map-style: sample i of n is a float32 tensor of shape (n_values,) filled with i."""
+
+    def __init__(self, n: int, n_values: int) -> None:
+        self.n, self.n_values = n, n_values
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.full((self.n_values,), float(index))
+
+
+class Steps:
+    """A stand-in for a model: matrix products that keep the device busy for ``step_s`` seconds.
+
+    size: the side of the square matrix; ``times`` is how many products make a step.
+    """
+
+    def __init__(self, step_s: float, *, size: int = 2048, device: str = "cuda") -> None:
+        self.weight = torch.randn(size, size, device=device) / size**0.5
+        self.times = WARM_UP
+        self(torch.ones(2, device=device))  # loads each kernel: the device has to be idle for that
+        self.times = max(1, round(step_s / (on_device_s(lambda: self._multiply(20)) / 20)))
+
+    def __call__(self, batch: torch.Tensor) -> Any:
+        """Queue a step on the device; returns a tensor with a single number, as a loss is."""
+        return batch.mean() + self._multiply(self.times)
+
+    def _multiply(self, times: int) -> Any:
+        product = self.weight
+        for _ in range(times):
+            product = self.weight @ product
+        return product.mean()
+
+
+def on_device_s(work: Callable[[], Any]) -> float:
+    """Seconds that the device takes for what ``work`` queues, by its own clock."""
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    work()
+    end.record()
+    end.synchronize()
+    return float(start.elapsed_time(end)) / 1000
+
+
+def copy_gb_s(mb: int = 64) -> dict[str, float]:
+    """GB (1e9 bytes) a second of a copy of ``mb`` MB to the device, the best of five copies.
+
+    One speed for each kind of memory: "pageable" and "pinned".
+    """
+    pageable = torch.ones(mb * 250_000)
+    return {
+        name: mb / 1000 / min(on_device_s(functools.partial(source.to, "cuda")) for _ in range(5))
+        for name, source in (("pageable", pageable), ("pinned", pageable.pin_memory()))
+    }
+
+
+def batches_of(way: str, loader: Iterable[Any], device: str = "cuda") -> Iterator[Any]:
+    """Yields the loader's batches on the device, brought there in one of the four ``WAYS``."""
+    if way == "copied ahead":
+        return copied_ahead(loader, device)
+    return to_device(loader, device, non_blocking=way == "pinned, non_blocking")
+
+
+def record_way(
+    way: str,
+    *,
+    batch_mb: float = 16,
+    step_s: float = 0.02,
+    n_batches: int = 24,
+    num_workers: int = 2,
+    device: str = "cuda",
+) -> Trace:
+    """Record a loop that feeds the GPU in one of the four ``WAYS``, after a warm-up.
+
+    A batch of eight samples has ``batch_mb`` MB, and a step takes ``step_s`` seconds on the device.
+    """
+    n_values = round(batch_mb * 250_000 / 8)  # of a sample: float32, eight samples a batch
+    loader = DataLoader(
+        Blocks(8 * n_batches, n_values),
+        batch_size=8,
+        num_workers=num_workers,
+        pin_memory=way != "pageable",
+    )
+    step = Steps(step_s, device=device)
+    warm_up = DataLoader(Blocks(8 * WARM_UP, n_values), batch_size=8)
+    for batch in batches_of(way, warm_up, device):
+        step(batch)
+    torch.cuda.synchronize()
+    with record(loader, label=torch.cuda.get_device_name()) as rec:
+        for batch in batches_of(way, loader, device):
+            with span("step"):
+                step(batch)
+    return rec.trace
+
+
+@dataclass(frozen=True)
+class Traces:
+    """A trace of each of the four ``WAYS``, and one line that says where they come from."""
+
+    ways: dict[str, Trace]
+    source: str
+
+
+def traces(folder: str | Path) -> Traces:
+    """Traces recorded here if there is CUDA, else the recordings in ``folder``, else simulated."""
+    if torch.cuda.is_available():
+        name = torch.cuda.get_device_name()
+        return Traces({way: record_way(way) for way in WAYS}, f"measured here, on your {name}")
+    paths = {way: Path(folder, f"{file_name(way)}.parquet") for way in WAYS}
+    if all(path.is_file() for path in paths.values()):
+        recorded = {way: load(path) for way, path in paths.items()}
+        label = recorded[WAYS[0]].meta["label"]
+        return Traces(recorded, f"no CUDA here: recordings made on a GPU ({label})")
+    return Traces(
+        {way: feed(way).trace for way in WAYS},
+        "no CUDA here, and no recordings made on a GPU: simulated, from stated speeds",
+    )
+
+
+def file_name(way: str) -> str:
+    """The name of the recording's file for one of the ``WAYS``, without its suffix."""
+    return way.replace(", ", "_").replace(" ", "_")

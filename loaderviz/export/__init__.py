@@ -1,0 +1,1 @@
+"""Traces for other programs: Perfetto and chrome://tracing, and tables as CSV."""

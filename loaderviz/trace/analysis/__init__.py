@@ -1,1 +1,0 @@
-"""What a trace says: steps, waits and ranks in numbers."""

@@ -1,0 +1,157 @@
+"""Samples that take far longer than the others: what they took beyond the usual, by cause."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from loaderviz.array_types import Floats
+from loaderviz.trace.steps import groups
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from loaderviz.trace.trace import Trace
+
+
+FEWEST_SAMPLES = 20  # that show what is usual
+SLOW = 4  # times as long as nine of ten samples: not like the others
+MOST_SLOW = 0.05  # of the samples: if more are slow, only what is as much slower than those counts
+MOSTLY_SLOW = 0.9  # of the first samples of workers: then each sets something up
+LEAST_S = 1e-9
+
+
+@dataclass(frozen=True)
+class _FirstReads:
+    """The first sample that each worker process reads; all of a batch, if one call reads it.
+
+    Attributes:
+        rows: of ``trace.samples``, int64.
+        again: of each row, whether that loader has had a worker of that number before.
+    """
+
+    rows: Any
+    again: Any
+
+    @classmethod
+    def of(cls, trace: Trace) -> _FirstReads:
+        """Of every process whose start is known."""
+        samples, workers = trace.samples, trace.workers
+        heads = np.flatnonzero(samples["position"].to_numpy() == 0)  # the first of each batch
+        read_s = samples["start_s"].to_numpy()
+        columns = [
+            np.concatenate([samples[name].to_numpy()[heads], workers[name].to_numpy()])
+            for name in ("rank", "loader", "worker")
+        ]
+        begun_s = np.concatenate([read_s[heads], workers["started_s"].to_numpy()])
+        is_start = np.arange(len(begun_s)) >= len(heads)
+        place = groups(*columns)
+        # Each worker's number in the order of time: a start, and what that process reads.
+        order = np.lexsort([~is_start, begun_s, place])
+        order = order[~np.isnan(begun_s[order])]
+        place, is_start = place[order], is_start[order]
+        own = np.zeros(len(order), bool)
+        own[1:] = ~is_start[1:] & is_start[:-1] & (place[1:] == place[:-1])
+        nth = np.cumsum(is_start) - 1
+        begins = np.diff(place[is_start], prepend=-1) != 0  # the first of its number
+        first, again = order[own], ~begins[nth[own]]
+        by_time = np.argsort(begun_s[first])
+        first_s, again = begun_s[first][by_time], again[by_time]
+        rows = np.flatnonzero(np.isin(read_s, first_s))  # in one call, all samples begin at once
+        return cls(rows, again[np.searchsorted(first_s, read_s[rows])])
+
+
+@dataclass(frozen=True)
+class SlowSamples:
+    """What samples took beyond the usual.
+
+    Attributes:
+        by_cause: in seconds of each batch.
+        set_up_s: by loader, what a worker's first sample usually takes: of those loaders where that
+            is a part of a worker's start.
+    """
+
+    by_cause: Mapping[str, Floats]
+    set_up_s: Mapping[int, float]
+
+
+def slow_samples(trace: Trace, batches: Mapping[str, Any]) -> SlowSamples:
+    """The slow samples of all loaders.
+
+    Where the first sample is slow in nearly all workers, each sets something up then, as when a
+    dataset opens its files on first use: that is a part of the ``start``, or of a ``restart``. All
+    other slow ones are ``slow_samples``.
+    """
+    samples = trace.samples
+    took_s = (samples["end_s"] - samples["start_s"]).to_numpy()
+    first = _FirstReads.of(trace)
+    again = np.zeros(len(took_s), bool)
+    again[first.rows] = first.again
+    none = np.zeros(0, np.int64)
+    rows: dict[str, list[Any]] = {"start": [none], "restart": [none], "slow_samples": [none]}
+    beyond_s = np.zeros(len(took_s))
+    set_up_s: dict[int, float] = {}
+    for number in np.unique(samples["loader"].to_numpy()):
+        own = (samples["loader"].to_numpy() == number) & ~np.isnan(took_s)
+        set_up = _set_up(samples, took_s, own, first.rows)
+        rows["start"].append(set_up[~again[set_up]])
+        rows["restart"].append(set_up[again[set_up]])
+        if len(set_up):
+            set_up_s[int(number)] = float(np.median(took_s[set_up]))
+        own[set_up] = False
+        others = np.flatnonzero(own)
+        if len(others) >= FEWEST_SAMPLES:
+            slow = others[took_s[others] > _most_s(took_s[others])]
+            rows["slow_samples"].append(slow)
+            usual_s = np.median(took_s[others])
+            beyond_s[slow] = took_s[slow] - usual_s
+            beyond_s[set_up] = took_s[set_up] - usual_s
+    by_cause = {
+        cause: _by_batch(samples, np.concatenate(parts), beyond_s, batches)
+        for cause, parts in rows.items()
+    }
+    return SlowSamples(by_cause, set_up_s)
+
+
+def _set_up(samples: Any, took_s: Floats, own: Any, first: Any) -> Any:
+    """Which of the first samples, of those that are ``own``, are far slower than all others."""
+    others = own.copy()
+    others[first] = False
+    first = first[own[first]]
+    if others.sum() >= FEWEST_SAMPLES:
+        slow = first[took_s[first] > _most_s(took_s[others])]
+        if len(slow) >= MOSTLY_SLOW * len(first) and _several_samples(samples, slow):
+            return slow
+    return first[:0]
+
+
+def _several_samples(samples: Any, rows: Any) -> bool:
+    """Whether they are not one and the same, as with one worker that begins with sample 0."""
+    whose = zip(samples["worker"].iloc[rows], samples["key"].iloc[rows], strict=True)
+    return len({(worker, repr(key)) for worker, key in whose}) > 1
+
+
+def _most_s(took_s: Floats) -> float:
+    """How long a sample may take that is like the others."""
+    most_s = float(np.quantile(took_s, 0.9))
+    few = max(1, int(MOST_SLOW * len(took_s)))
+    next_s = float(np.partition(took_s, -few - 1)[-few - 1])  # of the others the slowest
+    return max(SLOW * (next_s if next_s > SLOW * most_s else most_s), LEAST_S)
+
+
+def _by_batch(samples: Any, rows: Any, beyond_s: Floats, batches: Mapping[str, Any]) -> Floats:
+    """The sum over these samples, of each batch; one call that read several counts once."""
+    import pandas as pd
+
+    names = ["rank", "loader", "epoch", "batch"]
+    seconds = np.zeros(len(batches["rank"]))
+    if not len(rows):
+        return seconds
+    places = pd.DataFrame({name: batches[name] for name in names})
+    places["row"] = np.arange(len(places))
+    slow = samples.iloc[rows][[*names, "start_s"]].assign(beyond_s=beyond_s[rows])
+    slow = slow.drop_duplicates([*names, "start_s"]).merge(places, on=names)
+    np.add.at(seconds, slow["row"].to_numpy(), slow["beyond_s"].to_numpy())
+    return seconds

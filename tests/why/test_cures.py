@@ -1,0 +1,145 @@
+"""What is said of a cause, and the cure, suit the way in which the recording shows it."""
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from torch.utils.data import DataLoader
+
+from loaderviz import Costs, Trace, record, simulate
+from loaderviz.course.datasets import SleepingDataset
+from traces import made
+
+
+def row_of(trace: Trace, cause: str) -> dict[str, str]:
+    causes = trace.summary().causes.set_index("cause")
+    return {name: causes.loc[cause, name] for name in ("evidence", "cure")}
+
+
+class DrawsAllAtFirst:
+    """As RandomSampler does, of very many keys."""
+
+    def __iter__(self):
+        time.sleep(0.4)
+        return iter(range(24))
+
+
+def test_keys_that_are_all_drawn_at_first_are_told_from_slow_ones():
+    loader = DataLoader(
+        SleepingDataset(40, 0.001), batch_size=4, num_workers=2, sampler=DrawsAllAtFirst()
+    )
+    with record(loader) as recording:
+        for _ in range(2):
+            for _batch in loader:
+                pass
+    causes = recording.trace.summary().causes.set_index("cause")
+    assert causes.index[0] == "sampler"
+    assert "before the first batch of an epoch" in causes.loc["sampler", "evidence"]
+    assert "fewer keys" in causes.loc["sampler", "cure"]
+
+
+def test_slow_keys_are_to_be_drawn_at_once():
+    trace = made(workers=2, batches=8)
+    drawing_s = trace.batches["dispatched_s"].to_numpy() + np.arange(8)
+    batches = trace.batches.assign(drawing_s=drawing_s, dispatched_s=drawing_s + 0.5)
+    row = row_of(replace(trace, batches=batches), "sampler")
+    assert row["evidence"].startswith("drawing the keys of a batch takes 500 ms")
+    assert "at once" in row["cure"]
+
+
+def handed_over(*, cpu_s: float, n_bytes: float, shapes: str | None) -> Trace:
+    """Batches that lie ready for a second, and take 0.2 s to hand over."""
+    trace = made(workers=2, batches=8)
+    later = {name: trace.batches[name] + 1.2 for name in ("delivered_s", "released_s")}
+    later["requested_s"] = trace.batches["delivered_s"] + 1.0
+    contents = {"n_bytes": n_bytes, "shapes": shapes}
+    return replace(trace, batches=trace.batches.assign(cpu_s=cpu_s, **later, **contents))
+
+
+@pytest.mark.parametrize(
+    ("trace", "here"),
+    [
+        (handed_over(cpu_s=0.1, n_bytes=4096, shapes="{'x': float32 [2, 512], 'y': None}"), True),
+        (handed_over(cpu_s=0.9, n_bytes=4096, shapes="float32 [2, 512]"), False),
+        (handed_over(cpu_s=0.1, n_bytes=1 << 24, shapes="float32 [2, 1, 2, 1048576]"), False),
+        (handed_over(cpu_s=0.1, n_bytes=4096, shapes="[2 x [60 x float32 [3]]]"), False),
+        (handed_over(cpu_s=0.1, n_bytes=np.nan, shapes=None), False),
+    ],
+    ids=["little", "workers compute", "many bytes", "many parts", "unknown"],
+)
+def test_of_small_batches_and_idle_workers_it_is_not_what_is_sent(trace, here):
+    assert ("this process" in row_of(trace, "handover")["cure"]) == here
+
+
+def test_how_much_is_handed_over_is_said():
+    row = row_of(handed_over(cpu_s=0.9, n_bytes=4096, shapes="float32 [2, 512]"), "handover")
+    assert row["evidence"] == "handing over a batch that lay ready takes 200 ms; one has 4 KiB"
+
+
+def boots_for_s(**columns: float) -> float:
+    """Of workers that start at 0 s and take their first task at 2.5 s, which is drawn until 2 s."""
+    trace = made(workers=2)
+    late = {name: trace.batches[name] + 2.25 for name in ("started_s", "collate_s", "ready_s")}
+    late |= {name: trace.batches[name] + 2.25 for name in ("delivered_s", "released_s")}
+    batches = trace.batches.assign(drawing_s=0.5, dispatched_s=2.0, **late)
+    workers = trace.workers.assign(first_task_s=2.5, **columns)
+    return Costs.from_trace(replace(trace, batches=batches, workers=workers)).boot_s
+
+
+def test_a_worker_that_waits_for_the_first_keys_is_up():
+    assert boots_for_s(boot_s=0.25, init_s=0.5) == pytest.approx(0.75)
+    assert boots_for_s() == pytest.approx(2.5 - 1.5)  # not known: but for the drawing
+
+
+def test_of_samples_in_memory_reading_comes_first_and_workers_are_not_the_cure():
+    costs = Costs(sample_s=5e-6, sampler_s=5e-7, step_s=2e-5)
+    trace = simulate(costs, num_workers=0, batch_size=16, n_batches=200)
+    first = trace.summary().causes.iloc[0]
+    assert first["cause"] == "main_process"
+    assert np.isnan(first["saves_s"])
+    assert "__getitems__" in first["cure"]
+    assert "num_workers=" not in first["cure"]
+
+
+def test_each_batch_of_a_new_iterator_is_told_to_keep_it():
+    loader = DataLoader(SleepingDataset(40, 0.001), batch_size=4, num_workers=2, sampler=range(40))
+    with record(loader) as recording:
+        for _ in range(3):
+            next(iter(loader))
+    row = row_of(recording.trace, "restart")
+    assert "batches = iter(loader)" in row["cure"]
+
+
+def stream(workers: int, first_s: float, **settings: Any) -> Trace:
+    """Of 40 samples a worker, the first of which takes longer."""
+    sample_s = [first_s if i < workers else 0.004 for i in range(40 * workers)]
+    costs = Costs(sample_s=sample_s, step_s=0.01, take_s=3e-4, cores=8.0)
+    shards = [40] * workers
+    options = {"num_workers": workers, "batch_size": 4, "shards": shards, **settings}
+    return simulate(costs, kind="iterable", **options)
+
+
+def test_what_a_stream_does_before_its_first_sample_is_told_as_that():
+    row = row_of(stream(1, first_s=0.5), "slow_samples")
+    assert "the first of a worker's stream" in row["evidence"]
+    assert "shuffle buffer" in row["cure"]
+
+
+def test_what_was_slow_in_the_beginning_is_not_what_the_training_waits_for():
+    """As with a cache: read slowly in the first epoch alone."""
+    sample_s = [*[0.01] * 80, *[1e-5] * 240]
+    trace = simulate(
+        Costs(sample_s=sample_s, step_s=0.002, take_s=3e-4, cores=8.0),
+        num_workers=2,
+        batch_size=8,
+        n_batches=40,
+    )
+    row = trace.summary().causes.set_index("cause").loc["workers"]
+    assert row["evidence"].startswith("reading a batch takes 80 ms")
+    assert row["saves_s"] > 0.05
+    assert row["epoch_saves_s"] == pytest.approx(0, abs=1e-3)
+    as_recorded = replace(trace, meta={**trace.meta, "simulated": None})
+    verdict = as_recorded.summary().verdict
+    assert "cannot keep up" not in verdict
