@@ -20,11 +20,6 @@ CODES = ROOT / "loaderviz" / "_explain" / "pages"
 SECTIONS = {
     "Start": "install.md",
     "The notebooks": "notebooks/index.md",
-    "Your own loader": "your_own_loader.md",
-    "In the trainer": "in_the_trainer.md",
-    "From the command line": "command_line.md",
-    "Words": "words.md",
-    "How the code is laid out": "layout.md",
 }
 FILES = {
     "CHANGELOG.md": "changelog.md",

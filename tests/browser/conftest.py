@@ -19,7 +19,14 @@ from typing import Any
 
 import psutil
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    expect,
+    sync_playwright,
+)
 from xdist.scheduler import LoadScopeScheduling
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
@@ -219,8 +226,17 @@ def visit(profile: BrowserContext, lab: Lab, complaints: list[str]) -> Iterator[
         profile.clear_permissions()
 
 
+# JupyterLab asks each kernel for its debugger's state, and says so where that kernel ends meanwhile.
+DEBUGGER = "Could not restore the debugger state"
+
+
 def listen(page: Page, complaints: list[str]) -> None:
     """Write down what the page complains of."""
     page.on("crash", lambda _: complaints.append("the page has died"))
     page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("console", lambda each: complaints.append(each.text) if each.type == "error" else None)
+
+    def note(each: ConsoleMessage) -> None:
+        if each.type == "error" and not each.text.startswith(DEBUGGER):
+            complaints.append(each.text)
+
+    page.on("console", note)

@@ -1,4 +1,4 @@
-"""What readers read is English as it is spoken, with one word for one thing (README, "Words")."""
+"""What readers read is English as it is spoken, with one word for one thing (docs/words.md)."""
 
 import ast
 import re
@@ -118,8 +118,8 @@ def texts_of(path: Path) -> list[str]:
 
 
 def test_the_glossary_explains_the_words_that_the_notebooks_use():
-    _, _, words = (ROOT / "README.md").read_text("utf-8").partition("\n## Words\n")
-    rows = re.findall(r"^\| ([a-z][^|]+) \|", words.partition("\n## ")[0], re.MULTILINE)
+    words = (ROOT / "docs" / "words.md").read_text("utf-8")
+    rows = re.findall(r"^\| ([a-z][^|]+) \|", words, re.MULTILINE)
     explained = {word for row in rows for word in row.strip().split(", ")} - {"word"}
     needed = {"sample", "batch", "task", "index queue", "result queue", "buffer", "worker"}
     assert needed | {"consumer", "padding", "shard", "stream", "rank", "epoch"} <= explained
