@@ -226,7 +226,7 @@ def visit(profile: BrowserContext, lab: Lab, complaints: list[str]) -> Iterator[
         profile.clear_permissions()
 
 
-# JupyterLab asks each kernel for its debugger's state, and says so where that kernel ends meanwhile.
+# JupyterLab asks each kernel for its debugger's state, and says so where that kernel has ended.
 DEBUGGER = "Could not restore the debugger state"
 
 
