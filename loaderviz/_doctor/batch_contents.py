@@ -13,6 +13,8 @@ import torch
 
 from loaderviz.loaders.held_objects import attributes, is_a, walk
 
+MANY_OBJECTS = 1000  # in a batch: to pickle them takes some 0.1 ms, with a thread of its own
+
 
 @dataclass(frozen=True)
 class Contents:

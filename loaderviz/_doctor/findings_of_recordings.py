@@ -17,7 +17,7 @@ import numpy as np
 from loaderviz._doctor.batch_probe import Note
 from loaderviz._doctor.checks import CHECKS, OF_RECORDINGS
 from loaderviz._doctor.examination import Case, RecordedLoop
-from loaderviz._doctor.findings import SEVERITIES, Diagnosis, Finding
+from loaderviz._doctor.findings import Diagnosis, Finding, diagnosis_of
 from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.rank_messages import RankMessages
 from loaderviz._doctor.run_epochs import Epoch
@@ -69,16 +69,11 @@ def findings_of(trace: Trace, summary: Summary | None = None) -> Diagnosis:
             finding = check.judge(case)
             if finding is not None:
                 answers[code].append((name, finding))
-    merged = [_merged(named_findings) for named_findings in answers.values() if named_findings]
-    found = [finding for finding in merged if finding.state == "found"]
     n_left_out = len(lanes) - len(cases)
-    return Diagnosis(
-        loader="",
-        findings=tuple(sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))),
-        undecided=tuple(finding for finding in merged if finding.state == "undecided"),
-        broken=tuple(finding for finding in merged if finding.state == "broken"),
-        clear=tuple(code for code in sorted(judged) if not answers[code]),
-        troubles=(
+    return diagnosis_of(
+        "",
+        {code: _merged(answers[code]) for code in checks if code in judged},
+        (
             *(f"{name} was not examined: its own work is not seen" for name in unseen.values()),
             *(
                 f"what the loop waits for was not examined: {share.name} is {share.read_ahead}"
@@ -92,12 +87,14 @@ def findings_of(trace: Trace, summary: Summary | None = None) -> Diagnosis:
 def need_the_loader() -> tuple[tuple[str, str], ...]:
     """Code and title of each check that no recording can decide."""
     return tuple(
-        (code, check.title) for code, check in sorted(CHECKS.items()) if not check.recorded
+        (code, check.about.title) for code, check in sorted(CHECKS.items()) if not check.recorded
     )
 
 
-def _merged(named_findings: list[tuple[str, Finding]]) -> Finding:
+def _merged(named_findings: list[tuple[str, Finding]]) -> Finding | None:
     """One finding for several loaders and ranks: found if it was found in one of them."""
+    if not named_findings:
+        return None
     order = ("found", "broken", "undecided")
     name, first = min(named_findings, key=lambda named: order.index(named[1].state))
     n_same = sum(finding.state == first.state for _, finding in named_findings)
@@ -193,7 +190,7 @@ def _case(
     return Case(
         _RecordedSetup(None, description=description),  # type: ignore[arg-type]  # no loader
         ran=True,
-        epochs=tuple(epochs),
+        observations=tuple(epochs),
         trace=replace(lane, batches=_numbered(parts, batches)),
         ranks=ranks,
         recording=RecordedLoop(

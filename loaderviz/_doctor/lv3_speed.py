@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from loaderviz._doctor.batch_contents import Contents
 from loaderviz._doctor.checks import Seen, check, seen
 from loaderviz._doctor.costly_causes import costly_cause
 from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
-from loaderviz._doctor.lv3_starts import cheaper_methods, measured_starts
 from loaderviz._doctor.run_epochs import Epoch
 from loaderviz.text import count, duration, percent
 
@@ -36,14 +36,7 @@ def _require_batches(epoch: Epoch, least: int = LEAST_BATCHES) -> Epoch:
     return epoch
 
 
-@check(
-    "LV301",
-    "num_workers=0, and each batch is slow to make",
-    "advice",
-    notebook=7,
-    threads="23048",
-    recorded=True,
-)
+@check("LV301", recorded=True)
 def _no_workers(case: Case) -> Seen | None:
     if case.setup.num_workers:
         return None
@@ -60,8 +53,8 @@ def _no_workers(case: Case) -> Seen | None:
         evidence = cause.evidence
     elif pace_s < CHEAP_BATCH_S:
         return None
-    unpickle_s = case.contents.unpickle_s if case.contents is not None else 0.0
-    if unpickle_s > UNPICKLING_SHARE * pace_s:
+    contents = case.observed(Contents)
+    if contents is not None and contents.unpickle_s > UNPICKLING_SHARE * pace_s:
         return None  # a worker would only move the cost
     last, first = epoch.notes[-1], epoch.notes[0]
     busy = (last.cpu_s - first.cpu_s) / max(last.at_s - first.at_s, 1e-9)
@@ -79,14 +72,7 @@ DataLoader(dataset, num_workers={workers}, persistent_workers=True)
     )
 
 
-@check(
-    "LV302",
-    "Workers are slower than none",
-    "advice",
-    notebook=3,
-    threads="Lightning-AI/pytorch-lightning#17410",
-    recorded=True,
-)
+@check("LV302", recorded=True)
 def _slower_than_none(case: Case) -> Seen | None:
     setup = case.setup
     if not setup.num_workers:
@@ -115,14 +101,7 @@ DataLoader(dataset, num_workers=0)
     )
 
 
-@check(
-    "LV303",
-    "Finished batches wait behind a slow one",
-    "advice",
-    notebook=3,
-    threads="105203 135409",
-    recorded=True,
-)
+@check("LV303", recorded=True)
 def _head_of_line(case: Case) -> Seen | None:
     setup = case.setup
     if setup.num_workers < 2 or not setup.settings.get("in_order", True):
@@ -168,14 +147,7 @@ def _stalled_and_span_s(batches: Any) -> tuple[float, float]:
     return float(np.nansum(stalled_s.clip(0))), max(span_s, 1e-9)
 
 
-@check(
-    "LV304",
-    "Each epoch waits for its workers to start",
-    "advice",
-    notebook=3,
-    threads="15849",
-    recorded=True,
-)
+@check("LV304", recorded=True)
 def _slow_start(case: Case) -> Seen | None:
     setup = case.setup
     if not setup.num_workers or setup.persistent:
@@ -199,11 +171,8 @@ def _slow_start(case: Case) -> Seen | None:
         *evidence,
         f"each epoch starts {setup.num_workers} workers ({setup.start_method}) for "
         f"{len(epochs[0].notes)} batches, and then ends them",
-        *measured_starts(case.start_trial, case),
-        fix=cure
-        + """
+        fix=f"""{cure}
 DataLoader(dataset, persistent_workers=True)  # workers stay from epoch to epoch
 # and keep one iterator: next(iter(loader)) in a loop starts workers for each batch
-"""
-        + "\n".join(cheaper_methods(case.start_trial, case)),
+""",
     )

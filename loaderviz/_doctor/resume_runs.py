@@ -9,7 +9,7 @@ import contextlib
 import io
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -19,19 +19,17 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
-from loaderviz._doctor.delivered_keys import keys_of_last_batches
-from loaderviz._doctor.resume_comparison import SeenBatch
+from loaderviz._doctor.resume_comparison import SeenBatch, keys_of_last_batches
 from loaderviz._doctor.run_outcomes import error_text
-from loaderviz._doctor.saved_states import why_it_does_not_fit
 from loaderviz.loaders.content_hash import digest_or_none
-from loaderviz.loaders.copy_loader import copy_loader
 from loaderviz.loaders.forked_run import run_forked
 from loaderviz.loaders.held_objects import is_a
 from loaderviz.loaders.random_state import global_states, held_states
 from loaderviz.recorder import Recording
 from loaderviz.trace import load
 
-MOST_BATCHES = 500
+MOST_BATCHES = 500  # of an epoch, which need not be read to its end
+MOST_KEYS = 4  # of a state, that are named
 STATE_FILE, TRACE_FOLDER = "state.pt", "run"
 
 
@@ -42,7 +40,6 @@ class Way:
     saved: str  # in words
     by_state: bool = False  # from the loader's state_dict
     generators: str = ""  # restored ones: as they were at "start" of the epoch, at the "stop"
-    in_sampler: bool = False  # skips keys, instead of reading batches
 
 
 BY_STATE = Way("state_dict()", by_state=True)
@@ -124,14 +121,10 @@ def resume(loader: Any, folder: Path, way: Way, file: Path, n_before: int, most:
     _set_epoch(loader)
     if way.generators == "start":
         _restore_generators(loader, saved["start"])
-    skipped = 0
     if way.by_state:
         loader.load_state_dict(saved["state"])
-    elif way.in_sampler:
-        loader = copy_loader(loader, batch_sampler=_From(loader.batch_sampler, n_before))
-    else:
-        skipped = n_before
     at_stop = saved["stop"] if way.generators == "stop" else None
+    skipped = 0 if way.by_state else n_before
     return _iterate(loader, folder, most, skipped=skipped, generators=at_stop)
 
 
@@ -148,17 +141,27 @@ def load_given(loader: Any, folder: Path, file: Path, given: Mapping[str, Any]) 
     return run
 
 
-class _From:
-    """A batch sampler without its first lists of keys."""
+def why_it_does_not_fit(given: Mapping[str, Any], own: Any, error: str) -> str:
+    """What was raised when it was loaded, and where it differs from the loader's own state."""
+    difference = first_difference(given, own)
+    if not difference and error.startswith("StopIteration"):
+        difference = "It was saved further on than this loader goes: its dataset was longer"
+    return f"{error.rstrip(': ')}{f'. {difference}' if difference else ''}"
 
-    def __init__(self, batch_sampler: Any, n: int) -> None:
-        self.batch_sampler, self.n = batch_sampler, n
 
-    def __iter__(self) -> Iterator[Any]:
-        return islice(self.batch_sampler, self.n, None)
-
-    def __len__(self) -> int:
-        return len(self.batch_sampler) - self.n
+def first_difference(given: Any, own: Any, path: str = "the state") -> str:
+    """The nearest difference in keys, or in a number of workers; empty where there is none."""
+    if not isinstance(given, Mapping) or not isinstance(own, Mapping):
+        return ""
+    for number in own:
+        if str(number).endswith("num_workers") and given.get(number, own[number]) != own[number]:
+            return f"It is of a loader with num_workers={given[number]}, not {own[number]}"
+    for says, keys in (("lacks", own.keys() - given.keys()), ("has", given.keys() - own.keys())):
+        if keys:
+            names = ", ".join(sorted(map(repr, keys))[:MOST_KEYS])
+            return f"{path} {says} {names}, unlike this loader's own state"
+    differences = (first_difference(given[key], own[key], f"{path}[{key!r}]") for key in own)
+    return next(filter(None, differences), "")
 
 
 def _begin_second_epoch(loader: Any) -> None:

@@ -41,14 +41,13 @@ Send = Callable[[Any], None]
 class RunBegun:
     """A run begins."""
 
-    run: str  # see ``Epoch.run``, "switch", "slice", "start", "resume" or "snapshot"
+    run: str  # see ``Epoch.run``, the name of a look, or "resume"
 
 
 @dataclass(frozen=True)
 class EpochSet:
     """``dataset.epoch`` was set, as a training loop does."""
 
-    number: int  # of the epoch of the run
     value: int | None  # that dataset.epoch had then
 
 
@@ -200,4 +199,4 @@ def _set_epoch(dataset: Any, number: int, send: Send) -> None:
         dataset.epoch = number
     else:
         return
-    send(EpochSet(number, epoch_of(dataset)))
+    send(EpochSet(epoch_of(dataset)))
