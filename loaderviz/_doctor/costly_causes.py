@@ -8,14 +8,13 @@ from dataclasses import dataclass
 
 from loaderviz._doctor.examination import Case
 from loaderviz.text import duration, percent
-from loaderviz.why.verdict import PHRASES
+from loaderviz.why.verdict import NEVER_WAITS, PHRASES
 
-LEAST_SHARE = 0.02  # of the time of a recorded loop
 LEAST_LOST_S = 0.01  # in a recorded loop: of less no share says anything
 # The doctor's own loop is short and has no training step, so everything in it is waiting.
-LEAST_SHARE_OF_RUN = 0.1
-LEAST_RUN_S = 0.1
-LEAST_BATCH_S = 1e-3
+LEAST_SHARE_OF_RUN = 0.1  # of its time
+LEAST_RUN_S = 0.1  # of all of it: other processes may take as much
+LEAST_BATCH_S = 1e-3  # of each batch: a training step hides less
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ def costly_cause(case: Case, cause: str) -> CostlyCause | None:
     lost_s = seconds if math.isnan(saves_s) else min(seconds, saves_s)
     lost_share = float(row["share"]) * lost_s / seconds if seconds > 0 else 0.0
     if case.recording is not None:
-        if lost_share < LEAST_SHARE or lost_s < LEAST_LOST_S:
+        if lost_share < NEVER_WAITS or lost_s < LEAST_LOST_S:
             return None
     else:
         n_batches = sum(len(epoch.notes) for epoch in case.epochs if epoch.run == "plain")

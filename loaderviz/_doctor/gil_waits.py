@@ -27,11 +27,15 @@ class GilWaits(threading.Thread):
     def run(self) -> None:
         """Measure until the process ends."""
         while True:
-            before_s = _without_cpu_s()
-            begun_s = time.perf_counter()
-            time.sleep(PAUSE_S)
-            late_s = time.perf_counter() - begun_s - PAUSE_S
-            self._waits_s.append(late_s - (_without_cpu_s() - before_s))
+            self.measure()
+
+    def measure(self) -> None:
+        """Sleep once, in the thread that calls this, and note how long it waits."""
+        before_s = _without_cpu_s()
+        begun_s = time.perf_counter()
+        time.sleep(PAUSE_S)
+        late_s = time.perf_counter() - begun_s - PAUSE_S
+        self._waits_s.append(late_s - (_without_cpu_s() - before_s))
 
     @property
     def median_s(self) -> float:

@@ -14,16 +14,13 @@ from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.run_epochs import Epoch
 from loaderviz.text import duration
-from loaderviz.why.attribution import AT_ONCE_S
 
 UNPICKLING_SHARE = 0.2  # of the CPU time in which a batch is made
 LEAST_SHARE = 0.05  # of the time between two batches, which is longer where the machine is busy
-MANY_TENSORS = 20
-TAKING_SHARE = 0.2  # of the time between two batches
-LEAST_TAKING_S = 0.002  # of a batch that lies ready
-FEWEST_BATCHES = 10
+MANY_TENSORS = 20  # in a batch: samples of a few fields each have fewer once they are collated
 THREADS = 2  # one pickles a batch, one sends descriptors (torch/multiprocessing/reductions.py)
-MOSTLY = 0.5  # of a hand-over
+HELD = 0.5  # of a turn: who waits less finds the GIL free, or a thread that lets go of it
+LEAST_SAVED = 0.25  # of a hand-over
 QUICK_S = 1e-4  # in place of Python's 5 ms
 
 
@@ -70,24 +67,12 @@ def collate(samples):  # as collate_fn: tensors travel by shared memory
 
 def _many_tensors(case: Case, n_tensors: int) -> Seen | None:
     """Of many tensors that each need shared memory, a descriptor and a message of their own."""
-    if n_tensors < MANY_TENSORS:
-        return None
-    if case.trace is None:
-        raise Undecided("the recording was lost")
-    batches = case.trace.batches
-    lay_ready = batches[batches["ready_s"] <= batches["requested_s"]]
-    taking_s = lay_ready["delivered_s"] - lay_ready["requested_s"]
-    taking_s = taking_s[taking_s >= AT_ONCE_S]
-    if len(taking_s) < FEWEST_BATCHES:
-        return None  # the loop waits until batches are made
-    take_s = float(taking_s.median())
-    between_s = median(np.diff(case.epoch().delivered_s).tolist())
-    if take_s < max(LEAST_TAKING_S, TAKING_SHARE * between_s):
+    cause = costly_cause(case, "handover") if n_tensors >= MANY_TENSORS else None
+    if cause is None:
         return None
     return seen(
         f"a batch holds {n_tensors} tensors, each in shared memory of its own",
-        f"getting a batch that lies ready usually takes the loop {duration(take_s)}; one comes "
-        f"every {duration(between_s)}",
+        *cause.evidence,
         fix="""
 def collate(samples):  # as collate_fn: one tensor of all boxes, and how many are whose
     boxes = [sample["boxes"] for sample in samples]
@@ -121,14 +106,15 @@ def _waits_for_the_gil(case: Case) -> Seen | None:
         (batches["delivered_s"] - np.fmax(batches["ready_s"], batches["requested_s"])).median()
     )
     wait_s, interval_s = median(waits_s), median(note.switch_s for note in last_notes)
-    if THREADS * wait_s < MOSTLY * handover_s:
+    saved_s = THREADS * (wait_s - QUICK_S)
+    if wait_s < HELD * interval_s or saved_s < LEAST_SAVED * handover_s:
         return None
     return seen(
         *cause.evidence,
         f"a thread that wakes in a worker waits {duration(wait_s)} for the GIL; its threads take "
         f"turns after {duration(interval_s)} (sys.getswitchinterval())",
-        f"a worker hands a batch over in {THREADS} threads of its own, each of which waits so: of "
-        f"{duration(handover_s)} that this takes, {duration(THREADS * wait_s)}",
+        f"a worker hands a batch over in {THREADS} threads of its own, each of which waits so at "
+        f"least once: {duration(THREADS * wait_s)} of the {duration(handover_s)} that this takes",
         fix=f"""
 def switch_soon(worker_id):  # as worker_init_fn; threads then switch more often, which costs CPU
     sys.setswitchinterval({QUICK_S:g})

@@ -26,6 +26,7 @@ STALL_S = 0.05  # in one epoch: less may be due to a busy machine
 UNEVEN = 3.0  # the slowest batch, in medians
 START_SHARE = 0.5  # of an epoch that passes before its first batch
 LONG_START_S = 0.5  # a shorter start is not worth a change, and may be due to a busy machine
+MOST_WORKERS = 8  # that are advised before any were tried
 UNPICKLING_SHARE = 0.2  # of the time between two batches
 
 
@@ -59,8 +60,8 @@ def _no_workers(case: Case) -> Seen | None:
     last, first = epoch.notes[-1], epoch.notes[0]
     busy = (last.cpu_s - first.cpu_s) / max(last.at_s - first.at_s, 1e-9)
     allowed = case.cpus_allowed
-    useful = math.floor(allowed / busy) if busy > 0.1 else 8
-    workers = max(1, min(useful, 8))
+    keep_busy = math.floor(allowed / busy) if busy > 0 else MOST_WORKERS
+    workers = max(1, min(keep_busy, MOST_WORKERS))
     return seen(
         *evidence,
         f"that keeps {percent(busy)} of one CPU busy; this process may use {allowed:g}",
@@ -74,16 +75,17 @@ DataLoader(dataset, num_workers={workers}, persistent_workers=True)
 
 @check("LV302", recorded=True)
 def _slower_than_none(case: Case) -> Seen | None:
-    setup = case.setup
+    setup, trace = case.setup, case.trace
     if not setup.num_workers:
         return None
     with_s = min(_require_batches(case.epoch(number)).pace_s for number in (0, 1))
-    without_s = _require_batches(case.epoch_without_workers()).pace_s
-    trace = case.trace
     made_s = math.inf
     if trace is not None:
         made_s = float((trace.batches["ready_s"] - trace.batches["started_s"]).median())
-    if with_s < MUCH_SLOWER * max(without_s, made_s / setup.num_workers):
+    without_s = made_s
+    if case.recording is None:
+        without_s = _require_batches(case.epoch_without_workers()).pace_s
+    if not with_s >= MUCH_SLOWER * max(without_s, made_s / setup.num_workers):
         return None  # not slower, or because making a batch takes longer in a worker
     if case.recording is not None and list(case.causes["cause"][:1]) != ["handover"]:
         return None  # it waits for something else, such as the sampler
@@ -154,25 +156,24 @@ def _slow_start(case: Case) -> Seen | None:
         return None
     least = 8 if case.recording is None else 1  # there the reader chose how short an epoch is
     epochs = [_require_batches(case.complete_epoch(number), least) for number in (0, 1)]
-    shares = [epoch.first_s / epoch.delivered_s[-1] for epoch in epochs]
-    firsts = " and ".join(duration(epoch.first_s) for epoch in epochs)
-    evidence: tuple[str, ...] = (
-        f"{percent(min(shares))} of each epoch passes before its first batch: {firsts}",
-    )
-    cure = ""
     if case.recording is not None:
         cause = costly_cause(case, "restart")
         if cause is None:
             return None
-        evidence, cure = cause.evidence, f"\n{cause.cure}"
-    elif min(shares) < START_SHARE or min(epoch.first_s for epoch in epochs) < LONG_START_S:
-        return None
+        evidence, cure = cause.evidence, f"{cause.cure}\n"
+    else:
+        share = min(epoch.first_s / epoch.delivered_s[-1] for epoch in epochs)
+        if share < START_SHARE or min(epoch.first_s for epoch in epochs) < LONG_START_S:
+            return None
+        firsts = " and ".join(duration(epoch.first_s) for epoch in epochs)
+        evidence = (f"{percent(share)} of each epoch passes before its first batch: {firsts}",)
+        cure = ""
     return seen(
         *evidence,
         f"each epoch starts {setup.num_workers} workers ({setup.start_method}) for "
         f"{len(epochs[0].notes)} batches, and then ends them",
-        fix=f"""{cure}
-DataLoader(dataset, persistent_workers=True)  # workers stay from epoch to epoch
+        fix=f"""
+{cure}DataLoader(dataset, persistent_workers=True)  # workers stay from epoch to epoch
 # and keep one iterator: next(iter(loader)) in a loop starts workers for each batch
 """,
     )
