@@ -9,10 +9,10 @@ from typing import Any
 from torch.utils.data import Dataset
 
 from loaderviz._doctor.checks import Seen, check, seen
-from loaderviz._doctor.examination import Case, RecordedLoop
+from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
 from loaderviz.text import percent
-from loaderviz.why.predicted_padding import predict_padding, sent_if_sorted
+from loaderviz.why.predicted_padding import sent_if_sorted
 from loaderviz.why.shapes import short
 
 COLLATE = """
@@ -149,10 +149,8 @@ def _many_shapes(case: Case) -> Seen | None:
     )
 
 
-@check("LV604", recorded=True)
+@check("LV604")
 def _padding(case: Case) -> Seen | None:
-    if case.recording is not None:
-        raise Undecided(_what_shapes_tell(case.recording))
     batches = [note.padding for note in case.epoch().notes if note.padding is not None]
     if len(batches) < LEAST_BATCHES:
         return None
@@ -172,17 +170,4 @@ def _padding(case: Case) -> Seen | None:
         f"padded to the longest of each batch it would be {percent(1 - n_data / n_longest)}, and "
         f"in batches of similar lengths {percent(1 - n_data / n_sorted)}",
         fix=TO_LONGEST if to_longest else BY_LENGTH.format(size=len(batches[0].lengths)),
-    )
-
-
-def _what_shapes_tell(recording: RecordedLoop) -> str:
-    """Of padding, which takes the samples to know."""
-    predicted = predict_padding(recording.trace, recording.loader)
-    told = "the shapes of batches do not tell how much is padding: doctor(loader) measures it"
-    if predicted is None or predicted.share < MUCH:
-        return told
-    return (
-        f"{told}. Predicted, if each batch is padded to its longest sample: at least "
-        f"{percent(predicted.share)}, and batches of similar lengths would send at least "
-        f"{percent(predicted.saved)} less"
     )
