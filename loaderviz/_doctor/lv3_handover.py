@@ -14,9 +14,13 @@ from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.run_epochs import Epoch
 from loaderviz.text import duration
+from loaderviz.why.attribution import AT_ONCE_S
 
 UNPICKLING_SHARE = 0.2  # of the CPU time in which a batch is made
 LEAST_SHARE = 0.05  # of the time between two batches, which is longer where the machine is busy
+TAKING_SHARE = 0.2  # of the time between two batches
+LEAST_TAKING_S = 0.002  # of a batch that lies ready: one of few tensors takes less
+FEWEST_BATCHES = 10  # that lay ready
 MANY_TENSORS = 20  # in a batch: samples of a few fields each have fewer once they are collated
 THREADS = 2  # one pickles a batch, one sends descriptors (torch/multiprocessing/reductions.py)
 HELD = 0.5  # of a turn: who waits less finds the GIL free, or a thread that lets go of it
@@ -67,12 +71,24 @@ def collate(samples):  # as collate_fn: tensors travel by shared memory
 
 def _many_tensors(case: Case, n_tensors: int) -> Seen | None:
     """Of many tensors that each need shared memory, a descriptor and a message of their own."""
-    cause = costly_cause(case, "handover") if n_tensors >= MANY_TENSORS else None
-    if cause is None:
+    if n_tensors < MANY_TENSORS:
+        return None
+    if case.trace is None:
+        raise Undecided("the recording was lost")
+    batches = case.trace.batches
+    lay_ready = batches[batches["ready_s"] <= batches["requested_s"]]
+    taking_s = lay_ready["delivered_s"] - lay_ready["requested_s"]
+    taking_s = taking_s[taking_s >= AT_ONCE_S]
+    if len(taking_s) < FEWEST_BATCHES:
+        return None  # the loop waits until batches are made
+    take_s = float(taking_s.median())
+    between_s = median(np.diff(case.epoch().delivered_s).tolist())
+    if take_s < max(LEAST_TAKING_S, TAKING_SHARE * between_s):
         return None
     return seen(
         f"a batch holds {n_tensors} tensors, each in shared memory of its own",
-        *cause.evidence,
+        f"getting a batch that lies ready usually takes the loop {duration(take_s)}; one comes "
+        f"every {duration(between_s)}",
         fix="""
 def collate(samples):  # as collate_fn: one tensor of all boxes, and how many are whose
     boxes = [sample["boxes"] for sample in samples]

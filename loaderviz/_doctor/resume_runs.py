@@ -6,11 +6,11 @@ Each is forked before anything was iterated.
 from __future__ import annotations
 
 import contextlib
-import io
+import math
 import random
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,6 @@ class Run:
     batches: tuple[SeenBatch, ...]
     delivered_s: tuple[float, ...]  # since iter(), or since skipping began
     ended: bool = False  # whether that was the whole epoch
-    state_bytes: int = 0  # of what it has saved
     failure: str = ""
 
 
@@ -87,35 +86,29 @@ def _send_run(work: Any, loader: Any, folder: Path, args: tuple[Any, ...], send:
         send(Run((), (), failure=error_text(error)))
 
 
-def go_on(loader: Any, folder: Path, until: float) -> Run:
-    """Begin a second epoch, and go on until its end or ``until``."""
-    _seed_generators(1)
-    return _iterate(loader, folder, MOST_BATCHES, until, in_second_epoch=True)
+def run_and_save(loader: Any, folder: Path, most: int, until: float = math.inf) -> Run:
+    """Begin a second epoch; at its end, at ``until`` or after ``most`` batches, save the state.
 
-
-def stop(loader: Any, folder: Path, n_before: int) -> Run:
-    """Save the state as soon as the last batch is there, as a training loop does."""
+    It is saved as soon as the last batch is there, as a training loop does.
+    """
     _seed_generators(1)
     saved: dict[str, Any] = {}
 
     def note_start() -> None:
+        _begin_second_epoch(loader)
         saved["start"] = _generators(loader)
 
     def save() -> None:
         saved["stop"] = _generators(loader)
         saved["state"] = loader.state_dict() if resumable(loader) else None
 
-    run = _iterate(
-        loader, folder, n_before, in_second_epoch=True, at_the_start=note_start, at_the_end=save
-    )
+    run = _iterate(loader, folder, most, until, at_the_start=note_start, at_the_end=save)
     torch.save(saved, folder / STATE_FILE)
-    alone = io.BytesIO()
-    torch.save(saved["state"], alone)
-    return replace(run, state_bytes=len(alone.getvalue()))
+    return run
 
 
 def resume(loader: Any, folder: Path, way: Way, file: Path, n_before: int, most: int) -> Run:
-    """Go on from what ``stop`` has saved to ``file``, for at most so many batches."""
+    """Go on from what ``run_and_save`` has saved to ``file``, for at most so many batches."""
     saved = _load(file)
     _seed_generators(2)  # a new process draws other numbers
     _set_epoch(loader)
@@ -210,9 +203,8 @@ def _iterate(
     loader: Any,
     folder: Path,
     most: int,
-    until: float = float("inf"),
+    until: float = math.inf,
     *,
-    in_second_epoch: bool = False,
     skipped: int = 0,
     generators: dict[str, Any] | None = None,
     at_the_start: Callable[[], None] = lambda: None,
@@ -223,8 +215,6 @@ def _iterate(
     delivered_s: list[float] = []
     ended = False
     with Recording((loader,), path=folder / TRACE_FOLDER):
-        if in_second_epoch:
-            _begin_second_epoch(loader)
         at_the_start()
         begun_s = time.perf_counter()
         batches = iter(loader)

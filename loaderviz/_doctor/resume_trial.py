@@ -20,16 +20,16 @@ from loaderviz._doctor.resume_comparison import Difference, compare
 from loaderviz._doctor.resume_runs import (
     BY_NUMBER,
     BY_STATE,
+    MOST_BATCHES,
     NO_RUN,
     STATE_FILE,
     Run,
     Way,
-    go_on,
     load_given,
     resumable,
     resume,
+    run_and_save,
     run_in_process,
-    stop,
 )
 from loaderviz.loaders.copy_loader import copy_loader
 
@@ -112,12 +112,12 @@ def try_to_resume(setup: Setup, loader: Any, folder: Path, until: float) -> Resu
     if loader is None:
         return ResumeTrial(undecided="the loader cannot be copied (copy.deepcopy)")
     half = time.monotonic() + 0.4 * (until - time.monotonic())
-    whole = run_in_process(go_on, loader, folder / "whole", half, until=until)
+    whole = run_in_process(run_and_save, loader, folder / "whole", MOST_BATCHES, half, until=until)
     if whole.failure or len(whole.batches) < 2:
         reason = whole.failure or "the epoch is too short to be interrupted"
         return ResumeTrial(whole, undecided=reason)
     n_before = _where_to_stop(whole)
-    stopped = run_in_process(stop, loader, folder / "stopped", n_before, until=until)
+    stopped = run_in_process(run_and_save, loader, folder / "stopped", n_before, until=until)
     trial = ResumeTrial(whole, stopped)
     if stopped.failure or any(batch.identity is None for batch in whole.batches):
         reason = stopped.failure or "batches cannot be compared by their contents"
@@ -174,10 +174,6 @@ def _after_the_end(trial: ResumeTrial, loader: Any, folder: Path, until: float) 
 
     None if that could not be tried out.
     """
-    n = len(trial.whole.batches) + 1
-    finished = folder / "finished"
-    if run_in_process(stop, loader, finished, n, until=until).failure:
-        return None
-    file = finished / STATE_FILE
+    n, file = len(trial.whole.batches) + 1, folder / "whole" / STATE_FILE
     run = run_in_process(resume, loader, folder / "after", BY_STATE, file, 0, n, until=until)
     return None if run.failure else len(run.batches)
