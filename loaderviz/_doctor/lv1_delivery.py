@@ -29,6 +29,12 @@ class Shared(IterableDataset):
 loader = DataLoader(Shared(dataset), ...)  # in place of DataLoader(dataset, ...)
 # Faster: put shard(...) into your own __iter__, around the files or keys that it goes through.
 """
+BY_BATCH = """
+# Share out whole batches, so that only one worker has a partial one:
+for batch, start in enumerate(range(0, len(data), {size})):
+    if batch % info.num_workers == info.id:
+        yield from data[start : start + {size}]
+"""
 SAME_DATA = 0.5  # of the samples: ranks that have more in common read the same data
 WHOLE = 0.9  # of the stream, or of another worker's samples: a worker that has more repeats it
 
@@ -180,13 +186,7 @@ def _dropped_by_each(case: Case) -> Seen | None:
         f"{counts.n_lost} of {counts.n_alone} samples are dropped; one process would drop "
         f"{dropped_by_one}",
         f"samples delivered by each worker, in batches of {size}: {_samples_by_worker(case)}",
-        fix=f"""
-# Share out whole batches, so that only one worker has a partial one:
-for batch, start in enumerate(range(0, len(data), {size})):
-    if batch % info.num_workers == info.id:
-        yield from data[start : start + {size}]
-# or fewer workers, or drop_last=False
-""",
+        fix=BY_BATCH.format(size=size) + "# or fewer workers, or drop_last=False",
     )
 
 
@@ -207,12 +207,7 @@ def _partial_batches(case: Case) -> Seen | None:
     return seen(
         f"{len(epoch.notes)} batches were delivered, but len(loader) is {length}",
         f"{len(partial)} of them are partial, with {[note.n_samples for note in partial]} samples",
-        fix=f"""
-# Share out by batch, not by sample:
-for batch, start in enumerate(range(0, len(data), {setup.settings["batch_size"]})):
-    if batch % info.num_workers == info.id:
-        yield from data[start : start + {setup.settings["batch_size"]}]
-""",
+        fix=BY_BATCH.format(size=setup.settings["batch_size"]),
     )
 
 

@@ -78,7 +78,7 @@ def compare(
     return Difference(kind, at, n_compared - sum(same), n_compared, text)
 
 
-def _identities(batches: Sequence[SeenBatch]) -> list[Hashable]:
+def _identities(batches: Sequence[SeenBatch]) -> Sequence[Hashable]:
     return [batch.identity for batch in batches]
 
 

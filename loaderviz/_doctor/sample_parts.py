@@ -13,7 +13,7 @@ import torch
 
 MOST_PARTS = 64  # of a batch or a sample that are looked at
 MASK = "['attention_mask']"  # of 1 for data and 0 for padding, as Hugging Face's tokenizers have it
-_ARRAYS = (torch.Tensor, np.ndarray, np.generic)
+_ARRAYS = (torch.Tensor, np.ndarray)
 _Value = TypeVar("_Value")
 
 
@@ -103,7 +103,7 @@ def _length(part: Any) -> int | None:
 def _whole_number(part: Any) -> int | None:
     if type(part) is int:
         return part
-    if isinstance(part, _ARRAYS) and part.ndim == 0 and _holds_integers(part):
+    if isinstance(part, (*_ARRAYS, np.generic)) and part.ndim == 0 and _holds_integers(part):
         return int(part)
     return None
 
