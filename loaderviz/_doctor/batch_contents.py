@@ -13,7 +13,7 @@ import torch
 
 from loaderviz.loaders.held_objects import attributes, is_a, walk
 
-MANY_OBJECTS = 1000  # in a batch: to pickle them takes some 0.1 ms, with a thread of its own
+MANY_OBJECTS = 1000  # in a batch
 
 
 @dataclass(frozen=True)

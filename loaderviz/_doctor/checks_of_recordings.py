@@ -11,6 +11,7 @@ from loaderviz._doctor.examination import Case, RecordedLoop
 from loaderviz._doctor.findings import Undecided
 from loaderviz.text import duration, percent, size, worker_name
 from loaderviz.why.unlike_workers import FEWEST_BATCHES, slow_worker
+from loaderviz.why.verdict import KEEPS_WAITING
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,7 +23,6 @@ GROWN_BYTES = 32 << 20  # in the second half
 STEADY = 0.5  # of the growth in the first half: if the second grew less, the growth is ending
 STOOD_S = 5.0  # the least that the loop waited in vain for a batch
 STOOD_LONGER = 3.0  # times the longest that a batch took
-WAIT_SHARE = 0.1  # of the time of the loop: from there on it "keeps waiting", why/verdict.py
 
 
 def _recording(case: Case) -> RecordedLoop:
@@ -219,7 +219,7 @@ def _lagging(case: Case) -> Seen | None:
     own = batches["worker"] == worker
     late_s = float((waits_s[own] - waits_s[~own].median()).clip(lower=0).sum())
     share = late_s / float(batches["delivered_s"].max() - batches["requested_s"].min())
-    if not share > WAIT_SHARE:
+    if not share > KEEPS_WAITING:
         return None
     return seen(
         f"a sample takes worker {worker} {factor:.1f} times as long as the others (medians)",

@@ -8,7 +8,7 @@ import threading
 import time
 from pathlib import Path
 
-PAUSE_S = 0.02  # between two measures: fifty a second take next to no time of the worker
+PAUSE_S = 0.02  # between two measures
 KEPT = 64  # measures: a second or so
 
 

@@ -17,7 +17,7 @@ from loaderviz.text import duration, percent
 from loaderviz.why.worker_cpus import helping_threads
 
 CROWDED = 1.25  # CPUs wanted for each that is allowed: less may be noise of the measure
-LEAST_SPAN_S = 0.05  # to measure CPU time, of which the kernel notes steps of 4 ms at most
+LEAST_SPAN_S = 0.05  # to measure CPU time
 FEWEST_THREADS = 2  # of a worker that is helped: one reads, one helps
 
 

@@ -14,12 +14,11 @@ from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.run_epochs import Epoch
 from loaderviz.text import duration
-from loaderviz.why.attribution import AT_ONCE_S
+from loaderviz.why.attribution import AT_ONCE_S, USUAL_HANDOVER_S
 
 UNPICKLING_SHARE = 0.2  # of the CPU time in which a batch is made
 LEAST_SHARE = 0.05  # of the time between two batches, which is longer where the machine is busy
 TAKING_SHARE = 0.2  # of the time between two batches
-LEAST_TAKING_S = 0.002  # of a batch that lies ready: one of few tensors takes less
 FEWEST_BATCHES = 10  # that lay ready
 MANY_TENSORS = 20  # in a batch: samples of a few fields each have fewer once they are collated
 THREADS = 2  # one pickles a batch, one sends descriptors (torch/multiprocessing/reductions.py)
@@ -83,7 +82,7 @@ def _many_tensors(case: Case, n_tensors: int) -> Seen | None:
         return None  # the loop waits until batches are made
     take_s = float(taking_s.median())
     between_s = median(np.diff(case.epoch().delivered_s).tolist())
-    if take_s < max(LEAST_TAKING_S, TAKING_SHARE * between_s):
+    if take_s < max(USUAL_HANDOVER_S, TAKING_SHARE * between_s):
         return None
     return seen(
         f"a batch holds {n_tensors} tensors, each in shared memory of its own",

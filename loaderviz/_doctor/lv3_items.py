@@ -25,8 +25,8 @@ from loaderviz.text import count, duration
 MOST_BATCHES = 25  # enough for a median
 LEAST_BATCHES = 3  # with fewer, a median is the time of any of them
 MOST_S = 1.0
-LEAST_FACTOR = 3.0  # items of TensorDatasets take up to 124 times as long; what is read anew, once
-LEAST_SAVED_S = 1e-4  # of a batch: any step takes longer than that
+LEAST_FACTOR = 3.0  # times as long item by item: less is not worth another sampler
+LEAST_SAVED_S = 1e-4  # of a batch: less is not felt beside any step
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from loaderviz.why.worker_starts import one_after_another, started_together, too
 if TYPE_CHECKING:
     import pandas as pd
 
-MUCH_BYTES = 8 << 20  # fewer are sent in 10 ms
-MUCH_S = 0.2  # of a start, that sending takes: booting takes a second and more
+MUCH_BYTES = 8 << 20  # fewer are sent in no time
+MUCH_S = 0.2  # of a start, that sending takes
 _FILE_TYPES = ("ndarray", "memmap")
 
 

@@ -20,6 +20,7 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset
 
 from loaderviz._doctor.resume_comparison import SeenBatch, keys_of_last_batches
+from loaderviz._doctor.run_epochs import MOST_BATCHES
 from loaderviz._doctor.run_outcomes import error_text
 from loaderviz.loaders.content_hash import digest_or_none
 from loaderviz.loaders.forked_run import run_forked
@@ -28,7 +29,6 @@ from loaderviz.loaders.random_state import global_states, held_states
 from loaderviz.recorder import Recording
 from loaderviz.trace import load
 
-MOST_BATCHES = 500  # of an epoch, which need not be read to its end
 MOST_KEYS = 4  # of a state, that are named
 STATE_FILE, TRACE_FOLDER = "state.pt", "run"
 

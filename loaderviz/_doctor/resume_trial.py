@@ -20,7 +20,6 @@ from loaderviz._doctor.resume_comparison import Difference, compare
 from loaderviz._doctor.resume_runs import (
     BY_NUMBER,
     BY_STATE,
-    MOST_BATCHES,
     NO_RUN,
     STATE_FILE,
     Run,
@@ -31,6 +30,7 @@ from loaderviz._doctor.resume_runs import (
     run_and_save,
     run_in_process,
 )
+from loaderviz._doctor.run_epochs import MOST_BATCHES
 from loaderviz.loaders.copy_loader import copy_loader
 
 LEAST_BEFORE = 3  # batches until the interruption, where the epoch has twice as many

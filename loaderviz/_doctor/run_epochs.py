@@ -30,7 +30,7 @@ from loaderviz._doctor.run_outcomes import (
 from loaderviz.loaders.copy_loader import let_go_of_iterator
 from loaderviz.loaders.held_objects import attributes
 
-MOST_BATCHES = 500  # of an epoch
+MOST_BATCHES = 500  # of an epoch that are looked at
 MOST_SAMPLES = 100_000
 LATE_S = 0.5  # a run is broken off so long after its time is up
 
