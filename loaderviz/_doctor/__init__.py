@@ -1,7 +1,7 @@
 """``doctor(loader)``: looks in one DataLoader for each of the known pitfalls.
 
 The checks are small functions in one file per family, named by their codes: ``lv1_delivery``,
-``lv2_randomness`` and so on. ``findings_of(trace)`` asks the checks that can be decided from a
+``lv2_generators`` and so on. ``findings_of(trace)`` asks the checks that can be decided from a
 recording; ``checks_of_recordings`` holds those that only a recording of the reader's own run
 decides.
 """
@@ -19,26 +19,26 @@ from loaderviz._doctor import (  # noqa: F401  # for what they register
     lv1_mixing,
     lv1_order,
     lv1_resume,
-    lv2_randomness,
-    lv2_seeds,
+    lv2_generators,
+    lv2_seeds_and_epochs,
     lv3_causes,
     lv3_cpus,
     lv3_handover,
     lv3_items,
     lv3_speed,
-    lv3_starts,
     lv4_memory,
-    lv5_lv6_processes,
-    lv5_pickling,
-    lv6_shapes,
+    lv5_processes,
+    lv5_sending,
+    lv6_datasets,
 )
 from loaderviz._doctor.checks import CHECKS
 from loaderviz._doctor.examination import Case, examine
 from loaderviz._doctor.examination_runs import EPOCHS
-from loaderviz._doctor.findings import SEVERITIES, Diagnosis, DoctorError, Finding
+from loaderviz._doctor.findings import Diagnosis, DoctorError, Finding, diagnosis_of
 from loaderviz._doctor.findings_of_recordings import findings_of, need_the_loader
 from loaderviz._doctor.loader_setup import Setup, names_given_to, names_used_by_callers
 from loaderviz._doctor.resume_runs import resumable
+from loaderviz._doctor.resume_trial import ResumeTrial
 from loaderviz._doctor.run_epochs import MOST_BATCHES
 from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.describe_loader import dataloader_behind, foreign_loader_error
@@ -87,15 +87,14 @@ def doctor(
     ('LV101',)
 
     It prints first what it is about to run: two epochs of the loader as it is and one without
-    workers, of at most 500 batches each; where workers compute and their batches come late, it
-    also tries a cure, for four seconds at most. On Linux they run in a copy of this process, and
-    nothing that your code does outlives that copy; there it also asks the dataset for whole batches
-    as ``dataset[[...]]``, for a second at most, starts workers that take long to start in the ways
-    that may be shorter, and tries whether a loader with ``state_dict()`` resumes: one process goes
-    on, another is stopped amid the epoch, and new ones go on from what it has saved. On other
-    systems, and for a loader without workers once CUDA is in use, they run in this process: the
-    random generators of torch, NumPy and ``random`` and those that the loader holds are restored
-    afterwards, but what a dataset or a sampler changes in itself stays changed.
+    workers, of at most 500 batches each. On Linux they run in a copy of this process, and nothing
+    that your code does outlives that copy; there it also asks the dataset for whole batches as
+    ``dataset[[...]]``, weighs what workers that are not forked are sent, and tries whether a loader
+    with ``state_dict()`` resumes: one process goes on, another is stopped amid the epoch, and new
+    ones go on from what it has saved. On other systems, and for a loader without workers once CUDA
+    is in use, they run in this process: the random generators of torch, NumPy and ``random`` and
+    those that the loader holds are restored afterwards, but what a dataset or a sampler changes in
+    itself stays changed.
 
     In a distributed run, call it on every rank, after ``init_process_group``. Each rank waits up to
     half a minute for the observations of the others; they go through the store of the process
@@ -131,10 +130,11 @@ def doctor(
     case = examine(setup, run=run, budget_s=budget_s, danger=danger)
     diagnosis = _judge(case, danger)
     _raise_for_troubles(case, diagnosis)
-    if case.resume_trial is not None and case.resume_trial.misfit:
+    trial = case.observed(ResumeTrial)
+    if trial is not None and trial.misfit:
         raise DoctorError(
-            f"the state in resume= does not fit this loader: {case.resume_trial.misfit}. Build the "
-            "loader as it was when the state was saved: its dataset, sampler and num_workers",
+            f"the state in resume= does not fit this loader: {trial.misfit}. Build the loader as "
+            "it was when the state was saved: its dataset, sampler and num_workers",
             diagnosis,
         )
     return diagnosis
@@ -183,21 +183,12 @@ def _is_resumed(setup: Setup) -> bool:
 
 
 def _judge(case: Case, danger: str) -> Diagnosis:
-    judged = {code: CHECKS[code].judge(case) for code in sorted(CHECKS)}
-    answers = [finding for finding in judged.values() if finding is not None]
-    found = [finding for finding in answers if finding.state == "found"]
     troubles = [
         f"{'without workers: ' if trouble.run == 'alone' else ''}{trouble.text}"
         for trouble in case.troubles
     ]
-    return Diagnosis(
-        loader=str(case.setup),
-        findings=tuple(sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))),
-        undecided=tuple(finding for finding in answers if finding.state == "undecided"),
-        broken=tuple(finding for finding in answers if finding.state == "broken"),
-        clear=tuple(code for code, finding in judged.items() if finding is None),
-        troubles=(*([danger] if danger else []), *troubles),
-    )
+    answers = {code: CHECKS[code].judge(case) for code in sorted(CHECKS)}
+    return diagnosis_of(str(case.setup), answers, (*([danger] if danger else []), *troubles))
 
 
 def _raise_for_troubles(case: Case, diagnosis: Diagnosis) -> None:

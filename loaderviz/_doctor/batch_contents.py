@@ -13,6 +13,8 @@ import torch
 
 from loaderviz.loaders.held_objects import attributes, is_a, walk
 
+MANY_OBJECTS = 1000  # in a batch
+
 
 @dataclass(frozen=True)
 class Contents:

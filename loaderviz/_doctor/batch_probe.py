@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ import numpy as np
 import torch
 from torch.utils.data import get_worker_info
 
-from loaderviz._doctor.batch_shapes import Padding, padding_of
+from loaderviz._doctor.gil_waits import GilWaits
 from loaderviz._doctor.process_state import (
     allowed_cpus,
     generator_states,
@@ -25,9 +26,8 @@ from loaderviz._doctor.process_state import (
     lengths_and_epoch,
     run_delay_s,
     shared_and_own_bytes,
-    thread_pools,
 )
-from loaderviz._doctor.sample_labels import labels_of
+from loaderviz._doctor.sample_parts import Padding, labels_of, padding_of
 from loaderviz.loaders.content_hash import digest_or_none
 from loaderviz.loaders.stream_generators import numpy_generators, stream_being_read
 from loaderviz.machine import children_cpu_ns
@@ -37,6 +37,7 @@ from loaderviz.recorder.signature_text import signature_text
 MEMORY_EVERY_S = 0.1
 NAN = float("nan")
 _states_at_start: dict[str, int] = {}  # of the generators, when this worker process began
+_gil_waits: GilWaits | None = None  # in a worker
 
 
 class Note(NamedTuple):
@@ -50,6 +51,8 @@ class Note(NamedTuple):
     cpu_s: float = NAN  # CPU time until now, of this process and children that it has waited for
     handing_s: float = NAN  # CPU time of threads that hand over, until now (NaN: unknown)
     delay_s: float = NAN  # until now, how long it was ready to run without a CPU (NaN: unknown)
+    gil_wait_s: float = NAN  # how long a thread of this worker lately waited for the GIL
+    switch_s: float = NAN  # sys.getswitchinterval()
     cpus: tuple[int, ...] = ()  # numbers of those that it may run on
     cuda: bool = False  # whether this process uses CUDA
     digests: tuple[int | None, ...] = ()  # of the samples' contents, where asked for
@@ -60,7 +63,6 @@ class Note(NamedTuple):
     made: Mapping[str, int] = {}  # see Probe._made_here()
     memory: tuple[int, int] | None = None  # see shared_and_own_bytes(); None where not measured
     handles: Mapping[str, int] = {}  # see handle_ids(); with the first batch only
-    thread_pools: Mapping[str, int] = {}  # see thread_pools(); with the first batch only
     labels: Mapping[str, tuple[int, ...]] = {}  # see labels_of(); where digests are asked for
     signature: str = ""  # see signature_text(); empty where it is not known
     padding: Padding | None = None  # see padding_of()
@@ -126,6 +128,8 @@ class Probe:
             cpu_s=time.process_time() + children_cpu_ns() / 1e9,
             handing_s=handing_over_cpu_s(),
             delay_s=run_delay_s(),
+            gil_wait_s=NAN if _gil_waits is None else _gil_waits.median_s,
+            switch_s=sys.getswitchinterval(),
             cpus=allowed_cpus(),
             cuda=torch.cuda.is_initialized(),
             digests=digests,
@@ -136,7 +140,6 @@ class Probe:
             made=self._made_here(dataset),
             memory=self._memory() if self._weigh else None,
             handles=handle_ids(dataset) if first else {},
-            thread_pools=thread_pools() if first else {},
         )
 
     def _made_here(self, dataset: Any) -> dict[str, int]:
@@ -177,9 +180,12 @@ class WorkerStart:
 
     def __call__(self, worker_id: int) -> None:
         """Start this worker process; errors of the user's function are not caught."""
+        global _gil_waits
         if self._worker_init_fn is not None:
             self._worker_init_fn(worker_id)
         info = get_worker_info()
         if info is not None:
             _states_at_start.clear()
             _states_at_start.update(generator_states(info.dataset, self._collate_fn))
+        _gil_waits = GilWaits()
+        _gil_waits.start()

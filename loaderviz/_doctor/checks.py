@@ -1,33 +1,28 @@
-"""The list of checks. A check is one decorated function; to add one, change nothing else."""
+"""The list of checks. A check is one decorated function and a page; to add one, change no more.
+
+A check runs nothing. What two epochs of the loader do not show, a look beside it may learn from the
+loader's parts: ``lv3_items.py`` has one of each, to be copied.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from loaderviz._doctor.findings import Finding, Severity, State, Undecided
+from loaderviz._doctor.findings import Finding, State, Undecided
+from loaderviz._explain import About, about
 from loaderviz.failed_part import raise_in_tests
 
 if TYPE_CHECKING:
     from loaderviz._doctor.examination import Case
+    from loaderviz._doctor.loader_setup import Setup
+
+    Look = Callable[[Setup, float], Any]
 
 CHECKS: dict[str, Check] = {}
 OF_RECORDINGS: dict[str, Check] = {}  # checks of what only the reader's own run shows
-
-_NOTEBOOKS = {
-    1: "01 Map and iterable",
-    2: "02 Inside the DataLoader",
-    3: "03 Workers on a timeline",
-    4: "04 Duplicates and losses",
-    5: "05 Randomness",
-    6: "06 Streaming",
-    7: "07 How many workers",
-    8: "08 Feeding the GPU",
-    9: "09 Many ranks",
-    11: "11 Stop and resume",
-}
+LOOKS: dict[Look, bool] = {}  # and whether it looks, too, where an epoch failed
 
 
 @dataclass(frozen=True)
@@ -40,15 +35,16 @@ class Seen:
 
 @dataclass(frozen=True)
 class Check:
-    """A check: the text of its finding, and the function that looks for the pitfall."""
+    """A check: a function that looks for the pitfall whose page has this code."""
 
     code: str
-    title: str
-    severity: Severity
-    notebook: str
-    links: tuple[str, ...]
     find: Callable[[Case], Seen | None]  # see ``check``
     recorded: bool = False  # whether a recording can decide it, without the loader
+
+    @property
+    def about(self) -> About:
+        """Title, severity, notebook and links, as the page has them."""
+        return about(self.code)
 
     def judge(self, case: Case) -> Finding | None:
         """The answer of this check; None where all is well. One that raises counts as broken."""
@@ -62,45 +58,35 @@ class Check:
         return None if seen is None else self._finding("found", seen.evidence, seen.fix)
 
     def _finding(self, state: State, evidence: tuple[str, ...], fix: str = "") -> Finding:
+        page = self.about
         return Finding(
             self.code,
-            self.title,
-            self.severity,
+            page.title,
+            page.severity,
             state,
             evidence,
             fix,
-            self.notebook,
-            self.links,
+            page.notebook,
+            page.links,
         )
 
 
 def check(
-    code: str,
-    title: str,
-    severity: Severity,
-    *,
-    notebook: int,
-    threads: str = "",
-    recorded: bool = False,
-    into: dict[str, Check] = CHECKS,
+    code: str, *, recorded: bool = False, into: dict[str, Check] = CHECKS
 ) -> Callable[[Callable[[Case], Seen | None]], Callable[[Case], Seen | None]]:
     """Add the decorated function to the list of checks.
 
     It returns ``seen(...)`` if it finds the pitfall, None if all is well, or raises Undecided.
 
     Args:
-        code: as in the design's table of pitfalls; never reused for another one.
-        title: the pitfall in one line.
-        severity: see ``Finding``.
-        notebook: the number of the notebook that shows it.
-        threads: issues, separated by spaces: ``owner/name#number``, or a number of pytorch/pytorch.
+        code: of its page in ``_explain/pages``, which has the title, the severity, the notebook
+            and the threads; never reused for another pitfall.
         recorded: whether the recording of a run can decide it, without the loader.
         into: the list to add it to.
     """
 
     def add(find: Callable[[Case], Seen | None]) -> Callable[[Case], Seen | None]:
-        links = tuple(map(_link, threads.split()))
-        into[code] = Check(code, title, severity, _NOTEBOOKS[notebook], links, find, recorded)
+        into[code] = Check(code, find, recorded)
         return find
 
     return add
@@ -111,7 +97,18 @@ def seen(*evidence: str, fix: str) -> Seen:
     return Seen(evidence, fix.strip("\n"))
 
 
-def _link(thread: str) -> str:
-    match = re.fullmatch(r"(?:([\w.-]+/[\w.-]+)#)?(\d+)", thread)
-    assert match is not None, thread
-    return f"https://github.com/{match[1] or 'pytorch/pytorch'}/issues/{match[2]}"
+def look(*, after_failure: bool = False) -> Callable[[Look], Look]:
+    """Add the decorated function to what is learnt of a loader without an epoch.
+
+    It is called as ``look(setup, until)`` in a copied process, once the epochs are over, and
+    returns an observation for ``Case.observed``, or None. It starts no process. At ``until``, in
+    seconds of ``time.monotonic()``, it is broken off, and what it raises is dropped.
+
+    ``after_failure``: whether it looks, too, at a loader that failed.
+    """
+
+    def add(function: Look) -> Look:
+        LOOKS[function] = after_failure
+        return function
+
+    return add

@@ -10,6 +10,8 @@ from loaderviz._doctor.checks import OF_RECORDINGS, Seen, check, seen
 from loaderviz._doctor.examination import Case, RecordedLoop
 from loaderviz._doctor.findings import Undecided
 from loaderviz.text import duration, percent, size, worker_name
+from loaderviz.why.unlike_workers import FEWEST_BATCHES, slow_worker
+from loaderviz.why.verdict import KEEPS_WAITING
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,9 +23,6 @@ GROWN_BYTES = 32 << 20  # in the second half
 STEADY = 0.5  # of the growth in the first half: if the second grew less, the growth is ending
 STOOD_S = 5.0  # the least that the loop waited in vain for a batch
 STOOD_LONGER = 3.0  # times the longest that a batch took
-LAGS = 1.5  # times as long for a batch as the other workers
-LEAST_BATCHES = 10  # of a worker
-WAIT_SHARE = 0.1  # of the time of the loop
 
 
 def _recording(case: Case) -> RecordedLoop:
@@ -36,14 +35,7 @@ def _short_repr(key: Any) -> str:
     return text if len(text) <= LONG_KEY else text[: LONG_KEY - 3] + "..."
 
 
-@check(
-    "LV506",
-    "A worker died while the loop ran",
-    "error",
-    notebook=2,
-    threads="8976",
-    into=OF_RECORDINGS,
-)
+@check("LV506", into=OF_RECORDINGS)
 def _dead_worker(case: Case) -> Seen | None:
     recording = _recording(case)
     workers = recording.trace.workers
@@ -53,13 +45,10 @@ def _dead_worker(case: Case) -> Seen | None:
     lines = []
     for row in died.head(MOST_NAMED).to_dict("records"):
         how = "was killed" if row["exit"] == "killed" else "ended with an error"
-        sample = f" while it read the sample {_short_repr(row['last_key'])}"
-        memory = row["rss_peak_bytes"]
-        lines.append(
-            f"worker {row['worker']} (pid {row['pid']}) {how}"
-            f"{sample if row['last_key'] is not None else ''}"
-            f"{f', with {size(memory)} at its peak' if memory else ''}"
-        )
+        key, memory = row["last_key"], row["rss_peak_bytes"]
+        sample = "" if key is None else f" while it read the sample {_short_repr(key)}"
+        peak = f", with {size(memory)} at its peak" if memory else ""
+        lines.append(f"worker {row['worker']} (pid {row['pid']}) {how}{sample}{peak}")
     if len(died) > MOST_NAMED:
         lines.append(f"and {len(died) - MOST_NAMED} more of {len(workers)} workers")
     if not recording.complete and len(died) == len(workers):
@@ -75,13 +64,7 @@ DataLoader(dataset, num_workers=0)  # shows the error itself; you can use a debu
     )
 
 
-@check(
-    "LV507",
-    "The loop got an exception in place of a batch",
-    "error",
-    notebook=2,
-    into=OF_RECORDINGS,
-)
+@check("LV507", into=OF_RECORDINGS)
 def _raised(case: Case) -> Seen | None:
     recording = _recording(case)
     batches = recording.trace.batches
@@ -127,19 +110,15 @@ def _maker(batch: Any) -> str:
 
 
 def _key_under_way(recording: RecordedLoop, batch: Any) -> str:
-    """The sample that this batch was at; empty where that is not known."""
-    keys = _keys_under_way(recording.read_samples(), batch)
+    """The sample that this batch was at: begun, and not read to its end. Empty if not known."""
+    samples = recording.read_samples()
+    for column in ("rank", "loader", "epoch", "batch", "worker"):
+        samples = samples[samples[column] == batch[column]]
+    keys = list(samples.loc[samples["end_s"].isna(), "key"])
     return _short_repr(keys[0]) if keys else ""
 
 
-@check(
-    "LV509",
-    "A batch was begun and never came",
-    "error",
-    notebook=2,
-    threads="96629 165832 43502",
-    into=OF_RECORDINGS,
-)
+@check("LV509", into=OF_RECORDINGS)
 def _never_came(case: Case) -> Seen | None:
     recording = _recording(case)
     trace = recording.trace
@@ -160,36 +139,20 @@ def _never_came(case: Case) -> Seen | None:
                 "long"
             )
         return None
-    keys = _keys_under_way(recording.read_samples(), first)
-    sample = f", at sample {_short_repr(keys[0])}" if len(keys) == 1 else ""
-    key = _short_repr(keys[0]) if len(keys) == 1 else "..."
+    key = _key_under_way(recording, first)
     return seen(
-        f"{process} began batch {first['batch']} of epoch {first['epoch']}{sample}, and the loop "
+        f"{process} began batch {first['batch']} of epoch {first['epoch']}{_at(key)}, and the loop "
         f"waited {duration(stood_s)} for it in vain",
         f"the longest that a batch took before is {duration(longest_s)}",
         fix=f"""
 # While it hangs, in another shell:  loaderviz stuck DIR  (DIR: the path of the recording)
-dataset[{key}]  # does this sample alone do it?
+dataset[{key or "..."}]  # does this sample alone do it?
 DataLoader(dataset, timeout=60)  # raises an error in place of waiting for ever
 """,
     )
 
 
-def _keys_under_way(samples: pd.DataFrame, batch: pd.Series[Any]) -> list[Any]:
-    """The keys of a batch's samples that were begun and not read to their end."""
-    for column in ("rank", "loader", "epoch", "batch", "worker"):
-        samples = samples[samples[column] == batch[column]]
-    return list(samples.loc[samples["end_s"].isna(), "key"])
-
-
-@check(
-    "LV404",
-    "The memory of the workers keeps growing",
-    "warning",
-    notebook=7,
-    threads="13246",
-    into=OF_RECORDINGS,
-)
+@check("LV404", into=OF_RECORDINGS)
 def _growing(case: Case) -> Seen | None:
     if not case.setup.num_workers:
         return None
@@ -240,41 +203,27 @@ def _made_batches(case: Case) -> pd.DataFrame:
     return batches[batches["ready_s"].notna()].sort_values("ready_s")
 
 
-@check(
-    "LV307",
-    "One worker is slower than the others, and the loop waits for it",
-    "advice",
-    notebook=3,
-    threads="105203",
-    into=OF_RECORDINGS,
-)
+@check("LV307", into=OF_RECORDINGS)
 def _lagging(case: Case) -> Seen | None:
     setup = case.setup
     if setup.num_workers < 2 or not setup.settings.get("in_order", True):
         return None
     batches = _made_batches(case)
-    columns = ("worker", "requested_s", "started_s", "ready_s", "delivered_s")
-    worker_of, requested, started, ready, delivered = (batches[c].to_numpy() for c in columns)
-    made_s = {
-        int(worker): (ready - started)[worker_of == worker] for worker in np.unique(worker_of)
-    }
-    if len(made_s) < 2 or min(map(len, made_s.values())) < LEAST_BATCHES:
+    if batches.groupby("worker").size().min() < FEWEST_BATCHES or batches.empty:
         raise Undecided("too few batches of each worker")
-    medians_s = {worker: float(np.nanmedian(times)) for worker, times in made_s.items()}
-    slowest = max(medians_s, key=lambda worker: medians_s[worker])
-    slowest_s = medians_s.pop(slowest)
-    others_s = float(np.median(list(medians_s.values())))
-    if not slowest_s >= LAGS * others_s:
+    slow = slow_worker(batches)
+    if slow is None:
         return None
-    due = np.fmax(requested, started + others_s)
-    late_s = float(np.nansum((delivered - due).clip(0)[worker_of == slowest]))
-    span_s = float(np.nanmax(delivered) - np.nanmin(requested))
-    if not late_s > WAIT_SHARE * span_s:
+    worker, factor = slow
+    waits_s = batches["delivered_s"] - batches["requested_s"]
+    own = batches["worker"] == worker
+    late_s = float((waits_s[own] - waits_s[~own].median()).clip(lower=0).sum())
+    share = late_s / float(batches["delivered_s"].max() - batches["requested_s"].min())
+    if not share > KEEPS_WAITING:
         return None
     return seen(
-        f"worker {slowest} takes {duration(slowest_s)} for a batch (median), the others "
-        f"{duration(others_s)}",
-        f"the loop waits for its batches {percent(late_s / span_s)} of the time",
+        f"a sample takes worker {worker} {factor:.1f} times as long as the others (medians)",
+        f"the loop waits for its batches {percent(share)} of the time",
         fix="""
 DataLoader(dataset, in_order=False)  # where the order of batches need not be reproduced
 # and look at what only this worker uses: its shard, its disk, its CPU

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 
 from loaderviz._doctor.examination import Case
 from loaderviz.text import duration, percent
-from loaderviz.why.verdict import PHRASES
+from loaderviz.why.verdict import KEEPS_WAITING, NEVER_WAITS, PHRASES
 
-LEAST_SHARE = 0.02  # of the time of a recorded loop
 LEAST_LOST_S = 0.01  # in a recorded loop: of less no share says anything
 # The doctor's own loop is short and has no training step, so everything in it is waiting.
-LEAST_SHARE_OF_RUN = 0.1
-LEAST_RUN_S = 0.1
-LEAST_BATCH_S = 1e-3
+LEAST_RUN_S = 0.1  # of all of it
+LEAST_BATCH_S = 1e-3  # of each batch
 
 
 @dataclass(frozen=True)
@@ -39,12 +37,12 @@ def costly_cause(case: Case, cause: str) -> CostlyCause | None:
     lost_s = seconds if math.isnan(saves_s) else min(seconds, saves_s)
     lost_share = float(row["share"]) * lost_s / seconds if seconds > 0 else 0.0
     if case.recording is not None:
-        if lost_share < LEAST_SHARE or lost_s < LEAST_LOST_S:
+        if lost_share < NEVER_WAITS or lost_s < LEAST_LOST_S:
             return None
     else:
         n_batches = sum(len(epoch.notes) for epoch in case.epochs if epoch.run == "plain")
         least_s = max(LEAST_RUN_S, LEAST_BATCH_S * n_batches)
-        if lost_share < LEAST_SHARE_OF_RUN or lost_s < least_s:
+        if lost_share < KEEPS_WAITING or lost_s < least_s:
             return None
     loop = "the loop" if case.recording is not None else "the doctor's loop, which has no step,"
     waits = f"{loop} waits {percent(row['share'])} of the time ({duration(seconds)})"

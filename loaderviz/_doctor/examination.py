@@ -15,23 +15,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from loaderviz import machine
-from loaderviz._doctor.batch_contents import Contents
 from loaderviz._doctor.examination_runs import PLAIN, Lengths, run_all
 from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.loader_setup import Setup
-from loaderviz._doctor.pickle_trial import Unpicklable
 from loaderviz._doctor.rank_messages import RankMessages, with_other_ranks
-from loaderviz._doctor.resume_trial import ResumeTrial
-from loaderviz._doctor.run_epochs import Epoch, EpochSet, RunBegun, Send
+from loaderviz._doctor.run_epochs import Epoch, RunBegun, Send
 from loaderviz._doctor.run_outcomes import LATE, OUTPUT_FILE, Trouble, output_to_file
-from loaderviz._doctor.shape_trial import UnequalShapes
-from loaderviz._doctor.slice_trial import SliceTrial
-from loaderviz._doctor.snapshot_trial import SnapshotTrial
-from loaderviz._doctor.start_trial import StartTrial
-from loaderviz._doctor.switch_trial import SwitchTrial
 from loaderviz.loaders.copy_loader import copy_loader
 from loaderviz.loaders.forked_run import fork_loses_cuda, may_fork, run_forked
 from loaderviz.loaders.random_state import keep_random_state
@@ -42,6 +34,7 @@ from loaderviz.why.unequal_epochs import Unequal
 if TYPE_CHECKING:
     import pandas as pd
 
+_Observation = TypeVar("_Observation")
 _RUN_NAMES = {"plain": "", "alone": " without workers"}
 GRACE_S = 5.0  # after its time is up, a run is ended from outside
 
@@ -69,23 +62,29 @@ class Case:
     setup: Setup
     ran: bool = False
     why_not_run: str = "it takes a run to tell: doctor(loader, run=True)"
-    epochs: tuple[Epoch, ...] = ()
-    lengths: Lengths = field(default_factory=Lengths)
-    contents: Contents | None = None  # of the first batch
-    epochs_set: dict[int, int | None] = field(
-        default_factory=dict
-    )  # dataset.epoch, by epoch of the run
-    switch_trial: SwitchTrial | None = None
-    slice_trial: SliceTrial | None = None
-    start_trial: StartTrial | None = None
-    unpicklable: Unpicklable | None = None
-    resume_trial: ResumeTrial | None = None
-    snapshot_trial: SnapshotTrial | None = None
-    unequal_shapes: UnequalShapes | None = None
-    troubles: tuple[Trouble, ...] = ()
+    observations: tuple[Any, ...] = ()  # all that the runs have sent: see ``run_all``
     trace: Trace | None = None  # of the loader as it is; None if it could not be read
     ranks: RankMessages = field(default_factory=RankMessages)
     recording: RecordedLoop | None = None  # if everything comes from the user's own loop
+
+    def observed(self, kind: type[_Observation]) -> _Observation | None:
+        """The last observation of this kind, such as ``Contents``; None if there was none."""
+        return next((each for each in self.observations[::-1] if isinstance(each, kind)), None)
+
+    @cached_property
+    def epochs(self) -> tuple[Epoch, ...]:
+        """All epochs of all runs, as far as they came."""
+        return tuple(each for each in self.observations if isinstance(each, Epoch))
+
+    @cached_property
+    def troubles(self) -> tuple[Trouble, ...]:
+        """Why runs ended early."""
+        return tuple(each for each in self.observations if isinstance(each, Trouble))
+
+    @property
+    def lengths(self) -> Lengths:
+        """What ``len()`` says of the dataset and the loader."""
+        return self.observed(Lengths) or Lengths()
 
     def epoch(self, number: int = 0, run: str = "plain") -> Epoch:
         """An epoch of which at least one batch was delivered.
@@ -228,30 +227,7 @@ def _case(setup: Setup, sent: list[Any], folder: Path) -> Case:
     output = folder / OUTPUT_FILE
     output_lines = output.read_text(errors="replace").splitlines() if output.exists() else []
 
-    return Case(
-        setup,
-        ran=True,
-        epochs=tuple(message for message in sent if isinstance(message, Epoch)),
-        lengths=next(
-            (message for message in reversed(sent) if isinstance(message, Lengths)), Lengths()
-        ),
-        contents=next((message for message in sent if isinstance(message, Contents)), None),
-        epochs_set={
-            message.number: message.value for message in sent if isinstance(message, EpochSet)
-        },
-        switch_trial=next((message for message in sent if isinstance(message, SwitchTrial)), None),
-        slice_trial=next((message for message in sent if isinstance(message, SliceTrial)), None),
-        start_trial=next((message for message in sent if isinstance(message, StartTrial)), None),
-        unpicklable=next((message for message in sent if isinstance(message, Unpicklable)), None),
-        unequal_shapes=next(
-            (message for message in sent if isinstance(message, UnequalShapes)), None
-        ),
-        resume_trial=next((message for message in sent if isinstance(message, ResumeTrial)), None),
-        snapshot_trial=next(
-            (message for message in sent if isinstance(message, SnapshotTrial)), None
-        ),
-        troubles=tuple(
-            _with_stderr(message, output_lines) for message in sent if isinstance(message, Trouble)
-        ),
-        trace=trace,
+    observations = (
+        _with_stderr(each, output_lines) if isinstance(each, Trouble) else each for each in sent
     )
+    return Case(setup, ran=True, observations=tuple(observations), trace=trace)

@@ -10,13 +10,13 @@ import copy
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch.utils.data import DataLoader, IterableDataset, SequentialSampler
 
 from loaderviz._doctor import batch_probe
+from loaderviz._doctor.checks import LOOKS
 from loaderviz._doctor.loader_setup import Setup
-from loaderviz._doctor.pickle_trial import unpicklable_part
 from loaderviz._doctor.resume_runs import resumable
 from loaderviz._doctor.resume_trial import pristine_copy, try_to_resume
 from loaderviz._doctor.run_epochs import RunBegun, Send, iterate
@@ -28,27 +28,17 @@ from loaderviz._doctor.run_outcomes import (
     error_text,
     kind_of,
 )
-from loaderviz._doctor.shape_trial import find_unequal_shapes
-from loaderviz._doctor.slice_trial import try_slices
-from loaderviz._doctor.snapshot_trial import try_snapshots
-from loaderviz._doctor.start_trial import is_worth_trying, try_starts
-from loaderviz._doctor.switch_trial import computes_and_hands_over_late, try_quick_switches
 from loaderviz.loaders.copy_loader import copy_loader
 from loaderviz.loaders.held_objects import is_a
 from loaderviz.recorder import Recording
 
+if TYPE_CHECKING:
+    from loaderviz._doctor.checks import Look
+
 EPOCHS = 2
 PLAIN = "plain"  # the folder of the recording of the loader as it is
-# Of the budget, when a run has to end.
-END_SHARES = {
-    "plain": 0.5,
-    "switch": 0.7,
-    "alone": 0.75,
-    "slice": 0.8,
-    "start": 0.85,
-    "resume": 0.92,
-    "snapshot": 0.97,
-}
+# Of the budget, when each has to have ended; what hangs is then ended, and tells of itself.
+END_SHARES = {"plain": 0.5, "alone": 0.75, "looks": 0.85, "resume": 0.97}
 
 
 @dataclass(frozen=True)
@@ -66,9 +56,8 @@ def run_all(setup: Setup, folder: Path, budget_s: float, send: Send, *, copied: 
         setup: the loader.
         folder: where the recording goes, as ``PLAIN``.
         budget_s: seconds for all runs together.
-        send: is called with each RunBegun, Lengths, EpochSet, Epoch, Contents, SwitchTrial,
-            SliceTrial, StartTrial, UnequalShapes, Unpicklable, ResumeTrial, SnapshotTrial or
-            Trouble as soon as there is one.
+        send: is called with each observation as soon as there is one: a RunBegun, Lengths,
+            EpochSet, Epoch, Contents, Trouble, ResumeTrial, or what a look returns.
         copied: whether this process is a copy, in which the user's objects may be changed.
     """
     try:
@@ -86,56 +75,32 @@ def _run_all(setup: Setup, folder: Path, budget_s: float, send: Send, *, copied:
     to_resume = copied and (resumable(setup.loader) or bool(setup.resume))
     pristine = pristine_copy(setup) if to_resume else None
     probed = _probed(setup, budget_s)
-    kinds: set[str] = set()  # of failures
-
-    def send_and_note(message: Any) -> None:
-        if isinstance(message, Trouble):
-            kinds.add(message.kind)
-        send(message)
-
     end = until["plain"]
-    recording = Recording((probed,), path=folder / PLAIN)
-    with recording:
+    with Recording((probed,), path=folder / PLAIN):
         went_well = iterate(
-            "plain", probed, setup, EPOCHS, folder / PLAIN, end, send_and_note, copied=copied
+            "plain", probed, setup, EPOCHS, folder / PLAIN, end, send, copied=copied
         )
-    if not went_well:
-        if copied and "shapes" in kinds:
-            with contextlib.suppress(Exception), alarm(until["switch"]):
-                send(find_unequal_shapes(setup, until["switch"]))
-        if copied and "pickle" in kinds:
-            with contextlib.suppress(Exception), alarm(until["switch"]):
-                send(unpicklable_part(setup, until["switch"]))
-        end_workers(already_running)
-        return
-    if setup.num_workers:
-        with contextlib.suppress(Exception):  # a trial that fails shows nothing
-            trace = recording.trace
-            if computes_and_hands_over_late(trace):
-                send(RunBegun("switch"))
-                batch_s = float(trace.batches["cpu_s"].mean())
-                send(try_quick_switches(setup, batch_s, until["switch"]))
+    if went_well and setup.num_workers:
         probed = _probed(setup, budget_s, num_workers=0)
         took_s = time.monotonic() - begun_s  # alone, it may take that long for each worker
         end = min(until["alone"], time.monotonic() + 1 + setup.num_workers * took_s)
         iterate("alone", probed, setup, 1, None, end, send, copied=copied)
     if copied:
-        with contextlib.suppress(Exception), alarm(until["slice"]):  # most datasets take no list
-            send(RunBegun("slice"))
-            send(try_slices(setup, until["slice"]))
-    if copied and setup.num_workers:
-        with contextlib.suppress(Exception), alarm(until["start"]):
-            trace = recording.trace
-            if is_worth_trying(setup, trace):
-                send(RunBegun("start"))
-                send(try_starts(setup, trace, until["start"]))
-    if to_resume:
+        looks = [look for look, after_failure in LOOKS.items() if went_well or after_failure]
+        _look(looks, setup, until["looks"], send)
+    if went_well and to_resume:
         send(RunBegun("resume"))
         send(try_to_resume(setup, pristine, folder, until["resume"]))
-        with contextlib.suppress(Exception), alarm(until["snapshot"]):
-            send(RunBegun("snapshot"))
-            send(try_snapshots(setup, until["snapshot"]))
     end_workers(already_running)
+
+
+def _look(looks: list[Look], setup: Setup, until: float, send: Send) -> None:
+    for look in looks:
+        send(RunBegun(look.__name__))
+        with contextlib.suppress(Exception), alarm(until):  # most datasets take no list of keys
+            observation = look(setup, until)
+            if observation is not None:
+                send(observation)
 
 
 def _send_lengths(setup: Setup, send: Send) -> bool:

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from loaderviz._explain import explanation_html
+from loaderviz._explain import Severity, explanation_html
 from loaderviz.errors import LoaderVizError
 from loaderviz.text import PRINTED_WIDTH, count, wrapped
 
-Severity = Literal["error", "warning", "advice"]
 State = Literal["found", "undecided", "broken"]
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "advice")
@@ -146,6 +145,22 @@ class Diagnosis:
                     f"<details><summary>{title}: {len(group)}</summary><ul>{items}</ul></details>"
                 )
         return f'<div class="loaderviz-diagnosis">{"".join(parts)}</div>'
+
+
+def diagnosis_of(
+    loader: str, answers: dict[str, Finding | None], troubles: tuple[str, ...]
+) -> Diagnosis:
+    """What all checks said, by their codes; None where one found nothing."""
+    findings = [finding for finding in answers.values() if finding is not None]
+    found = [finding for finding in findings if finding.state == "found"]
+    return Diagnosis(
+        loader=loader,
+        findings=tuple(sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))),
+        undecided=tuple(finding for finding in findings if finding.state == "undecided"),
+        broken=tuple(finding for finding in findings if finding.state == "broken"),
+        clear=tuple(code for code, finding in sorted(answers.items()) if finding is None),
+        troubles=troubles,
+    )
 
 
 class Undecided(Exception):  # noqa: N818  # not an error but an answer

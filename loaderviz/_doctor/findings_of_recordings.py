@@ -7,7 +7,6 @@ recording holds: the dataset and its samples.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,12 +16,11 @@ import numpy as np
 from loaderviz._doctor.batch_probe import Note
 from loaderviz._doctor.checks import CHECKS, OF_RECORDINGS
 from loaderviz._doctor.examination import Case, RecordedLoop
-from loaderviz._doctor.findings import SEVERITIES, Diagnosis, Finding
+from loaderviz._doctor.findings import Diagnosis, Finding, diagnosis_of
 from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.rank_messages import RankMessages
 from loaderviz._doctor.run_epochs import Epoch
 from loaderviz.trace import Trace
-from loaderviz.trace.around_epochs import startups
 from loaderviz.trace.loaders_as_one import as_one
 from loaderviz.trace.merge.run_meta import loader_description
 from loaderviz.trace.steps import step_ends
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
 MOST_BATCHES = 20_000  # that are looked at in one epoch
 MOST_CASES = 64  # one for each loader of each rank
 OF_WAITS = "LV3"  # the codes of checks that tell what a loop waits for
-_NAN = math.nan
 _DEFAULT_SETTINGS = {
     "batch_size": None,
     "prefetch_factor": None,
@@ -69,16 +66,11 @@ def findings_of(trace: Trace, summary: Summary | None = None) -> Diagnosis:
             finding = check.judge(case)
             if finding is not None:
                 answers[code].append((name, finding))
-    merged = [_merged(named_findings) for named_findings in answers.values() if named_findings]
-    found = [finding for finding in merged if finding.state == "found"]
     n_left_out = len(lanes) - len(cases)
-    return Diagnosis(
-        loader="",
-        findings=tuple(sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))),
-        undecided=tuple(finding for finding in merged if finding.state == "undecided"),
-        broken=tuple(finding for finding in merged if finding.state == "broken"),
-        clear=tuple(code for code in sorted(judged) if not answers[code]),
-        troubles=(
+    return diagnosis_of(
+        "",
+        {code: _merged(answers[code]) for code in checks if code in judged},
+        (
             *(f"{name} was not examined: its own work is not seen" for name in unseen.values()),
             *(
                 f"what the loop waits for was not examined: {share.name} is {share.read_ahead}"
@@ -92,12 +84,14 @@ def findings_of(trace: Trace, summary: Summary | None = None) -> Diagnosis:
 def need_the_loader() -> tuple[tuple[str, str], ...]:
     """Code and title of each check that no recording can decide."""
     return tuple(
-        (code, check.title) for code, check in sorted(CHECKS.items()) if not check.recorded
+        (code, check.about.title) for code, check in sorted(CHECKS.items()) if not check.recorded
     )
 
 
-def _merged(named_findings: list[tuple[str, Finding]]) -> Finding:
+def _merged(named_findings: list[tuple[str, Finding]]) -> Finding | None:
     """One finding for several loaders and ranks: found if it was found in one of them."""
+    if not named_findings:
+        return None
     order = ("found", "broken", "undecided")
     name, first = min(named_findings, key=lambda named: order.index(named[1].state))
     n_same = sum(finding.state == first.state for _, finding in named_findings)
@@ -184,16 +178,11 @@ def _case(
     if description.get("num_workers") is None:
         description["num_workers"] = int(lane.workers["worker"].nunique())
     parts, whole = _two_parts(batches[batches["delivered_s"].notna()].sort_values("delivered_s"))
-    starts = [(start, end) for *_, start, end in startups(lane)]
-    epochs = [
-        epoch
-        for number, part in enumerate(parts)
-        for epoch in (_plain(number, part, starts, whole), _alone(number, part))
-    ]
+    epochs = [_epoch(number, part, whole) for number, part in enumerate(parts)]
     return Case(
         _RecordedSetup(None, description=description),  # type: ignore[arg-type]  # no loader
         ran=True,
-        epochs=tuple(epochs),
+        observations=tuple(epochs),
         trace=replace(lane, batches=_numbered(parts, batches)),
         ranks=ranks,
         recording=RecordedLoop(
@@ -232,38 +221,22 @@ def _two_parts(batches: pd.DataFrame) -> tuple[list[pd.DataFrame], bool]:
     return [part for part in (only.iloc[:half], only.iloc[half:]) if len(part)], False
 
 
-def _plain(
-    number: int, batches: pd.DataFrame, starts: list[tuple[float, float]], whole: bool
-) -> Epoch:
-    """The loop as it went."""
+def _epoch(number: int, batches: pd.DataFrame, whole: bool) -> Epoch:
+    """The loop as it went, from its first request on."""
     requested = batches["requested_s"].to_numpy()
     delivered = batches["delivered_s"].to_numpy()
     columns = ("rank", "requested_s", "delivered_s", "released_s")
     steps = step_ends({column: batches[column].to_numpy() for column in columns}) - delivered
-    first_request_s = float(requested[0])
-    begun_s = max(
-        (start for start, end in starts if start < first_request_s <= end + 1e-6),
-        default=first_request_s,
-    )
+    delivered_s = tuple((delivered - requested[0]).tolist())
     return Epoch(
         "plain",
         number,
         tuple(_notes(batches)),
         complete=whole,
-        first_s=float(delivered[0]) - begun_s,
-        delivered_s=tuple((delivered - begun_s).tolist()),
+        first_s=delivered_s[0],
+        delivered_s=delivered_s,
         steps_s=float(np.nansum(steps[:-1])),
     )
-
-
-def _alone(number: int, batches: pd.DataFrame) -> Epoch:
-    """As if one process had made these batches one after another, each taking as long as it did."""
-    made_s = _made_s(batches)
-    made_s = made_s[~np.isnan(made_s)]
-    ready_s = np.cumsum(made_s)
-    notes = tuple(_notes(batches.iloc[: len(made_s)]))
-    first_s = float(ready_s[0]) if len(ready_s) else _NAN
-    return Epoch("alone", number, notes, True, first_s, tuple(ready_s))
 
 
 def _made_s(batches: pd.DataFrame) -> Any:

@@ -29,6 +29,12 @@ class Shared(IterableDataset):
 loader = DataLoader(Shared(dataset), ...)  # in place of DataLoader(dataset, ...)
 # Faster: put shard(...) into your own __iter__, around the files or keys that it goes through.
 """
+BY_BATCH = """
+# Share out whole batches, so that only one worker has a partial one:
+for batch, start in enumerate(range(0, len(data), {size})):
+    if batch % info.num_workers == info.id:
+        yield from data[start : start + {size}]
+"""
 SAME_DATA = 0.5  # of the samples: ranks that have more in common read the same data
 WHOLE = 0.9  # of the stream, or of another worker's samples: a worker that has more repeats it
 
@@ -50,13 +56,7 @@ def _samples_by_worker(case: Case) -> dict[int, int]:
     return counts
 
 
-@check(
-    "LV101",
-    "Every worker delivers the whole stream",
-    "error",
-    notebook=4,
-    threads="30599 huggingface/datasets#3423",
-)
+@check("LV101")
 def _repeated_stream(case: Case) -> Seen | None:
     if not case.setup.iterable:
         return None
@@ -124,13 +124,7 @@ def _same_on_every_rank(case: Case) -> Seen | None:
     return None
 
 
-@check(
-    "LV102",
-    "More samples than len() says, and torch does not warn",
-    "warning",
-    notebook=4,
-    threads="40344",
-)
+@check("LV102")
 def _silent_length(case: Case) -> Seen | None:
     if not case.setup.iterable or not hasattr(type(case.setup.dataset), "__len__"):
         return None
@@ -155,7 +149,7 @@ def _silent_length(case: Case) -> Seen | None:
     return seen(*evidence, fix=fix)
 
 
-@check("LV103", "A split by floor division drops the remainder", "error", notebook=4)
+@check("LV103")
 def _lost_remainder(case: Case) -> Seen | None:
     if not _is_stream_of_workers(case) or case.setup.settings["drop_last"]:
         return None
@@ -174,13 +168,7 @@ mine = itertools.islice(samples, info.id, None, info.num_workers)  # a stride lo
     )
 
 
-@check(
-    "LV104",
-    "drop_last drops a partial batch in every worker",
-    "warning",
-    notebook=4,
-    threads="33413",
-)
+@check("LV104")
 def _dropped_by_each(case: Case) -> Seen | None:
     setup = case.setup
     if not _is_stream_of_workers(case) or not setup.settings["drop_last"] or setup.num_workers < 2:
@@ -198,23 +186,11 @@ def _dropped_by_each(case: Case) -> Seen | None:
         f"{counts.n_lost} of {counts.n_alone} samples are dropped; one process would drop "
         f"{dropped_by_one}",
         f"samples delivered by each worker, in batches of {size}: {_samples_by_worker(case)}",
-        fix=f"""
-# Share out whole batches, so that only one worker has a partial one:
-for batch, start in enumerate(range(0, len(data), {size})):
-    if batch % info.num_workers == info.id:
-        yield from data[start : start + {size}]
-# or fewer workers, or drop_last=False
-""",
+        fix=BY_BATCH.format(size=size) + "# or fewer workers, or drop_last=False",
     )
 
 
-@check(
-    "LV105",
-    "Workers end with partial batches, and len(loader) is wrong",
-    "advice",
-    notebook=4,
-    threads="44108",
-)
+@check("LV105")
 def _partial_batches(case: Case) -> Seen | None:
     setup = case.setup
     if not _is_stream_of_workers(case) or setup.num_workers < 2 or setup.settings["drop_last"]:
@@ -231,23 +207,11 @@ def _partial_batches(case: Case) -> Seen | None:
     return seen(
         f"{len(epoch.notes)} batches were delivered, but len(loader) is {length}",
         f"{len(partial)} of them are partial, with {[note.n_samples for note in partial]} samples",
-        fix=f"""
-# Share out by batch, not by sample:
-for batch, start in enumerate(range(0, len(data), {setup.settings["batch_size"]})):
-    if batch % info.num_workers == info.id:
-        yield from data[start : start + {setup.settings["batch_size"]}]
-""",
+        fix=BY_BATCH.format(size=setup.settings["batch_size"]),
     )
 
 
-@check(
-    "LV106",
-    "Workers are idle: there are fewer shards than workers",
-    "warning",
-    notebook=4,
-    threads="huggingface/datasets#5984 huggingface/datasets#7999",
-    recorded=True,
-)
+@check("LV106", recorded=True)
 def _idle_workers(case: Case) -> Seen | None:
     if not _is_stream_of_workers(case) or case.setup.num_workers < 2:
         return None
@@ -275,7 +239,7 @@ DataLoader(dataset, num_workers={busy})  # as many as have work; or cut more, sm
     )
 
 
-@check("LV115", "The workers' shares overlap or leave gaps", "error", notebook=4)
+@check("LV115")
 def _unequal_cuts(case: Case) -> Seen | None:
     if not _is_stream_of_workers(case) or case.setup.num_workers < 2:
         return None
@@ -307,7 +271,7 @@ def _size_at_start(name: str, epoch: Epoch, worker: int) -> int | None:
     return None if note is None else note.values.get(name)
 
 
-@check("LV107", "The data is cut again each time it is iterated", "error", notebook=4)
+@check("LV107")
 def _cut_again(case: Case) -> Seen | None:
     if not case.setup.num_workers:
         return None

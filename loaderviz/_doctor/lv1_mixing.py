@@ -28,13 +28,7 @@ print(loaderviz.audit(loader, key=lambda sample: sample{path}).mixing())
 """
 
 
-@check(
-    "LV114",
-    "The stream is shuffled and hardly mixed",
-    "advice",
-    notebook=5,
-    threads="huggingface/datasets#8015 webdataset/webdataset#71",
-)
+@check("LV114")
 def _hardly_mixed(case: Case) -> Seen | None:
     if not case.setup.iterable:
         return None

@@ -9,13 +9,7 @@ from loaderviz.loaders.held_objects import attributes
 from loaderviz.text import count
 
 
-@check(
-    "LV108",
-    "DistributedSampler: the same order each epoch, or repeats in evaluation",
-    "warning",
-    notebook=9,
-    threads="31771",
-)
+@check("LV108")
 def _distributed_sampler(case: Case) -> Seen | None:
     part = case.setup.distributed_sampler
     if part is None:

@@ -3,49 +3,94 @@
 from __future__ import annotations
 
 import math
+import pickle
+import time
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
 
-from loaderviz._doctor.checks import Seen, check, seen
+from loaderviz._doctor.checks import Seen, check, look, seen
 from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
-from loaderviz._doctor.resume_fixes import (
-    SAVE_GENERATORS,
-    SAVE_PLACE,
-    SEED_BY_EPOCH,
-    SEED_BY_KEY,
-    STATEFUL,
-)
-from loaderviz._doctor.resume_runs import BY_NUMBER, BY_STATE, Way, resumable
-from loaderviz._doctor.resume_trial import Attempt, ResumeTrial
+from loaderviz._doctor.loader_setup import Setup
+from loaderviz._doctor.resume_runs import resumable
+from loaderviz._doctor.resume_trial import ResumeTrial
 from loaderviz.text import count, duration, percent, size
 
-MOST_DIFFER = 0.5  # of a stream's batches: if more differ, contents may vary by themselves
+DEAR_STATE_SHARE = 0.05  # of a batch's time: less is hardly felt
+DEAR_STATE_S = 0.0005  # any state takes some 0.1 ms: a part of a batch where nothing is read
+STATES = 5  # are saved, to time one
+
+# Code to paste that makes a loader resume exactly, or at once.
+STATEFUL = """
+from torchdata.stateful_dataloader import StatefulDataLoader  # 0.11 or later
+
+loader = StatefulDataLoader(dataset, ...)  # and state_dict()/load_state_dict() of the dataset
+"""
+SAVE_GENERATORS = """
+state = {"loader": loader.state_dict(), "torch": torch.get_rng_state()}  # also numpy.random, random
+...
+loader.load_state_dict(state["loader"])
+batches = iter(loader)  # draws a number itself:
+torch.set_rng_state(state["torch"])  # so only now
+for batch in batches: ...
+"""
+SEED_BY_EPOCH = """
+class EpochSampler(torch.utils.data.Sampler):  # the order is a function of seed and epoch
+    def __init__(self, dataset, seed=0):
+        self.n, self.seed, self.epoch, self.start = len(dataset), seed, 0, 0
+
+    def __iter__(self):
+        generator = torch.Generator().manual_seed(self.seed + self.epoch)
+        start, self.start = self.start, 0
+        return iter(torch.randperm(self.n, generator=generator).tolist()[start:])
+
+    def __len__(self):
+        return self.n - self.start
+
+# In the loop: sampler.epoch = epoch. Save the epoch and how many batches the loop has had.
+# To resume, set both: sampler.start = n_batches * batch_size
+"""
+SEED_BY_KEY = """
+def __getitem__(self, key):  # draws are a function of seed, epoch and key
+    rng = np.random.default_rng([self.seed, self.epoch, key])
+    ...
+"""
+SAVE_PLACE = """
+class Stream(IterableDataset):  # of a torchdata StatefulDataLoader
+    def state_dict(self):
+        return {"at": self.at}  # where to go on: shard and place, or a byte of a file
+
+    def load_state_dict(self, state):
+        self.at = state["at"]
+"""
 
 
-def _trial(case: Case) -> ResumeTrial | None:
-    """The trial; None where nobody wants to resume. Raises Undecided if it could not be made."""
+def _trial(case: Case, *, by_state: bool | None = None) -> ResumeTrial | None:
+    """The trial; None where nobody wants to resume, or not in this way.
+
+    Raises Undecided if it could not be made, or the loader failed when it was resumed.
+    """
     if not resumable(case.setup.loader) and not case.setup.resume:
         return None
     case.epoch()
-    trial = case.resume_trial
+    trial = case.observed(ResumeTrial)
     if trial is None:
         raise Undecided("resuming was not tried out: it takes a copy of this process, and time")
     if trial.undecided:
         raise Undecided(f"resuming could not be tried out: {trial.undecided}")
+    if by_state is None:
+        return trial
+    first = trial.attempts[0]
+    if first.way.by_state != by_state:
+        return None
+    if first.run.failure:
+        raise Undecided(f"it could not be resumed here: {first.run.failure}")
     return trial
 
 
-def _attempt(case: Case, way: Way) -> tuple[ResumeTrial, Attempt] | None:
-    """The first attempt of this way; None where there is none. Raises Undecided."""
-    trial = _trial(case)
-    if trial is None or trial.attempts[0].way != way:
-        return None
-    first = trial.attempts[0]
-    if first.run.failure:
-        raise Undecided(f"it could not be resumed here: {first.run.failure}")
-    return trial, first
-
-
-def _evidence(trial: ResumeTrial, attempt: Attempt) -> tuple[str, str]:
+def _evidence(trial: ResumeTrial) -> tuple[str, str]:
+    attempt = trial.attempts[0]
     difference = attempt.difference
     assert difference is not None
     batch = trial.n_before + difference.at
@@ -57,36 +102,22 @@ def _evidence(trial: ResumeTrial, attempt: Attempt) -> tuple[str, str]:
     )
 
 
-@check(
-    "LV109",
-    "Resuming from state_dict() skips, repeats or reorders batches",
-    "error",
-    notebook=11,
-    threads="meta-pytorch/data#1437",
-)
+@check("LV109")
 def _resumes_elsewhere(case: Case) -> Seen | None:
-    tried = _attempt(case, BY_STATE)
-    if tried is None:
+    trial = _trial(case, by_state=True)
+    if trial is None:
         return None
-    trial, attempt = tried
-    difference = attempt.difference
-    if difference is None or difference.kind == "draws":
+    first, restored = trial.attempts[0], trial.attempts[-1]
+    if first.difference is None or first.difference.kind == "draws":
         return _after_the_end(trial)
-    stream = not trial.whole.batches[0].keys
-    many = difference.n_batches > MOST_DIFFER * difference.n_compared
-    with_generators = trial.attempt(BY_STATE)
-    assert with_generators is not None
-    if stream and with_generators.exact:
-        return None  # the batches were those: see LV111
-    if stream and many and difference.kind == "order" and not _is_steady(case):
-        raise Undecided("contents differ on every read, so they say nothing about the order")
-    return seen(*_evidence(trial, attempt), fix=_fix_of_state(case))
-
-
-def _fix_of_state(case: Case) -> str:
-    if "snapshot_every_n_steps" not in case.setup.settings:
-        return STATEFUL
-    return _skip_fix(case)  # torchdata's: it goes on where its dataset and sampler can
+    if not trial.whole.batches[0].keys:
+        if restored.exact:
+            return None  # the batches were those: see LV111
+        if first.difference.kind == "others" and not _is_steady(case):
+            raise Undecided("contents differ on every read, so they say nothing about the order")
+    # torchdata's goes on where its dataset and sampler can
+    fix = _skip_fix(case) if "snapshot_every_n_steps" in case.setup.settings else STATEFUL
+    return seen(*_evidence(trial), fix=fix)
 
 
 def _after_the_end(trial: ResumeTrial) -> Seen | None:
@@ -107,68 +138,39 @@ def _is_steady(case: Case) -> bool:
     return len(first_two) == 2 and first_two[0].states == first_two[1].states
 
 
-@check(
-    "LV110",
-    "Resuming by the number of batches alone: the epoch goes on in another order",
-    "warning",
-    notebook=11,
-    threads="huggingface/accelerate#2016",
-)
+@check("LV110")
 def _other_order(case: Case) -> Seen | None:
-    tried = _attempt(case, BY_NUMBER)
-    if tried is None:
+    trial = _trial(case, by_state=False)
+    if trial is None:
         return None
-    trial, attempt = tried
-    difference = attempt.difference
-    best = trial.attempt(BY_NUMBER)
-    assert best is not None
+    difference, cured = trial.attempts[0].difference, trial.attempts[-1].exact
     if difference is None or difference.kind == "draws":
         return None
-    if not trial.whole.batches[0].keys and best.exact:
+    if not trial.whole.batches[0].keys and cured:
         raise Undecided("of a stream, other draws and another order look the same: see LV111")
-    cured = "with the states of the generators at the start of the epoch restored, all are the same"
-    return seen(
-        *_evidence(trial, attempt),
-        cured if best.exact else "the states of the generators do not bring them back, either",
-        fix=SEED_BY_EPOCH,
-    )
+    return seen(*_evidence(trial), _restored(cured), fix=SEED_BY_EPOCH)
 
 
-@check(
-    "LV111",
-    "After resuming, random draws are others",
-    "warning",
-    notebook=11,
-    threads="huggingface/transformers#21390",
-)
+def _restored(cured: bool) -> str:
+    if cured:
+        return "with the states of the generators restored, all are the same"
+    return "the states of the generators of the main process do not bring them back"
+
+
+@check("LV111")
 def _other_draws(case: Case) -> Seen | None:
-    tried = _attempt(case, BY_STATE) or _attempt(case, BY_NUMBER)
-    if tried is None or tried[1].exact:
+    trial = _trial(case, by_state=True) or _trial(case, by_state=False)
+    if trial is None or trial.attempts[0].difference is None:
         return None
-    trial, attempt = tried
-    difference = attempt.difference
-    assert difference is not None
-    best = trial.attempt(attempt.way)
-    cured = best is not None and best.exact
-    stream = not trial.whole.batches[0].keys
-    if difference.kind != "draws" and not (stream and cured):
+    cured, stream = trial.attempts[-1].exact, not trial.whole.batches[0].keys
+    if trial.attempts[0].difference.kind != "draws" and not (stream and cured):
         return None  # see LV109 and LV110
-    text = "with the states of the generators restored, all are the same"
-    by_generators = cured and attempt.way.by_state
-    return seen(
-        *_evidence(trial, attempt),
-        text if cured else "the states of the generators of the main process do not help",
-        fix=SAVE_GENERATORS if by_generators else SEED_BY_KEY,
-    )
+    by_generators = cured and trial.attempts[0].way.by_state
+    fix = SAVE_GENERATORS if by_generators else SEED_BY_KEY
+    return seen(*_evidence(trial), _restored(cured), fix=fix)
 
 
-@check(
-    "LV112",
-    "To resume, all batches before are read once more",
-    "advice",
-    notebook=11,
-    threads="huggingface/transformers#21934 huggingface/accelerate#2859",
-)
+@check("LV112")
 def _reads_again(case: Case) -> Seen | None:
     trial = _trial(case)
     if trial is None:
@@ -177,44 +179,63 @@ def _reads_again(case: Case) -> Seen | None:
         raise Undecided("no batch came after resuming")
     if not trial.is_dear:
         return None
-    evidence = [
+    return seen(
         f"going on after {count(trial.n_before, 'batch', 'batches')} took "
         f"{duration(trial.go_on_s)}; the first batch of an epoch takes {duration(trial.start_s)}",
-    ]
-    in_sampler = trial.attempt(Way("", in_sampler=True))
-    if in_sampler is not None and in_sampler.run.delivered_s:
-        evidence.append(
-            f"with their keys skipped in the sampler it took "
-            f"{duration(in_sampler.run.delivered_s[0])}"
-        )
-    return seen(*evidence, fix=_skip_fix(case))
+        fix=_skip_fix(case),
+    )
 
 
 def _skip_fix(case: Case) -> str:
-    if case.setup.iterable:
-        return SAVE_PLACE
-    return SEED_BY_EPOCH
+    return SAVE_PLACE if case.setup.iterable else SEED_BY_EPOCH
 
 
-@check(
-    "LV113",
-    "Workers send their state with every batch, and that takes time",
-    "advice",
-    notebook=11,
-    threads="meta-pytorch/data#1317 meta-pytorch/data#1283",
-)
+@dataclass(frozen=True)
+class SavedState:
+    """What it takes a worker to say where its dataset is."""
+
+    seconds: float  # to make and pickle it, the median of some
+    n_bytes: int
+
+
+@look()
+def save_a_state(setup: Setup, until: float) -> SavedState | None:
+    """Ask the dataset for its state as torchdata's workers do; None where it has none.
+
+    They ask the dataset, or the iterator of a stream
+    (torchdata/stateful_dataloader/worker.py, ``_worker_loop``).
+    """
+    if "snapshot_every_n_steps" not in setup.settings or not setup.num_workers:
+        return None
+    holder: Any = setup.dataset
+    if setup.iterable and not hasattr(holder, "state_dict"):
+        holder = iter(holder)
+        next(holder)
+    if not hasattr(holder, "state_dict"):
+        return None
+    times_s, n_bytes = [], 0
+    for _ in range(STATES):
+        begun_s = time.perf_counter()
+        n_bytes = len(pickle.dumps(holder.state_dict()))
+        times_s.append(time.perf_counter() - begun_s)
+    return SavedState(median(times_s), n_bytes)
+
+
+@check("LV113")
 def _dear_snapshots(case: Case) -> Seen | None:
-    if "snapshot_every_n_steps" not in case.setup.settings:
+    every = case.setup.settings.get("snapshot_every_n_steps")
+    if every is None or not case.setup.num_workers:
         return None
-    case.epoch()
-    trial = case.snapshot_trial
-    if trial is None or not trial.is_dear:
+    epoch, state = case.epoch(), case.observed(SavedState)
+    if state is None or not every:
         return None
-    resumed = case.resume_trial
-    of_size = f" of {size(resumed.stopped.state_bytes)}" if resumed else ""
+    batch_s = epoch.pace_s * case.setup.num_workers  # at best: of one worker
+    share = state.seconds / every / batch_s
+    if not share >= DEAR_STATE_SHARE or state.seconds / every < DEAR_STATE_S:
+        return None
     return seen(
-        f"with snapshot_every_n_steps={trial.every}, a state{of_size}, each batch takes "
-        f"{duration(trial.snapshot_s)} more: {percent(trial.gain)} of its time",
+        f"with snapshot_every_n_steps={every}, a worker saves a state of {size(state.n_bytes)} in "
+        f"{duration(state.seconds)}: {percent(min(share, 1))} of the time of its batches",
         fix="""
 # As often as you save; it goes on exactly from between two snapshots, too.
 StatefulDataLoader(dataset, ..., snapshot_every_n_steps=1000)

@@ -9,14 +9,7 @@ from loaderviz._doctor.examination import Case
 MOST_NAMED = 8  # workers
 
 
-@check(
-    "LV310",
-    "Shards are unequal: the loop waits for the workers that have most of the stream",
-    "advice",
-    notebook=6,
-    threads="huggingface/datasets#8669 huggingface/datasets#6594 webdataset/webdataset#65",
-    recorded=True,
-)
+@check("LV310", recorded=True)
 def _unequal_shards(case: Case) -> Seen | None:
     if case.setup.num_workers < 2 or not case.setup.iterable:
         return None
@@ -37,14 +30,7 @@ def __iter__(self):  # of the dataset
     )
 
 
-@check(
-    "LV311",
-    "Samples take longer and longer",
-    "advice",
-    notebook=7,
-    threads="Lightning-AI/litData#138 Project-MONAI/MONAI#3116",
-    recorded=True,
-)
+@check("LV311", recorded=True)
 def _drift(case: Case) -> Seen | None:
     cause = costly_cause(case, "drift")
     if cause is None:
@@ -59,13 +45,7 @@ DataLoader(dataset, shuffle=True)  # if samples are sorted by size
     )
 
 
-@check(
-    "LV312",
-    "The sampler is slow, and the loop waits while it draws",
-    "advice",
-    notebook=2,
-    recorded=True,
-)
+@check("LV312", recorded=True)
 def _slow_sampler(case: Case) -> Seen | None:
     cause = costly_cause(case, "sampler")
     if cause is None:
@@ -81,13 +61,7 @@ def __iter__(self):  # of the sampler
     )
 
 
-@check(
-    "LV313",
-    "The container's CPU quota stops the workers",
-    "advice",
-    notebook=7,
-    into=OF_RECORDINGS,
-)
+@check("LV313", into=OF_RECORDINGS)
 def _throttled(case: Case) -> Seen | None:
     cause = costly_cause(case, "throttled")
     if cause is None:

@@ -6,6 +6,7 @@ import math
 import os
 
 from loaderviz import machine
+from loaderviz._doctor.batch_contents import MANY_OBJECTS, Contents
 from loaderviz._doctor.batch_probe import Note
 from loaderviz._doctor.checks import Seen, check, seen
 from loaderviz._doctor.costly_causes import costly_cause
@@ -15,19 +16,12 @@ from loaderviz._doctor.process_state import allowed_cpus
 from loaderviz.text import duration, percent
 from loaderviz.why.worker_cpus import helping_threads
 
-CROWDED = 1.25  # CPUs wanted for each that is allowed
+CROWDED = 1.25  # CPUs wanted for each that is allowed: less may be noise of the measure
 LEAST_SPAN_S = 0.05  # to measure CPU time
-MANY_OBJECTS = 1000  # in a batch
+FEWEST_THREADS = 2  # of a worker that is helped: one reads, one helps
 
 
-@check(
-    "LV305",
-    "More workers than CPUs that this process may use",
-    "advice",
-    notebook=7,
-    threads="101850 python/cpython#80235",
-    recorded=True,
-)
+@check("LV305", recorded=True)
 def _too_many_workers(case: Case) -> Seen | None:
     setup = case.setup
     if not setup.num_workers:
@@ -43,9 +37,7 @@ def _too_many_workers(case: Case) -> Seen | None:
             return confined
     if workers <= allowed:
         return None
-    workers_text = (
-        f"{workers} workers (on {n_ranks} ranks)" if n_ranks > 1 else f"{workers} workers"
-    )
+    workers_text = f"{workers} workers" + (f" (on {n_ranks} ranks)" if n_ranks > 1 else "")
     if not case.ran:
         raise Undecided(
             f"{workers_text} for {allowed:g} CPUs: this matters if they compute; {case.why_not_run}"
@@ -129,45 +121,39 @@ def _cpus_wanted(case: Case) -> tuple[float, float]:
     return wanted, had_one
 
 
-@check(
-    "LV309",
-    "Samples are read by several threads each, and more threads than CPUs compute",
-    "advice",
-    notebook=7,
-    threads="open-mmlab/mmdetection#6867 82219",
-    recorded=True,
-)
+@check("LV309", recorded=True)
 def _helper_threads(case: Case) -> Seen | None:
     workers = case.setup.num_workers
     if not workers:
         return None
     if case.recording is None:
         workers *= machine.local_world_size() or 1
-    cause = costly_cause(case, "cpu")
+    cause, contents = costly_cause(case, "cpu"), case.observed(Contents)
     if cause is None or case.trace is None:
         return None
-    if case.contents is not None and case.contents.n_others >= MANY_OBJECTS:
+    if contents is not None and contents.n_others >= MANY_OBJECTS:
         return None  # the thread that helps is the one that pickles them: LV306
     allowed = case.cpus_allowed
     batches = case.trace.batches
     if batches["process_cpu_s"].isna().all():
         raise Undecided("the recording does not hold the CPU time of all threads")
     helped = helping_threads(batches, allowed, handing_over_s=_handing_over_s(case))
-    if helped is None:
+    if helped is None or workers * FEWEST_THREADS <= allowed:
         return None
     thread_s, process_s = helped
-    pools = _thread_pools(case)
-    threads = max([2, *pools.values()])  # at least one that reads, and one that helps
-    if workers * threads <= allowed:
-        return None
-    known = f" ({', '.join(f'{library} has {n}' for library, n in pools.items())})"
     return seen(
         f"making a batch takes {duration(process_s)} of CPU, and only {duration(thread_s)} of that "
         "is the thread that reads its samples",
-        f"{workers} workers x {threads} threads{known if pools else ' or more'} on {allowed:g} "
-        "CPUs: threads that wait for one another gain nothing",
+        f"{workers} workers x {FEWEST_THREADS} threads or more on {allowed:g} CPUs: threads that "
+        "wait for one another gain nothing",
         *cause.evidence,
-        fix=_fewer_threads(pools, max(1, int(allowed / threads))),
+        fix=f"""
+def one_thread(worker_id):  # as worker_init_fn: in those libraries that samples use
+    cv2.setNumThreads(0)
+    torch.set_num_threads(1)
+# others, in the shell: OMP_NUM_THREADS=1 RAYON_NUM_THREADS=1 python train.py
+# or fewer workers: DataLoader(dataset, num_workers={max(1, int(allowed / FEWEST_THREADS))})
+""",
     )
 
 
@@ -183,24 +169,3 @@ def _handing_over_s(case: Case) -> float:
             spent_s += seconds[-1] - seconds[0]
             n_batches += len(seconds) - 1
     return spent_s / n_batches if n_batches and not math.isnan(spent_s) else 0.0
-
-
-def _thread_pools(case: Case) -> dict[str, int]:
-    """By library, the most threads that it has in a worker: those that have several."""
-    pools: dict[str, int] = {}
-    for note in case.epoch().notes:
-        for library, n in note.thread_pools.items():
-            if n > 1:
-                pools[library] = max(n, pools.get(library, 0))
-    return pools
-
-
-def _fewer_threads(pools: dict[str, int], workers: int) -> str:
-    calls = {"cv2": "cv2.setNumThreads(0)", "torch": "torch.set_num_threads(1)"}
-    lines = [f"    {calls[library]}" for library in pools]
-    if lines:
-        code = "\n".join(["def one_thread(worker_id):  # as worker_init_fn", *lines])
-    else:
-        code = "# in the shell: OMP_NUM_THREADS=1 RAYON_NUM_THREADS=1 python train.py"
-        code += "\n# and cv2.setNumThreads(0), where samples use OpenCV"
-    return f"{code}\n# or fewer workers: DataLoader(dataset, num_workers={workers})"

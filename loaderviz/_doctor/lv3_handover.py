@@ -7,36 +7,32 @@ from statistics import median
 
 import numpy as np
 
+from loaderviz._doctor.batch_contents import MANY_OBJECTS, Contents
 from loaderviz._doctor.checks import Seen, check, seen
+from loaderviz._doctor.costly_causes import costly_cause
 from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.run_epochs import Epoch
-from loaderviz._doctor.switch_trial import QUICK_S
-from loaderviz.text import duration, percent
-from loaderviz.why.attribution import AT_ONCE_S
+from loaderviz.text import duration
+from loaderviz.why.attribution import AT_ONCE_S, USUAL_HANDOVER_S
 
 UNPICKLING_SHARE = 0.2  # of the CPU time in which a batch is made
 LEAST_SHARE = 0.05  # of the time between two batches, which is longer where the machine is busy
-MANY_OBJECTS = 1000  # in a batch
-MANY_TENSORS = 20
 TAKING_SHARE = 0.2  # of the time between two batches
-LEAST_TAKING_S = 0.002  # of a batch that lies ready
-FEWEST_BATCHES = 10
-LEAST_GAIN = 0.1  # of the time of a batch
+FEWEST_BATCHES = 10  # that lay ready
+MANY_TENSORS = 20  # in a batch: samples of a few fields each have fewer once they are collated
+THREADS = 2  # one pickles a batch, one sends descriptors (torch/multiprocessing/reductions.py)
+HELD = 0.5  # of a turn: who waits less finds the GIL free, or a thread that lets go of it
+LEAST_SAVED = 0.25  # of a hand-over
+QUICK_S = 1e-4  # in place of Python's 5 ms
 
 
-@check(
-    "LV306",
-    "Batches are slow to hand over, or cannot be pinned",
-    "advice",
-    notebook=8,
-    threads="24984 77139",
-)
+@check("LV306")
 def _slow_handover(case: Case) -> Seen | None:
     setup = case.setup
     if not setup.num_workers and not setup.settings["pin_memory"]:
         return None
-    epoch, contents = case.epoch(), case.contents
+    epoch, contents = case.epoch(), case.observed(Contents)
     if contents is None:
         raise Undecided("no batch was inspected")
     if setup.settings["pin_memory"] and contents.cannot_pin:
@@ -86,7 +82,7 @@ def _many_tensors(case: Case, n_tensors: int) -> Seen | None:
         return None  # the loop waits until batches are made
     take_s = float(taking_s.median())
     between_s = median(np.diff(case.epoch().delivered_s).tolist())
-    if take_s < max(LEAST_TAKING_S, TAKING_SHARE * between_s):
+    if take_s < max(USUAL_HANDOVER_S, TAKING_SHARE * between_s):
         return None
     return seen(
         f"a batch holds {n_tensors} tensors, each in shared memory of its own",
@@ -109,34 +105,31 @@ def _cpu_of_a_batch_s(epoch: Epoch) -> float:
     return cpu_s / n_batches if n_batches else math.nan
 
 
-@check(
-    "LV308",
-    "Workers compute in Python, and their batches wait for the GIL to be handed over",
-    "advice",
-    notebook=3,
-)
+@check("LV308")
 def _waits_for_the_gil(case: Case) -> Seen | None:
     if not case.setup.num_workers:
         return None
-    case.epoch()
-    trial = case.switch_trial
-    if trial is None:
+    cause = costly_cause(case, "handover")
+    if cause is None or case.trace is None:
         return None
-    if not trial.gain and trial.apparent_gain >= LEAST_GAIN:
-        raise Undecided(
-            f"with sys.setswitchinterval({QUICK_S:g}) in the workers a batch took "
-            f"{percent(trial.apparent_gain)} less, but {len(trial.usual_s)} turns each scattered "
-            "too much to tell that from chance: try again while less else runs on this machine"
-        )
-    if trial.gain < LEAST_GAIN:
+    last_notes = {note.pid: note for note in case.epoch().notes}.values()
+    waits_s = [note.gil_wait_s for note in last_notes if not math.isnan(note.gil_wait_s)]
+    if not waits_s:
+        raise Undecided("this system does not say whether workers wait for the GIL or for a CPU")
+    batches = case.trace.batches
+    handover_s = float(
+        (batches["delivered_s"] - np.fmax(batches["ready_s"], batches["requested_s"])).median()
+    )
+    wait_s, interval_s = median(waits_s), median(note.switch_s for note in last_notes)
+    saved_s = THREADS * (wait_s - QUICK_S)
+    if wait_s < HELD * interval_s or saved_s < LEAST_SAVED * handover_s:
         return None
-    usual, quick = duration(median(trial.usual_s)), duration(median(trial.quick_s))
     return seen(
-        f"with a step of {duration(trial.step_s)} a batch comes every {usual}, and every {quick} "
-        f"with sys.setswitchinterval({QUICK_S:g}) in the workers: {percent(trial.gain)} less, "
-        f"measured in {len(trial.usual_s)} turns each",
-        "a worker hands a batch over in two threads of its own, and each of their turns waits up "
-        f"to {duration(trial.interval_s)} (sys.getswitchinterval()) for one that runs Python code",
+        *cause.evidence,
+        f"a thread that wakes in a worker waits {duration(wait_s)} for the GIL; its threads take "
+        f"turns after {duration(interval_s)} (sys.getswitchinterval())",
+        f"a worker hands a batch over in {THREADS} threads of its own, each of which waits so at "
+        f"least once: {duration(THREADS * wait_s)} of the {duration(handover_s)} that this takes",
         fix=f"""
 def switch_soon(worker_id):  # as worker_init_fn; threads then switch more often, which costs CPU
     sys.setswitchinterval({QUICK_S:g})

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from loaderviz._doctor.batch_contents import Contents
 from loaderviz._doctor.checks import Seen, check, seen
 from loaderviz._doctor.costly_causes import costly_cause
 from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
-from loaderviz._doctor.lv3_starts import cheaper_methods, measured_starts
 from loaderviz._doctor.run_epochs import Epoch
 from loaderviz.text import count, duration, percent
 
@@ -26,6 +26,7 @@ STALL_S = 0.05  # in one epoch: less may be due to a busy machine
 UNEVEN = 3.0  # the slowest batch, in medians
 START_SHARE = 0.5  # of an epoch that passes before its first batch
 LONG_START_S = 0.5  # a shorter start is not worth a change, and may be due to a busy machine
+MOST_WORKERS = 8  # that are advised before any were tried
 UNPICKLING_SHARE = 0.2  # of the time between two batches
 
 
@@ -36,14 +37,7 @@ def _require_batches(epoch: Epoch, least: int = LEAST_BATCHES) -> Epoch:
     return epoch
 
 
-@check(
-    "LV301",
-    "num_workers=0, and each batch is slow to make",
-    "advice",
-    notebook=7,
-    threads="23048",
-    recorded=True,
-)
+@check("LV301", recorded=True)
 def _no_workers(case: Case) -> Seen | None:
     if case.setup.num_workers:
         return None
@@ -60,14 +54,14 @@ def _no_workers(case: Case) -> Seen | None:
         evidence = cause.evidence
     elif pace_s < CHEAP_BATCH_S:
         return None
-    unpickle_s = case.contents.unpickle_s if case.contents is not None else 0.0
-    if unpickle_s > UNPICKLING_SHARE * pace_s:
+    contents = case.observed(Contents)
+    if contents is not None and contents.unpickle_s > UNPICKLING_SHARE * pace_s:
         return None  # a worker would only move the cost
     last, first = epoch.notes[-1], epoch.notes[0]
     busy = (last.cpu_s - first.cpu_s) / max(last.at_s - first.at_s, 1e-9)
     allowed = case.cpus_allowed
-    useful = math.floor(allowed / busy) if busy > 0.1 else 8
-    workers = max(1, min(useful, 8))
+    keep_busy = math.floor(allowed / busy) if busy > 0 else MOST_WORKERS
+    workers = max(1, min(keep_busy, MOST_WORKERS))
     return seen(
         *evidence,
         f"that keeps {percent(busy)} of one CPU busy; this process may use {allowed:g}",
@@ -79,25 +73,19 @@ DataLoader(dataset, num_workers={workers}, persistent_workers=True)
     )
 
 
-@check(
-    "LV302",
-    "Workers are slower than none",
-    "advice",
-    notebook=3,
-    threads="Lightning-AI/pytorch-lightning#17410",
-    recorded=True,
-)
+@check("LV302", recorded=True)
 def _slower_than_none(case: Case) -> Seen | None:
-    setup = case.setup
+    setup, trace = case.setup, case.trace
     if not setup.num_workers:
         return None
     with_s = min(_require_batches(case.epoch(number)).pace_s for number in (0, 1))
-    without_s = _require_batches(case.epoch_without_workers()).pace_s
-    trace = case.trace
     made_s = math.inf
     if trace is not None:
         made_s = float((trace.batches["ready_s"] - trace.batches["started_s"]).median())
-    if with_s < MUCH_SLOWER * max(without_s, made_s / setup.num_workers):
+    without_s = made_s
+    if case.recording is None:
+        without_s = _require_batches(case.epoch_without_workers()).pace_s
+    if not with_s >= MUCH_SLOWER * max(without_s, made_s / setup.num_workers):
         return None  # not slower, or because making a batch takes longer in a worker
     if case.recording is not None and list(case.causes["cause"][:1]) != ["handover"]:
         return None  # it waits for something else, such as the sampler
@@ -115,14 +103,7 @@ DataLoader(dataset, num_workers=0)
     )
 
 
-@check(
-    "LV303",
-    "Finished batches wait behind a slow one",
-    "advice",
-    notebook=3,
-    threads="105203 135409",
-    recorded=True,
-)
+@check("LV303", recorded=True)
 def _head_of_line(case: Case) -> Seen | None:
     setup = case.setup
     if setup.num_workers < 2 or not setup.settings.get("in_order", True):
@@ -168,42 +149,31 @@ def _stalled_and_span_s(batches: Any) -> tuple[float, float]:
     return float(np.nansum(stalled_s.clip(0))), max(span_s, 1e-9)
 
 
-@check(
-    "LV304",
-    "Each epoch waits for its workers to start",
-    "advice",
-    notebook=3,
-    threads="15849",
-    recorded=True,
-)
+@check("LV304", recorded=True)
 def _slow_start(case: Case) -> Seen | None:
     setup = case.setup
     if not setup.num_workers or setup.persistent:
         return None
     least = 8 if case.recording is None else 1  # there the reader chose how short an epoch is
     epochs = [_require_batches(case.complete_epoch(number), least) for number in (0, 1)]
-    shares = [epoch.first_s / epoch.delivered_s[-1] for epoch in epochs]
-    firsts = " and ".join(duration(epoch.first_s) for epoch in epochs)
-    evidence: tuple[str, ...] = (
-        f"{percent(min(shares))} of each epoch passes before its first batch: {firsts}",
-    )
-    cure = ""
     if case.recording is not None:
         cause = costly_cause(case, "restart")
         if cause is None:
             return None
-        evidence, cure = cause.evidence, f"\n{cause.cure}"
-    elif min(shares) < START_SHARE or min(epoch.first_s for epoch in epochs) < LONG_START_S:
-        return None
+        evidence, cure = cause.evidence, f"{cause.cure}\n"
+    else:
+        share = min(epoch.first_s / epoch.delivered_s[-1] for epoch in epochs)
+        if share < START_SHARE or min(epoch.first_s for epoch in epochs) < LONG_START_S:
+            return None
+        firsts = " and ".join(duration(epoch.first_s) for epoch in epochs)
+        evidence = (f"{percent(share)} of each epoch passes before its first batch: {firsts}",)
+        cure = ""
     return seen(
         *evidence,
         f"each epoch starts {setup.num_workers} workers ({setup.start_method}) for "
         f"{len(epochs[0].notes)} batches, and then ends them",
-        *measured_starts(case.start_trial, case),
-        fix=cure
-        + """
-DataLoader(dataset, persistent_workers=True)  # workers stay from epoch to epoch
+        fix=f"""
+{cure}DataLoader(dataset, persistent_workers=True)  # workers stay from epoch to epoch
 # and keep one iterator: next(iter(loader)) in a loop starts workers for each batch
-"""
-        + "\n".join(cheaper_methods(case.start_trial, case)),
+""",
     )

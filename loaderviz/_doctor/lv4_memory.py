@@ -10,6 +10,7 @@ import psutil
 import torch
 from torch.utils.data import TensorDataset
 
+from loaderviz._doctor.batch_contents import Contents
 from loaderviz._doctor.batch_probe import Note
 from loaderviz._doctor.checks import Seen, check, seen
 from loaderviz._doctor.examination import Case
@@ -24,13 +25,7 @@ if sys.platform != "win32":
 SHM = Path("/dev/shm")
 
 
-@check(
-    "LV401",
-    "Memory grows in every worker: pages of Python objects are copied",
-    "warning",
-    notebook=7,
-    threads="13246",
-)
+@check("LV401")
 def _copied_pages(case: Case) -> Seen | None:
     if not case.setup.num_workers or not case.setup.forks:
         return None
@@ -75,9 +70,7 @@ def _memory_growth(case: Case) -> list[tuple[int, int, int]]:
     return growth
 
 
-@check(
-    "LV402", "The batches in flight do not fit into /dev/shm", "error", notebook=8, threads="5040"
-)
+@check("LV402")
 def _small_shared_memory(case: Case) -> Seen | None:
     setup = case.setup
     if not setup.num_workers or not SHM.is_dir():
@@ -114,19 +107,14 @@ def _batch_bytes(case: Case) -> int:
                 tensor[0].numel() * tensor.element_size() for tensor in tensors if len(tensor)
             )
             return int(min(batch_size, len(tensors[0])) * sample_bytes)
-    if case.contents is None:
+    contents = case.observed(Contents)
+    if contents is None:
         case.epoch()  # raises Undecided with the reason
         raise Undecided("no batch was inspected")
-    return case.contents.tensor_bytes
+    return contents.tensor_bytes
 
 
-@check(
-    "LV403",
-    "Batches hold more open files than this process may have",
-    "error",
-    notebook=8,
-    threads="973 11201",
-)
+@check("LV403")
 def _too_many_files(case: Case) -> Seen | None:
     setup = case.setup
     if not setup.num_workers or sys.platform == "win32":
@@ -137,7 +125,8 @@ def _too_many_files(case: Case) -> Seen | None:
     trouble = case.trouble_of_kind("files")
     if trouble is None:
         case.epoch()
-    n_tensors = case.contents.n_tensors if case.contents is not None else 0
+    contents = case.observed(Contents)
+    n_tensors = contents.n_tensors if contents is not None else 0
     n_open = psutil.Process().num_fds()
     if trouble is None and n_open + 2 * n_tensors <= limit:
         return None

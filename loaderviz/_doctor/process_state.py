@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import sqlite3
-import sys
 import tarfile
 import threading
 import zipfile
@@ -76,15 +75,6 @@ def allowed_cpus() -> tuple[int, ...]:
     if hasattr(os, "sched_getaffinity"):
         return tuple(sorted(os.sched_getaffinity(0)))
     return tuple(range(os.cpu_count() or 1))
-
-
-def thread_pools() -> dict[str, int]:
-    """How many threads the libraries compute with that say so, by their names."""
-    pools = {"torch": torch.get_num_threads()}
-    cv2 = sys.modules.get("cv2")
-    if cv2 is not None:
-        pools["cv2"] = cv2.getNumThreads()
-    return pools
 
 
 def run_delay_s() -> float:

@@ -7,9 +7,11 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from loaderviz.text import count
+from loaderviz.trace import Trace
 
-Kind = Literal["draws", "anew", "skips", "repeats", "order", "length"]
+# "draws": the same samples in the same order with other contents; "anew": from the beginning;
+# "counts": some come again or never; "others": contents that neither run had before.
+Kind = Literal["draws", "anew", "counts", "order", "others"]
 
 
 @dataclass(frozen=True)
@@ -29,16 +31,11 @@ class SeenBatch:
 class Difference:
     """Where a resumed run leaves the run that went on, and how."""
 
-    kind: Kind  # "draws": same samples, other contents; "length": it ends too early or too late
+    kind: Kind
     at: int  # the first batch that differs, counted from 0 where it resumed
     n_batches: int  # that differ, of those that were compared
     n_compared: int
     text: str  # the same in words
-
-
-def comparable(batches: Sequence[SeenBatch]) -> bool:
-    """Whether all of them have contents, or keys, to be told apart by."""
-    return all(batch.identity is not None for batch in batches)
 
 
 def compare(
@@ -63,82 +60,69 @@ def compare(
         n = min(len(expected), len(resumed))
         expected, resumed = expected[:n], resumed[:n]
     if not all(batch.keys for batch in (*before, *expected, *resumed)):  # not of all known
-        before, expected, resumed = map(_without_keys, (before, expected, resumed))
-    ids, resumed_ids = _ids(expected), _ids(resumed)
+        before, expected, resumed = (
+            [SeenBatch(batch.digest) for batch in part] for part in (before, expected, resumed)
+        )
+    ids, resumed_ids = _identities(expected), _identities(resumed)
+    kind: Kind = "draws"
+    text = "the same samples in the same order, with other random draws"
     if ids == resumed_ids:
-        return _other_draws(expected, resumed)
-    at = _first_difference(ids, resumed_ids)
-    n_same = sum(one == other for one, other in zip(ids, resumed_ids, strict=False))
+        ids, resumed_ids = ([each.digest for each in part] for part in (expected, resumed))
+    else:
+        kind, text = _how(before, expected, resumed, complete=complete)
+    same = [one == other for one, other in zip(ids, resumed_ids, strict=False)]
     n_compared = max(len(ids), len(resumed_ids))
-    kind, text = _how(_ids(before), ids, resumed_ids)
-    if kind == "order":
-        text = _twice_and_never(before, expected, resumed, complete=complete) or text
-    return Difference(kind, at, n_compared - n_same, n_compared, text)
+    if sum(same) == n_compared:
+        return None
+    at = same.index(False) if False in same else len(same)
+    return Difference(kind, at, n_compared - sum(same), n_compared, text)
 
 
-def _without_keys(batches: Sequence[SeenBatch]) -> list[SeenBatch]:
-    return [SeenBatch(batch.digest) for batch in batches]
-
-
-def _ids(batches: Sequence[SeenBatch]) -> list[Hashable]:
+def _identities(batches: Sequence[SeenBatch]) -> Sequence[Hashable]:
     return [batch.identity for batch in batches]
 
 
-def _first_difference(ones: Sequence[Any], others: Sequence[Any]) -> int:
-    pairs = zip(ones, others, strict=False)
-    differing = (i for i, (one, other) in enumerate(pairs) if one != other)
-    return next(differing, min(len(ones), len(others)))
-
-
-def _other_draws(expected: Sequence[SeenBatch], resumed: Sequence[SeenBatch]) -> Difference | None:
-    digests = [batch.digest for batch in expected], [batch.digest for batch in resumed]
-    n = sum(one != other for one, other in zip(*digests, strict=True))
-    if not n:
-        return None
-    text = "the same samples in the same order, with other random draws"
-    return Difference("draws", _first_difference(*digests), n, len(expected), text)
-
-
 def _how(
-    before: list[Hashable], expected: list[Hashable], resumed: list[Hashable]
-) -> tuple[Kind, str]:
-    """The kind of difference between batches of a run, and what happened, in words."""
-    n = len(expected)
-    if before and resumed[: len(before)] == before:
-        first = "its first batch comes" if len(before) == 1 else f"its first {len(before)} come"
-        return "anew", f"the epoch begins anew: {first} a second time"
-    for shift in range(1, len(before)):
-        if resumed and resumed[: n + shift] == (before[-shift:] + expected)[: len(resumed)]:
-            again = "comes" if shift == 1 else "come"
-            return "repeats", f"{count(shift, 'batch', 'batches')} from before {again} again"
-    for shift in range(1, n):
-        if resumed and resumed[: n - shift] == expected[shift:][: len(resumed)]:
-            return "skips", f"{count(shift, 'batch', 'batches')} never {_come(shift)}"
-    if resumed == expected[: len(resumed)]:
-        missing = n - len(resumed)
-        return "length", f"it ends {count(missing, 'batch', 'batches')} too early"
-    if resumed[:n] == expected:
-        return "length", f"it goes on for {count(len(resumed) - n, 'batch', 'batches')} too many"
-    return "order", "the batches are others"
-
-
-def _come(n: int) -> str:
-    return "comes" if n == 1 else "come"
-
-
-def _twice_and_never(
     before: Sequence[SeenBatch],
     expected: Sequence[SeenBatch],
     resumed: Sequence[SeenBatch],
     *,
     complete: bool,
-) -> str:
-    """How many samples of the epoch come again, and how many never; empty if it cannot be told."""
-    if not complete or not all(batch.keys for batch in (*before, *expected, *resumed)):
-        return ""
-    right = Counter(key for batch in (*before, *expected) for key in batch.keys)
-    came = Counter(key for batch in (*before, *resumed) for key in batch.keys)
-    again, never = (came - right).total(), (right - came).total()
+) -> tuple[Kind, str]:
+    """The kind of difference between the batches of two runs, and what happened, in words."""
+    was, due, came = map(_identities, (before, expected, resumed))
+    if was and came[: len(was)] == was:
+        return "anew", "the epoch begins anew: what came before comes a second time"
+    if {*came} - {*was, *due} and not any(batch.keys for batch in resumed):
+        return "others", "the batches have other contents"
+    if not complete:
+        return "order", "the batches are others"
+    right, found = _units([*before, *expected]), _units([*before, *resumed])
+    again, never = (found - right).total(), (right - found).total()
+    unit = "samples" if any(batch.keys for batch in expected) else "batches"
     if not again and not never:
-        return "the same samples in another order"
-    return f"of {right.total()} samples of the epoch, {again} come again and {never} never"
+        return "order", f"the same {unit} in another order"
+    n = right.total()
+    return "counts", f"of {n} {unit} of the epoch, {again} come again and {never} never"
+
+
+def _units(batches: Sequence[SeenBatch]) -> Counter[Hashable]:
+    """What is counted: samples by their keys, or whole batches of a stream."""
+    return Counter(unit for batch in batches for unit in (batch.keys or (batch.digest,)))
+
+
+def keys_of_last_batches(trace: Trace, n: int) -> list[tuple[Any, ...]]:
+    """The keys of the last ``n`` batches that the last epoch delivered, in order of delivery.
+
+    Empty ones where they are not known of each batch, and of a stream.
+    """
+    unknown: list[tuple[Any, ...]] = [()] * n
+    if not n or not trace.meta["loaders"] or trace.meta["loaders"][-1]["kind"] != "map":
+        return unknown
+    epoch = trace.batches["epoch"].max()
+    batches = trace.batches[trace.batches["epoch"] == epoch].dropna(subset="delivered_s")
+    numbers = batches.sort_values("delivered_s")["batch"].tolist()[-n:]
+    samples = trace.samples[trace.samples["epoch"] == epoch].sort_values(["batch", "position"])
+    by_batch = {number: tuple(group["key"]) for number, group in samples.groupby("batch")}
+    keys = [by_batch.get(number, ()) for number in numbers]
+    return keys if len(keys) == n and all(keys) else unknown

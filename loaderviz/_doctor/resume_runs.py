@@ -6,11 +6,11 @@ Each is forked before anything was iterated.
 from __future__ import annotations
 
 import contextlib
-import io
+import math
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,19 +19,17 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
-from loaderviz._doctor.delivered_keys import keys_of_last_batches
-from loaderviz._doctor.resume_comparison import SeenBatch
+from loaderviz._doctor.resume_comparison import SeenBatch, keys_of_last_batches
+from loaderviz._doctor.run_epochs import MOST_BATCHES
 from loaderviz._doctor.run_outcomes import error_text
-from loaderviz._doctor.saved_states import why_it_does_not_fit
 from loaderviz.loaders.content_hash import digest_or_none
-from loaderviz.loaders.copy_loader import copy_loader
 from loaderviz.loaders.forked_run import run_forked
 from loaderviz.loaders.held_objects import is_a
 from loaderviz.loaders.random_state import global_states, held_states
 from loaderviz.recorder import Recording
 from loaderviz.trace import load
 
-MOST_BATCHES = 500
+MOST_KEYS = 4  # of a state, that are named
 STATE_FILE, TRACE_FOLDER = "state.pt", "run"
 
 
@@ -42,7 +40,6 @@ class Way:
     saved: str  # in words
     by_state: bool = False  # from the loader's state_dict
     generators: str = ""  # restored ones: as they were at "start" of the epoch, at the "stop"
-    in_sampler: bool = False  # skips keys, instead of reading batches
 
 
 BY_STATE = Way("state_dict()", by_state=True)
@@ -56,7 +53,6 @@ class Run:
     batches: tuple[SeenBatch, ...]
     delivered_s: tuple[float, ...]  # since iter(), or since skipping began
     ended: bool = False  # whether that was the whole epoch
-    state_bytes: int = 0  # of what it has saved
     failure: str = ""
 
 
@@ -90,48 +86,38 @@ def _send_run(work: Any, loader: Any, folder: Path, args: tuple[Any, ...], send:
         send(Run((), (), failure=error_text(error)))
 
 
-def go_on(loader: Any, folder: Path, until: float) -> Run:
-    """Begin a second epoch, and go on until its end or ``until``."""
-    _seed_generators(1)
-    return _iterate(loader, folder, MOST_BATCHES, until, in_second_epoch=True)
+def run_and_save(loader: Any, folder: Path, most: int, until: float = math.inf) -> Run:
+    """Begin a second epoch; at its end, at ``until`` or after ``most`` batches, save the state.
 
-
-def stop(loader: Any, folder: Path, n_before: int) -> Run:
-    """Save the state as soon as the last batch is there, as a training loop does."""
+    It is saved as soon as the last batch is there, as a training loop does.
+    """
     _seed_generators(1)
     saved: dict[str, Any] = {}
 
     def note_start() -> None:
+        _begin_second_epoch(loader)
         saved["start"] = _generators(loader)
 
     def save() -> None:
         saved["stop"] = _generators(loader)
         saved["state"] = loader.state_dict() if resumable(loader) else None
 
-    run = _iterate(
-        loader, folder, n_before, in_second_epoch=True, at_the_start=note_start, at_the_end=save
-    )
+    run = _iterate(loader, folder, most, until, at_the_start=note_start, at_the_end=save)
     torch.save(saved, folder / STATE_FILE)
-    alone = io.BytesIO()
-    torch.save(saved["state"], alone)
-    return replace(run, state_bytes=len(alone.getvalue()))
+    return run
 
 
 def resume(loader: Any, folder: Path, way: Way, file: Path, n_before: int, most: int) -> Run:
-    """Go on from what ``stop`` has saved to ``file``, for at most so many batches."""
+    """Go on from what ``run_and_save`` has saved to ``file``, for at most so many batches."""
     saved = _load(file)
     _seed_generators(2)  # a new process draws other numbers
     _set_epoch(loader)
     if way.generators == "start":
         _restore_generators(loader, saved["start"])
-    skipped = 0
     if way.by_state:
         loader.load_state_dict(saved["state"])
-    elif way.in_sampler:
-        loader = copy_loader(loader, batch_sampler=_From(loader.batch_sampler, n_before))
-    else:
-        skipped = n_before
     at_stop = saved["stop"] if way.generators == "stop" else None
+    skipped = 0 if way.by_state else n_before
     return _iterate(loader, folder, most, skipped=skipped, generators=at_stop)
 
 
@@ -148,17 +134,27 @@ def load_given(loader: Any, folder: Path, file: Path, given: Mapping[str, Any]) 
     return run
 
 
-class _From:
-    """A batch sampler without its first lists of keys."""
+def why_it_does_not_fit(given: Mapping[str, Any], own: Any, error: str) -> str:
+    """What was raised when it was loaded, and where it differs from the loader's own state."""
+    difference = first_difference(given, own)
+    if not difference and error.startswith("StopIteration"):
+        difference = "It was saved further on than this loader goes: its dataset was longer"
+    return f"{error.rstrip(': ')}{f'. {difference}' if difference else ''}"
 
-    def __init__(self, batch_sampler: Any, n: int) -> None:
-        self.batch_sampler, self.n = batch_sampler, n
 
-    def __iter__(self) -> Iterator[Any]:
-        return islice(self.batch_sampler, self.n, None)
-
-    def __len__(self) -> int:
-        return len(self.batch_sampler) - self.n
+def first_difference(given: Any, own: Any, path: str = "the state") -> str:
+    """The nearest difference in keys, or in a number of workers; empty where there is none."""
+    if not isinstance(given, Mapping) or not isinstance(own, Mapping):
+        return ""
+    for number in own:
+        if str(number).endswith("num_workers") and given.get(number, own[number]) != own[number]:
+            return f"It is of a loader with num_workers={given[number]}, not {own[number]}"
+    for says, keys in (("lacks", own.keys() - given.keys()), ("has", given.keys() - own.keys())):
+        if keys:
+            names = ", ".join(sorted(map(repr, keys))[:MOST_KEYS])
+            return f"{path} {says} {names}, unlike this loader's own state"
+    differences = (first_difference(given[key], own[key], f"{path}[{key!r}]") for key in own)
+    return next(filter(None, differences), "")
 
 
 def _begin_second_epoch(loader: Any) -> None:
@@ -207,9 +203,8 @@ def _iterate(
     loader: Any,
     folder: Path,
     most: int,
-    until: float = float("inf"),
+    until: float = math.inf,
     *,
-    in_second_epoch: bool = False,
     skipped: int = 0,
     generators: dict[str, Any] | None = None,
     at_the_start: Callable[[], None] = lambda: None,
@@ -220,8 +215,6 @@ def _iterate(
     delivered_s: list[float] = []
     ended = False
     with Recording((loader,), path=folder / TRACE_FOLDER):
-        if in_second_epoch:
-            _begin_second_epoch(loader)
         at_the_start()
         begun_s = time.perf_counter()
         batches = iter(loader)

@@ -16,7 +16,7 @@ from typing import Any
 from torch.utils.data import DataLoader
 
 from loaderviz._doctor.loader_setup import Setup
-from loaderviz._doctor.resume_comparison import Difference, comparable, compare
+from loaderviz._doctor.resume_comparison import Difference, compare
 from loaderviz._doctor.resume_runs import (
     BY_NUMBER,
     BY_STATE,
@@ -24,13 +24,13 @@ from loaderviz._doctor.resume_runs import (
     STATE_FILE,
     Run,
     Way,
-    go_on,
     load_given,
     resumable,
     resume,
+    run_and_save,
     run_in_process,
-    stop,
 )
+from loaderviz._doctor.run_epochs import MOST_BATCHES
 from loaderviz.loaders.copy_loader import copy_loader
 
 LEAST_BEFORE = 3  # batches until the interruption, where the epoch has twice as many
@@ -52,11 +52,6 @@ class Attempt:
         """Whether the same batches came."""
         return not self.run.failure and self.difference is None
 
-    @property
-    def reads_again(self) -> bool:
-        """Whether batches came, and those before them were not skipped in the sampler."""
-        return bool(self.run.delivered_s) and not self.way.in_sampler
-
 
 @dataclass(frozen=True)
 class ResumeTrial:
@@ -64,7 +59,7 @@ class ResumeTrial:
 
     whole: Run = NO_RUN
     stopped: Run = NO_RUN
-    attempts: tuple[Attempt, ...] = ()
+    attempts: tuple[Attempt, ...] = ()  # the last one restores most
     undecided: str = ""  # why it could not be tried out
     misfit: str = ""  # why the state that was given does not fit
     n_after_end: int | None = None  # batches of the epoch after a state saved at an epoch's end
@@ -86,11 +81,8 @@ class ResumeTrial:
 
     @property
     def go_on_s(self) -> float:
-        """From resuming to the first new batch, in seconds; the shortest of what was tried.
-
-        NaN if none came. Ways that skip keys in the sampler do not count.
-        """
-        first_s = [each.run.delivered_s[0] for each in self.attempts if each.reads_again]
+        """From resuming to the first new batch, in seconds: the shortest; NaN if none came."""
+        first_s = [each.run.delivered_s[0] for each in self.attempts if each.run.delivered_s]
         return min(first_s, default=float("nan"))
 
     @property
@@ -98,18 +90,6 @@ class ResumeTrial:
         """Whether going on takes about as long as the batches before once more."""
         extra_s = self.go_on_s - self.start_s
         return self.before_s >= DEAR_S and extra_s >= DEAR_SHARE * self.before_s
-
-    def attempt(self, way: Way) -> Attempt | None:
-        """The attempt that skips, and uses the loader's state, as ``way`` does; the best of them.
-
-        None where there was none.
-        """
-        alike = [
-            attempt
-            for attempt in self.attempts
-            if (attempt.way.by_state, attempt.way.in_sampler) == (way.by_state, way.in_sampler)
-        ]
-        return alike[-1] if alike else None
 
 
 def pristine_copy(setup: Setup) -> DataLoader[Any] | None:
@@ -132,14 +112,14 @@ def try_to_resume(setup: Setup, loader: Any, folder: Path, until: float) -> Resu
     if loader is None:
         return ResumeTrial(undecided="the loader cannot be copied (copy.deepcopy)")
     half = time.monotonic() + 0.4 * (until - time.monotonic())
-    whole = run_in_process(go_on, loader, folder / "whole", half, until=until)
+    whole = run_in_process(run_and_save, loader, folder / "whole", MOST_BATCHES, half, until=until)
     if whole.failure or len(whole.batches) < 2:
         reason = whole.failure or "the epoch is too short to be interrupted"
         return ResumeTrial(whole, undecided=reason)
     n_before = _where_to_stop(whole)
-    stopped = run_in_process(stop, loader, folder / "stopped", n_before, until=until)
+    stopped = run_in_process(run_and_save, loader, folder / "stopped", n_before, until=until)
     trial = ResumeTrial(whole, stopped)
-    if stopped.failure or not comparable(whole.batches):
+    if stopped.failure or any(batch.identity is None for batch in whole.batches):
         reason = stopped.failure or "batches cannot be compared by their contents"
         return replace(trial, undecided=reason)
     if stopped.batches != whole.batches[:n_before]:
@@ -167,18 +147,14 @@ def _where_to_stop(whole: Run) -> int:
 def _next_way(loader: Any, trial: ResumeTrial) -> Way | None:
     """What to try next, by what was tried; None: that is all."""
     first = BY_STATE if resumable(loader) else BY_NUMBER
-    tried = trial.attempts
-    if not tried:
+    if not trial.attempts:
         return first
-    if len(tried) == 1 and not tried[0].exact:
+    if len(trial.attempts) > 1:
+        return None
+    if not trial.attempts[0].exact:
         when = "stop" if first.by_state else "start"
         return replace(first, saved=f"{first.saved} and the generators", generators=when)
-    if len(tried) == 1 and trial.is_dear:
-        return first  # once more: machines are busy now and then
-    last = tried[-1].way
-    if first.by_state or last.in_sampler or loader.batch_sampler is None:
-        return None
-    return replace(last, in_sampler=True)
+    return first if trial.is_dear else None  # once more: machines are busy now and then
 
 
 def _attempt(way: Way, trial: ResumeTrial, loader: Any, folder: Path, until: float) -> Attempt:
@@ -198,10 +174,6 @@ def _after_the_end(trial: ResumeTrial, loader: Any, folder: Path, until: float) 
 
     None if that could not be tried out.
     """
-    n = len(trial.whole.batches) + 1
-    finished = folder / "finished"
-    if run_in_process(stop, loader, finished, n, until=until).failure:
-        return None
-    file = finished / STATE_FILE
+    n, file = len(trial.whole.batches) + 1, folder / "whole" / STATE_FILE
     run = run_in_process(resume, loader, folder / "after", BY_STATE, file, 0, n, until=until)
     return None if run.failure else len(run.batches)

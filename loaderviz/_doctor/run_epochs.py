@@ -30,7 +30,7 @@ from loaderviz._doctor.run_outcomes import (
 from loaderviz.loaders.copy_loader import let_go_of_iterator
 from loaderviz.loaders.held_objects import attributes
 
-MOST_BATCHES = 500  # of an epoch
+MOST_BATCHES = 500  # of an epoch that are looked at
 MOST_SAMPLES = 100_000
 LATE_S = 0.5  # a run is broken off so long after its time is up
 
@@ -41,14 +41,13 @@ Send = Callable[[Any], None]
 class RunBegun:
     """A run begins."""
 
-    run: str  # see ``Epoch.run``, "switch", "slice", "start", "resume" or "snapshot"
+    run: str  # see ``Epoch.run``, the name of a look, or "resume"
 
 
 @dataclass(frozen=True)
 class EpochSet:
     """``dataset.epoch`` was set, as a training loop does."""
 
-    number: int  # of the epoch of the run
     value: int | None  # that dataset.epoch had then
 
 
@@ -200,4 +199,4 @@ def _set_epoch(dataset: Any, number: int, send: Send) -> None:
         dataset.epoch = number
     else:
         return
-    send(EpochSet(number, epoch_of(dataset)))
+    send(EpochSet(epoch_of(dataset)))

@@ -4,6 +4,14 @@ Reads the pages and nothing else: to explain a code takes no torch.
 """
 
 from loaderviz._explain.explanation_html import explanation_html
-from loaderviz._explain.explanations import codes, explanation, title_of
+from loaderviz._explain.explanations import About, Severity, about, codes, explanation, title_of
 
-__all__ = ["codes", "explanation", "explanation_html", "title_of"]
+__all__ = [
+    "About",
+    "Severity",
+    "about",
+    "codes",
+    "explanation",
+    "explanation_html",
+    "title_of",
+]

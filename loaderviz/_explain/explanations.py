@@ -8,12 +8,34 @@ who met it. Below a heading is one paragraph, one block of Python, or one list o
 from __future__ import annotations
 
 import difflib
+import re
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Literal, cast
 
 from loaderviz.errors import LoaderVizError
 
 PAGES = Path(__file__).parent / "pages"
+
+Severity = Literal["error", "warning", "advice"]
+
+
+@dataclass(frozen=True)
+class About:
+    """What the head and the foot of a page say of its pitfall.
+
+    Attributes:
+        title: the pitfall in one line.
+        severity: see ``loaderviz._doctor.Finding``.
+        notebook: number and name of the notebook that shows it.
+        links: the threads where people met it.
+    """
+
+    title: str
+    severity: Severity
+    notebook: str
+    links: tuple[str, ...]
 
 
 @cache
@@ -34,4 +56,17 @@ def explanation(code: str) -> str:
 
 def title_of(code: str) -> str:
     """The pitfall in one line, as in the doctor's finding."""
-    return explanation(code).partition("\n")[0].partition(": ")[2]
+    return about(code).title
+
+
+@cache
+def about(code: str) -> About:
+    """What the page of this code says of it; raises LoaderVizError if there is no page."""
+    title, _, head, *others = explanation(code).splitlines()
+    severity, _, notebook = head.removeprefix("Severity: ").removesuffix(".").partition(". ")
+    return About(
+        title.partition(": ")[2],
+        cast("Severity", severity),
+        notebook.removeprefix("Notebook: "),
+        tuple(re.findall(r"^- <(.*)>$", "\n".join(others), re.MULTILINE)),
+    )

@@ -33,6 +33,7 @@ _NO_SHAPES: Final = (
     "Trying to resize storage that is not resizable",  # in a worker, which prepares the memory
     "each element in list of batch should be of equal size",
 )
+_OURS: Final = __name__.partition(".")[0] + "."
 _FETCH, _COLLATE = (f"torch.utils.data._utils.{name}" for name in ("fetch", "collate"))
 
 # A part of a sample, such as "['image']", and its shape; of a list or a tuple how many items.
@@ -62,7 +63,7 @@ def _difference(step: TracebackType | None, said: re.Match[str] | None) -> str:
         step = step.tb_next
     if step is None or step.tb_next is None:
         return ""
-    by_torch = step.tb_next.tb_frame.f_globals.get("__name__") == _COLLATE
+    by_torch = _module_below(step) == _COLLATE
     names = step.tb_frame.f_locals
     samples, index = names.get("data"), names.get("possibly_batched_index")
     if type(names) is dict:
@@ -82,6 +83,16 @@ def _difference(step: TracebackType | None, said: re.Match[str] | None) -> str:
         if not by_torch and len(meant) == 1:
             found = meant[0]
     return _text(samples, index, *found) if found else ""
+
+
+def _module_below(fetch: TracebackType) -> str:
+    """The module of what the fetcher called, past a ``collate_fn`` of ours that hands on."""
+    step: TracebackType | None = fetch.tb_next
+    name = ""
+    while step is not None and (not name or name.startswith(_OURS)):
+        name = str(step.tb_frame.f_globals.get("__name__"))
+        step = step.tb_next
+    return name
 
 
 def _first_difference(samples: list[Any]) -> tuple[str, tuple[int, int]] | None:

@@ -7,7 +7,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from loaderviz import doctor
 from loaderviz._doctor.batch_probe import Probe
-from loaderviz._doctor.batch_shapes import Padding, padding_of
+from loaderviz._doctor.sample_parts import Padding, padding_of
 
 
 class Lengths(Dataset):

@@ -5,7 +5,6 @@ import faulthandler
 import random
 import re
 import signal
-import sys
 import time
 import zipfile
 from collections.abc import Iterator
@@ -26,8 +25,8 @@ from loaderviz._doctor import (
     batch_probe,
     examination,
 )
-from loaderviz._doctor.checks import CHECKS, Check
-from loaderviz._doctor.process_state import thread_pools
+from loaderviz._doctor.checks import CHECKS, Check, seen
+from loaderviz._explain import title_of
 from loaderviz.course.datasets import SleepingDataset
 from loaderviz.failed_part import RAISE
 from loaderviz.text import PRINTED_WIDTH
@@ -312,14 +311,11 @@ class TestTheResult:
         assert "<script" not in shown
         assert shown.count("&lt;script&gt;") >= 8
 
-    def test_a_new_check_is_one_function(self, monkeypatch):
-        def always(case: Any) -> Any:
-            from loaderviz._doctor.checks import seen
-
-            return seen("it is there", fix="remove it")
-
-        monkeypatch.setitem(CHECKS, "LV999", Check("LV999", "New", "advice", "", (), always))
-        assert lv.doctor(loader([1], workers=0), run=False).codes == ("LV999",)
+    def test_a_check_is_one_function_with_a_page(self, monkeypatch):
+        always = Check("LV304", lambda case: seen("it is there", fix="remove it"))
+        monkeypatch.setitem(CHECKS, "LV304", always)
+        (finding,) = lv.doctor(loader([1], workers=0), run=False)
+        assert (finding.code, finding.title) == ("LV304", title_of("LV304"))
 
 
 def test_set_epoch_in_the_calling_code_leaves_it_open():
@@ -365,12 +361,6 @@ def test_a_worker_that_starts_late_is_no_slow_batch_that_others_wait_behind():
 def test_the_thread_that_hands_batches_over_is_no_helper_of_the_thread_that_reads():
     diagnosis = visit("LV306 tensors", cured=False)
     assert "LV309" not in diagnosis.codes, str(diagnosis)
-
-
-def test_threads_of_opencv_are_asked_for_where_it_is_loaded(monkeypatch):
-    assert "cv2" not in thread_pools()
-    monkeypatch.setitem(sys.modules, "cv2", SimpleNamespace(getNumThreads=lambda: 8))
-    assert thread_pools()["cv2"] == 8
 
 
 @pytest.mark.slow

@@ -13,13 +13,15 @@ from torch.utils.data import DataLoader, RandomSampler, Sampler
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 import loaderviz as lv
+from loaderviz._doctor.batch_probe import Note
+from loaderviz._doctor.checks import CHECKS
+from loaderviz._doctor.examination import Case
 from loaderviz._doctor.loader_setup import Setup
+from loaderviz._doctor.lv1_resume import SEED_BY_EPOCH, SavedState, save_a_state
 from loaderviz._doctor.resume_comparison import Difference, SeenBatch, compare
-from loaderviz._doctor.resume_fixes import SEED_BY_EPOCH
-from loaderviz._doctor.resume_runs import BY_NUMBER, BY_STATE
+from loaderviz._doctor.resume_runs import first_difference
 from loaderviz._doctor.resume_trial import ResumeTrial, pristine_copy, try_to_resume
-from loaderviz._doctor.saved_states import first_difference
-from loaderviz._doctor.snapshot_trial import SnapshotTrial, try_snapshots
+from loaderviz._doctor.run_epochs import Epoch
 from loaderviz.course.datasets import SleepingDataset
 from patients import GloballyNoisy, NaiveResume, NoisyByKey, loader
 
@@ -66,16 +68,15 @@ class TestComparing:
     @pytest.mark.parametrize(
         ("resumed", "kind", "at", "says"),
         [
-            (keyed(0, 1, 2, 3, 4, 5, 6), "anew", 0, "its first 3 come a second time"),
-            (keyed(2, 3, 4, 5, 6), "repeats", 0, "1 batch from before comes again"),
-            (keyed(1, 2, 3, 4, 5, 6), "repeats", 0, "2 batches from before come again"),
-            (keyed(4, 5, 6), "skips", 0, "1 batch never comes"),
-            (keyed(6), "skips", 0, "3 batches never come"),
-            (keyed(3, 4), "length", 2, "2 batches too early"),
-            ([], "length", 0, "4 batches too early"),
-            (keyed(3, 4, 5, 6, 0), "length", 4, "1 batch too many"),
+            (keyed(0, 1, 2, 3, 4, 5, 6), "anew", 0, "comes a second time"),
+            (keyed(2, 3, 4, 5, 6), "counts", 0, "of 14 samples of the epoch, 2 come again and 0"),
+            (keyed(6), "counts", 0, "0 come again and 6 never"),
+            ([], "counts", 0, "8 never"),
+            (keyed(3, 4, 5, 6, 0), "counts", 4, "2 come again and 0 never"),
             (keyed(3, 5, 4, 6), "order", 1, "the same samples in another order"),
-            (keyed(3, 0, 1, 6), "order", 1, "of 14 samples of the epoch, 4 come again and 4 never"),
+            (keyed(3, 0, 1, 6), "counts", 1, "4 come again and 4 never"),
+            (of_stream(30, 30, 50), "counts", 1, "1 come again and 2 never"),
+            (of_stream(30, 1, 2, 3), "others", 1, "other contents"),
             (keyed(3, 4, draw=1) + keyed(5, 6), "draws", 0, "other random draws"),
         ],
     )
@@ -98,7 +99,7 @@ class TestComparing:
         expected = keyed(*range(n_before, 8))
         found = compare(keyed(*range(n_before)), expected, keyed(*order[n_before:]), complete=True)
         lost = {*range(n_before, 8)} - {*order[n_before:]}
-        if found is not None and "never" in found.text and found.kind == "order":
+        if found is not None and found.kind == "counts":
             assert f"{2 * len(lost)} come again and {2 * len(lost)} never" in found.text
         assert (found is None) == (order[n_before:] == [*range(n_before, 8)])
 
@@ -130,7 +131,6 @@ class TestTryingItOut:
         assert [attempt.exact for attempt in trial.attempts] == [True]
         assert trial.n_before + len(trial.attempts[0].run.batches) == 15
         assert trial.n_after_end == 15
-        assert trial.stopped.state_bytes > 0
 
     @pytest.mark.parametrize(
         "make", [pytest.param(StatefulDataLoader, marks=pytest.mark.slow), DataLoader]
@@ -148,27 +148,20 @@ class TestTryingItOut:
     def test_a_plain_loader_needs_the_generators_at_the_start_of_its_epoch(self, tmp_path):
         generator = torch.Generator().manual_seed(3)
         shuffled = loader(NoisyByKey(), workers=0, batch_size=2, shuffle=True, generator=generator)
-        alone, restored, in_sampler = tried(shuffled, tmp_path).attempts
+        alone, restored = tried(shuffled, tmp_path).attempts
         assert not alone.exact
-        assert alone.difference.kind == "order"
+        assert alone.difference.kind == "counts"
         assert restored.exact
-        assert in_sampler.exact
-        assert in_sampler.way.in_sampler
 
     def test_an_order_by_epoch_needs_none(self, tmp_path):
         patient = loader(NoisyByKey(), workers=0, batch_size=2, sampler=EpochSampler(12))
-        trial = tried(patient, tmp_path)
-        assert trial.attempt(BY_STATE) is None
-        assert trial.attempt(BY_NUMBER).exact
+        assert [attempt.exact for attempt in tried(patient, tmp_path).attempts] == [True]
 
-    def test_reading_what_was_skipped_brings_the_draws_back_and_skipping_keys_does_not(
-        self, tmp_path
-    ):
-        alone, restored, in_sampler = tried(
-            loader(GloballyNoisy(), workers=1, batch_size=2), tmp_path
-        ).attempts
-        assert (alone.exact, restored.exact, in_sampler.exact) == (False, True, False)
-        assert in_sampler.difference.kind == "draws"
+    def test_reading_what_was_skipped_brings_the_draws_back(self, tmp_path):
+        patient = loader(GloballyNoisy(), workers=1, batch_size=2)
+        alone, restored = tried(patient, tmp_path).attempts
+        assert alone.difference.kind == "draws"
+        assert restored.exact
 
     @pytest.mark.parametrize(
         ("patient", "says"),
@@ -194,25 +187,52 @@ class TestTryingItOut:
         patient.dataset.opened = (number for number in range(3))
         assert "copy" in tried(patient, tmp_path).undecided
 
-    def test_snapshots_are_tried_only_where_there_are_any(self):
-        until = time.monotonic() + 9
-        for patient in (
-            loader(SleepingDataset(64, 0)),
-            StatefulDataLoader(SleepingDataset(64, 0), batch_size=4),
-        ):
-            assert try_snapshots(Setup(patient), until) is None
+
+class Saving(SleepingDataset):
+    def state_dict(self) -> dict[str, Any]:
+        time.sleep(0.002)
+        return {"at": bytes(1000)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        pass
+
+
+class TestAStateWithEveryBatch:
+    def test_is_timed_where_workers_save_one(self):
+        patient = StatefulDataLoader(Saving(64, 0), batch_size=4, num_workers=2)
+        state = save_a_state(Setup(patient), time.monotonic() + 9)
+        assert state.seconds > 0.002
+        assert state.n_bytes > 1000
 
     @pytest.mark.parametrize(
-        ("without_s", "state_s", "dear"),
+        "patient",
         [
-            (0.0006, 0.0001, False),  # a sixth more, where next to nothing is read
-            (0.0006, 0.001, True),
-            (0.1, 0.001, False),  # a hundredth more
+            loader(Saving(64, 0)),
+            StatefulDataLoader(Saving(64, 0), batch_size=4),
+            StatefulDataLoader(SleepingDataset(64, 0), batch_size=4, num_workers=2),
         ],
     )
-    def test_snapshots_are_dear_if_fewer_would_be_felt(self, without_s, state_s, dear):
-        trial = SnapshotTrial(1, (without_s + state_s,) * 5, (without_s,) * 5)
-        assert trial.is_dear == dear
+    def test_is_none_where_no_worker_saves_any(self, patient):
+        assert save_a_state(Setup(patient), time.monotonic() + 9) is None
+
+    @pytest.mark.parametrize(
+        ("batch_s", "state_s", "every", "dear"),
+        [
+            (0.001, 0.0001, 1, False),  # a tenth, where next to nothing is read
+            (0.001, 0.001, 1, True),
+            (0.001, 0.001, 1000, False),
+            (0.1, 0.001, 1, False),  # a hundredth
+        ],
+    )
+    def test_is_dear_if_fewer_would_be_felt(self, batch_s, state_s, every, dear):
+        patient = StatefulDataLoader(
+            Saving(64, 0), batch_size=4, num_workers=1, snapshot_every_n_steps=every
+        )
+        delivered_s = tuple(batch_s * i for i in range(9))
+        epoch = Epoch("plain", 0, (Note(),) * 9, True, first_s=0.0, delivered_s=delivered_s)
+        observations = epoch, SavedState(state_s, 100)
+        case = Case(Setup(patient), ran=True, observations=observations)
+        assert (CHECKS["LV113"].judge(case) is not None) == dear
 
 
 def state_of(patient: Any, n: int = 3) -> dict[str, Any]:
@@ -253,7 +273,7 @@ class TestAStateThatWasSaved:
                 marks=pytest.mark.slow,
             ),
             (lambda: state_of(stateful(64), 9), stateful(32), "its dataset was longer"),
-            (lambda: {"_snapshot": {}}, stateful(), "and the state has '_snapshot'"),
+            (lambda: {"_snapshot": {}}, stateful(), "the state lacks '_"),
         ],
     )
     def test_of_another_loader_is_an_error_that_says_so(self, given, patient, says):

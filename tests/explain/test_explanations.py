@@ -1,6 +1,7 @@
 """Each code has a page that says what its check says; `tests/doctor` examines the code on it."""
 
 import re
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -8,10 +9,12 @@ import pytest
 import loaderviz as lv
 from loaderviz._doctor import Diagnosis, Finding
 from loaderviz._doctor.checks import CHECKS, OF_RECORDINGS
+from loaderviz._doctor.findings import SEVERITIES
 from loaderviz._explain import codes, explanation, explanation_html, title_of
 from loaderviz._explain.explanations import PAGES
 from pitfalls import NOT_ON_A_PAGE, python_on_page
 
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 ALL_CHECKS = CHECKS | OF_RECORDINGS
 # What takes several ranks, a GPU, or the reader's own loop: the page says so.
 ONLY_COMPILED = {*OF_RECORDINGS, *NOT_ON_A_PAGE}
@@ -29,15 +32,17 @@ class TestThePages:
         assert sorted(path.stem for path in PAGES.iterdir()) == [*codes()]
 
     @pytest.mark.parametrize("code", codes())
-    def test_say_what_the_check_says(self, code):
-        check = ALL_CHECKS[code]
-        title, _, about, _, *text = sections(code)[""].splitlines()
-        assert title == f"# {code}: {title_of(code)}"
-        assert title_of(code) == check.title
-        assert about == f"Severity: {check.severity}. Notebook: {check.notebook}."
+    def test_are_read_by_their_check(self, code):
+        said = ALL_CHECKS[code].about
+        title, _, head, _, *text = sections(code)[""].splitlines()
+        assert title == f"# {code}: {said.title}"
+        assert said.severity in SEVERITIES
+        assert head == f"Severity: {said.severity}. Notebook: {said.notebook}."
+        number, _, name = said.notebook.lower().partition(" ")
+        assert (NOTEBOOKS / f"{number}_{name.replace(' ', '_')}.ipynb").exists()
         assert text
         threads = sections(code).get("Where people met it", "")
-        assert tuple(re.findall(r"^- <(.*)>$", threads, re.MULTILINE)) == check.links
+        assert said.links == tuple(re.findall(r"^- <(.*)>$", threads, re.MULTILINE))
         assert set(re.findall(r"LV\d+", explanation(code))) <= set(codes())
 
     @pytest.mark.parametrize("code", codes())
@@ -45,7 +50,7 @@ class TestThePages:
         lines = explanation(code).splitlines()
         assert len(lines) <= 70
         assert max(map(len, lines)) <= 88
-        n_sections = 5 if ALL_CHECKS[code].links else 4
+        n_sections = 5 if ALL_CHECKS[code].about.links else 4
         assert [*sections(code)][1:] == SECTIONS[:n_sections]
         for name in ("", *SECTIONS[:2]):
             assert "```" not in sections(code)[name]

@@ -3,11 +3,9 @@
 In a module of its own, because workers started with spawn or forkserver import classes by name.
 """
 
-import hashlib
 import itertools
 import os
 import random
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -233,35 +231,6 @@ class GloballyNoisy(Dataset):
 
 def seed_by_torch(worker: int) -> None:
     np.random.seed(torch.initial_seed() % 2**32)
-
-
-class Threaded(Dataset):
-    """Hashes in threads, which need no GIL."""
-
-    def __init__(self, n: int, threads: int) -> None:
-        self.n, self.threads = n, threads
-
-    def __len__(self) -> int:
-        return self.n
-
-    def __getitem__(self, index: int) -> int:
-        helpers = [threading.Thread(target=hash_much) for _ in range(self.threads)]
-        for helper in helpers:
-            helper.start()
-        for helper in helpers:
-            helper.join()
-        if not helpers:
-            hash_much()
-        return index
-
-
-def hash_much() -> None:
-    for _ in range(20):
-        hashlib.sha256(bytes(50_000)).digest()
-
-
-def let_torch_have_threads(worker: int) -> None:
-    torch.set_num_threads(4)
 
 
 class SlowSampler(Sampler[int]):
@@ -519,10 +488,6 @@ VARIANTS: dict[str, tuple[Make, ...]] = {
     "LV306 pinning": (
         lambda: loader(SleepingDataset(8, 0), collate_fn=Parcel, pin_memory=True),
         lambda: loader(SleepingDataset(8, 0), collate_fn=PinnableParcel, pin_memory=True),
-    ),
-    "LV309 torch": (
-        lambda: loader(Threaded(160, 8), workers=1, worker_init_fn=let_torch_have_threads),
-        lambda: loader(Threaded(160, 0), workers=1, worker_init_fn=let_torch_have_threads),
     ),
     "LV501 collate": (
         lambda: loader(Squared(square), workers=1, collate_fn=lambda x: x, **SPAWNED),

@@ -21,7 +21,7 @@ import psutil
 import pytest
 
 import loaderviz as lv
-from loaderviz._doctor import Diagnosis, examination_runs
+from loaderviz._doctor import Diagnosis
 from loaderviz._doctor.checks import CHECKS
 from loaderviz._explain import explanation
 from patients import VARIANTS
@@ -82,9 +82,7 @@ def examine(name: str, *, cured: bool, run: bool = True) -> Diagnosis:
     budget_s = BUDGETS_S.get(code_of(name), BUDGET_S)
     if cured:
         budget_s = max(budget_s, BUDGET_S)
-    with patient(name, cured=cured) as loader, pytest.MonkeyPatch.context() as patch:
-        if name != "LV308":  # the only pitfall that asks for this trial, which takes seconds
-            patch.setattr(examination_runs, "computes_and_hands_over_late", lambda trace: False)
+    with patient(name, cured=cured) as loader:
         return lv.doctor(loader, run=run, budget_s=budget_s, resume=name.startswith(TO_RESUME))
 
 

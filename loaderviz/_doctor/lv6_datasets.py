@@ -1,15 +1,18 @@
-"""LV6xx about shapes: batches that cannot be made, that differ, or that are mostly padding."""
+"""LV601 to LV604: what a dataset is, and the shapes of its samples and batches."""
 
 from __future__ import annotations
 
+import dis
 import re
+from typing import Any
+
+from torch.utils.data import Dataset
 
 from loaderviz._doctor.checks import Seen, check, seen
-from loaderviz._doctor.examination import Case, RecordedLoop
+from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
-from loaderviz._doctor.shape_trial import Shape
 from loaderviz.text import percent
-from loaderviz.why.predicted_padding import predict_padding, sent_if_sorted
+from loaderviz.why.predicted_padding import sent_if_sorted
 from loaderviz.why.shapes import short
 
 COLLATE = """
@@ -52,39 +55,61 @@ def collate(samples):  # as collate_fn: pads to the longest of the batch, not to
 """
 
 
-@check(
-    "LV602",
-    "The samples of a batch have different shapes",
-    "error",
-    notebook=2,
-    threads="188150",
-    recorded=True,
-)
-def _unequal_shapes(case: Case) -> Seen | None:
-    if case.recording is not None:
-        return _unequal_in_recording(case.recording)
-    found = case.unequal_shapes
-    if found is None:
-        case.epoch()  # raises Undecided where nothing came
+@check("LV601")
+def _wrong_style(case: Case) -> Seen | None:
+    setup = case.setup
+    cls = type(setup.dataset)
+    has_getitem = getattr(cls, "__getitem__", None) not in (None, Dataset.__getitem__)
+    if not setup.iterable and hasattr(cls, "__iter__") and not has_getitem:
+        return seen(
+            f"{cls.__name__} has __iter__ but no __getitem__, and is not an IterableDataset: "
+            "torch takes it for map-style and asks for dataset[0]",
+            fix=f"class {cls.__name__}(torch.utils.data.IterableDataset): ...",
+        )
+    if setup.num_workers:
         return None
-    (one, other), (shape, other_shape) = found.keys, found.shapes
-    whose = "places {} and {} of the stream" if case.setup.iterable else "samples {} and {}"
-    part = found.part or "the tensor"
+    trouble = case.trouble_of_kind("no worker info")
+    method = "__iter__" if setup.iterable else "__getitem__"
+    unguarded = _uses_worker_info_unguarded(getattr(cls, method, None))
+    if trouble is None and (case.ran or not unguarded):
+        return None
     return seen(
-        f"{whose.format(one, other)} would share a batch, but their shapes differ: {shape} and "
-        f"{other_shape}" + (f" in {part}" if found.part else ""),
-        f"among {found.n_samples:,} samples, {part} has {found.n_shapes:,} shapes; torch.stack "
-        "takes equal ones only",
-        fix=_fix(found.part, shape, other_shape),
+        f"num_workers=0, so get_worker_info() is None, and {cls.__name__}.{method} does not expect "
+        "that",
+        *([trouble.text] if trouble is not None else []),
+        fix="""
+info = torch.utils.data.get_worker_info()
+worker, n_workers = (info.id, info.num_workers) if info is not None else (0, 1)
+""",
     )
 
 
-def _unequal_in_recording(recording: RecordedLoop) -> Seen | None:
+def _uses_worker_info_unguarded(function: Any) -> bool:
+    """Whether its code reads the worker's info and nowhere tests anything, such as for None."""
+    code = getattr(function, "__code__", None)
+    if code is None or "get_worker_info" not in code.co_names:
+        return False
+    if not {"id", "num_workers", "seed"} & set(code.co_names):
+        return False
+    tests = ("IS_OP", "POP_JUMP", "JUMP_IF")
+    return not any(
+        instruction.opname.startswith(tests) for instruction in dis.get_instructions(code)
+    )
+
+
+@check("LV602", recorded=True)
+def _unequal_shapes(case: Case) -> Seen | None:
     """The first batch that failed for it; the recorder notes why: see unequal_samples.py."""
-    batches = recording.trace.batches
+    if case.recording is None and case.trouble_of_kind("shapes") is None:
+        case.epoch()  # raises Undecided where nothing came
+        return None
+    if case.trace is None:
+        raise Undecided("the recording was lost")
+    batches = case.trace.batches if case.recording is None else case.recording.trace.batches
     failed = batches[(batches["state"] == "failed") & batches["shapes"].notna()]
     if failed.empty:
-        return None
+        trouble = case.trouble_of_kind("shapes")
+        return None if trouble is None else seen(trouble.text, fix=_fix("", (0,), (1,)))
     first = failed.iloc[0]
     part = re.match(r"batch([^:]*):", first["shapes"])
     texts = re.findall(r"\(([\d, ]*)\) in ", first["shapes"])
@@ -98,21 +123,14 @@ def _unequal_in_recording(recording: RecordedLoop) -> Seen | None:
     )
 
 
-def _fix(part: str, shape: Shape, other: Shape) -> str:
+def _fix(part: str, shape: tuple[int, ...], other: tuple[int, ...]) -> str:
     if shape[1:] != other[1:]:
         return RESIZE
     is_image = len(shape) == 3 and {shape[0], other[0]} <= {1, 2, 3, 4}
     return ONE_MODE if is_image else COLLATE.format(part=part)
 
 
-@check(
-    "LV603",
-    "Batches have many shapes",
-    "advice",
-    notebook=6,
-    threads="188150",
-    recorded=True,
-)
+@check("LV603", recorded=True)
 def _many_shapes(case: Case) -> Seen | None:
     notes = case.epoch().notes
     largest = max(note.n_samples for note in notes)
@@ -131,17 +149,8 @@ def _many_shapes(case: Case) -> Seen | None:
     )
 
 
-@check(
-    "LV604",
-    "Much of each batch is padding",
-    "advice",
-    notebook=6,
-    threads="huggingface/transformers#3634",
-    recorded=True,
-)
+@check("LV604")
 def _padding(case: Case) -> Seen | None:
-    if case.recording is not None:
-        raise Undecided(_what_shapes_tell(case.recording))
     batches = [note.padding for note in case.epoch().notes if note.padding is not None]
     if len(batches) < LEAST_BATCHES:
         return None
@@ -161,17 +170,4 @@ def _padding(case: Case) -> Seen | None:
         f"padded to the longest of each batch it would be {percent(1 - n_data / n_longest)}, and "
         f"in batches of similar lengths {percent(1 - n_data / n_sorted)}",
         fix=TO_LONGEST if to_longest else BY_LENGTH.format(size=len(batches[0].lengths)),
-    )
-
-
-def _what_shapes_tell(recording: RecordedLoop) -> str:
-    """Of padding, which takes the samples to know."""
-    predicted = predict_padding(recording.trace, recording.loader)
-    told = "the shapes of batches do not tell how much is padding: doctor(loader) measures it"
-    if predicted is None or predicted.share < MUCH:
-        return told
-    return (
-        f"{told}. Predicted, if each batch is padded to its longest sample: at least "
-        f"{percent(predicted.share)}, and batches of similar lengths would send at least "
-        f"{percent(predicted.saved)} less"
     )

@@ -16,7 +16,7 @@ from torch.utils.data import (
 )
 
 from loaderviz._doctor.loader_setup import Setup
-from loaderviz._doctor.slice_trial import SliceTrial, try_slices
+from loaderviz._doctor.lv3_items import Slices, read_as_slices
 
 
 def in_memory() -> TensorDataset:
@@ -53,9 +53,9 @@ class Swapped(Rows):
         return self.rows[index[::-1]] if isinstance(index, list) else self.rows[index]
 
 
-def tried(dataset: Any, **options: Any) -> SliceTrial | None:
+def tried(dataset: Any, **options: Any) -> Slices | None:
     loader = DataLoader(dataset, **{"batch_size": 16, **options})
-    return try_slices(Setup(loader), time.monotonic() + 60)
+    return read_as_slices(Setup(loader), time.monotonic() + 60)
 
 
 @pytest.mark.parametrize("dataset", [in_memory(), Subset(in_memory(), range(9, 109)), Rows()])
@@ -63,35 +63,24 @@ def test_what_takes_a_list_is_read_both_ways(dataset):
     trial = tried(dataset)
     assert trial.n_samples == 16
     assert trial.n_batches == min(-(-len(dataset) // 16), 25)
-    assert trial.items_s > 0
-    assert trial.slice_s > 0
+    assert trial.factor == pytest.approx(trial.items_s / trial.slice_s)
 
 
-@pytest.mark.parametrize("dataset", [Augmented(), Swapped()])
-def test_other_values_are_no_slice(dataset):
-    assert tried(dataset) is None
+@pytest.mark.parametrize(
+    ("dataset", "options"),
+    [
+        (Augmented(), {}),  # other values
+        (Swapped(), {}),
+        (in_memory(), {"collate_fn": list}),
+        (in_memory(), {"batch_size": 1}),
+        (in_memory(), {"batch_size": None, "sampler": lists_of(16, in_memory())}),
+        (TensorDataset(torch.arange(32)), {}),  # two batches
+    ],
+)
+def test_what_is_no_slice_or_too_little_is_not_told(dataset, options):
+    assert tried(dataset, **options) is None
 
 
 def test_a_list_that_is_refused_is_left_to_the_caller():
     with pytest.raises(TypeError):
         tried(list(range(100)))
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"collate_fn": list},
-        {"batch_size": 1},
-        {"batch_size": None, "sampler": lists_of(16, in_memory())},
-    ],
-)
-def test_batches_that_are_made_otherwise_are_not_tried(options):
-    assert tried(in_memory(), **options) is None
-
-
-def test_two_batches_are_too_few():
-    assert tried(TensorDataset(torch.arange(32))) is None
-
-
-def test_the_factor_is_how_many_times_as_long_items_take():
-    assert SliceTrial(3, 16, items_s=0.06, slice_s=0.02).factor == pytest.approx(3)

@@ -1,98 +1,22 @@
-"""LV5xx and LV6xx: how workers are started, what they share, and datasets of the wrong style."""
+"""LV502 to LV505: what forked workers share, threads, files and CUDA; ranks that are unequal."""
 
 from __future__ import annotations
 
-import dis
 import io
-import sys
-import types
-from typing import Any
 
 import torch
-from torch.utils.data import Dataset, IterableDataset
 
 from loaderviz._doctor.checks import Seen, check, seen
 from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
-from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.process_state import is_handle
 from loaderviz.ask_for_stack import Stack
-from loaderviz.loaders.held_objects import Part, is_a, walk
+from loaderviz.loaders.held_objects import is_a
 
 _LOCK_CHANNEL = "futex"  # in the wait channel of a process that waits for a lock (proc(5))
 
 
-@check(
-    "LV501",
-    "Workers are started anew and cannot import what they are sent",
-    "error",
-    notebook=2,
-    threads="169252",
-)
-def _not_importable(case: Case) -> Seen | None:
-    setup = case.setup
-    if setup.start_method not in ("spawn", "forkserver"):
-        return None
-    for path, value in _sent_to_workers(setup):
-        reason = _why_not_importable(value)
-        if reason:
-            return seen(
-                f"{path} is {reason}",
-                f"workers are started by {setup.start_method} and import classes and functions by "
-                "name; this fails in the worker, and here you only see that it exited unexpectedly",
-                fix="""
-from my_data import MyDataset, my_collate  # from a module; no lambda, no local function
-# or, on Linux: DataLoader(..., multiprocessing_context="fork")
-""",
-            )
-    return None
-
-
-def _sent_to_workers(setup: Setup) -> list[Part]:
-    """Everything that is pickled: the dataset and the functions, and what they hold."""
-    sent = []
-    for name in ("dataset", "collate_fn", "worker_init_fn"):
-        hidden: list[str] = []  # beginnings of paths below which attributes are not pickled
-        for part in walk(name, setup.settings[name]):
-            if part.path.startswith(tuple(hidden)):
-                continue
-            sent.append(part)
-            if _pickles_its_own_way(part.value):
-                hidden += [f"{part.path}.", f"{part.path}["]
-    return sent
-
-
-def _pickles_its_own_way(value: Any) -> bool:
-    """Whether its class decides what is pickled: then its attributes say little."""
-    plain = (object, Dataset, IterableDataset, torch.nn.Module)
-    for cls in type(value).__mro__:
-        if cls not in plain and cls.__module__ != "typing":
-            methods = {"__reduce__", "__reduce_ex__", "__getstate__"} & set(vars(cls))
-            if methods and not cls.__module__.startswith("torch.utils.data"):
-                return True
-    return False
-
-
-def _why_not_importable(value: Any) -> str:
-    definition = value if type(value) in (types.FunctionType, type) else type(value)
-    name, module = definition.__qualname__, definition.__module__
-    if "<lambda>" in name:
-        return f"a lambda, defined in {module}"
-    if "<locals>" in name:
-        return f"{name}, which is local to a function"
-    main = sys.modules.get("__main__")
-    if module == "__main__" and not hasattr(main, "__file__"):
-        return f"{name}, which is defined in a notebook or a prompt"
-    return ""
-
-
-@check(
-    "LV502",
-    "Workers are forked while other threads may hold locks",
-    "error",
-    notebook=2,
-    threads="1355 45198",
-)
+@check("LV502")
 def _forked_with_threads(case: Case) -> Seen | None:
     setup = case.setup
     if not setup.num_workers or not setup.forks or not setup.other_threads:
@@ -131,13 +55,7 @@ def _stuck_line(stack: Stack) -> list[str]:
     return []
 
 
-@check(
-    "LV503",
-    "Forked workers share the position of one open file",
-    "error",
-    notebook=2,
-    threads="11887",
-)
+@check("LV503")
 def _shared_handle(case: Case) -> Seen | None:
     setup = case.setup
     if not setup.num_workers or not setup.forks:
@@ -176,7 +94,7 @@ def __getitem__(self, index):
     )
 
 
-@check("LV504", "CUDA is used in a forked worker", "error", notebook=8, threads="40403")
+@check("LV504")
 def _device_in_worker(case: Case) -> Seen | None:
     setup = case.setup
     if not setup.num_workers:
@@ -208,14 +126,7 @@ for batch in loader:  # with pin_memory=True; the main process moves the batch
     return None
 
 
-@check(
-    "LV505",
-    "Ranks have unequal numbers of batches",
-    "error",
-    notebook=9,
-    threads="33148",
-    recorded=True,
-)
+@check("LV505", recorded=True)
 def _unequal_ranks(case: Case) -> Seen | None:
     fix = """
 with torch.distributed.algorithms.Join([model]):  # a DistributedDataParallel model
@@ -236,52 +147,4 @@ with torch.distributed.algorithms.Join([model]):  # a DistributedDataParallel mo
         f"batches in an epoch, by rank: {counts}",
         f"after batch {min(counts)}, ranks wait forever for the gradients of one that has finished",
         fix=fix,
-    )
-
-
-@check(
-    "LV601",
-    "The dataset is not of the style that its loader expects",
-    "error",
-    notebook=1,
-    threads="35761",
-)
-def _wrong_style(case: Case) -> Seen | None:
-    setup = case.setup
-    cls = type(setup.dataset)
-    has_getitem = getattr(cls, "__getitem__", None) not in (None, Dataset.__getitem__)
-    if not setup.iterable and hasattr(cls, "__iter__") and not has_getitem:
-        return seen(
-            f"{cls.__name__} has __iter__ but no __getitem__, and is not an IterableDataset: "
-            "torch takes it for map-style and asks for dataset[0]",
-            fix=f"class {cls.__name__}(torch.utils.data.IterableDataset): ...",
-        )
-    if setup.num_workers:
-        return None
-    trouble = case.trouble_of_kind("no worker info")
-    method = "__iter__" if setup.iterable else "__getitem__"
-    unguarded = _uses_worker_info_unguarded(getattr(cls, method, None))
-    if trouble is None and (case.ran or not unguarded):
-        return None
-    return seen(
-        f"num_workers=0, so get_worker_info() is None, and {cls.__name__}.{method} does not expect "
-        "that",
-        *([trouble.text] if trouble is not None else []),
-        fix="""
-info = torch.utils.data.get_worker_info()
-worker, n_workers = (info.id, info.num_workers) if info is not None else (0, 1)
-""",
-    )
-
-
-def _uses_worker_info_unguarded(function: Any) -> bool:
-    """Whether its code reads the worker's info and nowhere tests anything, such as for None."""
-    code = getattr(function, "__code__", None)
-    if code is None or "get_worker_info" not in code.co_names:
-        return False
-    if not {"id", "num_workers", "seed"} & set(code.co_names):
-        return False
-    tests = ("IS_OP", "POP_JUMP", "JUMP_IF")
-    return not any(
-        instruction.opname.startswith(tests) for instruction in dis.get_instructions(code)
     )

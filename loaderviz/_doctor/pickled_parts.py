@@ -11,101 +11,67 @@ from multiprocessing import context
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, Final
 
+from loaderviz._doctor.checks import look
 from loaderviz._doctor.loader_setup import Setup
 from loaderviz.loaders.held_objects import Part, attributes
 
 SENT: Final = ("dataset", "collate_fn", "worker_init_fn")  # settings that each worker is sent
-MOST_DEPTH = 6
-MOST_ITEMS = 8  # of a list that is looked into
+MOST_DEPTH = 6  # datasets within datasets
+MOST_ITEMS = 8  # of a list whose items have names of their own: a longer one is named as a whole
 MOST_PARTS = 200  # of one object
-MOSTLY = 0.5  # of an object's bytes: a part that has them is looked into
+MOSTLY = 0.5  # of an object's bytes: a part that has them is named in its place
 
 
 @dataclass(frozen=True)
-class Pickled:
-    """One of the objects that are pickled for each worker."""
+class SentPart:
+    """The innermost part that cannot be pickled; where all can, the one that is most of it."""
 
     path: str  # such as "dataset.items"
     kind: str  # such as "list of 1,000"
-    n_bytes: int  # without what tensors hold: workers share that
-    seconds: float  # to pickle it once, by itself
+    n_bytes: int = 0  # without what tensors hold: workers share that
+    seconds: float = 0.0  # to pickle it once, by itself
+    error: str = ""  # why it cannot be pickled
 
 
-@dataclass(frozen=True)
-class Unpicklable:
-    """The innermost object found that cannot be pickled."""
-
-    path: str
-    kind: str
-    error: str
-
-
-def heaviest_part(setup: Setup, until: float) -> tuple[Pickled | None, Any]:
-    """What takes most of the bytes: the innermost part that still has half of what holds it.
-
-    Args:
-        setup: the loader.
-        until: when to stop, in seconds of ``time.monotonic()``.
-
-    Returns:
-        The part, None where nothing could be pickled in that time; and the object that holds it,
-        None for a setting of the loader.
-    """
-    best: Pickled | None = None
-    holder, candidates = None, []
-    for setting in SENT:
-        whole = Part(setting, setup.settings[setting])
-        candidates += [(part, whole.value) for part in _pickled_parts(whole)] or [(whole, None)]
-    for _ in range(MOST_DEPTH):
-        weighed = [(_weigh(part, until), part, holds) for part, holds in candidates]
-        known = [(weight, *found) for weight, *found in weighed if weight is not None]
-        if not known:
-            break
-        heaviest, part, holds = max(known, key=lambda each: each[0].n_bytes)
-        if best is not None and heaviest.n_bytes <= MOSTLY * best.n_bytes:
-            break
-        best, holder = heaviest, holds
-        candidates = [(inner, part.value) for inner in _pickled_parts(part)]
-    return best, holder
-
-
-def unpicklable_part(setup: Setup, until: float) -> Unpicklable | None:
-    """The first part that cannot be pickled; None where all can, or in the time given."""
-    found: Unpicklable | None = None
+@look(after_failure=True)
+def weigh_what_is_sent(setup: Setup, until: float) -> SentPart | None:
+    """Pickle what workers are sent; None where they are forked, or there is no time for it."""
+    if not setup.num_workers or setup.forks:
+        return None
+    best: SentPart | None = None
     parts = [Part(name, setup.settings[name]) for name in SENT]
     for _ in range(MOST_DEPTH):
+        weighed = []
         for part in parts:
             try:
-                _pickle(part.value, until)
+                weighed.append((_weigh(part, until), part))
             except TimeoutError:
-                return found
-            except Exception as error:
-                found = Unpicklable(part.path, _kind(part.value), str(error))
-                parts = _pickled_parts(part)
-                break
-        else:
+                return best
+            if weighed[-1][0].error:
+                break  # the first that fails is the one to name
+        if not weighed:
             break
-    return found
+        found, part = max(weighed, key=lambda each: (bool(each[0].error), each[0].n_bytes))
+        is_less = best is not None and found.n_bytes <= MOSTLY * best.n_bytes
+        if not found.error and (is_less or (best is not None and best.error)):
+            break
+        best, parts = found, _pickled_parts(part)
+    return best
 
 
-def _weigh(part: Part, until: float) -> Pickled | None:
-    """None where it cannot be pickled in that time."""
-    begun_s = time.perf_counter()
-    with contextlib.suppress(Exception):
-        n_bytes = _pickle(part.value, until)
-        return Pickled(part.path, _kind(part.value), n_bytes, time.perf_counter() - begun_s)
-    return None
-
-
-def _pickle(value: Any, until: float) -> int:
-    """Pickle as a worker's arguments are, and return the number of bytes.
-
-    Raises TimeoutError when ``until`` is over, and what the user's code raises.
-    """
+def _weigh(part: Part, until: float) -> SentPart:
+    """Pickle it as a worker's arguments are; raises TimeoutError when ``until`` is over."""
     counter = _Counter(until)
-    with _as_if_starting_a_worker():
-        ForkingPickler(counter).dump(value)
-    return counter.n_bytes
+    begun_s = time.perf_counter()
+    try:
+        with _as_if_starting_a_worker():
+            ForkingPickler(counter).dump(part.value)
+    except TimeoutError:
+        raise
+    except Exception as error:
+        return SentPart(part.path, _kind(part.value), error=str(error))
+    seconds = time.perf_counter() - begun_s
+    return SentPart(part.path, _kind(part.value), counter.n_bytes, seconds)
 
 
 class _Counter:

@@ -1,0 +1,176 @@
+"""LV315, LV501, LV508: what is sent to workers that are not forked, which takes time, or fails."""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils.data import Dataset, IterableDataset
+
+from loaderviz._doctor.checks import CHECKS, Seen, check, seen
+from loaderviz._doctor.costly_causes import costly_cause
+from loaderviz._doctor.examination import Case
+from loaderviz._doctor.findings import Undecided
+from loaderviz._doctor.loader_setup import Setup
+from loaderviz._doctor.pickled_parts import SENT, SentPart
+from loaderviz.loaders.held_objects import Part, walk
+from loaderviz.text import count, duration, size
+from loaderviz.why.worker_starts import one_after_another, started_together, took_s
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MUCH_BYTES = 8 << 20  # fewer are sent in no time
+MUCH_S = 0.2  # of a start, that sending takes
+_FILE_TYPES = ("ndarray", "memmap")
+
+
+@check("LV501")
+def _not_importable(case: Case) -> Seen | None:
+    setup = case.setup
+    if setup.start_method not in ("spawn", "forkserver"):
+        return None
+    for path, value in _sent_to_workers(setup):
+        reason = _why_not_importable(value)
+        if reason:
+            return seen(
+                f"{path} is {reason}",
+                f"workers are started by {setup.start_method} and import classes and functions by "
+                "name; this fails in the worker, and here you only see that it exited unexpectedly",
+                fix="""
+from my_data import MyDataset, my_collate  # from a module; no lambda, no local function
+# or, on Linux: DataLoader(..., multiprocessing_context="fork")
+""",
+            )
+    return None
+
+
+def _sent_to_workers(setup: Setup) -> list[Part]:
+    """Everything that is pickled: the dataset and the functions, and what they hold."""
+    sent = []
+    for name in SENT:
+        hidden: list[str] = []  # beginnings of paths below which attributes are not pickled
+        for part in walk(name, setup.settings[name]):
+            if part.path.startswith(tuple(hidden)):
+                continue
+            sent.append(part)
+            if _pickles_its_own_way(part.value):
+                hidden += [f"{part.path}.", f"{part.path}["]
+    return sent
+
+
+def _pickles_its_own_way(value: Any) -> bool:
+    """Whether its class decides what is pickled: then its attributes say little."""
+    plain = (object, Dataset, IterableDataset, torch.nn.Module)
+    for cls in type(value).__mro__:
+        if cls not in plain and cls.__module__ != "typing":
+            methods = {"__reduce__", "__reduce_ex__", "__getstate__"} & set(vars(cls))
+            if methods and not cls.__module__.startswith("torch.utils.data"):
+                return True
+    return False
+
+
+def _why_not_importable(value: Any) -> str:
+    definition = value if type(value) in (types.FunctionType, type) else type(value)
+    name, module = definition.__qualname__, definition.__module__
+    if "<lambda>" in name:
+        return f"a lambda, defined in {module}"
+    if "<locals>" in name:
+        return f"{name}, which is local to a function"
+    main = sys.modules.get("__main__")
+    if module == "__main__" and not hasattr(main, "__file__"):
+        return f"{name}, which is defined in a notebook or a prompt"
+    return ""
+
+
+@check("LV508")
+def _cannot_be_pickled(case: Case) -> Seen | None:
+    setup = case.setup
+    if not setup.num_workers or setup.forks:
+        return None
+    part = case.observed(SentPart)
+    if part is None or not part.error:
+        if case.trouble_of_kind("pickle") is None:
+            case.epoch()  # raises Undecided where it did not run
+        return None
+    not_importable = CHECKS["LV501"].judge(case)
+    if not_importable is not None and not_importable.state == "found":
+        return None
+    return seen(
+        f"{part.path} ({part.kind}) cannot be pickled: {part.error}",
+        f"workers are started by {setup.start_method}: each is sent the dataset, pickled",
+        fix=_left_out(part),
+    )
+
+
+@check("LV315", recorded=True)
+def _sent_to_each(case: Case) -> Seen | None:
+    if not case.setup.num_workers or case.setup.forks:
+        return None
+    case.epoch()
+    if case.trace is None:
+        raise Undecided("the recording was lost")
+    workers = max(started_together(case.trace.workers), key=took_s, default=None)
+    if workers is None or _sending_s(workers) < MUCH_S:
+        return None
+    if case.recording is not None:
+        cause = costly_cause(case, "start") or costly_cause(case, "restart")
+        if cause is None:
+            return None
+        return seen(*cause.evidence, _sent(workers), fix=_left_out(None))
+    part = case.observed(SentPart)
+    if part is None:
+        return seen(_sent(workers), fix=_left_out(None))
+    return seen(
+        _sent(workers),
+        f"{part.path} ({part.kind}) is {size(part.n_bytes)} of it, pickled in "
+        f"{duration(part.seconds)} by itself",
+        fix=_left_out(part),
+    )
+
+
+def _sending_s(workers: pd.DataFrame) -> float:
+    """Seconds of one start that sending to its workers takes; 0 if little is sent.
+
+    Where that makes them start one after another, all boots but the last one count, too.
+    """
+    n_bytes, method = workers["pickle_bytes"].median(), workers["start_method"].iloc[0]
+    if method not in ("spawn", "forkserver") or not n_bytes >= MUCH_BYTES:
+        return 0.0
+    seconds = float(workers["pickle_s"].sum() + workers["unpickle_s"].median())
+    if one_after_another(workers):
+        seconds += float(workers["boot_s"].iloc[:-1].sum())
+    return seconds
+
+
+def _sent(workers: pd.DataFrame) -> str:
+    medians = workers[["pickle_bytes", "pickle_s", "unpickle_s"]].median()
+    text = (
+        f"each of {count(len(workers), 'worker')} is sent {size(medians['pickle_bytes'])}, pickled "
+        f"in {duration(medians['pickle_s'])} and unpickled in {duration(medians['unpickle_s'])}"
+    )
+    if one_after_another(workers):
+        text += "; the next is begun only when the one before has booted and reads what it is sent"
+    return text
+
+
+def _left_out(part: SentPart | None) -> str:
+    """The code that does not send it."""
+    if part is not None and not part.path.startswith("dataset."):
+        return f"# make {part.path} smaller, or in the worker, on first use"
+    holder, _, name = ("", "", "items") if part is None else part.path.rpartition(".")
+    whose = "the dataset" if holder in ("", "dataset") else holder
+    again = f"self.{name} = ...  # as __init__ does"
+    if part is not None and part.kind.startswith(_FILE_TYPES):
+        again = f'self.{name} = np.load("{name}.npy", mmap_mode="r")  # workers share its pages'
+    hint = "# doctor(loader) names the largest attribute\n" if part is None else ""
+    return f"""{hint}def __getstate__(self):  # of {whose}: what workers are sent
+    return {{**self.__dict__, "{name}": None}}
+def __getitem__(self, index):
+    if self.{name} is None:  # in a worker, once
+        {again}
+    ...
+# On Linux, without CUDA and other threads here, multiprocessing_context="fork" sends nothing.
+"""
