@@ -1,7 +1,7 @@
 """Opens files that may come from a stranger: regular files alone, of a size that fits in memory.
 
-Pipes, devices and sockets are refused, so that nothing waits for ever; so are files that are mostly
-holes, and links that lead out of the folder in which they were found.
+Pipes, devices and sockets are refused, so that nothing waits for ever; so are links that lead out
+of the folder in which they were found.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.text import size
 
 MOST_TEXT_BYTES: Final = 1 << 26  # of a JSON file, which takes up to 24 times as much memory
-SMALL_BYTES: Final = 1 << 26  # holes in a smaller file do no harm
-MOST_HOLES: Final = 16  # times the bytes on disk: more than a file system's compression gains
+SMALL_BYTES: Final = 1 << 26  # a smaller file fits into any machine
 
 
 def open_regular(path: Path, *, may_lead_out: bool = False) -> BinaryIO:
@@ -28,8 +27,8 @@ def open_regular(path: Path, *, may_lead_out: bool = False) -> BinaryIO:
         may_lead_out: whether it may be a link to a file elsewhere, as where the user named it.
 
     Raises:
-        LoaderVizError: where it is no regular file, leads out of its folder, is mostly holes, or
-            is larger than the free memory.
+        LoaderVizError: where it is no regular file, leads out of its folder, or is larger than the
+            free memory.
         OSError: where it cannot be opened.
     """
     if not may_lead_out:
@@ -39,12 +38,6 @@ def open_regular(path: Path, *, may_lead_out: bool = False) -> BinaryIO:
     try:
         status = os.fstat(file.fileno())
         _refuse_irregular(path, status)
-        on_disk = 512 * getattr(status, "st_blocks", 0)  # 0 where the file system does not tell
-        if status.st_size > SMALL_BYTES and 0 < on_disk < status.st_size / MOST_HOLES:
-            raise LoaderVizError(
-                f"{str(path)!r} has {size(status.st_size)}, of which {size(on_disk)} are on disk: "
-                "no file of loaderviz has such holes. Copy it again from where it was written"
-            )
         if status.st_size > SMALL_BYTES and status.st_size > machine.memory_available_bytes():
             raise LoaderVizError(
                 f"{str(path)!r} has {size(status.st_size)}, more than the free memory; "

@@ -100,11 +100,7 @@ def test_what_the_user_names_may_be_a_link(recording, tmp_path):
         assert len(lv.load(tmp_path / name).batches) == 2
 
 
-def test_holes_and_sizes_are_told(tmp_path, monkeypatch):
-    (tmp_path / "a").write_bytes(b"a")
-    os.truncate(tmp_path / "a", HUGE)
-    with pytest.raises(LoaderVizError, match=r"has 1 TiB, of which 4 KiB are on disk"):
-        open_regular(tmp_path / "a")
+def test_what_is_too_large_is_told(tmp_path, monkeypatch):
     with (tmp_path / "b").open("wb") as file:
         file.truncate(MOST_TEXT_BYTES + 1)
     with pytest.raises(LoaderVizError, match="larger than 64 MiB"):

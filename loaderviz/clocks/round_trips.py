@@ -5,17 +5,15 @@ the offset by the shortest round trip. Messages are of fixed length and carry a 
 that nothing else that listens at an address is taken for a clock. A forked child keeps no socket
 open.
 
-The server listens only where the ranks meet. Whoever connects has a second to send a ping with the
-token, and another for each further one. There are few connections at a time; where they are all
-taken, or the process has no file left, the server looks again a little later.
+The server listens only where the ranks meet, and answers one connection at a time, of which all
+pings take milliseconds. Whoever sends none with the token in time is closed; others wait meanwhile,
+as long as ``measure_offset`` lets them.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import secrets
-import selectors
 import socket
 import struct
 import threading
@@ -24,18 +22,18 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing.connection import wait
 
 from loaderviz.clocks import process_clock
 
-N_PINGS = 16
-MOST_CONNECTIONS = 32
-PING_WITHIN_S = 1.0
-PAUSE_S = 0.2  # before the next look for connections, where there can be no more
+N_PINGS = 16  # of which the shortest round trip counts: one that nothing interrupted
+PING_WITHIN_S = 0.5  # as long as ``machine_offsets`` waits for all answers
+PAUSE_S = 0.2  # before the next look for connections, where there can be none
 TOKEN_BYTES = 16
 _PING = struct.Struct(f"!{TOKEN_BYTES}sq")  # token, number
 _PONG = struct.Struct(f"!{TOKEN_BYTES}sqq")  # token, number, the server's clock
 
-_open_sockets: weakref.WeakSet[socket.socket | selectors.BaseSelector] = weakref.WeakSet()
+_open_sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
 
 @dataclass(frozen=True)
@@ -82,17 +80,10 @@ class ClockServer:
         self._now = now
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._listener = socket.create_server((host, 0), family=family)
+        self._listener.setblocking(False)
         self.port = int(self._listener.getsockname()[1])
         self._close_signal, self._close_sender = socket.socketpair()
-        self._deadlines: dict[socket.socket, float] = {}  # when each connection is closed
-        self._listens_again_at = math.inf  # while it does not listen
-        self._selector = selectors.DefaultSelector()
-        own_sockets = (self._listener, self._close_signal, self._close_sender)
-        _open_sockets.update((*own_sockets, self._selector))
-        for own_socket in own_sockets:
-            own_socket.setblocking(False)
-        self._selector.register(self._listener, selectors.EVENT_READ)
-        self._selector.register(self._close_signal, selectors.EVENT_READ)
+        _open_sockets.update((self._listener, self._close_signal, self._close_sender))
         self._thread = threading.Thread(target=self._serve, name="loaderviz-clock", daemon=True)
         self._thread.start()
 
@@ -103,72 +94,35 @@ class ClockServer:
         self._thread.join()
 
     def _serve(self) -> None:
+        sockets = self._listener, self._close_signal, self._close_sender
         try:
-            while True:
-                for key, _ in self._selector.select(self._left_s()):
-                    if key.fileobj is self._close_signal:
-                        return
-                    if key.fileobj is self._listener:
-                        self._accept()
-                    elif isinstance(key.fileobj, socket.socket):
-                        self._answer(key.fileobj)
-                self._close_overdue()
+            while self._is_heard(self._listener):
+                self._answer_next()
         except (OSError, ValueError):  # the user's code may close any file
             return
         finally:
-            own_sockets = (self._listener, self._close_signal, self._close_sender)
-            for open_socket in (*self._deadlines, *own_sockets):
-                open_socket.close()
-            self._selector.close()
+            for each in sockets:
+                each.close()
 
-    def _left_s(self) -> float | None:
-        """How long there is nothing to do unless somebody writes; None: for ever."""
-        next_at = min((*self._deadlines.values(), self._listens_again_at))
-        return None if math.isinf(next_at) else max(next_at - time.monotonic(), 0.0)
+    def _is_heard(self, source: socket.socket, within_s: float | None = None) -> bool:
+        """Whether there is something to read within that time; False, too, once it is to close."""
+        return wait([source, self._close_signal], within_s) == [source]
 
-    def _accept(self) -> None:
-        if len(self._deadlines) >= MOST_CONNECTIONS:
-            self._pause()
-            return
+    def _answer_next(self) -> None:
+        """Answer whoever has connected next, as long as pings come."""
         try:
             connection, _ = self._listener.accept()
-        except BlockingIOError:  # gone already
-            return
-        except OSError:  # no file is free, and so the listener stays ready
-            self._pause()
+        except OSError:  # it is gone, or no file is free, and then the listener stays ready
+            wait([self._close_signal], PAUSE_S)
             return
         _open_sockets.add(connection)
-        connection.setblocking(False)
-        self._deadlines[connection] = time.monotonic() + PING_WITHIN_S
-        self._selector.register(connection, selectors.EVENT_READ)
-
-    def _pause(self) -> None:
-        self._selector.unregister(self._listener)
-        self._listens_again_at = time.monotonic() + PAUSE_S
-
-    def _close_overdue(self) -> None:
-        at = time.monotonic()
-        for connection in [each for each, deadline in self._deadlines.items() if deadline <= at]:
-            self._drop(connection)
-        if self._listens_again_at <= at:
-            self._listens_again_at = math.inf
-            self._selector.register(self._listener, selectors.EVENT_READ)
-
-    def _answer(self, connection: socket.socket) -> None:
-        try:
-            # A message this short arrives whole; one that does not is no ping of ours.
-            token, number = _PING.unpack(connection.recv(_PING.size))
-            if not secrets.compare_digest(token, self.token):
-                raise ValueError("another token")
-            connection.send(_PONG.pack(token, number, self._now()))
-            self._deadlines[connection] = time.monotonic() + PING_WITHIN_S
-        except (OSError, ValueError, struct.error):
-            self._drop(connection)
-
-    def _drop(self, connection: socket.socket) -> None:
-        del self._deadlines[connection]
-        self._selector.unregister(connection)
-        connection.close()
+        with connection, suppress(OSError, struct.error):
+            while self._is_heard(connection, PING_WITHIN_S):
+                # A message this short arrives whole; one that does not is no ping of ours.
+                token, number = _PING.unpack(connection.recv(_PING.size))
+                if not secrets.compare_digest(token, self.token):
+                    return
+                connection.send(_PONG.pack(token, number, self._now()))
 
 
 def measure_offset(

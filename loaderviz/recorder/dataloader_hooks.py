@@ -13,7 +13,7 @@ import inspect
 import os
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from torch import _C
 from torch.utils.data import DataLoader, _utils, dataloader
@@ -24,52 +24,15 @@ from loaderviz.own_errors import own_errors
 from loaderviz.recorder.foreign_iterator import ForeignIterator, watched
 from loaderviz.recorder.iterator_log import IteratorLog
 from loaderviz.recorder.recorded_iterator import time_pins
-from loaderviz.recorder.traceback_filter import hide_recorder_frames
+from loaderviz.recorder.user_frames import hide_recorder_frames
 from loaderviz.recorder.worker_start import BeforeDataset
 
 if TYPE_CHECKING:
     from loaderviz.recorder.foreign_log import ForeignLog
-
-
-class Observer(Protocol):
-    """A running recording, as seen from here. Times are in ns."""
-
-    def wants(self, loader: DataLoader[Any]) -> bool:
-        """Whether it records this loader."""
-
-    def iterator_begun(self, loader: DataLoader[Any], iterator: Any) -> IteratorLog | None:
-        """An iterator is being built; returns where to log it, None: nowhere."""
-
-    def make_worker_hook(self, log: IteratorLog, user_init: Any) -> Any:
-        """Returns the ``worker_init_fn`` to use in place of the user's, or None for that one."""
-
-    def fetcher_made(self, log: IteratorLog, iterator: Any, fetcher: Any) -> None:
-        """An iterator that loads in this process has its fetcher."""
-
-    def iterator_built(self, log: IteratorLog, iterator: Any) -> None:
-        """The iterator is complete."""
-
-    def foreign_begun(self, loader: Any, at_ns: int) -> ForeignLog | None:
-        """A loader began then to make an iterator of its own kind; returns where to log it."""
-
-    def foreign_log(self, loader: Any) -> ForeignLog | None:
-        """Where the iteration of a loader that is its own iterator is logged, if it is."""
-
-    def begin_span(self, name: str, at_ns: int) -> Any:
-        """A span of the user's begins; returns what ``end_span`` is to be given."""
-
-    def end_span(self, begun_span: Any, at_ns: int) -> None:
-        """A span of the user's ends."""
-
-    def fail(self, error: Exception) -> None:
-        """One of these methods has raised: end the recording."""
-
-    def forget(self) -> None:
-        """This process was forked: the recording is the parent's."""
-
+    from loaderviz.recorder.iterator_watcher import Watcher
 
 _lock = threading.RLock()
-_observers: dict[Observer, set[type]] = {}  # with the classes that each observes
+_watchers: dict[Watcher, set[type]] = {}  # with the classes that each observes
 _thread = threading.local()  # .building: the iterators it is building, the innermost last
 _replaced: dict[type, Any] = {}  # by class: its own _get_iterator
 
@@ -140,25 +103,25 @@ def _attributes_of(owner: type) -> set[str] | None:
     return names
 
 
-def running() -> list[Observer]:
+def running() -> list[Watcher]:
     """The recordings that are running in this process."""
-    return list(_observers)
+    return list(_watchers)
 
 
-def attach(observer: Observer, classes: set[type]) -> None:
-    """Tell ``observer`` of each iterator that loaders of these classes build from now on.
+def attach(watcher: Watcher, classes: set[type]) -> None:
+    """Tell ``watcher`` of each iterator that loaders of these classes build from now on.
 
     May be called again, to add classes.
     """
     with _lock:
-        _observers.setdefault(observer, set()).update(classes)
+        _watchers.setdefault(watcher, set()).update(classes)
         _hook_what_is_observed()
 
 
-def detach(observer: Observer) -> None:
-    """Tell ``observer`` nothing more."""
+def detach(watcher: Watcher) -> None:
+    """Tell ``watcher`` nothing more."""
     with _lock:
-        _observers.pop(observer, None)
+        _watchers.pop(watcher, None)
         _hook_what_is_observed()
 
 
@@ -167,7 +130,7 @@ def _hook_what_is_observed() -> None:
 
     Wherever an exception from outside has interrupted it, the next call sets things right.
     """
-    observed = {_defining_class(cls) for classes in _observers.values() for cls in classes}
+    observed = {_defining_class(cls) for classes in _watchers.values() for cls in classes}
     for owner in observed - _replaced.keys():
         _replaced[owner] = owner.__dict__["_get_iterator"]
     for owner, original in list(_replaced.items()):
@@ -177,7 +140,7 @@ def _hook_what_is_observed() -> None:
         elif owner.__dict__["_get_iterator"] is original:
             owner._get_iterator = _replacement(original)  # type: ignore[attr-defined]
     for name, action in _SET_HOOKS.items():
-        if not _observers:
+        if not _watchers:
             _remove_set_hook(name)
         elif name not in vars(_Iterator):
             setattr(_Iterator, name, _SetHook(name, action))
@@ -206,7 +169,7 @@ def _replacement(original: Any) -> Any:
         if any(loader is building.loader for building in stack):  # an override that calls super()
             return original(loader)
         building = _Building(loader)
-        if not building.observers:
+        if not building.watchers:
             return original(loader)
         begun_ns = now()
         try:
@@ -233,7 +196,7 @@ def is_building() -> bool:
 
 def begin_foreign(loader: Any, at_ns: int) -> list[ForeignLog]:
     """Tell the running recordings of an iterator that may be none of torch's."""
-    logs = [call_guarded(observer, observer.foreign_begun, loader, at_ns) for observer in running()]
+    logs = [call_guarded(watcher, watcher.foreign_begun, loader, at_ns) for watcher in running()]
     return [log for log in logs if log is not None]
 
 
@@ -248,7 +211,7 @@ def watch_foreign(iterator: Any, logs: list[ForeignLog], loader: Any) -> Any:
     return iterator
 
 
-def call_guarded(observer: Observer, function: Callable[..., Any], *args: Any) -> Any:
+def call_guarded(watcher: Watcher, function: Callable[..., Any], *args: Any) -> Any:
     """Call ``function`` for a recording; returns its result, or None where it failed.
 
     A failure of ours ends that recording and nothing else; an error from outside goes on.
@@ -256,7 +219,7 @@ def call_guarded(observer: Observer, function: Callable[..., Any], *args: Any) -
     try:
         return function(*args)
     except own_errors(Exception) as error:
-        observer.fail(error)
+        watcher.fail(error)
         return None
 
 
@@ -269,19 +232,19 @@ class _Building:
     def __init__(self, loader: DataLoader[Any]) -> None:
         self.loader = loader
         self.iterator: Any = None
-        self.observers = [
-            observer for observer in running() if call_guarded(observer, observer.wants, loader)
+        self.watchers = [
+            watcher for watcher in running() if call_guarded(watcher, watcher.wants, loader)
         ]
-        self._logs: list[tuple[Observer, IteratorLog]] = []
+        self._logs: list[tuple[Watcher, IteratorLog]] = []
         self._user_init: list[Any] = []
 
     def begin(self, iterator: Any, dataset: Any) -> Any:
         if self.iterator is None and dataset is self.loader.dataset:
             self.iterator = iterator
-            for observer in self.observers:
-                log = call_guarded(observer, observer.iterator_begun, self.loader, iterator)
+            for watcher in self.watchers:
+                log = call_guarded(watcher, watcher.iterator_begun, self.loader, iterator)
                 if log is not None:
-                    self._logs.append((observer, log))
+                    self._logs.append((watcher, log))
         return dataset
 
     def time_pickling(self, iterator: Any, kind: Any) -> Any:
@@ -292,26 +255,26 @@ class _Building:
         if iterator is not self.iterator or self._user_init:
             return init_fn
         self._user_init.append(init_fn)
-        for observer, log in self._logs:
-            init_fn = call_guarded(observer, observer.make_worker_hook, log, init_fn) or init_fn
+        for watcher, log in self._logs:
+            init_fn = call_guarded(watcher, watcher.make_worker_hook, log, init_fn) or init_fn
         return init_fn
 
     def time_fetcher(self, iterator: Any, fetcher: Any) -> Any:
         if iterator is self.iterator:
-            for observer, log in self._logs:
-                call_guarded(observer, observer.fetcher_made, log, iterator, fetcher)
+            for watcher, log in self._logs:
+                call_guarded(watcher, watcher.fetcher_made, log, iterator, fetcher)
         return fetcher
 
     def time_pins(self, iterator: Any, queue: Any) -> Any:
         if iterator is self.iterator:
-            for observer, _ in self._logs[:1]:  # once for all of them
-                call_guarded(observer, time_pins, iterator, queue)
+            for watcher, _ in self._logs[:1]:  # once for all of them
+                call_guarded(watcher, time_pins, iterator, queue)
         return queue
 
     def finish(self) -> None:
         iterator = self.iterator  # which a subclass may hand out in a wrapper of its own
-        for observer, log in self._logs:
-            call_guarded(observer, observer.iterator_built, log, iterator)
+        for watcher, log in self._logs:
+            call_guarded(watcher, watcher.iterator_built, log, iterator)
         if self._user_init:
             iterator.__dict__["_worker_init_fn"] = self._user_init[0]
         if isinstance(iterator.__dict__.get("_dataset_kind"), BeforeDataset):
@@ -360,9 +323,9 @@ def _forget_in_child() -> None:
     global _lock, _thread
     _lock = threading.RLock()
     _thread = threading.local()
-    for observer in _observers:
-        observer.forget()
-    _observers.clear()
+    for watcher in _watchers:
+        watcher.forget()
+    _watchers.clear()
     _hook_what_is_observed()
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from loaderviz.clocks.process_clock import now
 from loaderviz.recorder import dataloader_hooks
 from loaderviz.recorder.dataloader_hooks import call_guarded
-from loaderviz.recorder.traceback_filter import hide_recorder_frames
+from loaderviz.recorder.user_frames import hide_recorder_frames
 
 _NAMES = ("__iter__", "__next__")
 
@@ -26,20 +26,20 @@ _observed: dict[Any, set[type]] = {}  # by the recording that watches the classe
 _replaced: dict[Any, dict[str, Any]] = {}  # what classes define themselves, None: nothing
 
 
-def attach(observer: Any, classes: Iterable[type]) -> None:
+def attach(watcher: Any, classes: Iterable[type]) -> None:
     """Tell the running recordings of each iteration of their loaders of these classes.
 
     May be called again, to add classes.
     """
     with _lock:
-        _observed.setdefault(observer, set()).update(classes)
+        _observed.setdefault(watcher, set()).update(classes)
         _hook_what_is_observed()
 
 
-def detach(observer: Any) -> None:
+def detach(watcher: Any) -> None:
     """Undo ``attach``."""
     with _lock:
-        _observed.pop(observer, None)
+        _observed.pop(watcher, None)
         _hook_what_is_observed()
 
 
@@ -93,8 +93,8 @@ def _next_hook(cls: Any) -> Any:
     @functools.wraps(original)
     def __next__(loader: Any) -> Any:  # noqa: N807
         take = functools.partial(original, loader)
-        for observer in dataloader_hooks.running():
-            log = call_guarded(observer, observer.foreign_log, loader)
+        for watcher in dataloader_hooks.running():
+            log = call_guarded(watcher, watcher.foreign_log, loader)
             if log is not None:
                 take = functools.partial(log.take, take)
         try:

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
-from loaderviz.recorder.traceback_filter import hide_recorder_frames
+from loaderviz.recorder.user_frames import hide_recorder_frames
 
 if TYPE_CHECKING:
     from loaderviz.recorder.foreign_log import ForeignLog

@@ -19,9 +19,9 @@ from loaderviz.record_layout import (
     batch_and_task_layout,
 )
 from loaderviz.recorder.batch_samples import n_samples_of_item
-from loaderviz.recorder.cycled_iterator import is_cycled
 from loaderviz.recorder.device_events import Device
 from loaderviz.recorder.recording_files import RecordingFiles, RecordPlace
+from loaderviz.recorder.user_frames import is_cycled
 from loaderviz.spool import NoIntegersError, Spool
 
 

@@ -21,18 +21,15 @@ from loaderviz.recorder.iterator_log import IteratorLog
 from loaderviz.recorder.loader_numbers import LoaderNumbers
 from loaderviz.recorder.recorded_iterator import unwatch, watch
 from loaderviz.recorder.recording_files import RecordingFiles, RecordPlace
-from loaderviz.recorder.source_line import source_line
 from loaderviz.recorder.timed_fetch import FetchTimer, ProcessMemory
+from loaderviz.recorder.user_frames import source_line
 from loaderviz.recorder.worker_process import WorkerHook, worker_file
 
 _TORCH_ITER = DataLoader.__iter__
 
 
 class Watcher:
-    """Watches loaders, or with ``every_loader`` all that are iterated, until ``stop``.
-
-    It is an ``Observer`` of ``dataloader_hooks``, which says what its events mean.
-    """
+    """Watches loaders, or with ``every_loader`` all that are iterated, until ``stop``."""
 
     def __init__(
         self,
@@ -121,7 +118,7 @@ class Watcher:
                     worker_file(self.files.folder, number, worker, process.pid)
                 )
 
-    # What dataloader_hooks.py asks and tells: its Observer.
+    # What dataloader_hooks.py and foreign_hooks.py ask and tell; times are in ns.
 
     def wants(self, loader: DataLoader[Any]) -> bool:
         """Whether the loader is one to record, and the recording still runs."""

@@ -16,7 +16,7 @@ from torch.utils.data.dataloader import _DatasetKind
 from loaderviz.clocks.process_clock import now
 from loaderviz.own_errors import own_errors
 from loaderviz.recorder.iterator_log import IteratorLog
-from loaderviz.recorder.traceback_filter import hide_recorder_frames
+from loaderviz.recorder.user_frames import hide_recorder_frames
 
 _LOGS = "_loaderviz_logs"
 _DRAWN = "_loaderviz_drawn"  # from when to when the next index list was drawn, and its length

@@ -27,7 +27,7 @@ if os.name == "posix":
     import fcntl
 
 _PREFIX = "loaderviz-"
-_LOCK = "temporary.lock"
+_TEMPORARY_LOCK = "temporary.lock"
 _RUNNING_LOCK = "running.lock"  # in a folder at a path of the user's
 _locks: dict[Path, int] = {}  # of each folder that this process records into, the open lock file
 
@@ -112,7 +112,7 @@ def _claim(folder: Path) -> bool:
             if os.name != "posix":
                 return True
             lock = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            if _is_locked_elsewhere(lock):
+            if _lock(lock) is False:
                 os.close(lock)
                 return False
             if _is_empty(folder):  # still, now that nobody else can take it
@@ -126,14 +126,15 @@ def _is_empty(folder: Path) -> bool:
     return all(entry.name == _RUNNING_LOCK for entry in folder.iterdir())
 
 
-def _is_locked_elsewhere(fd: int) -> bool:
+def _lock(fd: int) -> bool | None:
+    """Lock an open file; False where another process has, None on a file system without locks."""
     try:
         fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except own_errors(BlockingIOError, PermissionError):  # fcntl(2): EAGAIN or EACCES
-        return True
-    except own_errors(OSError):  # a file system without locks: nobody can tell
         return False
-    return False
+    except own_errors(OSError):
+        return None
+    return True
 
 
 def _unlock(folder: Path) -> None:
@@ -157,10 +158,12 @@ def _make_temporary() -> Path:
     try:
         if os.name == "posix":
             _remove_leftovers(folder.parent)
-            lock = os.open(folder / f"{_LOCK}.new", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            lock = os.open(
+                folder / f"{_TEMPORARY_LOCK}.new", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600
+            )
             _locks[folder] = lock
-            if _try_lock(lock):  # before it gets its name: whoever finds the name finds it locked
-                (folder / f"{_LOCK}.new").rename(folder / _LOCK)
+            if _lock(lock):  # before it gets its name: whoever finds the name finds it locked
+                (folder / f"{_TEMPORARY_LOCK}.new").rename(folder / _TEMPORARY_LOCK)
     except BaseException:
         remove(folder)
         raise
@@ -168,7 +171,7 @@ def _make_temporary() -> Path:
 
 
 def _remove_leftovers(parent: Path) -> None:
-    for lock_path in parent.glob(f"{_PREFIX}*/{_LOCK}"):
+    for lock_path in parent.glob(f"{_PREFIX}*/{_TEMPORARY_LOCK}"):
         if lock_path.parent in _locks:
             continue
         try:
@@ -176,18 +179,10 @@ def _remove_leftovers(parent: Path) -> None:
         except own_errors(OSError):  # another user's, or gone
             continue
         try:
-            if _try_lock(fd):
+            if _lock(fd):
                 _remove_files(lock_path.parent)
         finally:
             os.close(fd)
-
-
-def _try_lock(fd: int) -> bool:
-    try:
-        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except own_errors(OSError):
-        return False
-    return True
 
 
 if hasattr(os, "register_at_fork"):

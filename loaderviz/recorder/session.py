@@ -22,7 +22,7 @@ from loaderviz.own_errors import own_errors, own_errors_suppressed
 from loaderviz.plain_value import as_text
 from loaderviz.recorder import dataloader_hooks, recording_folders, recording_size_limit
 from loaderviz.recorder.iterator_watcher import Watcher
-from loaderviz.recorder.machine_accounts import MachineAccounts
+from loaderviz.recorder.kernel_books import MachineAccounts
 from loaderviz.recorder.recording_files import RecordingFiles
 from loaderviz.trace import Trace, read_folder
 from loaderviz.trace.check_trace import LEFT_OUT

@@ -31,12 +31,12 @@ def span(name: str) -> Iterator[None]:
     running = dataloader_hooks.running()
     text = as_text(name) if running else ""
     begun_spans = [
-        (observer, dataloader_hooks.call_guarded(observer, observer.begin_span, text, now()))
-        for observer in running
+        (watcher, dataloader_hooks.call_guarded(watcher, watcher.begin_span, text, now()))
+        for watcher in running
     ]
     try:
         yield
     finally:
         end_ns = now()
-        for observer, begun_span in begun_spans:
-            dataloader_hooks.call_guarded(observer, observer.end_span, begun_span, end_ns)
+        for watcher, begun_span in begun_spans:
+            dataloader_hooks.call_guarded(watcher, watcher.end_span, begun_span, end_ns)

@@ -26,12 +26,11 @@ from loaderviz.own_errors import own_errors
 from loaderviz.record_layout import KeyKind, State, Tag, Task, encode_keys, task_layout
 from loaderviz.recorder.batch_samples import n_samples_of_item
 from loaderviz.recorder.control_page import FULL, STOPPED, Control
-from loaderviz.recorder.cpu_accounts import LEAST_NS
 from loaderviz.recorder.fetch_spool import FetchSpool
+from loaderviz.recorder.kernel_books import LEAST_NS, WorkerAccounts
 from loaderviz.recorder.stamped_indices import GatheredIndices, StampedIndices
 from loaderviz.recorder.timed_fetcher import add_timer, reads_one_by_one, remove_timer
 from loaderviz.recorder.unequal_samples import why_not_collated
-from loaderviz.recorder.worker_accounts import WorkerAccounts
 from loaderviz.spool import RSS_PEAK, NoIntegersError, NoRoomError
 
 if TYPE_CHECKING:

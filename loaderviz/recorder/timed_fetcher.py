@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from torch.utils.data import Subset
 from torch.utils.data._utils.fetch import _IterableDatasetFetcher, _MapDatasetFetcher
 
-from loaderviz.recorder.traceback_filter import hide_recorder_frames
+from loaderviz.recorder.user_frames import hide_recorder_frames
 
 if TYPE_CHECKING:
     from loaderviz.recorder.timed_fetch import FetchTimer

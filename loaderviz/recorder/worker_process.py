@@ -16,11 +16,11 @@ from loaderviz.machine import rss_peak_bytes
 from loaderviz.own_errors import own_errors
 from loaderviz.recorder.control_page import Control
 from loaderviz.recorder.fetch_spool import FetchSpool
+from loaderviz.recorder.kernel_books import WorkerAccounts
 from loaderviz.recorder.recording_size_limit import Budget
 from loaderviz.recorder.stack_on_signal import StackOnSignal
 from loaderviz.recorder.timed_fetch import FetchTimer, ProcessMemory
-from loaderviz.recorder.traceback_filter import hide_recorder_frames
-from loaderviz.recorder.worker_accounts import WorkerAccounts
+from loaderviz.recorder.user_frames import hide_recorder_frames
 from loaderviz.recorder.worker_start import AfterDataset, forked_parts
 from loaderviz.spool import RSS_PEAK, Spool
 

@@ -27,8 +27,8 @@ def load(path: str | Path) -> Trace:
     through them.
 
     A file of unknown origin is safe to open: all that it says is checked. A file that is no regular
-    one, is mostly holes or would unpack to far more than its size is refused, as is a link that
-    leads out of the folder that is opened.
+    one, is larger than the free memory or would unpack to far more than its size is refused, as is
+    a link that leads out of the folder that is opened.
 
     Raises:
         LoaderVizError: where there is nothing at ``path``, what is there is not a trace, or the
