@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import torch
 
 from loaderviz.clocks.process_clock import now
+from loaderviz.own_errors import own_errors
 
 _events: list[Any] = []  # all that were ever made; the interpreter's end does not free them either
 ctypes.pythonapi.Py_IncRef(ctypes.py_object(_events))
@@ -112,7 +113,7 @@ def _spare_event(stream: Any) -> Any:
     """An event that can be queued at once. A new one is only made when it is queued first."""
     try:
         return _spare[stream.device_index].pop()
-    except IndexError:
+    except own_errors(IndexError):
         event = torch.cuda.Event(enable_timing=True)
         _events.append(event)
         event.record(stream)

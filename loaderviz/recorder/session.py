@@ -122,7 +122,7 @@ class Recording:
             self._path = None if path is None else Path(path)
             if "\0" in str(self._path):
                 raise TypeError
-        except TypeError as error:
+        except own_errors(TypeError) as error:
             raise LoaderVizError(f"path={path!r}: give the path of a folder") from error
         self._path_is_shared = path_is_shared
         self._allow_restart = allow_restart

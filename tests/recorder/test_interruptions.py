@@ -71,26 +71,6 @@ def test_an_exception_from_outside_goes_through_wherever_it_hits(scenario, every
     assert not told["left"]
 
 
-@pytest.mark.slow
-def test_what_a_handler_raises_in_a_worker_reaches_the_loop_or_ends_the_worker():
-    """As it would without a recording: where torch hands on what a worker's dataset raises."""
-    told = json.loads(output("interruptions.py", "inside", 7 if EVERY_POINT else 499))
-    points = [point for point in told["results"] if point["came"]]
-    assert len(points) > 5
-    for point in points:
-        raised, got = point["raised"], point.get("got", "")
-        handed_on = got.startswith(f"{raised}: Caught {raised} in DataLoader")
-        # A worker that ends may take with it what it has just sent.
-        ended = "exited unexpectedly" in got or got.startswith((*DEATH, "FileNotFoundError"))
-        # The loop of the first worker is left, and never asks for a batch that failed late. To
-        # nobody goes what a function for ``os.register_at_fork`` raises, or a finalizer.
-        unasked = point["worker"] == 0 or "dropped" in point or "ending" in point
-        assert handed_on or ended or (unasked and not got), point
-        assert point["classes"]
-        assert point["kept"] >= (8 if point["worker"] else 2), point
-    assert not told["left"]
-
-
 class TestAnInterruptionWhileTheTraceIsMade:
     def recorded(self, monkeypatch, n_times, **how):
         """A recording whose end is interrupted so many times, and what its loop got."""
@@ -171,17 +151,3 @@ def test_a_loop_that_goes_on_after_an_interruption_of_the_recorder_is_lawful(mon
     assert epochs[0] < 20
     assert not rec.trace.meta["complete"]
     assert len([each for each in caught if "interrupted" in str(each.message)]) == 1
-
-
-@pytest.mark.slow
-def test_a_worker_that_dies_costs_neither_the_trace_nor_the_error():
-    for line in output("worker_deaths.py", 200 if EVERY_POINT else 14).splitlines():
-        death = json.loads(line)
-        assert death["problem"] == "", death
-        assert death["error"] in TORCHS_OWN[death["way"]], death
-        if death["way"] != "memory":  # that is an exception, and the worker goes on
-            assert death["dead"].get("5") in ("killed", "failed"), death
-
-
-DEATH = ("RuntimeError", "ConnectionResetError", "EOFError")
-TORCHS_OWN = {"kill": DEATH, "exit": DEATH, "segfault": DEATH, "memory": ("MemoryError", *DEATH)}

@@ -7,7 +7,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import psutil
@@ -22,13 +22,11 @@ from torch.utils.data import (
 import loaderviz as lv
 from loaderviz.record_layout import Tag
 from loaderviz.recorder import recording_files
-from loaderviz.recorder.fetch_spool import HereSpool
 from loaderviz.recorder.worker_process import WorkerHook
-from loaderviz.spool import Spool, SpoolFile
+from loaderviz.spool import SpoolFile
 from own_code import in_recorder
 from probes import (
     Keys,
-    seed_alike,
 )
 
 
@@ -60,28 +58,26 @@ class Wrapper:
 
 
 class TestTheUsersObjects:
+    """Attributes stay while it records, as `identities` of test_record_exactly.py sees."""
+
     @pytest.mark.parametrize(
         "settings",
         [{"num_workers": 0}, {"num_workers": 1}, {"num_workers": 1, "persistent_workers": True}],
         ids=str,
     )
-    def test_the_loader_keeps_its_attributes_and_its_iterators_their_class(self, settings):
-        loader = DataLoader(Keys(4), batch_size=2, worker_init_fn=seed_alike, **settings)
+    def test_classes_and_iterators_are_as_before_also_after_an_error(self, settings):
+        loader = DataLoader(Keys(4), batch_size=2, **settings)
+        proud = Proud(Keys(2))
         plain_class = type(iter(DataLoader(Keys(4), num_workers=settings["num_workers"])))
-        before = {name: id(value) for name, value in vars(loader).items() if name != "_iterator"}
-
-        def attributes() -> dict[str, int]:
-            return {name: id(value) for name, value in vars(loader).items() if name != "_iterator"}
-
-        with lv.record(loader):
-            assert attributes() == before
+        before = {cls: dict(vars(cls)) for cls in (DataLoader, Proud)}
+        with suppress(ZeroDivisionError), lv.record(loader, proud):
+            list(proud)
             iterator = iter(loader)
-            assert attributes() == before
             assert isinstance(iterator, plain_class)
             assert type(iterator).__name__ == plain_class.__name__
             next(iterator)
-            assert attributes() == before
-        assert attributes() == before
+            raise ZeroDivisionError
+        assert {cls: dict(vars(cls)) for cls in (DataLoader, Proud)} == before
         assert type(iterator) is plain_class
         assert not [name for name in vars(iterator) if "loaderviz" in name]
         assert len(list(iterator)) == 1
@@ -106,19 +102,6 @@ class TestTheUsersObjects:
             for path in (tmp_path / "run").glob(f"{name}-*.spool")
         ]
         assert 3 <= sum(fetches) < 10
-
-    def test_torchs_classes_are_as_before_also_after_an_error(self):
-        before = {cls: dict(vars(cls)) for cls in (DataLoader, Proud)}
-        loaders = DataLoader(Keys(2)), Proud(Keys(2))
-
-        def raise_in_the_block() -> None:
-            with lv.record(*loaders):
-                list(loaders[0])
-                raise ZeroDivisionError
-
-        with pytest.raises(ZeroDivisionError):
-            raise_in_the_block()
-        assert {cls: dict(vars(cls)) for cls in (DataLoader, Proud)} == before
 
     def test_a_loader_with_its_own_get_iterator_is_recorded_once(self):
         loader, other = Proud(Keys(4)), DataLoader(Keys(4))
@@ -172,6 +155,9 @@ class TestTheUsersObjects:
 
     def test_long_recordings_do_not_gather_open_files(self):
         loader = DataLoader(Keys(2), num_workers=1)
+        list(loader)
+        gc.collect()
+        at_first = psutil.Process().num_fds()
         with lv.record(loader):
             for _ in range(2):  # the file of ended workers is there from the second epoch on
                 list(loader)
@@ -181,6 +167,7 @@ class TestTheUsersObjects:
                 list(loader)
             gc.collect()
             assert psutil.Process().num_fds() <= before
+        assert psutil.Process().num_fds() <= at_first
 
 
 @contextmanager
@@ -341,44 +328,23 @@ class TestSeveralRecordings:
         assert second.trace.samples["end_s"].count() == 8
         assert len(rest) == 7
 
-    def test_one_after_the_other(self):
-        loader = DataLoader(Keys(6), batch_size=2)
-        traces = []
-        for _ in range(2):
-            with lv.record(loader) as rec:
-                list(loader)
-            traces.append(rec.trace)
-        assert [list(trace.batches["epoch"]) for trace in traces] == [[0, 0, 0]] * 2
-
-    def test_a_recording_runs_once(self):
-        with lv.record(DataLoader(Keys(1))) as rec, pytest.raises(lv.LoaderVizError, match="once"):
-            rec.__enter__()
-        with pytest.raises(lv.LoaderVizError, match="once"):
-            rec.__enter__()
-
 
 class TestPersistentWorkersFromBefore:
-    def test_are_warned_of_and_their_batches_are_seen(self):
-        loader = DataLoader(Keys(6), batch_size=2, num_workers=2, persistent_workers=True)
-        list(loader)
-        with pytest.warns(UserWarning, match="started before") as caught, lv.record(loader) as rec:
-            received = list(loader)
-        assert caught[0].filename == __file__
-        batches = rec.trace.batches
-        assert list(batches["worker"]) == [batch["worker"][0] for batch in received]
-        assert set(batches["epoch"]) == {0}
-        assert batches["delivered_s"].notna().all()
-        assert len(list(loader)) == 3
-
-    def test_in_the_middle_of_an_epoch(self):
+    @pytest.mark.parametrize("n_before", [9, 1])
+    def test_are_warned_of_and_their_batches_are_seen(self, n_before):
         loader = DataLoader(Keys(9), batch_size=1, num_workers=2, persistent_workers=True)
         iterator = iter(loader)
-        next(iterator)
-        with pytest.warns(UserWarning, match="started before"), lv.record(loader) as rec:
-            received = list(iterator)
+        for _ in range(n_before):
+            next(iterator)
+        with pytest.warns(UserWarning, match="started before") as caught, lv.record(loader) as rec:
+            received = list(loader if n_before == 9 else iterator)
+        assert caught[0].filename == __file__
         batches = rec.trace.batches
         assert list(batches["batch"]) == [batch["key"].item() for batch in received]
         assert list(batches["worker"]) == [batch["worker"].item() for batch in received]
+        assert set(batches["epoch"]) == {0}
+        assert batches["delivered_s"].notna().all()
+        assert len(list(loader)) == 9
 
     def test_a_warning_made_an_error_leaves_nothing_attached(self):
         loader = DataLoader(Keys(2), num_workers=1, persistent_workers=True)
@@ -398,56 +364,55 @@ class TestBadInput:
         [(42, "42"), (None, "NoneType"), ([1, 2], "list"), (Keys(3), "Keys"), ("loader", "str")],
     )
     def test_what_is_no_loader_is_named(self, given, named):
-        with pytest.raises(lv.LoaderVizError, match=named):
-            lv.record(given)
-        with pytest.raises(lv.LoaderVizError):
-            lv.record(DataLoader(Keys(3)), given)
+        for loaders in ([given], [DataLoader(Keys(3)), given]):
+            with pytest.raises(lv.LoaderVizError, match=named):
+                lv.record(*loaders)
 
-    def test_the_trace_comes_after_the_block(self):
-        rec = lv.record(DataLoader(Keys(3)))
-        with pytest.raises(lv.LoaderVizError, match="enter"):
-            rec.snapshot()
-        with rec, pytest.raises(lv.LoaderVizError, match=r"snapshot\(\)"):
-            _ = rec.trace
-        assert rec.snapshot() is rec.trace
-
-    def test_a_folder_that_holds_something_is_refused_and_left_alone(self, tmp_path):
-        (tmp_path / "thesis.txt").write_text("mine")
-        rec = lv.record(DataLoader(Keys(3)), path=tmp_path)
-        with pytest.raises(lv.LoaderVizError, match="taken"):
-            rec.__enter__()
-        assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
-
-    def test_a_folder_that_is_recorded_into_already_is_refused(self, tmp_path):
-        second = lv.record(DataLoader(Keys(3)), path=tmp_path / "run")
-        with lv.record(DataLoader(Keys(3)), path=tmp_path / "run") as first:  # noqa: SIM117
-            with pytest.raises(lv.LoaderVizError, match="taken"):
-                second.__enter__()
+    def test_a_path_that_is_taken_is_refused_and_left_alone(self, tmp_path):
+        mine = tmp_path / "mine" / "thesis.txt"
+        mine.parent.mkdir()
+        mine.write_text("my thesis")
+        with lv.record(DataLoader(Keys(3)), path=tmp_path / "run") as first:
+            refused = {tmp_path / "run": "taken", mine.parent: "taken"}
+            refused |= {mine: "thesis.txt", mine / "below": "thesis.txt"}
+            for path, named in refused.items():
+                with pytest.raises(lv.LoaderVizError, match=named):
+                    lv.record(DataLoader(Keys(3)), path=path).__enter__()
         with pytest.raises(lv.LoaderVizError, match="taken"):
             lv.record(DataLoader(Keys(3)), path=tmp_path / "run").__enter__()
         assert first.trace.meta["complete"]
+        assert mine.read_text() == "my thesis"
+        assert [*mine.parent.iterdir()] == [mine]
 
-    def test_a_path_that_is_a_file_or_below_one_is_refused(self, tmp_path):
-        file = tmp_path / "file"
-        file.touch()
-        for path in (file, file / "below"):
-            with pytest.raises(lv.LoaderVizError, match="file"):
-                lv.record(DataLoader(Keys(3)), path=path).__enter__()
+    def test_a_full_disk_at_the_start_is_an_error_and_nothing_is_changed(self, monkeypatch):
+        @in_recorder
+        def full_disk(*args: Any, **kwargs: Any) -> None:
+            raise OSError(28, "No space left on device")
 
-
-def test_a_path_that_is_none_is_named():
-    with pytest.raises(lv.LoaderVizError, match="path=42"):
-        lv.record(DataLoader(Keys(4)), path=42)
+        before = dict(vars(DataLoader))
+        monkeypatch.setattr(recording_files, "Spool", full_disk)
+        with pytest.raises(lv.LoaderVizError, match="No space left"):
+            lv.record(DataLoader(Keys(6))).__enter__()
+        assert dict(vars(DataLoader)) == before
 
 
 def test_a_recording_says_how_it_stands():
     loader = DataLoader(Keys(4))
     rec = lv.record(loader)
     assert repr(rec) == "<Recording: not begun>"
+    with pytest.raises(lv.LoaderVizError, match="enter"):
+        rec.snapshot()
     with rec:
         assert repr(rec) == "<Recording: running>"
+        with pytest.raises(lv.LoaderVizError, match=r"snapshot\(\)"):
+            _ = rec.trace
+        with pytest.raises(lv.LoaderVizError, match="once"):
+            rec.__enter__()
         list(loader)
     assert repr(rec) == str(rec.trace.summary())
+    assert rec.snapshot() is rec.trace
+    with pytest.raises(lv.LoaderVizError, match="once"):
+        rec.__enter__()
 
 
 def test_a_recording_that_is_kept_does_not_keep_the_loader_alive():
@@ -459,49 +424,3 @@ def test_a_recording_that_is_kept_does_not_keep_the_loader_alive():
     gc.collect()
     assert gone() is None
     assert rec.trace.summary().n_batches == 4
-
-
-@in_recorder
-def full_disk(*args: Any, **kwargs: Any) -> None:
-    raise OSError(28, "No space left on device")
-
-
-class TestAFullDisk:
-    """One warning; the loop gets all its batches; what was written before is in the trace."""
-
-    def received_with_one_warning(self, loader: DataLoader, rec: Any) -> Any:
-        with pytest.warns(UserWarning, match="loaderviz") as caught, rec:
-            received = [list(loader) for _ in range(2)]
-        assert len([each for each in caught if "loaderviz" in str(each.message)]) == 1
-        assert not rec.trace.meta["complete"]
-        assert len(list(loader)) == len(received[0])
-        return received
-
-    @pytest.mark.parametrize("num_workers", [0, 1])
-    def test_when_the_files_must_grow(self, num_workers, monkeypatch):
-        loader = DataLoader(Keys(6), batch_size=2, num_workers=num_workers)
-        monkeypatch.setattr(Spool, "_add_block", full_disk)
-        received = self.received_with_one_warning(loader, lv.record(loader))
-        assert [len(epoch) for epoch in received] == [3, 3]
-
-    def test_in_the_middle_of_an_epoch(self, monkeypatch):
-        loader = DataLoader(Keys(6), batch_size=2)
-        rec = lv.record(loader)
-        pack = Spool.pack
-
-        @in_recorder
-        def pack_some(spool, *args):
-            if isinstance(spool, HereSpool) and spool._used > 200:
-                full_disk()
-            return pack(spool, *args)
-
-        monkeypatch.setattr(Spool, "pack", pack_some)
-        self.received_with_one_warning(loader, rec)
-        assert 0 < len(rec.trace.batches) < 6
-
-    def test_at_the_start_it_is_an_error_and_nothing_is_changed(self, monkeypatch, tmp_path):
-        before = dict(vars(DataLoader))
-        monkeypatch.setattr(recording_files, "Spool", full_disk)
-        with pytest.raises(lv.LoaderVizError, match="No space left"):
-            lv.record(DataLoader(Keys(6))).__enter__()
-        assert dict(vars(DataLoader)) == before

@@ -2,13 +2,10 @@
 
 import gc
 import itertools
-import traceback
 import weakref
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch.utils.data import DataLoader
@@ -51,16 +48,6 @@ def test_the_loop_gets_what_it_would_get_and_each_batch_is_there(name):
     assert watched.trace.meta["problems"] == []
 
 
-def test_a_loop_that_hardly_waits_has_no_culprit():
-    with lv.watch(iter(range(20))) as watched:
-        list(watched)
-    trace, nth = watched.trace, np.arange(20.0)
-    times = {"requested_s": nth, "delivered_s": nth + 0.001, "released_s": nth + 1}
-    slow_steps = replace(trace, batches=trace.batches.assign(ready_s=np.nan, **times))
-    verdict = "After the first batch the model never waits: the loader keeps up"
-    assert slow_steps.summary().verdict == verdict
-
-
 def test_the_objects_are_the_same_and_none_is_kept():
     given = [*batches()]
     with lv.watch(given) as watched:
@@ -79,28 +66,6 @@ def test_waits_steps_and_samples_are_recorded_and_the_cause_is_unknown():
     assert trace.batches["released_s"].notna().all()
     assert set(trace.summary().causes["cause"]) == {"unknown"}
     assert (trace.meta["loaders"][0]["dataset"], trace.meta["label"]) == ("batches", "mine")
-
-
-def test_an_error_is_the_generators_own():
-    def failing() -> Iterator[int]:
-        yield 1
-        raise ValueError("the second is broken")
-
-    with lv.watch(failing()) as watched, pytest.raises(ValueError, match="broken") as raised:
-        list(watched)
-    frames = traceback.extract_tb(raised.value.__traceback__)
-    assert [frame.name for frame in frames][1:] == ["failing"]
-    assert watched.trace.batches["state"].tolist() == ["delivered", "failed"]
-
-
-def test_an_error_of_the_loop_goes_on_and_leaves_a_trace():
-    def failing_loop() -> None:
-        for _ in watched:
-            raise KeyError("step")
-
-    with pytest.raises(KeyError, match="step"), lv.watch(batches()) as watched:
-        failing_loop()
-    assert len(watched.trace.batches) == 1
 
 
 def test_a_second_loop_over_a_generator_goes_on_where_the_first_was_left():
@@ -179,23 +144,11 @@ def test_a_dataloader_behind_it_is_recorded_with_its_samples(make):
     assert [each["kind"] for each in watched.trace.meta["loaders"]] == ["map"]
 
 
-def test_two_of_them_at_once_are_told_apart():
-    with lv.watch(batches()) as one, lv.watch([1, 2, 3]) as other:
-        assert len([*zip(one, other, strict=False)]) == 3
-    assert (len(one.trace.batches), len(other.trace.batches)) == (4, 3)
-
-
 def test_a_recording_that_fails_leaves_the_loop_alone(monkeypatch):
     fail = in_recorder(lambda _: 1 / 0)
     monkeypatch.setattr("loaderviz.recorder.foreign_log.n_samples_of", fail)
     with pytest.warns(UserWarning, match="ZeroDivisionError"), lv.watch(batches()) as watched:
         assert len(list(watched)) == 5
-
-
-def test_a_folder_keeps_it(tmp_path):
-    with lv.watch(batches(), path=tmp_path / "run") as watched:
-        list(watched)
-    assert len(lv.load(tmp_path / "run").batches) == len(watched.trace.batches) == 5
 
 
 @pytest.mark.parametrize("given", [7, batches, None])

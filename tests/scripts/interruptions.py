@@ -1,10 +1,10 @@
 """Raises from outside at points of a recorded loop, and prints as JSON what became of it.
 
 python interruptions.py SCENARIO EVERY [FIRST]: at each EVERY-th opcode of loaderviz's own code, of
-the process that iterates (``here``, ``workers``, ``persistent``) or of a worker (``inside``). A
-signal is tripped, or an exception is set by ``PyThreadState_SetAsyncExc``, before that opcode is
-executed, and CPython delivers it where it would at any time: not at every opcode, as a trace
-function that raises would, and with no frame of the trace function in the traceback.
+the process that iterates, a signal is tripped, or an exception is set by
+``PyThreadState_SetAsyncExc``, before it is executed, and CPython delivers it where it would at any
+time: not at every opcode, as a trace function that raises would, and with no frame of the trace
+function in the traceback. SCENARIO is ``here``, ``workers`` or ``persistent``.
 """
 
 import contextlib
@@ -13,7 +13,6 @@ import functools
 import gc
 import itertools
 import json
-import os
 import signal
 import sys
 import tempfile
@@ -46,12 +45,6 @@ class StopDiskError(OSError):
 
 
 raised: list[BaseException] = []  # by a handler, at this point
-worker_notes: list[int] = []  # in a worker that is interrupted: the file of what it says
-
-
-def note_in_worker(*words: object) -> None:
-    for file in worker_notes:
-        os.write(file, (" ".join(map(str, words)) + "\n").encode())
 
 
 MAKE = [
@@ -70,7 +63,6 @@ MAKE = [
 
 def stop(make: Any) -> None:
     raised.append(make())
-    note_in_worker("raised", type(raised[-1]).__name__)
     raise raised[-1]
 
 
@@ -133,15 +125,6 @@ def trip_of_thread(cls: type[BaseException]) -> Any:
     return trip(_set_async, ctypes.c_ulong(threading.get_ident()), ctypes.py_object(cls))
 
 
-def functions(frame: FrameType | None) -> list[str]:
-    """The names of a frame's function and its callers."""
-    names = []
-    while frame is not None:
-        names.append(frame.f_code.co_name)
-        frame = frame.f_back
-    return names
-
-
 class Tracer:
     """Counts the opcodes of loaderviz, and trips before the one that ``at`` says."""
 
@@ -164,9 +147,6 @@ class Tracer:
         if self.count == self.at:
             code = frame.f_code
             self.where = f"{code.co_filename.rpartition('/')[2]}:{frame.f_lineno} {code.co_name}"
-            note_in_worker("where", self.where)
-            if "_run_finalizers" in functions(frame):  # of multiprocessing, which prints errors
-                note_in_worker("ending", True)
             _ = self.trip.now
         return local
 
@@ -198,7 +178,6 @@ SCENARIOS: dict[str, Any] = {
     "here": {"batch_size": 2},
     "workers": {"batch_size": 2, "num_workers": 1},
     "persistent": {"batch_size": 2, "num_workers": 1, "persistent_workers": True},
-    "inside": {"batch_size": 2, "num_workers": 1},
 }
 
 
@@ -274,104 +253,22 @@ def attempt(settings: dict[str, Any], point: int, n_th: int, folder: Path) -> di
     return result
 
 
-class Workers:
-    """Traces one worker of each loop, by how many were started before it."""
-
-    def __init__(self) -> None:
-        self.n_started = 0
-        self.which, self.tracer, self.file = -1, Tracer(), -1
-        os.register_at_fork(after_in_parent=self._count, after_in_child=self._trace)
-
-    def trace(self, which: int, tracer: Tracer, path: Path) -> None:
-        self.n_started, self.which, self.tracer = 0, which, tracer
-        self.file = os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY)
-
-    def done(self, path: Path) -> dict[str, str]:
-        """Its ``where``, ``ending``, ``raised``, ``dropped``, ``opcodes`` and ``exit`` code."""
-        self.which = -1
-        os.close(self.file)
-        return dict(line.split(" ", 1) for line in path.read_text().splitlines())
-
-    def _count(self) -> None:
-        self.n_started += 1
-
-    def _trace(self) -> None:
-        sys.settrace(None)
-        if self.n_started != self.which:
-            return
-        worker_notes.append(self.file)
-        # The last that a forked process of multiprocessing does, with the code that it ends with.
-        end = os._exit
-
-        def note_and_end(code: int) -> None:
-            sys.settrace(None)
-            note_in_worker("opcodes", self.tracer.count)
-            note_in_worker("exit", code)
-            end(code)
-
-        os._exit = note_and_end  # type: ignore[assignment]
-        sys.unraisablehook = lambda told: note_in_worker(
-            "dropped", getattr(told.object, "__qualname__", "")
-        )
-        sys.settrace(self.tracer)
-
-
-def attempt_inside(
-    workers: Workers, settings: dict[str, Any], point: int, n_th: int, which: int, folder: Path
-) -> dict[str, Any]:
-    """One loop of which one worker is interrupted at this point; returns what became of it."""
-    make = MAKE[n_th % len(MAKE)]
-    handler = HANDLERS[n_th // len(MAKE) % len(HANDLERS)]
-    signal.signal(SIGNAL, handler(make))
-    before, kept, got = classes(), [], None
-    workers.trace(which, Tracer(trip_of_signal(), point), folder / "notes")
-    try:
-        loop(DataLoader(Numbers(), **settings), kept, path=folder / "run" if n_th % 2 else None)
-    except BaseException as error:
-        got = error
-    if worker_notes:  # a new process that was interrupted before it was one of multiprocessing's
-        os._exit(1)
-    gc.collect()  # torch ends the workers of an iterator that goes
-    told = workers.done(folder / "notes")
-    signal.signal(SIGNAL, signal.SIG_IGN)
-    kind = f"{handler.__name__}, {type(make()).__name__}"
-    result = {"point": point, "worker": which, "kind": kind, "came": "raised" in told, **told}
-    if got is not None:
-        result["got"] = f"{type(got).__name__}: {str(got)[:300]}"
-        traceback.clear_frames(got.__traceback__)
-        got.__traceback__ = None
-    result["classes"] = classes() == before
-    result["kept"] = len(kept[0].trace.batches)
-    return result
-
-
 def main() -> None:
     scenario, every = sys.argv[1], int(sys.argv[2])
     first = int(sys.argv[3]) if len(sys.argv) > 3 else 1
     settings = SCENARIOS[scenario]
     warnings.simplefilter("ignore")
-    workers = Workers()
     tracer = Tracer()
     loop(DataLoader(Numbers(), **settings), [])  # with all that is imported on the way
     results = []
-    if scenario == "inside":
-        for which in (0, 2):  # of a loop that is left early, and of one that goes on to the end
-            with tempfile.TemporaryDirectory(prefix="interrupted-") as folder:
-                n_opcodes = attempt_inside(workers, settings, -1, 0, which, Path(folder))["opcodes"]
-            for n_th, point in enumerate(range(first, int(n_opcodes), every)):
-                with tempfile.TemporaryDirectory(prefix="interrupted-") as folder:
-                    results.append(
-                        attempt_inside(workers, settings, point, n_th, which, Path(folder))
-                    )
-    else:
-        sys.settrace(tracer)
-        loop(DataLoader(Numbers(), **settings), [])
-        sys.settrace(None)
-        for n_th, point in enumerate(range(first, tracer.count, every)):
-            with tempfile.TemporaryDirectory(prefix="interrupted-") as folder:
-                results.append(attempt(settings, point, n_th, Path(folder)))
-            if n_th % 20 == 0:
-                gc.collect()
+    sys.settrace(tracer)
+    loop(DataLoader(Numbers(), **settings), [])
+    sys.settrace(None)
+    for n_th, point in enumerate(range(first, tracer.count, every)):
+        with tempfile.TemporaryDirectory(prefix="interrupted-") as folder:
+            results.append(attempt(settings, point, n_th, Path(folder)))
+        if n_th % 20 == 0:
+            gc.collect()
     left = [path.name for path in Path(tempfile.gettempdir()).glob("loaderviz-*")]
     json.dump({"opcodes": tracer.count, "left": left, "results": results}, sys.stdout)
 
