@@ -95,19 +95,54 @@ def test_the_first_steps_of_the_first_epoch_and_validation_are_recorded_and_logg
     assert (tmp_path / "loaderviz/train-step-4/report.html").exists()
 
 
-def test_a_validation_in_mid_epoch_is_a_recording_of_its_own(tmp_path, fits):
-    fits.fit(tmp_path, fits.Callback(), val=fits.loader(num_workers=1), val_check_interval=3)
-    found = recordings(tmp_path)
-    assert {name: len(trace.batches) for name, trace in found.items()} == {
-        "train-step-3": 3,
-        "val-step-3": 6,
-    }
-    assert [trace.summary().n_workers for trace in found.values()] == [0, 1]
+@pytest.mark.parametrize(
+    ("recorded", "options", "found"),
+    [
+        ({}, {"val_check_interval": 3}, {"train-step-3": 3, "val-step-3": 6}),
+        (
+            {},
+            {"max_epochs": 2, "check_val_every_n_epoch": 2},
+            {"train-step-6": 6, "val-step-12": 6},
+        ),
+        (
+            {"n_steps": 2, "every_n_epochs": 2},
+            {"max_epochs": 4, "limit_val_batches": 0},
+            {"train-step-14": 2, "train-step-2": 2},
+        ),
+        ({}, {"fast_dev_run": True}, {"train-step-1": 1, "val-step-1": 1}),
+        ({"n_steps": 2}, {"logger": False}, {"train-step-2": 2, "val-step-6": 6}),
+    ],
+    ids=str,
+)
+def test_each_stage_is_recorded_when_it_comes(tmp_path, recorded, options, found, fits):
+    fits.fit(
+        tmp_path, fits.Callback(**recorded), val=fits.loader(num_workers=1),
+        default_root_dir=tmp_path, **options,
+    )  # fmt: skip
+    seen = recordings(tmp_path)
+    assert {name: len(trace.batches) for name, trace in seen.items()} == found
+    n_workers = {name.split("-")[0]: trace.summary().n_workers for name, trace in seen.items()}
+    assert n_workers.items() <= {"train": 0, "val": 1}.items()
+    if "every_n_epochs" in recorded:
+        assert [step for step, _ in metrics(tmp_path)["loaderviz/train/wait_share"]] == [2, 14]
 
 
-def test_a_validation_that_comes_epochs_later_is_recorded_then(tmp_path, fits):
-    fits.fit(tmp_path, fits.Callback(), val=fits.loader(), max_epochs=2, check_val_every_n_epoch=2)
-    assert [*recordings(tmp_path)] == ["train-step-6", "val-step-12"]
+@pytest.mark.parametrize("who", ["a handler", "a logger"])
+def test_what_others_raise_meanwhile_is_not_hidden(tmp_path, monkeypatch, fits, who):
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise TimeoutError("this job is to stop")
+
+    class Broken(fits.pl.loggers.CSVLogger):
+        def log_metrics(self, values: dict[str, float], step: int | None = None) -> None:
+            if "loaderviz/train/findings" in values:
+                interrupt()
+
+    logger = {"logger": Broken(tmp_path)} if who == "a logger" else {}
+    if not logger:
+        monkeypatch.setattr("loaderviz._recorded_steps.write", interrupt)
+    with pytest.raises(TimeoutError, match="this job is to stop"):
+        fits.fit(tmp_path, fits.Callback(n_steps=2), **logger)
+    assert dataloader_hooks.running() == []
 
 
 def test_a_validation_that_no_setting_tells_ends_the_steps(tmp_path, fits):
@@ -119,12 +154,6 @@ def test_a_validation_that_no_setting_tells_ends_the_steps(tmp_path, fits):
     fits.fit(tmp_path, fits.Callback(), val=fits.loader(), model=Stopping(), min_epochs=0)
     (trace,) = recordings(tmp_path).values()
     assert trace.summary().n_batches == 3
-
-
-def test_every_other_epoch_is_recorded_where_asked_for(tmp_path, fits):
-    fits.fit(tmp_path, fits.Callback(n_steps=2, every_n_epochs=2), max_epochs=4)
-    assert sorted(recordings(tmp_path)) == ["train-step-14", "train-step-2"]
-    assert [step for step, _ in metrics(tmp_path)["loaderviz/train/wait_share"]] == [2, 14]
 
 
 def test_workers_that_stay_are_seen_from_outside_once_they_run_and_nobody_is_warned(tmp_path, fits):
@@ -218,34 +247,6 @@ def test_its_own_failure_is_a_warning_and_the_fit_goes_on(tmp_path, monkeypatch,
         assert len(fits.fit(tmp_path, fits.Callback(n_steps=2))[0].losses) == 6
 
 
-def test_what_a_handler_of_the_users_raises_meanwhile_is_not_hidden(tmp_path, monkeypatch, fits):
-    def interrupt(*_: Any, **__: Any) -> None:
-        raise TimeoutError("this job is to stop")
-
-    monkeypatch.setattr("loaderviz._recorded_steps.write", interrupt)
-    with pytest.raises(TimeoutError, match="this job is to stop"):
-        fits.fit(tmp_path, fits.Callback(n_steps=2))
-    assert dataloader_hooks.running() == []
-
-
-def test_a_trial_run_of_one_step_is_recorded_too(tmp_path, fits):
-    fits.fit(
-        tmp_path, fits.Callback(), val=fits.loader(), fast_dev_run=True, default_root_dir=tmp_path
-    )
-    assert [*recordings(tmp_path)] == ["train-step-1", "val-step-1"]
-
-
-def test_what_a_logger_raises_is_not_hidden(tmp_path, fits):
-    class Broken(fits.pl.loggers.CSVLogger):
-        def log_metrics(self, values: dict[str, float], step: int | None = None) -> None:
-            if "loaderviz/train/findings" in values:
-                raise ConnectionError("the server is gone")
-
-    with pytest.raises(ConnectionError, match="the server is gone"):
-        fits.fit(tmp_path, fits.Callback(n_steps=2), logger=Broken(tmp_path))
-    assert dataloader_hooks.running() == []
-
-
 @pytest.mark.slow
 def test_a_fit_goes_on_from_its_checkpoint_as_without_it(tmp_path, fits):
     def run(folder: str, *make: Any) -> Any:
@@ -266,11 +267,6 @@ def test_a_fit_goes_on_from_its_checkpoint_as_without_it(tmp_path, fits):
 
     assert run("recorded", fits.Callback) == run("plain")
     assert len(recordings(tmp_path / "recorded/2")) == 1
-
-
-def test_without_a_logger_the_report_is_in_the_trainers_folder(tmp_path, fits):
-    fits.fit(tmp_path, fits.Callback(n_steps=2), logger=False, default_root_dir=tmp_path)
-    assert [*recordings(tmp_path)] == ["train-step-2"]
 
 
 @pytest.mark.parametrize("options", [{"n_steps": 0}, {"n_steps": "all"}, {"every_n_epochs": 0}])

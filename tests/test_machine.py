@@ -74,15 +74,18 @@ def test_the_tightest_quota_on_the_way_up_holds(cgroup, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("lines", "expected"),
+    ("lines", "controller", "expected"),
     [
-        ("0::/pod/container\n", ["pod/container", "pod", "."]),
-        ("0::/\n", ["."]),
-        ("12:cpu,cpuacct:/old\n0::/new\n", ["new", "."]),
-        ("12:cpu,cpuacct:/old\n", ["."]),
+        ("0::/pod/container\n", "", ["pod/container", "pod", "."]),
+        ("0::/\n", "", ["."]),
+        ("12:cpu,cpuacct:/old\n0::/new\n", "", ["new", "."]),
+        ("12:cpu,cpuacct:/old\n", "", ["."]),
+        ("3:memory:/\n2:cpu,cpuacct:/a/b\n0::/\n", "cpu", ["cpu/a/b", "cpu/a", "cpu"]),
     ],
 )
-def test_the_cgroups_of_a_process_are_its_own_and_all_above(lines, expected, tmp_path, monkeypatch):
+def test_the_cgroups_of_a_process_are_its_own_and_all_above(
+    lines, controller, expected, tmp_path, monkeypatch
+):
     read_text = Path.read_text
 
     @in_module("loaderviz.machine")
@@ -91,27 +94,8 @@ def test_the_cgroups_of_a_process_are_its_own_and_all_above(lines, expected, tmp
 
     monkeypatch.setattr(Path, "read_text", read)
     monkeypatch.setattr(machine, "_CGROUP", tmp_path)
-    assert machine._cgroup_folders() == [tmp_path / part for part in expected]
+    assert machine._cgroup_folders(controller) == [tmp_path / part for part in expected]
     assert machine._cgroup_quota() == float("inf")  # of folders that are not there
-
-
-def test_a_process_below_the_top_of_cgroup_v1_has_its_own_quota(tmp_path, monkeypatch):
-    lines = "3:memory:/\n2:cpu,cpuacct:/slurm/job\n0::/\n"
-    read_text = Path.read_text
-
-    @in_module("loaderviz.machine")
-    def read(path: Path) -> str:
-        return lines if path == Path("/proc/self/cgroup") else read_text(path)
-
-    monkeypatch.setattr(Path, "read_text", read)
-    monkeypatch.setattr(machine, "_CGROUP", tmp_path)
-    for part, quota_us in [("", -1), ("slurm", 400_000), ("slurm/job", 150_000)]:
-        folder = tmp_path / "cpu" / part
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "cpu.cfs_quota_us").write_text(f"{quota_us}\n")
-        (folder / "cpu.cfs_period_us").write_text("100000\n")
-    assert machine._cgroup_quota() == 1.5
-    assert machine.throttling_file() == tmp_path / "cpu/slurm/job/cpu.stat"
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,13 @@
 
 import gc
 import itertools
+import traceback
 import weakref
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.utils.data import DataLoader
@@ -38,14 +41,39 @@ ITERABLES = {
 
 
 @pytest.mark.parametrize("name", ITERABLES)
-def test_the_loop_gets_what_it_would_get_and_each_batch_is_there(name):
+def test_the_loop_gets_what_it_would_get_and_each_batch_is_there(name, tmp_path):
     plain = ITERABLES[name]()
-    with lv.watch(ITERABLES[name]()) as watched:
+    with lv.watch(ITERABLES[name](), path=tmp_path / "run") as watched, lv.watch([1]) as other:
         received = [list(watched) for _ in range(2)]
+        list(other)
     assert repr(received) == repr([list(plain) for _ in range(2)])
     summary = watched.trace.summary()
     assert summary.n_batches == sum(map(len, received))
     assert watched.trace.meta["problems"] == []
+    assert len(lv.load(tmp_path / "run").batches) == summary.n_batches
+    assert len(other.trace.batches) == 1
+
+
+def test_an_error_is_the_generators_own():
+    def failing() -> Iterator[int]:
+        yield 1
+        raise ValueError("the second is broken")
+
+    with lv.watch(failing()) as watched, pytest.raises(ValueError, match="broken") as raised:
+        list(watched)
+    frames = traceback.extract_tb(raised.value.__traceback__)
+    assert [frame.name for frame in frames][1:] == ["failing"]
+    assert watched.trace.batches["state"].tolist() == ["delivered", "failed"]
+
+
+def test_a_loop_that_hardly_waits_has_no_culprit():
+    with lv.watch(iter(range(20))) as watched:
+        list(watched)
+    trace, nth = watched.trace, np.arange(20.0)
+    times = {"requested_s": nth, "delivered_s": nth + 0.001, "released_s": nth + 1}
+    slow_steps = replace(trace, batches=trace.batches.assign(ready_s=np.nan, **times))
+    verdict = "After the first batch the model never waits: the loader keeps up"
+    assert slow_steps.summary().verdict == verdict
 
 
 def test_the_objects_are_the_same_and_none_is_kept():

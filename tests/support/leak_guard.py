@@ -24,7 +24,7 @@ from typing import Any
 import psutil
 import pytest
 
-from segments import Hearsay, Segment, is_ours, listeners, segments
+from segments import Segment, is_ours, segments
 
 pytest_plugins = ["unclaimed"]
 
@@ -47,23 +47,15 @@ def temporary_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield Path(folder)
 
 
-@pytest.fixture(scope="session")
-def hearsay() -> Iterator[Hearsay]:
-    overheard = Hearsay()
-    yield overheard
-    overheard.forget()
-
-
 @pytest.fixture(autouse=True)
-def leak_guard(temporary_home: Path, hearsay: Hearsay) -> Iterator[None]:
-    hearsay.listen()
+def leak_guard(temporary_home: Path) -> Iterator[None]:
     before = _things(temporary_home)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", str(temporary_home))
         patch.setenv("TMPDIR", str(temporary_home))
         yield
     deadline = time.monotonic() + GRACE_S
-    while (left := _left(before, temporary_home, hearsay)) and time.monotonic() < deadline:
+    while (left := _left(before, temporary_home)) and time.monotonic() < deadline:
         gc.collect()  # an exception of a test may hold an iterator, and that its workers
         time.sleep(0.02)
     if left:
@@ -77,11 +69,11 @@ def _things(home: Path) -> set[Any]:
     return {*processes(), *threading.enumerate(), *segments(), *_temporary_files(home)}
 
 
-def _left(before: set[Any], home: Path, hearsay: Hearsay) -> list[Any]:
+def _left(before: set[Any], home: Path) -> list[Any]:
     return [
         thing
         for thing in _things(home) - before
-        if not isinstance(thing, Segment) or is_ours(thing, hearsay)
+        if not isinstance(thing, Segment) or is_ours(thing)
     ]
 
 
@@ -90,7 +82,7 @@ def processes() -> list[psutil.Process]:
     multiprocessing.active_children()  # reaps those that have ended
     # These helpers serve every later test and end with this process.
     fork_server = forkserver._forkserver._forkserver_pid
-    helpers = {fork_server, resource_tracker._resource_tracker._pid, *listeners}
+    helpers = {fork_server, resource_tracker._resource_tracker._pid}
     parents = {os.getpid(), fork_server}
     running = []
     for child in psutil.Process().children(recursive=True):

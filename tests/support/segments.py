@@ -1,29 +1,20 @@
-"""Whose a segment of shared memory is, which neither its name nor the kernel's books tell.
+"""Segments of shared memory, and whose they are: neither a name nor the kernel's books tell.
 
 /dev/shm is one for the whole machine, and other test processes work in it at the same time. What
-tells is, in this order: that the maker or a child of it registered the segment with the resource
-tracker of this process, that a process has it in its memory, and the process id that torch writes
+tells is, in this order: that a process has it in its memory, and the process id that torch writes
 into its names. What nothing tells of, `unclaimed.py` looks for when all tests have ended.
 """
 
 import os
 import re
-import signal
-import tempfile
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import NamedTuple
 
 import psutil
 
 SHARED_MEMORY = Path("/dev/shm")  # on Linux; other systems do not list their segments
-ANSWER_S = 30.0  # what is written into a pipe comes out of it, however busy the machine
-
-
-listeners: set[int] = set()  # process ids, of this process's children
 
 
 class Segment(NamedTuple):
@@ -54,71 +45,15 @@ def holders(segment: Segment, pids: Iterable[int]) -> set[int]:
     return found
 
 
-class Hearsay:
-    """Overhears what this process, and those that it starts, tell the resource tracker.
-
-    Python's shared memory and its semaphores are registered there, by children too: even when the
-    child has been killed since. tee passes on what it hears.
-    """
-
-    def __init__(self) -> None:
-        descriptor, self._heard = tempfile.mkstemp(prefix="lv-heard-")
-        os.close(descriptor)
-        self._tell = -1
-
-    def listen(self) -> None:
-        """From now on, unless it does already; there may be a new tracker since the last call."""
-        resource_tracker.ensure_running()
-        tracker = resource_tracker._resource_tracker
-        if tracker._fd == self._tell:
-            return
-        hear, tell = os.pipe()
-        ends = [(os.POSIX_SPAWN_DUP2, hear, 0), (os.POSIX_SPAWN_DUP2, tracker._fd, 1)]
-        # Like the tracker it ignores Ctrl-C. It ends with the tracker, as Python has to notice.
-        command = ["tee", "-ia", self._heard]
-        listeners.add(
-            os.posix_spawnp(
-                "tee", command, os.environ, file_actions=ends, setsigdef=[signal.SIGPIPE]
-            )
-        )
-        os.close(hear)
-        os.close(tracker._fd)
-        self._tell = tracker._fd = tell
-
-    def mentions(self, segment: Segment) -> bool:
-        name = segment.name.removeprefix("sem.")
-        return f":/{name}:" in self._all_until_now()
-
-    def _all_until_now(self) -> str:
-        if resource_tracker._resource_tracker._fd != self._tell:
-            raise RuntimeError("the test has ended the resource tracker: what it made is not known")
-        now = f"PROBE:{time.monotonic_ns()}:noop\n"
-        os.write(self._tell, now.encode())
-        deadline = time.monotonic() + ANSWER_S
-        while now not in (heard := Path(self._heard).read_text()):
-            if time.monotonic() > deadline:
-                raise RuntimeError("nothing comes through to the resource tracker")
-            time.sleep(0.001)
-        return heard
-
-    def forget(self) -> None:
-        Path(self._heard).unlink()
-
-
-def is_ours(segment: Segment, hearsay: Hearsay) -> bool:
+def is_ours(segment: Segment) -> bool:
     """Whether the segment is still there, and this process or one that it started has made it.
 
     False too where nothing tells who has.
     """
     if segment not in set(segments()):
         return False
-    if hearsay.mentions(segment):
-        return True
     ours = {os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))}
-    theirs = set(psutil.pids()) - ours
-    if holders(segment, theirs):
+    if holders(segment, set(psutil.pids()) - ours):
         return False
-    if holders(segment, ours):
-        return True
     maker = re.match(r"torch_(\d+)_", segment.name)
-    return maker is not None and int(maker[1]) in ours
+    return bool(holders(segment, ours)) or (maker is not None and int(maker[1]) in ours)
