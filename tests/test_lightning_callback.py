@@ -17,7 +17,7 @@ import torch
 from torch.utils.data import DataLoader
 
 import loaderviz as lv
-from loaderviz.recorder import dataloader_hooks
+from loaderviz.recorder import class_hooks
 from own_code import in_module
 
 pytestmark = [
@@ -142,7 +142,7 @@ def test_what_others_raise_meanwhile_is_not_hidden(tmp_path, monkeypatch, fits, 
         monkeypatch.setattr("loaderviz._recorded_steps.write", interrupt)
     with pytest.raises(TimeoutError, match="this job is to stop"):
         fits.fit(tmp_path, fits.Callback(n_steps=2), **logger)
-    assert dataloader_hooks.running() == []
+    assert class_hooks.running() == []
 
 
 def test_a_validation_that_no_setting_tells_ends_the_steps(tmp_path, fits):
@@ -221,7 +221,7 @@ def test_an_exception_is_the_users_and_what_came_before_it_is_kept(tmp_path, fit
     model = fits.Model(failing_at=3)
     with pytest.raises(KeyError, match="a step of the user's"):
         fits.fit(tmp_path, fits.Callback(), model=model, train=fits.loader(num_workers=1))
-    assert dataloader_hooks.running() == []
+    assert class_hooks.running() == []
     (name,) = recordings(tmp_path)
     assert name == "train-step-3"
 
@@ -241,7 +241,7 @@ def test_its_own_failure_is_a_warning_and_the_fit_goes_on(tmp_path, monkeypatch,
         )
     assert len(model.losses) == 12
     assert sum("loaderviz" in str(each.message) for each in told) == 1
-    assert dataloader_hooks.running() == []
+    assert class_hooks.running() == []
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "loaderviz")
         assert len(fits.fit(tmp_path, fits.Callback(n_steps=2))[0].losses) == 6

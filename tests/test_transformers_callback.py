@@ -4,7 +4,9 @@ import gc
 import importlib
 import sys
 import weakref
+from collections.abc import Iterable
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,15 +15,78 @@ from torch.utils.data import DataLoader
 
 import loaderviz
 import loaderviz as lv
-import stand_in_trainer
-from loaderviz.recorder import dataloader_hooks
+from loaderviz.recorder import class_hooks
 from own_code import in_module
-from stand_in_trainer import Trainer
+
+
+class TrainerCallback:
+    """Hears of nothing."""
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("on_"):
+            raise AttributeError(name)
+        return lambda *args, **kwargs: None
+
+
+class Trainer:
+    """In little: what it calls, in its order (transformers/trainer.py). The real one: strangers/."""
+
+    def __init__(
+        self, folder: Any, train: Iterable[Any], evaluation: Iterable[Any] = (), eval_steps: int = 0
+    ) -> None:
+        self.args = SimpleNamespace(output_dir=str(folder), world_size=1)
+        self.state = SimpleNamespace(global_step=0, epoch=0.0, log_history=[])
+        self.control = SimpleNamespace(should_evaluate=False, should_log=False)
+        self.callbacks: list[Any] = []
+        self.train_loader, self.eval_loader, self.eval_steps = train, evaluation, eval_steps
+        self.seen: list[Any] = []
+        self.failing_at = -1
+
+    def add_callback(self, callback: Any) -> None:
+        self.callbacks.append(callback)
+
+    def call(self, event: str, **more: Any) -> None:
+        loaders = {"train_dataloader": self.train_loader, "eval_dataloader": self.eval_loader}
+        for callback in self.callbacks:
+            getattr(callback, event)(self.args, self.state, self.control, **loaders, **more)
+
+    def log(self, logs: dict[str, float]) -> None:
+        self.state.log_history.append({**logs, "step": self.state.global_step})
+        self.control.should_log = False
+        self.call("on_log", logs=logs)
+
+    def evaluate(self) -> None:
+        for _ in self.eval_loader:
+            self.call("on_prediction_step")
+        self.control.should_evaluate = False
+        self.call("on_evaluate")
+
+    def train(self, n_epochs: int = 1) -> None:
+        self.call("on_train_begin")
+        for _ in range(n_epochs):
+            self.call("on_epoch_begin")
+            for batch in self.train_loader:
+                if self.state.global_step == self.failing_at:
+                    raise KeyError("a step of the user's")
+                self.seen.append(batch)
+                self.state.global_step += 1
+                self.control.should_log = True
+                at = self.eval_steps and self.state.global_step % self.eval_steps == 0
+                self.control.should_evaluate = bool(at)
+                self.call("on_step_end")
+                if self.control.should_log:
+                    self.log({"loss": 1.0})
+                if self.control.should_evaluate:
+                    self.evaluate()
+            self.call("on_epoch_end")
+        self.call("on_train_end")
 
 
 @pytest.fixture(autouse=True)
 def make_callback(monkeypatch) -> Any:
-    monkeypatch.setitem(sys.modules, "transformers", stand_in_trainer.transformers())
+    module: Any = ModuleType("transformers")
+    module.TrainerCallback, module.Trainer = TrainerCallback, Trainer
+    monkeypatch.setitem(sys.modules, "transformers", module)
     monkeypatch.delitem(sys.modules, "loaderviz.transformers", raising=False)
     yield lambda *args, **options: importlib.import_module("loaderviz.transformers").Callback(
         *args, **options
@@ -79,9 +144,9 @@ def test_an_exception_leaves_its_recording_to_the_next_event(tmp_path, make_call
     trainer.failing_at = 2
     with pytest.raises(KeyError, match="a step of the user's"):
         trainer.train()
-    assert len(dataloader_hooks.running()) == 1
+    assert len(class_hooks.running()) == 1
     trainer.evaluate()
-    assert dataloader_hooks.running() == []
+    assert class_hooks.running() == []
     assert [*recordings(tmp_path)] == ["train-step-2"]
 
 

@@ -81,7 +81,7 @@ def _reset_after_fork() -> None:
         _arm_again(dataloader_hooks.every_class())
 
 
-# Runs after the hook of dataloader_hooks.py, which is registered before and restores torch's
+# Runs after the hook of class_hooks.py, which is registered before and restores torch's
 # classes.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_reset_after_fork)

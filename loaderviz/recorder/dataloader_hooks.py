@@ -1,4 +1,4 @@
-"""Hooks into torch's DataLoader classes, where iterators are made: the only place to change them.
+"""Hooks into torch's DataLoader classes, where iterators are made.
 
 Every ``__iter__`` calls ``_get_iterator`` once for each iterator (torch/utils/data/dataloader.py,
 ``DataLoader.__iter__``). It is replaced on the class that defines it, while a recording runs, so
@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +18,7 @@ from torch.utils.data import DataLoader, _utils, dataloader
 
 from loaderviz.clocks.process_clock import now
 from loaderviz.errors import LoaderVizError
-from loaderviz.own_errors import own_errors
+from loaderviz.recorder.class_hooks import Hook, Place, call_guarded, running, under_way
 from loaderviz.recorder.foreign_iterator import ForeignIterator, watched
 from loaderviz.recorder.iterator_log import IteratorLog
 from loaderviz.recorder.recorded_iterator import time_pins
@@ -30,11 +28,6 @@ from loaderviz.recorder.worker_start import BeforeDataset
 if TYPE_CHECKING:
     from loaderviz.recorder.foreign_log import ForeignLog
     from loaderviz.recorder.iterator_watcher import Watcher
-
-_lock = threading.RLock()
-_watchers: dict[Watcher, set[type]] = {}  # with the classes that each observes
-_thread = threading.local()  # .building: the iterators it is building, the innermost last
-_replaced: dict[type, Any] = {}  # by class: its own _get_iterator
 
 _Iterator: Any = dataloader._BaseDataLoaderIter
 _Multi: Any = dataloader._MultiProcessingDataLoaderIter
@@ -103,47 +96,14 @@ def _attributes_of(owner: type) -> set[str] | None:
     return names
 
 
-def running() -> list[Watcher]:
-    """The recordings that are running in this process."""
-    return list(_watchers)
-
-
-def attach(watcher: Watcher, classes: set[type]) -> None:
-    """Tell ``watcher`` of each iterator that loaders of these classes build from now on.
-
-    May be called again, to add classes.
-    """
-    with _lock:
-        _watchers.setdefault(watcher, set()).update(classes)
-        _hook_what_is_observed()
-
-
-def detach(watcher: Watcher) -> None:
-    """Tell ``watcher`` nothing more."""
-    with _lock:
-        _watchers.pop(watcher, None)
-        _hook_what_is_observed()
-
-
-def _hook_what_is_observed() -> None:
-    """Put in the hooks that are missing, and remove those that nobody needs.
-
-    Wherever an exception from outside has interrupted it, the next call sets things right.
-    """
-    observed = {_defining_class(cls) for classes in _watchers.values() for cls in classes}
-    for owner in observed - _replaced.keys():
-        _replaced[owner] = owner.__dict__["_get_iterator"]
-    for owner, original in list(_replaced.items()):
-        if owner not in observed:
-            owner._get_iterator = original  # type: ignore[attr-defined]
-            del _replaced[owner]
-        elif owner.__dict__["_get_iterator"] is original:
-            owner._get_iterator = _replacement(original)  # type: ignore[attr-defined]
+def hooks_of(classes: set[type]) -> dict[Place, Hook]:
+    """The hooks that tell of each iterator which loaders of these classes build."""
+    hooks: dict[Place, Hook] = {
+        (_defining_class(cls), "_get_iterator"): _hook_of_get_iterator for cls in classes
+    }
     for name, action in _SET_HOOKS.items():
-        if not _watchers:
-            _remove_set_hook(name)
-        elif name not in vars(_Iterator):
-            setattr(_Iterator, name, _SetHook(name, action))
+        hooks[_Iterator, name] = functools.partial(_SetHook, name, action)
+    return hooks
 
 
 def every_class(method: str = "_get_iterator") -> set[type]:
@@ -162,10 +122,12 @@ def _defining_class(cls: type) -> type:
     return next(base for base in cls.__mro__ if "_get_iterator" in base.__dict__)
 
 
-def _replacement(original: Any) -> Any:
+def _hook_of_get_iterator(cls: Any) -> Any:
+    original = vars(cls)["_get_iterator"]
+
     @functools.wraps(original)
     def _get_iterator(loader: DataLoader[Any]) -> Any:
-        stack: list[_Building] = _thread.__dict__.setdefault("building", [])
+        stack: list[_Building] = under_way.__dict__.setdefault("building", [])
         if any(loader is building.loader for building in stack):  # an override that calls super()
             return original(loader)
         building = _Building(loader)
@@ -191,7 +153,7 @@ def _replacement(original: Any) -> Any:
 
 def is_building() -> bool:
     """Whether this thread is building an iterator that is recorded."""
-    return bool(_thread.__dict__.get("building"))
+    return bool(under_way.__dict__.get("building"))
 
 
 def begin_foreign(loader: Any, at_ns: int) -> list[ForeignLog]:
@@ -209,18 +171,6 @@ def watch_foreign(iterator: Any, logs: list[ForeignLog], loader: Any) -> Any:
         if not log.muted and iterator is not loader:
             iterator = watched(iterator, log, loader)
     return iterator
-
-
-def call_guarded(watcher: Watcher, function: Callable[..., Any], *args: Any) -> Any:
-    """Call ``function`` for a recording; returns its result, or None where it failed.
-
-    A failure of ours ends that recording and nothing else; an error from outside goes on.
-    """
-    try:
-        return function(*args)
-    except own_errors(Exception) as error:
-        watcher.fail(error)
-        return None
 
 
 class _Building:
@@ -287,12 +237,12 @@ class _SetHook:
     Reading the attribute is as fast as ever, since the hook has no ``__get__``.
     """
 
-    def __init__(self, name: str, action: Callable[[_Building, Any, Any], Any]) -> None:
+    def __init__(self, name: str, action: Callable[[_Building, Any, Any], Any], cls: type) -> None:
         self._name = name
         self._action = action
 
     def __set__(self, iterator: Any, value: Any) -> None:
-        stack: list[_Building] = _thread.__dict__.get("building", [])
+        stack: list[_Building] = under_way.__dict__.get("building", [])
         iterator.__dict__[self._name] = self._action(stack[-1], iterator, value) if stack else value
 
     def __delete__(self, iterator: Any) -> None:
@@ -308,26 +258,3 @@ _SET_HOOKS: dict[str, Callable[[_Building, Any, Any], Any]] = {
     "_dataset_fetcher": _Building.time_fetcher,
     "_data_queue": _Building.time_pins,
 }
-
-
-def _remove_set_hook(name: str) -> None:
-    if name in vars(_Iterator):
-        delattr(_Iterator, name)
-
-
-def _forget_in_child() -> None:
-    """Remove all hooks in a forked process: it is not the one that is recorded.
-
-    A worker sets up its own recording anew (``worker_process.py``).
-    """
-    global _lock, _thread
-    _lock = threading.RLock()
-    _thread = threading.local()
-    for watcher in _watchers:
-        watcher.forget()
-    _watchers.clear()
-    _hook_what_is_observed()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_in_child)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from loaderviz.clocks.process_clock import now
 from loaderviz.record_layout import KeyKind, State, Tag, Task
 from loaderviz.recorder.batch_samples import n_samples_of
-from loaderviz.recorder.dataloader_hooks import call_guarded
+from loaderviz.recorder.class_hooks import call_guarded
 from loaderviz.recorder.iterator_log import IteratorLog
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader
 from loaderviz.clocks.process_clock import now
 from loaderviz.loaders.describe_loader import describe, describe_foreign
 from loaderviz.record_layout import Span, Tag, pack_text
-from loaderviz.recorder import dataloader_hooks, foreign_hooks
+from loaderviz.recorder import class_hooks, dataloader_hooks, foreign_hooks
 from loaderviz.recorder.device_events import Device
 from loaderviz.recorder.foreign_log import ForeignLog
 from loaderviz.recorder.iterator_log import IteratorLog
@@ -68,16 +68,16 @@ class Watcher:
 
     def start(self) -> None:
         """Watch from now on, also the persistent workers that run already."""
-        dataloader_hooks.attach(self, self._classes)
-        foreign_hooks.attach(self, self._foreign_classes)
+        hooks = dataloader_hooks.hooks_of(self._classes)
+        class_hooks.attach(self, {**hooks, **foreign_hooks.hooks_of(self._foreign_classes)})
         for loader in self._loaders.living():
             self._adopt_running(loader)
 
     def add_class(self, cls: type) -> None:
         """Watch the loaders of a further class, which was made after the start."""
-        dataloader_hooks.attach(self, {cls})
-        if "__iter__" in vars(cls):
-            foreign_hooks.attach(self, {cls})
+        foreign = {cls} if "__iter__" in vars(cls) else set[type]()
+        hooks = dataloader_hooks.hooks_of({cls})
+        class_hooks.attach(self, {**hooks, **foreign_hooks.hooks_of(foreign)})
 
     def stop(self, at_ns: int) -> None:
         """Let go of everything, and write what is known at the end.
@@ -86,9 +86,8 @@ class Watcher:
         one came after it, as when a worker dies at last, that one's end is written.
         """
         with self.files.lock:
-            dataloader_hooks.detach(self)
-            foreign_hooks.detach(self)
-            guarded = functools.partial(dataloader_hooks.call_guarded, self)
+            class_hooks.detach(self)
+            guarded = functools.partial(class_hooks.call_guarded, self)
             for reference, log in self._watched:
                 guarded(_release_and_unwatch, reference, log, at_ns)
             for timer in self._timers:

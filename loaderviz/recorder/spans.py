@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from loaderviz.clocks.process_clock import now
 from loaderviz.plain_value import as_text
-from loaderviz.recorder import dataloader_hooks
+from loaderviz.recorder import class_hooks
 
 
 @contextmanager
@@ -28,10 +28,10 @@ def span(name: str) -> Iterator[None]:
     Raises:
         Exception: what the block raises, unchanged; the span ends there.
     """
-    running = dataloader_hooks.running()
+    running = class_hooks.running()
     text = as_text(name) if running else ""
     begun_spans = [
-        (watcher, dataloader_hooks.call_guarded(watcher, watcher.begin_span, text, now()))
+        (watcher, class_hooks.call_guarded(watcher, watcher.begin_span, text, now()))
         for watcher in running
     ]
     try:
@@ -39,4 +39,4 @@ def span(name: str) -> Iterator[None]:
     finally:
         end_ns = now()
         for watcher, begun_span in begun_spans:
-            dataloader_hooks.call_guarded(watcher, watcher.end_span, begun_span, end_ns)
+            class_hooks.call_guarded(watcher, watcher.end_span, begun_span, end_ns)

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 import loaderviz as lv
 from fake_cuda import FakeCuda
 from loaderviz.course.pinning import as_with_a_gpu
-from probes import Keys, Pinnable, as_it_is
+from probes import Keys, Pinnable
 from trace_laws import assert_lawful
 
 
@@ -50,6 +50,9 @@ class TestStepsOnADevice:
             for _ in loader:
                 cuda.run(0.002)
         batches = rec.trace.batches
+        figure = lv.timeline(rec.trace)
+        assert list(figure.layout.yaxis.ticktext) == ["consumer", "device", "main process"]
+        assert len(next(each for each in figure.data if each.name == "device").x) == 5
         start, end = steps(rec.trace)
         assert np.allclose(steps(rec.trace), true_steps(cuda, rec.trace), rtol=0, atol=1e-7)
         assert (end - start > 0.0019).all()
@@ -116,14 +119,13 @@ class TestStepsOnADevice:
         assert np.allclose(rec.trace.spans["device_s"], end - start, rtol=0, atol=1e-7)
         assert (rec.trace.spans["device_s"] > [0.029, 0.009]).all()
 
-    def test_nothing_is_put_into_a_graph_that_is_being_captured(self, cuda, monkeypatch):
-        monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
-        with lv.record(loader := DataLoader(Keys(2))) as rec:
-            list(loader)
-        assert np.isnan(steps(rec.trace)).all()
-
-    def test_without_a_device_in_use_there_are_no_times(self, cuda, monkeypatch):
-        monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
+    @pytest.mark.parametrize(
+        ("asked", "answer"), [("is_current_stream_capturing", True), ("is_initialized", False)]
+    )
+    def test_nothing_is_put_into_a_graph_or_a_device_of_no_use(
+        self, cuda, monkeypatch, asked, answer
+    ):
+        monkeypatch.setattr(torch.cuda, asked, lambda: answer)
         with lv.record(loader := DataLoader(Keys(2))) as rec:
             list(loader)
         assert np.isnan(steps(rec.trace)).all()
@@ -158,15 +160,6 @@ class TestStepsOnADevice:
         assert rec.trace.meta["problems"]
         assert np.isfinite(steps(rec.trace)[0][:2]).all()
 
-    def test_the_timeline_has_a_lane_for_it(self, cuda):
-        with lv.record(loader := DataLoader(Keys(3))) as rec:
-            for _ in loader:
-                cuda.run(0.001)
-        figure = lv.timeline(rec.trace)
-        assert list(figure.layout.yaxis.ticktext) == ["consumer", "device", "main process"]
-        drawn = next(each for each in figure.data if each.name == "device")
-        assert len(drawn.x) == 3
-
 
 @pytest.fixture
 def pinning() -> Iterator[None]:
@@ -194,6 +187,16 @@ class TestPinning:
         assert (batches["pinned_s"] >= batches["ready_s"]).all()
         assert (batches["pinned_s"] <= batches["delivered_s"]).all()
         assert_lawful(rec.trace)
+        assert rec.trace.meta["loaders"][0]["pinned"]
+        figure = lv.timeline(rec.trace)
+        labels = ["consumer", "pin thread", "worker 0", "worker 1"]
+        assert list(figure.layout.yaxis.ticktext)[:4] == labels
+        assert len(next(each for each in figure.data if each.name == "pin").x) == 12
+
+    def test_in_the_main_process_there_is_no_thread(self):
+        with lv.record(loader := pinnable()) as rec:
+            assert all(batch.pinned for batch in loader)
+        assert rec.trace.batches["pinned_s"].isna().all()
 
     def test_the_queue_is_as_it_was_when_the_recording_has_ended(self):
         loader = pinnable(num_workers=1)
@@ -211,22 +214,6 @@ class TestPinning:
                 next(iterator)
             iterator._shutdown_workers()  # else it does when the error is collected, for seconds
 
-    def test_in_the_main_process_there_is_no_thread(self):
-        with lv.record(loader := pinnable()) as rec:
-            assert all(batch.pinned for batch in loader)
-        assert rec.trace.batches["pinned_s"].isna().all()
-        assert rec.trace.meta["loaders"][0]["pinned"]
-
-    def test_the_timeline_has_a_lane_for_it(self):
-        with lv.record(loader := pinnable(num_workers=2)) as rec:
-            list(loader)
-        figure = lv.timeline(rec.trace)
-        labels = ["consumer", "pin thread", "worker 0", "worker 1"]
-        assert list(figure.layout.yaxis.ticktext) == labels
-        drawn = next(each for each in figure.data if each.name == "pin")
-        assert len(drawn.x) == 6
-        assert (np.asarray(drawn.x) >= 0).all()
-
 
 class Unpinnable:
     def __init__(self, samples: Any) -> None:
@@ -234,21 +221,3 @@ class Unpinnable:
 
     def pin_memory(self) -> None:
         raise RuntimeError("no room to pin")
-
-
-def test_without_an_accelerator_memory_is_pageable():
-    with lv.record(loader := DataLoader(Keys(2), collate_fn=as_it_is)) as rec:
-        list(loader)
-    assert not rec.trace.meta["loaders"][0]["pinned"]
-
-
-def test_the_fake_is_as_a_stream_is(cuda):
-    before, after = cuda.event(enable_timing=True), cuda.event(enable_timing=True)
-    cuda.now()
-    before.record(cuda)
-    cuda.run(0.05)
-    after.record(cuda)
-    assert before.query()
-    assert not after.query()
-    after.synchronize()
-    assert before.elapsed_time(after) >= 50

@@ -109,15 +109,6 @@ def test_each_of_many_loaders_has_its_own_number_though_ids_come_again():
     assert len(recording.trace.meta["loaders"]) == n
 
 
-def test_what_is_iterated_inside_a_wrapper_ends_too():
-    wrapper = Wrapper()
-    with record(wrapper):
-        for _ in range(3):
-            list(wrapper)
-        gc.collect()
-        assert [made() for made in wrapper.made] == [None] * 3
-
-
 def test_a_loader_that_is_met_is_appended_not_the_whole_rewritten(tmp_path):
     folder = tmp_path / "run"
     with record(Wrapper(), path=folder):

@@ -100,18 +100,13 @@ class TestABudgetOfBytes:
         starts = 20 * first["batch"].unique()
         assert first["key"].tolist() == [start + n for start in starts for n in range(20)]
 
-    def test_a_run_within_it_leaves_nothing_out(self, tmp_path):
-        loader = DataLoader(Keys(100, make=as_it_is), batch_size=5, num_workers=2)
-        trace, _ = self.recorded(tmp_path, loader, 2)
-        assert len(trace.samples) == 200
-        assert trace.meta["left_out"] == trace.meta["left_out_batches"] == 0
-
     @pytest.mark.parametrize("num_workers", [0, 2])
     def test_many_short_epochs_stay_within_it(self, num_workers, tmp_path):
         loader = DataLoader(Keys(4, make=as_it_is), batch_size=2, num_workers=num_workers)
         trace, _ = self.recorded(tmp_path, loader, 3000 if not num_workers else 12)
         if num_workers:  # the files of workers that have ended are moved into one
-            assert trace.meta["left_out_batches"] == 0
+            assert len(trace.samples) == 48
+            assert trace.meta["left_out"] == trace.meta["left_out_batches"] == 0
         assert trace.samples["key"].isin(range(4)).all()
 
     def test_streams_and_named_spans_stay_within_it(self, tmp_path):
@@ -142,14 +137,6 @@ class TestABudgetOfBytes:
 
 
 class TestWhatAProcessTakes:
-    @pytest.mark.parametrize("num_workers", [0, 2])
-    def test_its_memory_is_looked_at_with_its_batches(self, num_workers):
-        loader = DataLoader(Keys(20), batch_size=2, num_workers=num_workers)
-        with lv.record(loader) as rec:
-            list(loader)
-        assert (rec.trace.batches["rss_bytes"] > 1 << 20).all()
-        assert (rec.trace.workers["rss_peak_bytes"] > 1 << 20).all()
-
     def test_a_worker_that_grows_is_seen_to_grow(self):
         loader = DataLoader(Hoarding(6, 8 << 20), batch_size=1, num_workers=1, prefetch_factor=1)
         with lv.record(loader) as rec:
@@ -167,11 +154,4 @@ class TestWhatAProcessTakes:
         share = batches["cpu_s"] / (batches["ready_s"] - batches["started_s"])
         assert share[batches["loader"] == 0].max() < 0.5
         assert share[batches["loader"] == 1].max() > share[batches["loader"] == 0].max()
-
-    def test_cpu_time_is_never_more_than_the_time_it_took(self):
-        loader = DataLoader(Keys(2000, make=int), batch_size=2, collate_fn=as_it_is)
-        with lv.record(loader) as rec:
-            list(loader)
-        batches = rec.trace.batches
-        took = batches["ready_s"] - batches["started_s"]
-        assert batches["cpu_s"].between(0, took + 1e-9).all()
+        assert share.between(0, 1 + 1e-6).all()

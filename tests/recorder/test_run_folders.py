@@ -1,7 +1,5 @@
 """The folder that the ranks of a run share: one recording each, one file once it has ended."""
 
-import sys
-
 import pytest
 from torch.utils.data import DataLoader
 
@@ -30,7 +28,14 @@ def recorded(path):
 def test_each_rank_leaves_one_file(as_rank, tmp_path):
     for rank in range(2):
         as_rank(rank)
-        recorded(tmp_path)
+        loader = DataLoader(range(6), batch_size=2)
+        with lv.record(loader, path=tmp_path):
+            list(loader)
+            running = lv.load(tmp_path / f"rank-0000{rank}")
+        assert running.samples["key"].tolist() == [*range(6)]
+        assert not running.meta["complete"]
+        with pytest.raises(lv.LoaderVizError, match=f"holds a recording of rank {rank} already"):
+            recorded(tmp_path)
 
     assert sorted(each.name for each in tmp_path.iterdir()) == [
         "rank-00000.parquet",
@@ -40,24 +45,6 @@ def test_each_rank_leaves_one_file(as_rank, tmp_path):
     assert trace.meta["rank"] == 1
     assert trace.meta["world_size"] == 2
     assert trace.samples["key"].tolist() == [*range(6)]
-
-
-def test_while_it_runs_there_is_a_folder_that_can_be_opened(as_rank, tmp_path):
-    as_rank(1)
-    loader = DataLoader(range(6), batch_size=2)
-    with lv.record(loader, path=tmp_path):
-        list(loader)
-        running = lv.load(tmp_path / "rank-00001")
-    assert running.samples["key"].tolist() == [*range(6)]
-    assert not running.meta["complete"]
-
-
-def test_a_folder_with_a_recording_of_this_rank_is_refused(as_rank, tmp_path):
-    as_rank(0)
-    recorded(tmp_path)
-
-    with pytest.raises(lv.LoaderVizError, match="holds a recording of rank 0 already"):
-        recorded(tmp_path)
 
 
 def test_where_the_file_cannot_be_written_the_folder_stays(as_rank, tmp_path, monkeypatch):
@@ -117,16 +104,6 @@ def test_one_while_the_folder_goes_leaves_the_file(as_rank, tmp_path, monkeypatc
         with pytest.raises(KeyboardInterrupt):
             recorded(tmp_path)
     assert len(lv.load(tmp_path / "rank-00000.parquet").samples) == 6
-
-
-def test_a_script_that_exits_in_the_block_leaves_the_file(as_rank, tmp_path):
-    as_rank(0)
-    loader = DataLoader(range(6), batch_size=2)
-    with pytest.raises(SystemExit), lv.record(loader, path=tmp_path):
-        sys.exit(next(iter(loader)))
-    trace = lv.load(tmp_path / "rank-00000.parquet")
-    assert trace.meta["complete"]
-    assert len(trace.batches) == 1
 
 
 @pytest.mark.parametrize("max_bytes", [None, 1 << 20])

@@ -54,40 +54,38 @@ def test_only_a_recording_at_a_path_of_the_users_takes_the_signal(loader, tmp_pa
     with lv.record(loader):
         list(loader)
         assert not is_caught()
+    before = open_files()
     with lv.record(loader, path=tmp_path / "run"):
         assert is_caught()
         assert [note.pid for note in notes_in(tmp_path / "run")] == [PID]
+        for _ in range(2):
+            list(loader)
+    assert open_files() - before == set()
     assert not is_caught()
     assert signal.getsignal(SIGNAL) is signal.SIG_DFL
     assert notes_in(tmp_path / "run") == []
 
 
-def test_no_file_stays_open_or_is_left(loader, tmp_path):
-    list(loader)
-    before = open_files()
-    with lv.record(loader, path=tmp_path / "run"):
-        for _ in range(2):
-            list(loader)
-    assert open_files() - before == set()
-    assert notes_in(tmp_path / "run") == []
-
-
-def test_a_handler_of_the_programs_own_stays(loader, tmp_path):
+@pytest.mark.parametrize("comes_later", [False, True])
+def test_a_handler_of_the_programs_own_stays(comes_later, loader, tmp_path):
     heard = []
 
     def own_handler(*_):
         heard.append(1)
 
-    before = signal.signal(SIGNAL, own_handler)
+    before = signal.getsignal(SIGNAL) if comes_later else signal.signal(SIGNAL, own_handler)
     try:
         with lv.record(loader, path=tmp_path / "run"):
             (note,) = notes_in(tmp_path / "run")
-            assert note.fd == -1
+            assert (note.fd == -1) != comes_later
+            if comes_later:
+                signal.signal(SIGNAL, own_handler)
             os.kill(PID, SIGNAL)
         assert signal.getsignal(SIGNAL) is own_handler
         assert heard == [1]
     finally:
         signal.signal(SIGNAL, before)
+        faulthandler.unregister(SIGNAL)
 
 
 def test_a_program_that_waits_for_the_signal_keeps_it(loader, tmp_path):
@@ -100,18 +98,6 @@ def test_a_program_that_waits_for_the_signal_keeps_it(loader, tmp_path):
             assert signal.sigtimedwait([SIGNAL], 10) is not None
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def test_a_handler_that_comes_later_stays_too(loader, tmp_path):
-    heard = []
-    with lv.record(loader, path=tmp_path / "run"):
-        before = signal.signal(SIGNAL, lambda *_: heard.append(1))
-    try:
-        os.kill(PID, SIGNAL)
-        assert heard == [1]
-    finally:
-        signal.signal(SIGNAL, before)
-        faulthandler.unregister(SIGNAL)
 
 
 def test_a_handler_written_in_c_stays(tmp_path, loader):

@@ -19,7 +19,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 import loaderviz as lv
-from loaderviz.recorder import dataloader_hooks
+from loaderviz.recorder import class_hooks
 
 SCRIPTS = Path(__file__).parent
 STEPS = 12  # of an epoch
@@ -177,7 +177,7 @@ class TestTransformers:
         with pytest.raises(KeyError, match="a step of the user's"):
             trainer.train()
         trainer.evaluate()
-        assert dataloader_hooks.running() == []
+        assert class_hooks.running() == []
         failing.at = -1
         trainer.train()
         assert [*recordings(tmp_path)] == ["train-step-2", "train-step-4"]

@@ -1,27 +1,16 @@
-"""Every reader of a trace that came from somewhere, and whether it survives: a case at a time.
-
-A case is one damaged file and one reader, in a process of its own with limits of time and memory.
-"""
+"""Every reader of a trace that came from somewhere."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import io
-import os
-import random
-import resource
-import signal
-import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import typer
 from rich.console import Console
 
 import loaderviz as lv
-from damage import damage, damage_profile
 from loaderviz._compare import compare
 from loaderviz._doctor import findings_of
 from loaderviz.cli.check import check
@@ -34,9 +23,6 @@ from loaderviz.report import content_of
 from loaderviz.report.render_page import page_of
 
 LAYERS = ("bytes", "fields", "values")
-MOST_CPU_S = 20.0
-MOST_REAL_S = 120
-MOST_BYTES = 1 << 30  # more than the process had before the case
 ALLOWED = (LoaderVizError, typer.Exit)
 
 
@@ -83,83 +69,3 @@ CONSUMERS: dict[str, Callable[[Path], object]] = {
     "doctor": lambda path: findings_of(lv.load(path)),
     "perfetto": lambda path: export(path, _Format.perfetto, path.parent / "out.json"),
 }
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What became of one case: ``fault`` is empty where it went well or was refused."""
-
-    seed: int
-    layer: str
-    consumer: str
-    fault: str
-    grown_bytes: int
-    detail: str
-
-
-def warm_up(originals: Path) -> None:
-    """Let every reader import what it needs, once for all cases."""
-    with contextlib.redirect_stdout(io.StringIO()):
-        for name, consume in CONSUMERS.items():
-            with contextlib.suppress(*ALLOWED):
-                consume(originals / ("recording" if name == "top" else "saved.parquet"))
-        export_beside(originals / "profile.json", originals)
-
-
-def outcome_of(seed: int, originals: Path, folder: Path) -> Outcome:
-    """Run the case of this number; ``folder`` is for its files."""
-    noise = random.Random(seed)
-    layer = LAYERS[seed % len(LAYERS)]
-    consumer = [*CONSUMERS, "profile"][seed // len(LAYERS) % (len(CONSUMERS) + 1)]
-    path = folder / str(seed)
-    if consumer == "profile":
-        damaged = damage_profile(originals, path, noise)
-    else:
-        damaged = damage(layer, originals, path, noise)
-    output = folder / f"{seed}.txt"
-    pid = os.fork()
-    if not pid:
-        _run(consumer, damaged, originals, output)
-    _, status, usage = os.wait4(pid, 0)
-    grown = max(1024 * usage.ru_maxrss - _rss_bytes(), 0)
-    detail = output.read_text(errors="replace") if output.exists() else ""
-    fault = ""
-    if os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
-        fault = "hang" if number in (signal.SIGALRM, signal.SIGPROF) else f"signal {number}"
-    elif os.WEXITSTATUS(status):
-        fault = detail.strip().splitlines()[-1].split(":")[0] if detail else "exit"
-    elif grown > MOST_BYTES:
-        fault = "memory"
-    return Outcome(seed, layer, consumer, fault, grown, detail)
-
-
-def _run(consumer: str, path: Path, originals: Path, output: Path) -> None:
-    """In a child: never returns."""
-    code = 1
-    try:
-        signal.setitimer(signal.ITIMER_PROF, MOST_CPU_S)
-        signal.alarm(MOST_REAL_S)
-        with open("/proc/self/statm") as file:  # noqa: PTH123
-            now = int(file.read().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (now + 2 * MOST_BYTES, -1))
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-            try:
-                if consumer == "profile":
-                    export_beside(path, originals)
-                else:
-                    CONSUMERS[consumer](path)
-            except ALLOWED as error:
-                print(error if isinstance(error, LoaderVizError) else "")
-        assert not set(printed.getvalue()) & set("\x1b\x07\x08"), "control characters"
-        code = 0
-    except BaseException:
-        output.write_text(traceback.format_exc())
-    finally:
-        os._exit(code)
-
-
-def _rss_bytes() -> int:
-    with open("/proc/self/statm") as file:  # noqa: PTH123
-        return int(file.read().split()[1]) * resource.getpagesize()
