@@ -304,16 +304,6 @@ def test_keys_that_are_integers_only_at_times(num_workers):
 
 
 class TestSeveralRecordings:
-    def test_one_inside_the_other(self):
-        loader = DataLoader(Keys(6), batch_size=2, num_workers=2)
-        with lv.record(loader) as outer:
-            list(loader)
-            with lv.record(loader) as inner:
-                list(loader)
-            list(loader)
-        assert [len(rec.trace.samples) for rec in (outer, inner)] == [18, 6]
-        assert sorted(set(outer.trace.batches["epoch"])) == [0, 1, 2]
-
     @pytest.mark.parametrize("num_workers", [0, 1])
     def test_the_first_may_end_first(self, num_workers):
         loader = DataLoader(Keys(8), batch_size=1, num_workers=num_workers)

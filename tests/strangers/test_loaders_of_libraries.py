@@ -85,12 +85,6 @@ class TestWebdataset:
         )
         assert_seen(run(loader)[0], 40, num_workers)
 
-    def test_so_do_those_that_the_loader_makes(self, shards):
-        import webdataset as wds
-
-        loader = wds.WebLoader(self.dataset(shards), batch_size=8, num_workers=2)
-        assert_seen(run(loader)[0], 40, 2)
-
     def test_a_pipeline_without_a_loader_shows_its_waits(self, shards):
         assert_unseen(run(self.dataset(shards).batched(10))[0], 40)
 

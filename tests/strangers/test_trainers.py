@@ -19,7 +19,6 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 import loaderviz as lv
-from loaderviz.recorder import class_hooks
 
 SCRIPTS = Path(__file__).parent
 STEPS = 12  # of an epoch
@@ -162,33 +161,6 @@ class TestTransformers:
         (trace,) = recordings(tmp_path / "recorded").values()
         assert trace.summary().n_batches >= 3
 
-    def test_an_exception_is_the_users_and_the_next_training_records_anew(self, tmp_path):
-        import transformers
-
-        class Failing(transformers.TrainerCallback):
-            at = 2
-
-            def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-                if state.global_step == self.at:
-                    raise KeyError("a step of the user's")
-
-        trainer = self.trainer(tmp_path, {"n_steps": 4}, eval_strategy="no")
-        trainer.add_callback(failing := Failing())
-        with pytest.raises(KeyError, match="a step of the user's"):
-            trainer.train()
-        trainer.evaluate()
-        assert class_hooks.running() == []
-        failing.at = -1
-        trainer.train()
-        assert [*recordings(tmp_path)] == ["train-step-2", "train-step-4"]
-
-    def test_its_own_failure_is_a_warning(self, tmp_path):
-        (tmp_path / "loaderviz").write_text("a file where the folder should be")
-        trainer = self.trainer(tmp_path, {"n_steps": 4})
-        with pytest.warns(UserWarning, match="loaderviz could not record the training"):
-            trainer.train()
-        assert trainer.state.global_step == 2 * STEPS
-
     def test_mlflow_and_wandb_get_the_metrics(self, tmp_path, monkeypatch):
         pytest.importorskip("mlflow")
         wandb = pytest.importorskip("wandb")
@@ -252,14 +224,3 @@ class TestAccelerate:
         assert n_batches == STEPS
         assert summary.n_workers == num_workers
         assert summary.main_cause != "unknown"
-
-    def test_its_trackers_get_a_metric(self, tmp_path):
-        accelerate = pytest.importorskip("accelerate")
-        accelerator = accelerate.Accelerator(cpu=True, log_with="tensorboard", project_dir=tmp_path)
-        accelerator.init_trackers("run")
-        loader = accelerator.prepare(DataLoader(Drawn(), batch_size=4))
-        with lv.record(loader) as rec:
-            list(loader)
-        accelerator.log({"loaderviz/wait_share": rec.trace.summary().wait_share}, step=STEPS)
-        accelerator.end_training()
-        assert scalars(tmp_path) == {"loaderviz/wait_share": [STEPS]}

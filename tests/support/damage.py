@@ -10,7 +10,6 @@ import gzip
 import io
 import json
 import math
-import os
 import random
 import shutil
 from collections.abc import Callable
@@ -123,7 +122,7 @@ def damage_bytes(path: Path, noise: random.Random) -> None:
         at = content.rindex(NAME)
         content = content[:at] + content[at + len(NAME) + DIGEST_BYTES :]
     changed = bytearray(content)
-    kind = noise.choice(("flip", "flip", "word", "word", "cut", "insert", "noise", "odd", "sparse"))
+    kind = noise.choice(("flip", "flip", "word", "word", "cut", "insert", "noise"))
     at = noise.randrange(max(len(content.rstrip(b"\0")), 1))
     if kind == "flip":
         changed[at : at + 1] = bytes([noise.randrange(256)])
@@ -136,15 +135,7 @@ def damage_bytes(path: Path, noise: random.Random) -> None:
         changed[at:at] = noise.randbytes(noise.choice((1, 8, 1000)))
     elif kind == "noise":
         changed[at : at + 64] = noise.randbytes(64)
-    elif kind == "odd":
-        _put_something_odd(path, noise)
-        return
-    path.write_bytes(changed)
-    if kind == "sparse":
-        with path.open("r+b") as file:
-            file.truncate(noise.choice((1 << 30, 1 << 40)))
-    elif is_sealed:
-        path.write_bytes(sealed(bytes(changed)))
+    path.write_bytes(sealed(bytes(changed)) if is_sealed else changed)
 
 
 def damage_fields(path: Path, noise: random.Random) -> None:
@@ -295,18 +286,6 @@ def _damage_json(path: Path, noise: random.Random) -> None:
     text = json.dumps(document)
     text = text.replace('"deep"', "[" * 10_000 + "]" * 10_000, 1)
     path.write_text(text.replace(f'"{"9" * 500}"', "9" * 500, 1))
-
-
-def _put_something_odd(path: Path, noise: random.Random) -> None:
-    """In place of the file: a pipe, a link out of the folder or round about, a folder, nothing."""
-    path.unlink()
-    kind = noise.choice(("pipe", "device", "out", "circle", "folder", "nothing"))
-    if kind == "pipe":
-        os.mkfifo(path)
-    elif kind == "folder":
-        path.mkdir()
-    elif kind != "nothing":
-        path.symlink_to({"device": "/dev/zero", "out": "/etc/hostname", "circle": path.name}[kind])
 
 
 def _stored(column: str) -> str:

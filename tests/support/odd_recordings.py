@@ -1,10 +1,6 @@
 """Recordings of every shape that real loops leave behind: each a function that makes its trace."""
 
 import itertools
-import os
-import signal
-import subprocess
-import sys
 import threading
 import time
 import warnings
@@ -15,27 +11,21 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 import loaderviz as lv
+from forked import Forked
 from loaderviz import Trace
+from loaderviz.course.datasets import SleepingDataset
+from probes import Deadly, die
 from traces import made
 
 
-class Train(Dataset[Any]):
+class Train(SleepingDataset):
     """Reads a sample in half a millisecond, or fails at ``fails_at``."""
 
     def __init__(self, n: int = 12, fails_at: int | None = None) -> None:
-        self.n, self.fails_at = n, fails_at
-
-    def __len__(self) -> int:
-        return self.n
-
-    def __getitem__(self, key: int) -> Any:
-        if key == self.fails_at:
-            raise ValueError("a bug")
-        time.sleep(5e-4)
-        return torch.tensor([key])
+        super().__init__(n, 5e-4, fail_at=fails_at)
 
 
 class Evaluation(Train):
@@ -48,13 +38,6 @@ class Stream(IterableDataset[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         return iter(torch.arange(self.n))
-
-
-class Killed(Train):
-    def __getitem__(self, key: int) -> Any:
-        if key == 5:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().__getitem__(key)
 
 
 class Shapes(Train):
@@ -207,7 +190,7 @@ WITH_WORKERS: dict[str, Callable[[], Trace]] = {
         loader(num_workers=1),
         loader(Evaluation(), num_workers=1),
     ),
-    "a worker is killed": lambda: recorded(over, loader(Killed(), num_workers=1)),
+    "a worker is killed": lambda: recorded(over, loader(Deadly(12, 5), num_workers=1)),
     "workers of a short stream": lambda: recorded(over, loader(Stream(2), num_workers=2)),
     "left while workers read ahead": lambda: recorded(first_batch, loader(num_workers=2)),
 }
@@ -236,18 +219,15 @@ def of_ranks(folder: Path, *traces: Trace) -> Trace:
 
 def killed(folder: Path) -> Trace:
     """What a process that was killed leaves of its recording."""
-    script = f"""
-import os, signal, sys
-sys.path.insert(0, {str(Path(__file__).parent)!r})
-import loaderviz
-from odd_recordings import loader
-each = loader()
-with loaderviz.record(each, path={str(folder)!r}):
-    for step, _ in enumerate(each):
-        if step == 1:
-            os.kill(os.getpid(), signal.SIGKILL)
-"""
-    subprocess.run([sys.executable, "-c", script], check=False)
+
+    def train() -> None:
+        with lv.record(each := loader(), path=folder):
+            for step, _ in enumerate(each):
+                if step == 1:
+                    die("kill")
+
+    with Forked(train) as process:
+        process.exit_code()
     return lv.load(folder)
 
 

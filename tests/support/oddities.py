@@ -1,9 +1,7 @@
 """Datasets, samplers and functions of the less usual kinds, for spawned workers to import."""
 
-import ctypes
 import os
 import random
-import signal
 import stat
 import time
 import warnings
@@ -261,36 +259,6 @@ class Zipped:
 
 def refuse_in_words(worker_id: int) -> None:
     raise LookupError(f"worker {worker_id} of {get_worker_info().num_workers} has no licence")
-
-
-class Dying(Keys):
-    """Reading sample ``at`` ends its process, in one of several ways."""
-
-    def __init__(self, n: int, at: int, how: str) -> None:
-        super().__init__(n)
-        self.at, self.how = at, how
-
-    def __getitem__(self, key: int) -> Any:
-        if key == self.at:
-            time.sleep(0.3)  # the others finish what they have been sent, and it is delivered
-            die(self.how)
-        return super().__getitem__(key)
-
-
-def die(how: str) -> None:
-    if how == "kill":
-        os.kill(os.getpid(), signal.SIGKILL)
-    elif how == "segfault":
-        ctypes.string_at(0)
-    elif how == "exit":
-        os._exit(3)
-    elif how == "leave":
-        raise SystemExit(4)
-    elif how == "interrupt":
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(5)
-    elif how == "close everything":
-        os.closerange(0, 1024)
 
 
 class ClosesFiles(Keys):

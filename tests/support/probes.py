@@ -3,6 +3,7 @@
 In a module of its own, because workers started with spawn or forkserver import them by name.
 """
 
+import ctypes
 import os
 import random
 import signal
@@ -126,20 +127,34 @@ class Refusing(Keys):
 
 
 class Deadly(Keys):
-    """Reading sample ``at`` ends the process that does it: as a kill does, or with an exit code."""
+    """Reading sample ``at`` ends its process, in one of the ways of ``die``."""
 
-    def __init__(self, n: int, at: int, code: int | None = None) -> None:
+    def __init__(self, n: int, at: int, how: str | int | None = "kill") -> None:
         super().__init__(n)
-        self.at, self.code = at, code
+        self.at, self.how = at, how
 
     def __getitem__(self, key: int) -> Any:
         if key == self.at:
-            time.sleep(0.3)  # the other worker finishes what it has been sent
-            if self.code is None:
-                os.kill(os.getpid(), signal.SIGKILL)
-            else:
-                os._exit(self.code)
+            time.sleep(0.3)  # the others finish what they have been sent, and it is delivered
+            die(self.how)
         return super().__getitem__(key)
+
+
+def die(how: str | int | None) -> None:
+    """A number is the code to exit with."""
+    if how in ("kill", None):
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif isinstance(how, int):
+        os._exit(how)
+    elif how == "segfault":
+        ctypes.string_at(0)
+    elif how == "leave":
+        raise SystemExit(4)
+    elif how == "interrupt":
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(5)
+    elif how == "close everything":
+        os.closerange(0, 1024)
 
 
 class Pinnable:
