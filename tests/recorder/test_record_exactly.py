@@ -683,23 +683,19 @@ class TestSeveralAtOnce:
 
 
 class TestCopies:
-    @pytest.mark.parametrize(
-        ("twin", "num_workers"),
-        [
-            (copy.copy, 0),
-            (copy.deepcopy, 1),
-            (lambda loader: pickle.loads(pickle.dumps(loader)), 0),
-        ],
-        ids=["copied", "copied deeply", "pickled"],
-    )
-    def test_of_a_subclass_that_are_made_between_its_batches(self, twin, num_workers):
+    @pytest.mark.parametrize("num_workers", [0, 1])
+    def test_of_a_subclass_that_are_made_between_its_batches(self, num_workers):
         loader = Moving(Keys(6), batch_size=2, num_workers=num_workers)
         with lv.record(loader) as rec:
-            twins = [(twin(loader), plain(batch)) for batch in loader]
+            twins = [
+                twin
+                for _ in loader
+                for twin in (copy.deepcopy(loader), pickle.loads(pickle.dumps(loader)))
+            ]
         plain_bytes = len(pickle.dumps(loader))
-        for other, _ in twins:
-            assert len(pickle.dumps(other)) == plain_bytes
-            assert len(list(other)) == 2
+        for twin in twins:
+            assert len(pickle.dumps(twin)) == plain_bytes
+            assert len(list(twin)) == 2
         assert len(delivered(rec.trace)) == 3
 
 
@@ -801,23 +797,18 @@ class TestStatefulDataLoader:
     @pytest.mark.parametrize(
         ("name", "num_workers", "every"),
         [
-            ("map-style", 0, 1),
             ("map-style", 2, 2),
             ("map-style with a state", 0, 2),
-            ("map-style with a state", 2, 1),
             ("bulk reads", 2, 1),
-            ("a stateful stream", 0, 2),
             ("a stateful stream", 2, 1),
             ("a stream without a state", 0, 1),
-            ("a stream without a state", 2, 2),
         ],
     )
     def test_goes_on_from_a_checkpoint_as_without_a_recording(self, name, num_workers, every):
         """And the recording of the resumed run names the true workers and keys."""
         without = self.drive(name, num_workers, False, every)
         recorded = self.drive(name, num_workers, True, every)
-        for one, other in zip(recorded["seen"], without["seen"], strict=True):
-            assert one == other
+        assert recorded["seen"] == without["seen"]
         trace, told = recorded["trace"], recorded["told"]
         assert trace.meta["complete"]
         rows = delivered(trace)
