@@ -29,7 +29,7 @@ class TrainerCallback:
 
 
 class Trainer:
-    """In little: what it calls, in its order (transformers/trainer.py). The real one: strangers/."""
+    """In little: what the real one calls, in its order (transformers/trainer.py)."""
 
     def __init__(
         self, folder: Any, train: Iterable[Any], evaluation: Iterable[Any] = (), eval_steps: int = 0
