@@ -25,8 +25,8 @@ def recorded(method: str, **settings) -> Trace:
         iterator = iter(loader)
         assert type(iterator._dataset_kind) is int
         assert len(list(iterator)) == 4
-    parts = [*SENT, "boot_s", "init_s"]
-    assert inner.trace.workers[parts].equals(recording.trace.workers[parts])
+    told = [each.trace.workers[[*SENT]].to_numpy() for each in (recording, inner)]
+    assert np.allclose(*told, rtol=0.1, equal_nan=True)
     return recording.trace
 
 
