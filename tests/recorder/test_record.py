@@ -18,6 +18,7 @@ from torch.utils.data import (
     IterableDataset,
     _DatasetKind,
 )
+from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 import loaderviz as lv
 from loaderviz.record_layout import Tag
@@ -69,7 +70,8 @@ class TestTheUsersObjects:
         loader = DataLoader(Keys(4), batch_size=2, **settings)
         proud = Proud(Keys(2))
         plain_class = type(iter(DataLoader(Keys(4), num_workers=settings["num_workers"])))
-        before = {cls: dict(vars(cls)) for cls in (DataLoader, Proud)}
+        classes = DataLoader, Proud, _BaseDataLoaderIter
+        before = [dict(vars(cls)) for cls in classes]
         with suppress(ZeroDivisionError), lv.record(loader, proud):
             list(proud)
             iterator = iter(loader)
@@ -77,7 +79,7 @@ class TestTheUsersObjects:
             assert type(iterator).__name__ == plain_class.__name__
             next(iterator)
             raise ZeroDivisionError
-        assert {cls: dict(vars(cls)) for cls in (DataLoader, Proud)} == before
+        assert [dict(vars(cls)) for cls in classes] == before
         assert type(iterator) is plain_class
         assert not [name for name in vars(iterator) if "loaderviz" in name]
         assert len(list(iterator)) == 1
@@ -272,8 +274,11 @@ class TestOtherThreadsAndProcesses:
         parent = os.getpid()
         try:
             with lv.record(loader) as rec:
-                pid = os.fork()
-                if pid:
+                with held_by_another_thread(rec._watcher.files.lock):
+                    pid = os.fork()
+                if not pid:
+                    signal.alarm(10)  # should it wait for a thread that is not there
+                else:
                     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
                     list(loader)
         except BaseException:
