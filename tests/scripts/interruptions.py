@@ -258,6 +258,7 @@ def main() -> None:
     first = int(sys.argv[3]) if len(sys.argv) > 3 else 1
     settings = SCENARIOS[scenario]
     warnings.simplefilter("ignore")
+    os.register_at_fork(after_in_child=functools.partial(sys.settrace, None))  # of workers
     tracer = Tracer()
     loop(DataLoader(Numbers(), **settings), [])  # with all that is imported on the way
     results = []
