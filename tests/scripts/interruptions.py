@@ -13,6 +13,7 @@ import functools
 import gc
 import itertools
 import json
+import os
 import signal
 import sys
 import tempfile
