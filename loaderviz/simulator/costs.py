@@ -148,14 +148,13 @@ class Costs:
         """The costs that one recording shows, whatever its number of workers.
 
         Each sample has its own time, and its batch's share of CPU time. What the kernel says that
-        workers stood in line for a CPU is taken out, and of what the main process computes as much.
-        Samples and steps keep their order.
+        workers stood in line for a CPU is taken out. Samples and steps keep their order.
 
         What a recording cannot show is the typical cost on Linux: the start of workers and handing
         over where the main process loads, a start method that was not used, how quickly bytes are
-        shared and given back. Where the kernel does not tell of standing in line, as on macOS or
-        of helper threads, it is taken for waiting; what other processes did to this one, for its
-        own: of such a machine only a run tells.
+        shared and given back. Where the kernel does not tell of standing in line, as on macOS, of
+        helper threads or of the main process, it is taken for what the work takes; so is what other
+        processes did to this one: of such a machine only a run tells.
 
         Args:
             trace: a recording with at least one delivered batch.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 MOST_PARTS = 8  # of a fetch whose samples both wait and compute: more take longer to simulate
-LEAST_S = 1e-9  # is worth a part of its own: clocks tell no less
+LEAST_S = 1e-9  # worth a part of its own: the unit of the clocks (time.monotonic_ns)
 
 
 @dataclass(frozen=True)
@@ -58,47 +58,37 @@ def plan_epoch(
 
     Each epoch goes through the same samples, unless the costs are of several epochs of that length.
     """
-    if settings.shards is None:
-        n, base = _map_sizes(settings), [0]
-        key = order = np.arange(sum(n.tolist()), dtype=np.int64)
-        total = settings.n_samples
-    else:
-        n, base, key, order = _stream_sizes(settings)
-        total = int(order.max(initial=-1)) + 1
-    first = np.cumsum(n) - n
-    sample = order + _samples_before(costs, epoch, total)
-    shift = _shifts(costs, random)
-    read_s = resample(costs.sample_s, sample + shift("sample_s"))
-    cpu_s = read_s * resample(costs.cpu_share, sample + shift("sample_s"))
-    wait_s = read_s - cpu_s
+    n, base, key, place = _fetches(settings)
+    total = settings.n_samples or int(place.max(initial=-1)) + 1
     fetch = np.arange(len(n)) + epoch * len(n)
-    fetch_wait_s = _sums(wait_s, n)
-    n_bytes = n * costs.sample_bytes
-    whole = n > 0  # an empty fetch finds the end, and returns nothing to collate
-    if settings.shards is not None and settings.drop_last:
-        whole &= n == settings.batch_size
+    shift = _shifts(costs, random)
+    sample = place + _samples_before(costs, epoch, total) + shift("sample_s")
+    read_s = resample(costs.sample_s, sample)
+    cpu_s = read_s * resample(costs.cpu_share, sample)
 
     def per_fetch(name: str) -> Floats:
         return resample(getattr(costs, name), fetch + shift(name))
 
-    collate_s = per_fetch("collate_s") + n * costs.collate_sample_s
-    workers = settings.loader.num_workers
-    if workers:
-        collate_s += costs.share_s + n_bytes / costs.bytes_per_s
-    names = ("transport_s", "take_s", "pin_s", "step_s", "copy_s")
-    transport_s, take_s, pin_s, step_s, copy_s = map(per_fetch, names)
+    names = ("collate_s", "transport_s", "take_s", "pin_s", "step_s", "copy_s")
+    collate_s, transport_s, take_s, pin_s, step_s, copy_s = map(per_fetch, names)
     if random is not None:  # the last that is drawn: as many as there are fetches
         transport_s += random.exponential(costs.jitter_s, len(n))
-
+    n_bytes = n * costs.sample_bytes
+    in_workers = settings.loader.num_workers > 0
+    collate_s += n * costs.collate_sample_s
+    collate_s += in_workers * (costs.share_s + n_bytes / costs.bytes_per_s)
+    whole = n > 0  # an empty fetch finds the end, and returns nothing to collate
+    if settings.shards is not None and settings.drop_last:
+        whole &= n == settings.batch_size
     return Plan(
         base=base,
         n=n.tolist(),
-        first=first,
+        first=np.cumsum(n) - n,
         key=key,
-        wait_s=wait_s,
+        wait_s=read_s - cpu_s,
         cpu_s=cpu_s,
         threads=costs.threads,
-        fetch_wait_s=fetch_wait_s,
+        fetch_wait_s=_sums(read_s - cpu_s, n),
         fetch_cpu_s=_sums(cpu_s, n),
         collate_s=(whole * collate_s).tolist(),
         send_s=costs.send_s,
@@ -106,7 +96,7 @@ def plan_epoch(
         take_s=take_s.tolist(),
         take_gil_s=costs.take_gil_s,
         pin_s=(whole * (pin_s + n_bytes / costs.bytes_per_s)).tolist(),
-        release_s=(n_bytes / costs.release_bytes_per_s * (workers > 0)).tolist(),
+        release_s=(n_bytes / costs.release_bytes_per_s * in_workers).tolist(),
         step_s=step_s.tolist(),
         copy_to_device_s=copy_s.tolist(),
     )
@@ -153,32 +143,27 @@ def resample(values: Seconds, places: Ints) -> Floats:
     return np.full(len(places), values)
 
 
-def _map_sizes(settings: SimulatedSettings) -> Ints:
-    n_full, remainder = divmod(settings.n_samples, settings.batch_size)
-    sizes = [settings.batch_size] * n_full
-    if remainder and not settings.drop_last:
-        sizes.append(remainder)
-    return np.array(sizes, np.int64)
-
-
-def _stream_sizes(settings: SimulatedSettings) -> tuple[Ints, list[int], Ints, Ints]:
+def _fetches(settings: SimulatedSettings) -> tuple[Ints, list[int], Ints, Ints]:
     """The sizes of fetches, where each worker's begin, and the samples' keys and places.
 
-    Keys count within a worker's stream. Places are in the dataset, where shards lie interleaved.
+    Keys of an iterable-style dataset count within a worker's stream. Places are in the dataset,
+    where shards lie interleaved.
     """
-    assert settings.shards is not None
-    sizes: list[int] = []
-    base, keys, places = [0], [], []
+    size, drop_last = settings.batch_size, settings.drop_last
+    if settings.shards is None:
+        n_full, remainder = divmod(settings.n_samples, size)
+        sizes = [size] * n_full + ([remainder] if remainder and not drop_last else [])
+        key = np.arange(sum(sizes), dtype=np.int64)
+        return np.array(sizes, np.int64), [0], key, key
+    sizes, base, keys, places = [], [0], [], []
     for worker, shard in enumerate(settings.shards):
-        n_full, remainder = divmod(shard, settings.batch_size)
-        sizes += [settings.batch_size] * n_full + ([remainder] if remainder else [])
-        if not (remainder and settings.drop_last):
+        n_full, remainder = divmod(shard, size)
+        sizes += [size] * n_full + ([remainder] if remainder else [])
+        if not (remainder and drop_last):
             sizes.append(0)
         base.append(len(sizes))
-        stream_keys = np.arange(shard, dtype=np.int64)
-        keys.append(stream_keys)
-        n_streams = len(settings.shards)
-        places.append(stream_keys if settings.naive else stream_keys * n_streams + worker)
+        keys.append(np.arange(shard, dtype=np.int64))
+        places.append(keys[-1] if settings.naive else keys[-1] * len(settings.shards) + worker)
     return np.array(sizes, np.int64), base, np.concatenate(keys), np.concatenate(places)
 
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from loaderviz.array_types import Floats
 from loaderviz.errors import LoaderVizError
-from loaderviz.simulator.handover_costs import handover_costs
-from loaderviz.simulator.start_costs import start_costs
 from loaderviz.simulator.typical_costs import (
     BYTES_PER_S,
     RELEASE_BYTES_PER_S,
+    TYPICAL_COLLATE_S,
     TYPICAL_HANDOVER,
     TYPICAL_SHARE_S,
+    TYPICAL_START,
 )
 from loaderviz.trace import Trace
+from loaderviz.trace.around_epochs import still_making
 from loaderviz.trace.check_trace import MOST_SAMPLES
 from loaderviz.trace.columns_of_rows import BATCH, arrays, batch_rows
 from loaderviz.trace.merge.run_meta import loader_description
@@ -29,14 +29,12 @@ from loaderviz.why.verdict import RECORD_ITS_OBJECT
 if TYPE_CHECKING:
     import pandas as pd
 
-FIXED_COLLATE_S = 2e-5  # to collate nothing, measured beside TYPICAL_SHARE_S
-LEAST_COLLATING = 0.05  # at least this part of the time to collate is not sharing bytes
-LEAST_S = 2e-4  # of CPU time a batch: less is the threads of queues
-COMPUTED = (  # by the main process or a worker, so that standing in line is in what was recorded
-    *("startup_s", "boot_s", "shutdown_s", "sampler_s", "first_key_s"),
-    *("send_s", "take_s", "pin_s"),
-)
-HELPED = 1.2  # times the CPU time of the thread that reads: helper threads computed, too
+# Seconds of CPU a batch: what the threads of queues take beside the one that reads, as measured
+# with torch 2.13. More is that of helper threads.
+QUEUES_S: Final = 2e-4
+# Seconds after which a batch has surely arrived: five times the usual ``transport_s``.
+ARRIVED_S: Final = 5 * TYPICAL_HANDOVER["transport_s"]
+NO_TIME_S: Final = 1e-12  # in place of 0 below a line
 
 
 def fit(trace: Trace, *, loader: int, step_cpu_share: float, cores: float | None) -> dict[str, Any]:
@@ -44,103 +42,28 @@ def fit(trace: Trace, *, loader: int, step_cpu_share: float, cores: float | None
 
     Where ``cores`` is None, the CPUs that were allowed are shared evenly among the machine's ranks.
     """
-    whole, n_ranks = _of_one_rank(trace, loader)
-    trace = whole.of_loader(loader)
-    batches, description = _batches_and_description(trace, loader)
-    tasks = _Tasks.from_trace(trace, batches)
-    delivered = batches[batches["delivered_s"].notna()].sort_values("delivered_s")
-    steps = (delivered["released_s"] - delivered["delivered_s"]).dropna().to_numpy()
-    costs = {
-        **TYPICAL_HANDOVER,
-        **handover_costs(batches, in_order=bool(description.get("in_order", True))),
-        **start_costs(trace.workers, batches, description),
-    }
-    longer = tasks.longer  # the main process stands in line as the workers do
-    costs |= {name: costs[name] / longer for name in COMPUTED if name in costs}
-    steps = steps / (1 + step_cpu_share * (longer - 1))
-    if description.get("num_workers") and len(tasks.n):
-        given_back_s = np.median(tasks.n) * tasks.sample_bytes / RELEASE_BYTES_PER_S
-        steps = np.maximum(steps - given_back_s, 0.0)
+    of_rank, n_ranks = _of_one_rank(trace, loader)
+    own = of_rank.of_loader(loader)
+    description = _description(own, loader)
+    in_workers = bool(description.get("num_workers"))
+    delivered = own.batches[own.batches["delivered_s"].notna()].sort_values("delivered_s")
+    steps_s = (delivered["released_s"] - delivered["delivered_s"]).dropna().to_numpy()
+    making = _making(own, in_workers=in_workers)
+    if in_workers:
+        n_bytes = delivered["n_samples"].median() * making.get("sample_bytes", 0.0)
+        steps_s = np.maximum(steps_s - n_bytes / RELEASE_BYTES_PER_S, 0.0)
     if cores is None and (allowed := trace.meta.get("cpu_allowance")) is not None:
         cores = allowed / n_ranks
     return {
-        **costs,
-        **tasks.costs(in_worker=bool(description.get("num_workers"))),
-        "step_s": steps if len(steps) else 0.0,
+        **TYPICAL_HANDOVER,
+        **_drawing(delivered),
+        **_handing_over(own.batches, in_order=bool(description.get("in_order", True))),
+        **_starting(own.workers, own.batches, description),
+        **making,
+        "step_s": steps_s if len(steps_s) else 0.0,
         "step_cpu_share": step_cpu_share,
         "cores": cores,
     }
-
-
-@dataclass(frozen=True)
-class _Tasks:
-    """What workers did: arrays of one value a batch, where nothing else is said.
-
-    What the kernel says that they stood in line for a CPU is taken out of all times.
-    """
-
-    n: Any  # samples
-    reading_s: Floats
-    collate_s: Floats
-    cpu_s: Floats  # of reading and collating: how long, whatever the number of threads
-    threads: float  # that compute at once
-    sample_s: Floats  # of each sample
-    sample_bytes: float  # of a sample: the median of the batches
-    longer: float  # times as long took what they computed, as they stood in line; 1: not known
-
-    @classmethod
-    def from_trace(cls, trace: Trace, batches: pd.DataFrame) -> _Tasks:
-        """The tasks whose batches are complete."""
-        made = batches.dropna(subset=["started_s", "collate_s", "ready_s"])
-        made = made[made["n_samples"].cumsum() <= MOST_SAMPLES]
-        took_s = np.maximum((made["ready_s"] - made["started_s"]).to_numpy(), 1e-12)
-        cpu_s, threads = _computing(made, took_s)
-        # Where a worker hardly ran, clocks that are read one after the other make it over 1.
-        queued_s = np.clip(made["queued_s"].fillna(0.0).to_numpy(), 0.0, took_s - cpu_s)
-        # To collate is to compute; reading waits for other things, too.
-        collate_s = (made["ready_s"] - made["collate_s"]).to_numpy()
-        in_line_s = np.minimum(collate_s * queued_s / np.maximum(cpu_s + queued_s, 1e-12), queued_s)
-        reading_s = (made["collate_s"] - made["started_s"]).to_numpy()
-        alone_s = np.maximum(reading_s - (queued_s - in_line_s), 0.0)
-        n = made["n_samples"].to_numpy()
-        n_bytes = (made["n_bytes"] / made["n_samples"].clip(lower=1)).median()
-        return cls(
-            n=n,
-            reading_s=alone_s,
-            collate_s=collate_s - in_line_s,
-            cpu_s=cpu_s,
-            threads=threads,
-            sample_s=_sample_s(trace, made) * np.repeat(alone_s / np.maximum(reading_s, 1e-12), n),
-            sample_bytes=0.0 if np.isnan(n_bytes) else float(n_bytes),
-            longer=1 + float(queued_s.sum() / max(cpu_s.sum(), 1e-12)),
-        )
-
-    def costs(self, *, in_worker: bool) -> dict[str, Any]:
-        """The costs of reading, collating and sharing."""
-        if not len(self.n):
-            return {"sample_s": 0.0}
-        n = max(1.0, float(np.median(self.n)))
-        collate_s = float(np.median(self.collate_s))
-        n_bytes = n * self.sample_bytes
-        share_s, bytes_per_s = TYPICAL_SHARE_S, BYTES_PER_S
-        if in_worker:
-            share_s = min(collate_s, TYPICAL_SHARE_S)
-            bytes_s = min(n_bytes / BYTES_PER_S, (1 - LEAST_COLLATING) * (collate_s - share_s))
-            collate_s -= share_s + bytes_s
-            if bytes_s:
-                bytes_per_s = n_bytes / bytes_s
-        fixed_s = min(collate_s, FIXED_COLLATE_S)
-        cpu_s = np.clip(self.cpu_s - self.collate_s, 0.0, self.reading_s)
-        return {
-            "sample_s": self.sample_s,
-            "cpu_share": np.repeat(cpu_s / np.maximum(self.reading_s, 1e-12), self.n),
-            "threads": self.threads,
-            "collate_s": fixed_s,
-            "collate_sample_s": (collate_s - fixed_s) / n,
-            "share_s": share_s,
-            "sample_bytes": self.sample_bytes,
-            "bytes_per_s": bytes_per_s,
-        }
 
 
 def _of_one_rank(trace: Any, loader: int) -> tuple[Trace, int]:
@@ -164,8 +87,8 @@ def _of_one_rank(trace: Any, loader: int) -> tuple[Trace, int]:
     return of_rank, ranks_beside(trace, rank)
 
 
-def _batches_and_description(trace: Trace, loader: int) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """The batches, and the loader as the recorder describes it."""
+def _description(trace: Trace, loader: int) -> dict[str, Any]:
+    """The loader as the recorder describes it, if its batches were seen where they were made."""
     batches = trace.batches
     if batches[["started_s", "collate_s", "ready_s"]].isna().any(axis=1).all():
         why = (
@@ -181,7 +104,40 @@ def _batches_and_description(trace: Trace, loader: int) -> tuple[pd.DataFrame, d
             "a thread of its own takes the batches of this loader ahead of the loop, whose steps "
             f"are not in the trace. {RECORD_ITS_OBJECT}"
         )
-    return batches, loader_description(trace.meta, loader)
+    return loader_description(trace.meta, loader)
+
+
+def _making(trace: Trace, *, in_workers: bool) -> dict[str, Any]:
+    """The costs of reading, collating and sharing, by the batches that are complete.
+
+    What the kernel says that workers stood in line for a CPU is taken out of all times.
+    """
+    made = trace.batches.dropna(subset=["started_s", "collate_s", "ready_s"])
+    made = made[made["n_samples"].cumsum() <= MOST_SAMPLES]
+    if made.empty:
+        return {"sample_s": 0.0}
+    took_s = np.maximum((made["ready_s"] - made["started_s"]).to_numpy(), NO_TIME_S)
+    cpu_s, threads = _computing(made, took_s)
+    # Where a worker hardly ran, clocks that are read one after the other make it over 1.
+    queued_s = np.clip(made["queued_s"].fillna(0.0).to_numpy(), 0.0, took_s - cpu_s)
+    # To collate is to compute; reading waits for other things, too.
+    collate_s = (made["ready_s"] - made["collate_s"]).to_numpy()
+    in_line_s = np.minimum(collate_s * queued_s / np.maximum(cpu_s + queued_s, NO_TIME_S), queued_s)
+    collate_s = collate_s - in_line_s
+    reading_s = (made["collate_s"] - made["started_s"]).to_numpy()
+    alone_s = np.maximum(reading_s - (queued_s - in_line_s), 0.0)
+    reading_cpu_s = np.clip(cpu_s - collate_s, 0.0, alone_s)
+    n = made["n_samples"].to_numpy()
+    n_bytes = (made["n_bytes"] / made["n_samples"].clip(lower=1)).median()
+    sample_bytes = 0.0 if np.isnan(n_bytes) else float(n_bytes)
+    return {
+        "sample_s": _sample_s(trace, made)
+        * np.repeat(alone_s / np.maximum(reading_s, NO_TIME_S), n),
+        "cpu_share": np.repeat(reading_cpu_s / np.maximum(alone_s, NO_TIME_S), n),
+        "threads": threads,
+        "sample_bytes": sample_bytes,
+        **_collating(float(np.median(collate_s)), float(np.median(n)), sample_bytes, in_workers),
+    }
 
 
 def _computing(made: pd.DataFrame, took_s: Floats) -> tuple[Floats, float]:
@@ -192,10 +148,32 @@ def _computing(made: pd.DataFrame, took_s: Floats) -> tuple[Floats, float]:
     """
     thread_s = np.minimum(made["cpu_s"].fillna(0.0).to_numpy(), took_s)
     process_s = made["process_cpu_s"].fillna(0.0).to_numpy()
-    if not len(made) or np.sum(process_s) < HELPED * np.sum(thread_s) + LEAST_S * len(made):
+    if np.sum(process_s) < np.sum(thread_s) + QUEUES_S * len(made):
         return thread_s, 1.0
     threads = max(1.0, float(np.quantile(process_s / took_s, 0.9)))
     return np.minimum(process_s / threads, took_s), threads
+
+
+def _collating(
+    collate_s: float, n_samples: float, sample_bytes: float, in_workers: bool
+) -> dict[str, float]:
+    """What collating a batch costs: by itself, by the sample, and to share its bytes."""
+    share_s, bytes_per_s = TYPICAL_SHARE_S, BYTES_PER_S
+    n_bytes = max(1.0, n_samples) * sample_bytes
+    if in_workers:
+        share_s = min(collate_s, TYPICAL_SHARE_S)
+        collate_s -= share_s
+        bytes_s = min(n_bytes / BYTES_PER_S, max(collate_s - TYPICAL_COLLATE_S, 0.0))
+        collate_s -= bytes_s
+        if bytes_s:
+            bytes_per_s = n_bytes / bytes_s
+    fixed_s = min(collate_s, TYPICAL_COLLATE_S)
+    return {
+        "collate_s": fixed_s,
+        "collate_sample_s": (collate_s - fixed_s) / max(1.0, n_samples),
+        "share_s": share_s,
+        "bytes_per_s": bytes_per_s,
+    }
 
 
 def _sample_s(trace: Trace, made: pd.DataFrame) -> Floats:
@@ -218,3 +196,153 @@ def _sample_s(trace: Trace, made: pd.DataFrame) -> Floats:
     place = (np.cumsum(n) - n)[row] + position
     sample_s[place[known]] = (took_s * scale[row])[known]
     return np.asarray(sample_s, np.float64)
+
+
+def _drawing(delivered: pd.DataFrame) -> dict[str, float]:
+    """What the sampler takes for a key, and how much longer before an epoch's first batch."""
+    drawn_s = (delivered["dispatched_s"] - delivered["drawing_s"]).clip(lower=0.0)
+    if drawn_s.isna().all():
+        return {}
+    first = delivered["batch"] == 0
+    usual_s = drawn_s[~first].mean()
+    if np.isnan(usual_s):
+        usual_s = drawn_s.mean()
+    longer_s = drawn_s[first].mean() - usual_s
+    return {
+        "sampler_s": float(usual_s) / max(1.0, float(delivered["n_samples"].mean())),
+        "first_key_s": max(0.0, float(np.nan_to_num(longer_s))),
+    }
+
+
+def _handing_over(batches: pd.DataFrame, *, in_order: bool) -> dict[str, float]:
+    """What it takes to get a batch from its worker; what the batches do not show is left out."""
+    delivered = batches[batches["delivered_s"].notna() & (batches["worker"] >= 0)]
+    if delivered.empty:
+        return {}
+    costs = {"send_s": _usual(_gaps_s(delivered))}
+    requested_s, delivered_s, pinned_s, ready_s = (
+        delivered[name].to_numpy() for name in ("requested_s", "delivered_s", "pinned_s", "ready_s")
+    )
+    if not np.isnan(pinned_s).all():
+        free_s = np.append(-np.inf, np.sort(pinned_s)[:-1])[np.argsort(np.argsort(pinned_s))]
+        pinning_s = float(np.nanmedian(pinned_s - np.fmax(ready_s, free_s)))
+        costs["pin_s"] = max(0.0, pinning_s - TYPICAL_HANDOVER["take_s"])
+        return _known(costs)
+    # With each batch that is taken, the keys of one more are drawn and sent.
+    drawing_s = np.nan_to_num((delivered["dispatched_s"] - delivered["drawing_s"]).median())
+    took_s = delivered_s - requested_s - drawing_s - TYPICAL_HANDOVER["dispatch_s"]
+    took_s = np.maximum(took_s, 0.0)
+    # A batch that had surely arrived when it was asked for shows how long it takes to take it.
+    there = requested_s - ready_s > ARRIVED_S
+    if in_order:
+        there &= _n_taken(delivered) == 1
+    reads = _reads_meanwhile(batches, delivered)
+    busy_s, idle_s = _usual(took_s[there & reads]), _usual(took_s[there & ~reads])
+    costs["take_s"] = float(np.fmin(busy_s, idle_s))
+    if busy_s > idle_s:  # Python's lock is waited for
+        costs["take_gil_s"] = busy_s - idle_s
+    # A batch that was not ready yet shows how long it was on its way.
+    take_s = _known(costs).get("take_s", TYPICAL_HANDOVER["take_s"])
+    costs["transport_s"] = _usual(
+        np.maximum(delivered_s - ready_s - take_s, 0.0)[requested_s < ready_s]
+    )
+    return _known(costs)
+
+
+def _n_taken(delivered: pd.DataFrame) -> Any:
+    """How many batches were taken from the queue to hand over each one, in order.
+
+    Later ones that arrived earlier are taken along, and are at hand when their turn comes
+    (torch/utils/data/dataloader.py, ``_next_data``).
+    """
+    epoch = delivered["epoch"]
+    nth = delivered["ready_s"].groupby(epoch).rank(method="first", na_option="top")
+    so_far = nth.groupby(epoch).cummax()
+    return so_far.groupby(epoch).diff().fillna(so_far).to_numpy()
+
+
+def _usual(seconds: Floats) -> float:
+    """The median; NaN of fewer than three, as it would be one of them."""
+    return float(np.median(seconds)) if len(seconds) > 2 else np.nan
+
+
+def _known(costs: dict[str, float]) -> dict[str, float]:
+    return {name: value for name, value in costs.items() if not np.isnan(value)}
+
+
+def _gaps_s(delivered: pd.DataFrame) -> Floats:
+    """Seconds from a batch until its worker begins the next, where that was sent long before."""
+    in_turn = delivered.sort_values(["epoch", "worker", "started_s"])
+    of_worker = in_turn.groupby(["epoch", "worker"])
+    before_s = of_worker["ready_s"].shift()
+    queued = in_turn["dispatched_s"] < before_s - TYPICAL_HANDOVER["transport_s"]
+    gaps_s = (in_turn["started_s"] - before_s)[queued].dropna()
+    return np.asarray(gaps_s.clip(lower=0.0))  # clocks are read in turn
+
+
+def _reads_meanwhile(batches: pd.DataFrame, delivered: pd.DataFrame) -> Any:
+    """Of each batch, whether its worker reads other samples when it is asked for."""
+    asked_s, made_by = (delivered[name].to_numpy() for name in ("requested_s", "worker"))
+    reads = np.zeros(len(delivered), bool)
+    tasks = batches.dropna(subset=["started_s", "collate_s"]).sort_values("started_s")
+    for worker, own in tasks.groupby("worker"):
+        of = made_by == worker
+        last = np.searchsorted(own["started_s"].to_numpy(), asked_s[of], side="right") - 1
+        until_s = own["collate_s"].to_numpy()[np.maximum(last, 0)]
+        reads[of] = (last >= 0) & (asked_s[of] < until_s)
+    return reads
+
+
+def _starting(
+    workers: pd.DataFrame, batches: pd.DataFrame, description: dict[str, Any]
+) -> dict[str, Any]:
+    """What it takes to start a worker, until it can take a task, and to end it."""
+    method = description.get("start_method") or "fork"
+    startup_s, boot_s = TYPICAL_START.get(method, (0.0, 0.0))
+    with_task = workers.dropna(subset=["started_s", "first_task_s"])
+    if with_task.empty:
+        return {"startup_s": startup_s, "boot_s": boot_s, "start_method": method}
+    # The first of each: one that is given no task, in a short epoch, is started all the same.
+    began = workers.dropna(subset=["started_s"]).sort_values("started_s")
+    began = began.drop_duplicates("worker")
+    asked_s = float(began["asked_s"].iloc[0])
+    if np.isnan(asked_s):  # a recording of an older version, or a simulation
+        pickle_s = float(np.nan_to_num(began["pickle_s"].iloc[0]))
+        asked_s = float(began["started_s"].min() - startup_s - pickle_s)
+    init_s = began.sort_values("worker")["init_s"].fillna(0.0).to_numpy()
+    shutdown_s = _shutdown_s(with_task, batches)
+    costs = {
+        "startup_s": max(0.0, float(began["started_s"].max()) - asked_s) / len(began),
+        "boot_s": _boot_s(with_task, batches),
+        "init_s": init_s - init_s.min() if init_s.any() else 0.0,
+        "start_method": method,
+    }
+    return {**costs, "shutdown_s": shutdown_s / len(began)} if shutdown_s > 0 else costs
+
+
+def _boot_s(workers: pd.DataFrame, batches: pd.DataFrame) -> float:
+    """From the start of a worker until it is up, the quickest of them.
+
+    Where no worker says it, as in older recordings: until its first task, but for the time in which
+    the sampler drew the first keys.
+    """
+    parts_s = workers[["boot_s", "unpickle_s", "init_s"]]
+    up_s = parts_s.sum(axis=1)[parts_s.notna().any(axis=1)]
+    if len(up_s):
+        return max(0.0, float(up_s.min()))
+    drawn_s = (batches["dispatched_s"] - batches["drawing_s"])[batches["batch"] == 0].fillna(0.0)
+    until_s = (workers["first_task_s"] - workers["started_s"]).min() - drawn_s.max()
+    return max(0.0, float(until_s))
+
+
+def _shutdown_s(workers: pd.DataFrame, batches: pd.DataFrame) -> float:
+    """To end all workers of an epoch; 0 where the recording does not say, as older ones."""
+    ended = workers[workers["gone_s"].notna()]
+    if ended.empty:
+        return 0.0
+    names = ("rank", "loader", "dismissed_s", "gone_s")
+    spans = [*set(zip(*(ended[name].tolist() for name in names), strict=True))]
+    columns = {name: batches[name].to_numpy() for name in ("rank", "loader", "ready_s")}
+    made_s = still_making(columns, spans)
+    took_s = [end - until for (*_, end), until in zip(spans, made_s, strict=True)]
+    return float(np.median(took_s))

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections import deque
 from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from loaderviz.simulator.epoch_plan import Plan, phases
-from loaderviz.simulator.event_log import Log
 from loaderviz.simulator.shared_cpus import SharedCpus
+from loaderviz.simulator.simulated_settings import SimulatedSettings
+from loaderviz.simulator.simulated_trace import Log
+
+if TYPE_CHECKING:
+    from loaderviz.simulator.costs import Costs
 
 MAIN, PIN = -1, -2  # numbers of processes that are no workers
-SWITCH_S = 0.005  # a thread that wants Python's lock asks for it so often (sys.getswitchinterval)
+SWITCH_S = 0.005  # between requests of a thread for Python's lock: sys.getswitchinterval()
 
 
 class Processes:
@@ -21,15 +28,16 @@ class Processes:
     Among those that wait, a batch on its way is ``n_workers`` and its row.
     """
 
-    def __init__(
-        self, log: Log, n_workers: int, *, pins: bool, latency_s: float, cores: float
-    ) -> None:
+    def __init__(self, log: Log, costs: Costs, settings: SimulatedSettings) -> None:
         self._log = log
-        self._n_workers = n_workers
-        self._pins = pins
-        self._latency_s = latency_s
-        self._cores = cores
-        self._cpus = SharedCpus(cores)
+        self._n_workers = n_workers = settings.loader.num_workers
+        self._pins = settings.loader.pin_memory
+        self._latency_s = float(np.mean(costs.transport_s))
+        self._drawing_s = costs.sampler_s * settings.batch_size
+        self._first_key_s = costs.first_key_s
+        assert costs.cores is not None
+        self._cores = costs.cores
+        self._cpus = SharedCpus(costs.cores)
         self._n_events = 0  # breaks ties: first come, first served
         self._waiting: list[tuple[float, int, int]] = []  # ends at this time, tie, process
         self._queues: list[deque[tuple[int, int]]] = [deque() for _ in range(n_workers)]
@@ -62,6 +70,10 @@ class Processes:
         if wait_s > 0:
             self._wait(MAIN, wait_s)
             self._run_main()
+
+    def draw_keys(self, *, first: bool) -> None:
+        """The main process draws the keys of a batch; of an epoch's first, that may take longer."""
+        self.spend(self._drawing_s + (self._first_key_s if first else 0.0))
 
     def _run_main(self) -> None:
         self._main_busy = True
@@ -116,14 +128,15 @@ class Processes:
         while any(self._busy):
             self._step()
         self.spend(0.0, self._latency_s)
-        while self._n_on_way or self._to_pin:
-            self._step()
-        self._arrived.clear()
+        self._let_all_arrive()
 
     def halt(self) -> None:
         """Workers finish the task under way, and leave the tasks that wait in their queues."""
         for queue in self._queues:
             queue.clear()
+        self._let_all_arrive()
+
+    def _let_all_arrive(self) -> None:
         while any(self._busy) or self._n_on_way or self._to_pin:
             self._step()
         self._arrived.clear()

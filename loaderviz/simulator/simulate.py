@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from loaderviz.errors import LoaderVizError
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.simulator.costs import Costs
+from loaderviz.simulator.simulated_loader import run_loop
 from loaderviz.simulator.simulated_settings import checked
-from loaderviz.simulator.simulation import run_simulation
+from loaderviz.simulator.simulated_trace import trace_of
 from loaderviz.trace import Trace
 
 
@@ -93,4 +94,5 @@ def simulate(
         epochs=epochs,
         seed=seed,
     )
-    return run_simulation(costs, settings).trace()
+    log, plans = run_loop(costs, settings)
+    return trace_of(log, plans, settings, costs)

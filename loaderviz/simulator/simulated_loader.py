@@ -6,63 +6,63 @@ torch/utils/data/dataloader.py (2.13), with their names. Time passes in ``Proces
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from loaderviz.simulator.epoch_plan import Plan, resample
-from loaderviz.simulator.event_log import DISCARDED, NEVER, Log, WorkerLife
+from loaderviz.simulator.epoch_plan import Plan, plan_epoch, resample
 from loaderviz.simulator.processes import Processes
 from loaderviz.simulator.simulated_settings import SimulatedSettings
+from loaderviz.simulator.simulated_trace import DISCARDED, NEVER, Log, WorkerLife
 
 if TYPE_CHECKING:
     from loaderviz.simulator.costs import Costs
 
 
-class Loop:
-    """The consumer's loop, over one epoch after another."""
+def run_loop(costs: Costs, settings: SimulatedSettings) -> tuple[Log, list[Plan]]:
+    """Simulate the consumer's loop over all epochs: what happened, and the plan of each epoch."""
+    log, plans = Log(), []
+    processes = Processes(log, costs, settings)
+    iterator: InMainProcess | Workers | None = None
+    for epoch in range(settings.epochs):
+        random = np.random.default_rng((settings.seed, epoch)) if settings.seed else None
+        plan = plan_epoch(costs, settings, epoch, random)
+        plans.append(plan)
+        log.first_of_epoch.append(len(log.task))
+        if isinstance(iterator, Workers) and settings.loader.persistent_workers:
+            iterator.reset(plan)
+        else:
+            processes.load(plan)
+            kind = Workers if settings.loader.num_workers else InMainProcess
+            iterator = kind(costs, settings, processes, log, plan)
+        _iterate(iterator, plan, processes, log, costs.step_cpu_share, settings.most_batches)
+        if not settings.loader.persistent_workers or epoch == settings.epochs - 1:
+            iterator.shutdown()
+    return log, plans
 
-    def __init__(
-        self, costs: Costs, settings: SimulatedSettings, processes: Processes, log: Log
-    ) -> None:
-        self._costs, self._settings, self._processes, self._log = costs, settings, processes, log
-        self._step_cpu = costs.step_cpu_share
 
-    def run(self, plan_of: Callable[[int], Plan]) -> None:
-        """Go through all epochs; ``plan_of`` makes the plan of an epoch by its number."""
-        settings, processes, log = self._settings, self._processes, self._log
-        iterator: InMainProcess | Workers | None = None
-        for epoch in range(settings.epochs):
-            plan = plan_of(epoch)
-            log.first_of_epoch.append(len(log.task))
-            if isinstance(iterator, Workers) and settings.loader.persistent_workers:
-                iterator.reset(plan)
-            else:
-                processes.load(plan)
-                kind = Workers if settings.loader.num_workers else InMainProcess
-                iterator = kind(self._costs, settings, processes, log, plan)
-            self._iterate(iterator, plan)
-            if not settings.loader.persistent_workers or epoch == settings.epochs - 1:
-                iterator.shutdown()
-
-    def _iterate(self, iterator: InMainProcess | Workers, plan: Plan) -> None:
-        processes, log = self._processes, self._log
-        steps, copies = plan.step_s, plan.copy_to_device_s
-        cpu, wait = self._step_cpu, 1 - self._step_cpu
-        most = len(plan.n) if self._settings.most_batches is None else self._settings.most_batches
-        for nth in range(most):
-            requested = processes.now
-            row = iterator.next_data()
-            if row < 0:
-                return
-            log.requested[row] = requested
-            log.delivered[row] = processes.now
-            release_s = plan.release_s[log.fetch[row]]
-            processes.spend(steps[nth] * cpu + release_s, steps[nth] * wait + copies[nth])
-            log.released[row] = processes.now
-        if self._settings.most_batches is None:
-            iterator.next_data()
+def _iterate(
+    iterator: InMainProcess | Workers,
+    plan: Plan,
+    processes: Processes,
+    log: Log,
+    cpu_share: float,
+    most_batches: int | None,
+) -> None:
+    """One epoch of the loop; ``most_batches``: that it takes, None: until the end."""
+    for nth in range(len(plan.n) if most_batches is None else most_batches):
+        requested = processes.now
+        row = iterator.next_data()
+        if row < 0:
+            return
+        log.requested[row] = requested
+        log.delivered[row] = processes.now
+        step_s, release_s = plan.step_s[nth], plan.release_s[log.fetch[row]]
+        waits_s = step_s * (1 - cpu_share) + plan.copy_to_device_s[nth]
+        processes.spend(step_s * cpu_share + release_s, waits_s)
+        log.released[row] = processes.now
+    if most_batches is None:
+        iterator.next_data()
 
 
 class InMainProcess:
@@ -72,8 +72,6 @@ class InMainProcess:
         self, costs: Costs, settings: SimulatedSettings, processes: Processes, log: Log, plan: Plan
     ) -> None:
         self._processes, self._log, self._plan = processes, log, plan
-        self._drawing_s = costs.sampler_s * settings.batch_size
-        self._first_key_s = costs.first_key_s
         self._pins = settings.loader.pin_memory
         self._end = len(plan.n) if settings.shards is None else len(plan.n) - 1
         self._next = 0
@@ -83,8 +81,7 @@ class InMainProcess:
         fetch, self._next = self._next, self._next + 1
         if fetch >= len(self._plan.n):
             return -1
-        if self._drawing_s or self._first_key_s:
-            self._processes.spend(self._drawing_s + (0.0 if fetch else self._first_key_s))
+        self._processes.draw_keys(first=fetch == 0)
         row = self._log.add(fetch, -1, fetch, self._processes.now)
         self._processes.fetch_here(row, fetch)
         if fetch >= self._end:
@@ -108,8 +105,6 @@ class Workers:
         self._in_order = settings.loader.in_order
         self._iterable = settings.shards is not None
         self._max_tasks = settings.loader.max_tasks
-        self._drawing_s = costs.sampler_s * settings.batch_size
-        self._first_key_s = costs.first_key_s
         self._dispatch_s = costs.dispatch_s
         self._shutdown_s = costs.shutdown_s
         self._persistent = settings.loader.persistent_workers
@@ -189,8 +184,7 @@ class Workers:
         if self._n_drawn == self._n_tasks:
             return
         fetch, self._n_drawn = self._n_drawn, self._n_drawn + 1
-        if self._drawing_s or self._first_key_s:
-            self._processes.spend(self._drawing_s + (0.0 if fetch else self._first_key_s))
+        self._processes.draw_keys(first=fetch == 0)
         worker = self._next_worker()
         if worker < 0:
             return
@@ -229,13 +223,6 @@ class Workers:
         processes.halt()
         for worker in range(self._num_workers):
             processes.spend(self._shutdown_s)
-            self._log.workers.append(
-                WorkerLife(
-                    worker,
-                    self._started[worker],
-                    processes.now,
-                    dismissed,
-                    self._first_row,
-                    len(self._log.task),
-                )
-            )
+            rows = self._first_row, len(self._log.task)
+            life = WorkerLife(worker, self._started[worker], processes.now, dismissed, *rows)
+            self._log.workers.append(life)

@@ -1,190 +1,216 @@
-"""From the log of a simulation to the columns of a ``Trace``, as a recording has them."""
+"""The log of a simulation while it runs, and the ``Trace`` that it becomes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from loaderviz.array_types import Floats, Ints
 from loaderviz.simulator.epoch_plan import Plan
-from loaderviz.simulator.event_log import DISCARDED, NEVER, Log, WorkerLife
 from loaderviz.simulator.simulated_settings import SimulatedSettings
 from loaderviz.trace import Trace
 
 if TYPE_CHECKING:
     from loaderviz.simulator.costs import Costs
 
+NEVER = math.nan
+DISCARDED = -1  # in place of a fetch, for a task that came after its worker's stream had ended
+MOMENTS = ("started", "collate", "ready", "pinned", "requested", "delivered", "released")
 
-class SimulatedRun:
-    """What was simulated, as columns of a recording or as a ``Trace``.
 
-    Its tasks are those that a recording would show: not those that a stream's end left without
-    data. Times are seconds from the start of the loop.
+class WorkerLife(NamedTuple):
+    """When one worker process started and ended, in seconds, and the rows of tasks meanwhile.
+
+    The rows hold the tasks of the other workers, too.
     """
 
-    def __init__(
-        self, log: Log, plans: list[Plan], settings: SimulatedSettings, costs: Costs
-    ) -> None:
-        self._log, self._plans, self._settings, self._cores = log, plans, settings, costs.cores
-        self._sample_bytes = costs.sample_bytes
-        self._drawing_s = costs.sampler_s * settings.batch_size
-        self._first_key_s = costs.first_key_s
-        fetch = np.array(log.fetch, np.int64)
-        epoch = _epochs(log)
-        # The fetches of all epochs, one after another.
-        shifts = np.cumsum([0, *(len(plan.n) for plan in plans)])
-        self._n = np.concatenate([np.asarray(plan.n, np.int64) for plan in plans])
-        sample_shifts = np.cumsum([0, *(len(plan.key) for plan in plans)])
-        self._first = np.concatenate(
-            [plan.first + shift for plan, shift in zip(plans, sample_shifts, strict=False)]
-        )
-        started = np.array(log.started, np.float64)
-        place = fetch + shifts[epoch]
-        empty = (self._n[np.where(fetch < 0, 0, place)] == 0) & ~np.isnan(started)
-        self._shown = np.flatnonzero((fetch != DISCARDED) & ~empty)
-        self._epoch, self._place = epoch[self._shown], place[self._shown]
-        self._task = self._column(log.task, np.int64)
-        self._worker = self._column(log.worker, np.int64)
-        self._started = started[self._shown]
-        self._collate = self._column(log.collate)
-        self._done = ~np.isnan(self._started)
-        self._size = np.where(self._done, self._n[self._place], 0)
-        self._whole = self._done.copy()
+    worker: int
+    started: float
+    ended: float
+    dismissed: float  # NaN where it stays for the next epoch
+    first_row: int
+    end_row: int
+
+
+class Log:
+    """Lists with one entry a task, added at dispatch; times in seconds, NaN until they come."""
+
+    def __init__(self) -> None:
+        self.task: list[int] = []
+        self.worker: list[int] = []
+        self.fetch: list[int] = []  # in the plan of its epoch
+        self.dispatched: list[float] = []
+        self.started: list[float] = []
+        self.collate: list[float] = []
+        self.ready: list[float] = []
+        self.pinned: list[float] = []
+        self.requested: list[float] = []
+        self.delivered: list[float] = []
+        self.released: list[float] = []
+        self._moments = [getattr(self, name) for name in MOMENTS]
+        self.first_of_epoch: list[int] = []
+        self.workers: list[WorkerLife] = []
+
+    def add(self, task: int, worker: int, fetch: int, at: float) -> int:
+        """Add a task that is dispatched ``at`` a time, in seconds; returns its row."""
+        self.task.append(task)
+        self.worker.append(worker)
+        self.fetch.append(fetch)
+        self.dispatched.append(at)
+        for moment in self._moments:
+            moment.append(NEVER)
+        return len(self.task) - 1
+
+
+def trace_of(log: Log, plans: list[Plan], settings: SimulatedSettings, costs: Costs) -> Trace:
+    """What was simulated, as a ``Trace`` whose times are seconds from the start of the loop.
+
+    Its tasks are those that a recording would show: not those that a stream's end left without
+    data.
+    """
+    shown = _Shown.of(log, plans, settings)
+    return Trace.from_columns(
+        batches=_batches(shown, costs, settings),
+        samples=_samples(shown),
+        workers=_workers(log, settings.start_method),
+        meta={
+            "simulated": True,
+            "label": None,
+            "rank": 0,
+            "loaders": [_describe(settings)],
+            "cpu_allowance": costs.cores,
+            "complete": True,
+            "problems": [],
+            "left_out": 0,
+            "left_out_batches": 0,
+            "seed": settings.seed,
+        },
+    )
+
+
+class _Shown(NamedTuple):
+    """The tasks to show: arrays of one value a task. Fetches of all epochs follow one another."""
+
+    plans: list[Plan]
+    columns: dict[str, Any]  # of the log
+    epoch: Ints
+    place: Ints  # of its fetch, among those of all epochs
+    n: Ints  # samples; 0 where it was not begun
+    whole: Any  # whether it became a batch
+
+    @classmethod
+    def of(cls, log: Log, plans: list[Plan], settings: SimulatedSettings) -> _Shown:
+        fetch, started = np.array(log.fetch, np.int64), np.array(log.started, np.float64)
+        sizes = np.diff([*log.first_of_epoch, len(log.task)])
+        epoch = np.repeat(np.arange(len(sizes)), sizes)
+        n_of_fetch = np.concatenate([np.asarray(plan.n, np.int64) for plan in plans])
+        place = fetch + np.cumsum([0, *(len(plan.n) for plan in plans)])[epoch]
+        done = ~np.isnan(started)
+        empty = (n_of_fetch[np.where(fetch < 0, 0, place)] == 0) & done
+        rows = np.flatnonzero((fetch != DISCARDED) & ~empty)
+        place, done = place[rows], done[rows]
+        n = np.where(done, n_of_fetch[place], 0)
+        whole = done.copy()
         if settings.shards is not None and settings.drop_last:
-            self._whole &= self._size == settings.batch_size
-
-    @property
-    def elapsed_s(self) -> float:
-        """Seconds until the loop has released its last batch and its workers have ended."""
-        ends = [self._column(self._log.released), [life.ended for life in self._log.workers]]
-        return float(np.nanmax(np.concatenate(ends)))
-
-    def trace(self) -> Trace:
-        """The same with tables, checked."""
-        return Trace.from_columns(
-            batches=self.batches(),
-            samples=self.samples(),
-            workers=self.workers(),
-            meta={
-                "simulated": True,
-                "label": None,
-                "rank": 0,
-                "loaders": [_describe(self._settings)],
-                "cpu_allowance": self._cores,
-                "complete": True,
-                "problems": [],
-                "left_out": 0,
-                "left_out_batches": 0,
-                "seed": self._settings.seed,
-            },
-        )
-
-    def batches(self) -> dict[str, Any]:
-        """Its columns of ``Trace.batches``."""
-        log, plans = self._log, self._plans
-        delivered = self._column(log.delivered)
-        cpu_s = np.concatenate([plan.fetch_cpu_s + plan.collate_s for plan in plans])
-        helpers_s = np.concatenate([plan.fetch_cpu_s * (plan.threads - 1) for plan in plans])
-        alone_s = np.concatenate(
-            [plan.fetch_wait_s + plan.fetch_cpu_s + plan.collate_s for plan in plans]
-        )[self._place]
-        ready = np.where(self._whole, self._column(log.ready), np.nan)
-        state = np.full(len(self._shown), "delivered", object)
-        drawing_s = self._drawing_s + self._first_key_s * (self._task == 0)
-        late = np.isnan(delivered)
-        state[late & self._whole] = "ready"
-        state[late & self._done & ~self._whole] = "started"
-        state[late & ~self._done] = "dispatched"
-        return {
-            "epoch": self._epoch,
-            "batch": self._task,
-            "worker": self._worker,
-            "n_samples": self._size,
-            "drawing_s": self._column(log.dispatched) - np.where(drawing_s > 0, drawing_s, np.nan),
-            "dispatched_s": self._column(log.dispatched),
-            "started_s": self._started,
-            "collate_s": np.where(self._whole, self._collate, np.nan),
-            "ready_s": ready,
-            "pinned_s": self._column(log.pinned),
-            "requested_s": self._column(log.requested),
-            "delivered_s": delivered,
-            "released_s": self._column(log.released),
-            "cpu_s": np.where(self._done, cpu_s[self._place], np.nan),
-            "process_cpu_s": np.where(self._done, (cpu_s + helpers_s)[self._place], np.nan),
-            "queued_s": np.maximum(ready - self._started - alone_s, 0.0),
-            "n_bytes": np.where(self._whole, np.rint(self._size * self._sample_bytes), np.nan),
-            "state": state,
+            whole &= n == settings.batch_size
+        columns = {
+            name: np.array(getattr(log, name))[rows]
+            for name in ("task", "worker", "dispatched", *MOMENTS)
         }
+        return cls(plans, columns, epoch[rows], place, n, whole)
 
-    def samples(self) -> dict[str, Any]:
-        """Each sample takes its part of the time in which its batch was read."""
-        row = np.repeat(np.arange(len(self._size)), self._size)
-        position = np.arange(len(row)) - np.repeat(np.cumsum(self._size) - self._size, self._size)
-        at = self._first[self._place[row]] + position
-        plans = self._plans
-        read_s = np.concatenate([plan.wait_s + plan.cpu_s for plan in plans])
-        until = np.append(0.0, np.cumsum(read_s))
-        begins = self._first[self._place]
-        read = until[begins + self._size] - until[begins]
-        span = np.nan_to_num(self._collate - self._started)
-        stretch = np.divide(span, read, out=np.zeros_like(read), where=read > 0)
-        begun = self._started[row]
-        end = begun + (until[at + 1] - until[begins[row]]) * stretch[row]
-        end = np.minimum(end, self._collate[row])
-        start = np.where(position == 0, begun, np.append(0.0, end[:-1]) if len(end) else end)
-        return {
-            "epoch": self._epoch[row],
-            "batch": self._task[row],
-            "worker": self._worker[row],
-            "position": position,
-            "key": np.concatenate([plan.key for plan in plans])[at],
-            "start_s": start,
-            "end_s": end,
-        }
-
-    def workers(self) -> dict[str, Any]:
-        """Its columns of ``Trace.workers``."""
-        log = self._log
-        workers, starts = np.array(log.worker, np.int64), np.array(log.started, np.float64)
-        return {
-            "worker": [life.worker for life in log.workers],
-            "start_method": self._settings.start_method,
-            "started_s": [life.started for life in log.workers],
-            "first_task_s": [
-                _first_start(
-                    starts[life.first_row : life.end_row],
-                    workers[life.first_row : life.end_row],
-                    life.worker,
-                )
-                for life in log.workers
-            ],
-            "ended_s": [life.ended for life in log.workers],
-            "dismissed_s": [life.dismissed for life in log.workers],
-            "gone_s": _gone(log.workers),
-            "exit": "done",
-        }
-
-    def _column(self, values: list[Any], kind: Any = np.float64) -> Any:
-        return np.array(values, kind)[self._shown]
+    def of_plans(self, name: str) -> Any:
+        """That column of all plans, one after another."""
+        return np.concatenate([np.asarray(getattr(plan, name)) for plan in self.plans])
 
 
-def _epochs(log: Log) -> Ints:
-    sizes = np.diff([*log.first_of_epoch, len(log.task)])
-    return np.repeat(np.arange(len(sizes)), sizes)
+def _batches(shown: _Shown, costs: Costs, settings: SimulatedSettings) -> dict[str, Any]:
+    at, whole = shown.columns, shown.whole
+    done = ~np.isnan(at["started"])
+    late = np.isnan(at["delivered"])
+    reading_cpu_s, collate_s = shown.of_plans("fetch_cpu_s"), shown.of_plans("collate_s")
+    cpu_s = (reading_cpu_s + collate_s)[shown.place]
+    helpers_s = (reading_cpu_s * (costs.threads - 1))[shown.place]
+    alone_s = cpu_s + shown.of_plans("fetch_wait_s")[shown.place]
+    ready_s = np.where(whole, at["ready"], np.nan)
+    drawing_s = costs.sampler_s * settings.batch_size + costs.first_key_s * (at["task"] == 0)
+    state = np.select([~late, whole, done], ["delivered", "ready", "started"], "dispatched").astype(
+        object
+    )
+    return {
+        "epoch": shown.epoch,
+        "batch": at["task"],
+        "worker": at["worker"],
+        "n_samples": shown.n,
+        "drawing_s": at["dispatched"] - np.where(drawing_s > 0, drawing_s, np.nan),
+        "dispatched_s": at["dispatched"],
+        "started_s": at["started"],
+        "collate_s": np.where(whole, at["collate"], np.nan),
+        "ready_s": ready_s,
+        "pinned_s": at["pinned"],
+        "requested_s": at["requested"],
+        "delivered_s": at["delivered"],
+        "released_s": at["released"],
+        "cpu_s": np.where(done, cpu_s, np.nan),
+        "process_cpu_s": np.where(done, cpu_s + helpers_s, np.nan),
+        "queued_s": np.maximum(ready_s - at["started"] - alone_s, 0.0),
+        "n_bytes": np.where(whole, np.rint(shown.n * costs.sample_bytes), np.nan),
+        "state": state,
+    }
 
 
-def _gone(lives: list[WorkerLife]) -> list[float]:
-    """Of each worker that the loop waited for to end, when it and those beside it had."""
-    until: dict[float, float] = {}
-    for life in lives:
-        until[life.dismissed] = life.ended
-    return [until[life.dismissed] if life.dismissed == life.dismissed else NEVER for life in lives]
+def _samples(shown: _Shown) -> dict[str, Any]:
+    """Each sample takes its part of the time in which its batch was read."""
+    n = shown.n
+    row = np.repeat(np.arange(len(n)), n)
+    position = np.arange(len(row)) - np.repeat(np.cumsum(n) - n, n)
+    before = np.cumsum([0, *(len(plan.key) for plan in shown.plans)])
+    firsts = [plan.first + n_before for plan, n_before in zip(shown.plans, before, strict=False)]
+    begins = np.concatenate(firsts)[shown.place]
+    at = begins[row] + position
+    until = np.append(0.0, np.cumsum(shown.of_plans("wait_s") + shown.of_plans("cpu_s")))
+    read_s = until[begins + n] - until[begins]
+    started, collate = shown.columns["started"], shown.columns["collate"]
+    span_s = np.nan_to_num(collate - started)
+    stretch = np.divide(span_s, read_s, out=np.zeros_like(read_s), where=read_s > 0)
+    end = started[row] + (until[at + 1] - until[begins[row]]) * stretch[row]
+    end = np.minimum(end, collate[row])
+    start = np.where(position == 0, started[row], np.append(0.0, end[:-1]) if len(end) else end)
+    return {
+        "epoch": shown.epoch[row],
+        "batch": shown.columns["task"][row],
+        "worker": shown.columns["worker"][row],
+        "position": position,
+        "key": shown.of_plans("key")[at],
+        "start_s": start,
+        "end_s": end,
+    }
 
 
-def _first_start(starts: Floats, workers: Ints, worker: int) -> float:
-    of_worker = starts[workers == worker][:1]
-    return float(of_worker[0]) if len(of_worker) else float("nan")
+def _workers(log: Log, start_method: str | None) -> dict[str, Any]:
+    workers, starts = np.array(log.worker, np.int64), np.array(log.started, np.float64)
+    last_ended = {life.dismissed: life.ended for life in log.workers}  # of those ended together
+    return {
+        "worker": [life.worker for life in log.workers],
+        "start_method": start_method,
+        "started_s": [life.started for life in log.workers],
+        "first_task_s": [_first_start(starts, workers, life) for life in log.workers],
+        "ended_s": [life.ended for life in log.workers],
+        "dismissed_s": [life.dismissed for life in log.workers],
+        "gone_s": [
+            NEVER if math.isnan(life.dismissed) else last_ended[life.dismissed]
+            for life in log.workers
+        ],
+        "exit": "done",
+    }
+
+
+def _first_start(starts: Floats, workers: Ints, life: WorkerLife) -> float:
+    rows = slice(life.first_row, life.end_row)
+    of_worker = starts[rows][workers[rows] == life.worker][:1]
+    return float(of_worker[0]) if len(of_worker) else NEVER
 
 
 def _describe(settings: SimulatedSettings) -> dict[str, Any]:

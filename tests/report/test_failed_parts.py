@@ -23,8 +23,7 @@ OF_SUMMARY = [
     "trace.analysis.summary.notes_of",
     "trace.analysis.summary.attribute",
     "why.causes.causes_table.epoch_seconds",
-    "why.causes.causes_table.evidence_of",
-    "why.causes.causes_table.cure_of",
+    "why.causes.causes_table.evidence_and_cure",
 ]
 OF_SUMMARY.remove(NOTES := "trace.analysis.summary.notes_of")  # which a report does not show
 OF_REPORT = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from loaderviz.failed_part import part
-from loaderviz.why.causes.evidence_and_cures import cure_of, evidence_of
+from loaderviz.why.causes.evidence_and_cures import CaseOfACause, evidence_and_cure
 from loaderviz.why.causes.savings import Replays, epoch_seconds
 from loaderviz.why.summary import CAUSES_COLUMNS
 from loaderviz.why.training_words import slowed_down
@@ -61,10 +60,10 @@ def causes_of(summary: Summary) -> pd.DataFrame:
         own_rows = []
         for cause, spent_s in seconds.items():
             of_cause = saved.get(cause, Saved())
-            about = cause, trace, loader, own, reading
-            evidence = _text("evidence", evidence_of, about, failed)
-            cure = _text("a cure", cure_of, (*about, of_cause.advised, slowed), failed)
-            row = _row(summary, loader, cause, spent_s, *of_cause.columns, evidence, cure)
+            case = CaseOfACause(cause, trace, loader, own, reading, of_cause.advised, slowed)
+            tell = partial(evidence_and_cure, case)
+            texts = part(f"evidence and cure of {cause}", tell, (NO_TEXT, NO_TEXT), failed)
+            row = _row(summary, loader, cause, spent_s, *of_cause.columns, *texts)
             own_rows.append((_weight(cause, of_cause, spent_s), spent_s, row))
         own_rows.sort(key=lambda each: (-each[0], -each[1]))
         rows += [row for _, _, row in own_rows]
@@ -143,7 +142,3 @@ def _row(summary: Summary, loader: int, cause: str, spent_s: float, *told: Any) 
     saves_s, epoch_s, epoch_saves_s, evidence, cure = told
     values = loader, cause, spent_s, share, saves_s, evidence, cure, epoch_s, epoch_saves_s
     return dict(zip(CAUSES_COLUMNS, values, strict=True))
-
-
-def _text(name: str, write: Callable[..., str], about: tuple[Any, ...], failed: list[str]) -> str:
-    return part(f"{name} of {about[0]}", partial(write, *about), NO_TEXT, failed)

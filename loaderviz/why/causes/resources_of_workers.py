@@ -18,19 +18,15 @@ if TYPE_CHECKING:
 
     from loaderviz.trace import Trace
 
-READING: Final = (
-    "workers",
-    "main_process",
-    "cpu",
-    "collate",
-    "handover",
-    "unknown",
-    "slow_samples",
+# Causes that may be behind what workers read and compute with, or the other way round.
+READ_WITH: Final = (
+    *("workers", "main_process", "cpu", "collate"),
+    *("handover", "unknown", "slow_samples"),
 )
-MUCH_BYTES: Final = 1 << 20  # a batch: to copy so many from the page cache takes some 0.1 ms
+# Bytes a batch: to copy so many from the page cache takes some 0.1 ms, as measured on Linux 6.18.
+MUCH_BYTES: Final = 1 << 20
 MANY_TIMES: Final = 10.0  # as many bytes as are sent: texts and compressed images take fewer
-FROM_DISK_BYTES: Final = 1 << 24  # in all: from a disk of 200 MB/s in 80 ms
-COLD: Final = 0.1  # of the first epoch's bytes, at most, come from the disk in each later one
+FROM_DISK_BYTES: Final = 1 << 24  # in all: a disk of 200 MB/s, a usual one, reads that in 80 ms
 
 READ_LESS: Final = (
     "Read less for each sample: seek to its row, in a file that stays open (np.load(path, "
@@ -51,88 +47,65 @@ TAKE_SLICES: Final = (
 )
 
 
-def evidence_of_resources(cause: str, trace: Trace, loader: int) -> Iterator[str]:
-    """What the workers of a loader read and compute with, where that may be behind a cause."""
-    if cause not in READING:
-        return
+def resources_of_workers(cause: str, trace: Trace, loader: int) -> tuple[list[str], str]:
+    """Evidence of what workers read and compute with, and the cure of the first that is wrong.
+
+    The cure is empty where that is not what is behind the cause.
+    """
+    if cause not in READ_WITH:
+        return [], ""
+    found = [*_found(cause, trace, loader)]
+    cures = [cure for _, cure in found if cure]
+    return [evidence for evidence, _ in found], cures[0] if cures else ""
+
+
+def _found(cause: str, trace: Trace, loader: int) -> Iterator[tuple[str, str]]:
+    """Evidence, and its cure: the gravest first."""
     batches = trace.batches[trace.batches["loader"] == loader]
-    item_s = one_by_one_s(trace, loader)
-    if item_s is not None:
-        yield f"samples are in memory, and read one by one in {duration(item_s)} each"
-    shared = _shared(trace, loader)
-    if shared is not None:
-        n_workers = trace.workers[trace.workers["loader"] == loader]["worker"].nunique()
-        allowed = float(trace.meta["cpu_allowance"])
-        yield f"all {n_workers} workers may use {count(len(shared), 'CPU')} of {allowed:g}"
-    if cause == "cpu" and (helped := _helped(trace, loader)) is not None:
-        thread_s, process_s = helped
-        yield f"only {percent(thread_s / process_s)} of that in the thread that reads samples"
-        if (threads := _torch_threads(trace, loader)) > 1:
-            yield f"torch computes in {threads:.0f} threads of each worker"
-    if _reads_much(batches):
-        known = _known(batches)
-        read, sent = known["read_bytes"].mean(), known["n_bytes"].mean()
-        yield f"a worker reads {size(read)} for a batch of {size(sent)}"
-    yield from _from_disk(batches)
-
-
-def cure_of_resources(cause: str, trace: Trace, loader: int) -> str:
-    """What to do about what workers read and compute with; empty where that is not behind it."""
-    if cause not in READING:
-        return ""
-    batches = trace.batches[trace.batches["loader"] == loader]
-    if one_by_one_s(trace, loader) is not None:
-        about = trace.meta["loaders"][loader]
-        sampler = "RandomSampler" if about.get("shuffled") else "SequentialSampler"
-        n, drops = about.get("batch_size"), about.get("drop_last")
-        return TAKE_SLICES.format(sampler=sampler, size=n or "batch_size", drop_last=bool(drops))
-    if _shared(trace, loader) is not None:
-        return FREE_CPUS
-    if cause == "cpu" and _helped(trace, loader) is not None:
-        return ONE_THREAD
-    return READ_LESS if cause != "handover" and _reads_much(batches) else ""
-
-
-def _shared(trace: Trace, loader: int) -> set[int] | None:
-    ranks = trace.workers[trace.workers["loader"] == loader]["rank"]
-    return shared_cpus(trace, loader, int(ranks.min())) if len(ranks) else None
-
-
-def _torch_threads(trace: Trace, loader: int) -> float:
-    """The most in which torch computes one operation in a worker; NaN: unknown."""
-    return float(trace.workers[trace.workers["loader"] == loader]["threads"].max())
-
-
-def _helped(trace: Trace, loader: int) -> tuple[float, float] | None:
-    """Where threads help that are more than CPUs: at least one that reads, and one that helps."""
-    batches = trace.batches[trace.batches["loader"] == loader]
+    workers = trace.workers[trace.workers["loader"] == loader]
+    if (item_s := one_by_one_s(trace, loader)) is not None:
+        evidence = f"samples are in memory, and read one by one in {duration(item_s)} each"
+        yield evidence, _take_slices(trace, loader)
     allowed = trace.meta.get("cpu_allowance")
-    n_workers = batches["worker"].nunique() * max(1, batches["rank"].nunique())
-    if not allowed or 2 * n_workers <= allowed:
-        return None
-    return helping_threads(batches, allowed, known=_torch_threads(trace, loader) > 1)
-
-
-def _known(batches: pd.DataFrame) -> pd.DataFrame:
-    return batches[batches[["read_bytes", "n_bytes"]].notna().all(axis=1)]
-
-
-def _reads_much(batches: pd.DataFrame) -> bool:
-    """Whether workers read far more than they send."""
-    known = _known(batches)
-    read, sent = known["read_bytes"].sum(), known["n_bytes"].sum()
-    return bool(read > MUCH_BYTES * max(1, len(known)) and read > MANY_TIMES * sent)
-
-
-def _from_disk(batches: pd.DataFrame) -> Iterator[str]:
-    """What came from the disk in the first epoch, and later."""
+    shared = shared_cpus(trace, loader, int(workers["rank"].min())) if len(workers) else None
+    if shared is not None:
+        n_workers, cpus = workers["worker"].nunique(), count(len(shared), "CPU")
+        yield f"all {n_workers} workers may use {cpus} of {allowed:g}", FREE_CPUS
+    if cause == "cpu" and allowed:
+        yield from _threads(batches, float(workers["threads"].max()), allowed)
+    known = batches[batches[["read_bytes", "n_bytes"]].notna().all(axis=1)]
+    read, sent = known["read_bytes"].mean(), known["n_bytes"].mean()
+    if read > MUCH_BYTES and read > MANY_TIMES * sent:
+        evidence = f"a worker reads {size(read)} for a batch of {size(sent)}"
+        yield evidence, "" if cause == "handover" else READ_LESS
     by_epoch = batches.groupby("epoch")["disk_bytes"].sum().to_numpy()
-    if not len(by_epoch) or by_epoch.sum() < FROM_DISK_BYTES:
+    if by_epoch.sum() >= FROM_DISK_BYTES:
+        evidence = f"{size(by_epoch[0])} came from the disk in the first epoch"
+        later = f", {size(by_epoch[1:].mean())} in a later one" if len(by_epoch) > 1 else ""
+        yield evidence + later, ""
+
+
+def _take_slices(trace: Trace, loader: int) -> str:
+    about = trace.meta["loaders"][loader]
+    sampler = "RandomSampler" if about.get("shuffled") else "SequentialSampler"
+    n, drops = about.get("batch_size"), about.get("drop_last")
+    return TAKE_SLICES.format(sampler=sampler, size=n or "batch_size", drop_last=bool(drops))
+
+
+def _threads(
+    batches: pd.DataFrame, torch_threads: float, allowed: float
+) -> Iterator[tuple[str, str]]:
+    """Where threads help that are more than CPUs: at least one that reads, and one that helps.
+
+    ``torch_threads``: in which torch computes one operation in a worker; NaN: unknown.
+    """
+    n_workers = batches["worker"].nunique() * max(1, batches["rank"].nunique())
+    if 2 * n_workers <= allowed:
         return
-    first, later = by_epoch[0], by_epoch[1:]
-    if not len(later):
-        yield f"{size(first)} came from the disk"
-    elif later.mean() <= COLD * first:
-        yield f"{size(first)} came from the disk in the first epoch, and hardly any later"
-    else:
-        yield f"{size(by_epoch.mean())} came from the disk in each epoch"
+    helped = helping_threads(batches, allowed, known=torch_threads > 1)
+    if helped is not None:
+        thread_s, process_s = helped
+        evidence = f"only {percent(thread_s / process_s)} of that in the thread that reads samples"
+        if torch_threads > 1:
+            evidence += f"; torch computes in {torch_threads:.0f} threads of each worker"
+        yield evidence, ONE_THREAD
