@@ -10,9 +10,9 @@ import numpy as np
 from torch.utils.data import DataLoader
 
 from loaderviz._audit.count_deliveries import NOT_IN_TRACE, Delivered, Expected, IntArray
-from loaderviz._audit.progress_bar import Progress
 from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.content_hash import SampleIdentifier
+from loaderviz.progress_bar import Progress
 from loaderviz.sample_keys import to_json
 
 SPARSE = 100  # keys that use less than 1 in so many integers do not count from 0

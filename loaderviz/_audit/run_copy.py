@@ -13,10 +13,10 @@ import torch
 from torch.utils.data import DataLoader, default_collate, default_convert
 
 from loaderviz._audit.count_deliveries import IntArray
-from loaderviz._audit.progress_bar import Progress
 from loaderviz._audit.watching_copy import NoteReader, is_iterable, note_leftover, note_samples
 from loaderviz.loaders.content_hash import SampleIdentifier
 from loaderviz.loaders.copy_loader import copy_loader
+from loaderviz.progress_bar import Progress
 from loaderviz.recorder import record
 from loaderviz.trace import Trace
 

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from loaderviz import machine
-from loaderviz._recommend.memory_budget import FreeBytes, Sizes
-from loaderviz._recommend.recommendation import KEPT_BUSY, MOST_NOTES, Recommendation, code_of
-from loaderviz._recommend.settings_to_try import MARGIN, default_max_workers
+from loaderviz._recommend.memory_budget import Sizes
+from loaderviz._recommend.recommendation import (
+    MOST_NOTES,
+    WORTH,
+    Recommendation,
+    candidates_table,
+    code_of,
+)
+from loaderviz._recommend.settings_to_try import MARGIN
 from loaderviz.errors import LoaderVizError
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.text import count, duration, percent, rate
@@ -20,6 +26,7 @@ from loaderviz.trace import Trace
 from loaderviz.trace.loaders_as_one import as_one
 from loaderviz.trace.merge.run_meta import loader_description
 from loaderviz.trace.read_ahead import hands_over
+from loaderviz.why.causes.savings import most_workers
 from loaderviz.why.loader_share import LoaderShare, loader_shares
 from loaderviz.why.pace import Pace, paces
 from loaderviz.why.phases import FEWEST
@@ -30,7 +37,7 @@ from loaderviz.why.unlike_workers import largest_share, slow_worker
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_NAMED, MOST_LISTED = 3, 20  # loaders, in a sentence and in an error
+MOST_NAMED: Final = 5  # loaders, in a list that is read
 
 
 def recommend_bounds(
@@ -52,26 +59,8 @@ def recommend_bounds(
     if loader is None or (whole.batches["loader"] == loader).any():
         trace = whole  # else it is the number of one life among several
     share, others = _chosen(trace, loader)
-    batches = trace.batches[trace.batches["loader"] == share.loader]
-    batches = batches[batches["delivered_s"].notna()]
-    if hands_over(trace.meta, share.loader):
-        raise LoaderVizError(
-            f"{share.name} hands over what a thread of it reads ahead: what other settings of its "
-            "loader would do cannot be seen in the trace. recommend(loader, step_s=...) measures, "
-            "with the seconds of a step."
-        )
-    if not share.seen or batches.empty:
-        raise LoaderVizError(
-            "the trace does not show where batches were made: the loader is not one of torch's, or "
-            "makes them in its own way. trace.summary() says what its loop waits for."
-        )
-    if share.read_ahead:
-        raise LoaderVizError(
-            f"{share.name} is {share.read_ahead}: what the loop could take of it cannot be seen "
-            "in the trace. recommend(loader, step_s=...) measures, with the seconds of a step."
-        )
+    batches = _batches_of(trace, share)
     rank = int(batches["rank"].min())
-    batches = batches[batches["rank"] == rank]
     n_ranks = max(machine.local_world_size() or 1, ranks_beside(trace, rank))
     cpus = (trace.meta.get("cpu_allowance") or machine.cpu_allowance()) / n_ranks
     pace = next(each for each in paces(trace.of_ranks([rank])) if each.loader == share.loader)
@@ -82,29 +71,27 @@ def recommend_bounds(
         pace=pace,
         given_s=step_s,
         not_queued=_not_queued(batches),
+        cpus=cpus,
         cpu_supply=pace.cpu_supply / n_ranks,
-        most=max_workers or default_max_workers(cpus),
+        most=max_workers or most_workers(cpus),
         n_recorded=len(batches),
+        present=LoaderSettings.of(description),
     )
-    present = LoaderSettings.of(description)
-    settings = present
-    if not bounds.more_batches and (n := bounds.workers[0]) != present.num_workers:
-        settings = LoaderSettings(n, pin_memory=present.pin_memory)
-    sizes = _sizes(batches)
+    settings, sizes = bounds.settings, _sizes(batches)
     source = "simulated" if trace.meta.get("simulated") else "recorded"
     recorded = count(len(batches), f"{source} batch", f"{source} batches")
     return Recommendation(
         settings=settings.options(),
         code=code_of(settings, description),
         verdict=_verdict(bounds),
-        limits=_limits(bounds, cpus),
+        limits=_limits(bounds),
         notes=tuple(_notes(bounds, _unlike(batches, description), share, others))[:MOST_NOTES],
         numbers=f"bounds from {recorded}, not measured · {count(cpus, 'CPU')}",
         memory_bytes=sizes.memory_bytes(settings),
         shm_bytes=sizes.shm_bytes(settings),
         measured=False,
         demand_per_s=math.nan if bounds.more_batches else bounds.demand,
-        candidates=_candidates(bounds, present, settings, sizes),
+        candidates=candidates_table(_candidates(bounds), sizes, best="high_per_s"),
         cpu_allowance=cpus,
         trace=trace,
     )
@@ -123,21 +110,35 @@ def _chosen(trace: Trace, loader: int | None) -> tuple[LoaderShare, list[LoaderS
     for share in shares:
         if share.loader == loader:
             return share, []
-    lines = [f"  {share.loader}  {share}" for share in shares[:MOST_LISTED]]
-    if len(shares) > MOST_LISTED:
-        lines.append(f"  and {len(shares) - MOST_LISTED:,} more")
-    listed = "\n".join(lines)
+    listed = "\n".join(_listed([f"  {share.loader}  {share}" for share in shares], "  "))
     raise LoaderVizError(f"loader={loader!r}: this recording has no such loader. It has\n{listed}")
 
 
-def _not_others(share: LoaderShare, others: list[LoaderShare]) -> str:
-    """Which of several loaders the bounds are for, and how to ask for another: sentences."""
-    named = "; ".join(f"loader={each.loader} is {each.name}" for each in others[:MOST_NAMED])
-    more = f"; and {len(others) - MOST_NAMED:,} more" if len(others) > MOST_NAMED else ""
-    return (
-        f"This is {share.name}, the one of {len(others) + 1:,} loaders that is waited for most. "
-        f"loader=NUMBER, or --loader NUMBER, asks for another: {named}{more}."
-    )
+def _listed(names: Sequence[str], indent: str = "") -> list[str]:
+    """The first of them, and how many more there are."""
+    more = len(names) - MOST_NAMED
+    return [*names[:MOST_NAMED], *([f"{indent}and {more:,} more"] if more > 0 else [])]
+
+
+def _batches_of(trace: Trace, share: LoaderShare) -> pd.DataFrame:
+    """The batches that the loop took of a loader, in the first rank; refused where unseen."""
+    batches: pd.DataFrame = trace.batches[trace.batches["loader"] == share.loader]
+    batches = batches[batches["delivered_s"].notna()]
+    ahead = share.read_ahead
+    if hands_over(trace.meta, share.loader):
+        ahead = "handing over what a thread of it reads ahead"
+    if ahead:
+        raise LoaderVizError(
+            f"{share.name} is {ahead}: what the loop could take of its loader cannot be seen in "
+            "the trace. recommend(loader, step_s=...) measures, with the seconds of a step."
+        )
+    if not share.seen or batches.empty:
+        raise LoaderVizError(
+            "the trace does not show where batches were made: the loader is not one of torch's, or "
+            "makes them in its own way. trace.summary() says what its loop waits for."
+        )
+    rank = int(batches["rank"].min())
+    return batches[batches["rank"] == rank]
 
 
 def _not_queued(batches: pd.DataFrame) -> float:
@@ -175,17 +176,21 @@ class _Bounds:
         pace: of the loader.
         given_s: seconds of a step in place of the recorded ones; None: as recorded.
         not_queued: the part of reading in which workers did not stand in line for a CPU.
-        cpu_supply: what the CPUs of this rank can make; NaN: not known.
+        cpus: of this rank.
+        cpu_supply: what they can make; NaN: not known.
         most: workers to speak of.
         n_recorded: batches.
+        present: today's settings.
     """
 
     pace: Pace
     given_s: float | None
     not_queued: float
+    cpus: float
     cpu_supply: float
     most: int
     n_recorded: int
+    present: LoaderSettings
 
     @property
     def step_s(self) -> float:
@@ -221,11 +226,13 @@ class _Bounds:
     @property
     def keeps_up(self) -> bool:
         """Whether the recorded settings hardly let the loop wait."""
-        return self.now >= (1 - KEPT_BUSY) * self.demand
+        return self.now >= (1 - WORTH) * self.demand
 
     @property
     def needed(self) -> tuple[int, int]:
         """The fewest workers that may do, and the fewest that do if samples share nothing."""
+        if not self.pace.workers and self.keeps_up:
+            return 0, 1
         read_s = (self.pace.read_range_s[0] * self.not_queued, MARGIN * self.pace.read_range_s[1])
         step_s = self.pace.step_range_s if self.given_s is None else (self.given_s, self.given_s)
         enough = [
@@ -235,8 +242,6 @@ class _Bounds:
         if self.cpus_limit:  # as many as have work for all CPUs
             full = [self.cpu_supply * read / self.pace.batch_size for read in read_s]
             enough = [min(each) for each in zip(enough, full, strict=True)]
-        if not self.pace.workers and self.keeps_up:
-            return 0, 1
         if math.isinf(enough[0]):  # nobody knows where more of them stop to help
             return max(1, self.pace.workers), max(self.most, self.pace.workers)
         return max(1, math.ceil(enough[0])), max(1, math.ceil(enough[1]))
@@ -246,6 +251,17 @@ class _Bounds:
         """The same, of those that may be tried."""
         low, high = self.needed
         return min(low, self.most), min(high, self.most)
+
+    @property
+    def settings(self) -> LoaderSettings:
+        """Those to begin with: the fewest workers that may do."""
+        return self.present if self.more_batches else self.with_workers(self.workers[0])
+
+    def with_workers(self, n: int) -> LoaderSettings:
+        """Today's settings, or as many workers with torch's own."""
+        if n == self.present.num_workers:
+            return self.present
+        return LoaderSettings(n, pin_memory=self.present.pin_memory)
 
     def rates(self, n: int) -> Range:
         """Between which rates that many workers lie: those recorded, and all that is shared out.
@@ -285,24 +301,29 @@ def _between(low: int, high: int) -> str:
     return count(high, "worker") if low == high else f"{low} to {high} workers"
 
 
-def _limits(bounds: _Bounds, cpus: float) -> str:
-    read = f"{duration(bounds.pace.read_s)} for a batch"
+def _limits(bounds: _Bounds) -> str:
     if bounds.more_batches:
         return "not known yet"
     if bounds.cpus_limit:
-        return f"CPU: {count(cpus, 'CPU')} can make {rate(bounds.cpu_supply)} samples/s at most"
+        supply = f"{rate(bounds.cpu_supply)} samples/s"
+        return f"CPU: {count(bounds.cpus, 'CPU')} can make {supply} at most"
     if bounds.keeps_up:
         return f"step: it takes {duration(bounds.step_s)} a batch; hardly a wait"
+    times = f"{duration(bounds.pace.read_s)} for a batch, a step {duration(bounds.step_s)}"
     if not bounds.pace.workers:
-        return f"main process: it reads and steps in turn, and reading takes {read}"
-    return f"reading: a worker takes {read}, a step {duration(bounds.step_s)}"
+        return f"main process: it reads and steps in turn; reading takes {times}"
+    return f"reading: a worker takes {times}"
 
 
 def _notes(
     bounds: _Bounds, unlike: str, share: LoaderShare, others: list[LoaderShare]
 ) -> Iterator[str]:
     if others:
-        yield _not_others(share, others)
+        named = "; ".join(_listed([f"loader={each.loader} is {each.name}" for each in others]))
+        yield (
+            f"This is {share.name}, the one of {len(others) + 1:,} loaders that is waited for "
+            f"most. loader=NUMBER, or --loader NUMBER, asks for another: {named}."
+        )
     if unlike:
         yield f"{unlike}: mend that first. The bounds are for workers that are alike."
     step = "" if bounds.more_batches or not bounds.step_s else f", step_s={bounds.step_s:.3g}"
@@ -312,36 +333,22 @@ def _notes(
     )
 
 
-def _candidates(
-    bounds: _Bounds, present: LoaderSettings, chosen: LoaderSettings, sizes: Sizes
-) -> pd.DataFrame:
-    """A row for each number of workers up to twice the upper bound; today's alone without one."""
-    import pandas as pd
-
-    counts = {present.num_workers}
+def _candidates(bounds: _Bounds) -> Iterator[tuple[LoaderSettings, dict[str, Any]]]:
+    """Each number of workers up to twice the upper bound; today's alone without one."""
+    counts = {bounds.present.num_workers}
     if not bounds.more_batches:
         low, high = bounds.workers
         counts |= {*range(min(low, 1), min(2 * high, bounds.most) + 1)}
-    free = FreeBytes.now()
-    rows = []
     for n in sorted(counts):
-        is_present = n == present.num_workers
-        setting = (
-            present if is_present else replace(LoaderSettings(n), pin_memory=present.pin_memory)
-        )
-        seen = is_present and bounds.given_s is None and bounds.pace.is_steady
+        is_present = n == bounds.present.num_workers
         low_per_s, high_per_s = bounds.rates(n)
         known = {
-            "samples_per_s": bounds.now if seen else math.nan,
             "low_per_s": low_per_s,
             "high_per_s": high_per_s,
-            "start_s": math.nan,
-            "wait_share": bounds.pace.waited_share if seen else math.nan,
-            "cpus": math.nan,
-            "runs": 0,
             "batches": bounds.n_recorded if is_present else 0,
+            "present": is_present,
+            "recommended": n == bounds.settings.num_workers,
         }
-        marks = {"present": is_present, "recommended": n == chosen.num_workers}
-        rows.append({**setting.options(), **known, **sizes.columns(setting, free), **marks})
-    table = pd.DataFrame(rows).astype({"prefetch_factor": "Int64"})
-    return table.sort_values("high_per_s", ascending=False, kind="stable", ignore_index=True)
+        if is_present and bounds.given_s is None and bounds.pace.is_steady:
+            known |= {"samples_per_s": bounds.now, "wait_share": bounds.pace.waited_share}
+        yield bounds.with_workers(n), known

@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader
 from loaderviz._doctor.batch_contents import contents_of
 from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.run_outcomes import child_processes
+from loaderviz._recommend.measured_run import LEAST_TIMEOUT_S
 from loaderviz._recommend.memory_budget import FreeBytes, Sizes
 from loaderviz.errors import LoaderVizError
 from loaderviz.loader_settings import PREFETCH_FACTOR, LoaderSettings
@@ -27,10 +28,10 @@ from loaderviz.loaders.random_state import keep_random_state
 from loaderviz.recorder import record
 from loaderviz.trace import Trace
 
-MOST_COMPARED: Final = 4  # batches whose contents tell whether two workers deliver the same
-LEAST_BATCHES: Final = 4  # two pairs to compare; of fewer nobody knows how much they differ
-PLENTY: Final = 1 << 30  # bytes of shared memory that surely hold several batches
-WARM_UP: Final = 0.5  # of the steps: the first half may compile, or fill caches (see ``why``)
+# Batches, two pairs: their contents tell whether two workers deliver the same, and of fewer nobody
+# knows how much they differ.
+LEAST_BATCHES: Final = 4
+PLENTY: Final = 1 << 30  # bytes of shared memory: a container of Docker has 1 << 26 by default
 
 
 @dataclass(frozen=True)
@@ -38,26 +39,27 @@ class Look:
     """What a first look at a loader shows. Times are in seconds.
 
     Attributes:
-        trace: the recording; None where not even three batches fit into shared memory.
+        batch_size: samples of a usual batch.
+        sizes: of a worker and a batch.
+        n_batches: of an epoch; None where the loader does not tell.
+        trace: the recording; None where not even three batches fit into shared memory, so that the
+            rest is not known either.
         read_s: that a worker takes for a batch, on average.
         cpu_s: of a CPU in that; 0 where it is not known.
         uneven: whether some batch took longer than a worker's queue of prefetched ones lasts.
         step_s: of the user's own ``step``, at pace; NaN where none was given.
-        batch_size: samples of a usual batch.
-        sizes: of a worker and a batch.
         naive: whether every worker yields the whole iterable-style dataset.
-        n_batches: of an epoch; None where the loader does not tell.
     """
 
-    trace: Trace | None
-    read_s: float
-    cpu_s: float
-    uneven: bool
-    step_s: float
     batch_size: int
     sizes: Sizes
-    naive: bool
     n_batches: int | None
+    trace: Trace | None = None
+    read_s: float = math.nan
+    cpu_s: float = 0.0
+    uneven: bool = False
+    step_s: float = math.nan
+    naive: bool = False
 
 
 def look_at(
@@ -86,14 +88,12 @@ def look_at(
     setup = Setup(loader)
     setting = LoaderSettings(2 if setup.iterable else 1)
     batch_bytes = _bytes_where_tight(loader, deadline)
-    free = FreeBytes.now()
-    if not Sizes(batch=batch_bytes).fit(setting, free):
-        sizes = Sizes(batch=batch_bytes)
-        size = loader.batch_size or 1
-        return Look(None, math.nan, 0.0, False, math.nan, size, sizes, False, _length(loader))
+    sizes = Sizes(batch=batch_bytes)
+    if not sizes.fit(setting, FreeBytes.now()):
+        return Look(batch_size=loader.batch_size or 1, sizes=sizes, n_batches=_length(loader))
     seen = _Seen()
-    timeout_s = max(deadline - time.monotonic(), 0.1)
-    timeout_s = min(loader.timeout or timeout_s, timeout_s)
+    left_s = max(deadline - time.monotonic(), LEAST_TIMEOUT_S)
+    timeout_s = min(loader.timeout or left_s, left_s)
     options = {**setting.options(), "pin_memory": loader.pin_memory, "timeout": timeout_s}
     copied = copy_loader(loader, **options)
     before, timed_out = child_processes(), False
@@ -132,7 +132,7 @@ def _iterate(
         if not seen.n_batches:
             begun = time.monotonic()
         seen.n_batches += 1
-        if len(seen.digests) < MOST_COMPARED:
+        if len(seen.digests) < LEAST_BATCHES:
             seen.batch_bytes = max(seen.batch_bytes, contents_of(batch).tensor_bytes)
             seen.digests.append(digest_or_none(batch))
             seen.worker_bytes = max(seen.worker_bytes, _most_own_bytes(before))
@@ -150,7 +150,7 @@ def _look(trace: Trace, seen: _Seen, setup: Setup, loader: DataLoader[Any]) -> L
     read_s = (made["ready_s"] - made["started_s"]).to_numpy()
     cpu_s = made["process_cpu_s"].fillna(made["cpu_s"]).fillna(0.0)
     mean_s = float(np.mean(read_s)) if len(read_s) else math.nan
-    later = seen.steps_s[int(len(seen.steps_s) * WARM_UP) :]
+    later = seen.steps_s[len(seen.steps_s) // 2 :]  # the first half may compile, or fill caches
     return Look(
         trace=trace,
         read_s=mean_s,
@@ -194,7 +194,7 @@ def _bytes_where_tight(loader: DataLoader[Any], deadline: float) -> int | None:
     if free is None or free > PLENTY or not may_fork(0):
         return None
     copied = copy_loader(loader, **LoaderSettings(0).options())
-    timeout_s = max(deadline - time.monotonic(), 0.1)
+    timeout_s = max(deadline - time.monotonic(), LEAST_TIMEOUT_S)
     sent = run_forked(_send_bytes, copied, timeout_s=timeout_s, threads=True).sent
     return int(sent[0]) if sent else None
 

@@ -28,7 +28,6 @@ LEAST_ROUNDS: Final = 3
 LATE: Final = 3.0  # times the seconds of a run, after which it ends though too few rounds are over
 MOST_PARTS: Final = 8  # that a run is cut into, to see how much they differ
 READY: Final = 0.9  # of the rounds: workers keep up if a batch lies ready after as many
-SHORTEST: Final = 0.1  # of the waits: they show what handing over a batch that lies ready takes
 LEAST_TIMEOUT_S: Final = 0.1  # torch takes 0 for no timeout
 
 
@@ -127,10 +126,10 @@ class _Limits:
 
     def are_reached(self, n: int, begun_s: float, n_least: int) -> bool:
         now = time.monotonic()
-        late = now - begun_s > LATE * self.seconds
-        enough = n >= max(n_least, self.n_batches) and now - begun_s > self.seconds
-        counted = self.n_batches and n >= max(n_least, self.n_batches)
-        return now > self.deadline or bool(counted or enough or (late and n > 1))
+        seconds = 0.0 if self.n_batches else self.seconds  # so many batches are enough then
+        enough = n >= max(n_least, self.n_batches) and now - begun_s > seconds
+        late = now - begun_s > LATE * self.seconds and n > 1
+        return now > self.deadline or enough or late
 
 
 @dataclass
@@ -155,8 +154,8 @@ def _run(
     loader: DataLoader[Any], setting: LoaderSettings, step: Step, limits: _Limits, read_s: float
 ) -> Run:
     epochs: list[_Epoch] = []
-    died = is_over = False
-    while not is_over and not died:
+    is_over = False
+    while not is_over:
         epoch = _Epoch()
         try:
             is_over = _iterate(loader, setting, step, limits, epoch)
@@ -165,34 +164,40 @@ def _run(
             # killed, or no batch came in time.
             if not str(error).startswith("DataLoader "):
                 raise
-            died, is_over = "timed out" not in str(error), True
+            if "timed out" not in str(error):
+                return Run(died=True)
+            is_over = True
         if not epoch.ends_s:
             break
         epochs.append(epoch)
         over_s = time.monotonic() - epochs[0].first_s
         is_over = is_over or over_s > limits.seconds or time.monotonic() > limits.deadline
-    if died or not epochs:
-        return Run(died=died)
+    return _run_of(epochs, setting, read_s) if epochs else Run()
+
+
+def _run_of(epochs: list[_Epoch], setting: LoaderSettings, read_s: float) -> Run:
+    """What the epochs of a run show, the last of which may have been left."""
+    last = epochs[-1]
+    cpus, main_cpus = (math.nan, math.nan) if last.cpu is None else last.cpu.busy()
     run = Run(
         start_s=max(float(np.mean([each.latency_s for each in epochs])) - read_s, 0.0),
         step_s=float(np.median(np.concatenate([each.steps_s for each in epochs]))),
-        kept_up=_kept_up(epochs[-1]),
+        kept_up=_kept_up(last),
+        cpus=cpus,
+        main_cpus=main_cpus,
     )
-    if epochs[-1].cpu is not None:
-        cpus, main_cpus = epochs[-1].cpu.busy()
-        run = replace(run, cpus=cpus, main_cpus=main_cpus)
     whole = [each for each in epochs if not math.isnan(each.ended_s)]
     if whole:
-        lengths = [len(each.ends_s) for each in whole]
-        took_s = [max(each.ended_s - each.begun_s - run.start_s, 0.0) for each in whole]
-        parts = tuple(seconds / n for seconds, n in zip(took_s, lengths, strict=True))
-        return replace(
-            run, pace_s=sum(took_s) / sum(lengths), n_batches=sum(lengths), parts_s=parts
-        )
-    pace_s, n, parts = pace_of_part(epochs[0].ends_s, epochs[0].ahead, setting)
+        lengths = np.array([len(each.ends_s) for each in whole])
+        took_s = np.array([each.ended_s - each.begun_s for each in whole])
+        took_s = np.maximum(took_s - run.start_s, 0.0)
+        n, parts_s = int(lengths.sum()), tuple((took_s / lengths).tolist())
+        return replace(run, pace_s=float(took_s.sum()) / n, n_batches=n, parts_s=parts_s)
+    first = epochs[0]
+    pace_s, n, parts_s = pace_of_part(first.ends_s, first.ahead, setting)
     if n == 0:  # one batch: the time that it took
-        pace_s, n = epochs[0].ends_s[-1] - epochs[0].begun_s, 1
-    return replace(run, pace_s=pace_s, n_batches=n, parts_s=parts)
+        pace_s, n = first.ends_s[-1] - first.begun_s, 1
+    return replace(run, pace_s=pace_s, n_batches=n, parts_s=parts_s)
 
 
 def _kept_up(epoch: _Epoch) -> bool:
@@ -209,7 +214,7 @@ def _kept_up(epoch: _Epoch) -> bool:
     waits_s = (np.diff(ends_s) - steps_s[1:])[half:]
     if not len(waits_s):
         return False
-    handing_s = float(np.quantile(waits_s, SHORTEST))
+    handing_s = float(np.quantile(waits_s, 1 - READY))  # of one that lies ready
     idle_s = np.maximum(waits_s - 2 * handing_s, 0.0).sum()
     return bool(idle_s <= (1 - READY) / 2 * (ends_s[-1] - ends_s[half]))
 
@@ -232,7 +237,8 @@ def _iterate(
             epoch.ahead[n] = n_ahead(iterator)
         epoch.ends_s.append(time.monotonic())
         if limits.are_reached(n, epoch.ends_s[0], LEAST_ROUNDS * round_):
-            epoch.cpu = epoch.cpu and epoch.cpu.stopped()
+            if epoch.cpu is not None:
+                epoch.cpu.stop()
             return True
     epoch.ended_s = time.monotonic()
     epoch.cpu = None  # its workers are gone
@@ -240,33 +246,30 @@ def _iterate(
 
 
 class _Cpu:
-    """CPU time of this process and of its workers, from now on until it is ``stopped``."""
+    """CPU time of this process and of its workers, from now on until it is told to ``stop``."""
 
     def __init__(self, workers: Iterable[psutil.Process]) -> None:
         self._workers = [*workers]
         self._begun = self._now()
-        self._ended = self._begun
+        self._took = np.full(3, math.nan)
 
-    def stopped(self) -> _Cpu:
-        """Itself, with the time that was taken until now."""
-        self._ended = self._now()
-        return self
+    def stop(self) -> None:
+        """Take no more time into account."""
+        self._took = self._now() - self._begun
 
     def busy(self) -> tuple[float, float]:
         """How many CPUs were busy in all, and with this process."""
-        seconds, all_s, main_s = (
-            after - before for before, after in zip(self._begun, self._ended, strict=True)
-        )
+        seconds, all_s, main_s = self._took.tolist()
         return (all_s / seconds, main_s / seconds) if seconds > 0 else (math.nan, math.nan)
 
-    def _now(self) -> tuple[float, float, float]:
+    def _now(self) -> Any:
         main_s = time.process_time()
         all_s = main_s
         for worker in self._workers:
             with contextlib.suppress(psutil.Error):
                 times = worker.cpu_times()
                 all_s += times.user + times.system
-        return time.monotonic(), all_s, main_s
+        return np.array([time.monotonic(), all_s, main_s])
 
 
 def pace_of_part(

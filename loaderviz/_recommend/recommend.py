@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from torch.utils.data import DataLoader
@@ -15,20 +15,21 @@ from loaderviz._recommend.bounds_of_trace import recommend_bounds
 from loaderviz._recommend.look_at_loader import Look, look_at
 from loaderviz._recommend.measured_run import Run, replayed_step, run_setting
 from loaderviz._recommend.memory_budget import FreeBytes
-from loaderviz._recommend.progress_line import ProgressLine
 from loaderviz._recommend.recommendation import Recommendation
+from loaderviz._recommend.recommendation_of_runs import Outcome, Request, recommendation_of
 from loaderviz._recommend.search import SHARE, Question, Search
-from loaderviz._recommend.settings_to_try import default_max_workers, first_settings, needed_workers
-from loaderviz._recommend.told import Outcome, recommendation_of
+from loaderviz._recommend.settings_to_try import first_settings, needed_workers
 from loaderviz.argument_checks import whole_number
 from loaderviz.errors import LoaderVizError
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.loaders.describe_loader import dataloader_behind, describe, foreign_loader_error
 from loaderviz.loaders.forked_run import may_fork
+from loaderviz.progress_bar import WHAT_IS_DONE, Progress
 from loaderviz.text import duration, wrapped
 from loaderviz.trace import Trace
+from loaderviz.why.causes.savings import most_workers
 
-BUDGET_S: Final = 30.0
+BUDGET_S: Final = 30.0  # as long as one waits without doing something else
 LOOK_SHARE: Final = 2 * SHARE  # of the budget: twice as long as the first run of a setting
 
 
@@ -117,117 +118,84 @@ def recommend(
         )
     if loader is not None:
         raise LoaderVizError(f"loader={loader!r} chooses among those of a trace: leave it out")
-    taken = _Taken(step_s, step, step_cpu_share, epochs or 1, n_batches, max_workers, budget_s)
-    return _measure(data_loader, taken)
+    asked = Request(step_s, step, step_cpu_share, epochs or 1, n_batches, max_workers, budget_s)
+    return _measure(data_loader, asked)
 
 
-@dataclass(frozen=True)
-class _Taken:
-    """The arguments, checked."""
-
-    step_s: float | None
-    step: Callable[[Any], object] | None
-    step_cpu_share: float
-    epochs: int
-    n_batches: int | None
-    max_workers: int | None
-    budget_s: float
-
-
-def _measure(loader: DataLoader[Any], taken: _Taken) -> Recommendation:
+def _measure(loader: DataLoader[Any], asked: Request) -> Recommendation:
     begun = time.monotonic()
-    deadline = begun + taken.budget_s
+    deadline = begun + asked.budget_s
     cpus = machine.cpu_allowance() / (machine.local_world_size() or 1)
-    present = LoaderSettings.of(describe(loader))
-    print(wrapped(_announced(loader, taken), hanging=2))
-    with ProgressLine(begun, taken.budget_s) as progress:
-        progress.show("a first look")
+    print(wrapped(_announced(loader, asked), hanging=2))
+    n_seconds = math.ceil(asked.budget_s)
+    with Progress("recommend", "s", n_seconds, shape=WHAT_IS_DONE) as progress:
         look = look_at(
             loader,
-            taken.step,
-            seconds=LOOK_SHARE * taken.budget_s,
+            asked.step,
+            seconds=LOOK_SHARE * asked.budget_s,
             deadline=deadline,
-            budget_s=taken.budget_s,
+            budget_s=asked.budget_s,
         )
-        question, step_s = _question(look, taken, present, cpus)
-        step = taken.step or replayed_step(step_s, taken.step_cpu_share)
+        step_s = asked.step_s or (0.0 if asked.step is None else look.step_s)
+        step = asked.step or replayed_step(step_s, asked.step_cpu_share)
+        read_s = 0.0 if math.isnan(look.read_s) else look.read_s
 
         def measure(setting: LoaderSettings, seconds: float, n_batches: int) -> Run:
-            progress.show(str(setting))
+            progress.reach(int(time.monotonic() - begun), str(setting))
             run = run_setting(
                 loader,
                 setting,
                 step,
                 seconds=seconds,
                 deadline=deadline,
-                read_s=0.0 if math.isnan(look.read_s) else look.read_s,
+                read_s=read_s,
                 n_batches=n_batches,
             )
             copies = max(1, setting.num_workers) if look.naive else 1
-            return replace(
-                run,
-                pace_s=copies * run.pace_s,
-                parts_s=tuple(copies * part for part in run.parts_s),
-            )
+            parts_s = tuple(copies * part for part in run.parts_s)
+            return replace(run, pace_s=copies * run.pace_s, parts_s=parts_s)
 
-        search = Search(question, measure, budget_s=taken.budget_s, deadline=deadline)
-        found = search.run()
-    outcome = Outcome(
-        found=found,
-        look=look,
-        question=question,
-        step_s=step_s,
-        step_is_known=taken.step is not None or taken.step_s is not None,
-        epochs=taken.epochs,
-        n_batches=taken.n_batches or look.n_batches,
-        cpus=cpus,
-        budget_s=taken.budget_s,
-        took_s=time.monotonic() - begun,
-        description=describe(loader),
-    )
-    return recommendation_of(outcome)
+        question = _question(look, asked, LoaderSettings.of(describe(loader)), step_s, cpus)
+        found = Search(question, measure, budget_s=asked.budget_s, deadline=deadline).run()
+    took_s = time.monotonic() - begun
+    return recommendation_of(Outcome(asked, look, found, step_s, cpus, took_s, describe(loader)))
 
 
 def _question(
-    look: Look, taken: _Taken, present: LoaderSettings, cpus: float
-) -> tuple[Question, float]:
-    """What to search for, and the seconds of a step."""
-    step_s = taken.step_s or (0.0 if taken.step is None else look.step_s)
-    most = taken.max_workers or default_max_workers(cpus)
-    if look.naive:
-        most = 1
-    if math.isnan(look.read_s):  # no worker could be run
-        needed = 1
-    else:
+    look: Look, asked: Request, present: LoaderSettings, step_s: float, cpus: float
+) -> Question:
+    """What to search for."""
+    most = 1 if look.naive else asked.max_workers or most_workers(cpus)
+    needed = 1  # where no worker could be run
+    if not math.isnan(look.read_s):
         needed = needed_workers(look.read_s, step_s, look.cpu_s, cpus, most)
-    n_batches = taken.n_batches or look.n_batches
+    n_batches = asked.n_batches or look.n_batches
     free = FreeBytes.now()
 
     def fits(setting: LoaderSettings) -> bool:
         can_run = setting.num_workers > 0 or may_fork(0)
         return can_run and look.sizes.fit(setting, free)
 
-    question = Question(
+    return Question(
         first=first_settings(needed, most, present),
         present=present,
         needed=needed,
         most=most,
         uneven=look.uneven,
-        starts=1 / (taken.epochs * n_batches) if n_batches else 0.0,
+        starts=1 / (asked.epochs * n_batches) if n_batches else 0.0,
         fits=fits,
     )
-    return question, step_s
 
 
-def _announced(loader: DataLoader[Any], taken: _Taken) -> str:
+def _announced(loader: DataLoader[Any], asked: Request) -> str:
     steps = "no step after a batch"
-    if taken.step is not None:
+    if asked.step is not None:
         steps = "your own step after each batch"
-    elif taken.step_s:
-        steps = f"a step of {duration(taken.step_s)} after each batch"
+    elif asked.step_s:
+        steps = f"a step of {duration(asked.step_s)} after each batch"
     return (
         f"recommend: runs copies of the {type(loader).__name__} with several settings, {steps}, "
-        f"for {taken.budget_s:g} s at most."
+        f"for {asked.budget_s:g} s at most."
     )
 
 

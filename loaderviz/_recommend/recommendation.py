@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from loaderviz._recommend.memory_budget import FreeBytes, Sizes
 from loaderviz._upward import ask_above
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.text import PRINTED_WIDTH, wrapped
@@ -15,8 +17,10 @@ if TYPE_CHECKING:
 
     from loaderviz.trace import Trace
 
-MOST_NOTES: Final = 3
-KEPT_BUSY: Final = 0.05  # of the loop's time: waiting less, the model is called busy
+MOST_NOTES: Final = 3  # sentences that are read beside a verdict
+# Part of the loop's time: less is worth neither the order of batches nor workers that are kept,
+# and a loop that waits less is called busy.
+WORTH: Final = 0.05
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,3 +106,29 @@ def code_of(settings: LoaderSettings, description: Mapping[str, Any]) -> str:
     options |= {"num_workers": settings.num_workers, **settings.changed_options()}
     text = ", ".join(f"{name}={value!r}" for name, value in options.items())
     return f"DataLoader(dataset, {text})  # the rest as you have it"
+
+
+def candidates_table(
+    rows: Iterable[tuple[LoaderSettings, dict[str, Any]]], sizes: Sizes, *, best: str
+) -> pd.DataFrame:
+    """``Recommendation.candidates``: of each setting what is known, the greatest ``best`` on top.
+
+    What a row does not have is not known: NaN, or 0 ``runs``.
+    """
+    import pandas as pd
+
+    free = FreeBytes.now()
+    names = ("samples_per_s", "low_per_s", "high_per_s", "start_s", "wait_share", "cpus")
+    unknown = {**dict.fromkeys(names, math.nan), "runs": 0, "batches": 0}
+    table = pd.DataFrame(
+        {
+            **setting.options(),
+            **unknown,
+            **{name: value for name, value in known.items() if name in unknown},
+            **sizes.columns(setting, free),
+            "present": known["present"],
+            "recommended": known["recommended"],
+        }
+        for setting, known in rows
+    ).astype({"prefetch_factor": "Int64"})
+    return table.sort_values(best, ascending=False, kind="stable", ignore_index=True)

@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 
 from loaderviz._recommend.measured_run import Run
+from loaderviz._recommend.recommendation import WORTH
 from loaderviz._recommend.settings_to_try import (
     beside,
     cheapness,
@@ -34,9 +35,9 @@ SWEEP_SHARE: Final = 0.5  # of the budget that first runs may take
 EQUAL: Final = 0.015
 NEAR: Final = 0.1  # that a first run may be off (EQUAL of pyperf's calibration, too)
 FAR: Final = 2.0  # times the best: what a burst of other work costs a run on half of the CPUs
-MATTERS: Final = 0.05  # two settings whose difference is less sure are not told apart
-ORDER_IS_WORTH: Final = 0.05  # the order of batches is given up for a larger gain only
-LEAST_TURNS, MOST_TURNS = 3, 8  # of two settings, in which each runs once
+# Of two settings, in which each runs once: two differences have no error to speak of (``T_95``),
+# and twice as many as eight would make it smaller by a quarter.
+LEAST_TURNS, MOST_TURNS = 3, 8
 # Student's t of 95 %, by how many turns there were (any table of it).
 T_95: Final = {2: 12.7, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36}
 
@@ -69,23 +70,21 @@ class Found:
     """What was found.
 
     Attributes:
+        question: what was to be found.
         best: the setting; today's, where nothing could be run.
         runs: of each setting that was run.
         untried: settings that there was no time for.
-        more_s: seconds of budget that might tell the last two apart; 0 where these are, or are as
-            good as equal.
-        starts, uneven: as in the question.
+        undecided: whether a longer search might tell the last two apart.
     """
 
+    question: Question
     best: LoaderSettings
     runs: dict[LoaderSettings, list[Run]] = field(default_factory=dict)
     untried: list[LoaderSettings] = field(default_factory=list)
-    more_s: float = 0.0
-    starts: float = 0.0
-    uneven: bool = False
+    undecided: bool = False
 
-    def batch_s(self, setting: LoaderSettings) -> float:
-        """Seconds a batch, with its part of the start of workers: the mean of all its runs.
+    def pace_s(self, setting: LoaderSettings) -> float:
+        """Seconds a batch, the start of workers left out: the mean of all its runs.
 
         Weighted by batches; infinite where a worker was killed, or nothing came.
         """
@@ -93,8 +92,14 @@ class Found:
         if not runs or any(math.isinf(run.pace_s) for run in runs):
             return math.inf
         weights = [max(run.n_batches, 1) for run in runs]
-        pace_s = np.average([run.pace_s for run in runs], weights=weights)
-        return float(pace_s) + self.starts * self.start_s(setting)
+        return float(np.average([run.pace_s for run in runs], weights=weights))
+
+    def batch_s(self, setting: LoaderSettings) -> float:
+        """Seconds a batch, with its part of the start of workers; infinite as in ``pace_s``."""
+        pace_s = self.pace_s(setting)
+        if math.isinf(pace_s):
+            return math.inf
+        return pace_s + self.question.starts * self.start_s(setting)
 
     def start_s(self, setting: LoaderSettings) -> float:
         """Seconds that its workers take to start: the mean of all its runs."""
@@ -108,8 +113,7 @@ class Found:
         runs = self.runs.get(setting, [])
         if not runs:
             return math.nan
-        pace_s = self.batch_s(setting) - self.starts * self.start_s(setting)
-        step_s = float(np.mean([run.step_s for run in runs]))
+        pace_s, step_s = self.pace_s(setting), float(np.mean([run.step_s for run in runs]))
         return max(0.0, 1 - step_s / pace_s) if pace_s > 0 else 0.0
 
     def keeps_up(self, setting: LoaderSettings) -> bool:
@@ -120,7 +124,7 @@ class Found:
         """
         runs = self.runs.get(setting, [])
         kept_up = bool(runs) and float(np.mean([run.kept_up for run in runs])) > 0.5  # most did
-        return (kept_up and not self.uneven) or self.wait_share(setting) <= EQUAL
+        return (kept_up and not self.question.uneven) or self.wait_share(setting) <= EQUAL
 
     def error(self, setting: LoaderSettings) -> float:
         """Two standard errors of ``batch_s``, as a part of it; NaN where that is not known.
@@ -150,11 +154,11 @@ class Search:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._question, self._measure = question, measure
-        self._budget_s, self._deadline, self._clock = budget_s, deadline, clock
+        self._deadline, self._clock = deadline, clock
         self._run_s = SHARE * budget_s
         self._start_s = 0.0  # of a worker, as far as it was seen
         self._longer = 1.0  # times as long as asked for: what a run takes beside starting
-        self.found = Found(question.present, starts=question.starts, uneven=question.uneven)
+        self.found = Found(question, question.present)
 
     def run(self) -> Found:
         """The cheapest setting of those that are as good as the fastest."""
@@ -190,23 +194,18 @@ class Search:
         """Run the near ones again, what is beside the best one, and the best third longer."""
         self._repeat()
         for _ in range(2):  # the second time, beside what was beside it
-            ranked = self._ranked()
-            if not ranked:
+            if not (ranked := self._ranked()):
                 return
             best = min(ranked, key=self.found.batch_s)
             tried = [each.num_workers for each in self.found.runs]
-            beside_it = [
-                plain(n, self._question.present)
-                for n in beside(best.num_workers, tried, self._question.most)
-                if n < best.num_workers or not self.found.keeps_up(best)
-            ]
-            for setting in beside_it:
-                self._try(setting, self._run_s)
-        ranked = self._ranked()
+            for n in beside(best.num_workers, tried, self._question.most):
+                if n < best.num_workers or not self.found.keeps_up(best):
+                    self._try(plain(n, self._question.present), self._run_s)
         if self._question.uneven:
-            best = min(ranked, key=self.found.batch_s)
-            others = [each for base in {best, ranked[0]} for each in for_uneven_batches(base)]
-            for setting in sorted({*others} - {*self.found.runs}, key=cheapness):
+            ranked = self._ranked()
+            bases = {min(ranked, key=self.found.batch_s), ranked[0]}
+            others = {each for base in bases for each in for_uneven_batches(base)}
+            for setting in sorted(others - {*self.found.runs}, key=cheapness):
                 self._try(setting, LONGER * self._run_s)
         ranked = self._ranked()
         for setting in ranked[: max(2, math.ceil(len(self.found.runs) / 3))]:
@@ -232,22 +231,22 @@ class Search:
         if not pool:
             return
         in_order = [each for each in pool if each.in_order] or pool
-        best = self._cheapest_as_good(in_order, EQUAL)
+        best = self._cheapest_as_good(in_order)
         others = [each for each in pool if not each.in_order]
         fastest = min(others, key=self.found.batch_s, default=best)
         if fastest != best and self._gain(best, fastest) > 0:
-            best = self._better(best, fastest, ORDER_IS_WORTH)
+            best = self._better(best, fastest, WORTH)
         self.found.best = best
 
-    def _cheapest_as_good(self, pool: Iterable[LoaderSettings], worth: float) -> LoaderSettings:
+    def _cheapest_as_good(self, pool: Iterable[LoaderSettings]) -> LoaderSettings:
         pool = sorted(pool, key=cheapness)
         fastest = min(pool, key=self.found.batch_s)
         for cheaper in pool:
             if cheaper == fastest or cheapness(cheaper) > cheapness(fastest):
                 break
-            if self._gain(cheaper, fastest) > worth + self._unsure(cheaper, fastest):
+            if self._gain(cheaper, fastest) > EQUAL + self._unsure(cheaper, fastest):
                 continue
-            if self._better(cheaper, fastest, worth) == cheaper:
+            if self._better(cheaper, fastest, EQUAL) == cheaper:
                 return cheaper
         return fastest
 
@@ -277,9 +276,8 @@ class Search:
                 return faster if np.mean(gains) > worth else cheaper
         gain = float(np.mean(gains)) if gains else self._gain(cheaper, faster)
         unsure = _error(gains) if len(gains) > 1 else self._unsure(cheaper, faster)
-        if unsure > MATTERS and len(gains) < MOST_TURNS:
-            times = (unsure / MATTERS) ** 2  # errors shrink with the root of the time
-            self.found.more_s = self._budget_s * min(max(times, 2.0), 10.0)
+        if unsure > WORTH and len(gains) < MOST_TURNS:
+            self.found.undecided = True
         return faster if gain > worth else cheaper
 
     def _ranked(self) -> list[LoaderSettings]:

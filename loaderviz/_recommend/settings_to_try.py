@@ -9,7 +9,6 @@ from typing import Final
 
 from loaderviz.loader_settings import PREFETCH_FACTOR, LoaderSettings
 
-LEAST_MOST: Final = 16  # workers: those that wait for a disk or a network may outnumber the CPUs
 # Of what is needed. Queues are short where their server is busy 4/5 of the time at most, the usual
 # rule of capacity planning (Gunther, Guerrilla Capacity Planning, 2007).
 MARGIN: Final = 1.25
@@ -20,11 +19,6 @@ def cheapness(settings: LoaderSettings) -> tuple[int, bool, int]:
     """A sort key, cheapest first: fewest workers, then in order, then the least prefetch."""
     prefetch = settings.prefetch_factor or PREFETCH_FACTOR
     return settings.num_workers, not settings.in_order, prefetch
-
-
-def default_max_workers(cpus: float) -> int:
-    """How many workers to try at most where nobody says: twice the CPUs, at least 16."""
-    return max(LEAST_MOST, 2 * math.ceil(cpus))
 
 
 def needed_workers(read_s: float, step_s: float, cpu_s: float, cpus: float, most: int) -> int:

@@ -29,8 +29,8 @@ from loaderviz.why.verdict import RECORD_ITS_OBJECT
 if TYPE_CHECKING:
     import pandas as pd
 
-# Seconds of CPU a batch: what the threads of queues take beside the one that reads, as measured
-# with torch 2.13. More is that of helper threads.
+# Seconds of CPU a batch that threads of queues may take beside the one that reads, to send a batch
+# on (``TYPICAL_HANDOVER``). More is that of helper threads.
 QUEUES_S: Final = 2e-4
 # Seconds after which a batch has surely arrived: five times the usual ``transport_s``.
 ARRIVED_S: Final = 5 * TYPICAL_HANDOVER["transport_s"]

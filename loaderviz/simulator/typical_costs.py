@@ -1,7 +1,7 @@
 """Typical costs, in place of those that no recording has shown.
 
-Measured once with torch 2.13 on Linux 6.18, of workers of two CPUs; seconds, where nothing else is
-said. Imports nothing of the simulator.
+Measured with torch 2.13 on Linux 6.18; seconds, where nothing else is said. Imports nothing of the
+simulator.
 """
 
 from __future__ import annotations

@@ -11,11 +11,11 @@ from loaderviz._recommend.search import EQUAL, Found, Question, Search
 from loaderviz._recommend.settings_to_try import (
     beside,
     cheapness,
-    default_max_workers,
     first_settings,
     needed_workers,
 )
 from loaderviz.loader_settings import LoaderSettings
+from loaderviz.why.causes.savings import most_workers
 
 S = LoaderSettings
 
@@ -214,8 +214,8 @@ def test_what_there_was_no_time_for_is_told():
 
 def test_settings_that_cannot_be_told_apart_ask_for_a_larger_budget():
     found = Machine(sleeping(0.02, 2.2), noise=0.5).search(needed=3, budget_s=5.0)
-    assert found.more_s > 5.0
-    assert not Machine(sleeping(0.02, 2.2)).search(needed=3).more_s
+    assert found.undecided
+    assert not Machine(sleeping(0.02, 2.2)).search(needed=3).undecided
 
 
 def test_what_does_not_fit_is_not_run():
@@ -271,4 +271,4 @@ class TestWhatIsTried:
     def test_fewest_workers_are_cheapest_then_in_order_then_least_prefetch(self):
         in_turn = [S(0), S(1), S(1, 8), S(2, in_order=False), S(3)]
         assert [*sorted({*in_turn}, key=cheapness)] == in_turn
-        assert (default_max_workers(2), default_max_workers(23.5)) == (16, 48)
+        assert (most_workers(2), most_workers(23.5)) == (16, 48)

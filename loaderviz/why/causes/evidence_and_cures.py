@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from loaderviz.why.attribution import Attribution
     from loaderviz.why.reading_time import Reading
 
-LEAST_PRESSURE: Final = 0.1  # of the time that some task waited: on two quiet CPUs it was 0.03
+LEAST_PRESSURE: Final = 0.1  # of the time in which some task waited: less explains no wait
 PRESSED: Final = {"cpu": "a CPU", "io": "I/O", "memory": "memory"}  # /proc/pressure
 
 MORE_WORKERS: Final = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from loaderviz.text import count, duration, size
 
@@ -49,7 +49,7 @@ def describe_starts(workers: pd.DataFrame, set_up_s: float) -> str:
     text = count(len(workers), "start")
     took_s = workers[list(PARTS)].clip(lower=0.0).sum(axis=1, min_count=1)
     if took_s.notna().any():
-        longest = workers.loc[took_s.idxmax()]
+        longest = workers.iloc[int(took_s.argmax())]
         usual, most = duration(float(took_s.median())), duration(float(took_s.max()))
         if usual == most:
             text += f" of {usual}{' each' * (len(workers) > 1)}: {_two_parts(longest)}"
@@ -65,11 +65,12 @@ def describe_starts(workers: pd.DataFrame, set_up_s: float) -> str:
     return text
 
 
-def _two_parts(start: pd.Series[float]) -> str:
+def _two_parts(start: pd.Series[Any]) -> str:
     """The two parts that took one start the longest, and what was sent."""
     parts = start[list(PARTS)].dropna().sort_values(ascending=False)
     names = {**PARTS, "boot_s": "until it is up"} if start["start_method"] == "fork" else PARTS
-    text = ", ".join(f"{duration(part_s)} {names[name]}" for name, part_s in parts[:2].items())
+    two = [f"{duration(part_s)} {names[str(name)]}" for name, part_s in parts[:2].items()]
+    text = ", ".join(two)
     return f"{text} ({size(start['pickle_bytes'])} sent)" if start["pickle_bytes"] > 0 else text
 
 

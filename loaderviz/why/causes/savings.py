@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from loaderviz.why.reading_time import Reading
 
 # Of the run: where a replay of it as it was is as far off, nothing is said of what a cut saves.
-# The median of the loops of benchmarks/causes.py is off by 0.02.
 OFF: Final = 0.1
 DEEP: Final = 4  # times the batches that are asked for ahead
 LEAST_MOST: Final = 16  # workers: those that wait for a disk or a network may outnumber the CPUs

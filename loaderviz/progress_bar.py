@@ -11,6 +11,7 @@ from typing import Any, Self
 from loaderviz.clocks.process_clock import now
 
 SHOW_AFTER_NS = 1_000_000_000
+WHAT_IS_DONE = "{desc}: {n_fmt} of {total_fmt}{unit}{postfix}"  # of tqdm, in place of a bar
 
 
 class Progress:
@@ -18,11 +19,14 @@ class Progress:
 
     Where stderr is no terminal but a file, say, there is none: it could not be wiped out there.
 
-    ``total`` is the number of steps; None: it is not known.
+    ``total`` is the number of steps; None: it is not known. ``shape`` is a ``bar_format`` of tqdm.
     """
 
-    def __init__(self, description: str, unit: str, total: int | None = None) -> None:
+    def __init__(
+        self, description: str, unit: str, total: int | None = None, *, shape: str | None = None
+    ) -> None:
         self._description, self._unit, self._total = description, unit, total
+        self._shape = shape
         self._n = 0
         self._show_at = now() + SHOW_AFTER_NS
         self._bar: Any = None
@@ -41,21 +45,31 @@ class Progress:
 
     def advance(self) -> None:
         """Count one more step."""
-        if self._bar is not None:
-            self._bar.update()
-            return
         self._n += 1
-        if now() >= self._show_at:
+        if self._is_shown():
+            self._bar.update(self._n - self._bar.n)
+
+    def reach(self, n: int, doing: str) -> None:
+        """So many steps are done, and what is done now follows."""
+        self._n = n
+        if self._is_shown():
+            self._bar.n = n
+            self._bar.set_postfix_str(doing)
+
+    def _is_shown(self) -> bool:
+        if self._bar is None and now() >= self._show_at:
             self._bar = _bar_class()(
                 total=self._total,
                 initial=self._n,
                 desc=self._description,
                 unit=f" {self._unit}",
                 leave=False,
+                bar_format=self._shape,
                 # tqdm reads that at import only; None: it asks whether this is a terminal.
                 disable=bool(os.environ.get("TQDM_DISABLE")) or None,
                 **_output_arguments(),
             )
+        return self._bar is not None
 
 
 def _bar_class() -> Any:
