@@ -14,7 +14,6 @@ from loaderviz import Costs, LoaderVizError, Trace, simulate
 from probes import Keys, Stream, as_it_is
 from simulation_strategies import COSTS, configurations
 from trace_laws import assert_lawful, delivered, keys_of
-from traces import recorded
 
 PREFETCH = 2
 
@@ -25,57 +24,148 @@ def in_order_of_delivery(trace: Trace) -> Any:
     return rows.sort_values(["epoch", "delivered_s", "requested_s"], kind="stable")
 
 
-def workers_of(trace: Trace) -> list[int]:
-    return in_order_of_delivery(trace)["worker"].tolist()
+SLOW_FIRST = [5.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+STARTS = {"startup_s": 0.5, "shutdown_s": 0.25}
+ONE = {"batch_size": 1}
+OF_TASKS = {"dispatched_s", "started_s", "pinned_s"}  # in the order of dispatch
+# By what they show: costs, settings, and what comes of them, in the order of delivery.
+BY_HAND: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, list[float]]]] = {
+    "two workers take turns, and the loop waits for the one in turn": (
+        {"sample_s": 1.0, "step_s": 0.5},
+        {"num_workers": 2, "batch_size": 2, "n_batches": 4},
+        {
+            "worker": [0, 1, 0, 1],
+            "started_s": [0, 0, 2, 2],
+            "ready_s": [2, 2, 4, 4],
+            "requested_s": [0, 2.5, 3, 4.5],
+            "delivered_s": [2, 2.5, 4, 4.5],
+            "released_s": [2.5, 3, 4.5, 5],
+        },
+    ),
+    "the main process alone loads and steps in turn": (
+        {"sample_s": 1.0, "collate_s": 0.25, "step_s": 0.5, "transport_s": 9, "startup_s": 9},
+        {"num_workers": 0, "batch_size": 2, "n_batches": 2},
+        {"worker": [-1, -1], "delivered_s": [2.25, 5], "released_s": [2.75, 5.5]},
+    ),
+    "the main process pins": (
+        {"sample_s": 1.0, "pin_s": 0.5},
+        {"num_workers": 0, **ONE, "n_batches": 2, "pin_memory": True},
+        {"delivered_s": [1.5, 3]},
+    ),
+    "a thread pins": (
+        {"sample_s": 1.0, "pin_s": 0.5},
+        {"num_workers": 1, **ONE, "n_batches": 2, "pin_memory": True},
+        {"pinned_s": [1.5, 2.5], "delivered_s": [1.5, 2.5]},
+    ),
+    # Batches 1 and 2 arrive at 1, batch 0 at 3, batch 3 of worker 0 at 4.
+    "one thread pins in order of arrival": (
+        {"sample_s": [3.0, 1.0, 1.0, 1.0], "pin_s": 2.0},
+        {"num_workers": 3, **ONE, "n_batches": 4, "pin_memory": True},
+        {"pinned_s": [7, 3, 5, 9], "delivered_s": [7, 7, 7, 9]},
+    ),
+    "a worker hands a batch on before it begins the next": (
+        {"sample_s": 1.0, "send_s": 0.25, "cores": 8},
+        {"num_workers": 1, **ONE, "n_batches": 3},
+        {"started_s": [0, 1.25, 2.5], "delivered_s": [1, 2.25, 3.5]},
+    ),
+    "behind a slow batch others fill their queues, and idle": (
+        {"sample_s": SLOW_FIRST},
+        {"num_workers": 2, **ONE, "n_batches": 6},
+        {"started_s": [0, 0, 5, 1, 6, 5], "delivered_s": [5, 5, 6, 6, 7, 7]},
+    ),
+    # Task 2 is stuck in the queue of the slow worker.
+    "out of order, a worker with room goes on": (
+        {"sample_s": SLOW_FIRST},
+        {"num_workers": 2, **ONE, "n_batches": 6, "in_order": False},
+        {
+            "batch": [1, 3, 4, 5, 0, 2],
+            "worker": [1, 1, 1, 1, 0, 0],
+            "delivered_s": [1, 2, 3, 4, 5, 6],
+        },
+    ),
+    "no task goes out before the last worker is started": (
+        {"sample_s": 1.0, "startup_s": 0.5, "boot_s": 0.75, "dispatch_s": 0.125, "cores": 8},
+        {"num_workers": 2, **ONE, "n_batches": 2},
+        {"dispatched_s": [1, 1.125], "started_s": [1.125, 1.25]},
+    ),
+    "persistent workers start once": (
+        {"sample_s": 1.0, **STARTS},
+        {"num_workers": 2, **ONE, "n_batches": 2, "epochs": 2, "persistent_workers": True},
+        {"delivered_s": [2, 2, 3, 3]},
+    ),
+    "others start anew": (
+        {"sample_s": 1.0, **STARTS},
+        {"num_workers": 2, **ONE, "n_batches": 2, "epochs": 2},
+        {"delivered_s": [2, 2, 4.5, 4.5]},
+    ),
+    "uneven shards are delivered in turn until each ends": (
+        {},
+        {"num_workers": 3, **ONE, "kind": "iterable", "shards": [3, 1, 2]},
+        {"worker": [0, 1, 2, 0, 2, 0]},
+    ),
+    "sleeping workers share no CPUs": (
+        {"sample_s": 1.0, "cores": 2},
+        {"num_workers": 4, **ONE, "n_batches": 4},
+        {"ready_s": [1] * 4},
+    ),
+    "workers that compute share them": (
+        {"sample_s": 1.0, "cpu_share": 1.0, "cores": 2},
+        {"num_workers": 4, **ONE, "n_batches": 4},
+        {"ready_s": [2] * 4, "cpu_s": [1] * 4},
+    ),
+    "a CPU that becomes free is shared out again": (
+        {"sample_s": [1.0, 2.0], "cpu_share": 1.0, "cores": 1},
+        {"num_workers": 2, **ONE, "n_batches": 2},
+        {"ready_s": [2, 3]},
+    ),
+    # Worker 1 has the CPU for 1 s, then half of it for 2 s.
+    "half waiting overlaps with half computing": (
+        {"sample_s": [2.0, 2.0], "cpu_share": [0.5, 1.0], "cores": 1},
+        {"num_workers": 2, **ONE, "n_batches": 2},
+        {"ready_s": [3, 3]},
+    ),
+    "a step that computes takes a part": (
+        {"sample_s": 1.0, "cpu_share": 1.0, "step_s": 1.0, "step_cpu_share": 1.0, "cores": 1},
+        {"num_workers": 1, **ONE, "n_batches": 2, "prefetch_factor": 1},
+        {"released_s": [3, 4]},
+    ),
+    "a step that waits does not": (
+        {"sample_s": 1.0, "cpu_share": 1.0, "step_s": 1.0, "cores": 1},
+        {"num_workers": 1, **ONE, "n_batches": 2, "prefetch_factor": 1},
+        {"released_s": [2, 3]},
+    ),
+}
 
 
-def column(trace: Trace, name: str) -> list[float]:
-    return in_order_of_delivery(trace)[name].tolist()
-
-
-class TestByHand:
+@pytest.mark.parametrize(("costs", "given", "expected"), BY_HAND.values(), ids=[*BY_HAND])
+def test_by_hand(costs, given, expected):
     """Small cases, worked out on paper from torch/utils/data/dataloader.py."""
+    trace = simulate(Costs(**costs), **given)
+    for name, values in expected.items():
+        in_order = trace.batches if name in OF_TASKS else in_order_of_delivery(trace)
+        assert in_order[name].tolist() == pytest.approx(values), name
 
-    def test_two_workers_take_turns_and_the_consumer_waits_for_the_one_in_turn(self):
-        costs = Costs(sample_s=1.0, step_s=0.5)
-        trace = simulate(costs, num_workers=2, batch_size=2, n_batches=4)
-        assert workers_of(trace) == [0, 1, 0, 1]
-        assert column(trace, "started_s") == [0, 0, 2, 2]
-        assert column(trace, "ready_s") == [2, 2, 4, 4]
-        assert column(trace, "requested_s") == [0, 2.5, 3, 4.5]
-        assert column(trace, "delivered_s") == [2, 2.5, 4, 4.5]
-        assert column(trace, "released_s") == [2.5, 3, 4.5, 5]
-        assert trace.samples["key"].tolist() == list(range(8))
-        assert trace.samples["start_s"].tolist() == [0, 1, 0, 1, 2, 3, 2, 3]
 
-    def test_the_main_process_alone_loads_and_steps_in_turn(self):
-        costs = Costs(sample_s=1.0, collate_s=0.25, step_s=0.5, transport_s=9, startup_s=9)
-        trace = simulate(costs, num_workers=0, batch_size=2, n_batches=2)
-        assert workers_of(trace) == [-1, -1]
-        assert column(trace, "delivered_s") == [2.25, 5]
-        assert column(trace, "released_s") == [2.75, 5.5]
-        assert trace.workers.empty
+class TestMoreByHand:
+    def test_samples_of_a_batch_are_read_one_after_the_other(self):
+        samples = simulate(Costs(sample_s=1.0), num_workers=2, batch_size=2, n_batches=4).samples
+        assert samples["key"].tolist() == list(range(8))
+        assert samples["start_s"].tolist() == [0, 1, 0, 1, 2, 3, 2, 3]
 
-    @pytest.mark.parametrize("num_workers", [0, 1])
-    def test_what_is_pinned_takes_longer(self, num_workers):
-        costs = Costs(sample_s=1.0, pin_s=0.5)
-        settings = {"num_workers": num_workers, "batch_size": 1, "n_batches": 2}
-        trace = simulate(costs, **settings, pin_memory=True)
-        assert column(trace, "delivered_s") == [1.5, 3 if num_workers == 0 else 2.5]
-        assert trace.batches["pinned_s"].notna().all() == (num_workers > 0)
-
-    def test_one_thread_pins_in_order_of_arrival(self):
-        costs = Costs(sample_s=[3.0, 1.0, 1.0, 1.0], pin_s=2.0)
-        trace = simulate(costs, num_workers=3, batch_size=1, n_batches=4, pin_memory=True)
-        # Batches 1 and 2 arrive at 1, batch 0 at 3, batch 3 of worker 0 at 4.
-        assert trace.batches["pinned_s"].tolist() == [7, 3, 5, 9]
-        assert column(trace, "delivered_s") == [7, 7, 7, 9]
-
-    def test_a_worker_hands_a_batch_on_before_it_begins_the_next(self):
-        costs = Costs(sample_s=1.0, send_s=0.25, cores=8)
-        trace = simulate(costs, num_workers=1, batch_size=1, n_batches=3)
-        assert column(trace, "started_s") == [0, 1.25, 2.5]
-        assert column(trace, "delivered_s") == [1, 2.25, 3.5]
+    def test_workers_have_starts_first_tasks_and_ends(self):
+        settings = {"num_workers": 2, "batch_size": 1, "n_batches": 2}
+        costs = Costs(sample_s=1.0, startup_s=0.5, boot_s=0.75, dispatch_s=0.125, cores=8)
+        late = simulate(costs, **settings).workers
+        assert late["started_s"].tolist() == [0, 0.5]
+        assert late["first_task_s"].tolist() == [1.125, 1.25]
+        settings["epochs"] = 2
+        kept, new = (
+            simulate(Costs(sample_s=1.0, **STARTS), **settings, persistent_workers=keep).workers
+            for keep in (True, False)
+        )
+        assert kept["ended_s"].tolist() == [3.25, 3.5]
+        assert new["worker"].tolist() == [0, 1, 0, 1]
+        assert simulate(costs, num_workers=0, batch_size=1, n_batches=2).workers.empty
 
     def test_bytes_are_shared_by_workers_and_given_back_by_the_consumer(self):
         costs = Costs(sample_bytes=1e6, bytes_per_s=4e6, release_bytes_per_s=8e6, share_s=0.5)
@@ -85,44 +175,6 @@ class TestByHand:
             assert batches["n_bytes"].tolist() == [2e6] * 3
             assert (batches["ready_s"] - batches["collate_s"]).tolist() == [collate_s] * 3
             assert (batches["released_s"] - batches["delivered_s"]).tolist() == [step_s] * 3
-
-    def test_behind_a_slow_batch_others_fill_their_queues_and_idle(self):
-        slow_first = Costs(sample_s=[5.0, 1.0, 1.0, 1.0, 1.0, 1.0])
-        trace = simulate(slow_first, num_workers=2, batch_size=1, n_batches=6)
-        assert trace.batches["started_s"].tolist() == [0, 0, 5, 1, 6, 5]
-        assert column(trace, "delivered_s") == [5, 5, 6, 6, 7, 7]
-
-    def test_out_of_order_a_worker_with_room_goes_on(self):
-        slow_first = Costs(sample_s=[5.0, 1.0, 1.0, 1.0, 1.0, 1.0])
-        settings = {"num_workers": 2, "batch_size": 1, "n_batches": 6}
-        trace = simulate(slow_first, **settings, in_order=False)
-        assert trace.batches["worker"].tolist() == [0, 1, 0, 1, 1, 1]
-        # Task 2 is stuck in the queue of the slow worker.
-        assert in_order_of_delivery(trace)["batch"].tolist() == [1, 3, 4, 5, 0, 2]
-        assert column(trace, "delivered_s") == [1, 2, 3, 4, 5, 6]
-
-    def test_no_task_goes_out_before_the_last_worker_is_started(self):
-        costs = Costs(sample_s=1.0, startup_s=0.5, boot_s=0.75, dispatch_s=0.125, cores=8)
-        trace = simulate(costs, num_workers=2, batch_size=1, n_batches=2)
-        assert trace.workers["started_s"].tolist() == [0, 0.5]
-        assert trace.batches["dispatched_s"].tolist() == [1, 1.125]
-        assert trace.batches["started_s"].tolist() == [1.125, 1.25]
-        assert trace.workers["first_task_s"].tolist() == [1.125, 1.25]
-
-    def test_persistent_workers_start_once(self):
-        costs = Costs(sample_s=1.0, startup_s=0.5, shutdown_s=0.25)
-        settings = {"num_workers": 2, "batch_size": 1, "n_batches": 2, "epochs": 2}
-        kept = simulate(costs, **settings, persistent_workers=True)
-        assert column(kept, "delivered_s") == [2, 2, 3, 3]
-        assert kept.workers["ended_s"].tolist() == [3.25, 3.5]
-        new = simulate(costs, **settings)
-        assert column(new, "delivered_s") == [2, 2, 4.5, 4.5]
-        assert new.workers["worker"].tolist() == [0, 1, 0, 1]
-
-    def test_uneven_shards_are_delivered_in_turn_until_each_ends(self):
-        settings = {"num_workers": 3, "batch_size": 1, "kind": "iterable"}
-        trace = simulate(Costs(), **settings, shards=[3, 1, 2])
-        assert workers_of(trace) == [0, 1, 2, 0, 2, 0]
 
     def test_streams_that_end_shrink_the_window(self):
         settings = {"num_workers": 4, "batch_size": 1, "prefetch_factor": 4, "kind": "iterable"}
@@ -136,7 +188,7 @@ class TestByHand:
         settings = {"num_workers": 3, "batch_size": 2, "n_samples": 5, "kind": "iterable"}
         trace = simulate(Costs(), **settings)
         assert sorted(trace.samples["key"]) == sorted(3 * list(range(5)))
-        assert workers_of(trace) == [0, 1, 2] * 3
+        assert in_order_of_delivery(trace)["worker"].tolist() == [0, 1, 2] * 3
         short = simulate(Costs(), **settings, drop_last=True)
         assert len(delivered(short)) == 6
         assert short.batches["state"].tolist().count("started") == 3  # read in vain
@@ -190,35 +242,6 @@ class TestByHand:
         assert "dispatched" in states[1]
 
 
-class TestCores:
-    def test_workers_that_compute_share_the_cores_and_sleeping_ones_do_not(self):
-        settings = {"num_workers": 4, "batch_size": 1, "n_batches": 4}
-        asleep = simulate(Costs(sample_s=1.0, cores=2), **settings)
-        assert asleep.batches["ready_s"].tolist() == [1] * 4
-        busy = simulate(Costs(sample_s=1.0, cpu_share=1.0, cores=2), **settings)
-        assert busy.batches["ready_s"].tolist() == [2] * 4
-        assert busy.batches["cpu_s"].tolist() == [1] * 4
-
-    def test_a_core_that_becomes_free_is_shared_out_again(self):
-        costs = Costs(sample_s=[1.0, 2.0], cpu_share=1.0, cores=1)
-        trace = simulate(costs, num_workers=2, batch_size=1, n_batches=2)
-        assert trace.batches["ready_s"].tolist() == [2, 3]
-
-    def test_half_waiting_overlaps_with_half_computing(self):
-        costs = Costs(sample_s=[2.0, 2.0], cpu_share=[0.5, 1.0], cores=1)
-        trace = simulate(costs, num_workers=2, batch_size=1, n_batches=2)
-        # Worker 1 has the core for 1 s, then half of it for 2 s.
-        assert trace.batches["ready_s"].tolist() == [3, 3]
-
-    def test_a_step_that_computes_takes_a_part_too(self):
-        settings = {"num_workers": 1, "batch_size": 1, "n_batches": 2, "prefetch_factor": 1}
-        costs = {"sample_s": 1.0, "cpu_share": 1.0, "step_s": 1.0, "cores": 1}
-        trace = simulate(Costs(**costs, step_cpu_share=1.0), **settings)
-        assert trace.batches["released_s"].tolist() == pytest.approx([3, 4])
-        trace = simulate(Costs(**costs), **settings)
-        assert trace.batches["released_s"].tolist() == [2, 3]
-
-
 def really(given: dict[str, Any]) -> Trace:
     """The same settings, by torch itself."""
     settings = {
@@ -251,23 +274,25 @@ class TestAgainstTorch:
     @example(
         {"num_workers": 3, "batch_size": 1, "epochs": 1, "kind": "iterable", "shards": [3, 1, 2]}
     )
+    @example(
+        {
+            **{"num_workers": 2, "batch_size": 4, "kind": "iterable", "shards": [6, 9]},
+            **{"epochs": 1, "drop_last": True},
+        }
+    )
     def test_who_makes_what_and_what_comes_when_is_what_torch_does(self, given):
         real, simulated = really(given), simulate(Costs(sample_s=0.01), **given)
         assert story(simulated) == story(real)
-        if given["kind"] == "map":
-            columns = ["epoch", "batch", "worker", "n_samples"]
-            assert simulated.batches[columns].equals(real.batches[columns])
-
-    def test_a_stream_that_is_dropped_in_part_is_shown_as_a_recording_shows_it(self):
-        given = {"num_workers": 2, "batch_size": 4, "kind": "iterable", "shards": [6, 9]}
-        given |= {"drop_last": True, "epochs": 1}
-        real, simulated = really(given), simulate(Costs(), **given)
+        columns = ["epoch", "batch", "worker", "n_samples"]
+        if given["kind"] == "iterable":  # when a worker is known to have ended depends on time
+            columns = ["epoch", "worker", "n_samples", "state"]
+        tables = []
         for trace in (real, simulated):
-            in_vain = trace.batches[trace.batches["state"] != "delivered"]
-            assert in_vain["state"].tolist() == ["started"] * 2
-            assert sorted(in_vain["n_samples"]) == [1, 2]
-            assert in_vain[["collate_s", "ready_s", "delivered_s"]].isna().all(axis=None)
-        assert len(simulated.samples) == len(real.samples) == 15
+            table = trace.batches[trace.batches["n_samples"] > 0][columns]
+            assert trace.batches["ready_s"].notna().eq(trace.batches["collate_s"].notna()).all()
+            tables.append(table.sort_values(columns, ignore_index=True))
+        assert tables[0].equals(tables[1])
+        assert len(simulated.samples) == len(real.samples)
 
 
 class TestLaws:
@@ -279,6 +304,9 @@ class TestLaws:
         given |= {"in_order": in_order, "pin_memory": pin_memory, "seed": seed}
         trace = simulate(costs, **given)
         assert_lawful(trace)
+        again = simulate(costs, **given)
+        assert again.batches.equals(trace.batches)
+        assert again.samples.equals(trace.samples)
         n_workers = given["num_workers"]
         for _, epoch in trace.batches.groupby("epoch"):
             sent = np.sort(epoch["dispatched_s"])
@@ -299,18 +327,9 @@ class TestLaws:
         assert delivered(trace)["n_samples"].sum() >= expected
 
     @settings(max_examples=25)
-    @given(COSTS, configurations(), st.integers(0, 3))
-    def test_the_same_seed_is_the_same_run(self, costs, given, seed):
-        one, other = (simulate(costs, **given, seed=seed) for _ in range(2))
-        assert one.batches.equals(other.batches)
-        assert one.samples.equals(other.samples)
-
-    @settings(max_examples=25)
     @given(COSTS, configurations())
     def test_more_cores_are_never_slower_where_order_is_kept(self, costs, given):
-        from dataclasses import replace
-
-        few, many = replace(costs, cores=1.0), replace(costs, cores=64.0)
+        few, many = (dataclasses.replace(costs, cores=cores) for cores in (1.0, 64.0))
         ends = [simulate(each, **given).batches["released_s"].max() for each in (few, many)]
         assert not ends[1] > ends[0] + 1e-6
 
@@ -361,14 +380,6 @@ class TestCostsFromATrace:
             )
             assert end == pytest.approx(expected, rel=slack)
 
-    def test_a_short_wait_of_each_sample_is_not_taken_for_standing_in_line(self):
-        costs = Costs(sample_s=0.004, cpu_share=0.9, **self.TRUE)
-        trace = simulate(costs, num_workers=2, batch_size=8, n_samples=640)
-        assert np.mean(Costs.from_trace(trace).sample_s) == pytest.approx(0.004, rel=0.06)
-
-    def test_a_worker_that_seems_to_begin_a_batch_before_it_ended_the_last_fits_too(self):
-        assert Costs.from_trace(recorded(20_000)).send_s >= 0
-
     def test_what_was_pinned_and_left_behind_fits_too(self):
         costs = Costs(sample_s=0.01, pin_s=0.02, **self.TRUE)
         settings = {"num_workers": 2, "batch_size": 4, "n_samples": 200, "pin_memory": True}
@@ -376,7 +387,7 @@ class TestCostsFromATrace:
         ends = [simulate(each, **settings).batches["released_s"].max() for each in (costs, fitted)]
         assert ends[1] == pytest.approx(ends[0], rel=0.1)
 
-    @pytest.mark.parametrize("num_workers", [0, 1, 3])
+    @pytest.mark.parametrize("num_workers", [0, 3])
     def test_the_bytes_of_a_batch_tell_what_sharing_it_takes_elsewhere(self, num_workers):
         costs = Costs(sample_s=0.001, sample_bytes=2e5, **self.TRUE)
         settings = {"batch_size": 32, "n_samples": 640}
@@ -413,11 +424,6 @@ class TestCostsFromATrace:
         longer_s = again.batches["released_s"].max() - trace.batches["released_s"].max()
         assert 1 < longer_s < 1.6  # batches come in order
 
-    def test_workers_whose_worker_init_fn_takes_about_as_long_start_alike(self):
-        trace = simulate(Costs(sample_s=0.002), num_workers=2, batch_size=8, n_batches=20)
-        workers = trace.workers.assign(init_s=[0.3, 0.9])  # as where CPUs are shared
-        assert Costs.from_trace(dataclasses.replace(trace, workers=workers)).init_s == 0
-
     def test_a_batch_takes_no_less_than_nothing_to_collate_where_sharing_is_quick(self):
         costs = Costs(sample_s=0.001, sample_bytes=2e5, bytes_per_s=1e12, collate_s=1e-3)
         trace = simulate(costs, num_workers=1, batch_size=32, n_batches=20)
@@ -426,29 +432,6 @@ class TestCostsFromATrace:
         assert (again["ready_s"] - again["collate_s"]).median() == pytest.approx(1e-3, rel=0.05)
         there = simulate(fitted, num_workers=0, batch_size=32, n_batches=20).batches
         assert 0 < (there["ready_s"] - there["collate_s"]).median() < 1e-3
-
-    @pytest.mark.parametrize("num_workers", [2, 4])
-    @pytest.mark.parametrize("cpu_share", [0.5, 1.0])
-    @pytest.mark.parametrize("busy", [0.0, 1.0])
-    def test_steps_are_freed_of_what_they_waited_for_a_cpu(self, num_workers, cpu_share, busy):
-        random = np.random.default_rng(0)
-        given = {**self.TRUE, "step_s": random.normal(0.01, 5e-4, 150)}
-        sample_s = random.gamma(16, 0.004 / 16, 1200)
-        costs = Costs(sample_s=sample_s, cpu_share=cpu_share, step_cpu_share=busy, **given)
-        settings = {"num_workers": num_workers, "batch_size": 8, "n_samples": 1200}
-
-        def step_s(costs: Costs) -> Any:
-            return (
-                (simulate(costs, **settings).batches[["delivered_s", "released_s"]])
-                .diff(axis=1)["released_s"]
-                .mean()
-            )
-
-        fitted = Costs.from_trace(simulate(costs, **settings), step_cpu_share=busy)
-        late_s = step_s(costs) - 0.01
-        assert (late_s > 1e-3) == (busy > 0)  # one that waits gets a CPU soon, as it seldom has one
-        assert abs(np.mean(fitted.step_s) - 0.01) < max(late_s / 2, 1e-3)
-        assert step_s(fitted) == pytest.approx(step_s(costs), rel=0.15)
 
     @pytest.mark.parametrize("in_order", [True, False])
     def test_what_it_takes_to_take_a_batch_shows_whatever_came_before_it(self, in_order):
@@ -496,22 +479,19 @@ class TestBadInput:
         [
             ({"sample_s": -1}, r"sample_s=-1.*0 or more"),
             ({"sample_s": float("nan")}, r"sample_s=nan"),
-            ({"sample_s": float("inf")}, r"sample_s=inf"),
             ({"sample_s": "fast"}, r"sample_s='fast'"),
-            ({"sample_s": None}, r"sample_s=None"),
             ({"sample_s": True}, r"sample_s=True"),
             ({"sample_s": []}, r"sample_s has the shape \(0,\)"),
             ({"sample_s": [[1.0]]}, r"sample_s has the shape \(1, 1\)"),
             ({"sample_s": [1.0, -2.0]}, r"sample_s\[1\]=-2.0"),
             ({"sample_s": [1.0, "two"]}, r"sample_s must hold numbers"),
-            ({"cpu_share": 1.5}, r"cpu_share=1.5.*0 to 1"),
-            ({"cpu_share": [0.5, 2.0]}, r"cpu_share=2.0"),
+            ({"cpu_share": [0.5, 2.0]}, r"cpu_share=2.0.*0 to 1"),
             ({"sample_s": [1.0, 2.0], "cpu_share": [0.5]}, r"2 values and cpu_share 1"),
             ({"step_cpu_share": 2}, r"step_cpu_share=2"),
-            ({"step_s": -0.1}, r"step_s=-0.1"),
             ({"startup_s": [1.0]}, r"startup_s=\[1.0\]"),
             ({"cores": 0}, r"cores=0.*above 0"),
             ({"bytes_per_s": 0}, r"bytes_per_s=0"),
+            ({"threads": 0.5}, r"threads=0.5.*at least 1"),
             ({"start_method": "clone"}, r"'clone' is not one of fork"),
         ],
     )
@@ -523,7 +503,6 @@ class TestBadInput:
         ("given", "said"),
         [
             ({"num_workers": -1}, r"num_workers=-1.*0 or more"),
-            ({"num_workers": 1.5}, r"num_workers=1.5.*whole"),
             ({"num_workers": True}, r"num_workers=True"),
             ({"batch_size": 0}, r"batch_size=0"),
             ({"n_batches": 0}, r"n_batches=0.*1 or more"),
@@ -531,9 +510,7 @@ class TestBadInput:
             ({"n_samples": 0}, r"n_samples=0"),
             ({"epochs": 0}, r"epochs=0"),
             ({"seed": -1}, r"seed=-1"),
-            ({"prefetch_factor": 0}, r"prefetch_factor=0"),
             ({"num_workers": 0, "prefetch_factor": 2}, r"prefetch_factor=2 with num_workers=0"),
-            ({"num_workers": 0, "persistent_workers": True}, r"persistent_workers=True with"),
             ({"num_workers": 0, "start_method": "fork"}, r"start_method='fork' with"),
             ({"start_method": "clone"}, r"start_method='clone'"),
             ({"kind": "stream"}, r"kind='stream'"),
@@ -543,6 +520,8 @@ class TestBadInput:
             ({"kind": "iterable", "shards": 3}, r"shards=3"),
             ({"kind": "iterable", "shards": [1, 2], "n_samples": 3}, r"give one"),
             ({"in_order": "yes"}, r"in_order='yes'.*True or False"),
+            ({"n_samples": 10**12}, "of memory, more than is free"),
+            ({"n_batches": 10**6, "epochs": 10**6}, "of memory, more than is free"),
         ],
     )
     def test_bad_settings_are_named(self, given, said):
@@ -558,17 +537,7 @@ class TestBadInput:
             Costs.from_trace(Trace.from_columns())
         with pytest.raises(LoaderVizError, match=r"no delivered batch of loader=3; .* \[0\]"):
             Costs.from_trace(simulate(Costs(), **GOOD), loader=3)
-
-
-@pytest.mark.parametrize("too_many", [{"n_samples": 10**12}, {"n_batches": 10**6, "epochs": 10**6}])
-def test_what_does_not_fit_into_memory_is_refused(too_many):
-    with pytest.raises(LoaderVizError, match="of memory, more than is free"):
-        simulate(Costs(), num_workers=2, batch_size=8, **too_many)
-
-
-def test_a_trace_of_which_no_batch_has_all_times_tells_no_costs():
-    trace = simulate(Costs(), num_workers=2, batch_size=2, n_batches=8)
-    trace.batches.loc[::2, "started_s"] = float("nan")
-    trace.batches.loc[1::2, "ready_s"] = float("nan")
-    with pytest.raises(LoaderVizError, match="does not show its batches where they were made"):
-        Costs.from_trace(trace)
+        hidden = simulate(Costs(), **GOOD)
+        hidden.batches["started_s"] = float("nan")
+        with pytest.raises(LoaderVizError, match="does not show its batches where they were made"):
+            Costs.from_trace(hidden)

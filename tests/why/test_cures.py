@@ -1,6 +1,5 @@
 """What is said of a cause, and the cure, suit the way in which the recording shows it."""
 
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -18,35 +17,25 @@ def row_of(trace: Trace, cause: str) -> dict[str, str]:
     return {name: causes.loc[cause, name] for name in ("evidence", "cure")}
 
 
-class DrawsAllAtFirst:
-    """As RandomSampler does, of very many keys."""
-
-    def __iter__(self):
-        time.sleep(0.4)
-        return iter(range(24))
-
-
-def test_keys_that_are_all_drawn_at_first_are_told_from_slow_ones():
-    loader = DataLoader(
-        SleepingDataset(40, 0.001), batch_size=4, num_workers=2, sampler=DrawsAllAtFirst()
-    )
-    with record(loader) as recording:
-        for _ in range(2):
-            for _batch in loader:
-                pass
-    causes = recording.trace.summary().causes.set_index("cause")
-    assert causes.index[0] == "sampler"
-    assert "before the first batch of an epoch" in causes.loc["sampler", "evidence"]
-    assert "fewer keys" in causes.loc["sampler", "cure"]
-
-
-def test_slow_keys_are_to_be_drawn_at_once():
-    trace = made(workers=2, batches=8)
-    drawing_s = trace.batches["dispatched_s"].to_numpy() + np.arange(8)
-    batches = trace.batches.assign(drawing_s=drawing_s, dispatched_s=drawing_s + 0.5)
-    row = row_of(replace(trace, batches=batches), "sampler")
-    assert row["evidence"].startswith("drawing the keys of a batch takes 500 ms")
-    assert "at once" in row["cure"]
+@pytest.mark.parametrize(
+    ("first_key_s", "evidence", "cure"),
+    [
+        (
+            2.0,
+            "drawing keys takes 2.01 s before the first batch of an epoch, 8 ms for",
+            "fewer keys",
+        ),
+        (0.0, "drawing the keys of a batch takes 8 ms, at most 8 ms", "all keys at once"),
+    ],
+)
+def test_keys_that_are_all_drawn_at_first_are_told_from_slow_ones(first_key_s, evidence, cure):
+    costs = Costs(sample_s=1e-4, sampler_s=1e-3, first_key_s=first_key_s, cores=8.0)
+    trace = simulate(costs, num_workers=2, batch_size=8, n_batches=20, epochs=2)
+    causes = trace.summary().causes
+    assert causes["cause"].iloc[0] == "sampler"
+    row = row_of(trace, "sampler")
+    assert row["evidence"].startswith(evidence)
+    assert cure in row["cure"]
 
 
 def handed_over(*, cpu_s: float, n_bytes: float, shapes: str | None) -> Trace:

@@ -48,31 +48,28 @@ def test_it_is_never_more_than_the_worker_was_ready_to_run():
 def test_a_stop_is_not_a_slow_sample():
     trace = made(workers=1, batches=20, batch_size=4)
     stopped = np.where(np.arange(20) == 7, 2.0, 0.0)
-    shift_s = np.concatenate([[0.0], np.cumsum(stopped)])[:-1]
-    batches = trace.batches
-    later = {name: batches[name] + shift_s for name in ("started_s", "requested_s")}
-    later |= {name: batches[name] + shift_s + stopped for name in ("collate_s", "ready_s")}
-    later |= {name: batches[name] + shift_s + stopped for name in ("delivered_s", "released_s")}
-    samples = trace.samples
-    own_shift = shift_s[samples["batch"]]
-    own_stop = np.where((samples["batch"] == 7), 2.0, 0.0)
-    start = samples["start_s"] + own_shift + np.where(samples["position"] > 0, own_stop, 0.0)
-    end = samples["end_s"] + own_shift + own_stop
-    shared = {"samples": samples.assign(start_s=start, end_s=end)}
-    for throttled_s, cause in [(0.0, "slow_samples"), (stopped, "throttled")]:
+    before_s = np.cumsum(stopped) - stopped
+    batches, samples = trace.batches, trace.samples
+    later = {name: batches[name] + before_s for name in ("started_s", "requested_s")}
+    ends = ("collate_s", "ready_s", "delivered_s", "released_s")
+    later |= {name: batches[name] + before_s + stopped for name in ends}
+    until_s = before_s[samples["batch"]] + stopped[samples["batch"]]
+    from_s = np.where(samples["position"] > 0, until_s, before_s[samples["batch"]])
+    shared = samples.assign(start_s=samples["start_s"] + from_s, end_s=samples["end_s"] + until_s)
+    for throttled_s, cause, other in [
+        (0.0, "slow_samples", "throttled"),
+        (stopped, "throttled", "slow_samples"),
+    ]:
         columns = {**later, "queued_s": stopped, "throttled_s": throttled_s, "cpu_s": 0.0}
-        found = seconds_of(replace(trace, batches=batches.assign(**columns), **shared))
+        found = seconds_of(replace(trace, batches=batches.assign(**columns), samples=shared))
         assert found[cause] > 1.5
-        other = {"slow_samples": "throttled", "throttled": "slow_samples"}[cause]
         assert found.get(other, 0.0) < 0.05 * found[cause]
 
 
-@pytest.mark.parametrize("throttled_s", [0.0, np.nan])
-def test_where_there_is_no_quota_more_cpus_save_what_was_queued(throttled_s):
+def test_where_there_is_no_quota_more_cpus_save_what_was_queued():
     about = {"loaders": [{"num_workers": 1, "prefetch_factor": 2}]}
-    trace = with_columns(about, queued_s=0.5, throttled_s=throttled_s)
-    causes = trace.summary().causes.set_index("cause")
-    assert causes["saves_s"]["cpu"] > 0.3 * causes["seconds"].sum()
+    causes = with_columns(about, queued_s=0.5, throttled_s=np.nan).summary().causes
+    assert causes.set_index("cause")["saves_s"]["cpu"] > 0.3 * causes["seconds"].sum()
 
 
 def test_its_evidence_and_cure_are_of_the_quota():
@@ -85,8 +82,8 @@ def test_its_evidence_and_cure_are_of_the_quota():
 @pytest.mark.parametrize(
     ("pressure_s", "said"),
     [
-        ({"io": 4.0}, "something on the machine waited for I/O 40 % of the time"),
-        ({"io": 0.5, "cpu": 9.0}, ""),
+        ({"io": 4.0, "cpu": 0.5}, "something on the machine waited for I/O 40 % of the time"),
+        ({"io": 0.5}, ""),
         (None, ""),
     ],
 )

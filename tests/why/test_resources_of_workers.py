@@ -37,65 +37,71 @@ def told(trace: Trace) -> tuple[str, str]:
     return causes.loc[cause, "evidence"], causes.loc[cause, "cure"]
 
 
-class TestCpus:
-    def test_of_workers_that_share_one_are_told(self):
-        full = {"cpu_s": 0.25, "process_cpu_s": 0.25, "queued_s": 0.65}
-        trace = with_workers({"cpus_allowed": "3"}, **full)
-        evidence, cure = told(trace)
-        assert "all 4 workers may use 1 CPU of 8" in evidence
-        assert "os.sched_setaffinity(0, range(os.cpu_count()))" in cure
-        assert "four workers share one CPU" in trace.summary().verdict
-
-    @pytest.mark.parametrize(
-        ("listed", "allowed"),
-        [(["0", "1", "2", "3"], 8.0), ("0-7", 8.0), ("0-7", 2.5), ("0", 1.0), (None, 8.0)],
-        ids=["one each", "all", "by a quota", "as the main process", "unknown"],
-    )
-    def test_that_are_enough_or_unknown_are_not(self, listed, allowed):
-        evidence, cure = told(with_workers({"cpus_allowed": listed}, allowed))
-        assert "may use" not in evidence
-        assert "affinity" not in cure
+FULL = {"cpu_s": 0.25, "process_cpu_s": 0.25, "queued_s": 0.65}
+ONE_CPU = with_workers({"cpus_allowed": "3"}, **FULL)
+THREADS: dict[str, Any] = {"workers": {"threads": 4.0}, "allowed": 4.0, "queued_s": 0.5}
 
 
-class TestThreads:
-    def test_beside_the_one_that_reads_are_told_where_they_are_more_than_cpus(self):
-        computes = {"cpu_s": 0.3, "process_cpu_s": 0.9, "queued_s": 0.5}
-        evidence, cure = told(with_workers({"threads": 4.0}, allowed=4.0, **computes))
-        assert "only 33 % of that in the thread that reads samples" in evidence
-        assert "torch computes in 4 threads of each worker" in evidence
-        assert "torch.set_num_threads(1)" in cure
+@pytest.mark.parametrize(
+    ("trace", "evidence", "cure"),
+    [
+        (ONE_CPU, "all 4 workers may use 1 CPU of 8", "os.sched_setaffinity(0, range("),
+        (
+            with_workers(**THREADS, cpu_s=0.3, process_cpu_s=0.9),
+            "only 33 % of that in the thread that reads samples; torch computes in 4 threads of",
+            "torch.set_num_threads(1)",
+        ),
+        (
+            with_workers(read_bytes=210.0 * MB, n_bytes=1.0 * MB),
+            "a worker reads 210 MiB for a batch of 1 MiB",
+            "Read less",
+        ),
+        (
+            with_workers(epoch=np.repeat([0, 1], 20), disk_bytes=np.repeat([1.0, 0.0], 20) * MB),
+            "20 MiB came from the disk in the first epoch, 0 B in a later one",
+            "",
+        ),
+    ],
+    ids=["one CPU", "threads", "bytes", "a cold cache"],
+)
+def test_what_is_behind_a_cause_is_told(trace, evidence, cure):
+    found = told(trace)
+    assert evidence in found[0]
+    assert cure in found[1]
 
-    def test_that_do_not_compute_are_not(self):
-        computes = {"cpu_s": 0.9, "process_cpu_s": 0.95, "queued_s": 0.5}
-        evidence, cure = told(with_workers({"threads": 4.0}, allowed=4.0, **computes))
-        assert "thread" not in evidence + cure
+
+def test_the_verdict_knows_of_one_cpu():
+    assert "four workers share one CPU" in ONE_CPU.summary().verdict
 
 
-class TestBytes:
-    def test_many_for_each_that_is_sent_are_told(self):
-        evidence, cure = told(with_workers(read_bytes=210.0 * MB, n_bytes=1.0 * MB))
-        assert "a worker reads 210 MiB for a batch of 1 MiB" in evidence
-        assert "Read less" in cure
-
-    @pytest.mark.parametrize(
-        ("read_bytes", "n_bytes"), [(2 * MB, MB), (1000, 8), (np.nan, 8), (10 * MB, np.nan)]
-    )
-    def test_few_or_unknown_ones_are_not(self, read_bytes, n_bytes):
-        evidence, cure = told(with_workers(read_bytes=read_bytes, n_bytes=n_bytes))
-        assert "a worker reads" not in evidence
-        assert "Read less" not in cure
-
-    def test_from_the_disk_tell_a_cold_cache(self):
-        epoch = np.repeat([0, 1], 20)
-        for later, said in [(0.0, "in the first epoch, and hardly any later"), (MB, "in each")]:
-            disk = np.where(epoch == 0, MB, later)
-            evidence, _ = told(with_workers(epoch=epoch, disk_bytes=disk))
-            assert f"20 MiB came from the disk {said}" in evidence
-
-    def test_of_old_recordings_are_unknown(self):
-        evidence, _ = told(with_workers())
-        assert "disk" not in evidence
-        assert "reads" not in evidence
+@pytest.mark.parametrize(
+    "trace",
+    [
+        *(
+            with_workers({"cpus_allowed": listed}, allowed)
+            for listed, allowed in [
+                (["0", "1", "2", "3"], 8.0),
+                ("0-7", 8.0),
+                ("0-7", 2.5),
+                ("0", 1.0),
+                (None, 8.0),
+            ]
+        ),
+        with_workers(**THREADS, cpu_s=0.9, process_cpu_s=0.95),
+        *(
+            with_workers(read_bytes=read_bytes, n_bytes=n_bytes)
+            for read_bytes, n_bytes in [(2 * MB, MB), (1000, 8), (np.nan, 8), (10 * MB, np.nan)]
+        ),
+    ],
+    ids=[
+        *("one each", "all", "by a quota", "as the main process", "CPUs unknown"),
+        *("threads that do not compute", "few bytes", "small ones", "none known", "none sent"),
+    ],
+)
+def test_what_is_enough_or_unknown_is_not(trace):
+    said = " ".join(told(trace))
+    for word in ("may use", "affinity", "thread", "a worker reads", "Read less", "disk"):
+        assert word not in said
 
 
 class TestItems:
