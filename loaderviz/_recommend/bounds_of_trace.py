@@ -60,23 +60,8 @@ def recommend_bounds(
         trace = whole  # else it is the number of one life among several
     share, others = _chosen(trace, loader)
     batches = _batches_of(trace, share)
-    rank = int(batches["rank"].min())
-    n_ranks = max(machine.local_world_size() or 1, ranks_beside(trace, rank))
-    cpus = (trace.meta.get("cpu_allowance") or machine.cpu_allowance()) / n_ranks
-    pace = next(each for each in paces(trace.of_ranks([rank])) if each.loader == share.loader)
     description = loader_description(trace.meta, share.loader)
-    if description.get("num_workers") is None:
-        description["num_workers"] = pace.workers
-    bounds = _Bounds(
-        pace=pace,
-        given_s=step_s,
-        not_queued=_not_queued(batches),
-        cpus=cpus,
-        cpu_supply=pace.cpu_supply / n_ranks,
-        most=max_workers or most_workers(cpus),
-        n_recorded=len(batches),
-        present=LoaderSettings.of(description),
-    )
+    bounds = _bounds(trace, batches, description, step_s, max_workers)
     settings, sizes = bounds.settings, _sizes(batches)
     source = "simulated" if trace.meta.get("simulated") else "recorded"
     recorded = count(len(batches), f"{source} batch", f"{source} batches")
@@ -86,14 +71,40 @@ def recommend_bounds(
         verdict=_verdict(bounds),
         limits=_limits(bounds),
         notes=tuple(_notes(bounds, _unlike(batches, description), share, others))[:MOST_NOTES],
-        numbers=f"bounds from {recorded}, not measured · {count(cpus, 'CPU')}",
+        numbers=f"bounds from {recorded}, not measured · {count(bounds.cpus, 'CPU')}",
         memory_bytes=sizes.memory_bytes(settings),
         shm_bytes=sizes.shm_bytes(settings),
         measured=False,
         demand_per_s=math.nan if bounds.more_batches else bounds.demand,
         candidates=candidates_table(_candidates(bounds), sizes, best="high_per_s"),
-        cpu_allowance=cpus,
+        cpu_allowance=bounds.cpus,
         trace=trace,
+    )
+
+
+def _bounds(
+    trace: Trace,
+    batches: pd.DataFrame,
+    description: Mapping[str, Any],
+    step_s: float | None,
+    max_workers: int | None,
+) -> _Bounds:
+    """The bounds that the ``batches`` of one loader and rank give."""
+    loader, rank = int(batches["loader"].iloc[0]), int(batches["rank"].iloc[0])
+    n_ranks = max(machine.local_world_size() or 1, ranks_beside(trace, rank))
+    cpus = (trace.meta.get("cpu_allowance") or machine.cpu_allowance()) / n_ranks
+    pace = next(each for each in paces(trace.of_ranks([rank])) if each.loader == loader)
+    if description.get("num_workers") is None:
+        description = {**description, "num_workers": pace.workers}
+    return _Bounds(
+        pace=pace,
+        given_s=step_s,
+        not_queued=_not_queued(batches),
+        cpus=cpus,
+        cpu_supply=pace.cpu_supply / n_ranks,
+        most=max_workers or most_workers(cpus),
+        n_recorded=len(batches),
+        present=LoaderSettings.of(description),
     )
 
 

@@ -91,15 +91,14 @@ def look_at(
     sizes = Sizes(batch=batch_bytes)
     if not sizes.fit(setting, FreeBytes.now()):
         return Look(batch_size=loader.batch_size or 1, sizes=sizes, n_batches=_length(loader))
-    seen = _Seen()
     left_s = max(deadline - time.monotonic(), LEAST_TIMEOUT_S)
     timeout_s = min(loader.timeout or left_s, left_s)
     options = {**setting.options(), "pin_memory": loader.pin_memory, "timeout": timeout_s}
     copied = copy_loader(loader, **options)
-    before, timed_out = child_processes(), False
+    seen, timed_out = _Seen(), False
     with keep_random_state(loader), record(copied) as recording:
         try:
-            _iterate(copied, step, seconds, deadline, seen, before)
+            _iterate(copied, step, seconds, deadline, seen)
         except RuntimeError as error:
             # torch/utils/data/dataloader.py, ``_get_data``, words it so.
             if loader.timeout or "DataLoader timed out after" not in str(error):
@@ -125,19 +124,17 @@ def _iterate(
     seconds: float,
     deadline: float,
     seen: _Seen,
-    before: set[psutil.Process],
 ) -> None:
-    begun = time.monotonic()
+    others, begun = child_processes(), math.inf
     for batch in loader:
-        if not seen.n_batches:
-            begun = time.monotonic()
+        begun = min(begun, time.monotonic())
         seen.n_batches += 1
-        if len(seen.digests) < LEAST_BATCHES:
+        if seen.n_batches <= LEAST_BATCHES:
             seen.batch_bytes = max(seen.batch_bytes, contents_of(batch).tensor_bytes)
             seen.digests.append(digest_or_none(batch))
-            seen.worker_bytes = max(seen.worker_bytes, _most_own_bytes(before))
+            seen.worker_bytes = max(seen.worker_bytes, _most_own_bytes(others))
+        called = time.monotonic()
         if step is not None:
-            called = time.monotonic()
             step(batch)
             seen.steps_s.append(time.monotonic() - called)
         now = time.monotonic()
@@ -147,20 +144,19 @@ def _iterate(
 
 def _look(trace: Trace, seen: _Seen, setup: Setup, loader: DataLoader[Any]) -> Look:
     made = trace.batches.dropna(subset=["started_s", "ready_s"])
-    read_s = (made["ready_s"] - made["started_s"]).to_numpy()
+    read_s = made["ready_s"] - made["started_s"]
     cpu_s = made["process_cpu_s"].fillna(made["cpu_s"]).fillna(0.0)
-    mean_s = float(np.mean(read_s)) if len(read_s) else math.nan
     later = seen.steps_s[len(seen.steps_s) // 2 :]  # the first half may compile, or fill caches
     return Look(
-        trace=trace,
-        read_s=mean_s,
-        cpu_s=float(cpu_s.mean()) if len(made) else 0.0,
-        uneven=bool(len(read_s)) and float(np.max(read_s)) > PREFETCH_FACTOR * mean_s,
-        step_s=float(np.median(later)) if later else math.nan,
         batch_size=max(1, int(trace.batches["n_samples"].median())),
         sizes=Sizes(seen.worker_bytes or None, seen.batch_bytes, own=bool(seen.worker_bytes)),
-        naive=setup.iterable and _repeats(seen.digests),
         n_batches=_length(loader),
+        trace=trace,
+        read_s=float(read_s.mean()),
+        cpu_s=float(cpu_s.mean()) if len(made) else 0.0,
+        uneven=bool(read_s.max() > PREFETCH_FACTOR * read_s.mean()),
+        step_s=float(np.median(later)) if later else math.nan,
+        naive=setup.iterable and _repeats(seen.digests),
     )
 
 
@@ -178,11 +174,9 @@ def _repeats(digests: list[int | None]) -> bool:
 
     A worker's own batches have to differ: otherwise all samples may be alike.
     """
-    of_first_worker = digests[::2]
-    pairs = list(zip(of_first_worker, digests[1::2], strict=False))
-    same = all(first == second and first is not None for first, second in pairs)
-    differ = len(set(of_first_worker)) == len(of_first_worker)
-    return bool(pairs) and same and differ
+    first, second = digests[::2], digests[1::2]
+    same = first[: len(second)] == second and None not in second
+    return bool(second) and same and len(set(first)) == len(first)
 
 
 def _bytes_where_tight(loader: DataLoader[Any], deadline: float) -> int | None:

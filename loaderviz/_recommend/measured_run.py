@@ -142,7 +142,7 @@ class _Epoch:
     steps_s: list[float] = field(default_factory=list)
     ahead: dict[int, int] = field(default_factory=dict)  # by how many batches were taken
     ended_s: float = math.nan  # when it was over; NaN where the run was over before
-    cpu: _Cpu | None = None
+    cpus: tuple[float, float] = (math.nan, math.nan)  # kept busy in all, and by this process
 
     @property
     def latency_s(self) -> float:
@@ -177,14 +177,12 @@ def _run(
 
 def _run_of(epochs: list[_Epoch], setting: LoaderSettings, read_s: float) -> Run:
     """What the epochs of a run show, the last of which may have been left."""
-    last = epochs[-1]
-    cpus, main_cpus = (math.nan, math.nan) if last.cpu is None else last.cpu.busy()
     run = Run(
         start_s=max(float(np.mean([each.latency_s for each in epochs])) - read_s, 0.0),
         step_s=float(np.median(np.concatenate([each.steps_s for each in epochs]))),
-        kept_up=_kept_up(last),
-        cpus=cpus,
-        main_cpus=main_cpus,
+        kept_up=_kept_up(epochs[-1]),
+        cpus=epochs[-1].cpus[0],
+        main_cpus=epochs[-1].cpus[1],
     )
     whole = [each for each in epochs if not math.isnan(each.ended_s)]
     if whole:
@@ -224,12 +222,14 @@ def _iterate(
 ) -> bool:
     """Fill in what each step was; whether the run was over before the epoch was."""
     round_ = max(1, setting.num_workers)
-    others = child_processes()
+    others, workers = child_processes(), set[psutil.Process]()
+    begun = np.zeros(3)
     iterator = iter(loader)
     for n, batch in enumerate(iterator, 1):
         if n == 1:
             epoch.first_s = time.monotonic()
-            epoch.cpu = _Cpu(child_processes() - others)
+            workers = child_processes() - others
+            begun = _cpu_times(workers)
         came_s = time.monotonic()
         step(batch)
         epoch.steps_s.append(time.monotonic() - came_s)
@@ -237,39 +237,22 @@ def _iterate(
             epoch.ahead[n] = n_ahead(iterator)
         epoch.ends_s.append(time.monotonic())
         if limits.are_reached(n, epoch.ends_s[0], LEAST_ROUNDS * round_):
-            if epoch.cpu is not None:
-                epoch.cpu.stop()
+            seconds, all_s, main_s = (_cpu_times(workers) - begun).tolist()
+            epoch.cpus = (all_s / seconds, main_s / seconds)
             return True
-    epoch.ended_s = time.monotonic()
-    epoch.cpu = None  # its workers are gone
+    epoch.ended_s = time.monotonic()  # its workers are gone, with what they took
     return False
 
 
-class _Cpu:
-    """CPU time of this process and of its workers, from now on until it is told to ``stop``."""
-
-    def __init__(self, workers: Iterable[psutil.Process]) -> None:
-        self._workers = [*workers]
-        self._begun = self._now()
-        self._took = np.full(3, math.nan)
-
-    def stop(self) -> None:
-        """Take no more time into account."""
-        self._took = self._now() - self._begun
-
-    def busy(self) -> tuple[float, float]:
-        """How many CPUs were busy in all, and with this process."""
-        seconds, all_s, main_s = self._took.tolist()
-        return (all_s / seconds, main_s / seconds) if seconds > 0 else (math.nan, math.nan)
-
-    def _now(self) -> Any:
-        main_s = time.process_time()
-        all_s = main_s
-        for worker in self._workers:
-            with contextlib.suppress(psutil.Error):
-                times = worker.cpu_times()
-                all_s += times.user + times.system
-        return np.array([time.monotonic(), all_s, main_s])
+def _cpu_times(workers: Iterable[psutil.Process]) -> Any:
+    """Now: the time, CPU seconds of this process and of its workers, and of this process alone."""
+    main_s = time.process_time()
+    all_s = main_s
+    for worker in workers:
+        with contextlib.suppress(psutil.Error):
+            times = worker.cpu_times()
+            all_s += times.user + times.system
+    return np.array([time.monotonic(), all_s, main_s])
 
 
 def pace_of_part(

@@ -281,21 +281,19 @@ class Search:
         return faster if gain > worth else cheaper
 
     def _ranked(self) -> list[LoaderSettings]:
-        """The settings in order of merit: the near ones, cheapest first, then by their speed."""
+        """The settings in order of merit: the near ones, cheapest first, then by their speed.
+
+        The fastest is among the first two, so that it is run longer in any case.
+        """
         batch_s = self.found.batch_s
         pool = [each for each in self.found.runs if math.isfinite(batch_s(each))]
-        best_s = min(map(batch_s, pool), default=math.inf)
-
-        def merit(setting: LoaderSettings) -> tuple[bool, float, tuple[int, bool, int]]:
-            is_near = batch_s(setting) <= (1 + NEAR) * best_s
-            return not is_near, 0.0 if is_near else batch_s(setting), cheapness(setting)
-
-        ranked = sorted(pool, key=merit)
-        fastest = min(pool, key=batch_s, default=None)
-        if fastest is not None and ranked[0] != fastest:  # it is run longer in any case
-            ranked.remove(fastest)
-            ranked.insert(1, fastest)
-        return ranked
+        if not pool:
+            return []
+        fastest = min(pool, key=batch_s)
+        near = [each for each in pool if batch_s(each) <= (1 + NEAR) * batch_s(fastest)]
+        cheapest = min(near, key=cheapness)
+        others = [*sorted(near, key=cheapness), *sorted(pool, key=batch_s)]
+        return [*dict.fromkeys([cheapest, fastest, *others])]
 
     def _gain(self, slower: LoaderSettings, faster: LoaderSettings) -> float:
         return math.log(self.found.batch_s(slower) / self.found.batch_s(faster))

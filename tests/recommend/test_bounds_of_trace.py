@@ -4,7 +4,6 @@ import math
 from dataclasses import replace
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from loaderviz import LoaderVizError, Trace, recommend
@@ -57,16 +56,13 @@ def test_the_bounds_hold_the_number_that_does(trace, given, truth, says):
     assert found.trace is trace
 
 
-def test_a_rate_that_was_recorded_is_told_for_todays_settings_alone():
-    table = recommend(run(60, 0.02, 0.16)).candidates.set_index("num_workers")
+def test_a_rate_that_was_recorded_is_told_for_todays_settings_and_the_call_has_the_step():
+    found = recommend(run(60, 0.02, 0.16))
+    table = found.candidates.set_index("num_workers")
     assert table["samples_per_s"][2] == pytest.approx(100, rel=0.05)
     assert table["samples_per_s"].drop(2).isna().all()
     assert table["wait_share"][2] == pytest.approx(0.75, rel=0.05)
-
-
-def test_the_call_that_measures_has_the_step():
-    (note,) = recommend(run(60, 0.02, 0.16)).notes
-    assert note.startswith("recommend(loader, step_s=0.02")
+    assert found.notes[0].startswith("recommend(loader, step_s=0.02")
 
 
 @pytest.mark.parametrize("n", [1, 6])
@@ -108,9 +104,3 @@ def test_what_holds_no_batch_or_none_that_was_seen_is_refused():
     foreign = made(workers=0, batches=12)
     with pytest.raises(LoaderVizError, match="not one of torch's"):
         recommend(replace(foreign, batches=foreign.batches.assign(**blank)))
-
-
-def test_a_loop_over_several_loaders_has_bounds_for_one():
-    own = made(workers=2, batches=8)
-    both = pd.concat([own.batches, own.batches.assign(loader=1)], ignore_index=True)
-    assert recommend(replace(own, batches=both)).settings

@@ -89,7 +89,8 @@ def handing_over(read_s: float, hand_s: float) -> Callable[[LoaderSettings], flo
         (sleeping(0.020, 4), 0.001, 16, 4),  # a server of four connections
         (handing_over(0.0001, 0.001), 0.0, 3, 0),  # tiny samples
         (handing_over(0.0010, 0.0008), 0.0, 3, 2),
-        (sleeping(0.005), 0.100, 1, 0),  # ... a slow step hides nothing without workers
+        # Reading and steps in turns.
+        (lambda s: 0.005 + (0.0 if s.num_workers else 0.1), 0.1, 1, 1),
         (lambda s: 0.1 / (1 + s.num_workers) + 0.004 * s.num_workers, 0.0, 16, 4),  # a peak
         (lambda s: 0.160 * 1.6 / max(1, s.num_workers), 0.020, 10, 13),  # slower than it looked
         (lambda s: math.inf if s.num_workers > 4 else 0.1 / max(1, s.num_workers), 0.0, 16, 4),
@@ -100,21 +101,8 @@ def handing_over(read_s: float, hand_s: float) -> Callable[[LoaderSettings], flo
     ],
 )
 def test_the_fewest_workers_that_are_as_good_as_the_best(batch_s, step_s, needed, best):
-    if step_s == 0.1:  # reading and steps in turns
-        quick = batch_s
-
-        def batch_s(s):
-            return quick(s) + step_s if not s.num_workers else quick(s)
-
-        best = 1
     found = Machine(batch_s, step_s=step_s).search(needed=needed)
     assert found.best == S(best)
-
-
-def test_no_more_workers_than_may_be_tried_though_today_there_are():
-    found = Machine(sleeping(0.1)).search(present=S(8), needed=4, most=4)
-    assert found.best.num_workers == 4
-    assert S(8) in found.runs
 
 
 @pytest.mark.parametrize(
@@ -183,11 +171,13 @@ def test_in_noise_the_choice_is_within_three_percent_of_the_best(batch_s, step_s
     assert sum(part >= 0.97 for part in parts) >= 18, parts
 
 
-def test_todays_setting_is_always_run_and_more_than_enough_is_not():
+@pytest.mark.parametrize("most", [4, 16])
+def test_todays_setting_is_always_run_and_more_than_enough_or_may_be_tried_is_not(most):
     machine = Machine(sleeping(0.160), step_s=0.020)
-    machine.search(present=S(24), needed=10)
+    found = machine.search(present=S(24), needed=10, most=most)
     assert S(24) in machine.asked
-    assert max(s.num_workers for s in machine.asked if s != S(24)) == 8
+    assert max(s.num_workers for s in machine.asked if s != S(24)) == min(most, 8)
+    assert found.best.num_workers == min(most, 8)
 
 
 @pytest.mark.parametrize("budget_s", [1.0, 5.0, 30.0])
@@ -206,29 +196,21 @@ def test_the_budget_holds_but_for_a_run_that_takes_longer_than_any_before(
         assert len(machine.asked) <= 2
 
 
-def test_what_there_was_no_time_for_is_told():
+def test_a_budget_that_was_too_short_is_told():
     found = Machine(sleeping(1.0), start_s=1.0).search(budget_s=10.0)
     assert found.untried
     assert not set(found.untried) & set(found.runs)
-
-
-def test_settings_that_cannot_be_told_apart_ask_for_a_larger_budget():
-    found = Machine(sleeping(0.02, 2.2), noise=0.5).search(needed=3, budget_s=5.0)
-    assert found.undecided
+    assert Machine(sleeping(0.02, 2.2), noise=0.5).search(needed=3, budget_s=5.0).undecided
     assert not Machine(sleeping(0.02, 2.2)).search(needed=3).undecided
 
 
-def test_what_does_not_fit_is_not_run():
+def test_what_does_not_fit_is_not_run_and_what_was_killed_not_again():
     machine = Machine(sleeping(0.160))
-    found = machine.search(fits=lambda s: s.num_workers < 5)
+    assert machine.search(fits=lambda s: s.num_workers < 5).best == S(4)
     assert max(s.num_workers for s in machine.asked) == 4
-    assert found.best == S(4)
-
-
-def test_where_nothing_can_be_run_it_stays_as_it_is():
     machine = Machine(lambda s: math.inf)
-    assert machine.search().best == S(2)
-    assert max(map(machine.asked.count, machine.asked)) == 1  # killed once is enough
+    assert machine.search().best == S(2)  # as it is
+    assert max(map(machine.asked.count, machine.asked)) == 1
 
 
 class TestWhatIsTried:

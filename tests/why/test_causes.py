@@ -235,14 +235,10 @@ class TestTheFirstCause:
         assert causes["cause"].iloc[0] == cause
 
     def test_the_verdict_names_it_too(self):
-        assert (
-            "batches are being collated"
-            in simulated(1, sample_s=5e-4, collate_s=0.05).summary().verdict
-        )
-        assert (
-            "the CPUs are full"
-            in simulated(4, cpu_share=1.0, cores=2.0, step_s=0.01).summary().verdict
-        )
+        collating = simulated(1, sample_s=5e-4, collate_s=0.05).summary()
+        assert "batches are being collated" in collating.verdict
+        full = simulated(4, cpu_share=1.0, cores=2.0, step_s=0.01).summary()
+        assert "the CPUs are full" in full.verdict
 
     def test_a_healthy_loader_has_none(self):
         summary = simulated(4, sample_s=0.001, step_s=0.1, n_batches=100).summary()
