@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     from loaderviz.why.attribution import Attribution
     from loaderviz.why.summary import Summary
 
-MOST_LOADERS = 5  # that are examined: those that are waited for longest
+MOST_LOADERS = 5  # that are examined, which takes time: those that are waited for longest
 NOT_EXAMINED = "not examined, as {} other loaders are waited for longer"
 ASK_FOR_IT = "trace.of_loader({}).summary() examines it."
 NO_TEXT = "could not be worked out"
-PREFETCH_HIDES = 10  # times the seconds of its own, at most: those of other causes
+# Times its own seconds, at most, that asking further ahead counts for: it hides other causes, too.
+PREFETCH_HIDES = 10
 
 
 def causes_of(summary: Summary) -> pd.DataFrame:
@@ -38,36 +39,48 @@ def causes_of(summary: Summary) -> pd.DataFrame:
     by_loader = {
         loader: attribution.of_loader(loader) for loader in np.unique(attribution.loader).tolist()
     }
-    waited = sorted(by_loader, key=lambda each: -by_loader[each].seconds.sum())
-    examined = waited[:MOST_LOADERS]
     replays = part("replays", lambda: Replays.of(trace, attribution, reading), None, failed)
+    waited = sorted(by_loader, key=lambda each: -by_loader[each].seconds.sum())
     rows = []
-    for loader in waited:
-        own = by_loader[loader]
-        seconds = own.totals()
-        if loader not in examined:
-            told = NOT_EXAMINED.format(len(examined)), ASK_FOR_IT.format(loader)
-            rows += [
-                _row(summary, loader, cause, seconds[cause], math.nan, math.nan, math.nan, *told)
-                for cause in sorted(seconds, key=lambda each: -seconds[each])
-            ]
-            continue
-        work_out = partial(_saved, summary, replays, own, loader, seconds)
-        unknown: dict[str, Saved] = {}
-        saved = part(f"savings of loader {loader}", work_out, unknown, failed)
-        pace = summary.pace_of(loader)
-        slowed = pace is not None and slowed_down(pace) is not None
-        own_rows = []
-        for cause, spent_s in seconds.items():
-            of_cause = saved.get(cause, Saved())
-            case = CaseOfACause(cause, trace, loader, own, reading, of_cause.advised, slowed)
-            tell = partial(evidence_and_cure, case)
-            texts = part(f"evidence and cure of {cause}", tell, (NO_TEXT, NO_TEXT), failed)
-            row = _row(summary, loader, cause, spent_s, *of_cause.columns, *texts)
-            own_rows.append((_weight(cause, of_cause, spent_s), spent_s, row))
-        own_rows.sort(key=lambda each: (-each[0], -each[1]))
-        rows += [row for _, _, row in own_rows]
+    for nth, loader in enumerate(waited):
+        examine = _examined if nth < MOST_LOADERS else _not_examined
+        found = examine(summary, loader, by_loader[loader], replays)
+        # In the order of what counts; of causes that count alike, by their seconds.
+        found.sort(key=lambda each: (-each[1], -each[0]["seconds"]))
+        rows += [row for row, _ in found]
     return pd.DataFrame(rows, columns=CAUSES_COLUMNS)
+
+
+def _examined(
+    summary: Summary, loader: int, own: Attribution, replays: Replays | None
+) -> list[tuple[dict[str, Any], float]]:
+    """Of each cause of a loader its row, and the seconds that count."""
+    trace, failed, seconds = summary.trace, summary.failed_parts, own.totals()
+    assert trace is not None
+    work_out = partial(_saved, summary, replays, own, loader, seconds)
+    unknown: dict[str, Saved] = {}
+    saved = part(f"savings of loader {loader}", work_out, unknown, failed)
+    pace, reading = summary.pace_of(loader), summary.attribution[0]
+    slowed = pace is not None and slowed_down(pace) is not None
+    rows = []
+    for cause, spent_s in seconds.items():
+        of_cause = saved.get(cause, Saved())
+        case = CaseOfACause(cause, trace, loader, own, reading, of_cause.advised, slowed)
+        tell = partial(evidence_and_cure, case)
+        texts = part(f"evidence and cure of {cause}", tell, (NO_TEXT, NO_TEXT), failed)
+        row = _row(summary, loader, cause, spent_s, of_cause, *texts)
+        rows.append((row, _weight(cause, of_cause, spent_s)))
+    return rows
+
+
+def _not_examined(
+    summary: Summary, loader: int, own: Attribution, _: Replays | None
+) -> list[tuple[dict[str, Any], float]]:
+    texts = NOT_EXAMINED.format(MOST_LOADERS), ASK_FOR_IT.format(loader)
+    return [
+        (_row(summary, loader, cause, spent_s, Saved(), *texts), spent_s)
+        for cause, spent_s in own.totals().items()
+    ]
 
 
 @dataclass(frozen=True)
@@ -79,11 +92,6 @@ class Saved:
     epoch_saves_s: float = math.nan
     advised: int | None = None  # workers
     by_epoch: bool = False  # whether that is known, and decides
-
-    @property
-    def columns(self) -> tuple[float, float, float]:
-        """Seconds: saved of the recording, of the whole epoch, saved of that."""
-        return self.saves_s, self.epoch_s, self.epoch_saves_s
 
 
 def _saved(
@@ -110,9 +118,10 @@ def _saved(
         scale = replays.scale(own, cause)
         saves_s = min(replays.saves(loader, cause, advised, scale), waited_s)
         epoch_s = of_epoch.get(cause, 0.0) if of_epoch else math.nan
-        epoch_saves_s = replays.epoch_saves(epoch, pace, cause, advised)
-        if cause == "uneven" and spent_s > 0:  # shares of a stream are not dealt out at random
-            epoch_saves_s = saves_s * epoch_s / spent_s
+        if cause == "uneven":  # shares of a stream are not dealt out at random
+            epoch_saves_s = saves_s * epoch_s / spent_s if spent_s > 0 else math.nan
+        else:
+            epoch_saves_s = replays.epoch_saves(epoch, pace, cause, advised)
         known = pace is not None and pace.is_enough and bool(of_epoch)
         pays = cause != "main_process" or not math.isnan(epoch_saves_s if known else saves_s)
         workers = advised if pays else None
@@ -137,8 +146,18 @@ def _weight(cause: str, saved: Saved, spent_s: float) -> float:
     return min(saves_s, PREFETCH_HIDES * own_s if cause == "prefetch" else own_s)
 
 
-def _row(summary: Summary, loader: int, cause: str, spent_s: float, *told: Any) -> dict[str, Any]:
-    share = spent_s / summary.elapsed_s if summary.elapsed_s != 0 else 0.0
-    saves_s, epoch_s, epoch_saves_s, evidence, cure = told
-    values = loader, cause, spent_s, share, saves_s, evidence, cure, epoch_s, epoch_saves_s
-    return dict(zip(CAUSES_COLUMNS, values, strict=True))
+def _row(
+    summary: Summary, loader: int, cause: str, spent_s: float, saved: Saved, *texts: str
+) -> dict[str, Any]:
+    evidence, cure = texts
+    return {
+        "loader": loader,
+        "cause": cause,
+        "seconds": spent_s,
+        "share": spent_s / summary.elapsed_s if summary.elapsed_s != 0 else 0.0,
+        "saves_s": saved.saves_s,
+        "evidence": evidence,
+        "cure": cure,
+        "epoch_s": saved.epoch_s,
+        "epoch_saves_s": saved.epoch_saves_s,
+    }

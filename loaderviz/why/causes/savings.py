@@ -94,11 +94,7 @@ class Replays:
             return math.nan
         loop, elapsed_s = epoch
         n = len(loop.epochs[pace.loader, 0].rows)
-        scale = pace.epoch.n_batches / n
-        if cause in ("start", "restart"):
-            scale = 1.0
-        if cause == "uneven":
-            return math.nan
+        scale = 1.0 if cause in ("start", "restart") else pace.epoch.n_batches / n
         return scale * self._saves(loop, elapsed_s, pace.loader, cause, advised)
 
     def _saves(
@@ -122,11 +118,10 @@ class Replays:
             how = loop.workers[loader]
             deep = replace(how, prefetch_factor=DEEP * how.prefetch_factor)
             cut = replace(loop, workers={**loop.workers, loader: deep})
-        else:
-            without = self._without(loop, loader, cause)
-            if without is None:
-                return math.nan
+        elif (without := self._without(loop, loader, cause)) is not None:
             cut = without
+        else:
+            return math.nan
         return max(0.0, as_is_s - cut.elapsed_s())
 
     def _without(self, loop: Loop, loader: int, cause: str) -> Loop | None:
