@@ -98,11 +98,6 @@ BY_HAND: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, list[float]]]
         {"num_workers": 2, **ONE, "n_batches": 2, "epochs": 2},
         {"delivered_s": [2, 2, 4.5, 4.5]},
     ),
-    "uneven shards are delivered in turn until each ends": (
-        {},
-        {"num_workers": 3, **ONE, "kind": "iterable", "shards": [3, 1, 2]},
-        {"worker": [0, 1, 2, 0, 2, 0]},
-    ),
     "sleeping workers share no CPUs": (
         {"sample_s": 1.0, "cores": 2},
         {"num_workers": 4, **ONE, "n_batches": 4},
@@ -183,15 +178,6 @@ class TestMoreByHand:
         for at in rows["delivered_s"].iloc[:10]:
             live = (rows["dispatched_s"] <= at) & (rows["delivered_s"] > at)
             assert live.sum() == 6  # of 16
-
-    def test_a_naive_stream_comes_once_from_every_worker(self):
-        settings = {"num_workers": 3, "batch_size": 2, "n_samples": 5, "kind": "iterable"}
-        trace = simulate(Costs(), **settings)
-        assert sorted(trace.samples["key"]) == sorted(3 * list(range(5)))
-        assert in_order_of_delivery(trace)["worker"].tolist() == [0, 1, 2] * 3
-        short = simulate(Costs(), **settings, drop_last=True)
-        assert len(delivered(short)) == 6
-        assert short.batches["state"].tolist().count("started") == 3  # read in vain
 
     @pytest.mark.parametrize("cores", [0.5, 2.0, 64.0])
     @pytest.mark.parametrize("pin_memory", [False, True])
@@ -423,15 +409,6 @@ class TestCostsFromATrace:
         assert later_s.tolist() == pytest.approx([0, 0, 1.5, 0], abs=0.01)
         longer_s = again.batches["released_s"].max() - trace.batches["released_s"].max()
         assert 1 < longer_s < 1.6  # batches come in order
-
-    def test_a_batch_takes_no_less_than_nothing_to_collate_where_sharing_is_quick(self):
-        costs = Costs(sample_s=0.001, sample_bytes=2e5, bytes_per_s=1e12, collate_s=1e-3)
-        trace = simulate(costs, num_workers=1, batch_size=32, n_batches=20)
-        fitted = Costs.from_trace(trace)
-        again = simulate(fitted, num_workers=1, batch_size=32, n_batches=20).batches
-        assert (again["ready_s"] - again["collate_s"]).median() == pytest.approx(1e-3, rel=0.05)
-        there = simulate(fitted, num_workers=0, batch_size=32, n_batches=20).batches
-        assert 0 < (there["ready_s"] - there["collate_s"]).median() < 1e-3
 
     @pytest.mark.parametrize("in_order", [True, False])
     def test_what_it_takes_to_take_a_batch_shows_whatever_came_before_it(self, in_order):
