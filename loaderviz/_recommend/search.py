@@ -35,8 +35,8 @@ SWEEP_SHARE: Final = 0.5  # of the budget that first runs may take
 EQUAL: Final = 0.015
 NEAR: Final = 0.1  # that a first run may be off (EQUAL of pyperf's calibration, too)
 FAR: Final = 2.0  # times the best: what a burst of other work costs a run on half of the CPUs
-# Of two settings, in which each runs once: two differences have no error to speak of (``T_95``),
-# and twice as many as eight would make it smaller by a quarter.
+# Of two settings, in which each runs once: by two differences nothing is told apart (``T_95``), and
+# errors shrink with the root of their number alone.
 LEAST_TURNS, MOST_TURNS = 3, 8
 # Student's t of 95 %, by how many turns there were (any table of it).
 T_95: Final = {2: 12.7, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36}

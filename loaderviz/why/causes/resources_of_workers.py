@@ -23,10 +23,9 @@ READ_WITH: Final = (
     *("workers", "main_process", "cpu", "collate"),
     *("handover", "unknown", "slow_samples"),
 )
-# Bytes a batch: to copy so many from the page cache takes some 0.1 ms, as measured on Linux 6.18.
-MUCH_BYTES: Final = 1 << 20
+MUCH_BYTES: Final = 1 << 20  # a batch: to copy so many from the page cache takes some 0.1 ms
 MANY_TIMES: Final = 10.0  # as many bytes as are sent: texts and compressed images take fewer
-FROM_DISK_BYTES: Final = 1 << 24  # in all: a disk of 200 MB/s, a usual one, reads that in 80 ms
+FROM_DISK_BYTES: Final = 1 << 24  # in all: from a disk of 200 MB/s in 80 ms
 
 READ_LESS: Final = (
     "Read less for each sample: seek to its row, in a file that stays open (np.load(path, "
