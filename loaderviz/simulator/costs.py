@@ -150,12 +150,11 @@ class Costs:
         Each sample has its own time, and its batch's share of CPU time. What the kernel says that
         workers stood in line for a CPU is taken out. Samples and steps keep their order.
 
-        What a recording does not show is the typical cost on Linux: the start of workers and
-        handing over where the main process loads, a start method that was not used, the end of
-        workers, how quickly bytes are shared and given back. Where the kernel does not tell of
-        standing in line, as on macOS, of helper threads or of the main process, it is taken for
-        what the work takes; so is what other processes did to this one: of such a machine only a
-        run tells.
+        What a recording cannot show is the typical cost on Linux: the start of workers and handing
+        over where the main process loads, a start method that was not used, how quickly bytes are
+        shared and given back. Where the kernel does not tell of standing in line, as on macOS, of
+        helper threads or of the main process, it is taken for what the work takes; so is what other
+        processes did to this one: of such a machine only a run tells.
 
         Args:
             trace: a recording with at least one delivered batch.

@@ -17,6 +17,7 @@ from loaderviz.simulator.typical_costs import (
     TYPICAL_START,
 )
 from loaderviz.trace import Trace
+from loaderviz.trace.around_epochs import still_making
 from loaderviz.trace.check_trace import MOST_SAMPLES
 from loaderviz.trace.columns_of_rows import BATCH, arrays, batch_rows
 from loaderviz.trace.merge.run_meta import loader_description
@@ -295,7 +296,7 @@ def _reads_meanwhile(batches: pd.DataFrame, delivered: pd.DataFrame) -> Any:
 def _starting(
     workers: pd.DataFrame, batches: pd.DataFrame, description: dict[str, Any]
 ) -> dict[str, Any]:
-    """What it takes to start a worker, until it can take a task."""
+    """What it takes to start a worker, until it can take a task, and to end it."""
     method = description.get("start_method") or "fork"
     startup_s, boot_s = TYPICAL_START.get(method, (0.0, 0.0))
     with_task = workers.dropna(subset=["started_s", "first_task_s"])
@@ -309,12 +310,14 @@ def _starting(
         pickle_s = float(np.nan_to_num(began["pickle_s"].iloc[0]))
         asked_s = float(began["started_s"].min() - startup_s - pickle_s)
     init_s = began.sort_values("worker")["init_s"].fillna(0.0).to_numpy()
-    return {
+    shutdown_s = _shutdown_s(with_task, batches)
+    costs = {
         "startup_s": max(0.0, float(began["started_s"].max()) - asked_s) / len(began),
         "boot_s": _boot_s(with_task, batches),
         "init_s": init_s - init_s.min() if init_s.any() else 0.0,
         "start_method": method,
     }
+    return {**costs, "shutdown_s": shutdown_s / len(began)} if shutdown_s > 0 else costs
 
 
 def _boot_s(workers: pd.DataFrame, batches: pd.DataFrame) -> float:
@@ -330,3 +333,16 @@ def _boot_s(workers: pd.DataFrame, batches: pd.DataFrame) -> float:
     drawn_s = (batches["dispatched_s"] - batches["drawing_s"])[batches["batch"] == 0].fillna(0.0)
     until_s = (workers["first_task_s"] - workers["started_s"]).min() - drawn_s.max()
     return max(0.0, float(until_s))
+
+
+def _shutdown_s(workers: pd.DataFrame, batches: pd.DataFrame) -> float:
+    """To end all workers of an epoch; 0 where the recording does not say, as older ones."""
+    ended = workers[workers["gone_s"].notna()]
+    if ended.empty:
+        return 0.0
+    names = ("rank", "loader", "dismissed_s", "gone_s")
+    spans = [*set(zip(*(ended[name].tolist() for name in names), strict=True))]
+    columns = {name: batches[name].to_numpy() for name in ("rank", "loader", "ready_s")}
+    made_s = still_making(columns, spans)
+    took_s = [end - until for (*_, end), until in zip(spans, made_s, strict=True)]
+    return float(np.median(took_s))
