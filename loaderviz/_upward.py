@@ -22,6 +22,29 @@ ABOVE = {
 }
 
 
+class ShownResult:
+    """A result that is said in words, by its ``str``, and has a figure.
+
+    Both are what it shows at the end of a notebook's cell; the figure only where there is one.
+    """
+
+    def figure(self) -> Any:
+        """Draw it."""
+        raise NotImplementedError
+
+    @property
+    def _has_figure(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _ipython_display_(self) -> None:
+        print(self)
+        if self._has_figure:
+            self.figure()._ipython_display_()
+
+
 def ask_above(what: str, *given: Any) -> Any:
     """What the function of that name returns, which is in a higher room."""
     module, function = ABOVE[what]
