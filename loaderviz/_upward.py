@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 ABOVE = {
-    "figures of a trace": ("loaderviz.figures.trace_display", "figures_of"),
+    "figures of a trace": ("loaderviz.figures.results.causes_figure", "figures_of"),
     "figure of an audit": ("loaderviz.figures.results.audit_figure", "draw"),
     "figure of a mixing": ("loaderviz.figures.results.mixing_figure", "draw"),
     "figure of a recommendation": ("loaderviz.figures.results.candidates_figure", "draw"),

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from loaderviz._compare.bootstrap_noise import ratio_interval
 from loaderviz._compare.changed_settings import changed_settings
-from loaderviz._compare.measures import Measure, measures
+from loaderviz._compare.measures import Measure, measures, ratio_interval
 from loaderviz.errors import LoaderVizError
 from loaderviz.text import change, duration, percent, printable, rate
 

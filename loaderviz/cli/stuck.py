@@ -10,10 +10,9 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from loaderviz._stuck.cures import CURES
 from loaderviz._stuck.examine_rank import LEAST_S
 from loaderviz._stuck.examine_run import examine_run
-from loaderviz._stuck.rank_now import RANKS, ProcessNow, RankNow
+from loaderviz._stuck.rank_now import CURES, RANKS, ProcessNow, RankNow
 from loaderviz.cli.shared_options import EXIT_FOUND, AsJson, print_json, terminal
 from loaderviz.text import printable, worker_name
 

@@ -11,8 +11,12 @@ from hypothesis import given, settings
 from loaderviz import Costs, LoaderVizError, Trace, figures, simulate
 from loaderviz.figures import style
 from loaderviz.figures.display import Figure
-from loaderviz.figures.results.causes_figure import COLOURS, MOST_ROWS, SHAPES
-from loaderviz.figures.results.causes_over_time import shares_over_time
+from loaderviz.figures.results.causes_figure import (
+    COLOURS,
+    MOST_ROWS,
+    SHAPES,
+    shares_over_time,
+)
 from loaderviz.text import duration
 from loaderviz.why.attribution import CAUSES, attribute
 from loaderviz.why.causes.cause_texts import LEAST_S

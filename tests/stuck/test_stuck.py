@@ -15,8 +15,8 @@ from torch.utils.data import DataLoader
 
 import loaderviz as lv
 from loaderviz._stuck import examine_rank, process_view
-from loaderviz._stuck.cures import CURES
 from loaderviz._stuck.examine_run import examine_run
+from loaderviz._stuck.rank_now import CURES
 from loaderviz.errors import LoaderVizError
 
 SCRIPT = Path(__file__).parent.parent / "scripts" / "standstill.py"

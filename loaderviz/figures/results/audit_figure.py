@@ -235,12 +235,9 @@ def _axes(
     strip_share = STRIP_PX / inner_px
     top = strip_top(columns, deliveries)
     totals = [
-        {
-            "x": 1, "xref": "paper", "xanchor": "left", "xshift": 8, "y": lane, "yref": "y",
-            "text": f"{n:,}", "showarrow": False, "font": {"size": 12, "color": theme.muted},
-        }
+        axes.in_margin(f"{n:,}", 8, y=lane, yref="y", font={"size": 12, "color": theme.muted})
         for lane, n in enumerate(lanes.totals)
-    ]  # fmt: skip
+    ]
     tick_each = {"dtick": 1} if columns.n <= 10 else {}
     room = 0.5 + 0.006 * columns.n
     return {

@@ -116,11 +116,9 @@ def _line_names(lines: list[Table], top: float) -> list[dict[str, Any]]:
         lowest_free = heights[i] + NAMES_APART
     excess = max(heights[order[-1]] - 1, 0.0)
     return [
-        {
-            "text": lines[i]["name"],
-            "x": 1, "xref": "paper", "xanchor": "left", "xshift": 6,
-            "y": height - excess, "yref": "paper", "yanchor": "middle",
-            "showarrow": False, "font": {"size": 12, "color": style.series(i)},
-        }
+        axes.in_margin(
+            lines[i]["name"], 6, y=height - excess, yref="paper", yanchor="middle",
+            font={"size": 12, "color": style.series(i)},
+        )
         for i, height in heights.items()
     ]  # fmt: skip

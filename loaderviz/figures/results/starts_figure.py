@@ -164,9 +164,7 @@ def _mark(part: str, workers: pd.DataFrame, zero_s: float) -> dict[str, Any]:
 def _key(parts: list[str], left_px: int) -> dict[str, Any]:
     """What the colours mean, above the rows: narrow boxes have no room for their names."""
     texts = [f"<span style='color: {PARTS[part][2]}'>■</span> {PARTS[part][0]}" for part in parts]
-    return {
-        "text": "  ".join(texts),
-        "x": 0, "xref": "paper", "xanchor": "left", "xshift": -left_px,
-        "y": 1, "yref": "paper", "yanchor": "bottom", "yshift": 4,
-        "showarrow": False, "align": "left", "font": {"size": 12},
-    }  # fmt: skip
+    return axes.in_margin(
+        "  ".join(texts), -left_px, x=0, y=1, yref="paper", yanchor="bottom", yshift=4,
+        align="left", font={"size": 12},
+    )  # fmt: skip

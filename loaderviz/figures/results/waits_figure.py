@@ -116,12 +116,10 @@ def _usual_step(step_ms: float) -> tuple[list[Any], list[Any]]:
         "type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": step_ms, "y1": step_ms,
         "line": {"color": style.QUIET, "width": 1.2, "dash": "dot"},
     }  # fmt: skip
-    label = {
-        "text": f"a usual step:<br>{duration(step_ms / 1000)}",
-        "x": 1, "xref": "paper", "xanchor": "left", "xshift": 6, "align": "left",
-        "y": np.log10(step_ms), "yanchor": "middle",
-        "showarrow": False, "font": {"size": 12},
-    }  # fmt: skip
+    label = axes.in_margin(
+        f"a usual step:<br>{duration(step_ms / 1000)}", 6, align="left",
+        y=np.log10(step_ms), yanchor="middle", font={"size": 12},
+    )  # fmt: skip
     return [line], [label]
 
 

@@ -17,7 +17,6 @@ from loaderviz.figures.timelines import (
     packed_rows,
     phase_band,
     rank_rows,
-    ready_strip,
     worker_marks,
 )
 from loaderviz.figures.timelines.lanes import Lanes
@@ -138,7 +137,9 @@ def draw(
     phases = phase_band.worth_drawing(trace) if with_phases else None
     lane, thickness = 0.0, 0.0
     if phases is not None:
-        height, lane, thickness = _make_room_for_phases(axes_of_lanes, height)
+        inner_px = height - TITLE_PX - AXIS_PX
+        lane, lane_px = axes.add_lane_above(axes_of_lanes, inner_px, phase_band.BAND_PX, "phases")
+        height, thickness = height + phase_band.BAND_PX, phase_band.SEGMENT_PX / lane_px
     marks.append(phase_band.segments(phases, lane, thickness))
     # Without workers and with them the zero is in the same place, for the eye to compare.
     margins = (axes.labels_px([MAIN_PROCESS, *lanes.labels]), 22, TITLE_PX, AXIS_PX)
@@ -214,7 +215,7 @@ def _marks(
         consumer_marks.device(as_boxes, lanes, names, span_s),
         covers.of_batches(as_boxes, lanes),
         *bands.band_marks(as_bands, lanes, time_range),
-        ready_strip.strip(batches, lanes, bands.bin_edges(time_range) if large else None),
+        consumer_marks.ready_strip(batches, lanes, bands.bin_edges(time_range) if large else None),
     ]
 
 
@@ -307,7 +308,7 @@ def _axes(
 ) -> dict[str, Any]:
     inner_px = height - TITLE_PX - AXIS_PX
     lanes_top = 1 - (READY_PX if lanes.has_workers else 1) / inner_px
-    most_ready = max(2, int(ready_strip.ready_counts(batches)[1].max(initial=0)))
+    most_ready = max(2, int(consumer_marks.ready_counts(batches)[1].max(initial=0)))
     return {
         "uniformtext": {"minsize": 9, "mode": "hide"},
         "xaxis": axes.axis(theme, TIME, range=time_range, anchor="y", nticks=10),
@@ -320,23 +321,6 @@ def _axes(
             tickfont={"size": 11}, fixedrange=True, visible=lanes.has_workers,
         ),
     }  # fmt: skip
-
-
-def _make_room_for_phases(layout: dict[str, Any], height: int) -> tuple[int, float, float]:
-    """A row above the consumer's: the new height, and the row's place and thickness in lanes."""
-    lanes, strip = layout["yaxis"], layout["yaxis2"]
-    inner_px = height - TITLE_PX - AXIS_PX
-    bottom, top = lanes["range"]
-    lane_px = (lanes["domain"][1] - lanes["domain"][0]) * inner_px / (bottom - top)
-    row = phase_band.BAND_PX / lane_px
-    shrink = inner_px / (inner_px + phase_band.BAND_PX)
-    strip["domain"] = [1 - (1 - strip["domain"][0]) * shrink, 1]
-    lanes["domain"] = [0, 1 - (1 - lanes["domain"][1]) * shrink]
-    lanes["range"] = [bottom, top - row]
-    lane = top - row / 2
-    lanes["tickvals"] = [lane, *lanes["tickvals"]]
-    lanes["ticktext"] = ["phases", *lanes["ticktext"]]
-    return height + phase_band.BAND_PX, lane, phase_band.SEGMENT_PX / lane_px
 
 
 def _paths(batches: Table, lanes: Lanes) -> list[list[list[float]]]:
