@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from loaderviz.loaders.batches_ahead import n_ahead
+from loaderviz.loaders.batch_counts import n_ahead
 
 
 class FirstIsLate(Dataset[Any]):

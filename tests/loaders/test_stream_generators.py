@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
-from loaderviz.loaders.stream_generators import numpy_generators, stream_being_read
+from loaderviz.loaders.random_state import numpy_generators, stream_being_read
 
 
 class Inner(IterableDataset):

@@ -19,9 +19,9 @@ from loaderviz.course.datasets import SleepingDataset, SleepingStream
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.text import duration
 from loaderviz.why.attribution import attribute
-from loaderviz.widgets.cause_bar import cause_bar
 from loaderviz.widgets.explorer_settings import KINDS, ExplorerSettings
 from loaderviz.widgets.real_runs import FOLLOW_S
+from loaderviz.widgets.run_numbers import cause_bar
 from loaderviz.widgets.run_process import LoaderRun
 from traces import made
 

@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader
 from loaderviz import Costs, LoaderVizError, Trace, record, simulate
 from loaderviz.course.datasets import SleepingDataset
 from loaderviz.widgets import play
-from loaderviz.widgets.play_states import MOST_BATCHES, station_times
+from loaderviz.widgets.play import MOST_BATCHES, station_times
 
 STATIONS = ("dispatched", "started", "ready", "taken", "delivered", "released")
 

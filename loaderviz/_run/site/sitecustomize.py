@@ -50,7 +50,7 @@ def _arm_after_import(spec: ModuleSpec) -> None:
         del loader.exec_module  # from now on the method of its class again
         execute(module)
         try:
-            from loaderviz._run.start_at_first_loader import arm
+            from loaderviz._run.script_process import arm
         except (AttributeError, ImportError, SyntaxError, TypeError) as error:  # of an old Python
             text = "loaderviz: this process is not recorded: {}: {}\n"
             sys.stderr.write(text.format(type(error).__name__, error))
@@ -68,9 +68,9 @@ def _write_message_at_exit() -> None:
 
     def write_message() -> None:
         if os.getpid() == first_pid:  # not in a forked child
-            from loaderviz._run import final_message
+            from loaderviz._run.script_process import write_message as write
 
-            final_message.write_message()
+            write()
 
     atexit.register(write_message)
 

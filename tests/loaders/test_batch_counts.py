@@ -12,8 +12,8 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
+from loaderviz.loaders.batch_counts import known_length
 from loaderviz.loaders.describe_loader import describe
-from loaderviz.loaders.length_of_loader import known_length
 
 DATA = range(10)
 
