@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from loaderviz._compare import compare as compare_traces
-from loaderviz.cli.shared_options import EXIT_FOUND, AsJson, TracePath, print_json
+from loaderviz.cli.shared_options import EXIT_FOUND, AsJson, TracePath, print_json, terminal
 from loaderviz.trace import load
 
 
@@ -27,6 +28,6 @@ def compare(
             {"verdict": comparison.verdict, "settings": comparison.settings, "measures": measures}
         )
     else:
-        typer.echo(comparison)
+        terminal().print(Text(str(comparison)), soft_wrap=True)
     if fail_if_slower and comparison.measures["change"].iloc[0] == "worse":
         raise typer.Exit(EXIT_FOUND)

@@ -1,7 +1,5 @@
 """The timeline, on hand-built traces: what is drawn, where, in which words."""
 
-import json
-
 import plotly.graph_objects as go
 import pytest
 from hypothesis import given, settings
@@ -129,14 +127,6 @@ def test_the_numbers_say_what_the_recording_lacks():
     assert text.startswith("measured, 2 batches not seen in their worker · 4 batches")
 
 
-def test_loaders_are_told_apart():
-    trace = together(made(workers=1, loader=0), made(workers=1, loader=1))
-    assert list(timeline(trace).layout.yaxis.ticktext)[1:] == [
-        "loader 0 · worker 0",
-        "loader 1 · worker 0",
-    ]
-
-
 def test_past_some_thousand_samples_batches_are_drawn_whole_and_it_says_so():
     batch_size = MOST_SAMPLES // 10 + 1
     figure = timeline(made(batches=10, batch_size=batch_size))
@@ -195,27 +185,10 @@ def test_a_narrow_box_keeps_its_colour_to_the_rim():
         assert named(many, name).marker.line.color == named(many, name).marker.color
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_text_differs_by_theme_and_marks_do_not(theme):
-    figure = timeline(made(), theme=theme)
-    assert figure.layout.title.font.color == style.THEMES[theme].text
-    assert figure.layout.paper_bgcolor == style.THEMES[theme].paper  # where no script runs
-    assert named(figure, "step").marker.color == named(timeline(made()), "step").marker.color
-
-
 def test_a_page_made_of_it_needs_no_kernel_and_no_network():
     page = timeline(made()).to_html(include_plotlyjs=False)
     assert "plotly_hover" in page
     assert "https://cdn" not in page
-
-
-@given(workers=st.integers(0, 3), seconds=st.sampled_from([None, 2.0]))
-def test_it_is_plain_json_and_valid_for_plotly(workers, seconds):
-    figure = timeline(made(workers=workers), seconds=seconds)
-    content = json.loads(figure.to_json())
-    assert json.loads(go.Figure(content).to_json()) == content
-    with pytest.raises(ValueError, match="Invalid value"):
-        figure.update_traces(marker_color="no colour")
 
 
 def test_what_is_no_trace_is_refused():

@@ -20,12 +20,6 @@ def slow_first(num_workers=2, **settings):
     return simulate(costs, num_workers=num_workers, batch_size=1, n_batches=6, **settings)
 
 
-def test_every_batch_goes_from_station_to_station():
-    for batch in station_times(slow_first())["batches"]:
-        at = [batch[name] for name in STATIONS]
-        assert at == sorted(at)
-
-
 def test_at_its_end_all_is_delivered():
     trace = simulate(
         Costs(sample_s=1 / 3000, step_s=1 / 7), num_workers=2, batch_size=3, n_batches=9
@@ -41,11 +35,6 @@ def test_what_arrives_before_its_turn_lies_in_the_reorder_buffer():
     assert early["taken"] == pytest.approx(early["ready"], abs=1e-6)
     assert early["taken"] < first["taken"] == first["delivered"]
     assert early["delivered"] == first["released"]
-
-
-def test_out_of_order_nothing_lies_there():
-    for batch in station_times(slow_first(in_order=False))["batches"]:
-        assert batch["taken"] == batch["delivered"]
 
 
 def test_what_arrives_during_a_step_stays_in_the_result_queue_until_it_ends():
