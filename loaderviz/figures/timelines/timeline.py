@@ -117,13 +117,13 @@ def draw(
     large = len(trace.batches) > MOST_BATCHES
     whole_batches = large or trace.n_sample_rows > MOST_SAMPLES
     time_range = _time_range(trace, seconds)
-    table, has_batches = packed_rows.pack(batches, lanes, time_range) if large else (None, True)
+    table = packed_rows.pack(batches, lanes) if large else None
     marks = _marks(trace, batches, lanes, time_range, whole_batches=whole_batches, large=large)
     if label == "key" and not whole_batches:
         _label_by_key(marks, arrays(trace.samples))
     covered = covers.lie_on(marks)
     numbers = f"{_source(trace)} · {summary.numbers}"
-    if not has_batches:
+    if large and table is None:
         numbers += " · bands only: too many batches for a page"
     elif large or covers.BATCHES in covered:
         numbers += " · zoom in for batches"
@@ -152,7 +152,9 @@ def draw(
         layout["annotations"] = phase_band.names(phases, lane, span_s, colours)
     if len(lanes.consumers) > 1:
         layout["shapes"] = _lines_between_ranks(lanes, colours)
-    page_data: dict[str, Any] = {"large": table} if large else {"paths": _paths(batches, lanes)}
+    page_data: dict[str, Any] = {"paths": [] if large else _paths(batches, lanes)}
+    if table is not None:
+        page_data = {"large": table}
     if covered:
         page_data["covers"] = covers.rules()
     layout["meta"] = {"loaderviz": {"lanes": lanes.labels, **page_data}}
