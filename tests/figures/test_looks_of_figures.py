@@ -22,7 +22,7 @@ from traces import made, together
 
 def with_memory():
     trace = made()
-    return replace(trace, batches=trace.batches.assign(rss_bytes=5e7))
+    return replace(trace, batches=trace.batches.assign(rss_bytes=50 << 20))
 
 
 def with_starts():
@@ -100,7 +100,7 @@ def test_a_result_ends_a_cell_with_its_words_and_its_figure(result, n_figures, c
 def test_each_of_two_memory_lines_has_its_worker_and_its_mebibytes():
     figure = memory(with_memory())
     assert [line.name for line in figure.data] == ["worker 0", "worker 1"]
-    assert set(figure.data[0].y) == {5e7 / 2**20}
+    assert set(figure.data[0].y) == {50}
     with pytest.raises(LoaderVizError, match="does not tell what memory"):
         memory(made())
 

@@ -14,6 +14,7 @@ import numpy as np
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
+from loaderviz.figures.style import AXIS_PX
 from loaderviz.figures.timelines import bands, timeline
 from loaderviz.figures.timelines.timeline import TIME
 from loaderviz.text import count, duration, percent
@@ -44,7 +45,7 @@ SHAPES: Final = {
 PATTERN: Final = {"size": 6, "solidity": 0.3, "fgcolor": "#ffffff", "fillmode": "overlay"}
 STEPS_FILL = "rgba(125, 133, 144, 0.22)"
 
-TITLE_PX, ROW_PX, TALL_ROW_PX, OVER_TIME_PX, GAP_PX, AXIS_PX = 116, 26, 36, 120, 30, 58
+TITLE_PX, ROW_PX, TALL_ROW_PX, OVER_TIME_PX, GAP_PX = 116, 26, 36, 120, 30
 MOST_ROWS = 8
 BAR_PX = 16
 BARS_EDGE = 1.05  # times the longest bar

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
+from loaderviz.figures.style import AXIS_PX
 from loaderviz.text import count, duration, size, worker_name
 from loaderviz.trace import Trace
 from loaderviz.why.worker_starts import (
@@ -20,7 +21,7 @@ from loaderviz.why.worker_starts import (
 if TYPE_CHECKING:
     import pandas as pd
 
-TITLE_PX, KEY_PX, ROW_PX, AXIS_PX, RIGHT_PX = 78, 34, 34, 58, 22
+TITLE_PX, KEY_PX, ROW_PX, RIGHT_PX = 78, 34, 34, 22
 LEFT_PX = 14  # of the title, and of what the colours mean
 BAR = 0.7  # of a row
 MOST_ROWS = 16

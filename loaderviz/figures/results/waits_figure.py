@@ -12,12 +12,13 @@ import numpy as np
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
+from loaderviz.figures.style import AXIS_PX, TITLE_PX
 from loaderviz.text import count, duration
 from loaderviz.trace import Trace
 from loaderviz.trace.read_ahead import as_the_loop_sees_it
 from loaderviz.trace.steps import waits_by_step
 
-HEIGHT_PX, TITLE_PX, AXIS_PX, LABEL_PX = 300, 82, 58, 96
+HEIGHT_PX, LABEL_PX = 300, 96
 MOST_DOTS = 1500  # as in waits_figure.js
 BINS = 300
 MOST_ROWS = 1_000_000  # past it the page gets no single steps

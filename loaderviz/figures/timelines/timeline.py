@@ -9,6 +9,7 @@ import numpy as np
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
+from loaderviz.figures.style import AXIS_PX, TITLE_PX
 from loaderviz.figures.timelines import (
     bands,
     boxes,
@@ -32,7 +33,7 @@ MOST_SAMPLES = 3000  # more boxes make a page slow: past it each batch is one bo
 TIME = "seconds since the recording began"
 MOST_LANES = 24  # of several ranks; past it each rank has one row
 MOST_BATCHES = 1500  # past it the page draws: bands when zoomed out, batches when zoomed in
-READY_PX, AXIS_PX, TITLE_PX = 52, 58, 82
+READY_PX = 52
 
 
 def timeline(
