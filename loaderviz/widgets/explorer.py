@@ -29,9 +29,8 @@ from loaderviz.widgets.prediction import (
     measured_start_costs,
     predict,
 )
-from loaderviz.widgets.real_runs import Progress, RealRuns
+from loaderviz.widgets.real_runs import Failure, Progress, RealRuns
 from loaderviz.widgets.run_numbers import RunNumbers, cause_bar, numbers_table
-from loaderviz.widgets.run_process import Failure
 
 FIRST_RUN_S = 30.0  # how long explore(loader) waits for its first run, to open with a picture
 

@@ -23,7 +23,7 @@ from loaderviz.loader_settings import LoaderSettings
 from loaderviz.loaders import forked_run
 from loaderviz.loaders.forked_run import ChildProcess, fork_loses_cuda, may_fork, run_forked
 from loaderviz.widgets.explorer_settings import ExplorerSettings
-from loaderviz.widgets.run_process import LoaderRun
+from loaderviz.widgets.real_runs import LoaderRun
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="a process can be copied on Unix")
 

@@ -21,12 +21,10 @@ from loaderviz.loader_settings import LoaderSettings
 from loaderviz.text import duration
 from loaderviz.why.attribution import attribute
 from loaderviz.widgets.explorer_settings import KINDS, ExplorerSettings
-from loaderviz.widgets.real_runs import FOLLOW_S
+from loaderviz.widgets.real_runs import FOLLOW_S, LoaderRun
 from loaderviz.widgets.run_numbers import cause_bar
-from loaderviz.widgets.run_process import LoaderRun
 from traces import made
 
-QUICK = ExplorerSettings(sample_s=0.001, step_s=0.001, n_samples=48, sample_bytes=8)
 LONG = ExplorerSettings(sample_s=0.2, step_s=0.5, n_samples=48)
 
 
@@ -124,26 +122,12 @@ def test_an_impossible_setting_is_named(name, value):
 # Runs
 
 
-def test_a_run_delivers_a_trace_and_leaves_no_process():
-    run = LoaderRun(QUICK)
-    until(lambda: not run.running)
-    trace = run.snapshot()
-    assert run.outcome().failure is None
-    run.close()
-    assert trace.summary().n_batches == QUICK.n_batches
-    assert len(trace.workers) == 2
-    assert processes() == []
-
-
 def test_cancel_ends_all_processes_at_once_even_in_the_middle_of_a_sample():
     run = LoaderRun(ExplorerSettings(LoaderSettings(3), sample_s=60))
     try:
-        until(lambda: (t := run.snapshot()) is not None and len(t.workers) == 3)
-        (process,) = processes()
-        assert len(process.children(recursive=True)) == 3
+        until(lambda: processes() and len(processes()[0].children(recursive=True)) == 3)
         run.cancel()
-        assert run.cancelled
-        assert run.outcome().failure is None
+        assert run.progress().state == "cancelled"
         until(lambda: processes() == [])
     finally:
         run.close()
@@ -153,23 +137,21 @@ def test_cancel_ends_all_processes_at_once_even_in_the_middle_of_a_sample():
 def test_an_error_of_the_dataset_is_told_with_its_last_line(num_workers):
     own = DataLoader(SleepingDataset(40, 0, fail_at=6))
     run = LoaderRun(ExplorerSettings(LoaderSettings(num_workers), batch_size=2, step_s=0), own)
-    until(lambda: not run.running)
-    failure = run.outcome().failure
-    trace = run.snapshot()
+    until(lambda: run.progress().state == "failed")
+    progress = run.progress()
     run.close()
-    assert failure.last_line == "ValueError: sample 6 is broken on purpose (fail_at=6)"
-    assert "Traceback" in failure.traceback
-    assert trace.summary().n_batches == 3  # what was delivered until then
+    assert progress.failure.last_line == "ValueError: sample 6 is broken on purpose (fail_at=6)"
+    assert "Traceback" in progress.failure.traceback
+    assert progress.delivered == progress.trace.summary().n_batches == 3  # until then
 
 
 def test_a_run_whose_process_is_killed_says_so():
     run = LoaderRun(LONG)
-    until(lambda: run.snapshot() is not None)
+    until(lambda: run.progress().trace is not None)
     os.kill(run._process.pid, signal.SIGKILL)
-    until(lambda: not run.running)
-    failure = run.outcome().failure
+    until(lambda: run.progress().state == "failed")
+    assert "signal 9" in run.progress().failure.last_line
     run.close()
-    assert "signal 9" in failure.last_line
 
 
 # The explorer
