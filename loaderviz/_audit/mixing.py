@@ -30,6 +30,8 @@ _NUMBER = re.compile(r"(\d+)")
 class Nearness(NamedTuple):
     """How near to each other in the source the samples of a batch lie.
 
+    Of fewer than ``LEAST_SAMPLES`` samples it is not known: NaN, and a window of 0.
+
     ``distance``: from a sample to the nearest other one of its window, in samples of the source;
     the geometric mean. ``shuffled_distance``: the same after a uniform shuffle. ``window``: how
     many samples in the order of delivery are looked at together.
@@ -49,11 +51,12 @@ def nearness(order: IntArray, batch_size: int) -> Nearness:
     """Compare an order with a uniform shuffle of it.
 
     Args:
-        order: for each place in the delivery the place in the source: 0 to n - 1, each once, for
-            n of ``LEAST_SAMPLES`` or more.
+        order: for each place in the delivery the place in the source: 0 to n - 1, each once.
         batch_size: of the loader. The order inside a batch does not matter to a model, nor here.
     """
     n = len(order)
+    if n < LEAST_SAMPLES:
+        return Nearness(np.nan, np.nan, 0)
     window = min(max(batch_size, LEAST_WINDOW), n // LEAST_WINDOWS)
     rng = np.random.default_rng(SEED)
     if n > MOST_LOOKED_AT:

@@ -148,24 +148,20 @@ def mixing_of(audit: Audit, epoch: int) -> Mixing:
         rows &= places >= 0
     if not rows.any():
         raise LoaderVizError(f"epoch={epoch}: none of its samples has a known place in the source")
+    deliveries = audit.deliveries
     if not rows.all():
-        keys, places, deliveries = keys[rows], places[rows], audit.deliveries[rows]
-    else:
-        deliveries = audit.deliveries
+        keys, places, deliveries = keys[rows], places[rows], deliveries[rows]
     order = mixing.order_of(places)
     workers, lane = mixing.workers_of(deliveries)
-    nearness = None
-    if len(order) >= mixing.LEAST_SAMPLES:
-        nearness = mixing.nearness(order, _batch_size(deliveries))
-    score = nearness.score if nearness else float("nan")
+    nearness = mixing.nearness(order, _batch_size(deliveries))
     shards = mixing.shards_by_key(keys)
     shard_sizes = pd.Series([] if shards is None else shards, dtype=object).value_counts()
     return Mixing(
-        score=score,
-        buffer_size=mixing.equal_buffer(score, len(order)),
-        neighbour_distance=nearness.distance if nearness else float("nan"),
-        shuffled_distance=nearness.shuffled_distance if nearness else float("nan"),
-        window=nearness.window if nearness else 0,
+        score=nearness.score,
+        buffer_size=mixing.equal_buffer(nearness.score, len(order)),
+        neighbour_distance=nearness.distance,
+        shuffled_distance=nearness.shuffled_distance,
+        window=nearness.window,
         order=order,
         lane=lane,
         drift=mixing.drift_of(order),

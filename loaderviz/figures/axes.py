@@ -1,11 +1,13 @@
-"""What figures share around their marks: axes with a faint grid, lanes, texts in the margins."""
+"""What figures share but their marks: axes with a faint grid, texts in margins, checks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+from loaderviz.errors import LoaderVizError
 from loaderviz.figures import style
+from loaderviz.trace import Trace
 
 
 def axis(
@@ -99,3 +101,14 @@ def in_margin(text: str, shift_px: float, *, x: float = 1, **options: Any) -> di
     """
     place = {"x": x, "xref": "paper", "xanchor": "left", "xshift": shift_px, "showarrow": False}
     return {"text": text, **place, **options}
+
+
+def check_given(figure: str, trace: Any, seconds: float | None = None) -> None:
+    """Raise LoaderVizError for what is no trace, and for seconds that no axis can span."""
+    if not isinstance(trace, Trace):
+        raise LoaderVizError(
+            f"{figure}() draws a Trace, but got {type(trace).__name__}. Take it from a recording: "
+            f"`with record(loader) as rec: ...`, then {figure}(rec.trace)."
+        )
+    if seconds is not None and not seconds > 0:
+        raise LoaderVizError(f"seconds={seconds!r}: give a time span above 0, or None for all")

@@ -97,87 +97,94 @@ MAP, WORDS = SleepingDataset(9, 0), streams.WORDS
 WITHOUT_DOG = [word for word in WORDS if word != "dog"] + ["dog"] * (WORDS.count("dog") - 1)
 NAMED, UNLISTED = Named({"a": 1, ("b", 2): 2, "c": 3}, 3), Listed({"a": 1, "b": 2, "c": 3}, 3)
 SLICES = BatchSampler(range(10), 4, drop_last=False)
-CASES = {
-    "remainder": (
-        two_workers(Floored(range(103)), num_workers=4), {}, False,
-        "3 of 103 samples never arrived: the remainder of 103 by 4 workers", [100, 101, 102], [],
-    ),
-    "drop_last": (
-        two_workers(Shared(range(23)), drop_last=True), {}, False,
-        "drop_last takes each worker's last, partial batch", [17, 19, 21], [],
-    ),
-    "repeats": (
-        two_workers(MAP, sampler=[0, 1, 1, 2, 2, 2, 3]), {}, False,
-        "asks for some samples more than once and does not ask for others.", [*range(4, 9)], [1, 2],
-    ),
-    "not asked for": (
-        two_workers(MAP, sampler=SubsetRandomSampler(range(7))), {}, False,
-        "SubsetRandomSampler does not ask for all samples.", [7, 8], [],
-    ),
-    "extra": (
-        two_workers(Cases([0, 1, 2, 3], [0, 1, 7], [2, 3])), {}, False,
-        "1 sample came that one process does not read", [], [],
-    ),
-    "equal": (two_workers(Shared(WORDS)), {}, True, "came exactly once", [], []),
-    "one too many": (two_workers(Cases(WORDS, [*WORDS, "the"], [])), {}, False, "", [], ["the"]),
-    "one too few": (two_workers(Cases(WORDS, WITHOUT_DOG, [])), {}, False, "", ["dog"], []),
-    "empty": (alone(Items([]), batch_size=2), {}, True, "Nothing came", [], []),
-    "nothing": (
-        two_workers(Cases(range(4), [], [])), {}, False,
-        "Nothing came: all 4 samples are missing", [0, 1, 2, 3], [],
-    ),
-    "names": (
-        alone(NAMED, sampler=["a", ("b", 2), "a"], batch_size=2), {}, False, "", ["c"], ["a"]
-    ),
-    "all names": (alone(UNLISTED, sampler=["c", "a", "b"]), {}, True, "", [], []),
-    "some names": (alone(UNLISTED, sampler=["c", "a"]), {}, None, "has no keys()", [], []),
-    "a name twice": (alone(UNLISTED, sampler=["c", "c", "a"]), {}, False, "", [], ["c"]),
-    "slices": (
-        alone(InBulk(list(range(10)), 10), sampler=SLICES, batch_size=None), {}, True, "", [], []
-    ),
-    "no batches": (
-        alone(Shared(range(7)), batch_size=None, num_workers=2), {}, True, "", [], []
-    ),
-    "no batches, no workers": (alone(Shared(range(7)), batch_size=None), {}, True, "", [], []),
-    "user's init": (
-        two_workers(Items(list(range(11))), worker_init_fn=shard_init("items")), {}, True,
-        "", [], [],
-    ),
-    "by chance": (two_workers(Augmented(20)), {}, None, "key=", [], []),
-    "by chance, twice": (
-        two_workers(Augmented(20, share=False)), {}, False,
-        "40 samples came, where one process reads 20", [], [],
-    ),
-    "key": (two_workers(Augmented(20)), {"key": streams.name_of}, True, "", [], []),
-    "lambda": (two_workers(Augmented(20)), {"key": lambda sample: sample[0]}, True, "", [], []),
-    "key of a map": (
-        two_workers(Listed(WORDS, 11), drop_last=True), {"key": str.upper}, False,
-        "drop_last", ["SAW", "THE", "CAT"], [],
-    ),
-    "collate": (
-        two_workers(Shared(range(20)), collate_fn=streams.only_even), {}, True,
-        "only_even returned fewer rows", [], [],
-    ),
-    "wrong length": (
-        alone(Counted(range(10), 5), batch_size=4), {}, True,
-        "len(dataset) is 5, and one process reads 10 samples.", [], [],
-    ),
-    "broken length": (
-        alone(Counted(range(10), ValueError("no")), batch_size=4), {}, True,
-        "len(dataset) raises ValueError", [], [],
-    ),
-    "endless": (two_workers(Endless()), {"n_samples": 50}, True, "of the first", [], []),
-    "ends before": (two_workers(Floored(range(21))), {"n_samples": 999}, False, "", [20], []),
-    "first of a shuffle": (
-        two_workers(SleepingDataset(99, 0), shuffle=True), {"n_samples": 40}, None,
-        "whether any is missing is not known", [], [],
-    ),
-    "one rank": (rank_1_of_2(SleepingDataset(21, 0)), {}, None, "rank 1 of 2", [], []),
-}  # fmt: skip
+
+
+def case(loader, exactly_once, said="", missing=(), twice=(), **options):
+    return pytest.param(loader, options, exactly_once, said, [*missing], [*twice], id=said or None)
 
 
 @pytest.mark.parametrize(
-    ("loader", "options", "exactly_once", "said", "missing", "twice"), CASES.values(), ids=CASES
+    ("loader", "options", "exactly_once", "said", "missing", "twice"),
+    [
+        case(
+            two_workers(Floored(range(103)), num_workers=4),
+            False,
+            "3 of 103 samples never arrived: the remainder of 103 by 4 workers",
+            [100, 101, 102],
+        ),
+        case(
+            two_workers(Shared(range(23)), drop_last=True),
+            False,
+            "drop_last takes each worker's last, partial batch",
+            [17, 19, 21],
+        ),
+        case(
+            two_workers(MAP, sampler=[0, 1, 1, 2, 2, 2, 3]),
+            False,
+            "asks for some samples more than once and does not ask for others.",
+            range(4, 9),
+            [1, 2],
+        ),
+        case(
+            two_workers(MAP, sampler=SubsetRandomSampler(range(7))),
+            False,
+            "SubsetRandomSampler does not ask for all samples.",
+            [7, 8],
+        ),
+        case(
+            two_workers(Cases([0, 1, 2, 3], [0, 1, 7], [2, 3])),
+            False,
+            "1 sample came that one process does not read",
+        ),
+        case(two_workers(Shared(WORDS)), True, "Every sample came exactly once"),
+        case(two_workers(Cases(WORDS, [*WORDS, "the"], [])), False, twice=["the"]),
+        case(two_workers(Cases(WORDS, WITHOUT_DOG, [])), False, missing=["dog"]),
+        case(alone(Items([]), batch_size=2), True, "Nothing came: the dataset is empty"),
+        case(two_workers(Cases(range(4), [], [])), False, "all 4 samples are missing", range(4)),
+        case(alone(NAMED, sampler=["a", ("b", 2), "a"]), False, missing=["c"], twice=["a"]),
+        case(alone(UNLISTED, sampler=["c", "a", "b"]), True),
+        case(alone(UNLISTED, sampler=["c", "a"]), None, "has no keys()"),
+        case(alone(UNLISTED, sampler=["c", "c", "a"]), False, twice=["c"]),
+        case(alone(InBulk(list(range(10)), 10), sampler=SLICES, batch_size=None), True),
+        case(alone(Shared(range(7)), batch_size=None, num_workers=2), True),
+        case(alone(Shared(range(7)), batch_size=None), True),
+        case(two_workers(Items(list(range(11))), worker_init_fn=shard_init("items")), True),
+        case(two_workers(Augmented(20)), None, "audit(loader, key=lambda sample"),
+        case(
+            two_workers(Augmented(20, share=False)),
+            False,
+            "40 samples came, where one process reads 20",
+        ),
+        case(two_workers(Augmented(20)), True, key=streams.name_of),
+        case(two_workers(Augmented(20)), True, key=lambda sample: sample[0]),
+        case(
+            two_workers(Listed(WORDS, 11), drop_last=True),
+            False,
+            "drop_last takes the last, partial batch",
+            ["SAW", "THE", "CAT"],
+            key=str.upper,
+        ),
+        case(
+            two_workers(Shared(range(20)), collate_fn=streams.only_even),
+            True,
+            "only_even returned fewer rows",
+        ),
+        case(
+            alone(Counted(range(10), 5)),
+            True,
+            "len(dataset) is 5, and one process reads 10 samples.",
+        ),
+        case(alone(Counted(range(10), ValueError("no"))), True, "len(dataset) raises ValueError"),
+        case(two_workers(Endless()), True, "of the first", n_samples=50),
+        case(two_workers(Floored(range(21))), False, missing=[20], n_samples=999),
+        case(
+            two_workers(SleepingDataset(99, 0), shuffle=True),
+            None,
+            "whether any is missing is not known",
+            n_samples=40,
+        ),
+        case(rank_1_of_2(SleepingDataset(21, 0)), None, "This is rank 1 of 2"),
+    ],
 )
 def test_what_came_is_counted_against_what_there_is(
     loader, options, exactly_once, said, missing, twice

@@ -81,8 +81,7 @@ def causes(
             ``trace``, and for an unknown theme.
     """
     for given in (trace, trace if beside is None else beside):
-        if not isinstance(given, Trace):
-            raise LoaderVizError(f"causes() draws a Trace, but got {type(given).__name__}")
+        axes.check_given("causes", given)
     trace = as_one(trace)
     return draw(trace, trace.summary(), theme, beside=beside)
 

@@ -64,10 +64,7 @@ def starts(
         LoaderVizError: if ``trace`` is no trace, if it does not tell how workers started, if
             ``seconds`` is not above 0, and for an unknown theme.
     """
-    if not isinstance(trace, Trace):
-        raise LoaderVizError(f"starts() draws a Trace, but got {type(trace).__name__}")
-    if seconds is not None and not seconds > 0:
-        raise LoaderVizError(f"seconds={seconds!r}: give a time span above 0, or None for all")
+    axes.check_given("starts", trace, seconds)
     colours = style.theme(theme)
     workers = _longest_start(trace)
     shown = workers.iloc[:MOST_ROWS]

@@ -262,13 +262,7 @@ def _source(trace: Trace) -> str:
 
 
 def _check(trace: Any, seconds: float | None, rank: int | None, theme: str) -> None:
-    if not isinstance(trace, Trace):
-        raise LoaderVizError(
-            f"timeline() draws a Trace, but got {type(trace).__name__}. "
-            "Take it from a recording: `with record(loader) as rec: ...`, then timeline(rec.trace)."
-        )
-    if seconds is not None and not seconds > 0:
-        raise LoaderVizError(f"seconds={seconds!r}: give a time span above 0, or None for all")
+    axes.check_given("timeline", trace, seconds)
     _check_that_it_has_batches(trace)
     if rank is not None and rank not in set(trace.batches["rank"]):
         ranks = trace.batches["rank"].unique()
