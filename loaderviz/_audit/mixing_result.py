@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 WELL = 0.9  # a score: what a uniform shuffle of a few batches is sometimes below
 BEYOND_CHANCE = 5.0  # standard deviations of a mean place under a shuffle
 LEAST_DRIFT = 0.05  # of the source, by which a mean place has to be off
-ENDS_EARLY = 0.9  # of the run: a worker that ends before it has a smaller shard
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -106,7 +105,7 @@ class Mixing(ShownResult):
                 f"{percent(means.min())} and {percent(means.max())} of the source; after a shuffle "
                 "it stays near 50 %."
             )
-        early = self.workers[self.workers["ends_at"] < ENDS_EARLY].sort_values("ends_at")
+        early = self.workers[self.workers["ends_at"] < 1 - 1 / mixing.N_PARTS].sort_values("ends_at")
         if len(early) and len(self.order) >= mixing.LEAST_SAMPLES:
             name, share = self.lane_name(early.index[0]), percent(early["ends_at"].iloc[0])
             others = f", and {len(early) - 1} more" if len(early) > 1 else ""
