@@ -105,7 +105,8 @@ class Mixing(ShownResult):
                 f"{percent(means.min())} and {percent(means.max())} of the source; after a shuffle "
                 "it stays near 50 %."
             )
-        early = self.workers[self.workers["ends_at"] < 1 - 1 / mixing.N_PARTS].sort_values("ends_at")
+        is_early = self.workers["ends_at"] < 1 - 1 / mixing.N_PARTS
+        early = self.workers[is_early].sort_values("ends_at")
         if len(early) and len(self.order) >= mixing.LEAST_SAMPLES:
             name, share = self.lane_name(early.index[0]), percent(early["ends_at"].iloc[0])
             others = f", and {len(early) - 1} more" if len(early) > 1 else ""

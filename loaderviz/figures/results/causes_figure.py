@@ -233,7 +233,7 @@ def _columns(rows: list[dict[str, Any]], *, with_epochs: bool) -> list[dict[str,
         columns[IN_AN_EPOCH, EPOCH_PX] = [saves_text(row["epoch_saves_s"]) for row in rows]
     texts = []
     for (heading, shift_px), column in columns.items():
-        on_top = {"y": 1, "yref": "paper", "yanchor": "bottom", "align": "left"}
+        on_top: dict[str, Any] = {"y": 1, "yref": "paper", "yanchor": "bottom", "align": "left"}
         texts.append(axes.in_margin(heading, shift_px, **on_top))
         texts += [axes.in_margin(text, shift_px, y=i) for i, text in enumerate(column)]
     return [

@@ -32,7 +32,8 @@ Label = Literal["batch", "key"]
 MOST_SAMPLES = 3000  # more boxes make a page slow: past it each batch is one box
 TIME = "seconds since the recording began"
 MOST_LANES = 24  # of several ranks; past it each rank has one row
-MOST_BATCHES = 1500  # as in waits_figure.js; past it the page draws: bands when zoomed out, batches when zoomed in
+# Past it the page draws: bands when zoomed out, batches when zoomed in (as in waits_figure.js).
+MOST_BATCHES = 1500
 READY_PX = 52
 
 
