@@ -13,12 +13,12 @@ import torch
 from torch.utils.data import DataLoader, default_collate, default_convert
 
 from loaderviz._audit.count_deliveries import IntArray
-from loaderviz._audit.progress_bar import Progress
 from loaderviz._audit.watching_copy import NoteReader, is_iterable, note_leftover, note_samples
 from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.content_hash import SampleIdentifier
 from loaderviz.loaders.copy_loader import copy_loader
 from loaderviz.recorder import record
+from loaderviz.status_line import Progress
 from loaderviz.trace import Trace
 
 NO_LIMIT = 2**62

@@ -15,7 +15,6 @@ from loaderviz._recommend.bounds_of_trace import recommend_bounds
 from loaderviz._recommend.look_at_loader import Look, look_at
 from loaderviz._recommend.measured_run import Run, replayed_step, run_setting
 from loaderviz._recommend.memory_budget import FreeBytes
-from loaderviz._recommend.progress_line import ProgressLine
 from loaderviz._recommend.recommendation import Recommendation
 from loaderviz._recommend.search import SHARE, Question, Search
 from loaderviz._recommend.settings_to_try import default_max_workers, first_settings, needed_workers
@@ -25,6 +24,7 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.loaders.describe_loader import dataloader_behind, describe, foreign_loader_error
 from loaderviz.loaders.forked_run import may_fork
+from loaderviz.status_line import BudgetLine
 from loaderviz.text import duration, wrapped
 from loaderviz.trace import Trace
 
@@ -140,7 +140,7 @@ def _measure(loader: DataLoader[Any], taken: _Taken) -> Recommendation:
     cpus = machine.cpu_allowance() / (machine.local_world_size() or 1)
     present = LoaderSettings.of(describe(loader))
     print(wrapped(_announced(loader, taken), hanging=2))
-    with ProgressLine(begun, taken.budget_s) as progress:
+    with BudgetLine(begun, taken.budget_s) as progress:
         progress.show("a first look")
         look = look_at(
             loader,

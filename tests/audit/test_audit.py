@@ -2,10 +2,7 @@
 
 import multiprocessing
 import random
-import sys
-from types import SimpleNamespace
 
-import IPython.display
 import numpy as np
 import pandas as pd
 import pytest
@@ -25,7 +22,6 @@ import patients
 import streams
 from frames import let_go
 from loaderviz import LoaderVizError, Trace, audit, record, shard_init
-from loaderviz._audit import progress_bar
 from loaderviz.course.datasets import SleepingDataset, SleepingStream
 from loaderviz.loaders.content_hash import SampleIdentifier
 from patients import in_an_order_of_its_own, not_at_all
@@ -544,38 +540,3 @@ def test_what_the_dataset_raises_comes_through_as_it_is():
     with pytest.raises(LookupError, match="lost") as caught:
         audit(loader)
     assert not isinstance(caught.value, LoaderVizError)
-
-
-# In words
-
-
-@pytest.mark.parametrize(
-    ("switched_off", "terminal", "is_there"),
-    [("", True, True), ("1", True, False), ("", False, False)],
-)
-def test_what_takes_long_shows_a_bar_in_a_terminal_unless_tqdm_is_switched_off(
-    monkeypatch, capsys, switched_off, terminal, is_there
-):
-    monkeypatch.setattr(progress_bar, "SHOW_AFTER_NS", 0)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
-    monkeypatch.setenv("TQDM_DISABLE", switched_off)
-    with progress_bar.Progress("audit", "batch") as shown:
-        shown.advance()
-    assert ("audit" in capsys.readouterr().err) == is_there
-
-
-def test_in_a_notebook_the_bar_is_a_text_that_is_gone_at_the_end(monkeypatch):
-    """And no widget: of one that is closed, a notebook that is opened again reports an error."""
-    shown = []
-    handle = SimpleNamespace(update=lambda data, raw: shown.append(data))
-    monkeypatch.setattr(progress_bar, "SHOW_AFTER_NS", 0)
-    monkeypatch.setattr(IPython, "get_ipython", lambda: SimpleNamespace(kernel="one"))
-    monkeypatch.setattr(
-        IPython.display, "display", lambda data, **how: (shown.append(data), handle)[1]
-    )
-    with progress_bar.Progress("audit", "batch", 2) as bar:
-        bar.advance()
-        bar.advance()
-    assert "audit" in shown[0]["text/plain"]
-    assert shown[-1] == {"text/html": ""}
-    assert all(set(each) <= {"text/plain", "text/html"} for each in shown)

@@ -200,29 +200,3 @@ def test_what_is_no_trace_is_refused():
         timeline(made(), seconds=-1)
     with pytest.raises(LoaderVizError, match=r"no batch"):
         timeline(Trace.from_columns())
-
-
-def test_a_loop_over_two_loaders_in_turn_counts_no_moment_twice():
-    parts = [
-        Trace.from_columns(
-            batches={
-                "loader": loader, "batch": [0, 1], "n_samples": 2, "state": "delivered",
-                "started_s": [0.2, 1.2], "collate_s": [1.0, 2.0], "ready_s": [1.0, 2.0],
-                "dispatched_s": [0.2, 0.2],
-                # As zip() asks: the first loader, then the second, then comes the step.
-                "requested_s": [0.2, 2.0] if loader == 0 else [1.0, 2.5],
-                "delivered_s": [1.0, 2.5] if loader == 0 else [1.5, 2.6],
-                "released_s": [2.0, 3.1] if loader == 0 else [2.5, 3.1],
-            },
-            workers={"loader": loader, "worker": [0], "started_s": 0.0, "first_task_s": 0.2},
-        )
-        for loader in (0, 1)
-    ]  # fmt: skip
-    trace = together(*parts)
-    summary = trace.summary()
-    assert summary.startup_s == pytest.approx(0.2)
-    assert summary.wait_s == pytest.approx(0.8 + 0.5 + 0.5 + 0.1)
-    assert summary.step_s == pytest.approx(0.5 + 0.5)
-    assert summary.elapsed_s == pytest.approx(3.1)
-    assert summary.epochs == 1
-    assert list(named(timeline(trace), "step").x) == pytest.approx([0, 0, 0.5, 0.5])
