@@ -1,4 +1,4 @@
-"""What a process of a recorded script begins and ends with: settings, trigger, a line on stderr.
+"""What a process of a recorded script is told at its beginning, and says at its end on stderr.
 
 Nothing here imports torch before the script does.
 """
@@ -13,8 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from loaderviz.loaders.first_iteration import Trigger
-from loaderviz.own_errors import own_errors, own_errors_suppressed
+from loaderviz.own_errors import own_errors_suppressed
 from loaderviz.text import count
 
 if TYPE_CHECKING:
@@ -33,33 +32,6 @@ def run_settings() -> tuple[Path, dict[str, Any]]:
     """
     settings = json.loads(os.environ[SETTINGS_VARIABLE])
     return Path(settings["folder"]), settings["limits"]
-
-
-def _begin() -> None:
-    try:
-        from loaderviz._run import process_recording
-
-        process_recording.begin(trigger.arm_again)
-    except own_errors(Exception) as error:  # the script itself goes on
-        write_line(f"this process is not recorded: {error}")
-
-
-def _add_class(cls: type) -> None:
-    with own_errors_suppressed(Exception):  # if this process is not recorded, _begin has said so
-        from loaderviz._run import process_recording
-
-        process_recording.add_class(cls)
-
-
-def arm(module: Any) -> None:
-    """Begin the recording when the first ``DataLoader`` of torch's module is iterated."""
-    try:
-        trigger.arm(module.DataLoader)
-    except own_errors(Exception) as error:
-        write_line(f"this process is not recorded: {error}")
-
-
-trigger = Trigger(on_first_iteration=_begin, on_new_class=_add_class)
 
 
 def remember_batches(recording: Recording) -> None:

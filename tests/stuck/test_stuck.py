@@ -170,7 +170,7 @@ MAIN = ["main", "<module>"]
 # How it stands; its cause, worker and sample, where ... is not looked at; what is said; the calls
 # at the end of the stack of the first process, None where they are not looked at.
 OTHERS = [
-    ("stopped", "stopped", 1, ..., "it is stopped", []),  # and so it is not asked
+    ("stopped", "stopped", 1, ..., "is stopped, by a signal", []),  # and so it is not asked
     ("stopped while it sends", "stopped", 1, None, "is stopped; it may hold the lock", None),
     ("dead", "dead worker", 1, STUCK_AT, "SIGKILL", None),
     ("names", "sleep", 1, f"image-{STUCK_AT}", "", None),

@@ -50,7 +50,7 @@ def _arm_after_import(spec: ModuleSpec) -> None:
         del loader.exec_module  # from now on the method of its class again
         execute(module)
         try:
-            from loaderviz._run.script_process import arm
+            from loaderviz._run.start_at_first_loader import arm
         except (AttributeError, ImportError, SyntaxError, TypeError) as error:  # of an old Python
             text = "loaderviz: this process is not recorded: {}: {}\n"
             sys.stderr.write(text.format(type(error).__name__, error))
