@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from loaderviz._audit.audit_of_simulation import simulate_audit
+from loaderviz._audit.audit_of_numbers import simulate_audit
 from loaderviz._audit.audit_result import Audit
 
 BATCH, WORKERS = 64, 8

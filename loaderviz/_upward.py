@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 ABOVE = {
-    "figures of a trace": ("loaderviz.figures.trace_display", "figures_of"),
+    "figures of a trace": ("loaderviz.figures.results.causes_figure", "figures_of"),
     "figure of an audit": ("loaderviz.figures.results.audit_figure", "draw"),
     "figure of a mixing": ("loaderviz.figures.results.mixing_figure", "draw"),
     "figure of a recommendation": ("loaderviz.figures.results.candidates_figure", "draw"),
@@ -20,6 +20,29 @@ ABOVE = {
     "paces of a trace": ("loaderviz.why.pace", "paces"),
     "causes of a trace": ("loaderviz.why.causes.causes_table", "causes_of"),
 }
+
+
+class ShownResult:
+    """A result that is said in words, by its ``str``, and has a figure.
+
+    Both are what it shows at the end of a notebook's cell; the figure only where there is one.
+    """
+
+    def figure(self) -> Any:
+        """Draw it."""
+        raise NotImplementedError
+
+    @property
+    def _has_figure(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _ipython_display_(self) -> None:
+        print(self)
+        if self._has_figure:
+            self.figure()._ipython_display_()
 
 
 def ask_above(what: str, *given: Any) -> Any:

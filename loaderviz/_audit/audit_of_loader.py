@@ -19,12 +19,13 @@ from torch.utils.data import (
 )
 
 from loaderviz._audit.audit_result import Audit, AuditError
-from loaderviz._audit.conclude_audit import conclude
+from loaderviz._audit.conclude_audit import Evidence, conclude
 from loaderviz._audit.count_deliveries import (
     Delivered,
     Expected,
     compare_with_expected,
     count_passed_by_all,
+    keys_of_deliveries,
 )
 from loaderviz._audit.delivered_samples import delivered_by_key, delivered_by_number
 from loaderviz._audit.expected_samples import (
@@ -34,10 +35,7 @@ from loaderviz._audit.expected_samples import (
     expected_by_trace,
     read_dataset,
 )
-from loaderviz._audit.failed_runs import raise_failure
-from loaderviz._audit.run_copy import CopyRun, describe_lacking_rows, run_copy
-from loaderviz._audit.sample_order import keys_of_deliveries
-from loaderviz._audit.verdict_text import Evidence
+from loaderviz._audit.run_copy import CopyRun, describe_lacking_rows, raise_failure, run_copy
 from loaderviz._audit.watching_copy import is_iterable
 from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.content_hash import SampleIdentifier

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from loaderviz._audit.mixing_result import Mixing, mixing_of
-from loaderviz._upward import ask_above
+from loaderviz._upward import ShownResult, ask_above
 from loaderviz.errors import LoaderVizError
 from loaderviz.text import count, percent, worker_name, wrapped
 
@@ -17,7 +17,7 @@ MAX_WORKERS_LISTED = 16
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Audit:
+class Audit(ShownResult):
     """Whether every sample was delivered exactly once; ``print(audit)`` says it in words.
 
     Attributes:
@@ -120,13 +120,9 @@ class Audit:
         lines = [f"{self.verdict}.", self.numbers, *filter(None, [shares]), *self.notes]
         return "\n".join(map(wrapped, lines))
 
-    __repr__ = __str__
-
-    def _ipython_display_(self) -> None:
-        """Show, at the end of a notebook cell, the words, and the figure where there is one."""
-        print(self)
-        if len(self.missing) or (self.deliveries["sample"] >= 0).any():
-            self.figure()._ipython_display_()
+    @property
+    def _has_figure(self) -> bool:
+        return bool(len(self.missing) or (self.deliveries["sample"] >= 0).any())
 
 
 class AuditError(LoaderVizError):

@@ -141,6 +141,19 @@ def compare_with_expected(
     return Tables(deliveries, epochs, duplicates, missing, extra)
 
 
+def keys_of_deliveries(delivered: Delivered, expected: Expected, tables: Tables) -> Any:
+    """What the sample of each delivery is known by; None where it is not among the expected ones.
+
+    Samples that are known by integers have these as their numbers.
+    """
+    if expected.keys.dtype == np.int64:
+        return delivered.number
+    place = tables.deliveries["sample"].to_numpy()
+    keys = np.full(len(place), None, object)
+    keys[place >= 0] = expected.keys[place[place >= 0]]
+    return keys
+
+
 def count_passed_by_all(delivered: Delivered, expected: Expected, n_workers: int) -> int:
     """How many samples, from the first on, every worker has passed: what has not come never will.
 
@@ -155,6 +168,18 @@ def count_passed_by_all(delivered: Delivered, expected: Expected, n_workers: int
             return 0
         n_passed.append(int(places_of_worker[-1]) + 1)
     return min(n_passed) if len(n_passed) == max(n_workers, 1) else 0
+
+
+def lanes_of(*tables: pd.DataFrame) -> tuple[IntArray, IntArray, IntArray]:
+    """Rank and number of each worker in these tables, sorted; and which of them each row is of."""
+    # As one number each: to sort pairs takes many times as long, of millions of rows.
+    ranks, workers = (
+        np.concatenate([table[name].to_numpy() for table in tables]).astype(np.int64)
+        for name in ("rank", "worker")
+    )
+    n = int(workers.max(initial=-1)) + 2  # workers of a rank, and its main process
+    codes, lane = np.unique(ranks * n + workers + 1, return_inverse=True)
+    return codes // n, codes % n - 1, lane
 
 
 class PlaceIndex:

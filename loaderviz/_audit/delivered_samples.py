@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from loaderviz._audit.count_deliveries import Delivered, IntArray
+from loaderviz.trace.columns_of_rows import arrays, batch_rows
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from loaderviz.trace import Trace
 
 
@@ -24,15 +23,17 @@ def delivered_by_key(trace: Trace) -> tuple[Delivered, Any]:
     a whole batch at once. ``Delivered.number`` stays None, because which numbers the keys get
     depends on what is expected. The keys are an array or a list, one for each sample.
     """
-    batches = _delivered_batches(trace)
-    sample_rows, batch_rows = _match_rows(trace.samples, batches)
-    samples = trace.samples
-    keys: Any = samples["key"].to_numpy()[sample_rows]
+    batches = trace.batches[trace.batches["delivered_s"].notna()].sort_values("delivered_s")
+    samples = arrays(trace.samples)
+    batch_of_sample = batch_rows(samples, arrays(batches))
+    order = np.lexsort((samples["position"], batch_of_sample))
+    order = order[batch_of_sample[order] >= 0]
+    keys: Any = samples["key"][order]
     columns = {
-        name: np.asarray(batches[name], np.int64)[batch_rows]
+        name: np.asarray(batches[name], np.int64)[batch_of_sample[order]]
         for name in ("epoch", "rank", "worker", "batch")
     }
-    position = samples["position"].to_numpy()[sample_rows]
+    position = samples["position"][order]
     if keys.dtype == object and any(isinstance(key, list) for key in keys):
         sizes = np.array([len(key) if isinstance(key, list) else 1 for key in keys], np.int64)
         columns = {name: np.repeat(values, sizes) for name, values in columns.items()}
@@ -83,40 +84,6 @@ def delivered_by_number(
     return Delivered(**columns, position=_positions(sizes), number=number), dropped
 
 
-def _delivered_batches(trace: Trace) -> pd.DataFrame:
-    return trace.batches[trace.batches["delivered_s"].notna()].sort_values("delivered_s")
-
-
 def _positions(sizes: IntArray) -> IntArray:
     """0 to size - 1 for each size, one after another."""
     return np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-
-
-def _match_rows(samples: pd.DataFrame, batches: pd.DataFrame) -> tuple[IntArray, IntArray]:
-    """Rows of ``samples`` whose batch is in ``batches``, in the order of the batches.
-
-    And for each of these rows the row of its batch.
-    """
-    names = ("rank", "epoch", "batch")
-    sample_columns, batch_columns = (
-        tuple(np.asarray(table[name], np.int64) for name in names) for table in (samples, batches)
-    )
-    shape = tuple(
-        max((int(column.max()) for column in pair if len(column)), default=0) + 1
-        for pair in zip(sample_columns, batch_columns, strict=True)
-    )
-    sample_code, batch_code = (
-        np.ravel_multi_index(columns, shape) for columns in (sample_columns, batch_columns)
-    )
-    order = np.argsort(batch_code)
-    nearest = np.minimum(np.searchsorted(batch_code[order], sample_code), max(len(order) - 1, 0))
-    matches = (
-        (batch_code[order][nearest] == sample_code)
-        if len(order)
-        else np.zeros(len(sample_code), bool)
-    )
-    sample_rows = np.flatnonzero(matches)
-    batch_rows = order[nearest[sample_rows]]
-    position = np.asarray(samples["position"], np.int64)[sample_rows]
-    sort = np.lexsort((position, batch_rows))
-    return sample_rows[sort], batch_rows[sort]

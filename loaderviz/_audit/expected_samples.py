@@ -12,8 +12,8 @@ from torch.utils.data import DataLoader
 from loaderviz._audit.count_deliveries import NOT_IN_TRACE, Delivered, Expected, IntArray
 from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.content_hash import SampleIdentifier
-from loaderviz.progress_bar import Progress
 from loaderviz.sample_keys import to_json
+from loaderviz.status_line import Progress
 
 SPARSE = 100  # keys that use less than 1 in so many integers do not count from 0
 _PRINTABLE = (int, float, str, bytes, tuple)

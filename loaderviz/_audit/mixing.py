@@ -1,19 +1,20 @@
 """How well a stream is mixed: what its order of delivery has left of the order of its source.
 
-``measure_mixing`` takes the places in the source in the order of delivery, and nothing else is
-run. The arithmetic is on columns of millions of rows.
+The source is taken to hold the samples in the order of their keys. Nothing is run; the arithmetic
+is on columns of millions of rows.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from loaderviz._audit.count_deliveries import IntArray, lanes_of
+
 if TYPE_CHECKING:
     import pandas as pd
-
-    from loaderviz._audit.count_deliveries import IntArray
 
 SEED = 0  # the uniform shuffle that we compare with is the same in every process
 LEAST_SAMPLES = 64  # of fewer, no order can be told from a shuffle
@@ -23,8 +24,13 @@ MOST_LOOKED_AT = 1 << 20  # samples, all over the run: more change nothing
 N_PARTS = 10  # of a run, whose mean places are compared
 
 
+_NUMBER = re.compile(r"(\d+)")
+
+
 class Nearness(NamedTuple):
     """How near to each other in the source the samples of a batch lie.
+
+    Of fewer than ``LEAST_SAMPLES`` samples it is not known: NaN, and a window of 0.
 
     ``distance``: from a sample to the nearest other one of its window, in samples of the source;
     the geometric mean. ``shuffled_distance``: the same after a uniform shuffle. ``window``: how
@@ -45,11 +51,12 @@ def nearness(order: IntArray, batch_size: int) -> Nearness:
     """Compare an order with a uniform shuffle of it.
 
     Args:
-        order: for each place in the delivery the place in the source: 0 to n - 1, each once, for
-            n of ``LEAST_SAMPLES`` or more.
+        order: for each place in the delivery the place in the source: 0 to n - 1, each once.
         batch_size: of the loader. The order inside a batch does not matter to a model, nor here.
     """
     n = len(order)
+    if n < LEAST_SAMPLES:
+        return Nearness(np.nan, np.nan, 0)
     window = min(max(batch_size, LEAST_WINDOW), n // LEAST_WINDOWS)
     rng = np.random.default_rng(SEED)
     if n > MOST_LOOKED_AT:
@@ -121,25 +128,63 @@ def drift_of(order: IntArray) -> pd.DataFrame:
     )
 
 
-def lanes_of(deliveries: pd.DataFrame) -> tuple[pd.DataFrame, Any]:
+def workers_of(deliveries: pd.DataFrame) -> tuple[pd.DataFrame, Any]:
     """A row for each worker, as ``Mixing.workers`` holds them, and each delivery's row."""
     import pandas as pd
 
     n = len(deliveries)
-    rank, worker = deliveries["rank"].to_numpy(), deliveries["worker"].to_numpy()
-    n_workers = int(worker.max(initial=-1)) + 2
-    code = rank * n_workers + worker + 1
-    samples = np.bincount(code)
-    codes = np.flatnonzero(samples)
-    lane_of_code = np.zeros(len(samples), np.int16)
-    lane_of_code[codes] = np.arange(len(codes))
-    last = np.zeros(len(samples), np.int64)
-    last[code] = np.arange(n)  # of several, the last one stays
+    ranks, workers, lane = lanes_of(deliveries)
+    samples = np.bincount(lane, minlength=len(ranks))
+    last = np.zeros(len(ranks), np.int64)
+    last[lane] = np.arange(n)  # of several, the last one stays
     rows = {
-        "rank": codes // n_workers,
-        "worker": codes % n_workers - 1,
-        "samples": samples[codes],
-        "share": samples[codes] / max(n, 1),
-        "ends_at": (last[codes] + 1) / max(n, 1),
+        "rank": ranks,
+        "worker": workers,
+        "samples": samples,
+        "share": samples / max(n, 1),
+        "ends_at": (last + 1) / max(n, 1),
     }
-    return pd.DataFrame(rows), lane_of_code[code]
+    return pd.DataFrame(rows), lane.astype(np.int16)
+
+
+def places_by_key(keys: Any) -> IntArray | None:
+    """For each key a number that sorts as it does; -1 for None. None where they do not sort.
+
+    Integers are their own places. ``"shard-10"`` comes after ``"shard-9"``, and ``(2, 0)``, which
+    may be shard and index, after ``(1, 99)``.
+    """
+    if keys.dtype != object:
+        return np.asarray(keys, np.int64)
+    import pandas as pd
+
+    codes, known = pd.factorize(keys)  # None gets -1
+    sortable = [_sortable(key) for key in known]
+    if None in sortable or not sortable:
+        return None
+    rank = np.empty(len(known) + 1, np.int64)
+    by_size: Any = sorted(range(len(known)), key=sortable.__getitem__)
+    rank[by_size] = np.arange(len(known))
+    rank[-1] = -1
+    return rank[codes]
+
+
+def shards_by_key(keys: Any) -> Any:
+    """The first part of each key that is a tuple, as (shard, index); None where they are not."""
+    if keys.dtype != object or not all(type(key) is tuple and len(key) > 1 for key in keys):
+        return None
+    return np.fromiter((key[0] for key in keys), object, len(keys))
+
+
+def _sortable(key: Any) -> tuple[Any, ...] | None:
+    """A tuple that can be compared with that of any other key; None for what does not sort."""
+    if isinstance(key, int | float):
+        return (0, key)
+    if isinstance(key, bytes):
+        key = key.decode("latin-1")
+    if isinstance(key, str):
+        parts = _NUMBER.split(key)  # text and number in turn
+        return (1, *(int(part) if i % 2 else part for i, part in enumerate(parts)))
+    if isinstance(key, tuple):
+        inner = [_sortable(part) for part in key]
+        return None if None in inner else (2, *inner)
+    return None

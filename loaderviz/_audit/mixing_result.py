@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from loaderviz._audit import mixing
-from loaderviz._audit.sample_order import places_by_key, shards_by_key
-from loaderviz._upward import ask_above
+from loaderviz._upward import ShownResult, ask_above
 from loaderviz.errors import LoaderVizError
 from loaderviz.text import count, percent, rate, worker_name
 
@@ -19,15 +18,13 @@ if TYPE_CHECKING:
 
     from loaderviz._audit.audit_result import Audit
 
-HARDLY, PARTLY, WELL = 0.1, 0.5, 0.9  # scores below which a stream is mixed hardly, partly, ...
+WELL = 0.9  # a score: what a uniform shuffle of a few batches is sometimes below
 BEYOND_CHANCE = 5.0  # standard deviations of a mean place under a shuffle
 LEAST_DRIFT = 0.05  # of the source, by which a mean place has to be off
-ENDS_EARLY = 0.9  # of the run: a worker that ends before it has a smaller shard
-MOST_NAMED = 3
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Mixing:
+class Mixing(ShownResult):
     """How well an epoch mixes its samples; ``print(mixing)`` says it in words, ``figure()`` draws.
 
     Attributes:
@@ -71,10 +68,10 @@ class Mixing:
         if self.score >= WELL:
             drifts = ", but it drifts" if self.drifts else ""
             return f"Each batch is mixed as by a uniform shuffle ({self.score:.2f} of 1){drifts}"
-        how = "Hardly" if self.score < HARDLY else "Partly" if self.score < PARTLY else "Fairly"
+        score = f"{self.score:.2f}" if self.score >= 0.005 else "under 0.01"
+        as_by = count(float(f"{self.buffer_size:.2g}"), "sample")  # it is known no better
         return (
-            f"{how} mixed: {_score_text(self.score)} of a uniform shuffle, as by a shuffle buffer "
-            f"of {_about(self.buffer_size)}"
+            f"Partly mixed: {score} of a uniform shuffle, as by a shuffle buffer of about {as_by}"
         )
 
     @property
@@ -98,9 +95,9 @@ class Mixing:
     @property
     def notes(self) -> tuple[str, ...]:
         """Drift, workers that end early and uneven shards, in a sentence each."""
-        return (*self._notes_on_drift(), *self._notes_on_workers(), *self._notes_on_shards())
+        return tuple(self._notes())
 
-    def _notes_on_drift(self) -> Iterator[str]:
+    def _notes(self) -> Iterator[str]:
         if self.drifts:
             means = self.drift["mean_place"]
             yield (
@@ -108,23 +105,15 @@ class Mixing:
                 f"{percent(means.min())} and {percent(means.max())} of the source; after a shuffle "
                 "it stays near 50 %."
             )
-
-    def _notes_on_workers(self) -> Iterator[str]:
-        ends = self.workers["ends_at"]
-        early = self.workers[ends < ENDS_EARLY].sort_values("ends_at")
-        if early.empty or len(self.order) < mixing.LEAST_SAMPLES:
-            return
-        named = ", ".join(
-            f"{self.lane_name(row)} after {percent(self.workers['ends_at'][row])}"
-            for row in early.index[:MOST_NAMED]
-        )
-        more = f" and {len(early) - MOST_NAMED} more" if len(early) > MOST_NAMED else ""
-        yield (
-            f"Shares are uneven, and workers end before the run: {named}{more}. From then on "
-            "batches come from the others alone."
-        )
-
-    def _notes_on_shards(self) -> Iterator[str]:
+        is_early = self.workers["ends_at"] < 1 - 1 / mixing.N_PARTS
+        early = self.workers[is_early].sort_values("ends_at")
+        if len(early) and len(self.order) >= mixing.LEAST_SAMPLES:
+            name, share = self.lane_name(early.index[0]), percent(early["ends_at"].iloc[0])
+            others = f", and {len(early) - 1} more" if len(early) > 1 else ""
+            yield (
+                f"Shares are uneven, and workers end before the run: {name} after {share}{others}. "
+                "From then on batches come from the others alone."
+            )
         sizes = self.shards["samples"]
         if len(sizes) > 1 and sizes.min() < sizes.max():
             sizes_text = f"{sizes.min():,} to {sizes.max():,} samples"
@@ -146,13 +135,6 @@ class Mixing:
     def __str__(self) -> str:
         return "\n".join([f"{self.verdict}.", self.numbers, *self.notes])
 
-    __repr__ = __str__
-
-    def _ipython_display_(self) -> None:
-        """Show, at the end of a notebook cell, the words and the figure."""
-        print(self)
-        self.figure()._ipython_display_()
-
 
 def mixing_of(audit: Audit, epoch: int) -> Mixing:
     """The ``Mixing`` of one epoch of an audit; raises as ``Audit.mixing`` does."""
@@ -166,24 +148,20 @@ def mixing_of(audit: Audit, epoch: int) -> Mixing:
         rows &= places >= 0
     if not rows.any():
         raise LoaderVizError(f"epoch={epoch}: none of its samples has a known place in the source")
+    deliveries = audit.deliveries
     if not rows.all():
-        keys, places, deliveries = keys[rows], places[rows], audit.deliveries[rows]
-    else:
-        deliveries = audit.deliveries
+        keys, places, deliveries = keys[rows], places[rows], deliveries[rows]
     order = mixing.order_of(places)
-    workers, lane = mixing.lanes_of(deliveries)
-    nearness = None
-    if len(order) >= mixing.LEAST_SAMPLES:
-        nearness = mixing.nearness(order, _batch_size(deliveries))
-    score = nearness.score if nearness else float("nan")
-    shards = shards_by_key(keys)
+    workers, lane = mixing.workers_of(deliveries)
+    nearness = mixing.nearness(order, _batch_size(deliveries))
+    shards = mixing.shards_by_key(keys)
     shard_sizes = pd.Series([] if shards is None else shards, dtype=object).value_counts()
     return Mixing(
-        score=score,
-        buffer_size=mixing.equal_buffer(score, len(order)),
-        neighbour_distance=nearness.distance if nearness else float("nan"),
-        shuffled_distance=nearness.shuffled_distance if nearness else float("nan"),
-        window=nearness.window if nearness else 0,
+        score=nearness.score,
+        buffer_size=mixing.equal_buffer(nearness.score, len(order)),
+        neighbour_distance=nearness.distance,
+        shuffled_distance=nearness.shuffled_distance,
+        window=nearness.window,
         order=order,
         lane=lane,
         drift=mixing.drift_of(order),
@@ -199,7 +177,7 @@ def _keys_and_places(audit: Audit) -> tuple[Any, Any]:
             "where each sample lies in the source is not known: the dataset may have shuffled what "
             'it yields. Say so by a key, audit(loader, key=lambda sample: sample["index"]).mixing()'
         )
-    places = places_by_key(audit.keys)
+    places = mixing.places_by_key(audit.keys)
     if places is None:
         raise LoaderVizError(
             f"keys such as {audit.keys[0]!r:.80} do not sort: give a key that returns a number, a "
@@ -212,12 +190,3 @@ def _batch_size(deliveries: pd.DataFrame) -> int:
     """The median size of the batches."""
     starts = np.flatnonzero(deliveries["position"].to_numpy() == 0)
     return int(np.median(np.diff(np.append(starts, len(deliveries))))) if len(starts) else 1
-
-
-def _score_text(score: float) -> str:
-    return f"{score:.2f}" if score >= 0.005 else "under 0.01"
-
-
-def _about(n: float) -> str:
-    """A number of samples to one digit, or to two from 10 on: it is known no better."""
-    return f"about {count(float(f'{n:.2g}'), 'sample')}"

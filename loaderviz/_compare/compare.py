@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from loaderviz._compare.bootstrap_noise import ratio_interval
 from loaderviz._compare.changed_settings import changed_settings
-from loaderviz._compare.measures import Measure, measures
+from loaderviz._compare.measures import Measure, measures, ratio_interval
 from loaderviz.errors import LoaderVizError
 from loaderviz.text import change, duration, percent, printable, rate
 
@@ -21,8 +20,7 @@ SAME, BETTER, WORSE, TOO_SHORT = "within noise", "better", "worse", "too short t
 NEGLIGIBLE = ""
 STEP = "step"  # the measure of that name
 CAUSE = "waiting: "  # begins the name of a measure that is a cause of waiting
-SMALL_CAUSE = 0.01  # of the time
-MIN_CHANGE = 0.01  # a smaller one counts as none, however certain it is
+LEAST = 0.01  # a smaller change counts as none, however certain; so does a cause of less time
 CAVEAT = "Noise is that of the batches within a run. Repeat a run to see how much runs differ."
 UNEXPLAINED = ", and no setting differs: unless the code does, it is chance or the machine"
 MIN_VALUE = {"s": 20e-6, "share": 0.005, "1/s": 0.0}  # by unit: less in both is negligible
@@ -104,7 +102,7 @@ def compare(a: Trace, b: Trace) -> Comparison:
 
 def _is_small_cause(a: Measure, b: Measure) -> bool:
     """Whether it is a cause that hardly anything was waited for in either run."""
-    return a.name.startswith(CAUSE) and not max(a.value, b.value) >= SMALL_CAUSE
+    return a.name.startswith(CAUSE) and not max(a.value, b.value) >= LEAST
 
 
 def _burst_batches(trace: Trace) -> int:
@@ -156,7 +154,7 @@ def _change(a: Measure, b: Measure, ratio: float, low: float, high: float) -> st
         return NEGLIGIBLE
     if math.isnan(low):
         return TOO_SHORT
-    if low <= 1 <= high or abs(ratio - 1) < MIN_CHANGE:
+    if low <= 1 <= high or abs(ratio - 1) < LEAST:
         return SAME
     return BETTER if (ratio > 1) == a.more_is_better else WORSE
 

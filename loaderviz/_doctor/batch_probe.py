@@ -29,7 +29,7 @@ from loaderviz._doctor.process_state import (
 )
 from loaderviz._doctor.sample_parts import Padding, labels_of, padding_of
 from loaderviz.loaders.content_hash import digest_or_none
-from loaderviz.loaders.stream_generators import numpy_generators, stream_being_read
+from loaderviz.loaders.random_state import numpy_generators, stream_being_read
 from loaderviz.machine import children_cpu_ns
 from loaderviz.recorder.batch_signature import walk
 from loaderviz.recorder.signature_text import signature_text

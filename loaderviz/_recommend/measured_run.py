@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader
 
 from loaderviz._doctor.run_outcomes import child_processes
 from loaderviz.loader_settings import LoaderSettings
-from loaderviz.loaders.batches_ahead import n_ahead
+from loaderviz.loaders.batch_counts import n_ahead
 from loaderviz.loaders.copy_loader import copy_loader
 from loaderviz.loaders.forked_run import run_forked
 from loaderviz.loaders.random_state import keep_random_state

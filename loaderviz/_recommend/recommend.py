@@ -24,7 +24,7 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.loaders.describe_loader import dataloader_behind, describe, foreign_loader_error
 from loaderviz.loaders.forked_run import may_fork
-from loaderviz.progress_bar import WHAT_IS_DONE, Progress
+from loaderviz.status_line import BudgetLine
 from loaderviz.text import duration, wrapped
 from loaderviz.trace import Trace
 from loaderviz.why.causes.savings import most_workers
@@ -127,8 +127,8 @@ def _measure(loader: DataLoader[Any], asked: Request) -> Recommendation:
     deadline = begun + asked.budget_s
     cpus = machine.cpu_allowance() / (machine.local_world_size() or 1)
     print(wrapped(_announced(loader, asked), hanging=2))
-    n_seconds = math.ceil(asked.budget_s)
-    with Progress("recommend", "s", n_seconds, shape=WHAT_IS_DONE) as progress:
+    with BudgetLine(begun, asked.budget_s) as progress:
+        progress.show("a first look")
         look = look_at(
             loader,
             asked.step,
@@ -141,7 +141,7 @@ def _measure(loader: DataLoader[Any], asked: Request) -> Recommendation:
         read_s = 0.0 if math.isnan(look.read_s) else look.read_s
 
         def measure(setting: LoaderSettings, seconds: float, n_batches: int) -> Run:
-            progress.reach(int(time.monotonic() - begun), str(setting))
+            progress.show(str(setting))
             run = run_setting(
                 loader,
                 setting,

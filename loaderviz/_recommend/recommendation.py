@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from loaderviz._recommend.memory_budget import FreeBytes, Sizes
-from loaderviz._upward import ask_above
+from loaderviz._upward import ShownResult, ask_above
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.text import PRINTED_WIDTH, wrapped
 
@@ -24,7 +24,7 @@ WORTH: Final = 0.05
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Recommendation:
+class Recommendation(ShownResult):
     """Which settings a loader should have; ``print`` it, or end a notebook cell with it.
 
     Attributes:
@@ -87,13 +87,6 @@ class Recommendation:
             mark = f"\n{mark.strip()} "  # a broken comment could not be pasted
         above, below = [f"{self.verdict}.", self.numbers], [f"Limit: {self.limits}.", *self.notes]
         return "\n".join([*map(wrapped, above), code + mark + comment, *map(wrapped, below)])
-
-    __repr__ = __str__
-
-    def _ipython_display_(self) -> None:
-        """Show the words and the figure at the end of a notebook cell."""
-        print(self)
-        self.figure()._ipython_display_()
 
 
 def code_of(settings: LoaderSettings, description: Mapping[str, Any]) -> str:

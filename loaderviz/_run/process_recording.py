@@ -14,8 +14,7 @@ from multiprocessing import util
 
 from torch.utils.data import get_worker_info
 
-from loaderviz._run import final_message
-from loaderviz._run.script_environment import RunSettings
+from loaderviz._run import script_process
 from loaderviz.recorder import Recording, dataloader_hooks
 
 EXIT_PRIORITY = 100  # before multiprocessing's own finalizers, and before it ends the workers
@@ -38,15 +37,15 @@ def begin(arm_again: Callable[[set[type]], None]) -> None:
         return
     # atexit does not run in multiprocessing's children; its finalizers do, and at exit too.
     util.Finalize(None, _end, exitpriority=EXIT_PRIORITY)
-    settings = RunSettings.from_environment()
+    folder, limits = script_process.run_settings()
     recording = Recording(
         [],
         every_loader=True,
-        path=settings.folder,
+        path=folder,
         path_is_shared=True,
         allow_restart=True,
         loop_thread=threading.main_thread().ident,  # the first loader may be iterated in another
-        **settings.limits,
+        **limits,
     )
     try:
         recording.__enter__()
@@ -69,8 +68,8 @@ def _end() -> None:
     if recording is not None:
         with suppress(KeyboardInterrupt):  # a second Ctrl-C: what is written so far can be loaded
             recording.__exit__(None, None, None)
-            final_message.remember_batches(recording)
-        final_message.remember_interrupt()
+            script_process.remember_batches(recording)
+        script_process.remember_interrupt()
 
 
 def _reset_after_fork() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from loaderviz._run import final_message
+from loaderviz._run import script_process
 from loaderviz.loaders.first_iteration import Trigger
 from loaderviz.own_errors import own_errors, own_errors_suppressed
 
@@ -15,7 +15,7 @@ def _begin() -> None:
 
         process_recording.begin(trigger.arm_again)
     except own_errors(Exception) as error:  # the script itself goes on
-        final_message.write_line(f"this process is not recorded: {error}")
+        script_process.write_line(f"this process is not recorded: {error}")
 
 
 def _add_class(cls: type) -> None:
@@ -30,7 +30,7 @@ def arm(module: Any) -> None:
     try:
         trigger.arm(module.DataLoader)
     except own_errors(Exception) as error:
-        final_message.write_line(f"this process is not recorded: {error}")
+        script_process.write_line(f"this process is not recorded: {error}")
 
 
 trigger = Trigger(on_first_iteration=_begin, on_new_class=_add_class)

@@ -7,6 +7,7 @@ are those of the script.
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import shutil
 import subprocess
@@ -16,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import NoReturn
 
-from loaderviz._run.script_environment import FIRST_PROCESS_VARIABLE, SETTINGS_VARIABLE, RunSettings
+from loaderviz._run.script_process import FIRST_PROCESS_VARIABLE, SETTINGS_VARIABLE
 from loaderviz.errors import LoaderVizError
 
 SITE = Path(__file__).with_name("site")
@@ -53,12 +54,12 @@ def start(
         )
     if not module and not Path(target).exists():
         raise LoaderVizError(_no_script_message(target))
-    settings = RunSettings(str(_prepare_folder(folder, join=join).absolute()), limits)
+    path = _prepare_folder(folder, join=join).absolute()
     python_path = os.environ.get("PYTHONPATH")
     environment = {
         **os.environ,
         "PYTHONPATH": f"{SITE}{os.pathsep}{python_path}" if python_path else str(SITE),
-        SETTINGS_VARIABLE: settings.as_text(),
+        SETTINGS_VARIABLE: json.dumps({"folder": str(path), "limits": limits}),
         FIRST_PROCESS_VARIABLE: "1",
     }
     command = [sys.executable, *_interpreter_options(), *(["-m"] if module else []), target, *args]

@@ -7,10 +7,19 @@ from typing import Final
 
 from loaderviz._stuck import causes_of_standstill as causes
 from loaderviz._stuck.causes_of_standstill import Seen, Why, why
-from loaderviz._stuck.descriptions import activity, kernel_text, sentence
 from loaderviz._stuck.loop_now import BatchNow, LoopNow
 from loaderviz._stuck.process_view import free_shared_memory, view_process
-from loaderviz._stuck.rank_now import CONSUMER, HANDOVER, RANKS, START, ProcessNow, RankNow
+from loaderviz._stuck.rank_now import (
+    CONSUMER,
+    HANDOVER,
+    RANKS,
+    START,
+    ProcessNow,
+    RankNow,
+    activity,
+    kernel_text,
+    sentence,
+)
 from loaderviz._stuck.recorded_processes import (
     RecordedProcess,
     look_at,

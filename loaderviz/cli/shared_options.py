@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 PIPE_COLUMNS = 120  # for a file or a pipe: wide enough to cut no number of a table
+MOST_SHOWN = 12  # rows of one kind, and calls of a stack: more do not fit on a screen
 EXIT_FOUND = 1  # the command did its work, and what it looks for is there
 EXIT_IN_PART = 3  # a part of the answer could not be worked out: the rest was
 

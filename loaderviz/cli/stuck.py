@@ -10,15 +10,11 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from loaderviz._stuck.cures import CURES
 from loaderviz._stuck.examine_rank import LEAST_S
 from loaderviz._stuck.examine_run import examine_run
-from loaderviz._stuck.rank_now import RANKS, ProcessNow, RankNow
-from loaderviz.cli.shared_options import EXIT_FOUND, AsJson, print_json, terminal
+from loaderviz._stuck.rank_now import CURES, RANKS, ProcessNow, RankNow
+from loaderviz.cli.shared_options import EXIT_FOUND, MOST_SHOWN, AsJson, print_json, terminal
 from loaderviz.text import printable, worker_name
-
-MOST_BYSTANDERS = 8  # workers that are not asked for a stack: more are counted
-MOST_FRAMES = 12  # of a stack, that are printed
 
 
 def stuck(
@@ -86,14 +82,14 @@ def _print_processes(console: Console, processes: tuple[ProcessNow, ...]) -> Non
     for process in asked:
         name = f"{worker_name(process.worker)} (pid {process.pid})"
         console.print(Text(printable(f"{name}: {process.kernel}")))
-        for frame in process.stack[:MOST_FRAMES]:
+        for frame in process.stack[:MOST_SHOWN]:
             console.print(Text(printable(f"    {frame}"), "dim"))
-        if len(process.stack) > MOST_FRAMES:
-            console.print(Text(f"    and {len(process.stack) - MOST_FRAMES} calls more", "dim"))
+        if len(process.stack) > MOST_SHOWN:
+            console.print(Text(f"    and {len(process.stack) - MOST_SHOWN} calls more", "dim"))
         if not process.stack:
             console.print(Text("    its Python stack is not known", "dim"))
-    for process in others[:MOST_BYSTANDERS]:
+    for process in others[:MOST_SHOWN]:
         name = f"{worker_name(process.worker)} (pid {process.pid})"
         console.print(Text(printable(f"{name} {process.does}")))
-    if len(others) > MOST_BYSTANDERS:
-        console.print(Text(f"and {len(others) - MOST_BYSTANDERS} workers more"))
+    if len(others) > MOST_SHOWN:
+        console.print(Text(f"and {len(others) - MOST_SHOWN} workers more"))

@@ -15,7 +15,7 @@ from rich.live import Live as Screen
 from rich.table import Table
 from rich.text import Text
 
-from loaderviz.cli.shared_options import AsJson, print_json, terminal
+from loaderviz.cli.shared_options import MOST_SHOWN, AsJson, print_json, terminal
 from loaderviz.errors import LoaderVizError
 from loaderviz.text import MAIN_PROCESS, printable, rate, size
 from loaderviz.trace.recording.live_recording import (
@@ -27,8 +27,6 @@ from loaderviz.trace.recording.live_recording import (
 from loaderviz.why.verdict import NEVER_WAITS
 
 GRACE_S = 2.0  # between the first file of a recording and the last that it takes to look at it
-MOST_RANKS = 16  # on one screen: those that wait the most
-MOST_WORKERS = 12  # of one rank
 BAR_WIDTH = 10  # characters
 
 
@@ -129,8 +127,8 @@ class _WatchedFolder:
 
 def _screen_content(recordings: list[RecordingNow]) -> Group:
     shown = recordings
-    if len(recordings) > MOST_RANKS:
-        shown = sorted(recordings, key=_waits, reverse=True)[:MOST_RANKS]
+    if len(recordings) > MOST_SHOWN:
+        shown = sorted(recordings, key=_waits, reverse=True)[:MOST_SHOWN]
     parts: list[Table | Text] = [_heading(recordings), _rank_table(shown)]
     if len(recordings) > len(shown):
         note = f"the {len(shown)} of {len(recordings)} ranks that wait the most"
@@ -190,9 +188,9 @@ def _worker_table(recording: RecordingNow, *, several: bool) -> Table:
     """A row for each worker of a rank: what it does now."""
     title = f"workers of rank {recording.rank}" if several else None
     shown = recording.workers
-    if len(shown) > MOST_WORKERS:
-        shown = tuple(sorted(shown, key=lambda worker: -worker.busy_share)[:MOST_WORKERS])
-        busiest = f"the {MOST_WORKERS} busiest of {len(recording.workers):,} workers"
+    if len(shown) > MOST_SHOWN:
+        shown = tuple(sorted(shown, key=lambda worker: -worker.busy_share)[:MOST_SHOWN])
+        busiest = f"the {MOST_SHOWN} busiest of {len(recording.workers):,} workers"
         title = f"{title}, {busiest}" if title else busiest
     of_loaders = len({worker.loader for worker in recording.workers}) > 1
     columns = ("worker", *(["loader"] * of_loaders), "busy", "does", "ready", "memory")

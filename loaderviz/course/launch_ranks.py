@@ -18,7 +18,7 @@ import psutil
 from torch.utils.data import DataLoader
 
 from loaderviz._audit import Audit
-from loaderviz._audit.audit_of_keys import DeliveredBatch, audit_batches
+from loaderviz._audit.audit_of_numbers import DeliveredBatch, audit_batches
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace import Trace, load
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from loaderviz._audit.audit_of_keys import DeliveredBatch, audit_batches
+from loaderviz._audit.audit_of_numbers import DeliveredBatch, audit_batches
 from loaderviz._audit.audit_result import Audit
 from loaderviz.course.hints import Check, Hints, explains_errors
 from loaderviz.text import count

@@ -8,7 +8,6 @@ import html
 import json
 import os
 import re
-import sys
 import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,15 +25,6 @@ if TYPE_CHECKING:
 CONFIG = {"displayModeBar": False, "responsive": True}
 # plotly's names for front ends that draw figures by themselves.
 MIMETYPE_RENDERERS = frozenset({"plotly_mimetype", "jupyterlab", "nteract", "vscode"})
-# By these plotly knows that another renderer is wanted, or that the front end is another.
-OTHER_FRONT_ENDS = (
-    "PLOTLY_RENDERER",
-    "COLAB_NOTEBOOK_ID",
-    "AZURE_NOTEBOOKS_HOST",
-    "COCALC_PROJECT_ID",
-    "DATABRICKS_RUNTIME_VERSION",
-)
-KAGGLE_FOLDER = Path("/kaggle/input")
 
 
 @functools.cache
@@ -108,28 +98,8 @@ class Figure(go.Figure):  # type: ignore[misc]  # plotly has no types
 
 
 def _front_end_draws() -> bool:
-    """Whether plotly would leave it to the front end to draw a figure, as it does in JupyterLab.
-
-    Plotly's renderers bring nbformat with them, which takes over a second to import. They are asked
-    where somebody has imported them, or where something else than a kernel of Jupyter's shows.
-    """
-    renderers_are_loaded = "plotly.io._renderers" in sys.modules
-    if not renderers_are_loaded and _in_plain_kernel():
-        return True
+    """Whether plotly would leave it to the front end to draw a figure, as it does in JupyterLab."""
     return not MIMETYPE_RENDERERS.isdisjoint(str(pio.renderers.default).split("+"))
-
-
-def _in_plain_kernel() -> bool:
-    """Whether this is a kernel in which nothing that plotly looks at asks for another renderer."""
-    from IPython import get_ipython
-
-    shell = type(get_ipython())
-    return (
-        shell.__name__ == "ZMQInteractiveShell"
-        and shell.__module__.startswith("ipykernel.")
-        and os.environ.keys().isdisjoint(OTHER_FRONT_ENDS)
-        and not KAGGLE_FOLDER.exists()
-    )
 
 
 def html_for_export(figure: go.Figure) -> str:

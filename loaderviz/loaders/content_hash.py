@@ -69,10 +69,6 @@ class SampleIdentifier:
             keys = keys.tolist()
         return [self._numbered(key) for key in (keys if isinstance(keys, list) else [keys])]
 
-    def __call__(self, sample: Any) -> int:
-        """The sample's number; raises as ``key_and_number`` does."""
-        return self.key_and_number(sample)[1]
-
     def key_and_number(self, sample: Any) -> tuple[Any, int]:
         """What the sample is known by, and its number, from -2**63 to 2**63 - 1.
 

@@ -23,8 +23,8 @@ from torch.utils.data import (
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from loaderviz.errors import LoaderVizError
+from loaderviz.loaders.batch_counts import known_length, sampler_of
 from loaderviz.loaders.held_objects import attributes, walk
-from loaderviz.loaders.length_of_loader import known_length, sampler_of
 from loaderviz.loaders.start_method import start_method
 from loaderviz.own_errors import own_errors
 from loaderviz.plain_value import truth, type_name, whole

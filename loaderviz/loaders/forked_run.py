@@ -10,8 +10,10 @@ loader in this process, where its results are needed.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import multiprocessing
 import os
+import re
 import signal
 import sys
 import time
@@ -20,17 +22,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import psutil
 import torch
 
-from loaderviz.loaders.openmp_threads import end_idle_threads
 from loaderviz.loaders.start_method import start_method
 from loaderviz.own_errors import own_errors
 
 TERMINATE_S = 0.5  # for a process to end when asked; one that is stuck in its dataset is killed
 GRACE_S = 5.0  # for a process that has sent all or was killed to be gone
+_LIBRARY = re.compile(r"/\S*/lib(?:gomp|iomp5|omp)\b\S*\.so\S*$", re.MULTILINE)
+_SOFT = 1  # the settings are kept (OpenMP 5.0, ``omp_pause_resource_t``)
 
 
 def fork_loses_cuda() -> bool:
@@ -240,3 +244,18 @@ def forget_fork_server() -> None:
     for name in ("_forkserver_address", "_forkserver_alive_fd", "_forkserver_pid"):
         if name in vars(server):
             setattr(server, name, None)
+
+
+def end_idle_threads() -> bool:
+    """End the threads with which torch computes one operation; the next one starts them again.
+
+    A fork does not have them, and what it computes with GNU's OpenMP would wait for them for ever
+    (docs.pytorch.org, "Multiprocessing best practices"). Returns whether they are known to be gone;
+    Linux only.
+    """
+    try:
+        libraries = set(_LIBRARY.findall(Path("/proc/self/maps").read_text("utf-8", "replace")))
+        pauses = [ctypes.CDLL(library).omp_pause_resource_all for library in libraries]
+    except own_errors(OSError, AttributeError):  # another system, or an OpenMP before 5.0
+        return False
+    return bool(pauses) and not any(pause(_SOFT) for pause in pauses)

@@ -7,6 +7,8 @@ data/dataloader.py, ``_BaseDataLoaderIter.__init__``; sampler.py); a dataset dra
 from __future__ import annotations
 
 import random
+import sys
+import types
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -15,9 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch.utils.data import DataLoader
+from torch.utils.data._utils.fetch import _IterableDatasetFetcher
 
-from loaderviz.loaders.held_objects import Part, is_a, known_to_code, walk
+from loaderviz.loaders.held_objects import Part, attributes, is_a, known_to_code, walk
 
+_FRAMES = 8  # between a collate_fn and the fetch that calls it
 _KINDS = (np.random.Generator, np.random.RandomState, random.Random, torch.Generator)
 
 
@@ -80,3 +84,35 @@ def keep_random_state(loader: DataLoader[Any]) -> Iterator[None]:
         for state in states:
             exit_stack.callback(state.restore, state.value)
         yield
+
+
+def numpy_generators(dataset: Any, iterator: Any) -> dict[str, np.random.Generator]:
+    """By path, those that the dataset holds and those in the variables of its ``__iter__``."""
+    paths = dict(held_generators(dataset=dataset))
+    while iterator is not None:
+        inner = None
+        variables = attributes(iterator)
+        if is_a(iterator, types.GeneratorType):
+            variables = dict(iterator.gi_frame.f_locals) if iterator.gi_frame else {}
+            inner = iterator.gi_yieldfrom
+        for name, value in variables.items():
+            paths.setdefault(f"{name} in __iter__", value)
+        iterator = inner
+    return {path: value for path, value in paths.items() if is_a(value, np.random.Generator)}
+
+
+def stream_being_read() -> Any:
+    """The iterator over an iterable-style dataset from which a batch is collated right now.
+
+    For a ``collate_fn``: its caller is the fetch (torch/utils/data/_utils/fetch.py,
+    ``_IterableDatasetFetcher.fetch``). None for a map-style dataset.
+    """
+    frame = sys._getframe(1)
+    for _ in range(_FRAMES):
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+        fetcher = frame.f_locals.get("self")
+        if is_a(fetcher, _IterableDatasetFetcher):
+            return getattr(fetcher, "dataset_iter", None)
+    return None

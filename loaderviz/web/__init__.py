@@ -5,7 +5,7 @@ Who loads which:
 - Every figure (``figures/display.py``): all of ``FIGURE_SCRIPTS``, in one scope, once a page.
 - The widgets' figures (``widgets/figure_view.py``): ``sizes`` and ``figure_view`` for each;
   ``widget_scripts``, after ``find_plotly`` and the figure scripts, once a page.
-- The line of code under an explorer (``widgets/code_line.py``): ``code_line``.
+- The line of code under an explorer (``widgets/figure_view.py``): ``code_line``.
 - ``play`` (``widgets/play.py``), and its still picture: ``play_scene``.
 - The page of ``loaderviz report`` (``report/render_page.py``): ``plotly_script()``, the figure
   scripts, ``report_page``.

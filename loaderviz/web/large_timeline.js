@@ -94,7 +94,7 @@ function showLarge(gd, packed, rows, before) {
       font: gd._fullLayout.font.family,
     };
     self.view = view;
-    const found = packed.merged ? null : inView(rows, from, to);
+    const found = inView(rows, from, to);
     const ctx = canvas.getContext("2d");
     ctx.scale(scale, scale);
     ctx.save();

@@ -15,15 +15,11 @@ from loaderviz.machine import cpu_allowance
 from loaderviz.text import count, duration, percent
 from loaderviz.trace import Trace
 from loaderviz.web import style
-from loaderviz.widgets.cause_bar import cause_bar
-from loaderviz.widgets.code_line import CodeLine
 from loaderviz.widgets.explorer_controls import MAIN_CONTROLS, ControlPanel
-from loaderviz.widgets.explorer_on_page import explorer_html
 from loaderviz.widgets.explorer_picture import begin_of, end_of, picture, steady_span
 from loaderviz.widgets.explorer_settings import ExplorerSettings
-from loaderviz.widgets.figure_view import FigureView, figure_scripts
+from loaderviz.widgets.figure_view import CodeLine, FigureView, figure_scripts
 from loaderviz.widgets.html_without_kernel import StaticFallback, control_values_html, static_html
-from loaderviz.widgets.numbers_table import RunNumbers, numbers_table
 from loaderviz.widgets.play import Scene
 from loaderviz.widgets.prediction import (
     MeasuredLoader,
@@ -33,8 +29,8 @@ from loaderviz.widgets.prediction import (
     measured_start_costs,
     predict,
 )
-from loaderviz.widgets.real_runs import Progress, RealRuns
-from loaderviz.widgets.run_process import Failure
+from loaderviz.widgets.real_runs import Failure, Progress, RealRuns
+from loaderviz.widgets.run_numbers import RunNumbers, cause_bar, numbers_table
 
 FIRST_RUN_S = 30.0  # how long explore(loader) waits for its first run, to open with a picture
 
@@ -348,11 +344,8 @@ class Explorer(StaticFallback):
         return "".join([control_values_html(main_controls), *parts, code, sheet])
 
     def _page_html(self, most_bytes: int) -> str:
-        before = {name: each.value for name, each in self._panel.controls.items()}
-        try:
-            return explorer_html(self._panel.controls, self._frame, most_bytes)
-        finally:
-            self.set(**before)
+        frames = self._panel.page_html(self._frame, most_bytes)
+        return f"<div class='loaderviz-explore'><style>{style('explorer')}</style>{frames}</div>"
 
     def _frame(self, **values: Any) -> list[Any]:
         """What the page shows for these values, on the axis that a run without workers needs."""

@@ -19,9 +19,20 @@ from loaderviz.widgets.explorer_settings import (
     settings_of,
 )
 from loaderviz.widgets.html_controls import check_box, choice, slider
+from loaderviz.widgets.page_frames import Parts, frames_html
 
 MAIN_CONTROLS = ("num_workers", "batch_size", "prefetch_factor", "kind", "sample_s", "step_s")
 TEACHING_CONTROLS = ("sample_s", "spread", "cpu_share", "sample_kb")  # of the teaching dataset
+# On a page without a kernel. Everything that these can be together is drawn when it is made.
+STOPS: dict[str, list[float]] = {
+    "num_workers": [0, 1, 2, 3, 4, 6, 8, 12],
+    "sample_s": [0.005, 0.02, 0.05, 0.1],
+    "step_s": [0.01, 0.05, 0.1, 0.2],
+}
+NEEDS_LAB = (
+    "The other settings, <em>Run for real</em> and <em>Pin</em> need JupyterLab "
+    "(<code>make lab</code>)."
+)
 
 
 class ControlPanel(widgets.Box):  # type: ignore[misc]  # ipywidgets has no types
@@ -76,6 +87,28 @@ class ControlPanel(widgets.Box):  # type: ignore[misc]  # ipywidgets has no type
         finally:
             self._silent = False
         self._on_change(None)
+
+    def page_html(self, draw: Callable[..., Parts], most_bytes: int) -> str:
+        """For a page without a kernel: the controls that say most about workers, which move.
+
+        And what ``draw`` makes of their values.
+        """
+        before = {name: each.value for name, each in self.controls.items()}
+        moved = {
+            name: self.controls[name]
+            for name in STOPS
+            if self.controls[name].layout.display != "none" and not self.controls[name].disabled
+        }
+        stops = {
+            name: sorted({*(stop for stop in STOPS[name] if stop <= each.max), each.value})
+            for name, each in moved.items()
+        }
+        try:
+            return frames_html(
+                moved, draw, most_bytes=most_bytes, stopping_at=stops, note=NEEDS_LAB
+            )
+        finally:
+            self.set(**before)
 
     def _on_change(self, _: Any) -> None:
         if not self._silent:

@@ -64,7 +64,10 @@ def picture(trace: Trace, summary: Summary, span_s: float, pinned: Trace | None 
     if pinned is not None:
         figure.add_trace(_ghost(pinned, begin_s))
         figure.data = (figure.data[-1], *figure.data[:-1])  # behind the others
-        _make_room_for_the_ghost(layout)
+        inner_px = layout.height - layout.margin.t - layout.margin.b
+        more_px = round(axes.lane_px(layout, inner_px) * (layout.yaxis.range[1] - GHOST_TOP))
+        axes.add_lane_above(layout, inner_px, more_px, "pinned", at=GHOST_LANE)
+        layout.height += more_px
         _write_duration(figure, begin_s, duration_of(pinned), lane=GHOST_LANE)
     return figure
 
@@ -101,24 +104,6 @@ def _ghost(pinned: Trace, begin_s: float) -> dict[str, Any]:
     start, end = batches["delivered_s"] + moved_s, step_ends(batches) + moved_s
     lane = np.full(len(start), GHOST_LANE)
     return boxes.bars("pinned", start, end, lane, thickness=0.45, fill=GHOST, edge_px=0)
-
-
-def _make_room_for_the_ghost(layout: Any) -> None:
-    """A lane above the consumer's; the strip above it keeps its height."""
-    margin, lanes, strip = layout.margin, layout.yaxis, layout.yaxis2
-    inner_px = layout.height - margin.t - margin.b
-    bottom, top = lanes.range
-    lane_px = (lanes.domain[1] - lanes.domain[0]) * inner_px / (bottom - top)
-    more_px = round(lane_px * (top - GHOST_TOP))
-    shrink = inner_px / (inner_px + more_px)
-    layout.height += more_px
-    strip.domain = [1 - (1 - strip.domain[0]) * shrink, 1]
-    lanes.update(
-        domain=[0, 1 - (1 - lanes.domain[1]) * shrink],
-        range=[bottom, GHOST_TOP],
-        tickvals=[GHOST_LANE, *lanes.tickvals],
-        ticktext=["pinned", *lanes.ticktext],
-    )
 
 
 def _write_duration(figure: Figure, begin_s: float, run_s: float, lane: float) -> None:

@@ -6,11 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import BatchSampler, DataLoader, IterableDataset
 
 from loaderviz.argument_checks import whole_number
 from loaderviz.errors import LoaderVizError
 from loaderviz.loader_settings import LoaderSettings
+from loaderviz.loaders.copy_loader import copy_loader
 from loaderviz.loaders.describe_loader import describe
 from loaderviz.working_dataset import WorkingDataset, WorkingStream
 
@@ -74,21 +75,24 @@ class ExplorerSettings:
         """The call of ``DataLoader`` that makes a loader with these settings, as code."""
         options = self.options()
         if user_loader is not None and not has_batch_size(user_loader):
-            options = _without_batch_size(user_loader, options)
+            options = self.loader.changed_options()
+            if user_loader.batch_sampler is None:
+                options = {"batch_size": None, **options}
         arguments = ", ".join(f"{name}={value!r}" for name, value in options.items())
         return f"DataLoader(dataset, {arguments})"
 
     def make_loader(self, user_loader: DataLoader[Any] | None = None) -> DataLoader[Any]:
-        """Make a loader with these settings: of the teaching dataset, or like the user's."""
-        options = self.options()
+        """Make a loader with these settings: of the teaching dataset, or a copy of the user's.
+
+        The copy cuts batches of another size, where torch cuts them.
+        """
         if user_loader is None:
-            return DataLoader(self._teaching_dataset(), **options)
-        if not has_batch_size(user_loader):
-            options = _without_batch_size(user_loader, options)
-        if self.loader.num_workers:
-            options["multiprocessing_context"] = user_loader.multiprocessing_context
-            options["timeout"] = user_loader.timeout
-        return DataLoader(user_loader.dataset, **_unchanged_options(user_loader), **options)
+            return DataLoader(self._teaching_dataset(), **self.options())
+        options = self.loader.options()
+        if has_batch_size(user_loader):
+            batches = BatchSampler(user_loader.sampler, self.batch_size, user_loader.drop_last)
+            options |= {"batch_size": self.batch_size, "batch_sampler": batches}
+        return copy_loader(user_loader, **options)
 
     def _teaching_dataset(self) -> WorkingDataset | WorkingStream:
         dataset = WorkingDataset(
@@ -120,26 +124,3 @@ def settings_of(user_loader: DataLoader[Any]) -> ExplorerSettings:
 def has_batch_size(loader: DataLoader[Any]) -> bool:
     """Whether torch forms this loader's batches, so that their size can be chosen."""
     return loader.batch_size is not None
-
-
-def _unchanged_options(user_loader: DataLoader[Any]) -> dict[str, Any]:
-    """The arguments that a loader with other settings shares with the user's own."""
-    options: dict[str, Any] = {
-        "collate_fn": user_loader.collate_fn,
-        "worker_init_fn": user_loader.worker_init_fn,
-        "generator": user_loader.generator,
-    }
-    if has_batch_size(user_loader):
-        options["drop_last"] = user_loader.drop_last
-    if user_loader.batch_size is not None or user_loader.batch_sampler is None:
-        if not isinstance(user_loader.dataset, IterableDataset):
-            options["sampler"] = user_loader.sampler
-    else:
-        options["batch_sampler"] = user_loader.batch_sampler
-    return options
-
-
-def _without_batch_size(user_loader: DataLoader[Any], options: dict[str, Any]) -> dict[str, Any]:
-    """The options of a loader whose batches torch does not form: they stay as they are."""
-    others = {name: value for name, value in options.items() if name != "batch_size"}
-    return others if user_loader.batch_sampler is not None else {"batch_size": None, **others}

@@ -1,4 +1,4 @@
-"""A widget that shows one figure at a time and redraws fast enough to follow a slider.
+"""The widgets of our own: a figure that follows a slider, and a line of code to copy.
 
 plotly's own ``FigureWidget`` checks every value of an update and sends it back and forth, which
 takes some 300 ms for 50 batches; here the page gets the whole figure and calls ``Plotly.react``.
@@ -74,3 +74,10 @@ class FigureView(anywidget.AnyWidget):
 
 def _figure_json(plotly_figure: go.Figure) -> str:
     return f'{plotly_figure.to_json()[:-1]},"config":{json.dumps(CONFIG)}}}'
+
+
+class CodeLine(anywidget.AnyWidget):
+    """Shows ``text``, a line of code, beside a button that copies it."""
+
+    _esm = script("code_line")
+    text = traitlets.Unicode("").tag(sync=True)

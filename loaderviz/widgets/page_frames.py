@@ -24,7 +24,7 @@ import plotly.graph_objects as go
 
 from loaderviz.figures.display import CONFIG, html_for_export
 from loaderviz.loaders.random_state import global_states
-from loaderviz.widgets.frame_stops import is_slider, positions, stops
+from loaderviz.widgets.html_controls import is_slider, positions, stops
 
 ASKED_FOR = "LOADERVIZ_FRAMES"
 MOST_FRAMES = 240

@@ -1,22 +1,44 @@
-"""The real runs that a user asks for: one at a time, followed batch by batch."""
+"""The real runs that a user asks for: one at a time, each in a process of its own.
+
+The kernel stays responsive, because it only reads the files that the run records; and a run can be
+ended at any moment. The doctor's runs use ``run_forked`` instead, which waits until all is sent.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import atexit
+import itertools
+import os
+import shutil
+import sys
+import tempfile
 import time
+import traceback
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 from torch.utils.data import DataLoader
 
-from loaderviz.trace import Trace
+from loaderviz.errors import LoaderVizError
+from loaderviz.loaders.forked_run import ChildProcess, fork_loses_cuda
+from loaderviz.recorder import Recording
+from loaderviz.trace import Trace, read_folder
 from loaderviz.widgets.explorer_settings import ExplorerSettings
-from loaderviz.widgets.run_process import Failure, LoaderRun
 
 FOLLOW_S = 0.2  # between two looks at a running recording
 
 _latest: RealRuns | None = None  # whose run goes on, if any does
+
+
+class Failure(NamedTuple):
+    """An exception in a run: its last line, and the whole traceback."""
+
+    last_line: str
+    traceback: str
 
 
 @dataclass(frozen=True)
@@ -28,8 +50,9 @@ class Progress:
         state: whether it goes on, and how it ended otherwise.
         delivered: how many batches have been delivered.
         trace: what has been recorded so far; None before the first batch is delivered.
-        failure: what went wrong, if anything did.
-        n_repeated: samples that came more than once in an epoch; None where nobody counted.
+        failure: what went wrong; None unless ``state`` is ``failed``.
+        n_repeated: samples of the teaching dataset that came again in an epoch; None where nobody
+            counted.
     """
 
     settings: ExplorerSettings
@@ -74,8 +97,7 @@ class RealRuns:
         try:
             self._run = LoaderRun(settings, self._user_loader)
         except Exception as error:
-            text = f"{type(error).__name__}: {error}"
-            self._on_progress(Progress(settings, "failed", failure=Failure(text, text)))
+            self._on_progress(Progress(settings, "failed", failure=_failure(error)))
             return
         self._on_progress(Progress(settings, "running"))
         try:
@@ -96,12 +118,10 @@ class RealRuns:
 
     def step(self) -> bool:
         """Look at the run once, show its progress, and return whether it goes on."""
-        run = self._run
-        if run is None:
+        if self._run is None:
             return False
-        over = not run.running  # asked first: what is recorded after that is complete
-        progress = _progress_of(run, over)
-        if over:
+        progress = self._run.progress()
+        if progress.state != "running":
             self._stop()
         self._on_progress(progress)
         return self.running
@@ -116,18 +136,127 @@ class RealRuns:
             self._run = None
 
 
-def _progress_of(run: LoaderRun, over: bool) -> Progress:
-    trace = run.snapshot()
-    delivered = 0 if trace is None else int(trace.batches["delivered_s"].notna().sum())
-    trace = trace if delivered else None
-    if not over:
-        return Progress(run.settings, "running", delivered, trace)
-    outcome = run.outcome()
-    if outcome.failure is not None:
-        return Progress(run.settings, "failed", delivered, trace, outcome.failure)
-    if run.cancelled:
-        return Progress(run.settings, "cancelled", delivered, trace)
-    if not delivered:
-        text = "the loader delivered no batch: its dataset is empty"
-        return Progress(run.settings, "failed", failure=Failure(text, text))
-    return Progress(run.settings, "done", delivered, trace, n_repeated=outcome.n_repeated)
+class LoaderRun:
+    """One run, which starts at once; ``close()`` it when it is over.
+
+    Raises:
+        Exception: what keeps the process from starting, for example a dataset that cannot be
+            pickled.
+    """
+
+    def __init__(
+        self, settings: ExplorerSettings, user_loader: DataLoader[Any] | None = None
+    ) -> None:
+        self.settings = settings
+        self._folder = Path(tempfile.mkdtemp(prefix="loaderviz-run-"))
+        self._recording = self._folder / "recording"
+        self._cancelled = False
+        try:
+            # A fork that cannot use CUDA could not pin.
+            method = "spawn" if settings.loader.pin_memory and fork_loses_cuda() else None
+            args = (settings, user_loader, self._recording)
+            self._process = ChildProcess(_run_in_child, *args, method=method)
+        except BaseException:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise
+        atexit.register(self.close)
+
+    def progress(self) -> Progress:
+        """How far it has come, or how it went once it is over."""
+        self._process.receive()  # or a long traceback fills the pipe, and the run never ends
+        over = not self._process.running  # asked first: what is recorded after that is complete
+        self._process.receive()
+        trace, delivered = self._recorded()
+        if not over:
+            return Progress(self.settings, "running", delivered, trace)
+        sent = self._process.sent[-1] if self._process.sent else None
+        failure = sent if isinstance(sent, Failure) else self._unexpected_end(delivered)
+        if failure is not None:
+            return Progress(self.settings, "failed", delivered, trace, failure)
+        if self._cancelled:
+            return Progress(self.settings, "cancelled", delivered, trace)
+        return Progress(self.settings, "done", delivered, trace, n_repeated=sent)
+
+    def _recorded(self) -> tuple[Trace | None, int]:
+        """What has been recorded, and how many batches are delivered; None before the first is."""
+        try:
+            trace = read_folder(self._recording)
+        except LoaderVizError:  # there is nothing to read yet
+            return None, 0
+        delivered = int(trace.batches["delivered_s"].notna().sum())
+        return (trace if delivered else None), delivered
+
+    def _unexpected_end(self, delivered: int) -> Failure | None:
+        """Why a run that said nothing of a failure has none the less failed; None if it has not."""
+        if self._cancelled:
+            return None
+        line = "" if delivered else "the loader delivered no batch: its dataset is empty"
+        if code := self._process.exit_code:
+            ending = f"signal {-code}" if code < 0 else f"exit code {code}"
+            line = f"the process of the run ended with {ending}"
+        return Failure(line, line) if line else None
+
+    def cancel(self) -> None:
+        """End the run now, whatever it is doing, and wait until none of its processes is left."""
+        self._process.receive()
+        self._cancelled = self._cancelled or self._process.running
+        self._process.end()
+
+    def close(self) -> None:
+        """Delete the recording and free all else; a run that still goes on is ended."""
+        atexit.unregister(self.close)
+        self._process.end()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _failure(error: Exception) -> Failure:
+    text = "".join(traceback.format_exception(error))
+    last_line = next(line for line in reversed(text.splitlines()) if line.strip())
+    return Failure(last_line, text)
+
+
+def _run_in_child(
+    settings: ExplorerSettings,
+    user_loader: DataLoader[Any] | None,
+    folder: Path,
+    send: Callable[[Failure | int | None], None],
+) -> None:
+    """Run the loader and record it into ``folder``, in the process of the run.
+
+    Sends what failed, or how many samples of the teaching dataset came more than once in an epoch.
+    """
+    # Nobody would see torch's warning of too many workers here; the slider marks the CPUs instead.
+    warnings.filterwarnings("ignore", message="This DataLoader will create")
+    if settings.cores is not None and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: settings.cores])
+    try:
+        loader = settings.make_loader(user_loader)
+        teaching = user_loader is None
+        n_repeated = 0
+        with Recording((loader,), path=folder):
+            for _ in range(settings.epochs):
+                n_repeated += _run_epoch(loader, settings, teaching)
+        send(n_repeated if teaching else None)
+    except Exception as error:
+        send(_failure(error))
+        sys.exit(1)
+
+
+def _run_epoch(loader: DataLoader[Any], settings: ExplorerSettings, teaching: bool) -> int:
+    """Take every batch of the teaching dataset, or ``settings.n_batches`` of the user's own.
+
+    Returns:
+        How many samples of the teaching dataset came more than once; 0 for the user's own.
+    """
+    seen: set[int] = set()
+    parent, n_repeated = os.getppid(), 0
+    batches = iter(loader)
+    for batch in batches if teaching else itertools.islice(batches, settings.n_batches):
+        time.sleep(settings.step_s)
+        if teaching:
+            indices = batch[:, 0].tolist()
+            n_repeated += len(indices) - len(set(indices) - seen)
+            seen.update(indices)
+        if os.getppid() != parent:
+            break  # the process that asked for the run has ended
+    return n_repeated

@@ -21,7 +21,7 @@ from torch.utils.data import (
 import patients
 import streams
 from frames import let_go
-from loaderviz import LoaderVizError, Trace, audit, load, record, shard_init
+from loaderviz import LoaderVizError, Trace, audit, record, shard_init
 from loaderviz.course.datasets import SleepingDataset, SleepingStream
 from loaderviz.loaders.content_hash import SampleIdentifier
 from patients import in_an_order_of_its_own, not_at_all
@@ -81,13 +81,134 @@ def test_every_worker_delivers_all_of_a_naive_stream(method):
     assert lines[3].startswith("Remedy: share the samples out")
 
 
-def test_a_floor_division_loses_the_remainder():
-    found = audit(two_workers(Floored(range(103)), num_workers=4))
-    assert found.exactly_once is False
-    assert found.verdict == "3 of 103 samples never arrived: the remainder of 103 by 4 workers"
-    assert list(found.missing["sample"]) == [100, 101, 102]
-    assert set(found.missing["cause"]) == {"not read"}
-    assert found.duplicates.empty
+def alone(dataset, **options):
+    return DataLoader(dataset, **options)
+
+
+def rank_1_of_2(dataset):
+    return alone(dataset, sampler=DistributedSampler(dataset, num_replicas=2, rank=1))
+
+
+MAP, WORDS = SleepingDataset(9, 0), streams.WORDS
+WITHOUT_DOG = [word for word in WORDS if word != "dog"] + ["dog"] * (WORDS.count("dog") - 1)
+NAMED, UNLISTED = Named({"a": 1, ("b", 2): 2, "c": 3}, 3), Listed({"a": 1, "b": 2, "c": 3}, 3)
+SLICES = BatchSampler(range(10), 4, drop_last=False)
+
+
+def case(loader, exactly_once, said="", missing=(), twice=(), **options):
+    return pytest.param(loader, options, exactly_once, said, [*missing], [*twice], id=said or None)
+
+
+@pytest.mark.parametrize(
+    ("loader", "options", "exactly_once", "said", "missing", "twice"),
+    [
+        case(
+            two_workers(Floored(range(103)), num_workers=4),
+            False,
+            "3 of 103 samples never arrived: the remainder of 103 by 4 workers",
+            [100, 101, 102],
+        ),
+        case(
+            two_workers(Shared(range(23)), drop_last=True),
+            False,
+            "drop_last takes each worker's last, partial batch",
+            [17, 19, 21],
+        ),
+        case(
+            two_workers(MAP, sampler=[0, 1, 1, 2, 2, 2, 3]),
+            False,
+            "asks for some samples more than once and does not ask for others.",
+            range(4, 9),
+            [1, 2],
+        ),
+        case(
+            two_workers(MAP, sampler=SubsetRandomSampler(range(7))),
+            False,
+            "SubsetRandomSampler does not ask for all samples.",
+            [7, 8],
+        ),
+        case(
+            two_workers(Cases([0, 1, 2, 3], [0, 1, 7], [2, 3])),
+            False,
+            "1 sample came that one process does not read",
+        ),
+        case(two_workers(Shared(WORDS)), True, "Every sample came exactly once"),
+        case(two_workers(Cases(WORDS, [*WORDS, "the"], [])), False, twice=["the"]),
+        case(two_workers(Cases(WORDS, WITHOUT_DOG, [])), False, missing=["dog"]),
+        case(alone(Items([]), batch_size=2), True, "Nothing came: the dataset is empty"),
+        case(two_workers(Cases(range(4), [], [])), False, "all 4 samples are missing", range(4)),
+        case(alone(NAMED, sampler=["a", ("b", 2), "a"]), False, missing=["c"], twice=["a"]),
+        case(alone(UNLISTED, sampler=["c", "a", "b"]), True),
+        case(alone(UNLISTED, sampler=["c", "a"]), None, "has no keys()"),
+        case(alone(UNLISTED, sampler=["c", "c", "a"]), False, twice=["c"]),
+        case(alone(InBulk(list(range(10)), 10), sampler=SLICES, batch_size=None), True),
+        case(alone(Shared(range(7)), batch_size=None, num_workers=2), True),
+        case(alone(Shared(range(7)), batch_size=None), True),
+        case(two_workers(Items(list(range(11))), worker_init_fn=shard_init("items")), True),
+        case(two_workers(Augmented(20)), None, "audit(loader, key=lambda sample"),
+        case(
+            two_workers(Augmented(20, share=False)),
+            False,
+            "40 samples came, where one process reads 20",
+        ),
+        case(two_workers(Augmented(20)), True, key=streams.name_of),
+        case(two_workers(Augmented(20)), True, key=lambda sample: sample[0]),
+        case(
+            two_workers(Listed(WORDS, 11), drop_last=True),
+            False,
+            "drop_last takes the last, partial batch",
+            ["SAW", "THE", "CAT"],
+            key=str.upper,
+        ),
+        case(
+            two_workers(Shared(range(20)), collate_fn=streams.only_even),
+            True,
+            "only_even returned fewer rows",
+        ),
+        case(
+            alone(Counted(range(10), 5)),
+            True,
+            "len(dataset) is 5, and one process reads 10 samples.",
+        ),
+        case(alone(Counted(range(10), ValueError("no"))), True, "len(dataset) raises ValueError"),
+        case(two_workers(Endless()), True, "of the first", n_samples=50),
+        case(two_workers(Floored(range(21))), False, missing=[20], n_samples=999),
+        case(
+            two_workers(SleepingDataset(99, 0), shuffle=True),
+            None,
+            "whether any is missing is not known",
+            n_samples=40,
+        ),
+        case(rank_1_of_2(SleepingDataset(21, 0)), None, "This is rank 1 of 2"),
+    ],
+)
+def test_what_came_is_counted_against_what_there_is(
+    loader, options, exactly_once, said, missing, twice
+):
+    found = audit(loader, **options)
+    assert found.exactly_once is exactly_once
+    assert said in " ".join(str(found).split())
+    assert list(found.missing["key"]) == missing
+    assert list(found.duplicates["key"]) == twice
+
+
+def test_what_drop_last_takes_is_told_from_what_is_never_read():
+    found = audit(two_workers(Floored(range(103)), num_workers=4, batch_size=8, drop_last=True))
+    samples = found.missing.groupby("cause")["sample"].apply(list)
+    assert samples.to_dict() == {"drop_last": [24, 49, 74, 99], "not read": [100, 101, 102]}
+
+
+def test_an_endless_stream_that_every_worker_delivers_lacks_nothing_that_was_passed():
+    found = audit(two_workers(Endless(share=False)), n_samples=50)
+    assert (found.exactly_once, len(found.deliveries)) == (False, 50)
+    assert "came twice" in found.verdict
+    assert found.missing.empty
+
+
+def test_shares_of_lists_in_different_orders_overlap_and_leave_gaps():
+    for split, is_told in ((in_an_order_of_its_own, True), (not_at_all, False)):
+        found = audit(two_workers(patients.Stream(32, split)))
+        assert any("overlap and leave gaps" in note for note in found.notes) == is_told
 
 
 @pytest.mark.parametrize(("workers", "persistent"), [(0, False), (1, False), (3, False), (3, True)])
@@ -100,55 +221,12 @@ def test_a_shared_stream_comes_once_in_every_epoch(workers, persistent):
     assert found.n_samples == 23
 
 
-def test_what_drop_last_takes_is_named_and_told_from_what_is_never_read():
-    found = audit(two_workers(Shared(range(23)), drop_last=True))
-    assert list(found.missing["sample"]) == [17, 19, 21]
-    assert set(found.missing["cause"]) == {"drop_last"}
-    assert found.exactly_once is False
-    assert "drop_last takes each worker's last, partial batch" in found.verdict
-    found = audit(two_workers(Floored(range(103)), num_workers=4, batch_size=8, drop_last=True))
-    causes = dict(zip(found.missing["sample"], found.missing["cause"], strict=True))
-    dropped = [each for each, cause in causes.items() if cause == "drop_last"]
-    assert dropped == [24, 49, 74, 99]
-    assert [each for each, cause in causes.items() if cause == "not read"] == [100, 101, 102]
-
-
 @pytest.mark.parametrize("workers", [0, 2])
 def test_drop_last_of_a_shuffled_map_style_loader_is_seen_by_key(workers):
     loader = two_workers(SleepingDataset(23, 0), shuffle=True, drop_last=True, num_workers=workers)
     found = audit(loader, epochs=2)
     assert list(found.epochs["missing"]) == [3, 3]
     assert set(found.missing["cause"]) == {"drop_last"}
-
-
-def test_a_sampler_that_repeats_and_leaves_out_is_named():
-    found = audit(two_workers(SleepingDataset(9, 0), sampler=[0, 1, 1, 2, 2, 2, 3]))
-    assert list(found.duplicates["key"]) == [1, 2]
-    assert list(found.duplicates["times"]) == [2, 3]
-    assert list(found.missing["key"]) == [4, 5, 6, 7, 8]
-    found = audit(two_workers(SleepingDataset(9, 0), sampler=SubsetRandomSampler(range(7))))
-    assert list(found.missing["key"]) == [7, 8]
-    assert "SubsetRandomSampler does not ask for all samples." in found.notes
-
-
-def test_samples_that_one_process_does_not_read_are_extra():
-    found = audit(two_workers(Cases([0, 1, 2, 3], [0, 1, 7], [2, 3])))
-    assert found.exactly_once is False
-    assert len(found.extra) == 1
-    assert found.extra["worker"].item() == 0
-    assert "1 sample came that one process does not read" in found.verdict
-
-
-def test_equal_samples_are_counted_and_not_confused():
-    assert audit(two_workers(Shared(streams.WORDS))).exactly_once is True
-    words = streams.WORDS
-    found = audit(two_workers(Cases(words, [*words, "the"], [])))
-    assert list(found.duplicates["key"]) == ["the"]
-    assert list(found.duplicates["times"]) == [2]
-    lacking = words.copy()
-    lacking.remove("dog")
-    found = audit(two_workers(Cases(words, lacking, [])))
-    assert list(found.missing["key"]) == ["dog"]
 
 
 counts = st.lists(st.integers(0, 5), max_size=12)
@@ -224,7 +302,7 @@ def test_what_changes_between_epochs_and_should_not_is_in_the_verdict():
 
 def numbers_of(samples):
     identify = SampleIdentifier()
-    return [identify(sample) for sample in samples]
+    return [identify.key_and_number(sample)[1] for sample in samples]
 
 
 def test_the_same_content_has_the_same_number_and_other_content_another():
@@ -266,92 +344,6 @@ def test_every_kind_of_sample_is_known_in_every_worker(method):
     assert audit(loader).exactly_once is True
 
 
-def test_samples_that_depend_on_chance_are_said_to_be_so():
-    found = audit(two_workers(Augmented(20)))
-    assert found.exactly_once is None
-    assert found.missing.empty
-    assert found.extra.empty
-    assert any("key=" in note for note in found.notes)
-    assert list(found.per_worker["samples"]) == [10, 10]
-    # They can still be counted.
-    found = audit(two_workers(Augmented(20, share=False)))
-    assert found.exactly_once is False
-    assert found.verdict == "40 samples came, where one process reads 20"
-
-
-@pytest.mark.parametrize("key", [streams.name_of, lambda sample: sample[0]])
-def test_a_key_tells_them_apart(key):
-    assert audit(two_workers(Augmented(20)), key=key).exactly_once is True
-
-
-def test_a_map_style_sample_can_be_known_by_a_key_too():
-    dataset = Listed(streams.WORDS, 11)
-    found = audit(two_workers(dataset, drop_last=True), key=str.upper)
-    assert list(found.missing["key"]) == ["SAW", "THE", "CAT"]
-    assert set(found.missing["cause"]) == {"drop_last"}
-
-
-def test_names_and_tuples_are_keys():
-    dataset = Named({"a": 1, ("b", 2): 2, "c": 3}, 3)
-    found = audit(DataLoader(dataset, sampler=["a", ("b", 2), "a"], batch_size=2))
-    assert list(found.duplicates["key"]) == ["a"]
-    assert list(found.missing["key"]) == ["c"]
-    unlisted = Listed({"a": 1, "b": 2, "c": 3}, 3)
-    assert audit(DataLoader(unlisted, sampler=["c", "a", "b"])).exactly_once is True
-    assert audit(DataLoader(unlisted, sampler=["c", "a"])).exactly_once is None
-    assert audit(DataLoader(unlisted, sampler=["c", "c", "a"])).exactly_once is False
-
-
-def test_a_list_of_keys_stands_for_as_many_samples():
-    dataset = InBulk(list(range(10)), 10)
-    sampler = BatchSampler(range(10), 4, drop_last=False)
-    found = audit(DataLoader(dataset, sampler=sampler, batch_size=None))
-    assert found.exactly_once is True
-    assert list(found.deliveries["position"]) == [0, 1, 2, 3, 0, 1, 2, 3, 0, 1]
-
-
-@pytest.mark.parametrize("workers", [0, 2])
-def test_without_batches_each_item_of_the_stream_is_a_sample(workers):
-    loader = DataLoader(Shared(range(7)), batch_size=None, num_workers=workers)
-    assert audit(loader).exactly_once is True
-
-
-def test_a_collate_fn_that_leaves_samples_out_is_seen():
-    found = audit(two_workers(Shared(range(20)), collate_fn=streams.only_even))
-    assert any("only_even returned fewer rows" in note for note in found.notes)
-    assert not any(
-        "fewer rows" in note
-        for note in audit(two_workers(Shared(range(20)), collate_fn=as_it_is)).notes
-    )
-
-
-def test_a_stream_that_is_wrong_about_its_length_is_told():
-    found = audit(DataLoader(Counted(range(10), 5), batch_size=4))
-    assert found.exactly_once is True
-    assert "len(dataset) is 5, and one process reads 10 samples." in found.notes
-    found = audit(DataLoader(Counted(range(10), ValueError("no")), batch_size=4))
-    assert any("len(dataset) raises ValueError" in note for note in found.notes)
-
-
-# Streams without an end
-
-
-def test_the_first_samples_of_an_endless_stream():
-    found = audit(two_workers(Endless()), n_samples=50)
-    assert found.exactly_once is True
-    assert len(found.deliveries) == 50
-    assert "of the first" in found.verdict
-    found = audit(two_workers(Endless(share=False)), n_samples=50)
-    assert found.exactly_once is False
-    assert "came twice" in found.verdict
-    assert found.missing.empty
-
-
-def test_a_stream_that_ends_before_is_audited_whole():
-    found = audit(two_workers(Floored(range(21))), n_samples=1000)
-    assert list(found.missing["sample"]) == [20]
-
-
 # A trace alone
 
 
@@ -391,28 +383,6 @@ def test_ranks_are_audited_as_one():
     assert sorted(found.duplicates["ranks"].item()) == [0, 1]
     assert len(found.per_worker) == 4
     assert found.missing.empty
-
-
-def test_one_rank_does_not_prove_what_is_missing():
-    sampler = DistributedSampler(SleepingDataset(21, 0), num_replicas=2, rank=1)
-    found = audit(DataLoader(SleepingDataset(21, 0), sampler=sampler))
-    assert found.exactly_once is None
-    assert found.missing.empty
-    assert any("rank 1 of 2" in note for note in found.notes)
-
-
-def test_of_the_first_samples_of_a_shuffled_loader_none_is_said_to_be_missing():
-    found = audit(two_workers(SleepingDataset(99, 0), shuffle=True), n_samples=40)
-    assert found.exactly_once is None
-    assert len(found.deliveries) == 40
-    assert found.missing.empty
-    assert any("whether any is missing is not known" in note for note in found.notes)
-
-
-def test_a_saved_trace_is_audited_as_it_was(tmp_path):
-    trace = recorded(two_workers(SleepingDataset(9, 0), sampler=[0, 1, 1, 3]))
-    trace.save(tmp_path / "run.parquet")
-    assert str(audit(load(tmp_path / "run.parquet"))) == str(audit(trace))
 
 
 # What is left as it was
@@ -460,11 +430,6 @@ def test_the_loader_keeps_its_attributes_and_its_workers():
     assert all(each.is_alive() for each in workers)
     assert sum(len(batch) for batch in loader) == 8
     del loader, workers, before
-
-
-def test_worker_init_fn_and_the_dataset_it_sees_are_the_users():
-    loader = two_workers(Items(list(range(11))), worker_init_fn=shard_init("items"))
-    assert audit(loader, epochs=2).exactly_once is True
 
 
 # Bad input
@@ -575,21 +540,3 @@ def test_what_the_dataset_raises_comes_through_as_it_is():
     with pytest.raises(LookupError, match="lost") as caught:
         audit(loader)
     assert not isinstance(caught.value, LoaderVizError)
-
-
-def test_an_empty_dataset_is_said_to_be_empty():
-    found = audit(DataLoader(Items([]), batch_size=2))
-    assert found.exactly_once is True
-    assert "Nothing" in found.verdict
-    found = audit(two_workers(Cases(range(4), [], [])))
-    assert found.verdict == "Nothing came: all 4 samples are missing"
-    assert len(found.missing) == 4
-
-
-# In words
-
-
-def test_shares_of_lists_in_different_orders_overlap_and_leave_gaps():
-    for split, is_told in ((in_an_order_of_its_own, True), (not_at_all, False)):
-        found = audit(two_workers(patients.Stream(32, split)))
-        assert any("overlap and leave gaps" in note for note in found.notes) == is_told

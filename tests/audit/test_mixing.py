@@ -246,7 +246,7 @@ def test_too_few_samples_tell_nothing():
 
 def test_workers_of_several_ranks_are_told_apart():
     table = pd.DataFrame({"rank": [0, 0, 1, 1, 0], "worker": [0, 1, 0, -1, 0]})
-    rows, lane = mixing.lanes_of(table)
+    rows, lane = mixing.workers_of(table)
     assert rows[["rank", "worker"]].to_numpy().tolist() == [[0, 0], [0, 1], [1, -1], [1, 0]]
     assert lane.tolist() == [0, 1, 3, 2, 0]
     assert rows["samples"].tolist() == [2, 1, 1, 1]

@@ -121,6 +121,38 @@ def test_what_is_no_recording_is_named(tmp_path):
         LiveRecording(tmp_path)
 
 
+@pytest.mark.parametrize(("sizes", "n_samples"), [([4, 4, 2], 10), ([None], math.nan)])
+def test_samples_of_a_loader_that_is_none_of_torchs_are_counted(tmp_path, sizes, n_samples):
+    loader = Ready([object() if n is None else torch.zeros(n) for n in sizes])
+    with lv.record(loader, path=tmp_path / "run"):
+        live = LiveRecording(tmp_path / "run")
+        for _ in loader:
+            pass
+        found = live.read_now()
+    per_s = found.samples_per_s / found.batches_per_s * len(sizes)
+    assert per_s == pytest.approx(n_samples, nan_ok=True)
+    assert found.workers == ()  # nobody knows who made them
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """The folder of a run as it was before its recording ended."""
+    folder = tmp_path_factory.mktemp("recorded")
+    with lv.record(loader := quick(), path=folder / "run"):
+        list(loader)
+        shutil.copytree(folder / "run", folder / "killed")
+    return folder / "killed"
+
+
+@pytest.fixture
+def ended(recorded, tmp_path):
+    """A copy of the folder of a run whose process is gone."""
+    meta = json.loads((recorded / "meta.json").read_text())
+    folder = shutil.copytree(recorded, tmp_path / "run")
+    (folder / "meta.json").write_text(json.dumps({**meta, "pid": 2**22 + 1}))  # no pid is so high
+    return folder
+
+
 def test_top_shows_every_rank_and_says_when_they_have_ended(loaderviz, tmp_path, monkeypatch):
     for rank in range(2):
         loader = quick()
@@ -134,14 +166,13 @@ def test_top_shows_every_rank_and_says_when_they_have_ended(loaderviz, tmp_path,
     assert [line.split()[1] for line in done.out.splitlines() if "%" in line][:2] == ["0", "1"]
 
 
-def test_top_as_json_is_a_line_for_each_look(loaderviz, tmp_path):
-    loader = quick()
-    with lv.record(loader, path=tmp_path / "run"):
-        list(loader)
-    (line,) = loaderviz("top", tmp_path / "run", "--json").out.splitlines()
+def test_top_as_json_is_a_line_for_each_look_and_a_run_that_was_killed_has_ended(
+    loaderviz, ended, monkeypatch
+):
+    monkeypatch.setattr(live_recording, "WINDOW_S", 0.0)
+    (line,) = loaderviz("top", ended, "--json").out.splitlines()
     (found,) = json.loads(line)
-    assert found["n_batches"] == 10
-    assert not found["running"]
+    assert (found["n_batches"], found["running"]) == (10, False)
 
 
 def test_top_of_a_folder_without_a_run_is_bad_input(loaderviz, tmp_path):
@@ -166,31 +197,6 @@ def test_top_waits_for_a_run_that_has_not_begun(tmp_path):
     assert json.loads(last)[0]["n_batches"] == 10
 
 
-@pytest.mark.parametrize(("sizes", "n_samples"), [([4, 4, 2], 10), ([None], math.nan)])
-def test_samples_of_a_loader_that_is_none_of_torchs_are_counted(tmp_path, sizes, n_samples):
-    loader = Ready([object() if n is None else torch.zeros(n) for n in sizes])
-    with lv.record(loader, path=tmp_path / "run"):
-        live = LiveRecording(tmp_path / "run")
-        for _ in loader:
-            pass
-        found = live.read_now()
-    per_s = found.samples_per_s / found.batches_per_s * len(sizes)
-    assert per_s == pytest.approx(n_samples, nan_ok=True)
-    assert found.workers == ()  # nobody knows who made them
-
-
-def test_a_run_that_was_killed_has_ended(tmp_path, loaderviz, monkeypatch):
-    folder = tmp_path / "run"
-    with lv.record(loader := quick(), path=folder):
-        list(loader)
-        killed = shutil.copytree(folder, tmp_path / "killed")
-    about = json.loads((killed / "meta.json").read_text())
-    monkeypatch.setattr(live_recording.psutil, "pid_exists", lambda pid: pid != about["pid"])
-    monkeypatch.setattr(live_recording, "WINDOW_S", 0.0)
-    (line,) = loaderviz("top", killed, "--json").out.splitlines()
-    assert not json.loads(line)[0]["running"]
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -203,37 +209,30 @@ def test_a_run_that_was_killed_has_ended(tmp_path, loaderviz, monkeypatch):
     ],
     ids=lambda change: str(change)[:30],
 )
-def test_a_damaged_meta_is_bad_input(change, tmp_path, loaderviz):
-    with lv.record(loader := quick(), path=tmp_path / "run"):
-        list(loader)
-    meta = tmp_path / "run" / "meta.json"
-    text = json.dumps(json.loads(meta.read_text()) | change)
-    meta.write_text(text.replace(f'"{change.get("deep")}"', str(change.get("deep"))))
-    done = loaderviz("top", tmp_path / "run")
+def test_a_damaged_meta_is_bad_input(change, ended, loaderviz):
+    text = json.dumps(json.loads((ended / "meta.json").read_text()) | change)
+    deep = change.get("deep")
+    (ended / "meta.json").write_text(text.replace(f'"{deep}"', str(deep)))
+    done = loaderviz("top", ended)
     assert done.code == 2
     assert "holds no recording that runs" in done.err
 
 
-def test_a_damaged_worker_is_bad_input(tmp_path, loaderviz):
-    with lv.record(loader := quick(), path=tmp_path / "run"):
-        list(loader)
-    (spool,) = (tmp_path / "run").glob("here-*.spool")
+def test_a_damaged_worker_is_bad_input(ended, loaderviz):
+    (spool,) = ended.glob("here-*.spool")
     spool.write_bytes(spool.read_bytes().replace(b'"worker": -1', b'"worker":"x"'))
-    done = loaderviz("top", tmp_path / "run")
+    done = loaderviz("top", ended)
     assert done.code == 2
     assert "is damaged" in done.err
 
 
 @pytest.mark.parametrize("value", [-(2**62), 2**62, -1])
-def test_a_damaged_word_makes_no_endless_bar(value, tmp_path, loaderviz):
-    with lv.record(loader := quick(), path=tmp_path / "run"):
-        list(loader)
-    (spool,) = (tmp_path / "run").glob("here-*.spool")
+def test_a_damaged_word_makes_no_endless_bar(value, ended, loaderviz):
+    (spool,) = ended.glob("here-*.spool")
     words = np.fromfile(spool, np.int64)
-    head = SpoolFile(spool)
-    for at in head.records()[Tag.BATCH]:
+    for at in SpoolFile(spool).records()[Tag.BATCH]:
         words[HEADER_BYTES // 8 + at + Batch.REQUESTED] = value
     words.tofile(spool)
-    done = loaderviz("top", tmp_path / "run")
+    done = loaderviz("top", ended)
     assert done.code == 0
     assert len(done.out) < 10_000

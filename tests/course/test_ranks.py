@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader, DistributedSampler
 
 from loaderviz import Costs, LoaderVizError, audit, load, recommend, simulate, timeline
-from loaderviz._audit.audit_of_keys import DeliveredBatch, audit_batches
+from loaderviz._audit.audit_of_numbers import DeliveredBatch, audit_batches
 from loaderviz.course import launch_ranks, rank_script
 from loaderviz.course.ranks_in_step import simulate_in_step, unequal_ends
 

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 
 from drawn import named
 from loaderviz import LoaderVizError, audit
-from loaderviz.course.datasets import CuttingStream, SplitStream, splits
+from loaderviz.course.datasets import CuttingStream
 from loaderviz.figures import style
 from loaderviz.figures.results.delivery_strip import MOST_SAMPLES, NEVER
 from traces import made, together
@@ -93,19 +93,6 @@ def test_where_nothing_came_the_holes_are_drawn():
     figure = audit(loader).figure()
     assert list(figure.layout.yaxis.ticktext) == ["nothing came"]
     assert len(named(figure, "never").x) == len(named(figure, "hole").x) == 4
-
-
-def test_overlap_and_holes_are_in_the_strip():
-    figure = of_keys([0, 1, 1, 3, 1, 5]).figure()
-    once, twice, never = (named(figure, name) for name in ("once", "twice", "never"))
-    assert list(once.x) == [0, 1, 3, 5]
-    assert list(twice.x) == [1]
-    assert list(twice.base) == [1]
-    assert list(twice.y) == [2]
-    assert list(never.x) == [2, 4]
-    assert never.hovertext[0] == "sample 2<br>came 0 times: it never arrived"
-    assert "came 3 times" in twice.hovertext[0]
-    assert len(named(figure, "hole").x) == 2
 
 
 def heights(figure, kind):
@@ -211,13 +198,6 @@ def test_the_title_of_another_epoch_than_the_verdicts_says_what_is_wrong_in_it()
     ]
 
 
-def test_a_verdict_on_all_epochs_is_the_title_of_each():
-    loader = DataLoader(SplitStream(range(17), splits.by_floor), num_workers=2)
-    found = audit(loader, epochs=2)
-    for epoch in range(2):
-        assert found.figure(epoch=epoch).layout.title.text == f"<b>{found.verdict}</b>"
-
-
 def test_what_cannot_be_drawn_is_refused():
     found = audit(made())
     with pytest.raises(LoaderVizError, match="epoch=3: this audit has epochs 0 to 0"):
@@ -228,18 +208,3 @@ def test_what_cannot_be_drawn_is_refused():
     trace.meta["loaders"] = [{"kind": "iterable"}]
     with pytest.raises(LoaderVizError, match="not known which samples"):
         audit(trace).figure()
-
-
-def test_at_the_end_of_a_cell_it_shows_words_and_figure(capsys, monkeypatch):
-    shown = []
-    monkeypatch.setattr(
-        "loaderviz.figures.display.Figure._ipython_display_", lambda figure: shown.append(figure)
-    )
-    found = audit(made())
-    found._ipython_display_()
-    assert capsys.readouterr().out == f"{found}\n"
-    assert len(shown) == 1
-    trace = made()
-    trace.meta["loaders"] = [{"kind": "iterable"}]
-    audit(trace)._ipython_display_()
-    assert len(shown) == 1

@@ -1,15 +1,13 @@
 """The figure of a recommendation: what is drawn, where, in which words."""
 
-import json
 import math
 from dataclasses import replace
 
 import pandas as pd
 import pytest
 
-from loaderviz import LoaderVizError, recommend
+from loaderviz import recommend
 from loaderviz._recommend import Recommendation
-from loaderviz.figures import style
 from loaderviz.loader_settings import LoaderSettings
 from made_loops import made_loop
 
@@ -117,24 +115,3 @@ def test_bounds_are_a_band_that_says_that_it_was_not_measured(n_batches):
     assert len(band.x) == len(band.y)
     assert bool(len(band.x)) == (n_batches == 60)  # of too few there are none
     assert "not measured" in figure.layout.xaxis.title.text
-
-
-def test_light_and_dark_differ_in_text_and_grid(found):
-    for name, theme in style.THEMES.items():
-        figure = found.figure(theme=name)
-        assert figure.layout.title.font.color == theme.text
-        assert figure.layout.yaxis.gridcolor == theme.grid
-        json.loads(figure.to_json())
-    with pytest.raises(LoaderVizError, match="theme='blue' is not one of light, dark"):
-        found.figure(theme="blue")
-
-
-def test_it_ends_a_notebook_cell_with_words_and_figure(capsys, monkeypatch):
-    from loaderviz.figures.display import Figure
-
-    shown = []
-    monkeypatch.setattr(Figure, "_ipython_display_", lambda figure: shown.append(figure))
-    found = recommend(made_loop([[0.02] * 60], 0.16))
-    found._ipython_display_()
-    assert capsys.readouterr().out.strip() == str(found) == repr(found)
-    assert len(shown) == 1

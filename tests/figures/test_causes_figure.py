@@ -1,6 +1,5 @@
 """The figure of the causes: what is drawn of which trace, where, in which words."""
 
-import json
 import math
 from dataclasses import replace
 
@@ -9,10 +8,13 @@ import pytest
 from hypothesis import given, settings
 
 from loaderviz import Costs, LoaderVizError, Trace, figures, simulate
-from loaderviz.figures import style
 from loaderviz.figures.display import Figure
-from loaderviz.figures.results.causes_figure import COLOURS, MOST_ROWS, SHAPES
-from loaderviz.figures.results.causes_over_time import shares_over_time
+from loaderviz.figures.results.causes_figure import (
+    COLOURS,
+    MOST_ROWS,
+    SHAPES,
+    shares_over_time,
+)
 from loaderviz.text import duration
 from loaderviz.why.attribution import CAUSES, attribute
 from loaderviz.why.causes.cause_texts import LEAST_S
@@ -153,15 +155,6 @@ class TestItsLook:
         for bar in of_type(figure, "bar"):
             assert bands[bar.name].fillcolor == bar.marker.color
             assert bands[bar.name].fillpattern.shape == bar.marker.pattern.shape
-
-    def test_light_and_dark_differ_in_text_and_grid(self, slow):
-        for name, theme in style.THEMES.items():
-            figure = figures.causes(slow, theme=name)
-            assert figure.layout.title.font.color == theme.text
-            assert figure.layout.yaxis2.gridcolor == theme.grid
-            Figure(json.loads(figure.to_json()))  # checked by plotly
-        with pytest.raises(LoaderVizError, match="theme='blue' is not one of light, dark"):
-            figures.causes(slow, theme="blue")
 
 
 class TestOtherTraces:

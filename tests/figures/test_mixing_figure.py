@@ -5,13 +5,12 @@ import random
 from io import BytesIO
 
 import numpy as np
-import plotly.graph_objects as go
 import pytest
 from PIL import Image
 from torch.utils.data import DataLoader
 
 from drawn import named
-from loaderviz import LoaderVizError, audit
+from loaderviz import audit
 from loaderviz._audit import simulate_audit
 from loaderviz.figures import style
 from loaderviz.figures.results.mixing_figure import MOST_DOTS
@@ -81,14 +80,3 @@ def test_more_workers_than_colours_share_one():
     }
     assert not figure.layout.annotations
     assert len(np.unique(pixels(dealt(20_000, workers=10).figure())[..., :3].reshape(-1, 3)[:, 0]))
-
-
-@pytest.mark.parametrize("n", [10, 200, 2 * MOST_DOTS])
-def test_it_is_a_valid_figure_with_the_verdict_as_its_title(n):
-    mixing = dealt(n)
-    for theme in ("light", "dark"):
-        figure = mixing.figure(theme=theme)
-        go.Figure(figure.to_dict())  # checks every property
-        assert mixing.verdict in figure.layout.title.text
-    with pytest.raises(LoaderVizError, match="theme='blue'"):
-        mixing.figure(theme="blue")

@@ -5,11 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 import pytest
 
 from loaderviz import Costs, LoaderVizError, Trace, figures, simulate
-from loaderviz.figures.results.starts_figure import MOST_ROWS, PARTS
+from loaderviz.figures.results.starts_figure import MOST_ROWS
 from traces import made
 
 SENT = {"pickle_s": 0.5, "pickle_bytes": 30 << 20, "boot_s": 1.0, "unpickle_s": 0.4}
@@ -83,14 +82,6 @@ def test_of_many_workers_the_first_are_drawn():
     figure = figures.starts(with_starts(workers=MOST_ROWS + 3))
     assert len(boxes(figure)["boot"]) == MOST_ROWS
     assert figure.layout.title.subtitle.text.endswith("3 more not shown")
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_plotly_takes_it(theme):
-    figure = figures.starts(with_starts(), theme=theme)
-    go.Figure(figure.to_dict())
-    names = [name for name, *_ in PARTS.values()]
-    assert [bar.name for bar in figure.data] == names[:3]
 
 
 @pytest.mark.parametrize(

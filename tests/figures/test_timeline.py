@@ -1,7 +1,5 @@
 """The timeline, on hand-built traces: what is drawn, where, in which words."""
 
-import json
-
 import plotly.graph_objects as go
 import pytest
 from hypothesis import given, settings
@@ -129,14 +127,6 @@ def test_the_numbers_say_what_the_recording_lacks():
     assert text.startswith("measured, 2 batches not seen in their worker · 4 batches")
 
 
-def test_loaders_are_told_apart():
-    trace = together(made(workers=1, loader=0), made(workers=1, loader=1))
-    assert list(timeline(trace).layout.yaxis.ticktext)[1:] == [
-        "loader 0 · worker 0",
-        "loader 1 · worker 0",
-    ]
-
-
 def test_past_some_thousand_samples_batches_are_drawn_whole_and_it_says_so():
     batch_size = MOST_SAMPLES // 10 + 1
     figure = timeline(made(batches=10, batch_size=batch_size))
@@ -195,27 +185,10 @@ def test_a_narrow_box_keeps_its_colour_to_the_rim():
         assert named(many, name).marker.line.color == named(many, name).marker.color
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_text_differs_by_theme_and_marks_do_not(theme):
-    figure = timeline(made(), theme=theme)
-    assert figure.layout.title.font.color == style.THEMES[theme].text
-    assert figure.layout.paper_bgcolor == style.THEMES[theme].paper  # where no script runs
-    assert named(figure, "step").marker.color == named(timeline(made()), "step").marker.color
-
-
 def test_a_page_made_of_it_needs_no_kernel_and_no_network():
     page = timeline(made()).to_html(include_plotlyjs=False)
     assert "plotly_hover" in page
     assert "https://cdn" not in page
-
-
-@given(workers=st.integers(0, 3), seconds=st.sampled_from([None, 2.0]))
-def test_it_is_plain_json_and_valid_for_plotly(workers, seconds):
-    figure = timeline(made(workers=workers), seconds=seconds)
-    content = json.loads(figure.to_json())
-    assert json.loads(go.Figure(content).to_json()) == content
-    with pytest.raises(ValueError, match="Invalid value"):
-        figure.update_traces(marker_color="no colour")
 
 
 def test_what_is_no_trace_is_refused():
@@ -227,29 +200,3 @@ def test_what_is_no_trace_is_refused():
         timeline(made(), seconds=-1)
     with pytest.raises(LoaderVizError, match=r"no batch"):
         timeline(Trace.from_columns())
-
-
-def test_a_loop_over_two_loaders_in_turn_counts_no_moment_twice():
-    parts = [
-        Trace.from_columns(
-            batches={
-                "loader": loader, "batch": [0, 1], "n_samples": 2, "state": "delivered",
-                "started_s": [0.2, 1.2], "collate_s": [1.0, 2.0], "ready_s": [1.0, 2.0],
-                "dispatched_s": [0.2, 0.2],
-                # As zip() asks: the first loader, then the second, then comes the step.
-                "requested_s": [0.2, 2.0] if loader == 0 else [1.0, 2.5],
-                "delivered_s": [1.0, 2.5] if loader == 0 else [1.5, 2.6],
-                "released_s": [2.0, 3.1] if loader == 0 else [2.5, 3.1],
-            },
-            workers={"loader": loader, "worker": [0], "started_s": 0.0, "first_task_s": 0.2},
-        )
-        for loader in (0, 1)
-    ]  # fmt: skip
-    trace = together(*parts)
-    summary = trace.summary()
-    assert summary.startup_s == pytest.approx(0.2)
-    assert summary.wait_s == pytest.approx(0.8 + 0.5 + 0.5 + 0.1)
-    assert summary.step_s == pytest.approx(0.5 + 0.5)
-    assert summary.elapsed_s == pytest.approx(3.1)
-    assert summary.epochs == 1
-    assert list(named(timeline(trace), "step").x) == pytest.approx([0, 0, 0.5, 0.5])

@@ -1,10 +1,8 @@
 """The timeline of several ranks: a consumer's lane for each; where they are many a row for each."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
-import plotly.graph_objects as go
 import pytest
 
 import loaderviz as lv
@@ -76,10 +74,6 @@ class TestManyRanks:
     def test_one_that_is_not_there_is_named(self):
         with pytest.raises(lv.LoaderVizError, match=r"rank=99 has no batch .* 12 ranks, 0 to 11"):
             timeline(self.trace, rank=99)
-
-    def test_it_is_valid_for_plotly(self):
-        content = json.loads(timeline(self.trace).to_json())
-        assert json.loads(go.Figure(content).to_json()) == content
 
     def test_past_a_few_those_that_wait_the_most_are_on_top(self):
         slow = made(rank=40)

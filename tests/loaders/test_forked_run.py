@@ -20,10 +20,10 @@ from leak_guard import processes
 from loaderviz._doctor import examination
 from loaderviz._doctor.loader_setup import Setup
 from loaderviz.loader_settings import LoaderSettings
-from loaderviz.loaders import openmp_threads
+from loaderviz.loaders import forked_run
 from loaderviz.loaders.forked_run import ChildProcess, fork_loses_cuda, may_fork, run_forked
 from loaderviz.widgets.explorer_settings import ExplorerSettings
-from loaderviz.widgets.run_process import LoaderRun
+from loaderviz.widgets.real_runs import LoaderRun
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="a process can be copied on Unix")
 
@@ -252,6 +252,6 @@ class TestThreadsOfTorch:
 
     @pytest.mark.parametrize("library", ["/lib/libgomp.so.0", ""], ids=["broken", "unknown"])
     def test_so_there_is_where_they_cannot_be_ended(self, monkeypatch, library):
-        monkeypatch.setattr(openmp_threads, "_LIBRARY", re.compile(library or r"(?!)"))
+        monkeypatch.setattr(forked_run, "_LIBRARY", re.compile(library or r"(?!)"))
         monkeypatch.setattr(Path, "read_text", lambda *_: library)
         assert run_forked(computes, timeout_s=PATIENCE_S, threads=True).sent == (8e6, 1)

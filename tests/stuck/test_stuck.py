@@ -15,8 +15,8 @@ from torch.utils.data import DataLoader
 
 import loaderviz as lv
 from loaderviz._stuck import examine_rank, process_view
-from loaderviz._stuck.cures import CURES
 from loaderviz._stuck.examine_run import examine_run
+from loaderviz._stuck.rank_now import CURES
 from loaderviz.errors import LoaderVizError
 
 SCRIPT = Path(__file__).parent.parent / "scripts" / "standstill.py"
@@ -166,31 +166,50 @@ def test_a_worker_that_computes_without_an_end_is_named_too(still, tmp_path):
         assert_hangs(rank, pid, "computing", "computes")
 
 
-def test_a_worker_that_is_stopped_is_named_and_not_asked(still):
-    rank, _ = still("stopped", all_stuck)
-    assert (rank.cause, rank.worker) == ("stopped", 1), rank.verdict
-    assert rank.processes[0].stack == ()
+MAIN = ["main", "<module>"]
+# How it stands; its cause, worker and sample, where ... is not looked at; what is said; the calls
+# at the end of the stack of the first process, None where they are not looked at.
+OTHERS = [
+    ("stopped", "stopped", 1, ..., "is stopped, by a signal", []),  # and so it is not asked
+    ("stopped while it sends", "stopped", 1, None, "is stopped; it may hold the lock", None),
+    ("dead", "dead worker", 1, STUCK_AT, "SIGKILL", None),
+    ("names", "sleep", 1, f"image-{STUCK_AT}", "", None),
+    ("stream", "sleep", 1, STUCK_AT, "", None),
+    ("at once", ..., 1, None, "reading the samples 20, 21, 22, 23 at once", None),
+    ("main", "sleep", None, STUCK_AT, "", ["hang", "__getitem__", *MAIN]),
+    ("start", ..., 1, ..., "has begun no batch", ["hanging_start"]),
+    ("two loaders", ..., 1, STUCK_AT, "of loader 1", None),
+    ("foreign", "unknown", None, None, "whose own work is not seen", MAIN),
+    ("unrecorded", "unknown", None, None, "that is not recorded", MAIN),
+    ("step", "consumer", None, ..., "batch 5 of epoch 0", ["never_finish_a_step", *MAIN]),
+    # Never sent the signal. By the files it is known which sample, by the kernel what for.
+    ("own handler", "sleep", 1, STUCK_AT, "", []),
+]
 
 
-def test_a_worker_that_is_stopped_while_it_sends_holds_up_the_others(still):
+@pytest.mark.parametrize(
+    ("how", "cause", "worker", "sample", "said", "calls"), OTHERS, ids=[how for how, *_ in OTHERS]
+)
+def test_who_holds_a_run_up_is_named_and_why(how, cause, worker, sample, said, calls, still):
+    def found(rank):
+        seen = (rank.cause, rank.worker, rank.sample)
+        wanted = (cause, worker, sample)
+        return tuple(... if want is ... else see for see, want in zip(seen, wanted, strict=True))
+
+    wanted = (cause, worker, sample)
+    rank, pid = still(how, lambda ranks: all_stuck(ranks) and found(ranks[0]) == wanted)
+    assert found(rank) == wanted, rank.verdict
+    assert psutil.pid_exists(pid)
+    assert said in rank.verdict
+    stack = functions(rank.processes[0])
+    assert calls is None or (stack[-len(calls) :] if calls else stack) == calls
+
+
+def test_of_a_worker_that_is_stopped_while_it_sends_another_one_s_batch_does_not_arrive(still):
     rank, _ = still("stopped while it sends", lambda ranks: ranks[0].cause == "stopped")
-    assert (rank.cause, rank.worker, rank.sample) == ("stopped", 1, None), rank.verdict
     assert "Worker 0" in rank.verdict
     assert "has made it, and it has not arrived" in rank.verdict
-    assert "is stopped; it may hold the lock of the result queue" in rank.verdict
     assert (rank.processes[0].worker, rank.processes[-1].does) == (0, "is stopped")
-
-
-def test_a_dead_worker_is_named_with_the_sample_that_it_was_reading(still):
-    rank, _ = still("dead", lambda ranks: ranks[0].cause == "dead worker")
-    assert (rank.cause, rank.worker, rank.sample) == ("dead worker", 1, STUCK_AT), rank.verdict
-    assert "SIGKILL" in rank.verdict
-
-
-@pytest.mark.parametrize(("how", "sample"), [("names", f"image-{STUCK_AT}"), ("stream", STUCK_AT)])
-def test_samples_of_every_kind_are_named(how, sample, still):
-    rank, _ = still(how, stuck_at_a_sample)
-    assert (rank.cause, rank.worker, rank.sample) == ("sleep", 1, sample), rank.verdict
 
 
 @pytest.mark.slow
@@ -198,42 +217,6 @@ def test_those_of_a_worker_that_was_spawned_too(tmp_path):
     with running(SCRIPT, "spawn", tmp_path / "run"):
         (rank,) = when(tmp_path / "run", stuck_at_a_sample)
     assert (rank.cause, rank.worker, rank.sample) == ("sleep", 1, STUCK_AT), rank.verdict
-
-
-def test_of_samples_that_are_read_at_once_all_are_named_and_none_is_blamed(still):
-    rank, _ = still("at once", all_stuck)
-    assert (rank.worker, rank.sample) == (1, None)
-    assert "reading the samples 20, 21, 22, 23 at once" in rank.verdict
-
-
-def test_the_main_process_may_be_what_reads(still):
-    rank, _ = still("main", all_stuck)
-    assert (rank.cause, rank.worker, rank.sample) == ("sleep", None, STUCK_AT), rank.verdict
-    assert functions(rank.processes[0]) == ["hang", "__getitem__", "main", "<module>"]
-
-
-def test_a_worker_that_is_stuck_before_its_first_batch_is_named(still):
-    rank, _ = still("start", all_stuck)
-    assert rank.worker == 1, rank.verdict
-    assert "has begun no batch" in rank.verdict
-    assert "hanging_start" in functions(rank.processes[0])
-
-
-def test_of_several_loaders_the_one_that_is_waited_for_is_named(still):
-    rank, _ = still("two loaders", all_stuck)
-    assert (rank.worker, rank.sample) == (1, STUCK_AT)
-    assert "of loader 1" in rank.verdict
-
-
-@pytest.mark.parametrize(
-    ("how", "said"),
-    [("foreign", "whose own work is not seen"), ("unrecorded", "that is not recorded")],
-)
-def test_of_a_loader_that_is_not_seen_the_loops_line_is_named(how, said, still):
-    rank, _ = still(how, all_stuck)
-    assert (rank.cause, rank.worker, rank.sample) == ("unknown", None, None), rank.verdict
-    assert said in rank.verdict
-    assert functions(rank.processes[0])[-2:] == ["main", "<module>"]
 
 
 def test_where_no_more_is_recorded_nothing_is_claimed(tmp_path, monkeypatch):
@@ -263,13 +246,6 @@ def test_a_pause_that_is_no_longer_than_earlier_ones_is_not_called_stuck(
     assert "It has paused for 3" in said.out
 
 
-def test_a_step_that_does_not_end_is_the_consumers_own(still):
-    rank, _ = still("step", all_stuck)
-    assert (rank.cause, rank.worker) == ("consumer", None), rank.verdict
-    assert "batch 5 of epoch 0" in rank.verdict
-    assert functions(rank.processes[0]) == ["never_finish_a_step", "main", "<module>"]
-
-
 def test_a_run_that_goes_on_is_not_asked_for_anything(still, tmp_path, monkeypatch):
     monkeypatch.setattr(examine_rank, "LEAST_S", 30.0)
     with still.own("fine", tmp_path / "run") as pid:
@@ -279,14 +255,6 @@ def test_a_run_that_goes_on_is_not_asked_for_anything(still, tmp_path, monkeypat
     assert not rank.stuck
     assert "last batch came" in rank.verdict
     assert [text.count("\n") for text in notes] == [1, 1, 1]
-
-
-def test_a_program_with_a_handler_of_its_own_is_never_sent_the_signal(still):
-    rank, pid = still("own handler", all_stuck)
-    assert psutil.pid_exists(pid)
-    # By the files it is known which sample, by the kernel what for; the stack is not.
-    assert (rank.cause, rank.worker, rank.sample) == ("sleep", 1, STUCK_AT), rank.verdict
-    assert [process.stack for process in rank.processes[:2]] == [(), ()]
 
 
 @pytest.mark.slow

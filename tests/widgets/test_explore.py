@@ -1,6 +1,7 @@
 """The explorer without a browser: settings, runs in the background, and what the page is told."""
 
 import asyncio
+import html
 import json
 import os
 import re
@@ -19,13 +20,11 @@ from loaderviz.course.datasets import SleepingDataset, SleepingStream
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.text import duration
 from loaderviz.why.attribution import attribute
-from loaderviz.widgets.cause_bar import cause_bar
 from loaderviz.widgets.explorer_settings import KINDS, ExplorerSettings
-from loaderviz.widgets.real_runs import FOLLOW_S
-from loaderviz.widgets.run_process import LoaderRun
+from loaderviz.widgets.real_runs import FOLLOW_S, LoaderRun
+from loaderviz.widgets.run_numbers import cause_bar
 from traces import made
 
-QUICK = ExplorerSettings(sample_s=0.001, step_s=0.001, n_samples=48, sample_bytes=8)
 LONG = ExplorerSettings(sample_s=0.2, step_s=0.5, n_samples=48)
 
 
@@ -120,63 +119,15 @@ def test_an_impossible_setting_is_named(name, value):
         ExplorerSettings(**{name: value})
 
 
-def test_a_loader_of_ones_own_keeps_all_but_what_is_chosen():
-    sampler = SequentialSampler(range(8))
-    own = DataLoader(
-        SleepingDataset(8), sampler=sampler, collate_fn=default_collate, drop_last=True,
-        generator=torch.Generator(),
-    )  # fmt: skip
-    loader = ExplorerSettings(LoaderSettings(3, 4), batch_size=5).make_loader(own)
-    assert (loader.num_workers, loader.batch_size, loader.prefetch_factor) == (3, 5, 4)
-    for kept in ("dataset", "sampler", "collate_fn", "drop_last", "generator", "worker_init_fn"):
-        assert getattr(loader, kept) is getattr(own, kept)
-
-
-def test_a_loader_whose_batches_torch_does_not_cut_keeps_them():
-    batch_sampler = BatchSampler(SequentialSampler(range(8)), 3, drop_last=False)
-    own = DataLoader(SleepingDataset(8), batch_sampler=batch_sampler)
-    assert ExplorerSettings().make_loader(own).batch_sampler is batch_sampler
-    assert "batch_size" not in ExplorerSettings().code(own)
-    own = DataLoader(SleepingDataset(8), batch_size=None)
-    assert ExplorerSettings().make_loader(own).batch_size is None
-    assert ExplorerSettings().code(own) == "DataLoader(dataset, batch_size=None, num_workers=2)"
-    stream = DataLoader(SleepingStream(8), batch_size=2)
-    assert ExplorerSettings(batch_size=4).make_loader(stream).batch_size == 4
-
-
 # Runs
-
-
-def test_a_run_delivers_a_trace_and_leaves_no_process():
-    run = LoaderRun(QUICK)
-    until(lambda: not run.running)
-    trace = run.snapshot()
-    assert run.outcome().failure is None
-    run.close()
-    assert trace.summary().n_batches == QUICK.n_batches
-    assert len(trace.workers) == 2
-    assert processes() == []
-
-
-def test_a_run_can_be_followed_while_it_goes_on():
-    run = LoaderRun(LONG)
-    try:
-        until(lambda: (t := run.snapshot()) is not None and t.batches["delivered_s"].notna().any())
-        assert run.running
-        assert run.snapshot().summary().n_batches < LONG.n_batches
-    finally:
-        run.close()
 
 
 def test_cancel_ends_all_processes_at_once_even_in_the_middle_of_a_sample():
     run = LoaderRun(ExplorerSettings(LoaderSettings(3), sample_s=60))
     try:
-        until(lambda: (t := run.snapshot()) is not None and len(t.workers) == 3)
-        (process,) = processes()
-        assert len(process.children(recursive=True)) == 3
+        until(lambda: processes() and len(processes()[0].children(recursive=True)) == 3)
         run.cancel()
-        assert run.cancelled
-        assert run.outcome().failure is None
+        assert run.progress().state == "cancelled"
         until(lambda: processes() == [])
     finally:
         run.close()
@@ -186,23 +137,21 @@ def test_cancel_ends_all_processes_at_once_even_in_the_middle_of_a_sample():
 def test_an_error_of_the_dataset_is_told_with_its_last_line(num_workers):
     own = DataLoader(SleepingDataset(40, 0, fail_at=6))
     run = LoaderRun(ExplorerSettings(LoaderSettings(num_workers), batch_size=2, step_s=0), own)
-    until(lambda: not run.running)
-    failure = run.outcome().failure
-    trace = run.snapshot()
+    until(lambda: run.progress().state == "failed")
+    progress = run.progress()
     run.close()
-    assert failure.last_line == "ValueError: sample 6 is broken on purpose (fail_at=6)"
-    assert "Traceback" in failure.traceback
-    assert trace.summary().n_batches == 3  # what was delivered until then
+    assert progress.failure.last_line == "ValueError: sample 6 is broken on purpose (fail_at=6)"
+    assert "Traceback" in progress.failure.traceback
+    assert progress.delivered == progress.trace.summary().n_batches == 3  # until then
 
 
 def test_a_run_whose_process_is_killed_says_so():
     run = LoaderRun(LONG)
-    until(lambda: run.snapshot() is not None)
+    until(lambda: run.progress().trace is not None)
     os.kill(run._process.pid, signal.SIGKILL)
-    until(lambda: not run.running)
-    failure = run.outcome().failure
+    until(lambda: run.progress().state == "failed")
+    assert "signal 9" in run.progress().failure.last_line
     run.close()
-    assert "signal 9" in failure.last_line
 
 
 # The explorer
@@ -268,14 +217,6 @@ def test_a_bar_shows_each_cause_in_proportion():
     assert cause_bar(Trace.from_columns().summary()) == ""
 
 
-def test_controls_that_mean_nothing_without_workers_say_so(explorer):
-    named = [explorer._panel.controls[n] for n in ("prefetch_factor", "persistent_workers")]
-    explorer.set(num_workers=0)
-    assert all(each.disabled for each in named)
-    explorer.set(num_workers=1)
-    assert not any(each.disabled for each in named)
-
-
 def test_a_real_run_stands_under_the_predicted_one_with_the_error(explorer):
     quick(explorer, num_workers=2)
     trace = explorer.measure()
@@ -306,18 +247,6 @@ def test_what_comes_twice_is_counted_in_both(explorer, kind, delivered, twice):
     assert explorer.predicted.summary().n_samples == delivered
     numbers = explorer._numbers
     assert numbers["predicted"].n_repeated == numbers["measured"].n_repeated == twice
-
-
-def test_a_pinned_run_is_compared_with(explorer):
-    explorer.pin()
-    assert "<th>pinned</th>" in explorer._table.value
-    assert explorer._pin_button.description == "Unpin"
-    slow = explorer._numbers["predicted"].epoch_s
-    explorer.set(step_s=0.0)
-    assert explorer._pinned.epoch_s == slow
-    assert "−" in explorer._table.value  # noqa: RUF001
-    explorer.pin()
-    assert "<th>pinned</th>" not in explorer._table.value
 
 
 def test_the_queues_are_sent_only_while_they_are_seen(explorer):
@@ -430,60 +359,79 @@ def test_a_stream_of_ones_own_is_predicted_as_either_kind():
     assert explorer.predicted.summary().n_batches > 0
 
 
-def test_batches_that_torch_does_not_cut_keep_their_size_in_the_prediction():
-    sampler = BatchSampler(SequentialSampler(range(30)), 3, drop_last=False)
-    explorer = explore(DataLoader(SleepingDataset(30, 0.001), batch_sampler=sampler))
-    assert explorer._panel.controls["batch_size"].disabled
-    assert set(explorer.predicted.batches["n_samples"]) == {3}
-    assert explorer.predicted.summary().n_batches == 10
-
-
-def test_the_controls_of_ones_own_loader_begin_where_it_stands():
-    own = DataLoader(SleepingDataset(24, 0), batch_size=6, num_workers=1, prefetch_factor=4)
-    explorer = explore(own)
-    settings = explorer.settings
-    assert (settings.loader, settings.batch_size) == (LoaderSettings(1, 4), 6)
-    assert lanes(explorer._view) == ["consumer", "worker 0"]
-    for name in ("sample_s", "spread", "cpu_share", "sample_kb", "kind"):
-        assert explorer._panel.controls[name].layout.display == "none"
-    assert not explorer._panel.controls["batch_size"].disabled
-
-
-def test_an_error_is_shown_in_place_and_raised_by_result():
-    own = DataLoader(SleepingDataset(40, 0, fail_at=2), batch_size=2)
-    explorer = explore(own)
-    assert "sample 2 is broken on purpose" in explorer._status.value
-    assert "traceback" in explorer._status.value
-    with pytest.raises(LoaderVizError, match="ValueError: sample 2 is broken on purpose"):
-        explorer.result()
-    with pytest.raises(LoaderVizError, match="has not been recorded"):
-        _ = explorer.predicted
-
-
-def test_a_worker_that_dies_without_a_word_gets_a_hint():
-    explorer = explore(DataLoader([1] * 8, batch_size=2, num_workers=1, collate_fn=_die))
-    assert "exited unexpectedly" in explorer._status.value
-    assert "put it into a module" in explorer._status.value
-
-
 def _die(samples):
     os._exit(3)
-
-
-def test_an_error_cannot_inject_markup():
-    own = DataLoader(["<script>alert(1)</script>"], collate_fn=_raise)
-    assert "<script>" not in explore(own)._status.value
 
 
 def _raise(samples):
     raise RuntimeError(samples[0])
 
 
-def test_an_empty_dataset_is_told():
-    explorer = explore(DataLoader([]))
-    assert "no batch" in explorer._status.value
-    with pytest.raises(LoaderVizError, match="its dataset is empty"):
+@pytest.mark.parametrize(
+    ("loader", "told"),
+    [
+        (DataLoader(SleepingDataset(40, 0, fail_at=2), batch_size=2), "sample 2 is broken"),
+        (DataLoader([1] * 8, num_workers=1, collate_fn=_die), "exited unexpectedly"),
+        (DataLoader(["<b>"], collate_fn=_raise), "<b>"),
+        (DataLoader([]), "its dataset is empty"),
+        (
+            DataLoader([lambda: 0] * 4, num_workers=1, multiprocessing_context="spawn"),
+            "pickle",
+        ),
+    ],
+    ids=["error", "dead worker", "markup", "empty", "not to be sent"],
+)
+def test_a_run_that_fails_is_told_in_place_and_raised_by_result(loader, told):
+    explorer = explore(loader)
+    assert html.escape(told) in explorer._status.value
+    assert "<b>" not in explorer._status.value
+    assert ("put it into a module" in explorer._status.value) == (told == "exited unexpectedly")
+    with pytest.raises(LoaderVizError, match=told):
         explorer.result()
+    with pytest.raises(LoaderVizError, match="has not been recorded"):
+        _ = explorer.predicted
+
+
+def test_the_controls_of_ones_own_loader_begin_where_it_stands():
+    own = DataLoader(SleepingDataset(24, 0), batch_size=6, num_workers=1, prefetch_factor=4)
+    explorer = explore(own)
+    controls, settings = explorer._panel.controls, explorer.settings
+    assert (settings.loader, settings.batch_size) == (LoaderSettings(1, 4), 6)
+    assert lanes(explorer._view) == ["consumer", "worker 0"]
+    hidden = {name for name, each in controls.items() if each.layout.display == "none"}
+    assert hidden == {"sample_s", "spread", "cpu_share", "sample_kb", "kind"}
+    assert not controls["batch_size"].disabled
+    explorer.set(num_workers=0)  # what means nothing without workers says so
+    assert controls["prefetch_factor"].disabled
+    assert controls["persistent_workers"].disabled
+
+
+def test_a_loader_of_ones_own_keeps_all_but_what_is_chosen():
+    sampler = SequentialSampler(range(8))
+    own = DataLoader(
+        SleepingDataset(8), sampler=sampler, collate_fn=default_collate, drop_last=True,
+        generator=torch.Generator(),
+    )  # fmt: skip
+    loader = ExplorerSettings(LoaderSettings(3, 4), batch_size=5).make_loader(own)
+    assert (loader.num_workers, loader.batch_size, loader.prefetch_factor) == (3, 5, 4)
+    for kept in ("dataset", "sampler", "collate_fn", "drop_last", "generator", "worker_init_fn"):
+        assert getattr(loader, kept) is getattr(own, kept)
+    own = DataLoader(SleepingDataset(8), batch_size=None)
+    assert ExplorerSettings().make_loader(own).batch_size is None
+    assert ExplorerSettings().code(own) == "DataLoader(dataset, batch_size=None, num_workers=2)"
+    stream = DataLoader(SleepingStream(8), batch_size=2)
+    assert ExplorerSettings(batch_size=4).make_loader(stream).batch_size == 4
+
+
+def test_batches_that_torch_does_not_cut_keep_their_size():
+    sampler = BatchSampler(SequentialSampler(range(30)), 3, drop_last=False)
+    own = DataLoader(SleepingDataset(30, 0.001), batch_sampler=sampler)
+    assert ExplorerSettings().make_loader(own).batch_sampler is sampler
+    assert "batch_size" not in ExplorerSettings().code(own)
+    explorer = explore(own)
+    assert explorer._panel.controls["batch_size"].disabled
+    assert set(explorer.predicted.batches["n_samples"]) == {3}
+    assert explorer.predicted.summary().n_batches == 10
 
 
 def test_a_short_dataset_is_done_when_it_ends():
@@ -491,13 +439,6 @@ def test_a_short_dataset_is_done_when_it_ends():
     assert "Done: 3 batches" in explorer._status.value
     assert explorer._progress.value == explorer._progress.max == 3
     assert explorer.predicted.summary().n_batches == 3
-
-
-def test_a_dataset_that_cannot_be_sent_to_its_workers_is_told():
-    own = DataLoader([lambda: 0] * 4, num_workers=1, multiprocessing_context="spawn")
-    explorer = explore(own)
-    with pytest.raises(LoaderVizError, match="pickle"):
-        explorer.result()
 
 
 def test_what_is_no_loader_is_named():

@@ -106,6 +106,9 @@ def test_the_pinned_run_is_a_ghost_until_it_is_unpinned(explorer):
     explorer.pin()
     explorer.set(num_workers=3)
     assert list(layout(explorer).yaxis.ticktext)[:2] == ["pinned", "consumer"]
+    assert "<th>pinned</th>" in explorer._table.value
+    assert explorer._pin_button.description == "Unpin"
+    assert "−" in explorer._table.value  # noqa: RUF001  # the change from the pinned run
     (begins_s,) = ghosts(explorer)
     assert np.allclose(begins_s, alone.batches["delivered_s"] - begin_of(alone))
     written = [each.text for each in layout(explorer).annotations]
@@ -114,6 +117,7 @@ def test_the_pinned_run_is_a_ghost_until_it_is_unpinned(explorer):
     assert layout(explorer).height > height
     explorer.pin()
     assert ghosts(explorer) == []
+    assert "<th>pinned</th>" not in explorer._table.value
     assert layout(explorer).height == height
     assert "pinned" not in layout(explorer).yaxis.ticktext
 

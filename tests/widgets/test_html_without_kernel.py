@@ -79,3 +79,15 @@ def test_a_front_end_that_draws_figures_gets_html_and_words_beside(monkeypatch, 
     Figure(layout_title="What it shows")._ipython_display_()
     assert set(shown[0]) == {"application/vnd.plotly.v1+json", "text/html", "text/plain"}
     assert shown[0]["text/plain"] == "What it shows"
+
+
+def test_a_renderer_that_was_chosen_is_used(monkeypatch):
+    shown = []
+    renderers = SimpleNamespace(default="json", render_on_display=True)
+    monkeypatch.setattr("loaderviz.figures.display.pio.renderers", renderers)
+    monkeypatch.setattr(
+        "plotly.basedatatypes.BaseFigure._ipython_display_", lambda figure: shown.append(figure)
+    )
+    figure = Figure()
+    figure._ipython_display_()
+    assert shown == [figure]

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 from loaderviz import explore
 from loaderviz.widgets import vary
-from loaderviz.widgets.frame_stops import positions, stops
-from loaderviz.widgets.html_controls import control
+from loaderviz.widgets.html_controls import control, positions, stops
 from loaderviz.widgets.page_frames import ASKED_FOR, frames_html, pack
 
 MANY = 10**6

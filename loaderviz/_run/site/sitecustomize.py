@@ -68,9 +68,9 @@ def _write_message_at_exit() -> None:
 
     def write_message() -> None:
         if os.getpid() == first_pid:  # not in a forked child
-            from loaderviz._run import final_message
+            from loaderviz._run.script_process import write_message as write
 
-            final_message.write_message()
+            write()
 
     atexit.register(write_message)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from loaderviz._audit.count_deliveries import lanes_of
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
@@ -54,7 +55,7 @@ def draw(audit: Audit, epoch: int, theme: style.ThemeName, numbers_of: str = "ba
     if deliveries.empty and missing.empty:
         raise LoaderVizError("there is nothing to draw: it is not known which samples came")
     columns = Columns.for_samples(int(max(last_samples)) + 1)
-    lanes = _Lanes.from_table(audit.per_worker[audit.per_worker["epoch"] == epoch])
+    lanes = _Lanes.from_tables(audit.per_worker[audit.per_worker["epoch"] == epoch], deliveries)
     height = TITLE_PX + STRIP_PX + AXIS_PX + len(lanes.labels) * lanes.px
     numbers = audit.numbers
     if len(audit.epochs) > 1:
@@ -99,26 +100,24 @@ def _title(audit: Audit, epoch: int) -> str:
 
 
 class _Lanes(NamedTuple):
-    """Which lane each worker is drawn in, from top to bottom."""
+    """The lanes of the workers, from top to bottom, rank by rank."""
 
-    numbers: dict[tuple[int, int], int]  # by rank and worker
     labels: list[str]
     totals: list[int]  # samples that each worker delivered
+    of_deliveries: Any  # the lane (int64) of each delivery
 
     @classmethod
-    def from_table(cls, per_worker: pd.DataFrame) -> _Lanes:
-        """From an audit's ``per_worker``; rank by rank."""
+    def from_tables(cls, per_worker: pd.DataFrame, deliveries: pd.DataFrame) -> _Lanes:
+        """From an audit's ``per_worker`` and ``deliveries``, of one epoch."""
         rows = per_worker.sort_values(["rank", "worker"])
-        several_ranks = rows["rank"].nunique() > 1
-        workers = [(int(rank), int(worker)) for rank, worker in rows[["rank", "worker"]].to_numpy()]
+        ranks, workers, lane = lanes_of(rows, deliveries)
+        of_rank = "rank {} · " if len(set(ranks)) > 1 else ""
         labels = [
-            (f"rank {rank} · " if several_ranks else "") + worker_name(worker)
-            for rank, worker in workers
+            of_rank.format(rank) + worker_name(worker)
+            for rank, worker in zip(ranks, workers, strict=True)
         ]
         totals = [int(n) for n in rows["samples"]]
-        if not workers:
-            return cls({}, ["nothing came"], [0])
-        return cls({worker: i for i, worker in enumerate(workers)}, labels, totals)
+        return cls(labels or ["nothing came"], totals or [0], lane[len(rows) :])
 
     @property
     def px(self) -> int:
@@ -126,19 +125,12 @@ class _Lanes(NamedTuple):
         n = len(self.labels)
         return next((px for most, px in LANE_PX.items() if n <= most), LEAST_LANE_PX)
 
-    def of_rows(self, deliveries: pd.DataFrame) -> Any:
-        """The lane (int64) of each delivery."""
-        workers = zip(deliveries["rank"], deliveries["worker"], strict=True)
-        return np.array(
-            [self.numbers[int(rank), int(worker)] for rank, worker in workers], np.int64
-        )
-
 
 def _sample_boxes(
     columns: Columns, lanes: _Lanes, deliveries: pd.DataFrame, numbers_of: str
 ) -> list[dict[str, Any]]:
     """A box for each sample, in the colour of its batch; and the numbers over the boxes."""
-    lane = lanes.of_rows(deliveries)
+    lane = lanes.of_deliveries
     sample = deliveries["sample"].to_numpy()
     fills = style.batch_codes(deliveries["batch"], deliveries["position"])
     hover = [
@@ -198,7 +190,7 @@ def _batch_numbers(sample: Any, lane: Any, batch: Any) -> dict[str, Any]:
 def _share_boxes(columns: Columns, lanes: _Lanes, deliveries: pd.DataFrame) -> list[dict[str, Any]]:
     """A box for each worker and column, as tall as the share of the samples that it delivered."""
     cell, n_delivered = np.unique(
-        lanes.of_rows(deliveries) * len(columns) + deliveries["sample"].to_numpy() // columns.size,
+        lanes.of_deliveries * len(columns) + deliveries["sample"].to_numpy() // columns.size,
         return_counts=True,
     )
     lane, column = np.divmod(cell, len(columns))
@@ -235,12 +227,9 @@ def _axes(
     strip_share = STRIP_PX / inner_px
     top = strip_top(columns, deliveries)
     totals = [
-        {
-            "x": 1, "xref": "paper", "xanchor": "left", "xshift": 8, "y": lane, "yref": "y",
-            "text": f"{n:,}", "showarrow": False, "font": {"size": 12, "color": theme.muted},
-        }
+        axes.in_margin(f"{n:,}", 8, y=lane, yref="y", font={"size": 12, "color": theme.muted})
         for lane, n in enumerate(lanes.totals)
-    ]  # fmt: skip
+    ]
     tick_each = {"dtick": 1} if columns.n <= 10 else {}
     room = 0.5 + 0.006 * columns.n
     return {

@@ -136,14 +136,10 @@ def _labels(recommendation: Recommendation) -> list[dict[str, Any]]:
     same = len(chosen) and len(now) and now.index[0] == chosen.index[0]
     end = _axis_end(recommendation)
     labels: list[dict[str, Any]] = [
-        {
-            "text": "samples/s",
-            "x": 0, "xref": "paper", "xanchor": "left", "xshift": -60,
-            "y": 1, "yref": "paper", "yanchor": "bottom", "yshift": 4,
-            "showarrow": False,
-            "font": {"size": 12},
-        },
-    ]  # fmt: skip
+        axes.in_margin(
+            "samples/s", -60, x=0, y=1, yref="paper", yanchor="bottom", yshift=4, font={"size": 12}
+        )
+    ]
     for row in chosen.to_dict("records"):
         text = "recommended, as it is now" if same else "recommended"
         labels.append(_label(row, text, -28, end))

@@ -6,6 +6,7 @@ import html
 import itertools
 import math
 import textwrap
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
@@ -13,11 +14,15 @@ import numpy as np
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
-from loaderviz.figures.results.causes_over_time import shares_over_time
+from loaderviz.figures.style import AXIS_PX
+from loaderviz.figures.timelines import bands, timeline
 from loaderviz.figures.timelines.timeline import TIME
 from loaderviz.text import count, duration, percent
 from loaderviz.trace import Trace
+from loaderviz.trace.columns_of_rows import arrays, where
 from loaderviz.trace.loaders_as_one import as_one
+from loaderviz.trace.steps import step_ends
+from loaderviz.why.attribution import attribute
 from loaderviz.why.causes.cause_texts import cause_name, cause_phrase, cause_rows, saves_text
 from loaderviz.why.summary import Summary
 from loaderviz.why.verdict import RECORD_ITS_OBJECT
@@ -40,13 +45,15 @@ SHAPES: Final = {
 PATTERN: Final = {"size": 6, "solidity": 0.3, "fgcolor": "#ffffff", "fillmode": "overlay"}
 STEPS_FILL = "rgba(125, 133, 144, 0.22)"
 
-TITLE_PX, ROW_PX, TALL_ROW_PX, OVER_TIME_PX, GAP_PX, AXIS_PX = 116, 26, 36, 120, 30, 58
+TITLE_PX, ROW_PX, TALL_ROW_PX, OVER_TIME_PX, GAP_PX = 116, 26, 36, 120, 30
 MOST_ROWS = 8
 BAR_PX = 16
 BARS_EDGE = 1.05  # times the longest bar
 MOST_LETTERS = 44  # of the name of a loader
 TEXT_WIDTH = 70  # letters in a line of a hover text
 LEAST_SHARE = 1e-4  # of a bin: less is not drawn
+BINS = 200  # of what is drawn over time
+LEAST_S = 1e-6  # the time axis spans at least this
 SAVED = "cutting it saves<br>(replayed)"
 IN_AN_EPOCH = "of a whole<br>epoch"
 WAITED_PX, SAVED_PX, EPOCH_PX = 10, 84, 190  # right of the bars: where the columns begin
@@ -74,8 +81,7 @@ def causes(
             ``trace``, and for an unknown theme.
     """
     for given in (trace, trace if beside is None else beside):
-        if not isinstance(given, Trace):
-            raise LoaderVizError(f"causes() draws a Trace, but got {type(given).__name__}")
+        axes.check_given("causes", given)
     trace = as_one(trace)
     return draw(trace, trace.summary(), theme, beside=beside)
 
@@ -119,6 +125,40 @@ def draw(
     layout["annotations"] = _columns(shown, with_epochs=_tells_of_epochs(trace, rows))
     marks = [*itertools.starmap(_bar, enumerate(shown)), *_bands(edges, shares, step_share)]
     return Figure.unchecked(marks, layout)
+
+
+def shares_over_time(trace: Trace) -> tuple[Any, dict[str, Any], Any]:
+    """Edges of bins, in seconds; of each bin the share that each cause had, and that steps had.
+
+    A share is that of all ranks' time, 0 to 1. What a wait is due to is spread evenly over it.
+    """
+    waits = attribute(trace)
+    delivered = arrays(trace.batches)
+    delivered = where(delivered, ~np.isnan(delivered["delivered_s"]))
+    begin, end = delivered["delivered_s"], step_ends(delivered)
+    first_s = min(np.min(waits.start_s), np.min(begin, initial=np.inf))
+    last_s = max(np.max(waits.end_s), np.max(end, initial=-np.inf))
+    edges = np.linspace(first_s, max(last_s, first_s + LEAST_S), BINS + 1)
+    n_ranks = len(np.unique(waits.rank))
+    time_s = n_ranks * (edges[1] - edges[0])
+    length_s = waits.end_s - waits.start_s
+    shares = {}
+    for cause in waits.totals():
+        own = waits.of_cause(cause)
+        share = np.divide(own, length_s, out=np.zeros_like(own), where=length_s > 0)
+        seconds = bands.seconds_in_bins(waits.start_s, waits.end_s, edges, share)
+        shares[cause] = seconds / time_s
+    return edges, shares, bands.seconds_in_bins(begin, end, edges) / time_s
+
+
+def figures_of(trace: Trace) -> list[Figure]:
+    """What a notebook shows of a trace: its timeline and, where there are any, its causes."""
+    trace = as_one(trace)
+    summary = trace.summary()
+    figures = [timeline.draw(trace, summary)]
+    with suppress(LoaderVizError):  # nothing was waited for
+        figures.append(draw(trace, summary))
+    return figures
 
 
 def _largest(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -185,7 +225,6 @@ def _tells_of_epochs(trace: Trace, rows: list[dict[str, Any]]) -> bool:
 
 def _columns(rows: list[dict[str, Any]], *, with_epochs: bool) -> list[dict[str, Any]]:
     """Beside each bar, what was waited and what cutting it saves; the steps get their name."""
-    in_margin = {"x": 1, "xref": "paper", "xanchor": "left", "showarrow": False}
     columns = {
         ("waited", WAITED_PX): [duration(row["seconds"]) for row in rows],
         (SAVED, SAVED_PX): [saves_text(row["saves_s"]) for row in rows],
@@ -194,13 +233,13 @@ def _columns(rows: list[dict[str, Any]], *, with_epochs: bool) -> list[dict[str,
         columns[IN_AN_EPOCH, EPOCH_PX] = [saves_text(row["epoch_saves_s"]) for row in rows]
     texts = []
     for (heading, shift_px), column in columns.items():
-        at = {**in_margin, "xshift": shift_px}
-        texts.append(
-            {**at, "text": heading, "y": 1, "yref": "paper", "yanchor": "bottom", "align": "left"}
-        )
-        texts += [{**at, "text": text, "y": i} for i, text in enumerate(column)]
-    steps = {"text": "grey: steps", "xshift": WAITED_PX, "y": 0, "yref": "y2", "yanchor": "bottom"}
-    return [*texts, {**in_margin, **steps}]
+        on_top: dict[str, Any] = {"y": 1, "yref": "paper", "yanchor": "bottom", "align": "left"}
+        texts.append(axes.in_margin(heading, shift_px, **on_top))
+        texts += [axes.in_margin(text, shift_px, y=i) for i, text in enumerate(column)]
+    return [
+        *texts,
+        axes.in_margin("grey: steps", WAITED_PX, y=0, yref="y2", yanchor="bottom"),
+    ]
 
 
 def _bar(lane: int, row: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import numpy as np
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
+from loaderviz.figures.style import AXIS_PX, TITLE_PX
 from loaderviz.figures.timelines.timeline import TIME
 from loaderviz.text import worker_name
 from loaderviz.trace import Trace
@@ -18,7 +19,7 @@ from loaderviz.trace.columns_of_rows import Table, arrays, codes, where
 from loaderviz.trace.loaders_as_one import as_one
 from loaderviz.why.loader_share import short_names
 
-HEIGHT_PX, TITLE_PX, AXIS_PX = 280, 82, 58
+HEIGHT_PX = 280
 NUMBERS = "resident memory with each batch · what processes share counts in each of them"
 MOST_NAMED = 6  # up to here each line has a colour and a name; past it all look alike
 MOST_LINES = 64
@@ -116,11 +117,9 @@ def _line_names(lines: list[Table], top: float) -> list[dict[str, Any]]:
         lowest_free = heights[i] + NAMES_APART
     excess = max(heights[order[-1]] - 1, 0.0)
     return [
-        {
-            "text": lines[i]["name"],
-            "x": 1, "xref": "paper", "xanchor": "left", "xshift": 6,
-            "y": height - excess, "yref": "paper", "yanchor": "middle",
-            "showarrow": False, "font": {"size": 12, "color": style.series(i)},
-        }
+        axes.in_margin(
+            lines[i]["name"], 6, y=height - excess, yref="paper", yanchor="middle",
+            font={"size": 12, "color": style.series(i)},
+        )
         for i, height in heights.items()
     ]  # fmt: skip

@@ -67,12 +67,10 @@ def _fills(mixing: Mixing) -> list[str]:
 def _names_of_lanes(names: list[str], fills: list[str]) -> list[dict[str, Any]]:
     """The workers' names beside dots in their colours, on the right."""
     return [
-        {
-            "text": f"<span style='color: {fills[lane]}'>●</span> {name}",
-            "x": 1, "xref": "paper", "xanchor": "left", "xshift": 8,
-            "y": 1, "yref": "paper", "yanchor": "top", "yshift": -20 * lane, "showarrow": False,
-            "font": {"size": 12},
-        }
+        axes.in_margin(
+            f"<span style='color: {fills[lane]}'>●</span> {name}", 8,
+            y=1, yref="paper", yanchor="top", yshift=-20 * lane, font={"size": 12},
+        )
         for lane, name in enumerate(names)
     ]  # fmt: skip
 

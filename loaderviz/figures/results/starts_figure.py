@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
+from loaderviz.figures.style import AXIS_PX
 from loaderviz.text import count, duration, size, worker_name
 from loaderviz.trace import Trace
 from loaderviz.why.worker_starts import (
@@ -20,7 +21,7 @@ from loaderviz.why.worker_starts import (
 if TYPE_CHECKING:
     import pandas as pd
 
-TITLE_PX, KEY_PX, ROW_PX, AXIS_PX, RIGHT_PX = 78, 34, 34, 58, 22
+TITLE_PX, KEY_PX, ROW_PX, RIGHT_PX = 78, 34, 34, 22
 LEFT_PX = 14  # of the title, and of what the colours mean
 BAR = 0.7  # of a row
 MOST_ROWS = 16
@@ -63,10 +64,7 @@ def starts(
         LoaderVizError: if ``trace`` is no trace, if it does not tell how workers started, if
             ``seconds`` is not above 0, and for an unknown theme.
     """
-    if not isinstance(trace, Trace):
-        raise LoaderVizError(f"starts() draws a Trace, but got {type(trace).__name__}")
-    if seconds is not None and not seconds > 0:
-        raise LoaderVizError(f"seconds={seconds!r}: give a time span above 0, or None for all")
+    axes.check_given("starts", trace, seconds)
     colours = style.theme(theme)
     workers = _longest_start(trace)
     shown = workers.iloc[:MOST_ROWS]
@@ -164,9 +162,7 @@ def _mark(part: str, workers: pd.DataFrame, zero_s: float) -> dict[str, Any]:
 def _key(parts: list[str], left_px: int) -> dict[str, Any]:
     """What the colours mean, above the rows: narrow boxes have no room for their names."""
     texts = [f"<span style='color: {PARTS[part][2]}'>■</span> {PARTS[part][0]}" for part in parts]
-    return {
-        "text": "  ".join(texts),
-        "x": 0, "xref": "paper", "xanchor": "left", "xshift": -left_px,
-        "y": 1, "yref": "paper", "yanchor": "bottom", "yshift": 4,
-        "showarrow": False, "align": "left", "font": {"size": 12},
-    }  # fmt: skip
+    return axes.in_margin(
+        "  ".join(texts), -left_px, x=0, y=1, yref="paper", yanchor="bottom", yshift=4,
+        align="left", font={"size": 12},
+    )  # fmt: skip

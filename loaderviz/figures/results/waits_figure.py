@@ -12,15 +12,16 @@ import numpy as np
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
+from loaderviz.figures.style import AXIS_PX, TITLE_PX
+from loaderviz.figures.timelines.packed_rows import MOST_ROWS
+from loaderviz.figures.timelines.timeline import MOST_BATCHES
 from loaderviz.text import count, duration
 from loaderviz.trace import Trace
 from loaderviz.trace.read_ahead import as_the_loop_sees_it
 from loaderviz.trace.steps import waits_by_step
 
-HEIGHT_PX, TITLE_PX, AXIS_PX, LABEL_PX = 300, 82, 58, 96
-MOST_DOTS = 1500  # as in waits_figure.js
+HEIGHT_PX, LABEL_PX = 300, 96
 BINS = 300
-MOST_ROWS = 1_000_000  # past it the page gets no single steps
 MOST_FIRSTS = 400  # first batches of epochs
 LEAST_MS = 0.001  # shorter waits are drawn as this: the axis is logarithmic
 FIRST = style.AMBER
@@ -40,7 +41,7 @@ def waits(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
     if not len(rows["step"]):
         raise LoaderVizError("this trace holds no batch that the loop asked for: nobody waited")
     step, wait_ms = rows["step"], np.maximum(rows["wait_s"] * 1000, LEAST_MS)
-    many = len(step) > MOST_DOTS
+    many = len(step) > MOST_BATCHES
     colours = style.theme(theme)
     margins = (74, LABEL_PX, TITLE_PX, AXIS_PX)
     each = "line: the median of a stretch, shaded: its longest wait" if many else "a dot: one wait"
@@ -116,12 +117,10 @@ def _usual_step(step_ms: float) -> tuple[list[Any], list[Any]]:
         "type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": step_ms, "y1": step_ms,
         "line": {"color": style.QUIET, "width": 1.2, "dash": "dot"},
     }  # fmt: skip
-    label = {
-        "text": f"a usual step:<br>{duration(step_ms / 1000)}",
-        "x": 1, "xref": "paper", "xanchor": "left", "xshift": 6, "align": "left",
-        "y": np.log10(step_ms), "yanchor": "middle",
-        "showarrow": False, "font": {"size": 12},
-    }  # fmt: skip
+    label = axes.in_margin(
+        f"a usual step:<br>{duration(step_ms / 1000)}", 6, align="left",
+        y=np.log10(step_ms), yanchor="middle", font={"size": 12},
+    )  # fmt: skip
     return [line], [label]
 
 

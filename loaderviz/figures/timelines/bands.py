@@ -15,23 +15,27 @@ BINS = 360  # in the first picture; later the page computes as many as it has ro
 TALL, CONSUMER_TALL = 0.66, 0.8  # the height of a bin that is all busy, as a part of a lane
 
 
-def seconds_in_bins(start: Any, end: Any, edges: Any) -> Any:
+def seconds_in_bins(start: Any, end: Any, edges: Any, share: Any = None) -> Any:
     """How many seconds of each bin lie within the given spans; NaN in a span leaves it out.
 
     Args:
         start: when each span begins, in seconds.
         end: when it ends.
         edges: of the bins, in seconds, one more than there are bins; all of the same width.
+        share: what part of each span counts, 0 to 1; None: all of it.
     """
     known = ~np.isnan(start + end)
-    starts, ends = np.sort(start[known]) - edges[0], np.sort(end[known]) - edges[0]
+    counted = np.ones(int(known.sum())) if share is None else share[known]
     edge_times = edges - edges[0]
 
     def summed_since(moments: Any) -> Any:  # at each edge, the time since each earlier moment
-        n = np.searchsorted(moments, edge_times)
-        return n * edge_times - np.append(0.0, np.cumsum(moments))[n]
+        order = np.argsort(moments, kind="stable")
+        times, weights = moments[order] - edges[0], counted[order]
+        n = np.searchsorted(times, edge_times)
+        weight, weighted = (np.append(0.0, np.cumsum(x))[n] for x in (weights, weights * times))
+        return weight * edge_times - weighted
 
-    return np.diff(summed_since(starts) - summed_since(ends)).clip(0)
+    return np.diff(summed_since(start[known]) - summed_since(end[known])).clip(0)
 
 
 def seconds_by_lane(lane: Any, start: Any, end: Any, edges: Any) -> dict[int, Any]:

@@ -12,14 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from loaderviz.figures.timelines import bands
 from loaderviz.figures.timelines.lanes import Lanes
 from loaderviz.trace.columns_of_rows import Table
 
 TICKS = 2**30  # at most, on the whole time axis: differences fit into 32 bits
 MOST_CHARS = 4_400_000  # with the script and the layout, the page stays below 5 MB
 MOST_ROWS = 1_000_000  # more would not fit: a row takes at least 10 bytes
-COARSE_ROWS = 200_000  # about as many stretches of time, of all lanes together
 # Two bases of a difference: the latest known value of the same column in the rows before, and the
 # latest known ``released_s`` in them.
 BEFORE, LAST = "before", "last released_s"
@@ -38,12 +36,10 @@ TIMES = {
 }
 
 
-def pack(batches: Table, lanes: Lanes, time_range: list[float]) -> tuple[dict[str, Any], bool]:
-    """The table for ``layout.meta``, and whether it has a row for each batch.
-
-    Where that would be too large, its rows stand for stretches of time; ``time_range``, in seconds,
-    is what they cover.
-    """
+def pack(batches: Table, lanes: Lanes) -> dict[str, Any] | None:
+    """The table for ``layout.meta``; None where it would be too large for a page."""
+    if len(batches["row"]) > MOST_ROWS:
+        return None
     several = {c: np.ptp(batches[c]) > 0 for c in ("epoch", "loader")}
     numbers = {"lane": lanes.worker_lanes(batches), "batch": batches["batch"]}
     numbers |= {c: batches[c] for c, has_several in several.items() if has_several}
@@ -53,11 +49,8 @@ def pack(batches: Table, lanes: Lanes, time_range: list[float]) -> tuple[dict[st
     if lanes.devices:
         numbers["device"] = lanes.device_lanes(batches)
     times = {c: batches[c] for c in TIMES}
-    if len(batches["row"]) <= MOST_ROWS:
-        packed = _pack_columns(numbers, times)
-        if len(packed["data"]) <= MOST_CHARS:
-            return packed, True
-    return {**_pack_columns(*_coarse_columns(batches, lanes, time_range)), "merged": True}, False
+    packed = _pack_columns(numbers, times)
+    return packed if len(packed["data"]) <= MOST_CHARS else None
 
 
 def _pack_columns(numbers: dict[str, Any], times: dict[str, Any]) -> dict[str, Any]:
@@ -115,26 +108,3 @@ def _zigzag(values: Any) -> Any:
     if np.abs(values).max(initial=0) >= 2**31:
         values = np.zeros_like(values)
     return ((values << 1) ^ (values >> 63)).astype("<u4")
-
-
-def _coarse_columns(
-    batches: Table, lanes: Lanes, time_range: list[float]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The numbers and times of rows that each stand for a stretch of time of one lane.
-
-    The row's own times cover as much of the stretch as the lane was busy in it.
-    """
-    n_stretches = max(COARSE_ROWS // len(lanes), 500)
-    edges = np.linspace(time_range[0], time_range[1], n_stretches + 1)
-    start = edges[:-1]
-    seconds = bands.seconds_by_kind(batches, lanes, edges)
-    unknown = np.full(len(start), np.nan)
-    step, wait = (seconds[kind].get(0, 0 * start) for kind in ("step", "wait"))
-    parts = [
-        {"started_s": start, "ready_s": start + busy, "lane": np.full(len(start), lane)}
-        for lane, busy in seconds["busy"].items()
-    ]
-    consumer = {"requested_s": start, "delivered_s": start + wait}
-    parts.append({**consumer, "released_s": start + wait + step, "lane": np.zeros(len(start))})
-    times = {c: np.concatenate([part.get(c, unknown) for part in parts]) for c in TIMES}
-    return {"lane": np.concatenate([part["lane"] for part in parts]).astype(np.int64)}, times

@@ -9,6 +9,7 @@ import numpy as np
 
 from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
+from loaderviz.figures.style import AXIS_PX, TITLE_PX
 from loaderviz.figures.timelines import bands
 from loaderviz.text import duration, percent
 from loaderviz.trace.columns_of_rows import Table, arrays, where
@@ -23,7 +24,6 @@ TIME = "seconds since the first rank began · blue: steps, orange-red: waits"
 SORTED_TITLE = "those that wait the most on top"
 FEW = 32  # up to here each rank is named, and ranks stay in their order
 LEAST_PX, MOST_PX = 200, 560  # the height of all rows
-TITLE_PX, AXIS_PX = 82, 58
 TOTALS_WIDTH = 0.16  # of the bars on the right, as a part of the figure
 SCALE = [[0, "rgba(91, 155, 200, 0.45)"], [0.5, "rgba(224, 130, 60, 0.8)"], [1, style.WAIT]]
 

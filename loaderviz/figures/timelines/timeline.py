@@ -9,6 +9,7 @@ import numpy as np
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
+from loaderviz.figures.style import AXIS_PX, TITLE_PX
 from loaderviz.figures.timelines import (
     bands,
     boxes,
@@ -17,7 +18,6 @@ from loaderviz.figures.timelines import (
     packed_rows,
     phase_band,
     rank_rows,
-    ready_strip,
     worker_marks,
 )
 from loaderviz.figures.timelines.lanes import Lanes
@@ -32,8 +32,9 @@ Label = Literal["batch", "key"]
 MOST_SAMPLES = 3000  # more boxes make a page slow: past it each batch is one box
 TIME = "seconds since the recording began"
 MOST_LANES = 24  # of several ranks; past it each rank has one row
-MOST_BATCHES = 1500  # past it the page draws: bands when zoomed out, batches when zoomed in
-READY_PX, AXIS_PX, TITLE_PX = 52, 58, 82
+# Past it the page draws: bands when zoomed out, batches when zoomed in (as in waits_figure.js).
+MOST_BATCHES = 1500
+READY_PX = 52
 
 
 def timeline(
@@ -118,13 +119,13 @@ def draw(
     large = len(trace.batches) > MOST_BATCHES
     whole_batches = large or trace.n_sample_rows > MOST_SAMPLES
     time_range = _time_range(trace, seconds)
-    table, has_batches = packed_rows.pack(batches, lanes, time_range) if large else (None, True)
+    table = packed_rows.pack(batches, lanes) if large else None
     marks = _marks(trace, batches, lanes, time_range, whole_batches=whole_batches, large=large)
     if label == "key" and not whole_batches:
         _label_by_key(marks, arrays(trace.samples))
     covered = covers.lie_on(marks)
     numbers = f"{_source(trace)} · {summary.numbers}"
-    if not has_batches:
+    if large and table is None:
         numbers += " · bands only: too many batches for a page"
     elif large or covers.BATCHES in covered:
         numbers += " · zoom in for batches"
@@ -138,7 +139,9 @@ def draw(
     phases = phase_band.worth_drawing(trace) if with_phases else None
     lane, thickness = 0.0, 0.0
     if phases is not None:
-        height, lane, thickness = _make_room_for_phases(axes_of_lanes, height)
+        inner_px = height - TITLE_PX - AXIS_PX
+        lane, lane_px = axes.add_lane_above(axes_of_lanes, inner_px, phase_band.BAND_PX, "phases")
+        height, thickness = height + phase_band.BAND_PX, phase_band.SEGMENT_PX / lane_px
     marks.append(phase_band.segments(phases, lane, thickness))
     # Without workers and with them the zero is in the same place, for the eye to compare.
     margins = (axes.labels_px([MAIN_PROCESS, *lanes.labels]), 22, TITLE_PX, AXIS_PX)
@@ -151,7 +154,9 @@ def draw(
         layout["annotations"] = phase_band.names(phases, lane, span_s, colours)
     if len(lanes.consumers) > 1:
         layout["shapes"] = _lines_between_ranks(lanes, colours)
-    page_data: dict[str, Any] = {"large": table} if large else {"paths": _paths(batches, lanes)}
+    page_data: dict[str, Any] = {"paths": [] if large else _paths(batches, lanes)}
+    if table is not None:
+        page_data = {"large": table}
     if covered:
         page_data["covers"] = covers.rules()
     layout["meta"] = {"loaderviz": {"lanes": lanes.labels, **page_data}}
@@ -214,7 +219,7 @@ def _marks(
         consumer_marks.device(as_boxes, lanes, names, span_s),
         covers.of_batches(as_boxes, lanes),
         *bands.band_marks(as_bands, lanes, time_range),
-        ready_strip.strip(batches, lanes, bands.bin_edges(time_range) if large else None),
+        consumer_marks.ready_strip(batches, lanes, bands.bin_edges(time_range) if large else None),
     ]
 
 
@@ -258,13 +263,7 @@ def _source(trace: Trace) -> str:
 
 
 def _check(trace: Any, seconds: float | None, rank: int | None, theme: str) -> None:
-    if not isinstance(trace, Trace):
-        raise LoaderVizError(
-            f"timeline() draws a Trace, but got {type(trace).__name__}. "
-            "Take it from a recording: `with record(loader) as rec: ...`, then timeline(rec.trace)."
-        )
-    if seconds is not None and not seconds > 0:
-        raise LoaderVizError(f"seconds={seconds!r}: give a time span above 0, or None for all")
+    axes.check_given("timeline", trace, seconds)
     _check_that_it_has_batches(trace)
     if rank is not None and rank not in set(trace.batches["rank"]):
         ranks = trace.batches["rank"].unique()
@@ -307,7 +306,7 @@ def _axes(
 ) -> dict[str, Any]:
     inner_px = height - TITLE_PX - AXIS_PX
     lanes_top = 1 - (READY_PX if lanes.has_workers else 1) / inner_px
-    most_ready = max(2, int(ready_strip.ready_counts(batches)[1].max(initial=0)))
+    most_ready = max(2, int(consumer_marks.ready_counts(batches)[1].max(initial=0)))
     return {
         "uniformtext": {"minsize": 9, "mode": "hide"},
         "xaxis": axes.axis(theme, TIME, range=time_range, anchor="y", nticks=10),
@@ -320,23 +319,6 @@ def _axes(
             tickfont={"size": 11}, fixedrange=True, visible=lanes.has_workers,
         ),
     }  # fmt: skip
-
-
-def _make_room_for_phases(layout: dict[str, Any], height: int) -> tuple[int, float, float]:
-    """A row above the consumer's: the new height, and the row's place and thickness in lanes."""
-    lanes, strip = layout["yaxis"], layout["yaxis2"]
-    inner_px = height - TITLE_PX - AXIS_PX
-    bottom, top = lanes["range"]
-    lane_px = (lanes["domain"][1] - lanes["domain"][0]) * inner_px / (bottom - top)
-    row = phase_band.BAND_PX / lane_px
-    shrink = inner_px / (inner_px + phase_band.BAND_PX)
-    strip["domain"] = [1 - (1 - strip["domain"][0]) * shrink, 1]
-    lanes["domain"] = [0, 1 - (1 - lanes["domain"][1]) * shrink]
-    lanes["range"] = [bottom, top - row]
-    lane = top - row / 2
-    lanes["tickvals"] = [lane, *lanes["tickvals"]]
-    lanes["ticktext"] = ["phases", *lanes["ticktext"]]
-    return height + phase_band.BAND_PX, lane, phase_band.SEGMENT_PX / lane_px
 
 
 def _paths(batches: Table, lanes: Lanes) -> list[list[list[float]]]:

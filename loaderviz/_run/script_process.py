@@ -1,22 +1,37 @@
-"""The line that ``loaderviz run`` writes to stderr when the script has ended."""
+"""What a process of a recorded script is told at its beginning, and says at its end on stderr.
+
+Nothing here imports torch before the script does.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from loaderviz._run.script_environment import RunSettings
 from loaderviz.own_errors import own_errors_suppressed
 from loaderviz.text import count
 
 if TYPE_CHECKING:
     from loaderviz.recorder import Recording
 
+SETTINGS_VARIABLE = "LOADERVIZ_RUN"  # the settings, as JSON, in the environment of all processes
+FIRST_PROCESS_VARIABLE = "LOADERVIZ_RUN_FIRST"  # set for the script's own process alone
+
 _n_batches: int | None = None  # of this process; None where it has recorded none
+
+
+def run_settings() -> tuple[Path, dict[str, Any]]:
+    """The folder of the run, and the arguments of ``record`` that limit it, by name.
+
+    KeyError where this process is a part of no run.
+    """
+    settings = json.loads(os.environ[SETTINGS_VARIABLE])
+    return Path(settings["folder"]), settings["limits"]
 
 
 def remember_batches(recording: Recording) -> None:
@@ -40,7 +55,7 @@ def write_message() -> None:
     """Write what was recorded, and how to see more of it."""
     if os.environ.get("RANK", "0") == "0":  # of several commands that share a run, one writes
         with own_errors_suppressed(Exception):  # such as a folder that is gone
-            write_line(_message(Path(RunSettings.from_environment().folder)))
+            write_line(_message(run_settings()[0]))
     remember_interrupt()
 
 

@@ -1,4 +1,4 @@
-"""How many batches an epoch of a loader has, where no code of the user has to tell."""
+"""How many batches: of an epoch, where no code of the user has to tell; and made ahead."""
 
 from __future__ import annotations
 
@@ -52,3 +52,18 @@ def known_length(loader: DataLoader[Any]) -> int | None:
         return len(loader)
     except own_errors(Exception, method="__len__", of=(loader.__dict__.get("dataset"),)):
         return None
+
+
+def n_ahead(iterator: Any) -> int:
+    """Batches that wait in the queue, or for an earlier one; 0 where that cannot be told.
+
+    torch keeps what arrives too early beside its worker's number (torch/utils/data/dataloader.py,
+    ``_next_data``).
+    """
+    parts = getattr(iterator, "__dict__", {})
+    n_early = sum(len(task) == 2 for task in parts.get("_task_info", {}).values())
+    queue = parts.get("_data_queue")
+    try:
+        return n_early + (0 if queue is None else int(queue.qsize()))
+    except own_errors(NotImplementedError):  # on macOS (docs.python.org, ``Queue.qsize``)
+        return 0

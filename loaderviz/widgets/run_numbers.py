@@ -1,4 +1,4 @@
-"""The table of numbers above the timelines: the prediction, the real run and a pinned run."""
+"""What the explorer says of runs in HTML: their numbers, and where a simulated run's time went."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from loaderviz.figures.results.causes_figure import COLOURS, SHAPES, STEPS_FILL
 from loaderviz.text import change, count, duration, percent, rate, size
 from loaderviz.trace import Trace
+from loaderviz.why.causes.cause_texts import cause_name, cause_phrase
+from loaderviz.why.summary import Summary
 
 COLUMNS = (
     ("epoch", "from iter() to the end of the last step, of one epoch"),
@@ -17,6 +20,7 @@ COLUMNS = (
     ("delivered twice", "samples that came more than once in an epoch"),
     ("most in flight", "batches that are being made, are ready, or are in their step"),
 )
+HATCH = "repeating-linear-gradient(-45deg, #fff9 0 2px, #fff0 2px 6px)"
 LEAST_CHANGE = 0.02  # a smaller relative change is shown as none
 
 
@@ -115,3 +119,41 @@ def _change(value: float, pinned: float) -> str:
     if relative >= 1:
         return f" <small>{value / pinned:.1f}×</small>"
     return f" <small>{change(relative)}</small>"
+
+
+def cause_bar(summary: Summary, *, cpus_full: bool = False) -> str:
+    """Where the time of a simulated run went, in HTML; what a cut would save is not looked into.
+
+    Where workers stand in line for CPUs, it says that only a real run tells how they share them.
+    """
+    waited_s, step_s = summary.seconds_by_cause, summary.step_s
+    total_s = step_s + sum(waited_s.values())
+    if not waited_s or not total_s:
+        return ""
+    causes = sorted(waited_s, key=lambda cause: -waited_s[cause])
+    parts = [("steps", step_s, STEPS_FILL, "The model works")]
+    parts += [
+        (cause_name(cause), waited_s[cause], _fill(cause), cause_phrase(cause)) for cause in causes
+    ]
+    spans = "".join(
+        f"<span title='{html.escape(phrase)}' style='flex-grow: {seconds / total_s:.5f}; "
+        f"background: {fill}'></span>"
+        for _, seconds, fill, phrase in parts
+    )
+    legend = "".join(
+        f"<li title='{html.escape(phrase)}'><i style='background: {fill}'></i>{name} "
+        f"<b>{duration(seconds)}</b> {percent(seconds / total_s)}</li>"
+        for name, seconds, fill, phrase in parts
+    )
+    title = "Where the time went, simulated"
+    if cpus_full:
+        title += ". The CPUs are full: how well they are shared, only <i>Run for real</i> tells"
+    return (
+        f"<div class='loaderviz-causes'><div>{title}</div>"
+        f"<div class='loaderviz-cause-bar' aria-hidden='true'>{spans}</div><ul>{legend}</ul></div>"
+    )
+
+
+def _fill(cause: str) -> str:
+    """A CSS background with the cause's colour and pattern."""
+    return f"{HATCH}, {COLOURS[cause]}" if SHAPES[cause] else COLOURS[cause]
