@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader
 
 import loaderviz as lv
 from loaderviz import Costs, LoaderVizError, Trace, simulate
-from loaderviz.export.perfetto.event_writer import microseconds
+from loaderviz.export.chrome_events import microseconds
 from own_code import in_recorder
 from simulation_strategies import COSTS, configurations
 from trace_processor import query
