@@ -15,7 +15,7 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.trace.read_ahead import as_the_loop_sees_it, unseen
 from loaderviz.trace.steps import groups, step_ends
 from loaderviz.why.attribution import CAUSES, attribute
-from loaderviz.why.verdict import RECORD_ITS_OBJECT
+from loaderviz.why.notes import RECORD_ITS_OBJECT
 
 if TYPE_CHECKING:
     from loaderviz.trace import Trace

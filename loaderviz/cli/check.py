@@ -14,8 +14,8 @@ from loaderviz.trace.enough_memory import require_memory
 from loaderviz.trace.loaders_as_one import as_one
 from loaderviz.trace.merge.run_meta import left_out
 from loaderviz.trace.read_ahead import hands_over, unseen
+from loaderviz.why.notes import RECORD_ITS_OBJECT
 from loaderviz.why.rank_summary import by_rank
-from loaderviz.why.verdict import RECORD_ITS_OBJECT
 
 
 def check(

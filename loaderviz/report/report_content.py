@@ -29,9 +29,10 @@ from loaderviz.trace.loaders_as_one import as_one, lives
 from loaderviz.trace.merge.run_meta import left_out
 from loaderviz.why.causes.cause_texts import cause_rows
 from loaderviz.why.loader_share import short_names
+from loaderviz.why.notes import RECORD_ITS_OBJECT
 from loaderviz.why.shapes import Shapes
 from loaderviz.why.summary import Summary
-from loaderviz.why.verdict import NEVER_WAITS, RECORD_ITS_OBJECT
+from loaderviz.why.verdict import NEVER_WAITS
 
 NO_WAITS = Waits(0, 0.0, 0.0, 0.0, (), ())
 LEAST_SHARE = 0.05  # of the time of the loop

@@ -23,8 +23,8 @@ from loaderviz.trace.columns_of_rows import BATCH, arrays, batch_rows
 from loaderviz.trace.merge.run_meta import loader_description
 from loaderviz.trace.read_ahead import is_read_ahead
 from loaderviz.why.loader_share import is_unseen
+from loaderviz.why.notes import RECORD_ITS_OBJECT
 from loaderviz.why.rank_summary import ranks_beside
-from loaderviz.why.verdict import RECORD_ITS_OBJECT
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -20,7 +20,7 @@ import numpy as np
 
 from loaderviz.array_types import Floats
 from loaderviz.trace.around_epochs import drawn_ahead, endings, startups, still_making
-from loaderviz.trace.steps import groups
+from loaderviz.trace.steps import groups, seconds_within
 from loaderviz.why.reading_time import Reading
 
 if TYPE_CHECKING:
@@ -89,99 +89,77 @@ def attribute(trace: Trace, reading: Reading | None = None) -> Attribution:
     ``reading`` is ``Reading.of(trace)``, where that is known already.
     """
     waits = _Waits.of(trace)
-    starts = _starts(trace)
-    drawing = _Drawing.of(trace)
-    seconds = waits.by_cause(reading or Reading.of(trace))
-    drawing.take_out(waits.rank, waits.start_s, waits.end_s, seconds)
-    of_start = np.zeros((len(starts["rank"]), len(CAUSES)))
-    of_start[np.arange(len(of_start)), starts["column"]] = starts["end_s"] - starts["start_s"]
-    drawing.take_out(starts["rank"], starts["start_s"], starts["end_s"], of_start)
-    return Attribution(
-        rank=np.concatenate([waits.rank, starts["rank"]]),
-        loader=np.concatenate([waits.loader, starts["loader"]]),
-        start_s=np.concatenate([waits.start_s, starts["start_s"]]),
-        end_s=np.concatenate([waits.end_s, starts["end_s"]]),
-        row=np.concatenate([waits.row, np.full(len(of_start), -1)]),
-        seconds=np.concatenate([seconds, of_start]),
+    of_batches = waits.by_cause(reading or Reading.of(trace))
+    spans, columns = _around(trace)
+    around = np.array(spans, np.float64).reshape(-1, 4).T
+    of_spans = np.zeros((len(spans), len(CAUSES)))
+    of_spans[np.arange(len(spans)), np.array(columns, np.int64)] = around[3] - around[2]
+    rank, loader, start_s, end_s = (
+        np.concatenate([of_waits, of_them.astype(of_waits.dtype)])
+        for of_waits, of_them in zip(
+            (waits.rank, waits.loader, waits.start_s, waits.end_s), around, strict=True
+        )
     )
+    seconds = np.concatenate([of_batches, of_spans])
+    _to_the_sampler(trace, rank, start_s, end_s, seconds)
+    row = np.concatenate([waits.row, np.full(len(spans), -1)])
+    return Attribution(rank, loader, start_s, end_s, row, seconds)
 
 
-def _starts(trace: Trace) -> dict[str, Any]:
-    """When the consumer waited for no batch: see ``around_epochs``; and the column of the cause.
+def _around(trace: Trace) -> tuple[list[tuple[int, int, float, float]], list[int]]:
+    """When the consumer waited for no batch: see ``around_epochs``; and the column of each cause.
 
     It started workers, and that loader had or had not had some before; it drew keys; or it ended
     workers, and had or had not to start others later. Before that they may still read.
     """
     spans = startups(trace)
-    columns = {name: trace.batches[name].to_numpy() for name in ("rank", "loader", "ready_s")}
+    names = ("rank", "loader", "ready_s")
+    batches = {name: trace.batches[name].to_numpy() for name in names}
     seen: set[tuple[int, int]] = set()
-    column = []
+    columns = []
     for rank, loader, _, _ in spans:
-        column.append(_COLUMN["restart" if (rank, loader) in seen else "start"])
+        columns.append(_COLUMN["restart" if (rank, loader) in seen else "start"])
         seen.add((rank, loader))
     ahead = drawn_ahead(trace)
-    column += [_COLUMN["sampler"]] * len(ahead)
+    columns += [_COLUMN["sampler"]] * len(ahead)
     # Workers that the next epoch's are started after end because they are not kept.
     last = {(rank, loader): start for rank, loader, start, _ in spans}
     spans += ahead
     ends = endings(trace)
-    for (rank, loader, start, end), until in zip(ends, still_making(columns, ends), strict=True):
+    for (rank, loader, start, end), until in zip(ends, still_making(batches, ends), strict=True):
         cause = "restart" if last.get((rank, loader), start) > start else "start"
         for part, since, to in (("workers", start, until), (cause, until, end)):
-            column.append(_COLUMN[part])
+            columns.append(_COLUMN[part])
             spans.append((rank, loader, since, to))
-    values: list[Any] = [list(each) for each in zip(*spans, strict=True)] or [[], [], [], []]
-    return {
-        "rank": np.array(values[0], np.int64),
-        "loader": np.array(values[1], np.int64),
-        "start_s": np.array(values[2], np.float64),
-        "end_s": np.array(values[3], np.float64),
-        "column": np.array(column, np.int64),
-    }
+    return spans, columns
 
 
-@dataclass(frozen=True)
-class _Drawing:
-    """When each rank's consumer drew keys from its samplers: moments, and seconds until then."""
+def _to_the_sampler(
+    trace: Trace, rank: Any, start_s: Floats, end_s: Floats, seconds: Floats
+) -> None:
+    """Move from the causes of each wait to the sampler what was drawn from that meanwhile.
 
-    until: dict[int, tuple[Floats, Floats]]  # by rank: moments in order, seconds drawn so far
-
-    @classmethod
-    def of(cls, trace: Trace) -> _Drawing:
-        batches = trace.batches
-        begin, end = batches["drawing_s"].to_numpy(), batches["dispatched_s"].to_numpy()
-        known = end > begin  # False for NaN
-        until = {}
-        for rank in np.unique(batches["rank"].to_numpy()[known]):
-            own = known & (batches["rank"].to_numpy() == rank)
-            order = np.argsort(begin[own], kind="stable")
-            first = begin[own][order]
-            last = np.maximum.accumulate(end[own][order])
-            first[1:] = np.maximum(first[1:], last[:-1])  # one thread draws at a time
-            moments = np.stack([first, np.maximum(first, last)], axis=1).ravel()
-            spent = np.maximum(last - first, 0)
-            so_far = np.stack([np.cumsum(spent) - spent, np.cumsum(spent)], axis=1).ravel()
-            until[int(rank)] = moments, so_far
-        return cls(until)
-
-    def take_out(self, rank: Any, start_s: Floats, end_s: Floats, seconds: Floats) -> None:
-        """Move what was drawn meanwhile from the other causes of each row to the sampler."""
-        for own_rank, (moments, so_far) in self.until.items():
-            own = np.flatnonzero(rank == own_rank)
-            drawn_s = np.interp(end_s[own], moments, so_far)
-            drawn_s -= np.interp(start_s[own], moments, so_far)
-            rows = own[drawn_s > 0]
-            drawn_s = np.minimum(drawn_s[drawn_s > 0], seconds[rows].sum(axis=1))
-            # It is the end of a wait in which the consumer draws: when it has the batch.
-            left_s = drawn_s
-            for cause in ("handover", "pin", "main_process"):
-                part_s = np.minimum(left_s, seconds[rows, _COLUMN[cause]])
-                seconds[rows, _COLUMN[cause]] -= part_s
-                left_s = left_s - part_s
-            rest_s = seconds[rows].sum(axis=1)
-            kept = np.divide(rest_s - left_s, rest_s, out=np.zeros_like(rest_s), where=rest_s > 0)
-            seconds[rows] *= kept[:, None]
-            seconds[rows, _COLUMN["sampler"]] += drawn_s
+    ``seconds`` is changed. One thread draws keys at a time.
+    """
+    names = ("rank", "drawing_s", "dispatched_s")
+    ranks, begin_s, until_s = (trace.batches[name].to_numpy() for name in names)
+    known = until_s > begin_s  # False for NaN
+    for number in np.unique(ranks[known]):
+        of_rank, own = known & (ranks == number), np.flatnonzero(rank == number)
+        drawing = seconds_within(begin_s[of_rank], until_s[of_rank], as_one=True)
+        drawn_s = drawing(start_s[own], end_s[own])
+        rows = own[drawn_s > 0]
+        drawn_s = np.minimum(drawn_s[drawn_s > 0], seconds[rows].sum(axis=1))
+        # It is the end of a wait in which the consumer draws: when it has the batch.
+        left_s = drawn_s
+        for cause in ("handover", "pin", "main_process"):
+            part_s = np.minimum(left_s, seconds[rows, _COLUMN[cause]])
+            seconds[rows, _COLUMN[cause]] -= part_s
+            left_s = left_s - part_s
+        rest_s = seconds[rows].sum(axis=1)
+        kept = np.divide(rest_s - left_s, rest_s, out=np.zeros_like(rest_s), where=rest_s > 0)
+        seconds[rows] *= kept[:, None]
+        seconds[rows, _COLUMN["sampler"]] += drawn_s
 
 
 @dataclass(frozen=True)

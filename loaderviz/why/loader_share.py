@@ -149,6 +149,11 @@ def _line(trace: Trace, loader: int) -> str:
     return (loader_description(trace.meta, loader).get("iterated_at") or "")[:MOST_CHARACTERS]
 
 
+def is_cycled(trace: Trace, loader: int) -> bool:
+    """Whether ``itertools.cycle`` keeps the batches of its first epoch, and replays them."""
+    return loader_description(trace.meta, loader).get("cycled") is True
+
+
 def is_unseen(batches: Mapping[str, Any] | pd.DataFrame) -> bool:
     """Whether no worker is known of any of these batches, nor when it was made."""
     return bool(np.all((batches["worker"] < 0) & np.isnan(batches["started_s"])))

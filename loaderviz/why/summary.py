@@ -22,11 +22,12 @@ from loaderviz.trace.read_ahead import unseen
 from loaderviz.trace.steps import device_times
 from loaderviz.why.attribution import Attribution, attribute
 from loaderviz.why.loader_share import LoaderShare, loader_shares
+from loaderviz.why.notes import notes_of, numbers_of
 from loaderviz.why.rank_summary import by_rank
 from loaderviz.why.reading_time import Reading
 from loaderviz.why.slowest_rank import Slowest, slowest
 from loaderviz.why.unequal_epochs import Unequal, unequal
-from loaderviz.why.verdict import notes_of, numbers_of, verdict_of
+from loaderviz.why.verdict import verdict_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -150,6 +151,11 @@ class Summary:
         """The name of a loader, by its number."""
         names = (share.name for share in self.loaders if share.loader == loader)
         return next(names, f"loader {loader}")
+
+    @property
+    def asked(self) -> list[LoaderShare]:
+        """The loaders that the loop asks, and no thread that reads ahead."""
+        return [share for share in self.loaders if not share.read_ahead]
 
     @property
     def main_pace(self) -> Pace | None:

@@ -18,8 +18,8 @@ from loaderviz.why.causes.parts_of_a_start import (
 )
 from loaderviz.why.causes.resources_of_workers import cure_of_resources, evidence_of_resources
 from loaderviz.why.causes.sampler_texts import cure_of_sampler, evidence_of_sampler, usual
-from loaderviz.why.handed_over import handed_over_s, keeps_small_batches, takes_as_usual
 from loaderviz.why.loader_share import is_unseen
+from loaderviz.why.small_batches import handed_over_s, keeps_small_batches, takes_as_usual
 from loaderviz.why.unlike_workers import slow_worker
 
 if TYPE_CHECKING:
