@@ -17,7 +17,6 @@ ABOVE = {
     "shapes of a trace": ("loaderviz.why.shapes", "shapes_of"),
     "Perfetto's file of a trace": ("loaderviz.export.perfetto_file", "export"),
     "phases of a trace": ("loaderviz.why.phases", "phases_of"),
-    "paces of a trace": ("loaderviz.why.pace", "paces"),
     "causes of a trace": ("loaderviz.why.causes.causes_table", "causes_of"),
 }
 

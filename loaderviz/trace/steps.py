@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from loaderviz.trace.trace import Trace
 
-NO_WORK = 0.05  # of a usual step: the device was passed by
+NO_WORK: Final = 0.05  # of a usual step: the device was passed by
+NS: Final = 1e-9  # in seconds: times are whole nanoseconds, and what is shorter is rounding
 
 
 def step_ends(batches: Mapping[str, Any]) -> Any:

@@ -125,7 +125,7 @@ def _series(
     waited = seconds_within(others["requested_s"], others["delivered_s"], as_one=True)
     step_s = np.maximum(released - delivered - waited(delivered, released), 0.0)
     followed = ~np.append(first[1:], True)
-    until = np.where(np.isnan(released), delivered, np.fmax(released, delivered))
+    until: Any = np.where(np.isnan(released), delivered, np.fmax(released, delivered))
     until[followed] = np.append(delivered[1:], np.nan)[followed]
     begun, anew = np.where(first, asked, np.nan), np.zeros(n, bool)
     begins = np.flatnonzero(first)

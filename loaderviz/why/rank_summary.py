@@ -9,14 +9,12 @@ import numpy as np
 from loaderviz.trace.around_epochs import around_epochs, endings
 from loaderviz.trace.merge.run_meta import recordings
 from loaderviz.trace.read_ahead import handed_over
-from loaderviz.trace.steps import groups, seconds_within, step_ends, united
+from loaderviz.trace.steps import NS, groups, seconds_within, step_ends, united
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from loaderviz.trace.trace import Trace
-
-LEAST_S = 1e-12  # times are whole ns: what is shorter is rounding
 
 _WORKER = ("rank", "loader", "worker")
 _COLUMNS = (
@@ -139,7 +137,7 @@ def _paces(batches: dict[str, Any], released: Any, order: Any, firsts: Any, rank
         len(ranks),
     )
     counted = np.bincount(np.searchsorted(ranks, batches["rank"]), n_samples, len(ranks))
-    return np.divide(counted, seconds, out=np.zeros(len(ranks)), where=seconds > LEAST_S)
+    return np.divide(counted, seconds, out=np.zeros(len(ranks)), where=seconds > NS)
 
 
 def _last(times: Any, order: Any, firsts: Any) -> Any:

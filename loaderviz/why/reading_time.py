@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from loaderviz.array_types import Floats
-from loaderviz.trace.steps import groups, seconds_within
-from loaderviz.why.slow_samples import slow_samples
+from loaderviz.trace.steps import NS, groups, seconds_within
+from loaderviz.why.level_changes import levels
+from loaderviz.why.phases import ALIKE
+from loaderviz.why.slow_samples import FEWEST_SAMPLES, slow_samples
 from loaderviz.why.worker_cpus import shared_cpus
 
 if TYPE_CHECKING:
@@ -18,20 +20,15 @@ if TYPE_CHECKING:
     from loaderviz.trace.trace import Trace
 
 
-ROOM = 0.5  # of what one worker takes of the CPUs: if less is left, one more gets little
-MOSTLY = 0.6  # of the CPUs: where less is in use, they are not what is lacking
-QUEUED = 0.1  # of its time that a worker was ready to run and had no CPU: they are full as well
-FEWEST_SAMPLES = 20  # that show what is usual
-FEWEST_BATCHES = 16  # that show a drift
-N_PERIODS = 8
-DRIFTED = 1.5  # times as long at the end as at the beginning
-SHARED = 0.5  # of what one more that reads at the same time would cost if they took turns
-CROWDED = 3.0  # times that at most: what takes still longer is another kind of sample
-REGULAR = 0.75  # of the usual distance between two ends is the least
-UNLIKE = 0.15  # of the usual time: as far as what samples take is apart, those in the middle
-FEWEST_ALIKE = 3  # samples that were read by as many workers at once
-ENOUGH_SAMPLES = 100_000  # that tell whether samples wait for one another
-LEAST_S = 1e-9
+ROOM: Final = 0.5  # of what one worker takes of the CPUs: if less is left, one more gets little
+MOSTLY: Final = 0.6  # of the CPUs: where less is in use, they are not what is lacking
+QUEUED: Final = 0.1  # of its time that a worker was ready to run and had no CPU: they are full, too
+SHARED: Final = 0.5  # of what one more that reads at the same time would cost if they took turns
+CROWDED: Final = 3.0  # times that at most: what takes still longer is another kind of sample
+REGULAR: Final = 0.75  # of the usual distance between two ends is the least
+UNLIKE: Final = 0.15  # of the usual time: as far as what samples take is apart, in the middle
+FEWEST_ALIKE: Final = 3  # samples that were read by as many workers at once
+ENOUGH_SAMPLES: Final = 100_000  # that tell whether samples wait for one another
 
 _LANE = ("rank", "loader", "epoch", "worker")
 _NAMES = (
@@ -86,29 +83,26 @@ class Reading:
 
 def _ratio(part: Any, whole: Any) -> Floats:
     return np.asarray(
-        np.divide(part, whole, out=np.zeros(len(whole)), where=np.asarray(whole) > LEAST_S)
+        np.divide(part, whole, out=np.zeros(len(whole)), where=np.asarray(whole) > NS)
     )
 
 
 def _drift(batches: Mapping[str, Any], usual_s: Floats) -> Floats:
-    """Of each batch the part of its time that it would not have taken at the beginning."""
+    """Of each batch the part of its time that it would not have taken at the beginning.
+
+    As far as samples take longer from level to level (``level_changes.py``), three at least.
+    """
     part = np.zeros(len(usual_s))
     for number in np.unique(batches["loader"]):
-        own = (batches["loader"] == number) & (usual_s > LEAST_S)
-        own = np.flatnonzero(own & ~np.isnan(batches["started_s"]))
-        if len(own) < FEWEST_BATCHES:
-            continue
+        own = np.flatnonzero((batches["loader"] == number) & (usual_s > NS))
         own = own[np.argsort(batches["started_s"][own], kind="stable")]
-        periods = np.array_split(usual_s[own], N_PERIODS)
-        medians = np.array([np.median(period) for period in periods])
-        first_s = float(np.median(usual_s[own[: max(2, len(own) // (2 * N_PERIODS))]]))
-        rises = int((np.diff(medians) > 0).sum())
-        if rises < N_PERIODS - 2 or medians[-1] < DRIFTED * max(first_s, medians[0]):
-            continue
-        ends = np.cumsum([len(period) for period in periods])
-        middles = ends - np.array([len(period) for period in periods]) / 2
-        now_s = np.interp(np.arange(len(own)), middles, medians)
-        part[own] = np.maximum(1 - first_s / now_s, 0.0)
+        begins = levels(usual_s[own], ALIKE * float(np.median(usual_s[own]))) if len(own) else []
+        parts = np.split(usual_s[own], begins[1:])
+        medians = np.array([np.median(each) for each in parts])
+        if len(medians) > 2 and (np.diff(medians) > 0).all():
+            middles = np.cumsum([len(each) for each in parts]) - [len(each) / 2 for each in parts]
+            now_s = np.interp(np.arange(len(own)), middles, medians)
+            part[own] = 1 - medians[0] / now_s
     return part
 
 
@@ -215,7 +209,7 @@ def _idle(batches: Mapping[str, Any], read_s: Floats) -> Floats:
     idle = np.flatnonzero(gap_s > 0)
     for number in np.unique(epoch[order[1:][idle]]):
         gaps = idle[epoch[order[1:][idle]] == number]
-        own = np.flatnonzero((epoch == number) & (read_s > LEAST_S))
+        own = np.flatnonzero((epoch == number) & (read_s > NS))
         idle_within = seconds_within(begin[gaps], end[gaps])
         idle_s = idle_within(batches["started_s"][own], batches["collate_s"][own])
         others = max(1, int(workers[number]) - 1)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from loaderviz.array_types import Floats
-from loaderviz.trace.steps import groups
+from loaderviz.trace.steps import NS, groups
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from loaderviz.trace.trace import Trace
 
 
-FEWEST_SAMPLES = 20  # that show what is usual
-SLOW = 4  # times as long as nine of ten samples: not like the others
-MOST_SLOW = 0.05  # of the samples: if more are slow, only what is as much slower than those counts
-MOSTLY_SLOW = 0.9  # of the first samples of workers: then each sets something up
-LEAST_S = 1e-9
+FEWEST_SAMPLES: Final = 20  # that show what is usual
+SLOW: Final = 4  # times as long as nine of ten samples: not like the others
+MOST_SLOW: Final = (
+    0.05  # of the samples: if more are, only what is as much slower than those counts
+)
+MOSTLY_SLOW: Final = 0.9  # of the first samples of workers: then each sets something up
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ def _most_s(took_s: Floats) -> float:
     most_s = float(np.quantile(took_s, 0.9))
     few = max(1, int(MOST_SLOW * len(took_s)))
     next_s = float(np.partition(took_s, -few - 1)[-few - 1])  # of the others the slowest
-    return max(SLOW * (next_s if next_s > SLOW * most_s else most_s), LEAST_S)
+    return max(SLOW * (next_s if next_s > SLOW * most_s else most_s), NS)
 
 
 def _by_batch(samples: Any, rows: Any, beyond_s: Floats, batches: Mapping[str, Any]) -> Floats:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from loaderviz.trace.merge.run_meta import loader_description
+from loaderviz.why.attribution import USUAL_HANDOVER_S
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 FEW_PARTS: Final = 10  # in a batch
 FEW_BYTES: Final = 1 << 20  # of a batch
 ANOTHER_TURN_S: Final = 0.005  # sys.getswitchinterval(): another thread may keep the GIL as long
-# Of a small batch, twice what it usually takes: 0.6 to 1.5 ms (torch 2.13 on Linux 6.18, measured).
-USUAL_S: Final = 0.002
 COMPUTES_LITTLE: Final = 0.5  # of the time in which it makes batches
 IN_MEMORY_S: Final = 20e-6  # of a sample, at most: to open and read a file takes longer (measured)
 FEWEST_SAMPLES: Final = 16  # of a batch: fewer calls are not what takes the time
@@ -46,7 +45,7 @@ def keeps_small_batches(batches: pd.DataFrame, handed_s: Any) -> bool:
 
 def takes_as_usual(batches: pd.DataFrame, handed_s: Any) -> bool:
     """Whether batches are small, and handed over in the time that torch takes for any."""
-    return bool(len(handed_s) and np.median(handed_s) < USUAL_S and _are_small(batches))
+    return bool(len(handed_s) and np.median(handed_s) < USUAL_HANDOVER_S and _are_small(batches))
 
 
 def _are_small(batches: pd.DataFrame) -> bool:

@@ -23,6 +23,7 @@ from loaderviz.trace.steps import device_times
 from loaderviz.why.attribution import Attribution, attribute
 from loaderviz.why.loader_share import LoaderShare, loader_shares
 from loaderviz.why.notes import notes_of, numbers_of
+from loaderviz.why.pace import Pace, paces
 from loaderviz.why.rank_summary import by_rank
 from loaderviz.why.reading_time import Reading
 from loaderviz.why.slowest_rank import Slowest, slowest
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from loaderviz.trace.trace import Trace
-    from loaderviz.why.pace import Pace
 
 CAUSES_COLUMNS = (
     *("loader", "cause", "seconds", "share", "saves_s", "evidence", "cure"),
@@ -138,10 +138,9 @@ class Summary:
     @cached_property
     def paces(self) -> tuple[Pace, ...]:
         """The pace of each loader of each rank: see ``why/pace.py``."""
-        if self.trace is None:
-            return ()
+        trace = self.trace
         none: tuple[Pace, ...] = ()
-        return self._part("paces", lambda: ask_above("paces of a trace", self.trace), none)
+        return none if trace is None else self._part("paces", lambda: paces(trace), none)
 
     def pace_of(self, loader: int) -> Pace | None:
         """The pace of a loader in the first rank that has it; None where there is none."""

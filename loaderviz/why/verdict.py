@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from loaderviz.text import count, percent, rate
 from loaderviz.why.loader_share import is_cycled
 from loaderviz.why.notes import slowed_down
+from loaderviz.why.phases import ALIKE
 from loaderviz.why.small_batches import one_by_one_s
 from loaderviz.why.worker_cpus import shared_cpus
 
@@ -24,7 +25,6 @@ NEVER_WAITS: Final = 0.02  # a smaller share of the time is not worth a change o
 # Of the time past the first batch: a longer run waits as much, whatever the start cost.
 KEEPS_WAITING: Final = 0.1
 MOSTLY: Final = 0.5  # of the time that starts and ends of workers took
-EQUAL: Final = 0.1  # a supply that is as near to the demand may be as large: why/pace.py
 NO_STEP: Final = 0.05  # a step that is a smaller part of the waiting is no training step
 MADE: Final = ("main_process", "workers", "cpu", "collate", "handover")  # takes less by slices
 
@@ -229,7 +229,7 @@ def _slow_ahead(summary: Summary, pace: Pace | None) -> str:
     if pace is None or len(ahead) != 1 or len(summary.asked) != 1:
         return ""
     makes = ahead[0].makes_per_s * max(1, ahead[0].n_workers / summary.n_ranks)
-    if not makes < (1 - EQUAL) * pace.demand < math.inf:
+    if not makes < (1 - ALIKE) * pace.demand < math.inf:
         return ""
     by = _workers(ahead[0].n_workers, summary.n_ranks) if ahead[0].n_workers else "the thread"
     rates = f"{rate(makes)} samples/s of {rate(pace.demand)}"

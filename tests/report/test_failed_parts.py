@@ -14,19 +14,19 @@ from traces import made
 
 # Each is looked up by its name where it is called.
 OF_SUMMARY = [
-    "trace.analysis.summary.device_times",
-    "trace.analysis.summary.slowest",
-    "trace.analysis.summary.unequal",
-    "trace.analysis.summary.loader_shares",
-    "trace.analysis.summary.verdict_of",
-    "trace.analysis.summary.numbers_of",
-    "trace.analysis.summary.notes_of",
-    "trace.analysis.summary.attribute",
+    "why.summary.device_times",
+    "why.summary.slowest",
+    "why.summary.unequal",
+    "why.summary.loader_shares",
+    "why.summary.verdict_of",
+    "why.summary.numbers_of",
+    "why.summary.notes_of",
+    "why.summary.attribute",
     "why.causes.causes_table.epoch_seconds",
     "why.causes.causes_table.evidence_of",
     "why.causes.causes_table.cure_of",
 ]
-OF_SUMMARY.remove(NOTES := "trace.analysis.summary.notes_of")  # which a report does not show
+OF_SUMMARY.remove(NOTES := "why.summary.notes_of")  # which a report does not show
 OF_REPORT = [
     "report.report_tables.waits_of",
     "report.report_tables.workers_of",
@@ -41,7 +41,7 @@ OF_REPORT = [
     "report.predictions_and_audits.audit",
     "report.render_page.waits",
     "report.render_page.memory",
-    "trace.trace.shapes_of",
+    "why.shapes.shapes_of",
 ]
 
 
