@@ -20,7 +20,7 @@ import loaderviz as lv
 from frames import let_go
 from loaderviz.spool import ENDED
 from loaderviz.trace import Trace
-from probes import Bulk, Columns, Deadly, Keys, Refusing, Stream, as_it_is, clocked, sample
+from probes import Bulk, Columns, Deadly, Keys, Refusing, Stream, as_it_is, clocked
 from trace_laws import assert_lawful, delivered, keys_of
 
 ROUNDING_S = 1e-6  # of float64 seconds against nanoseconds
@@ -44,45 +44,32 @@ def assert_true(trace: Trace, received: Sequence[list[dict[str, Any]]]) -> None:
         assert row.n_samples == len(batch)
 
 
+LOADERS = {
+    "shuffled": (Keys(10), {"batch_size": 3, "shuffle": True}),
+    "drop_last": (Keys(10), {"batch_size": 3, "drop_last": True}),
+    "batch sampler": (Keys(10), {"batch_sampler": [[3], [1, 1, 2], [0]]}),
+    "bulk": (Bulk(10), {"batch_size": 3, "shuffle": True}),
+    "ConcatDataset": (ConcatDataset([Keys(4), Keys(4, offset=4)]), {"batch_size": 3}),
+    "strings": (Keys(0), {"batch_size": 2, "sampler": ["a", "bc", "ä\ud800"]}),
+    "mixed": (Keys(0), {"batch_size": 2, "sampler": ["a", 3, 2**70]}),
+    "large": (Keys(0), {"batch_size": 2, "sampler": [2**64, 2**63, -(2**63)]}),
+}
+
+
 class TestBatchesAndSamples:
     @pytest.mark.parametrize("num_workers", [0, 2])
-    @pytest.mark.parametrize(
-        ("dataset", "kind"),
-        [
-            (Keys(10), {"batch_size": 3, "shuffle": True}),
-            (Keys(10), {"batch_size": 3, "drop_last": True}),
-            (Keys(10), {"batch_sampler": [[3], [1, 1, 2], [0]]}),
-            (Bulk(10), {"batch_size": 3, "shuffle": True}),
-            (ConcatDataset([Keys(4), Keys(4, offset=4)]), {"batch_size": 3}),
-            (Keys(0), {"batch_size": 2, "sampler": ["a", "bc", "ä\ud800"]}),
-            (Keys(0), {"batch_size": 2, "sampler": ["a", 3, 2**70]}),
-            (Keys(0), {"batch_size": 2, "sampler": [2**64, 2**63, -(2**63)]}),
-        ],
-        ids=[
-            "shuffled",
-            "drop_last",
-            "batch sampler",
-            "bulk",
-            "ConcatDataset",
-            "strings",
-            "mixed",
-            "large",
-        ],
-    )
+    @pytest.mark.parametrize(("dataset", "kind"), LOADERS.values(), ids=LOADERS)
     def test_each_is_there_once_under_its_true_key_and_worker(self, dataset, kind, num_workers):
         loader = DataLoader(dataset, num_workers=num_workers, collate_fn=as_it_is, **kind)
         trace, received = record_all(loader, epochs=2)
         assert_true(trace, received)
         assert len(trace.batches) == len(received)
 
-    def test_the_key_of_a_subset_is_what_its_sampler_asked_for(self):
-        loader = DataLoader(Subset(Keys(10), [7, 3, 5]), batch_size=2)
-        trace, received = record_all(loader)
+    def test_a_key_is_what_the_sampler_asked_for_or_where_that_is_not_plain_its_repr(self):
+        trace, received = record_all(DataLoader(Subset(Keys(10), [7, 3, 5]), batch_size=2))
         assert_lawful(trace)
         assert list(trace.samples["key"]) == [0, 1, 2]
         assert received[0]["key"].tolist() == [7, 3]
-
-    def test_a_key_is_itself_where_it_is_plain_and_else_its_repr(self):
         keys = [(0, ("a", None)), 1.5, [1, "b"], slice(2), 2**70]
         loader = DataLoader(Keys(0), batch_size=5, sampler=keys, collate_fn=as_it_is)
         trace, _ = record_all(loader)
@@ -98,29 +85,26 @@ class TestBatchesAndSamples:
         assert list(trace.batches["n_samples"]) == [4, 4, 2]
         assert list(trace.samples["key"]) == list(range(10))
 
-    @pytest.mark.parametrize("num_workers", [0, 1])
-    @pytest.mark.parametrize("nested", [False, True])
-    @pytest.mark.parametrize(
-        "dataset",
-        [
-            Keys(6, clocked),
-            Stream(6, make=clocked),
-            Bulk(6, clocked),
-            Subset(Keys(6, clocked), range(6)),
-        ],
-        ids=["map", "iterable", "bulk", "subset"],
-    )
-    def test_a_sample_is_timed_around_the_read_itself(self, dataset, nested, num_workers):
+    @pytest.mark.parametrize(("num_workers", "nested"), [(0, False), (1, False), (0, True)])
+    @pytest.mark.parametrize("kind", ["map", "iterable", "bulk", "subset"])
+    def test_a_sample_is_timed_around_the_read_itself(self, kind, nested, num_workers):
+        dataset = {
+            "map": Keys(6, clocked),
+            "iterable": Stream(6, make=clocked),
+            "bulk": Bulk(6, clocked),
+            "subset": Subset(Keys(6, clocked), range(6)),
+        }[kind]
         loader = DataLoader(dataset, batch_size=3, num_workers=num_workers, collate_fn=as_it_is)
         with lv.record(loader) as outer, lv.record(loader) as inner:
             received = list(itertools.chain.from_iterable(loader))
         trace = outer.trace if nested else inner.trace
-        origin = trace.meta["started"][0]
-        begun = np.array([each["begun"] - origin for each in received]) / 1e9
-        read = np.array([each["read"] - origin for each in received]) / 1e9
+        begun, read = (
+            np.array([each[moment] - trace.meta["started"][0] for each in received]) / 1e9
+            for moment in ("begun", "read")
+        )
         assert (trace.samples["start_s"] <= begun + ROUNDING_S).all()
         assert (trace.samples["end_s"] >= read - ROUNDING_S).all()
-        if not isinstance(dataset, Bulk):
+        if kind != "bulk":
             assert (trace.samples["end_s"][:2] <= begun[1:3] + ROUNDING_S).all()
 
     def test_what_was_prefetched_and_never_delivered_is_nan(self):
@@ -148,27 +132,8 @@ class TestBatchesAndSamples:
         assert len(list(iterator)) == 4
 
     def test_batches_out_of_order_keep_their_worker(self):
-        loader = DataLoader(
-            Keys(20, clocked), batch_size=1, num_workers=2, in_order=False, collate_fn=as_it_is
-        )
-        trace, received = record_all(loader)
-        assert_true(trace, received)
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize("method", ["spawn", "forkserver"])
-    def test_workers_of_other_start_methods_are_seen(self, method):
-        loader = DataLoader(
-            Keys(4, sample),
-            batch_size=2,
-            num_workers=1,
-            collate_fn=as_it_is,
-            multiprocessing_context=method,
-        )
-        trace, received = record_all(loader)
-        assert_true(trace, received)
-        (worker,) = trace.workers.itertuples()
-        assert (worker.start_method, worker.exit) == (method, "done")
-        assert worker.started_s < worker.first_task_s < worker.ended_s
+        settings = {"num_workers": 2, "in_order": False, "collate_fn": as_it_is}
+        assert_true(*record_all(DataLoader(Keys(20, clocked), batch_size=1, **settings)))
 
     @settings(max_examples=15)
     @given(
@@ -279,10 +244,8 @@ class TestEpochsAndLoaders:
 
     @pytest.mark.parametrize("num_workers", [0, 1])
     def test_loaders_in_threads_are_seen_like_others(self, num_workers):
-        loaders = [
-            DataLoader(Keys(8, clocked), batch_size=2, num_workers=num_workers, collate_fn=as_it_is)
-            for _ in range(3)
-        ]
+        kind = {"batch_size": 2, "num_workers": num_workers, "collate_fn": as_it_is}
+        loaders = [DataLoader(Keys(8, clocked), **kind) for _ in range(3)]
         with lv.record(*loaders) as rec:
             threads = [threading.Thread(target=list, args=(loader,)) for loader in loaders]
             for thread in threads:
@@ -538,84 +501,51 @@ def built(
     )
 
 
+LATE = {"ready_s": [0.2, 0.3, 0.4, 0.5]}
+VERDICTS = {
+    "Loading alone sets the pace: 4,000 samples/s": built(
+        1.0, 1.0, step_s=0.0, workers=2, n_samples=4000
+    ),
+    "Loading alone sets the pace: 2.5 samples/s": built(4.0, 4.0, step_s=0.0),
+    "Loading alone sets the pace": built(1.0, 1.0, step_s=0.0, workers=2, n_samples=0),
+    "The model waits 75 % of the time: one process loads and steps in turn": built(3.0, 3.0),
+    "Too short to tell what the training waits for: record 18 more batches": built(
+        2.0, 0.01, 0.01, workers=1
+    ),
+    "Too short to tell what the training waits for: record 24 more batches": built(
+        2.0, 0.0, 0.0, 0.0, workers=4
+    ),
+    "Too short to tell what the training waits for: record 20 more batches": built(
+        2.0, 0.1, 2.0, 0.1, workers=2, epoch=[0, 0, 1, 1]
+    ),
+    # A long run would wait as much.
+    "The model waits 53 % of the time: two workers cannot keep up": built(3.0, 0.2, 0.2, workers=2),
+    "The model waits 50 % of the time: 13 workers cannot keep up": built(*[1.0] * 13, workers=13),
+    "The model waits 50 % of the time: one batch, no overlap": built(1.0, workers=2),
+    "One batch in all: it shows what the start costs, not the pace": built(
+        1.0, workers=2, step_s=0.0
+    ),
+    "One batch an epoch: it shows what the start costs, not the pace": built(
+        1.0, 1.0, workers=2, step_s=0.0, epoch=[0, 1]
+    ),
+    "The model waits 46 % of the time: batches are being handed over": built(
+        0.2, 0.5, 0.5, 0.5, workers=2, step_s=0.5, **LATE
+    ),
+    "Batch 1 failed: making it raised an exception": built(
+        1.0, 1.0, workers=2, state=["delivered", "failed"]
+    ),
+}
+
+
 class TestSummaries:
     def test_nothing_delivered(self):
-        assert Trace.from_columns().summary().verdict == "No batch was delivered"
         prefetched = Trace.from_columns(batches={"batch": [0, 1], "started_s": [0.1, 0.2]})
-        assert prefetched.summary().verdict == "No batch was delivered"
-        assert prefetched.summary().samples_per_s == prefetched.summary().wait_share == 0
+        for summary in (Trace.from_columns().summary(), prefetched.summary()):
+            assert summary.verdict == "No batch was delivered"
+            assert summary.samples_per_s == summary.wait_share == 0
 
-    @pytest.mark.parametrize(
-        ("trace", "verdict"),
-        [
-            (
-                built(1.0, 1.0, step_s=0.0, workers=2, n_samples=4000),
-                "Loading alone sets the pace: 4,000 samples/s",
-            ),
-            (
-                built(4.0, 4.0, step_s=0.0, n_samples=10),
-                "Loading alone sets the pace: 2.5 samples/s",
-            ),
-            (
-                built(3.0, 3.0, step_s=1.0),
-                "The model waits 75 % of the time: one process loads and steps in turn",
-            ),
-            (
-                built(2.0, 0.01, 0.01, workers=1),
-                "Too short to tell what the training waits for: record 18 more batches",
-            ),
-            (
-                built(2.0, 0.0, 0.0, 0.0, workers=4),
-                "Too short to tell what the training waits for: record 24 more batches",
-            ),
-            (
-                built(2.0, 0.1, 0.1, workers=2),
-                "Too short to tell what the training waits for: record 20 more batches",
-            ),
-            (
-                built(2.0, 0.1, 2.0, 0.1, workers=2, epoch=[0, 0, 1, 1]),
-                "Too short to tell what the training waits for: record 20 more batches",
-            ),
-            (
-                built(3.0, 0.2, 0.2, workers=2),  # a long run would wait as much
-                "The model waits 53 % of the time: two workers cannot keep up",
-            ),
-            (
-                built(1.0, workers=2),
-                "The model waits 50 % of the time: one batch, no overlap",
-            ),
-            (
-                built(1.0, workers=2, step_s=0.0),
-                "One batch in all: it shows what the start costs, not the pace",
-            ),
-            (
-                built(1.0, 1.0, workers=2, step_s=0.0, epoch=[0, 1]),
-                "One batch an epoch: it shows what the start costs, not the pace",
-            ),
-            (
-                built(0.2, 0.5, 0.5, 0.5, workers=2, step_s=0.5, ready_s=[0.2, 0.3, 0.4, 0.5]),
-                "The model waits 46 % of the time: batches are being handed over",
-            ),
-            (
-                built(1.0, 1.0, step_s=0.0, workers=2, n_samples=0),
-                "Loading alone sets the pace",
-            ),
-            (
-                built(1.0, 1.0, workers=2, state=["delivered", "failed"]),
-                "Batch 1 failed: making it raised an exception",
-            ),
-            (
-                built(0.2, 0.5, 0.5, 0.5, 0.5, workers=3, step_s=0.5),
-                "The model waits 47 % of the time: three workers cannot keep up",
-            ),
-            (
-                built(*[1.0] * 13, workers=13),
-                "The model waits 50 % of the time: 13 workers cannot keep up",
-            ),
-        ],
-        ids=lambda value: value if isinstance(value, str) else "",
-    )
-    def test_the_verdict_says_what_limits(self, trace, verdict):
+    @pytest.mark.parametrize(("verdict", "trace"), VERDICTS.items(), ids=str)
+    def test_the_verdict_says_what_limits(self, verdict, trace):
         assert trace.summary().verdict == verdict
         assert repr(trace).startswith(verdict)
 
