@@ -32,8 +32,8 @@ from loaderviz.export.perfetto_lanes import Source
 from loaderviz.export.torch_profile import EVENTS, GRID_NS, Profile
 from loaderviz.export.worker_events import process_memory, worker_slices
 from loaderviz.trace.atomic_file import replacing
-from loaderviz.trace.enough_memory import require_memory
-from loaderviz.trace.merge.run_meta import left_out
+from loaderviz.trace.described_loaders import left_out
+from loaderviz.trace.unread_samples import require_memory
 
 if TYPE_CHECKING:
     from loaderviz.trace.trace import Trace

@@ -25,8 +25,8 @@ from loaderviz.report.predictions_and_audits import (
 from loaderviz.report.report_tables import Waits
 from loaderviz.text import percent
 from loaderviz.trace import Trace
+from loaderviz.trace.described_loaders import left_out, loader_description
 from loaderviz.trace.loaders_as_one import as_one, lives
-from loaderviz.trace.merge.run_meta import left_out, loader_description
 from loaderviz.why.causes.cause_texts import cause_rows
 from loaderviz.why.loader_share import short_names
 from loaderviz.why.notes import RECORD_ITS_OBJECT

@@ -228,7 +228,7 @@ class _Waits:
             day = _Day.of(self.columns, tasks, reading)
             seconds[own] += day.between(self.start_s[own], ready_s[own])
         missing_s = wait_s - seconds.sum(axis=1)
-        seconds[:, _COLUMN["unknown"]] += np.where(missing_s > NS, missing_s, 0.0)
+        seconds[:, _COLUMN["unknown"]] += np.where(missing_s > NS / 10, missing_s, 0.0)
         return seconds
 
     def _usual_handover_s(self, handover_s: Floats, by_worker: Any) -> Floats:

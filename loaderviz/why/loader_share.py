@@ -12,9 +12,8 @@ import numpy as np
 from loaderviz.text import count, duration
 from loaderviz.trace.around_epochs import around_epochs
 from loaderviz.trace.columns_of_rows import Table, arrays, where
+from loaderviz.trace.described_loaders import HANDED_OVER_BY, is_read_ahead, loader_description
 from loaderviz.trace.loaders_as_one import lives
-from loaderviz.trace.merge.run_meta import loader_description
-from loaderviz.trace.read_ahead import HANDED_OVER_BY, is_read_ahead
 from loaderviz.trace.steps import groups
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 
 from loaderviz.trace.around_epochs import drawn_ahead, endings, startups
 from loaderviz.trace.columns_of_rows import Table, arrays, where
-from loaderviz.trace.merge.run_meta import loader_description
+from loaderviz.trace.described_loaders import loader_description
 from loaderviz.trace.steps import groups, seconds_within
 
 if TYPE_CHECKING:

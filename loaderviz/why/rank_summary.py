@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from loaderviz.trace.around_epochs import around_epochs, endings
-from loaderviz.trace.merge.run_meta import recordings
-from loaderviz.trace.read_ahead import handed_over
+from loaderviz.trace.described_loaders import handed_over, recordings
 from loaderviz.trace.steps import NS, groups, seconds_within, step_ends, united
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 
 from loaderviz.trace.around_epochs import drawn_ahead, startups
 from loaderviz.trace.columns_of_rows import Table, arrays, where
-from loaderviz.trace.merge.run_meta import loader_description
+from loaderviz.trace.described_loaders import loader_description
 from loaderviz.why.attribution import CAUSES
 from loaderviz.why.replay import USUAL_PREFETCH, Epoch, Event, Loop, Workers
 

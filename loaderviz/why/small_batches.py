@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from loaderviz.trace.merge.run_meta import loader_description
+from loaderviz.trace.described_loaders import loader_description
 from loaderviz.why.attribution import USUAL_HANDOVER_S
 
 if TYPE_CHECKING:

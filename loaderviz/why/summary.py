@@ -17,8 +17,8 @@ from loaderviz._upward import ask_above
 from loaderviz.errors import LoaderVizError
 from loaderviz.failed_part import Part, part
 from loaderviz.text import printable
+from loaderviz.trace.described_loaders import unseen
 from loaderviz.trace.loaders_as_one import as_one
-from loaderviz.trace.read_ahead import unseen
 from loaderviz.trace.steps import device_times
 from loaderviz.why.attribution import Attribution, attribute
 from loaderviz.why.loader_share import LoaderShare, loader_shares

@@ -14,7 +14,7 @@ from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
 from loaderviz.text import count, duration
 from loaderviz.trace import Trace
-from loaderviz.trace.read_ahead import as_the_loop_sees_it
+from loaderviz.trace.described_loaders import as_the_loop_sees_it
 from loaderviz.trace.steps import waits_by_step
 
 HEIGHT_PX, TITLE_PX, AXIS_PX, LABEL_PX = 300, 82, 58, 96

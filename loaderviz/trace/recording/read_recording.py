@@ -18,7 +18,7 @@ from loaderviz.regular_file import read_text
 from loaderviz.spool import SpoolFile, Words
 from loaderviz.text import worker_name
 from loaderviz.trace.check_trace import InvalidTraceError, check_meta
-from loaderviz.trace.read_ahead import ASKED_BY, HANDED_OVER_BY, HANDS_OVER
+from loaderviz.trace.described_loaders import ASKED_BY, HANDED_OVER_BY, HANDS_OVER
 from loaderviz.trace.recording.batches_table import SentBatches, seconds_since
 from loaderviz.trace.recording.fetch_columns import Fetches, read_fetches
 from loaderviz.trace.recording.workers_table import Worker, worker_columns

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from loaderviz.text import count, duration, percent, size
+from loaderviz.trace.described_loaders import hands_over, loader_description
 from loaderviz.trace.loaders_as_one import lives
-from loaderviz.trace.merge.run_meta import loader_description
-from loaderviz.trace.read_ahead import hands_over
 from loaderviz.why.causes.parts_of_a_start import (
     cure_of_starts,
     describe_starts,
