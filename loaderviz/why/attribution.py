@@ -235,22 +235,11 @@ class _Waits:
         """For each wait, how long a batch of that loader is handed over with a CPU to spare."""
         usual_s = np.full(len(handover_s), USUAL_HANDOVER_S)
         for loader in np.unique(self.loader):
-            own = by_worker & (self.loader == loader)
-            received_s = handover_s[own & ~self._from_buffer(handover_s, own)]
-            if len(received_s) >= FEWEST_HANDOVERS:
-                usual_s[own] = max(USUAL_HANDOVER_S, float(np.quantile(received_s, QUICKEST)))
+            # Others may have been received while one before was waited for.
+            own = by_worker & (self.loader == loader) & (handover_s >= AT_ONCE_S)
+            if own.sum() >= FEWEST_HANDOVERS:
+                usual_s[own] = max(USUAL_HANDOVER_S, float(np.quantile(handover_s[own], QUICKEST)))
         return usual_s
-
-    def _from_buffer(self, handover_s: Floats, own: Any) -> Any:
-        """Which were there at once, and may have been received while one before was waited for."""
-        found = np.zeros(len(own), bool)
-        for rank in np.unique(self.rank[own]):
-            rows = np.flatnonzero(own & (self.rank == rank))
-            rows = rows[np.argsort(self.end_s[rows], kind="stable")]
-            received = handover_s[rows] >= AT_ONCE_S
-            last_s = np.maximum.accumulate(np.where(received, self.end_s[rows], -np.inf))
-            found[rows] = ~received & (self.ready_s[rows] <= last_s)
-        return found
 
     def _take_out_pinning(self, seconds: Floats, ready_s: Floats) -> None:
         """A batch that came from its worker is pinned when the one before it has been."""

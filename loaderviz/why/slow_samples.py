@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from loaderviz.array_types import Floats
-from loaderviz.trace.steps import NS, groups
+from loaderviz.trace.steps import NS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,46 +22,6 @@ MOST_SLOW: Final = (
     0.05  # of the samples: if more are, only what is as much slower than those counts
 )
 MOSTLY_SLOW: Final = 0.9  # of the first samples of workers: then each sets something up
-
-
-@dataclass(frozen=True)
-class _FirstReads:
-    """The first sample that each worker process reads; all of a batch, if one call reads it.
-
-    Attributes:
-        rows: of ``trace.samples``, int64.
-        again: of each row, whether that loader has had a worker of that number before.
-    """
-
-    rows: Any
-    again: Any
-
-    @classmethod
-    def of(cls, trace: Trace) -> _FirstReads:
-        """Of every process whose start is known."""
-        samples, workers = trace.samples, trace.workers
-        heads = np.flatnonzero(samples["position"].to_numpy() == 0)  # the first of each batch
-        read_s = samples["start_s"].to_numpy()
-        columns = [
-            np.concatenate([samples[name].to_numpy()[heads], workers[name].to_numpy()])
-            for name in ("rank", "loader", "worker")
-        ]
-        begun_s = np.concatenate([read_s[heads], workers["started_s"].to_numpy()])
-        is_start = np.arange(len(begun_s)) >= len(heads)
-        place = groups(*columns)
-        # Each worker's number in the order of time: a start, and what that process reads.
-        order = np.lexsort([~is_start, begun_s, place])
-        order = order[~np.isnan(begun_s[order])]
-        place, is_start = place[order], is_start[order]
-        own = np.zeros(len(order), bool)
-        own[1:] = ~is_start[1:] & is_start[:-1] & (place[1:] == place[:-1])
-        nth = np.cumsum(is_start) - 1
-        begins = np.diff(place[is_start], prepend=-1) != 0  # the first of its number
-        first, again = order[own], ~begins[nth[own]]
-        by_time = np.argsort(begun_s[first])
-        first_s, again = begun_s[first][by_time], again[by_time]
-        rows = np.flatnonzero(np.isin(read_s, first_s))  # in one call, all samples begin at once
-        return cls(rows, again[np.searchsorted(first_s, read_s[rows])])
 
 
 @dataclass(frozen=True)
@@ -87,16 +47,16 @@ def slow_samples(trace: Trace, batches: Mapping[str, Any]) -> SlowSamples:
     """
     samples = trace.samples
     took_s = (samples["end_s"] - samples["start_s"]).to_numpy()
-    first = _FirstReads.of(trace)
+    first, were_before = _first_reads(trace)
     again = np.zeros(len(took_s), bool)
-    again[first.rows] = first.again
+    again[first] = were_before
     none = np.zeros(0, np.int64)
     rows: dict[str, list[Any]] = {"start": [none], "restart": [none], "slow_samples": [none]}
     beyond_s = np.zeros(len(took_s))
     set_up_s: dict[int, float] = {}
     for number in np.unique(samples["loader"].to_numpy()):
         own = (samples["loader"].to_numpy() == number) & ~np.isnan(took_s)
-        set_up = _set_up(samples, took_s, own, first.rows)
+        set_up = _set_up(samples, took_s, own, first)
         rows["start"].append(set_up[~again[set_up]])
         rows["restart"].append(set_up[again[set_up]])
         if len(set_up):
@@ -114,6 +74,35 @@ def slow_samples(trace: Trace, batches: Mapping[str, Any]) -> SlowSamples:
         for cause, parts in rows.items()
     }
     return SlowSamples(by_cause, set_up_s)
+
+
+def _first_reads(trace: Trace) -> tuple[Any, Any]:
+    """The first sample that each worker process reads; all of a batch, if one call reads it.
+
+    Returns the rows of ``trace.samples``, and of each whether that loader has had a worker of that
+    number before. Of a process whose start is not known there is none.
+    """
+    import pandas as pd
+
+    whose = ["rank", "loader", "worker"]
+    samples = trace.samples
+    heads = samples.loc[samples["position"] == 0, [*whose, "start_s"]].dropna()
+    starts = trace.workers[[*whose, "started_s"]].dropna().sort_values("started_s")
+    starts["again"] = starts.groupby(whose).cumcount() > 0
+    first = pd.merge_asof(
+        starts,
+        heads.sort_values("start_s"),
+        left_on="started_s",
+        right_on="start_s",
+        by=whose,
+        direction="forward",
+    )
+    # What a process reads that has read nothing is what the next one of its number reads.
+    first = first.dropna().drop_duplicates([*whose, "start_s"], keep="last")
+    first = first.sort_values("start_s")
+    read_s, first_s = samples["start_s"].to_numpy(), first["start_s"].to_numpy()
+    rows = np.flatnonzero(np.isin(read_s, first_s))
+    return rows, first["again"].to_numpy(bool)[np.searchsorted(first_s, read_s[rows])]
 
 
 def _set_up(samples: Any, took_s: Floats, own: Any, first: Any) -> Any:
