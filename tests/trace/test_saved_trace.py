@@ -170,10 +170,9 @@ class TestRoundTrips:
         np.testing.assert_allclose(lv.load(place).samples["end_s"], trace.samples["end_s"])
 
     def test_simulated_times_are_rounded_to_nanoseconds(self, place):
-        trace = Trace.from_columns(spans={"start_s": [1 / 3], "end_s": [2 / 3]})
-        trace.save(place)
-        assert lv.load(place).spans["start_s"][0] == 333_333_333 / 1e9
-        assert lv.load(place).spans["end_s"][0] == 666_666_667 / 1e9
+        Trace.from_columns(spans={"start_s": [1 / 3], "end_s": [2 / 3]}).save(place)
+        spans = lv.load(place).spans
+        assert (spans["start_s"][0], spans["end_s"][0]) == (333_333_333 / 1e9, 666_666_667 / 1e9)
 
     def test_rows_that_were_chosen_are_numbered_anew(self, place):
         trace = made()
@@ -247,11 +246,8 @@ class TestTheFile:
     def test_each_row_group_belongs_to_one_table(self, content, place):
         place.write_bytes(content)
         parquet = pq.ParquetFile(place)
-        names = [
-            parquet.read_row_group(i)["table"].unique().to_pylist()
-            for i in range(parquet.num_row_groups)
-        ]
-        assert names == [[name] for name in TABLES]
+        groups = map(parquet.read_row_group, range(parquet.num_row_groups))
+        assert [group["table"].unique().to_pylist() for group in groups] == [[n] for n in TABLES]
 
 
 def load_or_refuse(path: Path) -> Trace | None:

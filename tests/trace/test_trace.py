@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -195,12 +196,11 @@ class TestStreams:
         assert len(trace.samples) == 2 * sum(shares)  # each read once an epoch, dropped or not
 
 
+TWO = {"num_workers": 2}
+
+
 class TestEpochsAndLoaders:
-    @pytest.mark.parametrize(
-        "kind",
-        [{}, {"num_workers": 2}, {"num_workers": 2, "persistent_workers": True}],
-        ids=["in process", "workers", "persistent workers"],
-    )
+    @pytest.mark.parametrize("kind", [{}, {"num_workers": 2}, {**TWO, "persistent_workers": True}])
     def test_epochs_are_numbered_and_batches_count_from_0_in_each(self, kind):
         loader = DataLoader(Keys(6), batch_size=2, collate_fn=as_it_is, **kind)
         trace, received = record_all(loader, epochs=3)
@@ -358,13 +358,6 @@ class TestKeptRecordings:
         assert loaded.meta["label"] == "first"
         assert loaded.meta["complete"]
 
-    def test_a_recording_without_a_path_leaves_no_folder(self):
-        rec = lv.record(DataLoader(Keys(3)))
-        with rec:
-            folder = rec._folder
-            assert folder.is_dir()
-        assert not folder.exists()
-
     @pytest.mark.parametrize("num_workers", [0, 2])
     def test_a_snapshot_shows_what_there_is_so_far(self, num_workers, tmp_path):
         loader = DataLoader(Keys(12), batch_size=2, num_workers=num_workers)
@@ -428,14 +421,13 @@ class TestSpans:
 
 class TestTracesFromColumns:
     def test_have_every_column_of_the_schema(self):
-        trace = Trace.from_columns()
+        assert_lawful(Trace.from_columns())
+        batches = {"batch": range(3), "worker": 1}
+        trace = Trace.from_columns(batches=batches)
         assert_lawful(trace)
-        trace = Trace.from_columns(
-            batches={"batch": range(3), "worker": 1}, samples={"worker": 1, "key": ["a"]}
-        )
-        assert_lawful(Trace.from_columns(batches={"batch": range(3), "worker": 1}))
         assert list(trace.batches["worker"]) == [1, 1, 1]
         assert trace.batches["ready_s"].isna().all()
+        trace = Trace.from_columns(batches=batches, samples={"worker": 1, "key": ["a"]})
         assert trace.samples["key"].dtype == object
 
     def test_refuse_columns_that_are_none_or_of_different_lengths(self):
@@ -448,9 +440,7 @@ class TestTracesFromColumns:
     def test_take_columns_of_another_table(self):
         trace = Trace.from_columns(batches={"batch": range(6), "worker": [0, 1] * 3})
         odd = trace.batches[trace.batches["worker"] == 1]
-        again = Trace.from_columns(batches={"batch": odd["batch"], "worker": odd["worker"]})
-        assert_lawful(again)
-        assert list(again.batches["batch"]) == [1, 3, 5]
+        assert list(Trace.from_columns(batches=odd).batches["batch"]) == [1, 3, 5]
 
     def test_of_one_loader_hold_its_rows_alone(self):
         of_three = {"loader": [0, 1, 0]}
@@ -552,10 +542,8 @@ class TestSummaries:
     def test_the_numbers_are_those_of_the_consumer(self):
         summary = built(1.0, 0.5, 0.5, workers=2, epoch=[0, 1, 1]).summary()
         assert (summary.n_batches, summary.n_samples, summary.epochs) == (3, 30, 2)
-        assert summary.elapsed_s == pytest.approx(5.0)
-        assert summary.wait_s == pytest.approx(2.0)
-        assert summary.first_wait_s == pytest.approx(1.5)
-        assert summary.step_s == pytest.approx(3.0)
+        times_s = (summary.elapsed_s, summary.wait_s, summary.first_wait_s, summary.step_s)
+        assert times_s == pytest.approx((5.0, 2.0, 1.5, 3.0))
         assert summary.wait_share == pytest.approx(0.4)
         assert summary.numbers == (
             "3 batches · 30 samples · 2 workers · 5 s in all: 3 s in steps + 2 s waiting"
@@ -584,11 +572,8 @@ class TestSummaries:
         assert trace.summary().samples_per_s == pytest.approx(20 / 6)
 
     def test_workers_that_delivered_nothing_count(self):
-        batches = built(1.0, 1.0, workers=1).batches
-        trace = Trace.from_columns(
-            batches={name: batches[name] for name in batches},
-            workers={"worker": [0, 1, 2, 0, 1, 2], "pid": range(6)},
-        )
+        workers = {"worker": [0, 1, 2, 0, 1, 2], "pid": range(6)}
+        trace = Trace.from_columns(batches=built(1.0, 1.0, workers=1).batches, workers=workers)
         assert trace.summary().n_workers == 3
 
     @settings(max_examples=30)
@@ -605,39 +590,28 @@ class TestSummaries:
         assert summary.verdict
 
 
-class TestWorkersThatNobodyWaitedFor:
-    def recorded_by_a_process_that_died(self, folder: Any) -> int:
-        pid = os.fork()
-        if pid == 0:
-            loader = DataLoader(Keys(8, make=clocked), num_workers=1, prefetch_factor=1)
-            lv.record(loader, path=folder).__enter__()
-            next(iter(loader))
-            os._exit(1)
-        os.waitpid(pid, 0)
-        return int(lv.load(folder).workers["pid"].iloc[0])
-
-    def test_a_later_process_under_its_number_is_not_it(self, tmp_path, monkeypatch):
-        worker = self.recorded_by_a_process_that_died(tmp_path / "run")
-        with contextlib.suppress(psutil.NoSuchProcess):
-            psutil.Process(worker).wait(timeout=20)
-        assert lv.load(tmp_path / "run").workers["exit"].iloc[0] in ("done", "killed")
-        spool = next((tmp_path / "run").glob("worker-*.spool"))
-        data = bytearray(spool.read_bytes())
-        data[8 * ENDED : 8 * ENDED + 8] = bytes(8)  # as if it had not said that it ended
-        spool.write_bytes(data)
-        assert list(lv.load(tmp_path / "run").workers["exit"]) == ["killed"]
-        begun = time.time()
-        for created, exit_ in ((begun, "running"), (begun + 3600, "killed")):
-            monkeypatch.setattr(psutil, "Process", lambda pid, at=created: FakeProcess(at))
-            assert list(lv.load(tmp_path / "run").workers["exit"]) == [exit_]
-
-
-class FakeProcess:
-    def __init__(self, created: float) -> None:
-        self.created = created
-
-    def create_time(self) -> float:
-        return self.created
-
-    def status(self) -> str:
-        return psutil.STATUS_RUNNING
+def test_a_later_process_under_its_number_is_not_a_worker_that_nobody_waited_for(
+    tmp_path, monkeypatch
+):
+    folder, pid = tmp_path / "run", os.fork()
+    if pid == 0:  # the main process dies
+        loader = DataLoader(Keys(8, make=clocked), num_workers=1, prefetch_factor=1)
+        lv.record(loader, path=folder).__enter__()
+        next(iter(loader))
+        os._exit(1)
+    os.waitpid(pid, 0)
+    with contextlib.suppress(psutil.NoSuchProcess):
+        psutil.Process(int(lv.load(folder).workers["pid"].iloc[0])).wait(timeout=20)
+    assert lv.load(folder).workers["exit"].iloc[0] in ("done", "killed")
+    spool = next(folder.glob("worker-*.spool"))
+    data = bytearray(spool.read_bytes())
+    data[8 * ENDED : 8 * ENDED + 8] = bytes(8)  # as if it had not said that it ended
+    spool.write_bytes(data)
+    assert list(lv.load(folder).workers["exit"]) == ["killed"]
+    begun = time.time()
+    for created, exit_ in ((begun, "running"), (begun + 3600, "killed")):
+        process = SimpleNamespace(
+            create_time=lambda at=created: at, status=lambda: psutil.STATUS_RUNNING
+        )
+        monkeypatch.setattr(psutil, "Process", lambda _, found=process: found)
+        assert list(lv.load(folder).workers["exit"]) == [exit_]
