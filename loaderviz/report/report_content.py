@@ -29,13 +29,12 @@ from loaderviz.trace.described_loaders import left_out, loader_description
 from loaderviz.trace.loaders_as_one import as_one, lives
 from loaderviz.why.causes.cause_texts import cause_rows
 from loaderviz.why.loader_share import short_names
-from loaderviz.why.notes import RECORD_ITS_OBJECT
+from loaderviz.why.notes import NAMED, RECORD_ITS_OBJECT
 from loaderviz.why.shapes import Shapes
 from loaderviz.why.summary import Summary
 from loaderviz.why.verdict import NEVER_WAITS
 
 SHARED = "DataLoader(dataset, sampler=DistributedSampler(dataset))  # each rank its own share"
-LEAST_SHARE: Final = 0.05  # of the time of the loop: a cause of less has no picture of its own
 MOST_SHAPES: Final = 10  # that are shown
 MOST_CHARACTERS: Final = 300  # of a text from the trace
 
@@ -159,7 +158,7 @@ class Content:
     @property
     def costly_causes(self) -> Rows:
         """Those that took a part of the time that is worth a picture of its own."""
-        return [row for row in self.causes if row["share"] >= LEAST_SHARE]
+        return [row for row in self.causes if row["share"] >= NAMED]
 
     @cached_property
     def loader_names(self) -> dict[int, str]:

@@ -20,8 +20,10 @@ import numpy as np
 
 from loaderviz.array_types import Floats
 from loaderviz.trace.around_epochs import drawn_ahead, endings, startups, still_making
+from loaderviz.trace.columns_of_rows import arrays, codes
 from loaderviz.trace.steps import NS, groups, seconds_within
 from loaderviz.why.reading_time import Reading
+from loaderviz.why.worker_starts import WHOSE, first_of_each
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -256,23 +258,14 @@ def _before_first_task(trace: Trace, every: dict[str, Any]) -> Any:
     Its process starts up, for the first time or anew; or it is up, and the task is on its way.
     Returns the column of that cause, of each batch.
     """
-    names = ("rank", "loader", "worker")
-    processes: dict[tuple[int, ...], list[float]] = {}
-    workers = [trace.workers[name].tolist() for name in names]
-    for *whose, started_s in zip(*workers, trace.workers["started_s"].tolist(), strict=True):
-        processes.setdefault(tuple(whose), []).append(started_s)
     columns = np.full(len(every["rank"]), _COLUMN["unknown"])
-    order = np.lexsort([every["started_s"], *(every[name] for name in reversed(names))])
-    order = order[(every["worker"][order] >= 0) & ~np.isnan(every["started_s"][order])]
-    for stretch in _runs(groups(*(every[name] for name in names))[order]):
-        rows = order[stretch]
-        moments = processes.get(tuple(int(every[name][rows[0]]) for name in names), [])
-        moments = sorted(moment for moment in moments if moment == moment)
-        if moments:
-            columns[rows] = _COLUMN["handover"]
-        for nth, row in enumerate(np.searchsorted(every["started_s"][rows], moments)):
-            if row < len(rows):
-                columns[rows[row]] = _COLUMN["restart" if nth else "start"]
+    started = trace.workers[trace.workers["started_s"].notna()]
+    of_batch, of_process = codes(WHOSE, every, arrays(started[WHOSE]))
+    columns[np.isin(of_batch, of_process)] = _COLUMN["handover"]
+    rows = trace.batches[[*WHOSE, "started_s"]].reset_index(drop=True).reset_index(names="row")
+    first = first_of_each(started, rows, "started_s")
+    causes = np.where(first["again"], _COLUMN["restart"], _COLUMN["start"])
+    columns[first["row"].to_numpy(np.int64)] = causes
     return columns
 
 

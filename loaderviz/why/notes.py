@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from loaderviz.why.phases import Change
     from loaderviz.why.summary import Summary
 
-NAMED: Final = 0.05  # of an epoch, or of the time around epochs: a smaller part is not named
+NAMED: Final = 0.05  # of an epoch, or of the loop's time: a smaller part is not named
 MOST_NOTES: Final = 3  # of one kind; others are counted
 SHOWN_S: Final = 0.0005  # a shorter start would be shown as 0
 FEWEST_STARTS: Final = 3  # that show that workers pile up: two may be those of neighbours

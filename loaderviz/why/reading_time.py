@@ -9,7 +9,7 @@ import numpy as np
 
 from loaderviz.array_types import Floats
 from loaderviz.trace.steps import NS, groups, seconds_within
-from loaderviz.why.level_changes import levels
+from loaderviz.why.level_changes import FEWEST_IN_BLOCK, levels
 from loaderviz.why.phases import ALIKE
 from loaderviz.why.slow_samples import FEWEST_SAMPLES, slow_samples
 from loaderviz.why.worker_cpus import shared_cpus
@@ -95,14 +95,17 @@ def _drift(batches: Mapping[str, Any], usual_s: Floats) -> Floats:
     part = np.zeros(len(usual_s))
     for number in np.unique(batches["loader"]):
         own = np.flatnonzero((batches["loader"] == number) & (usual_s > NS))
+        if not len(own):
+            continue
         own = own[np.argsort(batches["started_s"][own], kind="stable")]
-        begins = levels(usual_s[own], ALIKE * float(np.median(usual_s[own]))) if len(own) else []
+        begins = levels(usual_s[own], ALIKE * float(np.median(usual_s[own])))
         parts = np.split(usual_s[own], begins[1:])
         medians = np.array([np.median(each) for each in parts])
         if len(medians) > 2 and (np.diff(medians) > 0).all():
             middles = np.cumsum([len(each) for each in parts]) - [len(each) / 2 for each in parts]
             now_s = np.interp(np.arange(len(own)), middles, medians)
-            part[own] = 1 - medians[0] / now_s
+            first_s = float(np.median(usual_s[own[:FEWEST_IN_BLOCK]]))
+            part[own] = np.maximum(1 - first_s / now_s, 0.0)
     return part
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from loaderviz.array_types import Floats
 from loaderviz.trace.steps import NS
+from loaderviz.why.worker_starts import WHOSE, first_of_each
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,24 +83,9 @@ def _first_reads(trace: Trace) -> tuple[Any, Any]:
     Returns the rows of ``trace.samples``, and of each whether that loader has had a worker of that
     number before. Of a process whose start is not known there is none.
     """
-    import pandas as pd
-
-    whose = ["rank", "loader", "worker"]
     samples = trace.samples
-    heads = samples.loc[samples["position"] == 0, [*whose, "start_s"]].dropna()
-    starts = trace.workers[[*whose, "started_s"]].dropna().sort_values("started_s")
-    starts["again"] = starts.groupby(whose).cumcount() > 0
-    first = pd.merge_asof(
-        starts,
-        heads.sort_values("start_s"),
-        left_on="started_s",
-        right_on="start_s",
-        by=whose,
-        direction="forward",
-    )
-    # What a process reads that has read nothing is what the next one of its number reads.
-    first = first.dropna().drop_duplicates([*whose, "start_s"], keep="last")
-    first = first.sort_values("start_s")
+    heads = samples.loc[samples["position"] == 0, [*WHOSE, "start_s"]]
+    first = first_of_each(trace.workers, heads, "start_s").sort_values("start_s")
     read_s, first_s = samples["start_s"].to_numpy(), first["start_s"].to_numpy()
     rows = np.flatnonzero(np.isin(read_s, first_s))
     return rows, first["again"].to_numpy(bool)[np.searchsorted(first_s, read_s[rows])]

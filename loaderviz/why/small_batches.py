@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 FEW_PARTS: Final = 10  # in a batch
 FEW_BYTES: Final = 1 << 20  # of a batch
 ANOTHER_TURN_S: Final = 0.005  # sys.getswitchinterval(): another thread may keep the GIL as long
-COMPUTES_LITTLE: Final = 0.5  # of the time in which it makes batches
 IN_MEMORY_S: Final = 20e-6  # of a sample, at most: to open and read a file takes longer (measured)
 FEWEST_SAMPLES: Final = 16  # of a batch: fewer calls are not what takes the time
 LEAST_S: Final = 1e-4  # of a batch, to be worth a change: as LV314 has it
@@ -40,7 +39,7 @@ def keeps_small_batches(batches: pd.DataFrame, handed_s: Any) -> bool:
         return False
     seen = batches[batches[["cpu_s", "n_bytes", "shapes"]].notna().all(axis=1)]
     making_s = (seen["ready_s"] - seen["started_s"]).sum()
-    return bool(seen["cpu_s"].sum() < COMPUTES_LITTLE * making_s and _are_small(seen))
+    return bool(seen["cpu_s"].sum() < making_s / 2 and _are_small(seen))
 
 
 def takes_as_usual(batches: pd.DataFrame, handed_s: Any) -> bool:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 NEVER_WAITS: Final = 0.02  # a smaller share of the time is not worth a change of settings
 # Of the time past the first batch: a longer run waits as much, whatever the start cost.
 KEEPS_WAITING: Final = 0.1
-MOSTLY: Final = 0.5  # of the time that starts and ends of workers took
 NO_STEP: Final = 0.05  # a step that is a smaller part of the waiting is no training step
 MADE: Final = ("main_process", "workers", "cpu", "collate", "handover")  # takes less by slices
 
@@ -212,7 +211,7 @@ def _why(summary: Summary, cause: str, loader: LoaderShare, pace: Pace | None) -
     if cause in ("start", "restart"):
         seconds = summary.seconds_by_cause
         started_s = seconds.get("start", 0.0) + seconds.get("restart", 0.0)
-        if summary.ending_s > MOSTLY * started_s:
+        if summary.ending_s > started_s / 2:  # mostly
             return "its workers end slowly"
     return PHRASES[cause]
 

@@ -30,7 +30,9 @@ def waiting():
 @pytest.fixture(scope="module")
 def content(waiting):
     """All that there is to say of it, the bounds of other settings too."""
-    return content_of(waiting)
+    found = content_of(waiting)
+    assert found.prediction.recommendation is not None
+    return found
 
 
 @pytest.fixture(autouse=True)
