@@ -66,10 +66,10 @@ def recorded_loop(trace: Trace, attribution: Attribution) -> Loop:
             continue
         workers[loader] = _workers_of(trace, loader, own)
         for epoch in np.unique(own["epoch"]).tolist():
-            begun = begun_s.get((loader, epoch))
-            anew = begun is not None and (loader, begun[0]) in starts
+            in_iter = begun_s.get((loader, epoch))
+            anew = in_iter is not None and (loader, in_iter[0]) in starts
             batches = where(own, own["epoch"] == epoch)
-            epochs[loader, epoch] = _epoch(batches, workers[loader], begun, anew)
+            epochs[loader, epoch] = _epoch(batches, workers[loader], in_iter, anew)
     names = ("requested_s", "delivered_s", "loader", "epoch")
     taken = map(_Span, *(delivered[name].tolist() for name in names))
     spans = sorted([*taken, *around], key=lambda span: span[:2])

@@ -37,8 +37,14 @@ def first_of_each(workers: pd.DataFrame, rows: pd.DataFrame, moment: str) -> pd.
     starts["again"] = starts.groupby(WHOSE).cumcount() > 0
     starts = starts.rename(columns={"started_s": "process_started_s"})
     rows = rows[rows[moment].notna()].sort_values(moment, kind="stable")
-    times = {"left_on": "process_started_s", "right_on": moment}
-    first = pd.merge_asof(starts, rows, **times, by=WHOSE, direction="forward")
+    first = pd.merge_asof(
+        starts,
+        rows,
+        left_on="process_started_s",
+        right_on=moment,
+        by=WHOSE,
+        direction="forward",
+    )
     return first[first[moment].notna()].drop_duplicates([*WHOSE, moment], keep="last")
 
 
