@@ -9,8 +9,6 @@ import numpy as np
 
 from loaderviz.array_types import Floats
 from loaderviz.trace.steps import NS, groups, seconds_within
-from loaderviz.why.level_changes import FEWEST_IN_BLOCK, levels
-from loaderviz.why.phases import ALIKE
 from loaderviz.why.slow_samples import FEWEST_SAMPLES, slow_samples
 from loaderviz.why.worker_cpus import shared_cpus
 
@@ -23,6 +21,9 @@ if TYPE_CHECKING:
 ROOM: Final = 0.5  # of what one worker takes of the CPUs: if less is left, one more gets little
 MOSTLY: Final = 0.6  # of the CPUs: where less is in use, they are not what is lacking
 QUEUED: Final = 0.1  # of its time that a worker was ready to run and had no CPU: they are full, too
+FEWEST_BATCHES: Final = 16  # that show a drift: two in each period
+N_PERIODS: Final = 8  # of a run, whose medians rise with a drift, but for one
+DRIFTED: Final = 1.5  # times as long at the end as at the beginning
 SHARED: Final = 0.5  # of what one more that reads at the same time would cost if they took turns
 CROWDED: Final = 3.0  # times that at most: what takes still longer is another kind of sample
 REGULAR: Final = 0.75  # of the usual distance between two ends is the least
@@ -88,24 +89,24 @@ def _ratio(part: Any, whole: Any) -> Floats:
 
 
 def _drift(batches: Mapping[str, Any], usual_s: Floats) -> Floats:
-    """Of each batch the part of its time that it would not have taken at the beginning.
-
-    As far as samples take longer from level to level (``level_changes.py``), three at least.
-    """
+    """Of each batch the part of its time that it would not have taken at the beginning."""
     part = np.zeros(len(usual_s))
     for number in np.unique(batches["loader"]):
-        own = np.flatnonzero((batches["loader"] == number) & (usual_s > NS))
-        if not len(own):
+        own = (batches["loader"] == number) & (usual_s > NS)
+        own = np.flatnonzero(own & ~np.isnan(batches["started_s"]))
+        if len(own) < FEWEST_BATCHES:
             continue
         own = own[np.argsort(batches["started_s"][own], kind="stable")]
-        begins = levels(usual_s[own], ALIKE * float(np.median(usual_s[own])))
-        parts = np.split(usual_s[own], begins[1:])
-        medians = np.array([np.median(each) for each in parts])
-        if len(medians) > 2 and (np.diff(medians) > 0).all():
-            middles = np.cumsum([len(each) for each in parts]) - [len(each) / 2 for each in parts]
-            now_s = np.interp(np.arange(len(own)), middles, medians)
-            first_s = float(np.median(usual_s[own[:FEWEST_IN_BLOCK]]))
-            part[own] = np.maximum(1 - first_s / now_s, 0.0)
+        periods = np.array_split(usual_s[own], N_PERIODS)
+        medians = np.array([np.median(period) for period in periods])
+        first_s = float(np.median(usual_s[own[: max(2, len(own) // (2 * N_PERIODS))]]))
+        rises = int((np.diff(medians) > 0).sum())
+        if rises < N_PERIODS - 2 or medians[-1] < DRIFTED * max(first_s, medians[0]):
+            continue
+        ends = np.cumsum([len(period) for period in periods])
+        middles = ends - np.array([len(period) for period in periods]) / 2
+        now_s = np.interp(np.arange(len(own)), middles, medians)
+        part[own] = np.maximum(1 - first_s / now_s, 0.0)
     return part
 
 
