@@ -1,6 +1,7 @@
 """Several loaders in one recording: each is told by its name, none is added to another."""
 
 import dataclasses
+import itertools
 import time
 from pathlib import Path
 
@@ -129,7 +130,7 @@ def test_short_names_say_no_more_than_tells_loaders_apart(two_loaders):
     ]:
         loaders = [DataLoader(TensorDataset(torch.zeros(n)), batch_size=4) for n in sizes]
         with record(*loaders) as recording:
-            list(zip(*loaders, strict=False))
+            list(itertools.zip_longest(*loaders))
         assert [*short_names(recording.trace).values()] == told
     names = [share.name for share in recording.trace.summary().loaders]
     assert names == [f"TensorDataset (12 samples), loader {number}" for number in (0, 1)]
