@@ -18,7 +18,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 import loaderviz as lv
-from loaderviz.trace import export_csv
+from loaderviz.export import export_csv
 from trace_processor import query
 from traces import recorded
 

@@ -30,7 +30,6 @@ from loaderviz import Trace, load, record, watch
 from loaderviz._doctor import findings_of
 from loaderviz.report import content_of, predictions_and_audits, report_tables
 from loaderviz.report.render_page import page_of
-from loaderviz.report.report_content import longest_waiting_loader
 
 N_LOADERS = 300
 
@@ -47,14 +46,10 @@ def main() -> None:
             lambda: (report_tables.waits_of(trace), report_tables.workers_of(trace)),
         )
         timed("findings", lambda: findings_of(trace))
-        timed(
-            "predictions",
-            lambda: predictions_and_audits.predict(
-                trace, *longest_waiting_loader(trace, trace.summary())
-            ),
-        )
+        timed("predictions", lambda: content_of(trace).prediction)
         timed("audit", lambda: predictions_and_audits.audit_loaders(trace))
-        content = timed("all that it says", lambda: content_of(trace))
+        content = content_of(trace)
+        timed("all that it says", content.data)
         page = timed("page", lambda: page_of(content))
         path = Path(folder) / "report.html"
         path.write_text(page)

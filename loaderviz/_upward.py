@@ -15,9 +15,8 @@ ABOVE = {
     "figure of a recommendation": ("loaderviz.figures.results.candidates_figure", "draw"),
     "summary of a trace": ("loaderviz.why.summary", "summarize"),
     "shapes of a trace": ("loaderviz.why.shapes", "shapes_of"),
-    "Perfetto's file of a trace": ("loaderviz.export.perfetto", "export"),
+    "Perfetto's file of a trace": ("loaderviz.export.perfetto_file", "export"),
     "phases of a trace": ("loaderviz.why.phases", "phases_of"),
-    "paces of a trace": ("loaderviz.why.pace", "paces"),
     "causes of a trace": ("loaderviz.why.causes.causes_table", "causes_of"),
 }
 

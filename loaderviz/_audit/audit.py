@@ -15,8 +15,7 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.describe_loader import FOREIGN, foreign_loader_error
 from loaderviz.loaders.start_method import start_method
 from loaderviz.trace import Trace
-from loaderviz.trace.merge.run_meta import left_out, loader_description
-from loaderviz.trace.read_ahead import hands_over
+from loaderviz.trace.described_loaders import hands_over, left_out, loader_description
 
 
 def audit(

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from loaderviz.errors import LoaderVizError
-from loaderviz.trace.read_ahead import as_the_loop_sees_it, unseen
+from loaderviz.trace.described_loaders import as_the_loop_sees_it, unseen
 from loaderviz.trace.steps import groups, step_ends
 from loaderviz.why.attribution import CAUSES, attribute
-from loaderviz.why.verdict import RECORD_ITS_OBJECT
+from loaderviz.why.notes import RECORD_ITS_OBJECT
 
 if TYPE_CHECKING:
     from loaderviz.trace import Trace

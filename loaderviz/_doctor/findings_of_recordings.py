@@ -21,8 +21,8 @@ from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.rank_messages import RankMessages
 from loaderviz._doctor.run_epochs import Epoch
 from loaderviz.trace import Trace
+from loaderviz.trace.described_loaders import loader_description
 from loaderviz.trace.loaders_as_one import as_one
-from loaderviz.trace.merge.run_meta import loader_description
 from loaderviz.trace.steps import step_ends
 from loaderviz.why.loader_share import loader_shares, short_names
 from loaderviz.why.summary import Summary

@@ -23,9 +23,8 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.text import count, duration, percent, rate
 from loaderviz.trace import Trace
+from loaderviz.trace.described_loaders import hands_over, loader_description
 from loaderviz.trace.loaders_as_one import as_one
-from loaderviz.trace.merge.run_meta import loader_description
-from loaderviz.trace.read_ahead import hands_over
 from loaderviz.why.causes.savings import most_workers
 from loaderviz.why.loader_share import LoaderShare, loader_shares
 from loaderviz.why.pace import Pace, paces

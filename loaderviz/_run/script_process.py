@@ -38,7 +38,7 @@ def remember_batches(recording: Recording) -> None:
     """Remember how many batches this process has recorded."""
     global _n_batches
     with own_errors_suppressed(Exception):  # the recording has said why there is no trace
-        from loaderviz.trace.read_ahead import handed_over  # pandas is imported by now
+        from loaderviz.trace.described_loaders import handed_over  # pandas is imported by now
 
         trace = recording.trace
         _n_batches = int((~trace.batches["loader"].isin(handed_over(trace))).sum())

@@ -10,12 +10,11 @@ from loaderviz.cli.shared_options import EXIT_FOUND, AsJson, TracePath, print_js
 from loaderviz.errors import LoaderVizError
 from loaderviz.text import percent, printable
 from loaderviz.trace import Trace, load
-from loaderviz.trace.enough_memory import require_memory
+from loaderviz.trace.described_loaders import hands_over, left_out, unseen
 from loaderviz.trace.loaders_as_one import as_one
-from loaderviz.trace.merge.run_meta import left_out
-from loaderviz.trace.read_ahead import hands_over, unseen
+from loaderviz.trace.unread_samples import require_memory
+from loaderviz.why.notes import RECORD_ITS_OBJECT
 from loaderviz.why.rank_summary import by_rank
-from loaderviz.why.verdict import RECORD_ITS_OBJECT
 
 
 def check(

@@ -16,8 +16,8 @@ from loaderviz._recommend import Recommendation, recommend
 from loaderviz.errors import LoaderVizError
 from loaderviz.failed_part import part
 from loaderviz.trace import Trace
+from loaderviz.trace.described_loaders import hands_over
 from loaderviz.trace.loaders_as_one import lives
-from loaderviz.trace.read_ahead import hands_over
 from loaderviz.trace.steps import part_with_others
 
 TAKEN_TOGETHER = 0.1  # of the steps: with more, the loop may wait for another loader instead

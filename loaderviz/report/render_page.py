@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any
+from typing import Any, Final
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
@@ -33,12 +33,16 @@ from loaderviz.report.report_content import MOST_SHAPES, Content, key_text
 from loaderviz.text import count, duration, percent, rate, size
 from loaderviz.why.causes.cause_texts import first_causes, saves_text
 
-TOP_PX = 14  # margin above a figure, whose title is the page's own heading
-LABELS_PX = 34  # the same above a figure that has labels there
-MOST_ROWS = 64  # of a table
-MOST_DRAWN = 200_000  # samples in an audit's figure
-N_ACTIONS = 3  # shown at the top
-MOST_LOADERS = 8  # in a table, and of those that are audited: the others are folded
+PARTS: Final = (
+    *("waits", "workers", "ranks", "loaders", "findings", "prediction", "audits"),
+    *("loader_names", "causes", "shapes", "about", "actions"),
+)
+TOP_PX: Final = 14  # margin above a figure, whose title is the page's own heading
+LABELS_PX: Final = 34  # the same above a figure that has labels there
+MOST_ROWS: Final = 64  # of a table
+MOST_DRAWN: Final = 200_000  # samples in an audit's figure
+N_ACTIONS: Final = 3  # shown at the top
+MOST_LOADERS: Final = 8  # in a table, and of those that are audited: the others are folded
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ class PageFigure:
 
 def page_of(content: Content) -> str:
     """The whole page of a report, as HTML; figures that cannot be drawn are left out."""
-    for name in ("loader_names", "causes", "shapes", "about", "actions"):
+    for name in PARTS:
         getattr(content, name)  # worked out now, so that any place of the page can say if it failed
     figures = {figure.name: figure for figure in _figures(content)}
     scripts = [web.plotly_script(), f"{figure_script()}\n{web.script('report_page')}"]

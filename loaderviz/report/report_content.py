@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import pandas as pd
 
@@ -25,19 +25,21 @@ from loaderviz.report.predictions_and_audits import (
 from loaderviz.report.report_tables import Waits
 from loaderviz.text import percent
 from loaderviz.trace import Trace
+from loaderviz.trace.described_loaders import left_out, loader_description
 from loaderviz.trace.loaders_as_one import as_one, lives
-from loaderviz.trace.merge.run_meta import left_out
 from loaderviz.why.causes.cause_texts import cause_rows
 from loaderviz.why.loader_share import short_names
+from loaderviz.why.notes import NAMED, RECORD_ITS_OBJECT
 from loaderviz.why.shapes import Shapes
 from loaderviz.why.summary import Summary
-from loaderviz.why.verdict import NEVER_WAITS, RECORD_ITS_OBJECT
+from loaderviz.why.verdict import NEVER_WAITS
 
-NO_WAITS = Waits(0, 0.0, 0.0, 0.0, (), ())
-LEAST_SHARE = 0.05  # of the time of the loop
 SHARED = "DataLoader(dataset, sampler=DistributedSampler(dataset))  # each rank its own share"
-MOST_SHAPES = 10  # that are shown
-MOST_CHARACTERS = 300  # of a text from the trace
+MOST_SHAPES: Final = 10  # that are shown
+MOST_CHARACTERS: Final = 300  # of a text from the trace
+
+Rows = list[dict[str, Any]]
+NO_ROWS: Final[Rows] = []
 
 
 @dataclass(frozen=True)
@@ -52,38 +54,111 @@ class Action:
 
 @dataclass(frozen=True, eq=False)
 class Content:
-    """All that a report says of one trace.
+    """All that a report says of one trace, each part worked out when it is first asked for.
 
-    ``workers``, ``ranks`` and ``loaders`` hold a row for each of them, as ``report_tables`` makes
-    them.
+    Attributes:
+        trace: of which a loader that is made anew has one number for all its lives.
+        failed: what could not be worked out: a sentence without its full stop, by the part of the
+            page. It grows as parts are asked for.
     """
 
     trace: Trace
-    summary: Summary
-    waits: Waits
-    workers: list[dict[str, Any]]
-    ranks: list[dict[str, Any]]
-    loaders: list[dict[str, Any]]
-    findings: Diagnosis
-    prediction: Prediction
-    audits: list[LoaderAudit]
-    # What could not be worked out: a sentence without its full stop, by the part of the page. It
-    # grows as parts are asked for.
     failed: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def failed_parts(self) -> list[str]:
-        """All that could not be worked out, here and in the summary."""
-        return [*dict.fromkeys([*self.failed.values(), *self.summary.failed_parts])]
 
     def part(self, name: str, work_out: Callable[[], Part], otherwise: Part) -> Part:
         """``work_out()``; where that fails ``otherwise``, and ``failed[name]`` says so."""
-        return part_of_page(self.failed, name, work_out, otherwise)
+        words: list[str] = []
+        result = part(f"the part on {name}", work_out, otherwise, words)
+        self.failed.update(dict.fromkeys([name] * len(words), "; ".join(words)))
+        return result
+
+    @property
+    def failed_parts(self) -> list[str]:
+        """All that could not be worked out so far, here and in the summary."""
+        return [*dict.fromkeys([*self.failed.values(), *self.summary.failed_parts])]
 
     @property
     def empty(self) -> bool:
         """Whether the trace holds no batch."""
         return self.trace.batches.empty
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the trace was simulated instead of recorded."""
+        return bool(self.trace.meta.get("simulated"))
+
+    @cached_property
+    def summary(self) -> Summary:
+        """What limits the run."""
+        return self.trace.summary()
+
+    @cached_property
+    def waits(self) -> Waits:
+        """How long the loop waited, step by step."""
+        nothing = Waits(0, 0.0, 0.0, 0.0, (), ())
+        return self.part("waits", lambda: report_tables.waits_of(self.trace), nothing)
+
+    @cached_property
+    def workers(self) -> Rows:
+        """A row for each worker."""
+        return self.part("workers", lambda: report_tables.workers_of(self.trace), NO_ROWS)
+
+    @cached_property
+    def ranks(self) -> Rows:
+        """A row for each rank."""
+        return self.part("ranks", lambda: report_tables.ranks_of(self.trace), NO_ROWS)
+
+    @cached_property
+    def loaders(self) -> Rows:
+        """A row for each loader."""
+        return self.part("loaders", lambda: report_tables.loaders_of(self.trace), NO_ROWS)
+
+    @cached_property
+    def findings(self) -> Diagnosis:
+        """What the doctor finds in the recording."""
+        return self.part("findings", lambda: findings_of(self.trace, self.summary), Diagnosis(""))
+
+    @cached_property
+    def prediction(self) -> Prediction:
+        """Between which bounds other settings lie, for the loader that is waited for longest."""
+        if self.empty:
+            return Prediction(why_not="no batch was recorded")
+        failed = Prediction(why_not="this failed")
+        return self.part("other settings", lambda: predict(self.trace, *self._whose()), failed)
+
+    def _whose(self) -> tuple[int, int]:
+        """The rank and the loader for which the consumer waited longest.
+
+        Where a loader makes one rank slow, that rank alone is looked at; else the loader is the one
+        that the summary is about.
+        """
+        batches, slowest = self.trace.batches, self.summary.slowest
+        delivering = [share for share in self.summary.loaders if share.n_batches]
+        if slowest is not None and slowest.cause == "loader":
+            batches = batches[batches["rank"] == slowest.rank]
+        elif delivering:
+            most = max(delivering, key=lambda share: share.waited_s).loader
+            batches = batches[batches["loader"] == most]
+        waits_s = (batches["delivered_s"] - batches["requested_s"]).fillna(0)
+        by_loader = waits_s.groupby([batches["rank"], batches["loader"]]).sum()
+        rank, loader = by_loader.index[int(by_loader.to_numpy().argmax())]
+        return int(rank), int(loader)
+
+    @cached_property
+    def audits(self) -> list[LoaderAudit]:
+        """Of each loader, whether its samples came exactly once."""
+        none: list[LoaderAudit] = []
+        return none if self.empty else self.part("audits", lambda: audit_loaders(self.trace), none)
+
+    @cached_property
+    def causes(self) -> Rows:
+        """Where the waiting went: a row for each cause, as ``cause_rows`` makes them."""
+        return self.part("causes", lambda: cause_rows(self.summary), NO_ROWS)
+
+    @property
+    def costly_causes(self) -> Rows:
+        """Those that took a part of the time that is worth a picture of its own."""
+        return [row for row in self.causes if row["share"] >= NAMED]
 
     @cached_property
     def loader_names(self) -> dict[int, str]:
@@ -92,11 +167,6 @@ class Content:
         names = {number: f"loader {number}" for number in numbers}
         names |= self.part("names of loaders", lambda: short_names(self.trace), names)
         return {number: _bounded_text(name) for number, name in names.items()}
-
-    @property
-    def simulated(self) -> bool:
-        """Whether the trace was simulated instead of recorded."""
-        return bool(self.trace.meta.get("simulated"))
 
     @cached_property
     def shapes(self) -> Shapes:
@@ -114,19 +184,9 @@ class Content:
     @property
     def datasets(self) -> list[str]:
         """The datasets' class names, each once, in the order of their loaders."""
-        names = [_bounded_text(about.get("dataset")) for about in _loader_metas(self.trace)]
-        return list(dict.fromkeys(name for name in names if name != "None"))
-
-    @cached_property
-    def causes(self) -> list[dict[str, Any]]:
-        """Where the waiting went: a row for each cause, as ``cause_rows`` makes them."""
-        no_rows: list[dict[str, Any]] = []
-        return self.part("causes", lambda: cause_rows(self.summary), no_rows)
-
-    @property
-    def costly_causes(self) -> list[dict[str, Any]]:
-        """Those that took a part of the time that is worth a picture of its own."""
-        return [row for row in self.causes if row["share"] >= LEAST_SHARE]
+        abouts = self.trace.meta.get("loaders") or ()
+        names = [_bounded_text(about["dataset"]) for about in abouts if about.get("dataset")]
+        return list(dict.fromkeys(names))
 
     @property
     def slowest_rank(self) -> int | None:
@@ -141,7 +201,7 @@ class Content:
 
     def _about(self) -> list[tuple[str, str]]:
         meta = self.trace.meta
-        n_ranks = _world_size(meta)
+        n_ranks = meta.get("world_size") or 1
         pairs = [
             ("recorded", _recording_time(meta)),
             ("host", meta.get("host")),
@@ -152,7 +212,7 @@ class Content:
             ("platform", meta.get("platform")),
         ]
         lines = [(name, _bounded_text(value)) for name, value in pairs if value not in (None, "")]
-        for number, about in enumerate(_loader_metas(self.trace)):
+        for number, about in enumerate(self.trace.meta.get("loaders") or ()):
             if not about:  # a later life of another
                 continue
             name = self.loader_names.get(number, f"loader {number}")
@@ -205,7 +265,7 @@ class Content:
 
     def _distributed_sampler_code(self, loader: int) -> str:
         """The fix where several ranks read the whole of one map-style dataset; else empty."""
-        about = dict(enumerate(_loader_metas(self.trace))).get(loader, {})
+        about = loader_description(self.trace.meta, loader)
         return SHARED if len(self.ranks) > 1 and about.get("kind") == "map" else ""
 
     def _settings_action(self) -> list[Action]:
@@ -226,13 +286,11 @@ class Content:
                 for row in self.costly_causes[:1]
             ]
         of = _whose(self.summary.name_of(prediction.loader) if len(self.loaders) > 1 else "")
-        if chosen["num_workers"] > present["num_workers"]:
-            what = f"Change the settings{of}: {recommendation.verdict.rpartition(': ')[2]}"
-            why = f"{_changes(prediction)} at least. {recommendation.verdict}"
-            return [Action(what, why, recommendation.code)]
-        if chosen["num_workers"] < present["num_workers"]:
-            what = f"Fewer workers may do as well{of}"
-            why = f"{_changes(prediction)}. {recommendation.verdict}"
+        if chosen["num_workers"] != present["num_workers"]:
+            more = chosen["num_workers"] > present["num_workers"]
+            changed = recommendation.verdict.rpartition(": ")[2]
+            what = f"Change the settings{of}: {changed}" if more else f"Fewer workers may do{of}"
+            why = f"{_changes(prediction)}{' at least' * more}. {recommendation.verdict}"
             return [Action(what, why, recommendation.code)]
         if self.summary.wait_share <= NEVER_WAITS or recommendation.limits.startswith("step"):
             why = "the model's own steps set the pace: faster loading would gain nothing"
@@ -294,74 +352,9 @@ class Content:
         }
 
 
-def part_of_page(
-    failed: dict[str, str], name: str, work_out: Callable[[], Part], otherwise: Part
-) -> Part:
-    """``work_out()``; where that fails ``otherwise``, and ``failed[name]`` says so."""
-    words: list[str] = []
-    result = part(f"the part on {name}", work_out, otherwise, words)
-    if words:
-        failed[name] = words[0]
-    return result
-
-
 def content_of(trace: Trace) -> Content:
-    """Gather all that the report says of a trace: findings, bounds, audits and tables.
-
-    What fails is left out: see ``Content.failed``.
-    """
-    failed: dict[str, str] = {}
-    trace = as_one(trace)
-    summary = trace.summary()
-    no_rows: list[dict[str, Any]] = []
-
-    def predicted() -> Prediction:
-        if trace.batches.empty:
-            return Prediction(why_not="no batch was recorded")
-        return predict(trace, *longest_waiting_loader(trace, summary))
-
-    def rows(name: str, of_trace: Callable[[Trace], list[dict[str, Any]]]) -> list[dict[str, Any]]:
-        return part_of_page(failed, name, lambda: of_trace(trace), no_rows)
-
-    no_audits: list[LoaderAudit] = []
-    audits = no_audits
-    if not trace.batches.empty:
-        audits = part_of_page(failed, "audits", lambda: audit_loaders(trace), no_audits)
-    return Content(
-        trace=trace,
-        summary=summary,
-        waits=part_of_page(failed, "waits", lambda: report_tables.waits_of(trace), NO_WAITS),
-        workers=rows("workers", report_tables.workers_of),
-        ranks=rows("ranks", report_tables.ranks_of),
-        loaders=rows("loaders", report_tables.loaders_of),
-        findings=part_of_page(
-            failed, "findings", lambda: findings_of(trace, summary), Diagnosis("")
-        ),
-        prediction=part_of_page(
-            failed, "other settings", predicted, Prediction(why_not="this failed")
-        ),
-        audits=audits,
-        failed=failed,
-    )
-
-
-def longest_waiting_loader(trace: Trace, summary: Summary) -> tuple[int, int]:
-    """The rank and the loader for which the consumer waited longest.
-
-    Where a loader makes one rank slow, that rank alone is looked at; else the loader is the one
-    that the summary is about.
-    """
-    batches, slowest = trace.batches, summary.slowest
-    delivering = [share for share in summary.loaders if share.n_batches]
-    if delivering and (slowest is None or slowest.cause != "loader"):
-        most = max(delivering, key=lambda share: share.waited_s).loader
-        batches = batches[batches["loader"] == most]
-    if slowest is not None and slowest.cause == "loader":
-        batches = batches[batches["rank"] == slowest.rank]
-    waits_s = (batches["delivered_s"] - batches["requested_s"]).fillna(0)
-    by_loader = waits_s.groupby([batches["rank"], batches["loader"]]).sum()
-    rank, loader = by_loader.index[int(by_loader.to_numpy().argmax())]
-    return int(rank), int(loader)
+    """What the report says of a trace: findings, bounds, audits and tables."""
+    return Content(as_one(trace))
 
 
 def key_text(key: Any) -> str | None:
@@ -402,11 +395,6 @@ def _whose(loader_name: str, word: str = "of") -> str:
     return f" {word} {_bounded_text(loader_name)}" if loader_name else ""
 
 
-def _loader_metas(trace: Trace) -> list[dict[str, Any]]:
-    """How the recorder describes each loader."""
-    return list(trace.meta.get("loaders") or ())
-
-
 def _recording_time(meta: Any) -> str | None:
     """When the recording began, in UTC; None where the trace does not say."""
     if meta.get("started") is None:
@@ -418,10 +406,6 @@ def _recording_time(meta: Any) -> str | None:
 def _bounded_text(value: Any) -> str:
     text = f"{value:g}" if isinstance(value, float) else str(value)
     return text if len(text) <= MOST_CHARACTERS else text[: MOST_CHARACTERS - 1] + "…"
-
-
-def _world_size(meta: Any) -> int:
-    return meta.get("world_size") or 1
 
 
 def _configuration(about: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from loaderviz.trace import Trace
 from loaderviz.trace.columns_of_rows import Table, arrays, codes, where
-from loaderviz.trace.read_ahead import unseen
+from loaderviz.trace.described_loaders import unseen
 from loaderviz.trace.steps import waits_by_step
 from loaderviz.why.rank_summary import by_rank
 

@@ -20,11 +20,10 @@ from loaderviz.trace import Trace
 from loaderviz.trace.around_epochs import still_making
 from loaderviz.trace.check_trace import MOST_SAMPLES
 from loaderviz.trace.columns_of_rows import BATCH, arrays, batch_rows
-from loaderviz.trace.merge.run_meta import loader_description
-from loaderviz.trace.read_ahead import is_read_ahead
+from loaderviz.trace.described_loaders import is_read_ahead, loader_description
 from loaderviz.why.loader_share import is_unseen
+from loaderviz.why.notes import RECORD_ITS_OBJECT
 from loaderviz.why.rank_summary import ranks_beside
-from loaderviz.why.verdict import RECORD_ITS_OBJECT
 
 if TYPE_CHECKING:
     import pandas as pd

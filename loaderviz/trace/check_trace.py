@@ -87,27 +87,20 @@ def check_samples(samples: Table, batches: Table) -> None:
     Raises:
         InvalidTraceError: for a sample of which that is not so.
     """
-    n = len(samples["rank"])
-    if not n:
-        return
-    changes = np.ones(n, bool)
-    changes[1:] = np.logical_or.reduce([samples[name][1:] != samples[name][:-1] for name in BATCH])
-    first = np.flatnonzero(changes)  # of the samples of one batch
-    row = batch_rows({name: samples[name][first] for name in BATCH}, batches)
+    row = batch_rows(samples, batches)
     if (row < 0).any():
-        at = first[np.argmin(row)]
+        at = int(np.argmin(row))
         named = ", ".join(f"{name} {samples[name][at]}" for name in BATCH)
         raise InvalidTraceError(
             f"a sample is of {named}, and there is no such batch: keep the batches of all samples, "
             "or leave out their samples too"
         )
-    last = np.maximum.reduceat(samples["position"], first)
-    room = batches["n_samples"][row]
-    if (last > room).any():  # as many as were read is allowed: that of one that was begun
-        at = int(np.argmax(last > room))
+    too_far = samples["position"] > batches["n_samples"][row]  # as many: one that was begun
+    if too_far.any():
+        at = int(np.argmax(too_far))
         raise InvalidTraceError(
-            f"a sample is at position {last[at]:,} of batch {samples['batch'][first[at]]}, "
-            f"which has {room[at]:,} samples: positions count from 0"
+            f"a sample is at position {samples['position'][at]:,} of batch {samples['batch'][at]}, "
+            f"which has {batches['n_samples'][row[at]]:,} samples: positions count from 0"
         )
 
 

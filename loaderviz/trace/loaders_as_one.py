@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from loaderviz.trace.merge.run_meta import loader_description
-from loaderviz.trace.read_ahead import as_the_loop_sees_it
+from loaderviz.trace.described_loaders import as_the_loop_sees_it, loader_description
 from loaderviz.trace.unread_samples import UnreadSamples
 
 if TYPE_CHECKING:
@@ -36,9 +35,9 @@ def as_one(trace: Trace) -> Trace:
 
     Returns:
         ``trace`` itself where no loader has several lives and none is read ahead by a thread, whose
-        waits and steps are not the loop's (``read_ahead.py``). Of several lives epochs are counted
-        on from life to life, and the description of such a loader in ``meta`` says how often it was
-        ``made``; those of its later lives are empty.
+        waits and steps are not the loop's (``described_loaders.py``). Of several lives epochs are
+        counted on from life to life, and the description of such a loader in ``meta`` says how
+        often it was ``made``; those of its later lives are empty.
     """
     trace = as_the_loop_sees_it(trace)
     alike = _alike(trace.meta)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from loaderviz.trace.columns_of_rows import Table, arrays, where
+from loaderviz.trace.columns_of_rows import Table, arrays, numbered, where
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from loaderviz.trace.trace import Trace
 
-NO_WORK = 0.05  # of a usual step: the device was passed by
+NO_WORK: Final = 0.05  # of a usual step: the device was passed by
+NS: Final = 1e-9  # in seconds: times are whole nanoseconds, and what is shorter is rounding
 
 
 def step_ends(batches: Mapping[str, Any]) -> Any:
@@ -104,11 +105,33 @@ def united(spans: Iterable[tuple[Any, float, float]]) -> list[tuple[Any, float, 
     return united
 
 
+def seconds_within(
+    begin_s: Any, end_s: Any, weights: Any = 1.0, *, as_one: bool = False
+) -> Callable[[Any, Any], Any]:
+    """A function of two moments: how long these stretches last between them, added up.
+
+    Args:
+        begin_s: of each stretch, none NaN; shape (n,).
+        end_s: not before its begin.
+        weights: how often a second of each stretch counts.
+        as_one: whether a second in which several last counts once.
+    """
+    moments = np.concatenate([begin_s, end_s])
+    weights = np.broadcast_to(weights, len(begin_s))
+    order = np.argsort(moments, kind="stable")
+    moments = moments[order]
+    level = np.cumsum(np.concatenate([weights, -weights])[order])[:-1]
+    level = np.minimum(level, 1) if as_one else level
+    so_far = np.append(0.0, np.cumsum(level * np.diff(moments)))
+
+    def between(start_s: Any, until_s: Any) -> Any:
+        if not len(moments):
+            return np.zeros(len(start_s))
+        return np.interp(until_s, moments, so_far) - np.interp(start_s, moments, so_far)
+
+    return between
+
+
 def groups(*columns: Any) -> Any:
-    """For each row the number of its group, in the order of the columns' values."""
-    groups = np.zeros(len(columns[0]), np.int64)
-    for values in columns:
-        if len(values) and values.min() != values.max():
-            found = np.unique(values, return_inverse=True)[1]
-            groups = np.unique(groups * (int(found.max()) + 1) + found, return_inverse=True)[1]
-    return groups
+    """For each row the number of its group, from 0, in the order of the columns' values."""
+    return np.unique(numbered(columns), return_inverse=True)[1]

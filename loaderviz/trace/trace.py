@@ -15,9 +15,8 @@ from loaderviz._upward import ask_above
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace.check_trace import TABLES, check
 from loaderviz.trace.columns_of_rows import arrays
+from loaderviz.trace.described_loaders import as_the_loop_sees_it, meta_of_ranks
 from loaderviz.trace.loaders_as_one import as_one
-from loaderviz.trace.merge.run_meta import meta_of_ranks
-from loaderviz.trace.read_ahead import as_the_loop_sees_it
 from loaderviz.trace.unread_samples import SamplesField, UnreadSamples
 
 if TYPE_CHECKING:

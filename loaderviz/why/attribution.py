@@ -20,8 +20,10 @@ import numpy as np
 
 from loaderviz.array_types import Floats
 from loaderviz.trace.around_epochs import drawn_ahead, endings, startups, still_making
-from loaderviz.trace.steps import groups
+from loaderviz.trace.columns_of_rows import arrays, codes
+from loaderviz.trace.steps import NS, groups, seconds_within
 from loaderviz.why.reading_time import Reading
+from loaderviz.why.worker_starts import WHOSE, first_of_each
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,12 +36,13 @@ CAUSES: Final = (
 )
 _COLUMN: Final = {cause: column for column, cause in enumerate(CAUSES)}
 
-USUAL_HANDOVER_S = 0.002  # at most, of a batch of a few MB with a CPU to spare
-QUICKEST = 0.1  # of the handovers: these had a CPU, even where others had to wait for one
-FEWEST_HANDOVERS = 10  # that show it
-AT_ONCE_S = 1e-4  # less than it takes to receive a batch: that one was in the buffer
-ROUNDING_S = 1e-10  # times are whole nanoseconds
-EARLY_S = 1e5  # before its first task: longer than a worker takes to come up
+# Of a batch of a few MB with a CPU to spare, twice what it takes to hand it over: 0.6 to 1.5 ms
+# (torch 2.13 on Linux 6.18, measured).
+USUAL_HANDOVER_S: Final = 0.002
+QUICKEST: Final = 0.1  # of the handovers: these had a CPU, even where others had to wait for one
+FEWEST_HANDOVERS: Final = 10  # that show it
+AT_ONCE_S: Final = 1e-4  # less than it takes to receive a batch: that one was in the buffer
+EARLY_S: Final = 1e5  # before its first task: longer than a worker takes to come up
 
 
 @dataclass(frozen=True)
@@ -89,99 +92,77 @@ def attribute(trace: Trace, reading: Reading | None = None) -> Attribution:
     ``reading`` is ``Reading.of(trace)``, where that is known already.
     """
     waits = _Waits.of(trace)
-    starts = _starts(trace)
-    drawing = _Drawing.of(trace)
-    seconds = waits.by_cause(reading or Reading.of(trace))
-    drawing.take_out(waits.rank, waits.start_s, waits.end_s, seconds)
-    of_start = np.zeros((len(starts["rank"]), len(CAUSES)))
-    of_start[np.arange(len(of_start)), starts["column"]] = starts["end_s"] - starts["start_s"]
-    drawing.take_out(starts["rank"], starts["start_s"], starts["end_s"], of_start)
-    return Attribution(
-        rank=np.concatenate([waits.rank, starts["rank"]]),
-        loader=np.concatenate([waits.loader, starts["loader"]]),
-        start_s=np.concatenate([waits.start_s, starts["start_s"]]),
-        end_s=np.concatenate([waits.end_s, starts["end_s"]]),
-        row=np.concatenate([waits.row, np.full(len(of_start), -1)]),
-        seconds=np.concatenate([seconds, of_start]),
+    of_batches = waits.by_cause(reading or Reading.of(trace))
+    spans, columns = _around(trace)
+    around = np.array(spans, np.float64).reshape(-1, 4).T
+    of_spans = np.zeros((len(spans), len(CAUSES)))
+    of_spans[np.arange(len(spans)), np.array(columns, np.int64)] = around[3] - around[2]
+    rank, loader, start_s, end_s = (
+        np.concatenate([of_waits, of_them.astype(of_waits.dtype)])
+        for of_waits, of_them in zip(
+            (waits.rank, waits.loader, waits.start_s, waits.end_s), around, strict=True
+        )
     )
+    seconds = np.concatenate([of_batches, of_spans])
+    _to_the_sampler(trace, rank, start_s, end_s, seconds)
+    row = np.concatenate([waits.row, np.full(len(spans), -1)])
+    return Attribution(rank, loader, start_s, end_s, row, seconds)
 
 
-def _starts(trace: Trace) -> dict[str, Any]:
-    """When the consumer waited for no batch: see ``around_epochs``; and the column of the cause.
+def _around(trace: Trace) -> tuple[list[tuple[int, int, float, float]], list[int]]:
+    """When the consumer waited for no batch: see ``around_epochs``; and the column of each cause.
 
     It started workers, and that loader had or had not had some before; it drew keys; or it ended
     workers, and had or had not to start others later. Before that they may still read.
     """
     spans = startups(trace)
-    columns = {name: trace.batches[name].to_numpy() for name in ("rank", "loader", "ready_s")}
+    names = ("rank", "loader", "ready_s")
+    batches = {name: trace.batches[name].to_numpy() for name in names}
     seen: set[tuple[int, int]] = set()
-    column = []
+    columns = []
     for rank, loader, _, _ in spans:
-        column.append(_COLUMN["restart" if (rank, loader) in seen else "start"])
+        columns.append(_COLUMN["restart" if (rank, loader) in seen else "start"])
         seen.add((rank, loader))
     ahead = drawn_ahead(trace)
-    column += [_COLUMN["sampler"]] * len(ahead)
+    columns += [_COLUMN["sampler"]] * len(ahead)
     # Workers that the next epoch's are started after end because they are not kept.
     last = {(rank, loader): start for rank, loader, start, _ in spans}
     spans += ahead
     ends = endings(trace)
-    for (rank, loader, start, end), until in zip(ends, still_making(columns, ends), strict=True):
+    for (rank, loader, start, end), until in zip(ends, still_making(batches, ends), strict=True):
         cause = "restart" if last.get((rank, loader), start) > start else "start"
         for part, since, to in (("workers", start, until), (cause, until, end)):
-            column.append(_COLUMN[part])
+            columns.append(_COLUMN[part])
             spans.append((rank, loader, since, to))
-    values: list[Any] = [list(each) for each in zip(*spans, strict=True)] or [[], [], [], []]
-    return {
-        "rank": np.array(values[0], np.int64),
-        "loader": np.array(values[1], np.int64),
-        "start_s": np.array(values[2], np.float64),
-        "end_s": np.array(values[3], np.float64),
-        "column": np.array(column, np.int64),
-    }
+    return spans, columns
 
 
-@dataclass(frozen=True)
-class _Drawing:
-    """When each rank's consumer drew keys from its samplers: moments, and seconds until then."""
+def _to_the_sampler(
+    trace: Trace, rank: Any, start_s: Floats, end_s: Floats, seconds: Floats
+) -> None:
+    """Move from the causes of each wait to the sampler what was drawn from that meanwhile.
 
-    until: dict[int, tuple[Floats, Floats]]  # by rank: moments in order, seconds drawn so far
-
-    @classmethod
-    def of(cls, trace: Trace) -> _Drawing:
-        batches = trace.batches
-        begin, end = batches["drawing_s"].to_numpy(), batches["dispatched_s"].to_numpy()
-        known = end > begin  # False for NaN
-        until = {}
-        for rank in np.unique(batches["rank"].to_numpy()[known]):
-            own = known & (batches["rank"].to_numpy() == rank)
-            order = np.argsort(begin[own], kind="stable")
-            first = begin[own][order]
-            last = np.maximum.accumulate(end[own][order])
-            first[1:] = np.maximum(first[1:], last[:-1])  # one thread draws at a time
-            moments = np.stack([first, np.maximum(first, last)], axis=1).ravel()
-            spent = np.maximum(last - first, 0)
-            so_far = np.stack([np.cumsum(spent) - spent, np.cumsum(spent)], axis=1).ravel()
-            until[int(rank)] = moments, so_far
-        return cls(until)
-
-    def take_out(self, rank: Any, start_s: Floats, end_s: Floats, seconds: Floats) -> None:
-        """Move what was drawn meanwhile from the other causes of each row to the sampler."""
-        for own_rank, (moments, so_far) in self.until.items():
-            own = np.flatnonzero(rank == own_rank)
-            drawn_s = np.interp(end_s[own], moments, so_far)
-            drawn_s -= np.interp(start_s[own], moments, so_far)
-            rows = own[drawn_s > 0]
-            drawn_s = np.minimum(drawn_s[drawn_s > 0], seconds[rows].sum(axis=1))
-            # It is the end of a wait in which the consumer draws: when it has the batch.
-            left_s = drawn_s
-            for cause in ("handover", "pin", "main_process"):
-                part_s = np.minimum(left_s, seconds[rows, _COLUMN[cause]])
-                seconds[rows, _COLUMN[cause]] -= part_s
-                left_s = left_s - part_s
-            rest_s = seconds[rows].sum(axis=1)
-            kept = np.divide(rest_s - left_s, rest_s, out=np.zeros_like(rest_s), where=rest_s > 0)
-            seconds[rows] *= kept[:, None]
-            seconds[rows, _COLUMN["sampler"]] += drawn_s
+    ``seconds`` is changed. One thread draws keys at a time.
+    """
+    names = ("rank", "drawing_s", "dispatched_s")
+    ranks, begin_s, until_s = (trace.batches[name].to_numpy() for name in names)
+    known = until_s > begin_s  # False for NaN
+    for number in np.unique(ranks[known]):
+        of_rank, own = known & (ranks == number), np.flatnonzero(rank == number)
+        drawing = seconds_within(begin_s[of_rank], until_s[of_rank], as_one=True)
+        drawn_s = drawing(start_s[own], end_s[own])
+        rows = own[drawn_s > 0]
+        drawn_s = np.minimum(drawn_s[drawn_s > 0], seconds[rows].sum(axis=1))
+        # It is the end of a wait in which the consumer draws: when it has the batch.
+        left_s = drawn_s
+        for cause in ("handover", "pin", "main_process"):
+            part_s = np.minimum(left_s, seconds[rows, _COLUMN[cause]])
+            seconds[rows, _COLUMN[cause]] -= part_s
+            left_s = left_s - part_s
+        rest_s = seconds[rows].sum(axis=1)
+        kept = np.divide(rest_s - left_s, rest_s, out=np.zeros_like(rest_s), where=rest_s > 0)
+        seconds[rows] *= kept[:, None]
+        seconds[rows, _COLUMN["sampler"]] += drawn_s
 
 
 @dataclass(frozen=True)
@@ -249,29 +230,18 @@ class _Waits:
             day = _Day.of(self.columns, tasks, reading)
             seconds[own] += day.between(self.start_s[own], ready_s[own])
         missing_s = wait_s - seconds.sum(axis=1)
-        seconds[:, _COLUMN["unknown"]] += np.where(missing_s > ROUNDING_S, missing_s, 0.0)
+        seconds[:, _COLUMN["unknown"]] += np.where(missing_s > NS / 10, missing_s, 0.0)
         return seconds
 
     def _usual_handover_s(self, handover_s: Floats, by_worker: Any) -> Floats:
         """For each wait, how long a batch of that loader is handed over with a CPU to spare."""
         usual_s = np.full(len(handover_s), USUAL_HANDOVER_S)
         for loader in np.unique(self.loader):
-            own = by_worker & (self.loader == loader)
-            received_s = handover_s[own & ~self._from_buffer(handover_s, own)]
-            if len(received_s) >= FEWEST_HANDOVERS:
-                usual_s[own] = max(USUAL_HANDOVER_S, float(np.quantile(received_s, QUICKEST)))
+            # Others may have been received while one before was waited for.
+            own = by_worker & (self.loader == loader) & (handover_s >= AT_ONCE_S)
+            if own.sum() >= FEWEST_HANDOVERS:
+                usual_s[own] = max(USUAL_HANDOVER_S, float(np.quantile(handover_s[own], QUICKEST)))
         return usual_s
-
-    def _from_buffer(self, handover_s: Floats, own: Any) -> Any:
-        """Which were there at once, and may have been received while one before was waited for."""
-        found = np.zeros(len(own), bool)
-        for rank in np.unique(self.rank[own]):
-            rows = np.flatnonzero(own & (self.rank == rank))
-            rows = rows[np.argsort(self.end_s[rows], kind="stable")]
-            received = handover_s[rows] >= AT_ONCE_S
-            last_s = np.maximum.accumulate(np.where(received, self.end_s[rows], -np.inf))
-            found[rows] = ~received & (self.ready_s[rows] <= last_s)
-        return found
 
     def _take_out_pinning(self, seconds: Floats, ready_s: Floats) -> None:
         """A batch that came from its worker is pinned when the one before it has been."""
@@ -288,23 +258,14 @@ def _before_first_task(trace: Trace, every: dict[str, Any]) -> Any:
     Its process starts up, for the first time or anew; or it is up, and the task is on its way.
     Returns the column of that cause, of each batch.
     """
-    names = ("rank", "loader", "worker")
-    processes: dict[tuple[int, ...], list[float]] = {}
-    workers = [trace.workers[name].tolist() for name in names]
-    for *whose, started_s in zip(*workers, trace.workers["started_s"].tolist(), strict=True):
-        processes.setdefault(tuple(whose), []).append(started_s)
     columns = np.full(len(every["rank"]), _COLUMN["unknown"])
-    order = np.lexsort([every["started_s"], *(every[name] for name in reversed(names))])
-    order = order[(every["worker"][order] >= 0) & ~np.isnan(every["started_s"][order])]
-    for stretch in _runs(groups(*(every[name] for name in names))[order]):
-        rows = order[stretch]
-        moments = processes.get(tuple(int(every[name][rows[0]]) for name in names), [])
-        moments = sorted(moment for moment in moments if moment == moment)
-        if moments:
-            columns[rows] = _COLUMN["handover"]
-        for nth, row in enumerate(np.searchsorted(every["started_s"][rows], moments)):
-            if row < len(rows):
-                columns[rows[row]] = _COLUMN["restart" if nth else "start"]
+    started = trace.workers[trace.workers["started_s"].notna()]
+    of_batch, of_process = codes(WHOSE, every, arrays(started[WHOSE]))
+    columns[np.isin(of_batch, of_process)] = _COLUMN["handover"]
+    rows = trace.batches[[*WHOSE, "started_s"]].reset_index(drop=True).reset_index(names="row")
+    first = first_of_each(started, rows, "started_s")
+    causes = np.where(first["again"], _COLUMN["restart"], _COLUMN["start"])
+    columns[first["row"].to_numpy(np.int64)] = causes
     return columns
 
 

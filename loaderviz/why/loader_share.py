@@ -12,9 +12,8 @@ import numpy as np
 from loaderviz.text import count, duration
 from loaderviz.trace.around_epochs import around_epochs
 from loaderviz.trace.columns_of_rows import Table, arrays, where
+from loaderviz.trace.described_loaders import HANDED_OVER_BY, is_read_ahead, loader_description
 from loaderviz.trace.loaders_as_one import lives
-from loaderviz.trace.merge.run_meta import loader_description
-from loaderviz.trace.read_ahead import HANDED_OVER_BY, is_read_ahead
 from loaderviz.trace.steps import groups
 
 if TYPE_CHECKING:
@@ -147,6 +146,11 @@ def _first_unlike(*choices: list[str]) -> list[str]:
 def _line(trace: Trace, loader: int) -> str:
     """Where the loop over it begins, as in "train.py:42"; empty where that is not known."""
     return (loader_description(trace.meta, loader).get("iterated_at") or "")[:MOST_CHARACTERS]
+
+
+def is_cycled(trace: Trace, loader: int) -> bool:
+    """Whether ``itertools.cycle`` keeps the batches of its first epoch, and replays them."""
+    return loader_description(trace.meta, loader).get("cycled") is True
 
 
 def is_unseen(batches: Mapping[str, Any] | pd.DataFrame) -> bool:

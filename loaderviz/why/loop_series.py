@@ -10,8 +10,8 @@ import numpy as np
 
 from loaderviz.trace.around_epochs import drawn_ahead, endings, startups
 from loaderviz.trace.columns_of_rows import Table, arrays, where
-from loaderviz.trace.merge.run_meta import loader_description
-from loaderviz.trace.steps import groups
+from loaderviz.trace.described_loaders import loader_description
+from loaderviz.trace.steps import groups, seconds_within
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -121,10 +121,11 @@ def _series(
     n = len(rows["epoch"])
     first = np.append(True, np.diff(rows["epoch"]) != 0)
     asked, delivered = rows["requested_s"], rows["delivered_s"]
-    released = np.where(np.isnan(rows["released_s"]), np.nan, rows["released_s"])
-    step_s = np.maximum(released - delivered - _waited_between(others, delivered, released), 0.0)
+    released = rows["released_s"]
+    waited = seconds_within(others["requested_s"], others["delivered_s"], as_one=True)
+    step_s = np.maximum(released - delivered - waited(delivered, released), 0.0)
     followed = ~np.append(first[1:], True)
-    until = np.where(np.isnan(released), delivered, np.fmax(released, delivered))
+    until: Any = np.where(np.isnan(released), delivered, np.fmax(released, delivered))
     until[followed] = np.append(delivered[1:], np.nan)[followed]
     begun, anew = np.where(first, asked, np.nan), np.zeros(n, bool)
     begins = np.flatnonzero(first)
@@ -147,18 +148,3 @@ def _series(
         workers=max(workers, int(about.get("num_workers") or 0)) if workers else 0,
         about=about,
     )
-
-
-def _waited_between(others: Table, start_s: Any, end_s: Any) -> Any:
-    """The seconds between each start and end in which the loop waited for other loaders."""
-    asked, delivered = others["requested_s"], others["delivered_s"]
-    if not len(asked):
-        return 0.0
-    moments = np.concatenate([asked, delivered])
-    change = np.concatenate([np.ones(len(asked)), -np.ones(len(asked))])
-    order = np.argsort(moments, kind="stable")
-    moments = moments[order]
-    waiting = np.minimum(np.cumsum(change[order]), 1)[:-1]
-    so_far = np.append(0.0, np.cumsum(waiting * np.diff(moments)))
-    spent = np.interp(end_s, moments, so_far) - np.interp(start_s, moments, so_far)
-    return np.nan_to_num(spent)

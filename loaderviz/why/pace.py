@@ -18,14 +18,12 @@ import numpy as np
 from loaderviz.why.epoch_projection import AGAIN, ProjectedEpoch, apart, project
 from loaderviz.why.level_changes import stands_out
 from loaderviz.why.loop_series import LoopSeries, loop_series
-from loaderviz.why.phases import FEWEST, PACE, PAUSE, Change, phase_of_batches
+from loaderviz.why.phases import ALIKE, FEWEST, PACE, PAUSE, Change, phase_of_batches
 from loaderviz.why.resampled_ratio import FEWEST_BLOCKS, Range, ratio, ratio_range
 
 if TYPE_CHECKING:
     from loaderviz.trace.trace import Trace
 
-# Supply and demand that are known to be as near are equal: pyperf/_worker.py, calibrate_warmups.
-EQUAL: Final = 0.1
 MOST_MORE: Final = 10_000  # batches that anybody is asked to record
 
 
@@ -78,7 +76,6 @@ class Pace:
     supply: float
     cpu_supply: float
     waited_share: float
-    waited_range: Range
     waited_is_measured: bool
     pause_s: float
     batches_per_pause: float
@@ -117,11 +114,6 @@ class Pace:
         return self.epoch.waited_s / self.epoch.seconds
 
     @property
-    def later_than_start(self) -> bool:
-        """Whether a warm-up, or another level, came before the pace."""
-        return self.from_batch > max(1, self.workers)
-
-    @property
     def accelerator_utilisation(self) -> float:
         """AU, as MLPerf Storage and DLIO define it: time in steps / time, ends left out.
 
@@ -130,16 +122,6 @@ class Pace:
         A step is all that the loop does with a batch, on the CPU or on a device.
         """
         return 1 - self.waited_share
-
-    @property
-    def ceiling(self) -> float:
-        """How many times as fast the best loader could make the training: loadtune's ceiling."""
-        return 1 / (1 - self.waited_share) if self.waited_share < 1 else math.inf
-
-    @property
-    def workers_needed(self) -> float:
-        """How many workers make what the loop takes, if each reads as these do."""
-        return self.read_s / self.step_s if self.step_s > 0 else math.nan
 
 
 def paces(trace: Trace) -> tuple[Pace, ...]:
@@ -172,12 +154,10 @@ def pace_of(series: LoopSeries, meta: Mapping[str, Any]) -> Pace:
     # Without workers, reading and steps take turns.
     keeps_up = series.workers > 0 and not supply < demand
     settled = _settled(series, phase, keeps_up)
-    waited_range: Range = (math.nan, math.nan)
     measured = bool(settled.sum() >= max(FEWEST, 2 * burst))
     if measured:
         wait_s, all_s = series.wait_s[settled], (series.wait_s + series.step_s)[settled]
         waited = ratio(wait_s, all_s)
-        waited_range = _clipped(ratio_range(wait_s, all_s, burst))
     else:
         waited = _waited_by_rates(series.workers, step_s, read_s, supply, demand)
     long_s = series.step_s[pauses] - step_s
@@ -195,7 +175,6 @@ def pace_of(series: LoopSeries, meta: Mapping[str, Any]) -> Pace:
         supply=supply,
         cpu_supply=cpu_supply,
         waited_share=waited,
-        waited_range=waited_range,
         waited_is_measured=measured,
         pause_s=float(np.mean(long_s)) if len(pauses) else 0.0,
         batches_per_pause=apart(pauses) if len(pauses) >= AGAIN else math.inf,
@@ -217,11 +196,6 @@ def _per_s(n: float, seconds: float) -> float:
 
 def _scaled(of: Range, factor: float) -> Range:
     return of[0] * factor, of[1] * factor
-
-
-def _clipped(of: Range) -> Range:
-    low, high = np.clip(of, 0.0, 1.0).tolist()
-    return low, high
 
 
 def _whole_epoch(series: LoopSeries) -> bool:
@@ -310,6 +284,6 @@ def _more_batches(
             wanted = max(wanted, 0 if known else n + 2 * FEWEST)
         elif need[0] <= 0 <= need[1]:
             # A range narrows with the square root of what it rests on.
-            off = max(abs(need.mean()), math.log(1 + EQUAL))
+            off = max(abs(need.mean()), math.log(1 + ALIKE))
             wanted = max(wanted, math.ceil(n * ((need[1] - need[0]) / 2 / off) ** 2))
     return min(max(wanted - n, 0), MOST_MORE)

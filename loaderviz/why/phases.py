@@ -32,7 +32,8 @@ _OF_STEPS = (WARM_UP, EARLIER, PACE, PAUSE, UNSTEADY)  # what a batch may lie in
 FEWEST: Final = 8  # batches that show a pace: two halves (pyperf) of two quartiles each
 # A level that lasts for less of the run is no steady state: 500 of 2,000 (Barrett et al., 4.3).
 STEADY_PART: Final = 0.25
-# Of the usual period: levels that are as near are alike (pyperf/_worker.py, calibrate_warmups).
+# Of either: levels, and supply and demand, that are known to be as near are alike
+# (pyperf/_worker.py, calibrate_warmups).
 ALIKE: Final = 0.1
 # Of the batches: more that stand out are no outliers (Barrett et al. measure from the 90 % on).
 RARE: Final = 0.1

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from loaderviz.trace.merge.run_meta import loader_description
+from loaderviz.trace.described_loaders import loader_description
 
 if TYPE_CHECKING:
     from loaderviz.trace.trace import Trace

@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from loaderviz.trace.around_epochs import around_epochs, endings
-from loaderviz.trace.merge.run_meta import recordings
-from loaderviz.trace.read_ahead import handed_over
-from loaderviz.trace.steps import groups, step_ends, united
+from loaderviz.trace.described_loaders import handed_over, recordings
+from loaderviz.trace.steps import NS, groups, seconds_within, step_ends, united
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from loaderviz.trace.trace import Trace
-
-LEAST_S = 1e-12  # times are whole ns: what is shorter is rounding
 
 _WORKER = ("rank", "loader", "worker")
 _COLUMNS = (
@@ -62,7 +59,8 @@ def by_rank(trace: Trace) -> pd.DataFrame:
     for number, loader in np.unique(np.stack([of_rank, begun[:, 1]], axis=1), axis=0).astype(int):
         stretches = begun[(of_rank == number) & (begun[:, 1] == loader), 2:]
         of_its = row == number
-        within_steps_s[number] += _inside(delivered[of_its], released[of_its], *stretches.T).sum()
+        steps = seconds_within(delivered[of_its], released[of_its], as_one=True)
+        within_steps_s[number] += steps(*stretches.T).sum()
 
     def total(values: Any, of: Any = slice(None)) -> Any:
         return np.bincount(row[of], values[of], len(ranks))
@@ -89,19 +87,6 @@ def by_rank(trace: Trace) -> pd.DataFrame:
             "n_first": np.bincount(row[first], minlength=len(ranks)),
         }
     )
-
-
-def _inside(start_s: Any, end_s: Any, begin_s: Any, until_s: Any) -> Any:
-    """For each stretch from ``begin_s`` to ``until_s``: seconds of it between a start and an end.
-
-    From start to end no other starts.
-    """
-    order = np.argsort(start_s, kind="stable")
-    moments = np.maximum.accumulate(np.stack([start_s, end_s], axis=1)[order].ravel())
-    so_far = np.repeat(np.append(0.0, np.cumsum(moments[1::2] - moments[::2])), 2)[1:-1]
-    if not len(moments):
-        return np.zeros(len(begin_s))
-    return np.interp(until_s, moments, so_far) - np.interp(begin_s, moments, so_far)
 
 
 def ranks_beside(trace: Trace, rank: int) -> int:
@@ -151,7 +136,7 @@ def _paces(batches: dict[str, Any], released: Any, order: Any, firsts: Any, rank
         len(ranks),
     )
     counted = np.bincount(np.searchsorted(ranks, batches["rank"]), n_samples, len(ranks))
-    return np.divide(counted, seconds, out=np.zeros(len(ranks)), where=seconds > LEAST_S)
+    return np.divide(counted, seconds, out=np.zeros(len(ranks)), where=seconds > NS)
 
 
 def _last(times: Any, order: Any, firsts: Any) -> Any:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from loaderviz.array_types import Floats
-from loaderviz.trace.steps import groups
-from loaderviz.why.slow_samples import slow_samples
+from loaderviz.trace.steps import NS, groups, seconds_within
+from loaderviz.why.slow_samples import FEWEST_SAMPLES, slow_samples
 from loaderviz.why.worker_cpus import shared_cpus
 
 if TYPE_CHECKING:
@@ -18,20 +18,18 @@ if TYPE_CHECKING:
     from loaderviz.trace.trace import Trace
 
 
-ROOM = 0.5  # of what one worker takes of the CPUs: if less is left, one more gets little
-MOSTLY = 0.6  # of the CPUs: where less is in use, they are not what is lacking
-QUEUED = 0.1  # of its time that a worker was ready to run and had no CPU: they are full as well
-FEWEST_SAMPLES = 20  # that show what is usual
-FEWEST_BATCHES = 16  # that show a drift
-N_PERIODS = 8
-DRIFTED = 1.5  # times as long at the end as at the beginning
-SHARED = 0.5  # of what one more that reads at the same time would cost if they took turns
-CROWDED = 3.0  # times that at most: what takes still longer is another kind of sample
-REGULAR = 0.75  # of the usual distance between two ends is the least
-UNLIKE = 0.15  # of the usual time: as far as what samples take is apart, those in the middle
-FEWEST_ALIKE = 3  # samples that were read by as many workers at once
-ENOUGH_SAMPLES = 100_000  # that tell whether samples wait for one another
-LEAST_S = 1e-9
+ROOM: Final = 0.5  # of what one worker takes of the CPUs: if less is left, one more gets little
+MOSTLY: Final = 0.6  # of the CPUs: where less is in use, they are not what is lacking
+QUEUED: Final = 0.1  # of its time that a worker was ready to run and had no CPU: they are full, too
+FEWEST_BATCHES: Final = 16  # that show a drift: two in each period
+N_PERIODS: Final = 8  # of a run, whose medians rise with a drift, but for one
+DRIFTED: Final = 1.5  # times as long at the end as at the beginning
+SHARED: Final = 0.5  # of what one more that reads at the same time would cost if they took turns
+CROWDED: Final = 3.0  # times that at most: what takes still longer is another kind of sample
+REGULAR: Final = 0.75  # of the usual distance between two ends is the least
+UNLIKE: Final = 0.15  # of the usual time: as far as what samples take is apart, in the middle
+FEWEST_ALIKE: Final = 3  # samples that were read by as many workers at once
+ENOUGH_SAMPLES: Final = 100_000  # that tell whether samples wait for one another
 
 _LANE = ("rank", "loader", "epoch", "worker")
 _NAMES = (
@@ -86,7 +84,7 @@ class Reading:
 
 def _ratio(part: Any, whole: Any) -> Floats:
     return np.asarray(
-        np.divide(part, whole, out=np.zeros(len(whole)), where=np.asarray(whole) > LEAST_S)
+        np.divide(part, whole, out=np.zeros(len(whole)), where=np.asarray(whole) > NS)
     )
 
 
@@ -94,7 +92,7 @@ def _drift(batches: Mapping[str, Any], usual_s: Floats) -> Floats:
     """Of each batch the part of its time that it would not have taken at the beginning."""
     part = np.zeros(len(usual_s))
     for number in np.unique(batches["loader"]):
-        own = (batches["loader"] == number) & (usual_s > LEAST_S)
+        own = (batches["loader"] == number) & (usual_s > NS)
         own = np.flatnonzero(own & ~np.isnan(batches["started_s"]))
         if len(own) < FEWEST_BATCHES:
             continue
@@ -129,7 +127,7 @@ def _cpu(
     others_s = process_s - np.nan_to_num(thread_s)
     demand = _ratio(np.nan_to_num(thread_s) + np.nan_to_num(queued_s), np.nan_to_num(took_s))
     demand += _ratio(others_s, _since_last_s(batches, took_s))
-    around = _mean_over(batches, demand, "rank")
+    around = _mean_over(batches, demand)
     full = (cores - around < ROOM * demand) & (around >= MOSTLY * cores)
     full |= _ratio(np.nan_to_num(queued_s), took_s) > QUEUED
     helpers = process_s > 1.2 * thread_s + 1e-4
@@ -164,50 +162,33 @@ def _since_last_s(batches: Mapping[str, Any], took_s: Floats) -> Floats:
     return since_s
 
 
-def _mean_over(batches: Mapping[str, Any], weight: Floats, shared_by: str) -> Floats:
-    """The sum of the weights of all that is being made, averaged while each batch is made."""
+def _mean_over(batches: Mapping[str, Any], weight: Floats) -> Floats:
+    """The weights of all that is being made in the same rank, averaged while each is made."""
     begin, end = batches["started_s"], batches["ready_s"]
     mean = np.zeros(len(begin))
     known = end > begin  # False for NaN
-    for number in np.unique(batches[shared_by]):
-        own = np.flatnonzero(known & (batches[shared_by] == number))
-        if len(own):
-            moments = np.concatenate([begin[own], end[own]])
-            change = np.concatenate([weight[own], -weight[own]])
-            order = np.argsort(moments, kind="stable")
-            moments = moments[order]
-            level = np.cumsum(change[order])
-            so_far = np.append(0.0, np.cumsum(level[:-1] * np.diff(moments)))
-            spent = np.interp(end[own], moments, so_far) - np.interp(begin[own], moments, so_far)
-            mean[own] = spent / (end[own] - begin[own])
+    for rank in np.unique(batches["rank"]):
+        own = np.flatnonzero(known & (batches["rank"] == rank))
+        weighted = seconds_within(begin[own], end[own], weight[own])
+        mean[own] = weighted(begin[own], end[own]) / (end[own] - begin[own])
     return mean
 
 
 def _uneven(trace: Trace, batches: Mapping[str, Any]) -> Floats:
     """1 for each batch of a stream that goes on when another worker's has ended."""
-    kinds = {}
-    for about in recordings_of_loaders(trace):
-        kinds[about[0]] = about[1].get("kind")
-    iterable = np.array([kinds.get(int(number)) == "iterable" for number in batches["loader"]])
+    is_stream = [about.get("kind") == "iterable" for about in trace.meta.get("loaders") or ()]
+    iterable = np.isin(batches["loader"], np.flatnonzero(is_stream))
     part = np.zeros(len(iterable))
     if not iterable.any():
         return part
     epoch = groups(*(batches[name] for name in ("rank", "loader", "epoch")))
     lane = groups(*(batches[name] for name in _LANE))
-    n_lanes = int(lane.max()) + 1
-    last = np.full(n_lanes, -np.inf)
+    last = np.full(int(lane.max()) + 1, -np.inf)  # of each worker's epoch
     np.fmax.at(last, lane, np.nan_to_num(batches["ready_s"], nan=-np.inf))
-    epoch_of_lane = np.zeros(n_lanes, np.int64)
-    epoch_of_lane[lane] = epoch
     first_end = np.full(int(epoch.max()) + 1, np.inf)
-    np.minimum.at(first_end, epoch_of_lane, np.where(np.isinf(last), np.inf, last))
+    np.minimum.at(first_end, epoch, np.where(np.isinf(last), np.inf, last)[lane])
     part[iterable & (batches["started_s"] >= first_end[epoch])] = 1.0
     return part
-
-
-def recordings_of_loaders(trace: Trace) -> list[tuple[int, dict[str, Any]]]:
-    """Number and description of each loader, as far as ``meta`` has them."""
-    return list(enumerate(trace.meta.get("loaders") or ()))
 
 
 def _idle(batches: Mapping[str, Any], read_s: Floats) -> Floats:
@@ -232,14 +213,9 @@ def _idle(batches: Mapping[str, Any], read_s: Floats) -> Floats:
     idle = np.flatnonzero(gap_s > 0)
     for number in np.unique(epoch[order[1:][idle]]):
         gaps = idle[epoch[order[1:][idle]] == number]
-        moments = np.concatenate([begin[gaps], end[gaps]])
-        change = np.concatenate([np.ones(len(gaps)), -np.ones(len(gaps))])
-        by_time = np.argsort(moments, kind="stable")
-        moments = moments[by_time]
-        so_far = np.append(0.0, np.cumsum(np.cumsum(change[by_time])[:-1] * np.diff(moments)))
-        own = np.flatnonzero((epoch == number) & (read_s > LEAST_S))
-        idle_s = np.interp(batches["collate_s"][own], moments, so_far)
-        idle_s -= np.interp(batches["started_s"][own], moments, so_far)
+        own = np.flatnonzero((epoch == number) & (read_s > NS))
+        idle_within = seconds_within(begin[gaps], end[gaps])
+        idle_s = idle_within(batches["started_s"][own], batches["collate_s"][own])
         others = max(1, int(workers[number]) - 1)
         part[own] = np.maximum(part[own], np.clip(idle_s / read_s[own] / others, 0.0, 1.0))
     return part
@@ -296,13 +272,7 @@ def _slow_each_other(begin: Floats, end: Floats) -> bool:
     took_s = end - begin
     if len(took_s) < 2 * FEWEST_ALIKE:
         return False
-    moments = np.sort(np.concatenate([begin, end]))
-    beginnings, ends = np.sort(begin), np.sort(end)
-    at_once = np.searchsorted(beginnings, moments, "right") - np.searchsorted(
-        ends, moments, "right"
-    )
-    so_far = np.append(0.0, np.cumsum(at_once[:-1] * np.diff(moments)))
-    mean = (np.interp(end, moments, so_far) - np.interp(begin, moments, so_far)) / took_s
+    mean = seconds_within(begin, end)(begin, end) / took_s
     level = np.round(mean).astype(np.int64)
     shown = [n for n in np.unique(level) if n > 0 and (level == n).sum() >= FEWEST_ALIKE]
     if len(shown) < 2:

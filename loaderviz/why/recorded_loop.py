@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from loaderviz.trace.around_epochs import drawn_ahead, startups
 from loaderviz.trace.columns_of_rows import Table, arrays, where
-from loaderviz.trace.merge.run_meta import loader_description
+from loaderviz.trace.described_loaders import loader_description
 from loaderviz.why.attribution import CAUSES
 from loaderviz.why.replay import USUAL_PREFETCH, Epoch, Event, Loop, Workers
 
@@ -23,6 +24,17 @@ _NAMES = (
     *("rank", "loader", "epoch", "batch", "worker", "started_s", "ready_s"),
     *("requested_s", "delivered_s"),
 )
+
+
+class _Span(NamedTuple):
+    """What the loop waited for: a batch, or what is around an epoch; from when to when."""
+
+    start_s: float
+    end_s: float
+    loader: int
+    epoch: int
+    begins: bool = False  # the epoch
+    due_s: Mapping[str, float] | None = None  # what it is due to; None of a batch
 
 
 def recorded_loop(trace: Trace, attribution: Attribution) -> Loop:
@@ -40,8 +52,12 @@ def recorded_loop(trace: Trace, attribution: Attribution) -> Loop:
         {(loader, start_s) for whose, loader, start_s, _ in spans if whose == rank}
         for spans in (startups(trace), drawn_ahead(trace))
     )
-    around = np.flatnonzero((attribution.rank == rank) & (attribution.row < 0))
-    spans = _spans(delivered, attribution, around, starts | draws)
+    around = _around_epochs(delivered, attribution.of_rank(rank), starts | draws)
+    begun_s: dict[tuple[int, int], tuple[float, float]] = {}  # in iter() of an epoch
+    for span in around:
+        if span.begins:
+            begun = begun_s.get(span[2:4], span[:2])
+            begun_s[span[2:4]] = min(begun[0], span.start_s), max(begun[1], span.end_s)
     workers: dict[int, Workers] = {}
     epochs: dict[tuple[int, int], Epoch] = {}
     for loader in np.unique(delivered["loader"]).tolist():
@@ -50,11 +66,14 @@ def recorded_loop(trace: Trace, attribution: Attribution) -> Loop:
             continue
         workers[loader] = _workers_of(trace, loader, own)
         for epoch in np.unique(own["epoch"]).tolist():
-            begun_s = spans.begun_s.get((loader, epoch))
-            anew = begun_s is not None and (loader, begun_s[0]) in starts
+            in_iter = begun_s.get((loader, epoch))
+            anew = in_iter is not None and (loader, in_iter[0]) in starts
             batches = where(own, own["epoch"] == epoch)
-            epochs[loader, epoch] = _epoch(batches, workers[loader], begun_s, anew)
-    return Loop(workers, epochs, *spans.events(epochs))
+            epochs[loader, epoch] = _epoch(batches, workers[loader], in_iter, anew)
+    names = ("requested_s", "delivered_s", "loader", "epoch")
+    taken = map(_Span, *(delivered[name].tolist() for name in names))
+    spans = sorted([*taken, *around], key=lambda span: span[:2])
+    return Loop(workers, epochs, *_events(spans[:MOST_EVENTS], epochs))
 
 
 def _workers_of(trace: Trace, loader: int, own: Table) -> Workers:
@@ -65,63 +84,41 @@ def _workers_of(trace: Trace, loader: int, own: Table) -> Workers:
     return Workers(n, ahead, bool(about.get("in_order", True)))
 
 
-class _Spans:
-    """What the loop waited for, in order: batches, and what is around epochs."""
-
-    def __init__(self) -> None:
-        # Start, end, loader, epoch; whether it begins that; what it is due to, None of a batch.
-        self.rows: list[tuple[float, float, int, int, bool, dict[str, float] | None]] = []
-        self.begun_s: dict[tuple[int, int], tuple[float, float]] = {}  # an epoch's iter()
-
-    def events(
-        self, epochs: dict[tuple[int, int], Epoch]
-    ) -> tuple[tuple[Event, ...], float, float]:
-        self.rows.sort(key=lambda row: row[:2])
-        events = []
-        begun_s = until = self.rows[0][0] if self.rows else 0.0
-        for start_s, end_s, loader, epoch, begins, due_s in self.rows[:MOST_EVENTS]:
-            if (loader, epoch) not in epochs:
-                continue
-            own_s = max(0.0, start_s - until)
-            until = max(until, end_s)
-            if due_s is None:
-                events.append(Event(own_s, loader, epoch))
-            else:
-                events.append(Event(own_s, loader, epoch, end_s - start_s, begins, due_s))
-        return tuple(events), until - begun_s, until
-
-
-def _spans(
-    delivered: Table, attribution: Attribution, around: Any, begins: set[tuple[int, float]]
-) -> _Spans:
-    spans = _Spans()
-    names = ("requested_s", "delivered_s", "loader", "epoch")
-    for start_s, end_s, loader, epoch in zip(
-        *(delivered[name].tolist() for name in names), strict=True
-    ):
-        spans.rows.append((start_s, end_s, loader, epoch, False, None))
-    asked: dict[int, tuple[Any, Any]] = {}
+def _around_epochs(
+    delivered: Table, attribution: Attribution, begins: set[tuple[int, float]]
+) -> list[_Span]:
+    """What is around each epoch; ``begins``: loader and start of what begins one, as ``iter()``."""
+    found = []
     for loader in np.unique(delivered["loader"]).tolist():
         own = where(delivered, delivered["loader"] == loader)
         order = np.argsort(own["requested_s"], kind="stable")
-        asked[loader] = own["requested_s"][order], own["epoch"][order]
-    for row in around.tolist():
-        loader = int(attribution.loader[row])
-        if loader not in asked:
+        requests, epochs = own["requested_s"][order], own["epoch"][order]
+        for row in np.flatnonzero((attribution.loader == loader) & (attribution.row < 0)).tolist():
+            start_s, end_s = float(attribution.start_s[row]), float(attribution.end_s[row])
+            is_begin = (loader, start_s) in begins
+            nth = int(np.searchsorted(requests, start_s)) - (not is_begin)
+            if 0 <= nth < len(epochs):
+                due_s = dict(zip(CAUSES, attribution.seconds[row].tolist(), strict=True))
+                found.append(_Span(start_s, end_s, loader, int(epochs[nth]), is_begin, due_s))
+    return found
+
+
+def _events(
+    spans: list[_Span], epochs: Mapping[tuple[int, int], Epoch]
+) -> tuple[tuple[Event, ...], float, float]:
+    """The events of these spans in turn; how long they took, and until when."""
+    events = []
+    begun_s = until = spans[0].start_s if spans else 0.0
+    for start_s, end_s, loader, epoch, begins, due_s in spans:
+        if (loader, epoch) not in epochs:
             continue
-        start_s, end_s = float(attribution.start_s[row]), float(attribution.end_s[row])
-        is_begin = (loader, start_s) in begins
-        requests, epochs = asked[loader]
-        nth = int(np.searchsorted(requests, start_s)) - (not is_begin)
-        if not 0 <= nth < len(epochs):
-            continue
-        epoch = int(epochs[nth])
-        due_s = dict(zip(CAUSES, attribution.seconds[row].tolist(), strict=True))
-        spans.rows.append((start_s, end_s, loader, epoch, is_begin, due_s))
-        if is_begin:
-            begun = spans.begun_s.get((loader, epoch), (start_s, end_s))
-            spans.begun_s[loader, epoch] = min(begun[0], start_s), max(begun[1], end_s)
-    return spans
+        own_s = max(0.0, start_s - until)
+        until = max(until, end_s)
+        if due_s is None:
+            events.append(Event(own_s, loader, epoch))
+        else:
+            events.append(Event(own_s, loader, epoch, end_s - start_s, begins, due_s))
+    return tuple(events), until - begun_s, until
 
 
 def _epoch(rows: Table, how: Workers, begun_s: tuple[float, float] | None, anew: bool) -> Epoch:

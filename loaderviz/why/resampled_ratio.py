@@ -15,7 +15,6 @@ import numpy as np
 Range = tuple[float, float]
 
 N_DRAWS: Final = 400  # the ends of the interval then move by a tenth of its width
-MOST_BLOCKS: Final = 200
 FEWEST_BLOCKS: Final = 4  # of fewer, hardly any draw differs
 PERCENTILES: Final = (2.5, 97.5)
 
@@ -35,7 +34,7 @@ def ratio_range(values: Any, weights: Any, burst: int) -> Range:
         burst: how many batches come together, one of each worker.
     """
     n = len(values)
-    size = max(burst, round(math.sqrt(n) / 2), math.ceil(n / MOST_BLOCKS), 1)
+    size = max(burst, round(math.sqrt(n) / 2), 1)
     n_blocks = n // size
     if n_blocks < FEWEST_BLOCKS:
         return math.nan, math.nan

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from loaderviz.text import count, percent, printable, wrapped
-from loaderviz.trace.read_ahead import handed_over
+from loaderviz.trace.described_loaders import handed_over
 from loaderviz.why.loader_share import short_names
 from loaderviz.why.predicted_padding import PredictedPadding, predict_padding
 

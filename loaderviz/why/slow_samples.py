@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from loaderviz.array_types import Floats
-from loaderviz.trace.steps import groups
+from loaderviz.trace.steps import NS
+from loaderviz.why.worker_starts import WHOSE, first_of_each
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,51 +17,12 @@ if TYPE_CHECKING:
     from loaderviz.trace.trace import Trace
 
 
-FEWEST_SAMPLES = 20  # that show what is usual
-SLOW = 4  # times as long as nine of ten samples: not like the others
-MOST_SLOW = 0.05  # of the samples: if more are slow, only what is as much slower than those counts
-MOSTLY_SLOW = 0.9  # of the first samples of workers: then each sets something up
-LEAST_S = 1e-9
-
-
-@dataclass(frozen=True)
-class _FirstReads:
-    """The first sample that each worker process reads; all of a batch, if one call reads it.
-
-    Attributes:
-        rows: of ``trace.samples``, int64.
-        again: of each row, whether that loader has had a worker of that number before.
-    """
-
-    rows: Any
-    again: Any
-
-    @classmethod
-    def of(cls, trace: Trace) -> _FirstReads:
-        """Of every process whose start is known."""
-        samples, workers = trace.samples, trace.workers
-        heads = np.flatnonzero(samples["position"].to_numpy() == 0)  # the first of each batch
-        read_s = samples["start_s"].to_numpy()
-        columns = [
-            np.concatenate([samples[name].to_numpy()[heads], workers[name].to_numpy()])
-            for name in ("rank", "loader", "worker")
-        ]
-        begun_s = np.concatenate([read_s[heads], workers["started_s"].to_numpy()])
-        is_start = np.arange(len(begun_s)) >= len(heads)
-        place = groups(*columns)
-        # Each worker's number in the order of time: a start, and what that process reads.
-        order = np.lexsort([~is_start, begun_s, place])
-        order = order[~np.isnan(begun_s[order])]
-        place, is_start = place[order], is_start[order]
-        own = np.zeros(len(order), bool)
-        own[1:] = ~is_start[1:] & is_start[:-1] & (place[1:] == place[:-1])
-        nth = np.cumsum(is_start) - 1
-        begins = np.diff(place[is_start], prepend=-1) != 0  # the first of its number
-        first, again = order[own], ~begins[nth[own]]
-        by_time = np.argsort(begun_s[first])
-        first_s, again = begun_s[first][by_time], again[by_time]
-        rows = np.flatnonzero(np.isin(read_s, first_s))  # in one call, all samples begin at once
-        return cls(rows, again[np.searchsorted(first_s, read_s[rows])])
+FEWEST_SAMPLES: Final = 20  # that show what is usual
+SLOW: Final = 4  # times as long as nine of ten samples: not like the others
+MOST_SLOW: Final = (
+    0.05  # of the samples: if more are, only what is as much slower than those counts
+)
+MOSTLY_SLOW: Final = 0.9  # of the first samples of workers: then each sets something up
 
 
 @dataclass(frozen=True)
@@ -86,16 +48,16 @@ def slow_samples(trace: Trace, batches: Mapping[str, Any]) -> SlowSamples:
     """
     samples = trace.samples
     took_s = (samples["end_s"] - samples["start_s"]).to_numpy()
-    first = _FirstReads.of(trace)
+    first, were_before = _first_reads(trace)
     again = np.zeros(len(took_s), bool)
-    again[first.rows] = first.again
+    again[first] = were_before
     none = np.zeros(0, np.int64)
     rows: dict[str, list[Any]] = {"start": [none], "restart": [none], "slow_samples": [none]}
     beyond_s = np.zeros(len(took_s))
     set_up_s: dict[int, float] = {}
     for number in np.unique(samples["loader"].to_numpy()):
         own = (samples["loader"].to_numpy() == number) & ~np.isnan(took_s)
-        set_up = _set_up(samples, took_s, own, first.rows)
+        set_up = _set_up(samples, took_s, own, first)
         rows["start"].append(set_up[~again[set_up]])
         rows["restart"].append(set_up[again[set_up]])
         if len(set_up):
@@ -113,6 +75,20 @@ def slow_samples(trace: Trace, batches: Mapping[str, Any]) -> SlowSamples:
         for cause, parts in rows.items()
     }
     return SlowSamples(by_cause, set_up_s)
+
+
+def _first_reads(trace: Trace) -> tuple[Any, Any]:
+    """The first sample that each worker process reads; all of a batch, if one call reads it.
+
+    Returns the rows of ``trace.samples``, and of each whether that loader has had a worker of that
+    number before. Of a process whose start is not known there is none.
+    """
+    samples = trace.samples
+    heads = samples.loc[samples["position"] == 0, [*WHOSE, "start_s"]]
+    first = first_of_each(trace.workers, heads, "start_s").sort_values("start_s")
+    read_s, first_s = samples["start_s"].to_numpy(), first["start_s"].to_numpy()
+    rows = np.flatnonzero(np.isin(read_s, first_s))
+    return rows, first["again"].to_numpy(bool)[np.searchsorted(first_s, read_s[rows])]
 
 
 def _set_up(samples: Any, took_s: Floats, own: Any, first: Any) -> Any:
@@ -138,7 +114,7 @@ def _most_s(took_s: Floats) -> float:
     most_s = float(np.quantile(took_s, 0.9))
     few = max(1, int(MOST_SLOW * len(took_s)))
     next_s = float(np.partition(took_s, -few - 1)[-few - 1])  # of the others the slowest
-    return max(SLOW * (next_s if next_s > SLOW * most_s else most_s), LEAST_S)
+    return max(SLOW * (next_s if next_s > SLOW * most_s else most_s), NS)
 
 
 def _by_batch(samples: Any, rows: Any, beyond_s: Floats, batches: Mapping[str, Any]) -> Floats:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
+
+from loaderviz.text import duration, percent
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MORE = 0.1  # of the time, that a rank waits beyond what is usual: less may be chance
-LONGER = 1.2  # times as long a batch: less may be chance
-FEW = 3  # batches past the first tell no pace
+MORE: Final = 0.1  # of the time, that a rank waits beyond what is usual: less may be chance
+LONGER: Final = 1.2  # times as long a batch: less may be chance
+FEW: Final = 3  # batches past the first tell no pace
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,20 @@ class Slowest:
     others_wait_share: float  # of the others' time: the median
     batch_s: float  # its time a batch, waiting and step, past each epoch's first
     others_batch_s: float
+
+    def __str__(self) -> str:
+        """Which rank is slow, by how much, and what of it."""
+        if self.cause == "loader" and self.wait_share > self.others_wait_share:
+            how = f"waits {percent(self.wait_share)} of the time"
+            usual = percent(self.others_wait_share)
+        else:
+            how, usual = f"takes {duration(self.batch_s)} a batch", duration(self.others_batch_s)
+        why = "its steps take longer"
+        if self.cause == "loader":
+            why = "its loader holds the others up" if self.holds_up else "its loader is slower"
+        alike = f" (and {self.n_like_it - 1:,} more like it)" if self.n_like_it > 1 else ""
+        others = "other" if self.n_ranks - self.n_like_it == 1 else "others"
+        return f"Rank {self.rank}{alike} {how}, the {others} {usual}: {why}"
 
 
 def slowest(ranks: pd.DataFrame) -> Slowest | None:

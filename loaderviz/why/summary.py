@@ -17,22 +17,23 @@ from loaderviz._upward import ask_above
 from loaderviz.errors import LoaderVizError
 from loaderviz.failed_part import Part, part
 from loaderviz.text import printable
+from loaderviz.trace.described_loaders import unseen
 from loaderviz.trace.loaders_as_one import as_one
-from loaderviz.trace.read_ahead import unseen
 from loaderviz.trace.steps import device_times
 from loaderviz.why.attribution import Attribution, attribute
 from loaderviz.why.loader_share import LoaderShare, loader_shares
+from loaderviz.why.notes import notes_of, numbers_of
+from loaderviz.why.pace import Pace, paces
 from loaderviz.why.rank_summary import by_rank
 from loaderviz.why.reading_time import Reading
 from loaderviz.why.slowest_rank import Slowest, slowest
 from loaderviz.why.unequal_epochs import Unequal, unequal
-from loaderviz.why.verdict import notes_of, numbers_of, verdict_of
+from loaderviz.why.verdict import verdict_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from loaderviz.trace.trace import Trace
-    from loaderviz.why.pace import Pace
 
 CAUSES_COLUMNS = (
     *("loader", "cause", "seconds", "share", "saves_s", "evidence", "cure"),
@@ -137,10 +138,9 @@ class Summary:
     @cached_property
     def paces(self) -> tuple[Pace, ...]:
         """The pace of each loader of each rank: see ``why/pace.py``."""
-        if self.trace is None:
-            return ()
+        trace = self.trace
         none: tuple[Pace, ...] = ()
-        return self._part("paces", lambda: ask_above("paces of a trace", self.trace), none)
+        return none if trace is None else self._part("paces", lambda: paces(trace), none)
 
     def pace_of(self, loader: int) -> Pace | None:
         """The pace of a loader in the first rank that has it; None where there is none."""
@@ -150,6 +150,11 @@ class Summary:
         """The name of a loader, by its number."""
         names = (share.name for share in self.loaders if share.loader == loader)
         return next(names, f"loader {loader}")
+
+    @property
+    def asked(self) -> list[LoaderShare]:
+        """The loaders that the loop asks, and no thread that reads ahead."""
+        return [share for share in self.loaders if not share.read_ahead]
 
     @property
     def main_pace(self) -> Pace | None:

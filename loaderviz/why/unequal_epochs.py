@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from loaderviz.trace.merge.run_meta import left_out, recordings
+from loaderviz.trace.described_loaders import left_out, recordings
 
 if TYPE_CHECKING:
     from loaderviz.trace.trace import Trace

@@ -16,6 +16,36 @@ if TYPE_CHECKING:
     import pandas as pd
 
 OWN_PARTS: Final = ["boot_s", "unpickle_s", "init_s"]  # in the worker, one after the other
+WHOSE: Final = ["rank", "loader", "worker"]
+
+
+def first_of_each(workers: pd.DataFrame, rows: pd.DataFrame, moment: str) -> pd.DataFrame:
+    """The first of these rows at or after the start of each worker process.
+
+    Args:
+        workers: of whom those count whose start is known.
+        rows: with ``rank``, ``loader``, ``worker`` and the column ``moment``, in seconds.
+        moment: when each happened.
+
+    Returns:
+        Their columns, and ``again``: whether that loader has had a worker of that number before.
+        What follows two starts is of the later one.
+    """
+    import pandas as pd
+
+    starts = workers[[*WHOSE, "started_s"]].dropna().sort_values("started_s")
+    starts["again"] = starts.groupby(WHOSE).cumcount() > 0
+    starts = starts.rename(columns={"started_s": "process_started_s"})
+    rows = rows[rows[moment].notna()].sort_values(moment, kind="stable")
+    first = pd.merge_asof(
+        starts,
+        rows,
+        left_on="process_started_s",
+        right_on=moment,
+        by=WHOSE,
+        direction="forward",
+    )
+    return first[first[moment].notna()].drop_duplicates([*WHOSE, moment], keep="last")
 
 
 def started_together(workers: pd.DataFrame) -> Iterator[pd.DataFrame]:

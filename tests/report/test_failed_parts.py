@@ -14,33 +14,28 @@ from traces import made
 
 # Each is looked up by its name where it is called.
 OF_SUMMARY = [
-    "trace.analysis.summary.device_times",
-    "trace.analysis.summary.slowest",
-    "trace.analysis.summary.unequal",
-    "trace.analysis.summary.loader_shares",
-    "trace.analysis.summary.verdict_of",
-    "trace.analysis.summary.numbers_of",
-    "trace.analysis.summary.notes_of",
-    "trace.analysis.summary.attribute",
-    "why.causes.causes_table.epoch_seconds",
-    "why.causes.causes_table.evidence_and_cure",
+    *(
+        f"why.summary.{name}"
+        for name in (
+            *("device_times", "slowest", "unequal", "loader_shares", "verdict_of", "numbers_of"),
+            *("attribute", "paces"),
+        )
+    ),
+    *(f"why.causes.causes_table.{name}" for name in ("epoch_seconds", "evidence_and_cure")),
 ]
-OF_SUMMARY.remove(NOTES := "trace.analysis.summary.notes_of")  # which a report does not show
+NOTES = "why.summary.notes_of"  # which a report does not show
 OF_REPORT = [
-    "report.report_tables.waits_of",
-    "report.report_tables.workers_of",
-    "report.report_tables.ranks_of",
-    "report.report_tables.loaders_of",
-    "report.report_content.findings_of",
-    "report.report_content.audit_loaders",
-    "report.report_content.cause_rows",
-    "report.report_content.short_names",
-    "report.report_content._configuration",
-    "report.report_content.percent",
-    "report.predictions_and_audits.audit",
-    "report.render_page.waits",
+    *(f"report.report_tables.{name}_of" for name in ("waits", "workers", "ranks", "loaders")),
+    *(
+        f"report.report_content.{name}"
+        for name in (
+            *("findings_of", "audit_loaders", "cause_rows", "short_names", "_configuration"),
+            *("percent", "predict"),
+        )
+    ),
+    *("report.predictions_and_audits.audit", "report.render_page.waits"),
     "report.render_page.memory",
-    "trace.trace.shapes_of",
+    "why.shapes.shapes_of",
 ]
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from loaderviz import Costs, LoaderVizError, Trace, simulate, timeline
-from loaderviz.report import content_of, predictions_and_audits, write
+from loaderviz.report import Content, content_of, predictions_and_audits, write
 from loaderviz.report.predictions_and_audits import Prediction
 from loaderviz.report.render_page import page_of
 from loaderviz.web import plotly_script
@@ -30,7 +30,9 @@ def waiting():
 @pytest.fixture(scope="module")
 def content(waiting):
     """All that there is to say of it, the bounds of other settings too."""
-    return content_of(waiting)
+    found = content_of(waiting)
+    assert found.prediction.recommendation is not None
+    return found
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +44,13 @@ def unpredicted(content, monkeypatch):
 
 def recorded(trace, **meta):
     return dataclasses.replace(trace, meta={"complete": True, "cpu_allowance": 8.0, **meta})
+
+
+def changed(content, **parts):
+    """The same content with other parts, and what follows from them worked out anew."""
+    found = Content(content.trace)
+    vars(found).update(parts)
+    return found
 
 
 def plain_text(page):
@@ -61,7 +70,7 @@ class TestItsContent:
         assert action.code.startswith("DataLoader(")
 
     def test_without_a_prediction_the_first_action_is_about_the_first_cause(self, waiting, content):
-        unpredicted = dataclasses.replace(content, prediction=Prediction(why_not="it is too long"))
+        unpredicted = changed(content, prediction=Prediction(why_not="it is too long"))
         (action, *_) = unpredicted.actions
         first = content.causes[0]
         assert action.what.startswith(f"First cause of waiting: {first['name']}, ")
@@ -90,7 +99,7 @@ class TestItsContent:
         same = rows.assign(present=rows["recommended"])
         recommendation = dataclasses.replace(content.prediction.recommendation, candidates=same)
         already_set = dataclasses.replace(content.prediction, recommendation=recommendation)
-        kept = dataclasses.replace(content, summary=idle, prediction=already_set)
+        kept = changed(content, summary=idle, prediction=already_set)
         assert [each.kind for each in kept.actions] == ["fine"]
 
     @pytest.mark.parametrize(("n_batches", "drawn"), [(8, True), (2000, False)])
@@ -119,9 +128,8 @@ class TestItsContent:
         waits = content_of(made(batches=12)).waits
         assert (waits.n, waits.first_s) == (12, waits.worst[0]["wait_s"])
         assert waits.worst[0]["why"] == "first batch of its epoch"
-        assert [row["limit_s"] for row in waits.longer] == sorted(
-            row["limit_s"] for row in waits.longer
-        )
+        limits_s = [row["limit_s"] for row in waits.longer]
+        assert limits_s == sorted(limits_s)
 
     def test_a_worker_has_a_row_also_where_it_delivered_nothing(self):
         trace = made(workers=2, batches=8)
@@ -173,10 +181,10 @@ class TestItsContent:
         assert "figure-causes" not in page
 
     def test_problems_and_what_was_left_out_are_listed(self):
-        trace = recorded(made(), complete=False, problems=["worker 1: its file is torn"])
-        trace.meta["left_out"] = 1234
-        assert content_of(trace).problems[0] == "worker 1: its file is torn"
-        assert "1,234" in content_of(trace).problems[1]
+        meta = {"complete": False, "problems": ["worker 1: its file is torn"], "left_out": 1234}
+        torn, left_out = content_of(recorded(made(), **meta)).problems
+        assert torn == "worker 1: its file is torn"
+        assert "1,234" in left_out
 
     def test_a_meta_that_says_nothing_breaks_nothing(self):
         meta = {

@@ -15,31 +15,33 @@ from traces import made
 LOADER = {"num_workers": 2, "prefetch_factor": 2, "batch_size": 4}
 
 
+VALUES = {
+    "batches": {
+        "rank": [-1, 2**31],
+        "loader": [10**7],
+        "epoch": [2**31],
+        "batch": [-1],
+        "worker": [10**7],
+        "n_samples": [10**8],
+        "ready_s": [math.inf],
+        "delivered_s": [1e308],
+        "n_bytes": [-1.0],
+        "state": ["gone"],
+        "shapes": [3],
+    },
+    "samples": {"epoch": [3], "batch": [100], "position": [3, -1], "start_s": [-math.inf]},
+    "workers": {"pid": [-1], "exit": ["gone"], "start_method": [3]},
+    "spans": {"name": [3], "end_s": [1e10]},
+}
+
+
 @pytest.mark.parametrize(
     ("table", "column", "value"),
     [
-        ("batches", "rank", -1),
-        ("batches", "rank", 2**31),
-        ("batches", "loader", 10**7),
-        ("batches", "epoch", 2**31),
-        ("batches", "batch", -1),
-        ("batches", "worker", 10**7),
-        ("batches", "n_samples", 10**8),
-        ("batches", "ready_s", math.inf),
-        ("batches", "delivered_s", 1e308),
-        ("batches", "n_bytes", -1.0),
-        ("batches", "state", "gone"),
-        ("batches", "shapes", 3),
-        ("samples", "epoch", 3),
-        ("samples", "batch", 100),
-        ("samples", "position", 3),
-        ("samples", "position", -1),
-        ("samples", "start_s", -math.inf),
-        ("workers", "pid", -1),
-        ("workers", "exit", "gone"),
-        ("workers", "start_method", 3),
-        ("spans", "name", 3),
-        ("spans", "end_s", 1e10),
+        (table, column, value)
+        for table, columns in VALUES.items()
+        for column, values in columns.items()
+        for value in values
     ],
 )
 def test_a_value_that_cannot_be_is_named(table, column, value):

@@ -1,6 +1,7 @@
 """Several loaders in one recording: each is told by its name, none is added to another."""
 
 import dataclasses
+import itertools
 import time
 from pathlib import Path
 
@@ -75,14 +76,6 @@ def test_one_loader_needs_no_name():
     assert share.name not in str(trace.summary())
 
 
-def test_equal_names_are_told_apart_by_number():
-    loaders = [DataLoader(TensorDataset(torch.zeros(8)), batch_size=4) for _ in range(2)]
-    with record(*loaders) as recording:
-        list(zip(*loaders, strict=True))
-    names = [share.name for share in recording.trace.summary().loaders]
-    assert names == [f"TensorDataset (8 samples), loader {number}" for number in (0, 1)]
-
-
 def recorded_by(record_them):
     """Two loaders that are alike, iterated on two lines; and these lines."""
     first, second = (DataLoader(TensorDataset(torch.zeros(8)), batch_size=4) for _ in range(2))
@@ -131,15 +124,16 @@ def test_a_moved_line_is_no_changed_setting():
 
 def test_short_names_say_no_more_than_tells_loaders_apart(two_loaders):
     assert short_names(two_loaders) == {0: "Slow", 1: "TensorDataset"}
-    datasets = [TensorDataset(torch.zeros(n)) for n in (8, 12, 12)]
-    names = []
-    for used in (datasets[:2], datasets[1:]):
-        loaders = [DataLoader(dataset, batch_size=4) for dataset in used]
+    for sizes, told in [
+        ((8, 12), ["TensorDataset (8)", "TensorDataset (12)"]),
+        ((12, 12), ["loader 0", "loader 1"]),
+    ]:
+        loaders = [DataLoader(TensorDataset(torch.zeros(n)), batch_size=4) for n in sizes]
         with record(*loaders) as recording:
-            for loader in loaders:
-                list(loader)
-        names.append([*short_names(recording.trace).values()])
-    assert names == [["TensorDataset (8)", "TensorDataset (12)"], ["loader 0", "loader 1"]]
+            list(itertools.zip_longest(*loaders))
+        assert [*short_names(recording.trace).values()] == told
+    names = [share.name for share in recording.trace.summary().loaders]
+    assert names == [f"TensorDataset (12 samples), loader {number}" for number in (0, 1)]
 
 
 def test_workers_of_two_loaders_are_not_added_up(two_loaders):

@@ -150,6 +150,9 @@ class TestTables:
         assert again.summary() == merged.summary()
 
 
+FAR_OFF = {"started_s": 18.0, "wall_s": 5e3}
+
+
 class TestTime:
     def test_on_one_clock_it_is_exact_and_begins_with_the_earliest(self, folder):
         merged = lv.load(folder(of_rank(0, started_s=12.5), of_rank(1, started_s=10.0)))
@@ -167,16 +170,12 @@ class TestTime:
     @pytest.mark.parametrize(
         ("first", "second", "offset_s", "uncertainty_s"),
         [
-            (
-                of_rank(0),
-                elsewhere(1, "b", (-5.0, 2_000_000), started_s=18.0, wall_s=5e3),
-                3,
-                0.002,
-            ),
+            # Measured; both measured: they meet at their reference; else by wall clocks.
+            (of_rank(0), elsewhere(1, "b", (-5.0, 2_000_000), **FAR_OFF), 3, 0.002),
             (elsewhere(1, "b", (1.0, 1_000)), elsewhere(2, "c", (4.0, 2_000)), 3, 3e-6),
             (of_rank(0), elsewhere(1, "b", None, started_s=7.0, wall_s=1001.25), 1.25, None),
         ],
-        ids=["measured", "both measured: they meet at their reference", "else by wall clocks"],
+        ids=["measured", "both", "wall clocks"],
     )
     def test_clocks_of_machines_are_as_sure_as_they_were_measured(
         self, first, second, offset_s, uncertainty_s, folder
@@ -187,19 +186,11 @@ class TestTime:
 
 
 class TestWhatIsLacking:
-    @pytest.mark.parametrize("harm", ["truncated", "flipped", "text", "empty"])
+    @pytest.mark.parametrize("harm", [lambda content: content[: len(content) // 2], lambda _: b""])
     def test_one_corrupt_file_is_named_and_the_rest_is_loaded(self, folder, harm):
         run = folder(of_rank(0), of_rank(1))
         bad = run / "rank-00001.parquet"
-        content = bytearray(bad.read_bytes())
-        content[len(content) // 2] ^= 1
-        harmed = {
-            "truncated": content[: len(content) // 2],
-            "flipped": content,
-            "text": b"no trace",
-            "empty": b"",
-        }
-        bad.write_bytes(harmed[harm])
+        bad.write_bytes(harm(bad.read_bytes()))
         merged = lv.load(run)
         assert set(merged.batches["rank"]) == set(merged.samples["rank"]) == {0}
         assert "rank-00001.parquet" in merged.meta["problems"][0]

@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -18,7 +19,7 @@ from torch.utils.data import DataLoader
 
 import loaderviz as lv
 from loaderviz import Costs, LoaderVizError, Trace, simulate
-from loaderviz.export.perfetto.event_writer import microseconds
+from loaderviz.export.chrome_events import microseconds
 from own_code import in_recorder
 from simulation_strategies import COSTS, configurations
 from trace_processor import query
@@ -106,40 +107,29 @@ class TestContent:
         assert (start, end) == (1_250_000_000, 2_250_000_000)
         assert [each["args"]["key"] for each, *_ in slices(document, "sample")] == list(range(8))
 
-    def test_workers_of_each_epoch_are_processes_of_their_own(self, tmp_path):
-        first, second = made(workers=1, batches=2), made(workers=1, batches=2)
-        later = {c: second.batches[c] + 100 for c in second.batches if c.endswith("_s")}
-        trace = Trace.from_columns(
-            batches={
-                c: np.concatenate(
-                    [first.batches[c], {**second.batches, **later, "epoch": [1, 1]}[c]]
-                )
-                for c in first.batches
-            },
-            workers={"worker": [0, 0], "pid": [7, 8], "started_s": [0.0, 100.0]},
-        )
+    def test_a_process_that_is_new_or_whose_number_comes_twice_is_one_of_its_own(self, tmp_path):
+        batches = pd.concat([made(workers=1, batches=2).batches] * 2, ignore_index=True)
+        later = batches.index >= 2
+        batches.loc[later, [name for name in batches if name.endswith("_s")]] += 100
+        batches.loc[later, "epoch"] = 1
+        workers = {"worker": [0, 0], "pid": [7, 8], "started_s": [0.0, 100.0]}
+        trace = Trace.from_columns(batches=batches, workers=workers)
         document = exported(trace, tmp_path / "t.json")
         assert [each["pid"] for each, *_ in slices(document, "batch")] == [7, 7, 8, 8]
-
-    def test_the_number_of_a_process_that_comes_twice_is_made_up(self, tmp_path):
         trace = made(workers=2)
         trace.workers["pid"] = 100  # of two machines
         document = exported(trace, tmp_path / "t.json")
         assert len({each["pid"] for each, *_ in slices(document, "batch")}) == 2
 
     def test_batches_of_an_epoch_that_was_left_early_do_not_stay_ready(self, tmp_path):
-        nan = np.nan
-        trace = Trace.from_columns(
-            batches={
-                "epoch": [0, 0, 1],
-                "batch": [0, 1, 0],
-                "dispatched_s": [0.0, 0.0, 5.0],
-                "started_s": [0.0, 1.0, 5.0],
-                "ready_s": [1.0, 2.0, 6.0],
-                "requested_s": [0.0, nan, 5.0],
-                "delivered_s": [1.5, nan, 6.5],
-            }
-        )
+        times = {
+            "dispatched_s": [0.0, 0.0, 5.0],
+            "started_s": [0.0, 1.0, 5.0],
+            "ready_s": [1.0, 2.0, 6.0],
+            "requested_s": [0.0, np.nan, 5.0],
+            "delivered_s": [1.5, np.nan, 6.5],
+        }
+        trace = Trace.from_columns(batches={"epoch": [0, 0, 1], "batch": [0, 1, 0], **times})
         document = exported(trace, tmp_path / "t.json")
         counts = [
             (each["ts"] / 1e6, each["args"]["ready"])
@@ -171,19 +161,19 @@ class TestContent:
             {"n_samples": 3, "keys": "3, 4, 5"},
         ]
 
-    def test_spans_nest_in_the_consumers_lane_or_have_one_of_their_own(self, tmp_path):
+    def test_spans_nest_in_a_lane_beside_the_consumers_or_have_one_of_their_own(self, tmp_path):
         trace = made(workers=2, batches=4)  # steps from 1.25 on, half a second each
         spans = {
-            "name": ["all", "in step 0", "from step 1 to 2", "in it"],
-            "start_s": [0.1, 1.3, 1.9, 2.3],
-            "end_s": [9.0, 1.4, 2.4, 2.35],
+            "name": ["all", "in step 0", "across its end", "in it"],
+            "start_s": [0.1, 1.3, 1.35, 1.36],
+            "end_s": [9.0, 1.4, 2.4, 1.37],
         }
         trace = Trace.from_columns(batches=dict(trace.batches), spans=spans)
         document = exported(trace, tmp_path / "t.json")
         assert_sound(trace, document)
         lane = {e["name"]: e["tid"] for e in document["traceEvents"] if e["ph"] == "X"}
-        assert lane["all"] == lane["in step 0"] == lane["in it"] == lane["step 0"]
-        assert lane["from step 1 to 2"] != lane["step 0"]
+        assert lane["all"] == lane["in step 0"] == lane["in it"] != lane["step 0"]
+        assert lane["across its end"] not in (lane["all"], lane["step 0"])
 
     def test_what_is_simulated_says_so(self, tmp_path):
         trace = simulate(Costs(sample_s=0.01), num_workers=2, batch_size=2, n_batches=4)
@@ -318,16 +308,16 @@ class TestBesideAProfile:
     @pytest.mark.parametrize(
         "text",
         [
-            *("", "[]", "{", '{"a": 1}', '{"traceEvents": [{"ph": "X"}]}', '{"traceEvents": {}}'),
-            '{"traceEvents": [1]}',
+            *("", "[]", "{", '{"a": 1}', '{"traceEvents": {}}', '{"traceEvents": [1]}'),
             *(
-                f'{{"traceEvents": [{{"ph": "X", {times}}}]}}'
-                for times in (
-                    *(f'"ts": {ts}' for ts in ("9" * 400, "1e999", "NaN")),
-                    *(f'"ts": 1, "dur": {dur}' for dur in ("[]", "9" * 400)),
+                f'{{{base}"traceEvents": [{{"ph": "X"{times}}}]}}'
+                for base, times in (
+                    *(("", f', "ts": {ts}') for ts in ("9" * 400, "1e999", "NaN")),
+                    *(("", f', "ts": 1, "dur": {dur}') for dur in ("[]", "9" * 400)),
+                    (f'"baseTimeNanoseconds": {"9" * 400}, ', ', "ts": 1'),
+                    ("", ""),
                 )
             ),
-            f'{{"baseTimeNanoseconds": {"9" * 400}, "traceEvents": [{{"ph": "X", "ts": 1}}]}}',
         ],
         ids=lambda text: text[:60],
     )

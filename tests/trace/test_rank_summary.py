@@ -56,62 +56,49 @@ QUICK = [paced(rank, 0.002, 0.098) for rank in range(5)]
 TWO_ARE_SLOW = [paced(rank, 0.04 + rank / 1000, 0.06 - rank / 1000) for rank in (5, 6)]
 
 
+SLOWEST = {
+    # All take 100 ms a batch: rank 3 waits for its loader, the others for rank 3.
+    "Rank 3 waits 41 % of the time, the others 2 %: its loader holds the others up": [
+        *QUICK[:3],
+        paced(3, 0.041, 0.059),
+    ],
+    "Rank 0 waits 41 % of the time, the other 2 %: its loader holds the others up": [
+        paced(0, 0.041, 0.059),
+        QUICK[1],
+    ],
+    "Rank 3 waits 50 % of the time, the others 2 %: its loader is slower": [
+        *QUICK[:3],
+        paced(3, 0.098, 0.098),
+    ],
+    "Rank 6 (and 1 more like it) waits 46 % of the time, the others 2 %: "
+    "its loader holds the others up": [*QUICK, *TWO_ARE_SLOW],
+    "Rank 2 takes 201 ms a batch, the others 101 ms: its steps take longer": [
+        *(paced(rank, 0.001, 0.1) for rank in (0, 1)),
+        paced(2, 0.001, 0.2),
+    ],
+    "Rank 0 takes 20 ms a batch, the other 10 ms: its loader is slower": [
+        paced(0, 0.02, 0.0),
+        paced(1, 0.01, 0.0),
+    ],
+}
+
+
 class TestSlowest:
-    @pytest.mark.parametrize(
-        ("ranks", "slowest", "verdict"),
-        [
-            (  # All take 100 ms a batch: rank 3 waits for its loader, the others for rank 3.
-                [*QUICK[:3], paced(3, 0.041, 0.059)],
-                3,
-                "Rank 3 waits 41 % of the time, the others 2 %: its loader holds all of them up",
-            ),
-            (
-                [paced(0, 0.041, 0.059), QUICK[1]],
-                0,
-                "Rank 0 waits 41 % of the time, the other 2 %: its loader holds both up",
-            ),
-            (
-                [*QUICK[:3], paced(3, 0.098, 0.098)],
-                3,
-                "Rank 3 waits 50 % of the time, the others 2 %: its loader is slower",
-            ),
-            (
-                [*QUICK, *TWO_ARE_SLOW],
-                6,
-                "Rank 6 and 1 more wait up to 46 % of the time, the others 2 %: "
-                "their loaders hold all of them up",
-            ),
-            (
-                [paced(0, 0.001, 0.1), paced(1, 0.001, 0.1), paced(2, 0.001, 0.2)],
-                2,
-                "Rank 2 takes 201 ms a batch, the others 101 ms: its steps take longer",
-            ),
-            (
-                [paced(0, 0.02, 0.0), paced(1, 0.01, 0.0)],
-                0,
-                "Rank 0 takes 20 ms a batch, the other 10 ms: its loader is slower",
-            ),
-        ],
-    )
-    def test_the_rank_that_holds_others_up_is_named_with_what_is_slow(
-        self, ranks, slowest, verdict
-    ):
+    @pytest.mark.parametrize(("verdict", "ranks"), SLOWEST.items())
+    def test_the_rank_that_holds_others_up_is_named_with_what_is_slow(self, verdict, ranks):
         found = trace_of(*ranks).summary()
         assert found.verdict == verdict
-        assert found.slowest.rank == slowest
+        assert found.slowest.rank == int(verdict.split()[1])
 
-    def test_neither_a_late_start_alone_is_slow_nor_a_rank_alone(self):
+    def test_a_late_start_makes_no_rank_slow_nor_is_one_alone(self):
         late = paced(1, 0.002, 0.098)
         late["requested_s"][0] -= 60.0
-        for ranks in ([QUICK[0], late], [paced(0, 0.05, 0.05)]):
-            assert trace_of(*ranks).summary().slowest is None
-
-    def test_a_late_start_of_one_rank_does_not_make_another_slow(self):
         waiting = paced(0, 0.002, 0.03, n=8)  # in its first step, for rank 1 to begin
         for column in ("requested_s", "delivered_s"):
             waiting[column][1:] += 0.2
         waiting["released_s"] += 0.2
-        assert trace_of(waiting, paced(1, 0.002, 0.03, n=8)).summary().slowest is None
+        for ranks in ([QUICK[0], late], [waiting, paced(1, 0.002, 0.03, n=8)], QUICK[:1]):
+            assert trace_of(*ranks).summary().slowest is None
 
     @settings(max_examples=15)
     @given(wait_s=st.floats(0.001, 0.1), n_ranks=st.integers(2, 6))
@@ -129,20 +116,14 @@ class TestByRank:
         assert ranks["n_batches"].tolist() == [20, 10]
         for column in ("n_batches", "n_samples", "n_workers", "wait_s", "step_s", "samples_per_s"):
             assert ranks[column].sum() == pytest.approx(getattr(whole, column))
-        assert whole.n_ranks == 2
-        assert whole.epochs == 1
+        assert (whole.n_ranks, whole.epochs) == (2, 1)
+        assert "2 ranks · 30 batches" in whole.numbers
 
     @pytest.mark.parametrize("workers", [0, 2])
     def test_a_rank_has_the_row_that_it_has_alone(self, workers):
         both = [made(rank=rank, workers=workers, batches=5 + rank) for rank in (0, 1)]
         rows = [by_rank(each) for each in both]
         pd.testing.assert_frame_equal(by_rank(together(*both)), pd.concat(rows, ignore_index=True))
-
-    def test_ranks_side_by_side_are_as_fast_as_their_sum(self):
-        one, two = trace_of(paced(0, 0.01, 0.01)), trace_of(*(paced(r, 0.01, 0.01) for r in (0, 1)))
-        assert two.summary().samples_per_s == pytest.approx(2 * one.summary().samples_per_s)
-        assert two.summary().wait_share == pytest.approx(one.summary().wait_share)
-        assert "2 ranks · 40 batches" in two.summary().numbers
 
     def test_a_rank_without_a_batch_counts(self):
         about = [{"rank": rank, "host": "a", "complete": True} for rank in (0, 1)]
@@ -185,18 +166,21 @@ class TestUnequal:
             "Where each step waits for all ranks, the last one hangs."
         )
 
-    def test_a_run_that_hangs_is_told_in_the_verdict(self):
-        # Rank 0 has nothing more to make; rank 1 steps, and waits there for ever.
-        rows = paced(0, 0.01, 0.01, n=8), paced(1, 0.01, 0.01, n=9)
+    @pytest.mark.parametrize(
+        ("slower", "most"),
+        [
+            # Rank 0 has nothing more to make; rank 1 steps, and waits there for ever.
+            (paced(1, 0.01, 0.01, n=9), 9),
+            # It is seen before it happens: both have taken 8; rank 1 has two more on their way.
+            (cut(paced(1, 0.01, 0.01), 8, 10), 10),
+        ],
+    )
+    def test_a_run_that_hangs_or_will_is_told_in_the_verdict(self, slower, most):
+        rows = paced(0, 0.01, 0.01, n=8), slower
         trace = trace_of(*rows, ranks=self.about(False, False), complete=False)
-        assert trace.summary().verdict.startswith("Batches differ in epoch 0: rank 0 has 8, rank 1")
-
-    def test_it_is_seen_before_it_happens(self):
-        # Both have taken 8; rank 1 has two more on their way.
-        ended, goes_on = paced(0, 0.01, 0.01, n=8), cut(paced(1, 0.01, 0.01), 8, 10)
-        trace = trace_of(ended, goes_on, ranks=self.about(False, False), complete=False)
         (found,) = unequal(trace)
-        assert (found.fewest, found.most) == (8, 10)
+        assert (found.fewest, found.most) == (8, most)
+        assert trace.summary().verdict.startswith("Batches differ in epoch 0: rank 0 has 8, rank 1")
 
     def test_an_epoch_ends_where_the_next_one_begins(self):
         first = [paced(rank, 0.01, 0.01, n=5 + rank, num_workers=0) for rank in (0, 1)]

@@ -1,11 +1,9 @@
 """A trace that is saved and opened is what it was; a damaged file never gives one."""
 
-import io
 import json
 import math
 import os
 import re
-import stat
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,13 +19,13 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
 import loaderviz as lv
+from damage import sealed
 from loaderviz import schema
 from loaderviz.trace import Trace
 from loaderviz.trace.check_trace import META, MOST_EPOCHS, RANGES, TABLES, TEXTS
 from loaderviz.trace.columns_of_rows import BATCH
 from loaderviz.trace.parquet import read_parquet, write_parquet
 from loaderviz.trace.parquet.columns import COUNTS
-from loaderviz.trace.parquet.seal import DIGEST_BYTES, NAME, seal
 from loaderviz.trace.parquet.write_parquet import FORMAT_KEY, META_KEY
 from own_code import in_recorder
 from probes import Keys, as_it_is
@@ -171,10 +169,9 @@ class TestRoundTrips:
         np.testing.assert_allclose(lv.load(place).samples["end_s"], trace.samples["end_s"])
 
     def test_simulated_times_are_rounded_to_nanoseconds(self, place):
-        trace = Trace.from_columns(spans={"start_s": [1 / 3], "end_s": [2 / 3]})
-        trace.save(place)
-        assert lv.load(place).spans["start_s"][0] == 333_333_333 / 1e9
-        assert lv.load(place).spans["end_s"][0] == 666_666_667 / 1e9
+        Trace.from_columns(spans={"start_s": [1 / 3], "end_s": [2 / 3]}).save(place)
+        spans = lv.load(place).spans
+        assert (spans["start_s"][0], spans["end_s"][0]) == (333_333_333 / 1e9, 666_666_667 / 1e9)
 
     def test_rows_that_were_chosen_are_numbered_anew(self, place):
         trace = made()
@@ -248,19 +245,8 @@ class TestTheFile:
     def test_each_row_group_belongs_to_one_table(self, content, place):
         place.write_bytes(content)
         parquet = pq.ParquetFile(place)
-        names = [
-            parquet.read_row_group(i)["table"].unique().to_pylist()
-            for i in range(parquet.num_row_groups)
-        ]
-        assert names == [[name] for name in TABLES]
-
-
-def load_or_refuse(path: Path) -> Trace | None:
-    """The trace; or None for a LoaderVizError, the only error that there may be."""
-    try:
-        return lv.load(path)
-    except lv.LoaderVizError:
-        return None
+        groups = map(parquet.read_row_group, range(parquet.num_row_groups))
+        assert [group["table"].unique().to_pylist() for group in groups] == [[n] for n in TABLES]
 
 
 def refusal(path: object) -> str:
@@ -270,34 +256,34 @@ def refusal(path: object) -> str:
     return str(refused.value)
 
 
-SINCE_FORMAT_7 = ["read_bytes", "disk_bytes", "cpus_allowed", "threads"]
-SINCE_FORMAT_6 = ["children_cpu_ns", "asked_ns", "dismissed_ns", "gone_ns", *SINCE_FORMAT_7]
-SINCE_FORMAT_2 = [
-    *("drawing_ns", "process_cpu_ns", "queued_ns", "throttled_ns"),
-    *("pickle_ns", "pickle_bytes", "boot_ns", "unpickle_ns", "init_ns"),
-    *("first_read_ns", "shapes", *SINCE_FORMAT_6),
-]
+# What files of a format have, and those before lack.
+SINCE = {
+    "2": ["n_bytes"],
+    "3": [
+        *("drawing_ns", "process_cpu_ns", "queued_ns", "throttled_ns"),
+        *("pickle_ns", "pickle_bytes", "boot_ns", "unpickle_ns", "init_ns"),
+    ],
+    "4": ["first_read_ns"],
+    "5": ["shapes"],
+    "6": ["children_cpu_ns", "asked_ns", "dismissed_ns", "gone_ns"],
+    "7": ["read_bytes", "disk_bytes", "cpus_allowed", "threads"],
+}
 
 
 class TestDamage:
-    @settings(max_examples=80)
-    @given(data=st.data())
-    def test_a_truncated_file_is_refused(self, data, content, place):
-        place.write_bytes(content[: data.draw(st.integers(0, len(content) - 1))])
-        assert str(place) in refusal(place)
-
-    @settings(max_examples=200)
-    @given(data=st.data())
-    def test_a_file_with_a_flipped_bit_is_refused(self, data, content, place):
-        changed = bytearray(content)
-        changed[data.draw(st.integers(0, len(content) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    @settings(max_examples=250)
+    @given(data=st.data(), harm=st.sampled_from(["truncated", "flipped", "longer"]))
+    def test_a_file_of_which_a_bit_is_off_is_refused(self, data, harm, content, place):
+        at = data.draw(st.integers(0, len(content) - 1))
+        if harm == "truncated":
+            changed = content[:at]
+        elif harm == "flipped":
+            flipped = content[at] ^ 1 << data.draw(st.integers(0, 7))
+            changed = content[:at] + bytes([flipped]) + content[at + 1 :]
+        else:
+            more = data.draw(st.binary(min_size=1))
+            changed = content + more if at % 2 else more + content
         place.write_bytes(changed)
-        assert str(place) in refusal(place)
-
-    @settings(max_examples=30)
-    @given(more=st.binary(min_size=1), front=st.booleans())
-    def test_a_file_with_more_in_it_is_refused(self, more, front, content, place):
-        place.write_bytes(more + content if front else content + more)
         assert str(place) in refusal(place)
 
     def test_it_says_what_to_do(self, content, place):
@@ -308,32 +294,13 @@ class TestDamage:
         assert "does not match its digest" in refusal(place)
         assert "copy it again" in refusal(place)
 
-    @settings(max_examples=80)
-    @given(data=st.data())
-    def test_nonsense_under_a_right_digest_gives_a_trace_or_a_refusal(self, data, content, place):
-        changed = bytearray(unsealed(content))
-        start = data.draw(st.sampled_from([0, content.rindex(NAME)]))  # data, or the footer alone
-        for _ in range(data.draw(st.integers(1, 3))):
-            at = data.draw(st.integers(start, len(changed) - 9))
-            changed[at] = data.draw(st.integers(0, 255))
-        place.write_bytes(sealed(bytes(changed)))
-        trace = load_or_refuse(place)
-        assert trace is None or all(len(getattr(trace, name)) <= 3 for name in TABLES)
-
     @pytest.mark.parametrize(
         "meta",
         [
-            "",
-            "{",
-            "[]",
-            "null",
-            "3",
-            '{"a": ' + "[" * 100_000,
-            '{"a": ' + "9" * 5000 + "}",
-            b'{"a": "\xff"}',
-            None,
+            *("", "{", "[]", "null", "3", '{"a": ' + "[" * 100_000, '{"a": ' + "9" * 5000 + "}"),
+            *(b'{"a": "\xff"}', None),
         ],
-        ids=str,
+        ids=range(9),
     )
     def test_meta_that_is_no_dict_in_json_is_refused(self, meta, content, place):
         place.write_bytes(content)
@@ -354,21 +321,12 @@ class TestDamage:
         rewrite(place, about={FORMAT_KEY: None})
         assert "not a trace saved by loaderviz" in refusal(place)
 
-    @pytest.mark.parametrize(
-        ("number", "lacking"),
-        [
-            ("1", ["n_bytes", *SINCE_FORMAT_2]),
-            ("2", SINCE_FORMAT_2),
-            ("3", ["first_read_ns", "shapes", *SINCE_FORMAT_6]),
-            ("4", ["shapes", *SINCE_FORMAT_6]),
-            ("5", SINCE_FORMAT_6),
-            ("6", SINCE_FORMAT_7),
-        ],
-    )
-    def test_a_file_of_an_older_format_is_opened(self, place, number, lacking):
+    @pytest.mark.parametrize("number", ["1", *SINCE][:-1])
+    def test_a_file_of_an_older_format_is_opened(self, place, number):
         """What it lacks is unknown; what there is can be looked into as before."""
         trace = made()
         trace.save(place)
+        lacking = [column for later in SINCE if later > number for column in SINCE[later]]
         rewrite_whole(place, lambda rows: rows.drop_columns(lacking), {FORMAT_KEY: number})
         opened = lv.load(place)
         assert_same(opened, trace)
@@ -436,17 +394,6 @@ class TestDamage:
             assert repr(wrong).strip("'") in refusal(wrong)
 
 
-def unsealed(content: bytes) -> bytes:
-    at = content.rindex(NAME)
-    return content[:at] + content[at + len(NAME) + DIGEST_BYTES :]
-
-
-def sealed(content: bytes) -> bytes:
-    file = io.BytesIO(content)
-    seal(file)
-    return file.getvalue()
-
-
 def with_column(rows: Any, name: str, values: Any) -> Any:
     return rows.set_column(rows.schema.names.index(name), name, values)
 
@@ -483,24 +430,16 @@ HOLDS_ITSELF.append(HOLDS_ITSELF)
 
 
 class TestSaving:
-    def test_replaces_what_was_there_and_returns_nothing(self, tmp_path):
-        path = tmp_path / "run.parquet"
+    def test_replaces_what_was_there_as_any_new_file_would(self, tmp_path):
+        path, link = tmp_path / "run.parquet", tmp_path / "link"
         path.write_text("of old")
-        assert made().save(path) is None
+        link.symlink_to(path)
+        assert made().save(link) is None
+        assert link.is_symlink()
         assert len(lv.load(path).batches) == 4
-        assert list(tmp_path.iterdir()) == [path]
-
-    def test_the_file_is_readable_by_whom_any_new_file_is(self, tmp_path):
-        made().save(tmp_path / "run.parquet")
+        assert {each.name for each in tmp_path.iterdir()} == {"run.parquet", "link"}
         (tmp_path / "other").touch()
-        modes = {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
-        assert len(modes) == 1
-
-    def test_a_link_stays_a_link(self, tmp_path):
-        (tmp_path / "link").symlink_to(tmp_path / "run.parquet")
-        made().save(tmp_path / "link")
-        assert (tmp_path / "link").is_symlink()
-        assert len(lv.load(tmp_path / "run.parquet").batches) == 4
+        assert path.stat().st_mode == (tmp_path / "other").stat().st_mode
 
     @pytest.mark.parametrize(
         "error", [OSError(28, "No space left on device"), MemoryError(), KeyboardInterrupt()]
@@ -524,20 +463,6 @@ class TestSaving:
         if expected is lv.LoaderVizError:
             assert str(path) in str(raised.value)
 
-    def test_a_disk_that_is_full_is_a_clear_error(self, tmp_path, monkeypatch):
-        def full(path: Path, mode: str) -> io.BufferedRandom:
-            return io.BufferedRandom(Full())
-
-        class Full(io.BytesIO):
-            @in_recorder
-            def write(self, data: Any) -> int:
-                raise OSError(28, "No space left on device")
-
-        monkeypatch.setattr(Path, "open", full)
-        with pytest.raises(lv.LoaderVizError, match="No space left on device"):
-            made().save(tmp_path / "run.parquet")
-        assert not list(tmp_path.iterdir())
-
     def test_a_path_that_cannot_be_is_named(self, tmp_path):
         (tmp_path / "file").touch()
         for path, words in {
@@ -560,8 +485,7 @@ class TestSaving:
         ("meta", "key"),
         [
             ({"good": 1, "bad": object()}, "'bad'"),
-            ({"bad": math.nan}, "'bad'"),
-            ({"bad": {"deep": {1, 2}}}, "'bad'"),
+            ({"bad": {"deep": [math.nan, {1, 2}]}}, "'bad'"),
             ({(1, 2): {3}}, r"\(1, 2\)"),
             ({"own": HOLDS_ITSELF}, "'own'"),
         ],

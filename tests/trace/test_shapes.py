@@ -33,15 +33,8 @@ def test_each_shape_has_a_row_the_most_common_first():
     assert shapes.n_shapes == 2
     assert shapes.n_unknown == 1
     rows = shapes.table.to_dict("records")
-    assert rows[0] == {
-        "loader": 0,
-        "shapes": "a",
-        "batches": 3,
-        "samples": 12,
-        "share": 0.6,
-        "first_epoch": 0,
-        "first_batch": 1,
-    }
+    first = {"loader": 0, "shapes": "a", "batches": 3, "samples": 12, "share": 0.6}
+    assert rows[0] == {**first, "first_epoch": 0, "first_batch": 1}
     assert [(row["shapes"], row["first_batch"]) for row in rows] == [("a", 1), ("b", 0)]
     assert str(shapes).startswith("The model sees 2 shapes, in 5 batches.\n60 %  a  (3 batches)\n")
     assert "Of 1 more batch it was not measured." in str(shapes)
@@ -135,11 +128,11 @@ def test_what_is_predicted_of_padding_is_at_most_what_there_is(name, size):
 def test_padding_is_predicted_only_where_the_assumption_may_hold():
     lengths = [f"{{'ids': int64 [4, {n}], 'mask': bool [4, {n}]}}" for n in range(5, 55)]
     assert predict_padding(shaped(*lengths, shuffled=True), 0) is not None
-    assert predict_padding(shaped(*lengths), 0) is None  # maybe sorted by length
-    assert predict_padding(shaped(*lengths, shuffled=False), 0) is None
-    assert predict_padding(shaped(*lengths[:10], shuffled=True), 0) is None
-    assert predict_padding(shaped(*lengths[:1] * 50, shuffled=True), 0) is None
     two = [f"(int64 [4, {n}], int64 [4, {90 - n}])" for n in range(5, 55)]
-    assert predict_padding(shaped(*two, shuffled=True), 0) is None
     unlike = [f"int64 [4, {n}]" if n % 2 else f"float32 [4, {n}]" for n in range(5, 55)]
-    assert predict_padding(shaped(*unlike, shuffled=True), 0) is None
+    for trace in (
+        shaped(*lengths),  # maybe sorted by length
+        shaped(*lengths, shuffled=False),
+        *(shaped(*each, shuffled=True) for each in (lengths[:10], lengths[:1] * 50, two, unlike)),
+    ):
+        assert predict_padding(trace, 0) is None

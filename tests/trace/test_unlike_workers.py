@@ -21,48 +21,44 @@ def stream(*shards: int) -> Trace:
     return simulate(costs, shards=list(shards), **settings)
 
 
-class TestASlowWorker:
-    def test_is_told_with_how_much_slower_it_is(self):
-        worker, times = slow_worker(of(ONE_IS_SLOW).batches)
-        assert (worker, times) == (1, pytest.approx(5.0, rel=0.05))
-
-    @pytest.mark.parametrize("sample_s", [0.002, NOW_AND_THEN])
-    def test_is_none_where_workers_are_alike(self, sample_s):
-        assert slow_worker(of(sample_s).batches) is None
-
-    def test_is_not_known_from_a_few_batches(self):
-        assert slow_worker(of(ONE_IS_SLOW, n_batches=12).batches) is None
-
-    def test_is_named_and_one_more_worker_promises_nothing(self):
-        causes = of(ONE_IS_SLOW).summary().causes.set_index("cause")
-        row = causes.loc["workers"]
-        assert "worker 1 takes 5.0 times as long" in row["evidence"]
-        assert "worker 1" in row["cure"]
-        assert row["saves_s"] != row["saves_s"]  # unknown
-
-    def test_is_named_first_by_recommend_which_allows_for_it(self):
-        trace = of(ONE_IS_SLOW)
-        assert_allowed_for(trace, "Worker 1 takes 5.0 times as long")
+def test_one_that_is_slow_is_told_with_how_much_slower_it_is_and_nothing_is_promised():
+    trace = of(ONE_IS_SLOW)
+    worker, times = slow_worker(trace.batches)
+    assert (worker, times) == (1, pytest.approx(5.0, rel=0.05))
+    row = trace.summary().causes.set_index("cause").loc["workers"]
+    assert "worker 1 takes 5.0 times as long" in row["evidence"]
+    assert "worker 1" in row["cure"]
+    assert row["saves_s"] != row["saves_s"]  # unknown
 
 
-class TestALargeShare:
-    def test_is_told_with_its_part(self):
-        assert largest_share(stream(480, 80, 80).batches) == (0, 0.75)
-
-    def test_is_none_where_shares_are_equal(self):
-        assert largest_share(stream(160, 160, 152).batches) is None
-
-    def test_more_workers_save_what_equal_shares_leave(self):
-        uneven = stream(480, 80, 80).summary().causes.set_index("cause")
-        equal = stream(214, 213, 213).summary().causes.set_index("cause")
-        assert uneven["saves_s"]["workers"] == pytest.approx(equal["saves_s"]["workers"], rel=0.2)
-        assert uneven.index[0] == "uneven"
-
-    def test_is_named_first_by_recommend_which_allows_for_it(self):
-        assert_allowed_for(stream(480, 80, 80), "Worker 0 reads 75 % of the stream")
+@pytest.mark.parametrize(
+    "trace", [of(0.002), of(NOW_AND_THEN), of(ONE_IS_SLOW, n_batches=12)], ids=str
+)
+def test_none_is_slow_where_they_are_alike_or_too_few_batches_tell(trace):
+    assert slow_worker(trace.batches) is None
 
 
-def assert_allowed_for(trace: Trace, said: str) -> None:
+def test_one_that_reads_most_of_a_stream_is_told_with_its_part():
+    assert largest_share(stream(480, 80, 80).batches) == (0, 0.75)
+    assert largest_share(stream(160, 160, 152).batches) is None
+    uneven, equal = (
+        stream(*shards).summary().causes.set_index("cause")
+        for shards in ((480, 80, 80), (214, 213, 213))
+    )
+    # More workers save what equal shares leave.
+    assert uneven["saves_s"]["workers"] == pytest.approx(equal["saves_s"]["workers"], rel=0.2)
+    assert uneven.index[0] == "uneven"
+
+
+@pytest.mark.parametrize(
+    ("trace", "said"),
+    [
+        (of(ONE_IS_SLOW), "Worker 1 takes 5.0 times as long"),
+        (stream(480, 80, 80), "Worker 0 reads 75 % of the stream"),
+    ],
+    ids=["slow", "much"],
+)
+def test_recommend_names_it_first_and_allows_for_it(trace, said):
     found = recommend(trace)
     assert found.notes[0].startswith(said)
     assert "workers that are alike" in found.notes[0]

@@ -24,8 +24,8 @@ from loaderviz.trace.loaders_as_one import as_one
 from loaderviz.trace.steps import step_ends
 from loaderviz.why.attribution import attribute
 from loaderviz.why.causes.cause_texts import cause_name, cause_phrase, cause_rows, saves_text
+from loaderviz.why.notes import RECORD_ITS_OBJECT
 from loaderviz.why.summary import Summary
-from loaderviz.why.verdict import RECORD_ITS_OBJECT
 
 # A hue for each pair of relatives, of which the second is hatched.
 _HUES: Final = {

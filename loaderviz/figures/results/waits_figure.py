@@ -17,7 +17,7 @@ from loaderviz.figures.timelines.packed_rows import MOST_ROWS
 from loaderviz.figures.timelines.timeline import MOST_BATCHES
 from loaderviz.text import count, duration
 from loaderviz.trace import Trace
-from loaderviz.trace.read_ahead import as_the_loop_sees_it
+from loaderviz.trace.described_loaders import as_the_loop_sees_it
 from loaderviz.trace.steps import waits_by_step
 
 HEIGHT_PX, LABEL_PX = 300, 96

@@ -16,7 +16,7 @@ import numpy as np
 
 from loaderviz.text import MAIN_PROCESS, worker_name
 from loaderviz.trace.columns_of_rows import Table, arrays, codes
-from loaderviz.trace.read_ahead import is_read_ahead
+from loaderviz.trace.described_loaders import is_read_ahead
 from loaderviz.why.loader_share import short_names
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from loaderviz.figures.style import AXIS_PX, TITLE_PX
 from loaderviz.figures.timelines import bands
 from loaderviz.text import duration, percent
 from loaderviz.trace.columns_of_rows import Table, arrays, where
-from loaderviz.trace.merge.run_meta import recordings
+from loaderviz.trace.described_loaders import recordings
 from loaderviz.trace.steps import step_ends
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from loaderviz.figures.timelines.lanes import Lanes
 from loaderviz.text import MAIN_PROCESS
 from loaderviz.trace import Trace
 from loaderviz.trace.columns_of_rows import Table, arrays, where
+from loaderviz.trace.described_loaders import left_out
 from loaderviz.trace.loaders_as_one import as_one
-from loaderviz.trace.merge.run_meta import left_out
 from loaderviz.why.summary import Summary
 
 Label = Literal["batch", "key"]

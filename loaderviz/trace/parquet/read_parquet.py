@@ -203,9 +203,10 @@ def _unknown(n: int, kind: str) -> Any:
 
 def _lacking_columns(file_format: bytes, path: Path) -> Collection[str]:
     """The columns of a trace that a file of this format does not have."""
-    for known_format, lacking in {**ADDED, FORMAT: ()}.items():
-        if file_format == known_format.encode():
-            return lacking
+    formats = ["1", *ADDED]
+    if (its_format := file_format.decode(errors="replace")) in formats:
+        later = formats[formats.index(its_format) + 1 :]
+        return [column for each in later for column in ADDED[each]]
     raise LoaderVizError(
         f"the saved trace {str(path)!r} has the format {file_format!r}, and this version "
         f"of loaderviz reads up to {FORMAT!r}; update loaderviz"

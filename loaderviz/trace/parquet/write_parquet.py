@@ -12,11 +12,7 @@ The rows of all four tables follow one another, in row groups of one table each,
   the end is ``start_ns`` of the next row. With DuckDB, from the rows with ``table = 'samples'``:
   ``CASE WHEN until_next THEN lead(start_ns) OVER () ELSE end_ns END``.
 - ``n_bytes``, ``read_bytes``, ``disk_bytes``, ``pickle_bytes`` and ``threads`` are int64, null
-  where they are not known. Format 1 lacks ``n_bytes``; formats 1 and 2 lack ``drawing_s``,
-  ``process_cpu_s``, ``queued_s``, ``throttled_s`` and the parts of a worker's start; formats 1 to 3
-  lack ``first_read_s``, formats 1 to 4 ``shapes``, formats 1 to 5 ``children_cpu_s``, ``asked_s``,
-  ``dismissed_s`` and ``gone_s``, and formats 1 to 6 ``read_bytes``, ``disk_bytes``,
-  ``cpus_allowed`` and ``threads``.
+  where they are not known. Files of older formats lack the columns in ``ADDED``.
 - The schema's metadata has ``loaderviz.format``, the version of this layout, and
   ``loaderviz.meta``, the JSON of ``Trace.meta``.
 - A seal covers the whole file: see ``loaderviz.trace.parquet.seal``.
@@ -47,20 +43,16 @@ if TYPE_CHECKING:
     from loaderviz.trace.trace import Trace
 
 FORMAT: Final = "7"
-_NEW: Final = (
-    *("drawing_s", "process_cpu_s", "queued_s", "throttled_s"),
-    *("pickle_s", "pickle_bytes", "boot_s", "unpickle_s", "init_s"),
-)
-_LAST: Final = ("read_bytes", "disk_bytes", "cpus_allowed", "threads")
-_LATEST: Final = ("children_cpu_s", "asked_s", "dismissed_s", "gone_s", *_LAST)
-_NEWEST: Final = ("first_read_s", "shapes", *_LATEST)
-ADDED: Final = {  # what files of older formats lack: unknown
-    "1": ("n_bytes", *_NEW, *_NEWEST),
-    "2": (*_NEW, *_NEWEST),
-    "3": _NEWEST,
-    "4": ("shapes", *_LATEST),
-    "5": _LATEST,
-    "6": _LAST,
+ADDED: Final = {  # by format, what files of those before lack: it is unknown
+    "2": ("n_bytes",),
+    "3": (
+        *("drawing_s", "process_cpu_s", "queued_s", "throttled_s"),
+        *("pickle_s", "pickle_bytes", "boot_s", "unpickle_s", "init_s"),
+    ),
+    "4": ("first_read_s",),
+    "5": ("shapes",),
+    "6": ("children_cpu_s", "asked_s", "dismissed_s", "gone_s"),
+    "7": ("read_bytes", "disk_bytes", "cpus_allowed", "threads"),
 }
 ROWS_PER_GROUP: Final = 1 << 16
 MOST_DICTIONARY_BYTES: Final = 4 * ROWS_PER_GROUP * MOST_CHARACTERS

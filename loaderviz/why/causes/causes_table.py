@@ -12,8 +12,8 @@ import numpy as np
 from loaderviz.failed_part import part
 from loaderviz.why.causes.evidence_and_cures import CaseOfACause, evidence_and_cure
 from loaderviz.why.causes.savings import Replays, epoch_seconds
+from loaderviz.why.notes import slowed_down
 from loaderviz.why.summary import CAUSES_COLUMNS
-from loaderviz.why.training_words import slowed_down
 
 if TYPE_CHECKING:
     import pandas as pd

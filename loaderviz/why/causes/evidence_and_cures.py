@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from loaderviz.text import count, duration, percent, size
+from loaderviz.trace.described_loaders import hands_over, loader_description
 from loaderviz.trace.loaders_as_one import lives
-from loaderviz.trace.merge.run_meta import loader_description
-from loaderviz.trace.read_ahead import hands_over
 from loaderviz.why.causes.parts_of_a_start import cure_of_starts, describe_starts
 from loaderviz.why.causes.resources_of_workers import READ_WITH, resources_of_workers
-from loaderviz.why.handed_over import handed_over_s, keeps_small_batches, takes_as_usual
 from loaderviz.why.loader_share import is_unseen
+from loaderviz.why.small_batches import handed_over_s, keeps_small_batches, takes_as_usual
 from loaderviz.why.unlike_workers import slow_worker
 
 if TYPE_CHECKING:

@@ -1,12 +1,15 @@
-"""How long batches that lay ready were handed over, and whether this process was kept from it."""
+"""Batches so small that what surrounds them takes the time: handing them over, single calls."""
 
 from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+
+from loaderviz.trace.described_loaders import loader_description
+from loaderviz.why.attribution import USUAL_HANDOVER_S
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -14,12 +17,12 @@ if TYPE_CHECKING:
     from loaderviz.trace.trace import Trace
     from loaderviz.why.attribution import Attribution
 
-FEW_PARTS = 10  # in a batch
-FEW_BYTES = 1 << 20
-ANOTHER_TURN_S = 0.005  # sys.getswitchinterval(): as long as another thread may keep the GIL
-# Of a small batch, twice what it usually takes: 0.6 to 1.5 ms (torch 2.13 on Linux 6.18, measured).
-USUAL_S = 0.002
-COMPUTES_LITTLE = 0.5  # of the time in which it makes batches
+FEW_PARTS: Final = 10  # in a batch
+FEW_BYTES: Final = 1 << 20  # of a batch
+ANOTHER_TURN_S: Final = 0.005  # sys.getswitchinterval(): another thread may keep the GIL as long
+IN_MEMORY_S: Final = 20e-6  # of a sample, at most: to open and read a file takes longer (measured)
+FEWEST_SAMPLES: Final = 16  # of a batch: fewer calls are not what takes the time
+LEAST_S: Final = 1e-4  # of a batch, to be worth a change: as LV314 has it
 
 
 def handed_over_s(trace: Trace, attribution: Attribution) -> Any:
@@ -36,12 +39,12 @@ def keeps_small_batches(batches: pd.DataFrame, handed_s: Any) -> bool:
         return False
     seen = batches[batches[["cpu_s", "n_bytes", "shapes"]].notna().all(axis=1)]
     making_s = (seen["ready_s"] - seen["started_s"]).sum()
-    return bool(seen["cpu_s"].sum() < COMPUTES_LITTLE * making_s and _are_small(seen))
+    return bool(seen["cpu_s"].sum() < making_s / 2 and _are_small(seen))
 
 
 def takes_as_usual(batches: pd.DataFrame, handed_s: Any) -> bool:
     """Whether batches are small, and handed over in the time that torch takes for any."""
-    return bool(len(handed_s) and np.median(handed_s) < USUAL_S and _are_small(batches))
+    return bool(len(handed_s) and np.median(handed_s) < USUAL_HANDOVER_S and _are_small(batches))
 
 
 def _are_small(batches: pd.DataFrame) -> bool:
@@ -55,3 +58,20 @@ def _parts_at_most(signature: str) -> int:
     signature = re.sub(r"\[[\d, ]*\]", "", signature)  # without sizes
     repeated = math.prod(int(n) for n in re.findall(r"(\d+) x ", signature))
     return repeated * (signature.count(",") + 1)
+
+
+def one_by_one_s(trace: Trace, loader: int) -> float | None:
+    """How long a sample of this loader usually takes; None where they do not come from memory.
+
+    Nor where nobody knows whether torch reads them one by one and collates them itself, or where
+    that takes too little to matter.
+    """
+    if loader_description(trace.meta, loader).get("one_by_one") is not True:
+        return None
+    batches = trace.batches[trace.batches["loader"] == loader]
+    n_samples = batches["n_samples"].median()
+    read_s = (batches["collate_s"] - batches["started_s"]) / batches["n_samples"].clip(lower=1)
+    made_s = (batches["ready_s"] - batches["started_s"]).median()
+    item_s = float(read_s.median())
+    from_memory = n_samples >= FEWEST_SAMPLES and item_s <= IN_MEMORY_S and made_s >= LEAST_S
+    return item_s if from_memory else None

@@ -1,33 +1,35 @@
-"""What the workers do: batches, and in each its samples and its collate."""
+"""What the workers do: batches, and in each its samples and its collate; and their memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
-from loaderviz.export.perfetto.event_writer import json_text, numbered_names, slice_events
-from loaderviz.export.perfetto.nesting import sublanes
-from loaderviz.export.perfetto.trace_source import TraceSource
-from loaderviz.trace.steps import groups
+from loaderviz.export.chrome_events import (
+    counter_events,
+    json_text,
+    numbered_names,
+    slice_events,
+)
+from loaderviz.export.perfetto_lanes import Source
+from loaderviz.trace.columns_of_rows import BATCH, Table, batch_rows
 
-BATCH: Final = ("rank", "loader", "epoch", "batch", "worker")
-LANE: Final = "batches"
 
-
-def worker_slices(source: TraceSource) -> Iterator[Any]:
+def worker_slices(source: Source) -> Iterator[Any]:
     """Events, as bytes: each worker's start, its batches, and in these collate and samples."""
-    batches, lanes = source.batches, source.lanes
-    samples = {c: source.trace.samples[c].to_numpy() for c in (*BATCH, "key", "start_s", "end_s")}
-    run_starts, batch_of_run = _batch_runs(samples, batches)
-    start_s, end_s = _batch_extents(batches, samples, run_starts, batch_of_run)
+    batches = source.batches
+    columns = (*BATCH, "key", "start_s", "end_s")
+    samples = {name: source.trace.samples[name].to_numpy() for name in columns}
+    row = batch_rows(samples, batches)
+    start_s, end_s = _batch_extents(batches, samples, row)
     made = np.flatnonzero(~np.isnan(start_s))
     worker_start, first_task, worker = _worker_starts(source)
-    process = np.concatenate([lanes.maker_of[made], worker])
+    process = np.concatenate([source.maker_of[made], worker])
     start = np.concatenate([source.to_ns(start_s[made]), worker_start])
     end = np.concatenate([source.to_ns(end_s[made]), first_task])
-    location = lanes.lane_locations(process, LANE, sublanes(process, start, end))
+    location = source.lane_locations(process, "batches", start, end)
     of_workers, of_batches = slice(len(made), None), slice(len(made))
     yield from slice_events(
         json_text("starts"), location[of_workers], start[of_workers], end[of_workers], {}
@@ -47,54 +49,51 @@ def worker_slices(source: TraceSource) -> Iterator[Any]:
     )
     made_index = np.full(len(start_s) + 1, -1)  # the last: of samples whose batch is not there
     made_index[made] = np.arange(len(made))
-    run_sizes = np.diff(run_starts, append=len(samples["batch"]))
-    batch_of_sample = np.repeat(made_index[batch_of_run], run_sizes)
-    yield from _sample_slices(source, samples, batch_of_sample, location, end)
+    yield from _sample_slices(source, samples, made_index[row], location, end)
 
 
-def _worker_starts(source: TraceSource) -> tuple[Any, Any, Any]:
+def process_memory(source: Source) -> Iterator[Any]:
+    """Counter events, as bytes: resident memory of each process that made batches.
+
+    One value per batch: what was last measured by the time it was ready, or else begun.
+    """
+    batches = source.batches
+    at_s = np.fmax(batches["started_s"], batches["ready_s"])
+    rows = np.flatnonzero((batches["rss_bytes"] > 0) & ~np.isnan(at_s))
+    yield from counter_events(
+        "memory", source.process_locations(source.maker_of[rows]),
+        source.to_ns(at_s[rows]), "rss_bytes", batches["rss_bytes"][rows],
+    )  # fmt: skip
+
+
+def _worker_starts(source: Source) -> tuple[Any, Any, Any]:
     """Of each worker, when it started and came to its first task (in ns), and its process."""
     workers = source.trace.workers
     started, first_task = workers["started_s"].to_numpy(), workers["first_task_s"].to_numpy()
     known = ~np.isnan(started + first_task)
-    process = source.lanes.worker_of[known]
+    process = source.worker_of[known]
     return source.to_ns(started[known]), source.to_ns(first_task[known]), process
 
 
-def _batch_runs(samples: dict[str, Any], batches: dict[str, Any]) -> tuple[Any, Any]:
-    """The runs of neighbouring samples of one batch: each one's first row, and its batch's row.
+def _batch_extents(batches: Table, samples: Table, row: Any) -> tuple[Any, Any]:
+    """From when to when each batch was worked on, as far as it came; its samples lie inside.
 
-    The latter is -1 where the batch is not in the trace.
+    ``row``: of each sample that of its batch, -1 where the batch is not in the trace.
     """
-    n = len(samples["batch"])
-    changes = np.zeros(max(n - 1, 0), bool)
-    for column in BATCH:
-        changes |= samples[column][1:] != samples[column][:-1]
-    run_starts = np.flatnonzero(np.append(True, changes)[:n])
-    code = groups(*(np.concatenate([batches[c], samples[c][run_starts]]) for c in BATCH))
-    n_batches = len(batches["batch"])
-    row_of_code = np.full(int(code.max(initial=-1)) + 1, -1)
-    row_of_code[code[:n_batches]] = np.arange(n_batches)
-    return run_starts, row_of_code[code[n_batches:]]
-
-
-def _batch_extents(
-    batches: dict[str, Any], samples: dict[str, Any], run_starts: Any, batch_of_run: Any
-) -> tuple[Any, Any]:
-    """From when to when each batch was worked on, as far as it came; its samples lie inside."""
     start = batches["started_s"].copy()
     end = np.fmax(np.fmax(start, batches["collate_s"]), batches["ready_s"])
-    if len(run_starts):
+    begins = np.flatnonzero(np.diff(row, prepend=-2))  # of the samples of one batch
+    if len(begins):
         latest = np.fmax(samples["start_s"], samples["end_s"])
-        known = batch_of_run >= 0
-        rows = batch_of_run[known]
-        np.fmin.at(start, rows, np.fmin.reduceat(samples["start_s"], run_starts)[known])
-        np.fmax.at(end, rows, np.fmax.reduceat(latest, run_starts)[known])
+        known = row[begins] >= 0
+        rows = row[begins][known]
+        np.fmin.at(start, rows, np.fmin.reduceat(samples["start_s"], begins)[known])
+        np.fmax.at(end, rows, np.fmax.reduceat(latest, begins)[known])
     return start, end
 
 
 def _sample_slices(
-    source: TraceSource, samples: dict[str, Any], batch: Any, location: Any, batch_end: Any
+    source: Source, samples: Table, batch: Any, location: Any, batch_end: Any
 ) -> Iterator[Any]:
     """Events of samples. Those whose read was not seen to end are drawn until their batch ends.
 

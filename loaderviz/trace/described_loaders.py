@@ -1,16 +1,16 @@
-"""Loaders that another thread than the loop's asks, as one does that reads ahead.
+"""What the ``meta`` of a trace says of its loaders and recordings, and who asks each loader.
 
-What such a thread waits for and does with a batch is no wait and no step of the loop. Those are
-known where the loop was seen to ask another object, which hands over what was read; else not.
+What a thread that reads ahead waits for and does with a batch is no wait and no step of the loop.
+Those are known where the loop was seen to ask another object, which hands over what was read; else
+not.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from loaderviz.trace.merge.run_meta import loader_description
 from loaderviz.trace.unread_samples import SamplesField
 
 if TYPE_CHECKING:
@@ -27,6 +27,28 @@ _OF_THE_LOOP: Final = {
     "batches": ("requested_s", "released_s", "drawing_s", "device_start_s", "device_end_s"),
     "workers": ("dismissed_s", "gone_s"),
 }
+
+
+def meta_of_ranks(meta: Mapping[str, Any], ranks: Collection[int]) -> dict[str, Any]:
+    """The same ``meta``, with only these ranks' recordings in its ``ranks``."""
+    picked = [recording for recording in recordings(meta) if recording["rank"] in ranks]
+    return {**meta, **({"ranks": picked} if "ranks" in meta else {})}
+
+
+def recordings(meta: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What the meta of a merged run says of each recording in it; empty for a single recording."""
+    return list(meta.get("ranks") or ())
+
+
+def loader_description(meta: Mapping[str, Any], loader: int) -> dict[str, Any]:
+    """How the loader of this number was configured; empty where that is not known."""
+    loaders = meta.get("loaders") or ()
+    return dict(loaders[loader]) if loader < len(loaders) else {}
+
+
+def left_out(meta: Mapping[str, Any]) -> tuple[int, int]:
+    """How many samples and spans, and how many batches, were past a limit of the recording."""
+    return meta.get("left_out") or 0, meta.get("left_out_batches") or 0
 
 
 def is_read_ahead(meta: Mapping[str, Any], loader: int) -> bool:

@@ -10,11 +10,10 @@ import gzip
 import json
 import math
 import os
-import re
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -35,34 +34,28 @@ MOST_UNPACKED: Final = 64  # times the size of the file
 SMALL_BYTES: Final = 1 << 26  # unpacked, which any file may have
 _UNREADABLE: Final = (
     *(OSError, EOFError, zlib.error, MemoryError),
-    *(ArithmeticError, TypeError, ValueError, RecursionError),
+    *(ArithmeticError, LookupError, TypeError, ValueError, RecursionError),
 )
-_blank = re.compile(r"[ \t\r\n]*")
-_decode = json.JSONDecoder().raw_decode
-
-
-class _EventList(NamedTuple):
-    end: int  # the character that closes the list
-    is_empty: bool
-    first_us: float
-    last_us: float
 
 
 @dataclass(frozen=True)
 class Profile:
-    """The text of a profile, which stays as it is, and where further events can be put in.
+    """What a profile holds, which stays as it is, and when that was.
 
     Attributes:
         path: the file.
-        text: what the file holds, unpacked.
-        events: where the list of events ends in the text, and when its events begin and end.
+        members: all but the events.
+        events: as they are in the file; times are in microseconds.
         base_ns: the wall clock at time 0 of the events, in ns since 1970.
+        first_us, last_us: when the first event began, and the last one ended.
     """
 
     path: Path
-    text: str
-    events: _EventList
+    members: dict[str, Any]
+    events: list[dict[str, Any]]
     base_ns: int
+    first_us: float
+    last_us: float
 
     @classmethod
     def read(cls, path: Any) -> Profile:
@@ -73,19 +66,20 @@ class Profile:
         """
         try:
             file = Path(path)
-            text = _unpacked(file).decode()
-            return cls(file, text, *_scan_profile(text))
-        except _UNREADABLE as error:
+            members = dict(json.loads(_unpacked(file)))
+            events = members.pop(EVENTS)
+            timed = [each for each in events if each.get("ph") == "X" and "ts" in each]
+            first_us = min(float(each["ts"]) for each in timed)
+            last_us = max(float(each["ts"]) + float(each.get("dur", 0)) for each in timed)
+            if not -math.inf < first_us <= last_us < math.inf:
+                raise ValueError(f"its {EVENTS} have no time")
+            base_ns = int(np.int64(members.get("baseTimeNanoseconds", 0)))
+            return cls(file, members, events, base_ns, first_us, last_us)
+        except (*_UNREADABLE, AttributeError) as error:
             raise LoaderVizError(
                 f"{str(path)!r} cannot be read as a profile ({error}); give the file that "
                 "torch.profiler's export_chrome_trace wrote"
             ) from error
-
-    def split_after_events(self) -> tuple[bytes, bytes]:
-        """What stands before and after further events."""
-        end = self.events.end
-        comma = "" if self.events.is_empty else ","
-        return (self.text[:end] + comma + "\n").encode(), self.text[end:].encode()
 
     def shift_ns(self, trace: Trace, wall_ns: int) -> int:
         """The nanoseconds to add to the trace's times; ``wall_ns`` is the wall clock at its time 0.
@@ -104,7 +98,7 @@ class Profile:
         first_us, last_us = (
             shift_ns / 1e3 + 1e6 * time_s for time_s in (np.nanmin(times_s), np.nanmax(times_s))
         )
-        apart_s = max(first_us - self.events.last_us, self.events.first_us - last_us) / 1e6
+        apart_s = max(first_us - self.last_us, self.first_us - last_us) / 1e6
         if apart_s > 0:
             raise LoaderVizError(
                 f"{str(self.path)!r} is {duration(apart_s)} apart from the trace in time; "
@@ -125,53 +119,3 @@ def _unpacked(path: Path) -> bytes:
     if len(data) > most:
         raise ValueError(f"it unpacks to more than {size(most)}")
     return data
-
-
-def _scan_profile(text: str) -> tuple[_EventList, int]:
-    """The list of events, and the base of their times in ns."""
-    base_ns, events, at = 0, None, _skip_mark(text, 0, "{")
-    while text[at : at + 1] != "}":
-        name, at = _decode(text, at)
-        at = _skip_mark(text, _skip_blanks(text, at), ":")
-        if name == EVENTS:
-            events = _scan_events(text, _skip_mark(text, at, "["))
-            at = events.end + 1
-        else:
-            value, at = _decode(text, at)
-            if name == "baseTimeNanoseconds":
-                base_ns = int(value)
-        at = _skip_blanks(text, at)
-        if text[at : at + 1] != "}":
-            at = _skip_mark(text, at, ",")
-    if events is None or not -math.inf < events.first_us <= events.last_us < math.inf:
-        raise ValueError(f"it has no {EVENTS} with a time")
-    np.int64(base_ns)  # raises OverflowError where it is no time
-    return events, base_ns
-
-
-def _scan_events(text: str, at: int) -> _EventList:
-    first_us, last_us, is_empty = float("inf"), float("-inf"), True
-    while text[at : at + 1] != "]":
-        event, at = _decode(text, at)
-        is_empty = False
-        if not isinstance(event, dict):
-            raise ValueError(f"the event {event!r} is not an object")
-        if event.get("ph") == "X" and "ts" in event:
-            first_us = min(first_us, float(event["ts"]))
-            last_us = max(last_us, float(event["ts"]) + float(event.get("dur", 0)))
-        at = _skip_blanks(text, at)
-        if text[at : at + 1] != "]":
-            at = _skip_mark(text, at, ",")
-    return _EventList(at, is_empty, first_us, last_us)
-
-
-def _skip_blanks(text: str, at: int) -> int:
-    blanks = _blank.match(text, at)
-    return blanks.end() if blanks else at
-
-
-def _skip_mark(text: str, at: int, mark: str) -> int:
-    at = _skip_blanks(text, at)
-    if text[at : at + 1] != mark:
-        raise ValueError(f"{mark!r} is missing at character {at}")
-    return _skip_blanks(text, at + 1)
