@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader
 
 from loaderviz._audit.audit_of_loader import audit_loader, audit_trace
 from loaderviz._audit.audit_result import Audit
-from loaderviz.argument_checks import whole_number
+from loaderviz.argument_checks import number, whole_number
 from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.describe_loader import FOREIGN, foreign_loader_error
 from loaderviz.loaders.start_method import start_method
@@ -24,6 +24,7 @@ def audit(
     key: Callable[[Any], Any] | None = None,
     *,
     n_samples: int | None = None,
+    budget_s: float = 10.0,
 ) -> Audit:
     """Was every sample delivered exactly once? Against all that the dataset holds.
 
@@ -31,14 +32,17 @@ def audit(
     >>> print(result)
     >>> result.exactly_once, result.missing, result.figure()
 
-    Runs a copy of the loader as it is configured, with workers of its own, then reads the dataset
-    once in this process and compares. What ``drop_last`` takes counts as missing. What a
-    ``collate_fn`` leaves out of a batch counts as delivered. Afterwards every random generator is
-    where it was before.
+    Runs a copy of the loader as it is configured, with workers of its own, and compares. What
+    ``drop_last`` takes counts as missing. Afterwards every random generator is where it was before.
 
-    Map-style samples are known by the key that the sampler asks for. Iterable-style ones are known
-    by their content, hashed in the worker before they are collated: tensors, arrays, texts, bytes,
-    numbers, pictures, and containers and dataclasses of such. If k samples are equal, k must come.
+    Map-style samples are known by the key that the sampler asks for. What each held when it was
+    collated, and when the loop got it, is compared with what the dataset gives for that key alone,
+    in forks of this process: ``contents`` has the outcome, and the verdict says what was compared.
+    Samples that differ with each read, as random augmentation makes them, cannot be.
+
+    Iterable-style samples are known by their content, hashed in the worker before they are
+    collated: tensors, arrays, texts, bytes, numbers, pictures, and containers and dataclasses of
+    such. If k samples are equal, k must come.
 
     Given a trace, nothing is run, and the audit says what the trace can and cannot prove. The
     recordings of several ranks, opened as one trace, are audited as one.
@@ -52,6 +56,8 @@ def audit(
             array with a key for each sample. Where workers are started by spawn or forkserver, a
             function that can be pickled.
         n_samples: how many samples to take. On an infinite stream the audit never ends without it.
+        budget_s: about how many seconds to read a map-style dataset for, to compare contents; a
+            random part of the keys where that does not suffice. 0: contents are not compared.
 
     Returns:
         An ``Audit``: ``exactly_once`` is the verdict, ``duplicates``, ``missing``, ``extra``,
@@ -73,7 +79,8 @@ def audit(
             )
         return _audit_single_loader_trace(loader_or_trace)
     _check_arguments(loader_or_trace, epochs, key, n_samples)
-    return audit_loader(loader_or_trace, epochs, key, n_samples)
+    budget_s = number("budget_s", budget_s)
+    return audit_loader(loader_or_trace, epochs, key, n_samples, budget_s)
 
 
 def _audit_single_loader_trace(trace: Trace) -> Audit:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,6 +22,7 @@ from torch.utils.data import (
 
 from loaderviz._audit.audit_result import Audit, AuditError
 from loaderviz._audit.conclude_audit import Evidence, conclude
+from loaderviz._audit.contents_of_run import contents_of
 from loaderviz._audit.count_deliveries import (
     Delivered,
     Expected,
@@ -37,6 +40,8 @@ from loaderviz._audit.expected_samples import (
 )
 from loaderviz._audit.run_copy import CopyRun, describe_lacking_rows, raise_failure, run_copy
 from loaderviz._audit.watching_copy import is_iterable
+from loaderviz._contents.compared_contents import ComparedContents
+from loaderviz._contents.read_alone import PristineCopy
 from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.content_hash import SampleIdentifier
 from loaderviz.loaders.random_state import keep_random_state
@@ -52,6 +57,7 @@ def audit_loader(
     epochs: int,
     key: Callable[[Any], Any] | None,
     n_samples: int | None,
+    budget_s: float,
 ) -> Audit:
     """Run a copy of the loader, and compare what it delivers with what its dataset holds.
 
@@ -61,22 +67,25 @@ def audit_loader(
         AuditError: for any failure with a known cause, with the audit of what came until then.
         Exception: whatever else the loader or its dataset raises, unchanged.
     """
-    identifier = None
-    if key is not None or is_iterable(loader):
-        identifier = SampleIdentifier(key, of_batches=loader.batch_sampler is None)
-    with keep_random_state(loader), TemporaryDirectory(prefix="loaderviz-audit-") as folder:
-        run = run_copy(loader, epochs, identifier, n_samples, Path(folder))
+    by_key = key is None and not is_iterable(loader)
+    identifier = SampleIdentifier(key, of_batches=loader.batch_sampler is None)
+    with (
+        keep_random_state(loader),
+        TemporaryDirectory(prefix="loaderviz-audit-") as folder,
+        PristineCopy(loader.dataset) if by_key else nullcontext() as pristine,
+    ):
+        run = run_copy(loader, epochs, None if by_key else identifier, n_samples, Path(folder))
         evidence = _evidence_before_run(loader, by_content=key is None and is_iterable(loader))
         try:
             raise_failure(loader, run)
-            if remark := describe_lacking_rows(run, loader):
-                evidence = replace(evidence, remarks=(*evidence.remarks, remark))
-            if identifier is None:
-                return _audit_by_key(loader, run, evidence, epochs, n_samples)
+            if pristine is not None:
+                contents_of_run = partial(contents_of, loader, pristine, run, budget_s=budget_s)
+                return _audit_by_key(loader, run, evidence, epochs, n_samples, contents_of_run)
+            evidence = _noting(evidence, describe_lacking_rows(run, loader))
             return _audit_by_number(loader, run, evidence, identifier, epochs, n_samples)
         except LoaderVizError as error:
-            partial = _partial_audit(run, evidence, by_key=identifier is None)
-            raise AuditError(str(error), partial) from error.__cause__
+            partial_audit = _partial_audit(run, evidence, by_key=by_key)
+            raise AuditError(str(error), partial_audit) from error.__cause__
 
 
 def _evidence_before_run(loader: DataLoader[Any], *, by_content: bool) -> Evidence:
@@ -104,14 +113,24 @@ def _evidence_before_run(loader: DataLoader[Any], *, by_content: bool) -> Eviden
 
 def _unproven(evidence: Evidence, reason: str) -> Evidence:
     """The evidence where, for this reason, no sample can be called missing."""
-    return replace(evidence, proves_missing=False, remarks=(*evidence.remarks, reason))
+    return replace(_noting(evidence, reason), proves_missing=False)
+
+
+def _noting(evidence: Evidence, remark: str) -> Evidence:
+    return replace(evidence, remarks=(*evidence.remarks, *filter(None, [remark])))
 
 
 def _audit_by_key(
-    loader: DataLoader[Any], run: CopyRun, evidence: Evidence, epochs: int, n_samples: int | None
+    loader: DataLoader[Any],
+    run: CopyRun,
+    evidence: Evidence,
+    epochs: int,
+    n_samples: int | None,
+    contents_of_run: Callable[[Delivered, Any], ComparedContents],
 ) -> Audit:
     """Samples are known by the keys that the sampler asks for."""
     delivered, keys = delivered_by_key(run.trace)
+    asked = keys
     expected, numbers, dropped = expected_by_key(loader, keys, run.leftover)
     delivered = replace(delivered, number=numbers).first(n_samples)
     if n_samples is not None:
@@ -127,8 +146,9 @@ def _audit_by_key(
         expected, dropped = replace(expected, n_judged=0), []
     evidence = replace(evidence, n_known=len(expected))
     tables = compare_with_expected(delivered, expected, epochs, dict(enumerate(dropped)))
+    contents = contents_of_run(delivered, asked[: len(delivered)])
     keys = keys_of_deliveries(delivered, expected, tables)
-    return conclude(tables, evidence, run.trace, keys)
+    return conclude(tables, evidence, run.trace, keys, contents)
 
 
 def _audit_by_number(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from loaderviz._audit.mixing_result import Mixing, mixing_of
+from loaderviz._contents.compared_contents import UNKNOWN, WRONG
 from loaderviz._upward import ShownResult, ask_above
 from loaderviz.errors import LoaderVizError
 from loaderviz.text import count, percent, worker_name, wrapped
@@ -41,6 +42,14 @@ class Audit(ShownResult):
         simulated: whether the audit was worked out and no loader was run.
         keys: what the sample of each delivery is known by, an array of int64 or of objects; None
             where samples are known by their content, or not at all.
+        contents: a row for each delivered sample of a map-style dataset: ``epoch, key, worker,
+            batch, position, state``. The state is ``same`` where it holds what the dataset does
+            when its key is read alone; ``buffer`` where it was overwritten when another was read,
+            since the dataset returns one buffer for all; ``replaced`` where it holds what
+            another key does; ``changed`` where it holds something else, or arrived otherwise than
+            it was collated; ``dropped`` where ``collate_fn`` left it out; ``random`` where each
+            read differs, and ``not compared``. None where no loader was run, or by key or content.
+        n_left_out: how many samples ``collate_fn`` left out of their batches, at least.
 
     ``sample`` is the place of a sample in the order in which one process reads them, from 0;
     ``key`` is what it is known by, None where that is a tensor or the like. ``worker`` is -1 where
@@ -59,6 +68,15 @@ class Audit(ShownResult):
     deliveries: pd.DataFrame
     simulated: bool = False
     keys: Any = None
+    contents: pd.DataFrame | None = None
+    n_left_out: int = 0
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether some samples are not what the dataset holds, as far as contents were compared."""
+        if self.contents is None:
+            return False
+        return bool(self.n_left_out or self.contents["state"].isin(WRONG).any())
 
     @property
     def numbers(self) -> str:
@@ -71,11 +89,17 @@ class Audit(ShownResult):
         parts = [
             "simulated" if self.simulated else "",
             f"{count(delivered, 'sample')} delivered{expected}",
+            "contents compared" if self._all_compared() else "",
             count(n_workers, "worker") if n_workers else "no workers",
             count(n_ranks, "rank") if n_ranks > 1 else "",
             count(len(self.epochs), "epoch"),
         ]
         return " · ".join(filter(None, parts))
+
+    def _all_compared(self) -> bool:
+        if self.contents is None or self.contents.empty:
+            return False
+        return not self.contents["state"].isin(UNKNOWN).any()
 
     def figure(
         self, epoch: int | None = None, *, numbers: Any = "batch", theme: Any = "light"

@@ -10,6 +10,7 @@ import numpy as np
 
 from loaderviz._audit.audit_result import Audit
 from loaderviz._audit.count_deliveries import Tables, lanes_of
+from loaderviz._contents.compared_contents import ComparedContents
 from loaderviz.text import count
 
 if TYPE_CHECKING:
@@ -52,16 +53,23 @@ class Evidence:
     remarks: tuple[str, ...] = ()
 
 
-def conclude(tables: Tables, evidence: Evidence, trace: Trace, keys: Any = None) -> Audit:
+def conclude(
+    tables: Tables,
+    evidence: Evidence,
+    trace: Trace,
+    keys: Any = None,
+    contents: ComparedContents | None = None,
+) -> Audit:
     """The ``Audit`` of these tables; ``trace`` tells which workers there were.
 
-    ``keys`` holds what the sample of each delivery is known by.
+    ``keys`` holds what the sample of each delivery is known by, ``contents`` what each held.
     """
     per_worker = _per_worker(tables, trace)
+    notes = _notes(tables, evidence, per_worker)
     return Audit(
         exactly_once=_exactly_once(tables, evidence),
-        verdict=_verdict(tables, evidence),
-        notes=_notes(tables, evidence, per_worker),
+        verdict=_verdict(tables, evidence, contents),
+        notes=notes if contents is None else (*contents.notes, *notes),
         n_samples=(
             evidence.n_known if evidence.proves_missing and not evidence.which_samples else None
         ),
@@ -72,6 +80,8 @@ def conclude(tables: Tables, evidence: Evidence, trace: Trace, keys: Any = None)
         epochs=tables.epochs,
         deliveries=tables.deliveries,
         keys=keys,
+        contents=None if contents is None else contents.table,
+        n_left_out=0 if contents is None else contents.n_left_out,
     )
 
 
@@ -112,8 +122,21 @@ def _per_worker(tables: Tables, trace: Trace) -> pd.DataFrame:
     )
 
 
-def _verdict(tables: Tables, evidence: Evidence) -> str:
-    """The verdict in one sentence, without its full stop."""
+def _verdict(tables: Tables, evidence: Evidence, contents: ComparedContents | None = None) -> str:
+    """The verdict in one sentence, without its full stop.
+
+    "Every sample" came exactly once where what each holds was compared; otherwise "every key" did.
+    """
+    words = _verdict_on_keys(tables, evidence)
+    if contents is None or contents.whole or not len(contents.table):
+        return words
+    faults = tables.epochs[["duplicates", "missing", "extra"]]
+    keys_are_right = not bool((faults > 0).any(axis=None))
+    but = ", but " if contents.wrong and keys_are_right else "; "
+    return f"{words.replace('very sample', 'very key')}{but}{contents.sentence}"
+
+
+def _verdict_on_keys(tables: Tables, evidence: Evidence) -> str:
     rows: list[Any] = tables.epochs.to_dict("records")
     if tables.epochs["duplicates"].isna().any():
         n = sum(row["delivered"] for row in rows)

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch.utils.data import DataLoader, default_collate, default_convert
 
 from loaderviz._audit.count_deliveries import IntArray
 from loaderviz._audit.watching_copy import NoteReader, is_iterable, note_leftover, note_samples
+from loaderviz._contents.compared_contents import NO_LIMIT, most_rows
 from loaderviz.errors import LoaderVizError
-from loaderviz.loaders.content_hash import SampleIdentifier
+from loaderviz.loaders.content_hash import SampleIdentifier, content_number
 from loaderviz.loaders.copy_loader import copy_loader
 from loaderviz.recorder import record
 from loaderviz.status_line import Progress
 from loaderviz.trace import Trace
-
-NO_LIMIT = 2**62
 
 
 @dataclass
@@ -32,6 +28,7 @@ class CopyRun:
     notes: list[dict[int, list[IntArray]]] = field(default_factory=list)  # by worker, by batch
     leftover: list[list[Any]] = field(default_factory=list)  # keys that drop_last took
     max_rows: list[list[int]] = field(default_factory=list)  # by batch: the samples it may hold
+    received: list[list[int | None]] = field(default_factory=list)  # by batch: its hash
     error: Exception | None = None  # what ended the run early
 
 
@@ -48,23 +45,25 @@ def run_copy(
         loader: the user's own, which stays as it is.
         epochs: how many times to iterate the copy.
         identifier: numbers each sample before it is collated. None: samples are known by the keys
-            that the sampler asks for.
+            that the sampler asks for, and what they hold is noted.
         n_samples: stop each epoch after the batch that completes this many samples; None: never.
         folder: an empty one, for what the workers note.
     """
     copied = copy_loader(loader)
-    noting = None if identifier is None else note_samples(copied, identifier, folder)
+    noting = note_samples(copied, identifier, folder)
     leftover_sampler = None if is_iterable(loader) else note_leftover(copied)
-    recording = record(copied, max_spans=NO_LIMIT if noting is None else 0)
+    recording = record(copied, max_spans=NO_LIMIT if identifier is None else 0)
     run = CopyRun(Trace.from_columns())
     reader = NoteReader(folder)
-    with closing(noting) if noting is not None else nullcontext():
+    with closing(noting):
         try:
             with recording:
                 for epoch in range(epochs):
                     run.max_rows.append([])
+                    run.received.append([])
+                    hashed = None if identifier or loader.pin_memory else run.received[-1]
                     try:
-                        _iterate(copied, epoch, epochs, n_samples, run.max_rows[-1])
+                        _iterate(copied, epoch, epochs, n_samples, run.max_rows[-1], hashed)
                     finally:
                         run.notes.append(reader.read_new())
                         leftover = [] if leftover_sampler is None else leftover_sampler.leftover
@@ -76,15 +75,26 @@ def run_copy(
 
 
 def _iterate(
-    loader: DataLoader[Any], epoch: int, epochs: int, n_samples: int | None, max_rows: list[int]
+    loader: DataLoader[Any],
+    epoch: int,
+    epochs: int,
+    n_samples: int | None,
+    max_rows: list[int],
+    hashed: list[int | None] | None,
 ) -> None:
-    """Run one epoch, and append to ``max_rows`` how many samples each batch may hold."""
+    """Run one epoch, and append to ``max_rows`` how many samples each batch may hold.
+
+    And to ``hashed`` what it held when it arrived. Pinning may make another kind of container of
+    it, so its hash says nothing, then.
+    """
     n_batches = None if is_iterable(loader) or n_samples else _length(loader)
     description = f"epoch {epoch} of {epochs}" if epochs > 1 else "running the loader"
     n_taken = 0
     with Progress(description, "batches", n_batches) as progress:
         for batch in loader:
-            max_rows.append(_max_rows(batch))
+            max_rows.append(most_rows(batch))
+            if hashed is not None:
+                hashed.append(content_number(batch))
             progress.advance()
             n_taken += loader.batch_size or 1
             if n_samples is not None and n_taken >= n_samples:
@@ -119,18 +129,6 @@ def describe_lacking_rows(run: CopyRun, loader: DataLoader[Any]) -> str:
         f"batches ({n_rows} for {n_samples}, say). Samples that it leaves out count as delivered "
         "here."
     )
-
-
-def _max_rows(batch: Any) -> int:
-    """The largest number of samples that a batch can hold, as far as its shape shows."""
-    if isinstance(batch, torch.Tensor):
-        return batch.shape[0] if batch.ndim else 1
-    if isinstance(batch, Mapping):
-        return max((_max_rows(part) for part in itertools.islice(batch.values(), 8)), default=0)
-    if isinstance(batch, Sequence) and not isinstance(batch, str | bytes):
-        tensor_rows = [_max_rows(part) for part in batch[:8] if isinstance(part, torch.Tensor)]
-        return max([len(batch), *tensor_rows])
-    return NO_LIMIT
 
 
 def raise_failure(loader: DataLoader[Any], run: CopyRun) -> None:

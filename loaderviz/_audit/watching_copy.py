@@ -19,8 +19,9 @@ from torch.utils.data import BatchSampler, DataLoader, IterableDataset, get_work
 
 from loaderviz._audit.count_deliveries import IntArray
 from loaderviz.errors import LoaderVizError
-from loaderviz.loaders.content_hash import SampleIdentifier
+from loaderviz.loaders.content_hash import SampleIdentifier, content_number
 
+NO_CONTENT = -(2**63)  # no hash of ours, but for one in 2**64
 N_HEAD = 2  # a note begins with the worker and the number of samples; a number for each follows
 
 
@@ -35,7 +36,7 @@ class NotingCollate:
     def __init__(
         self,
         collate_fn: Callable[[Any], Any],
-        identifier: SampleIdentifier,
+        identifier: SampleIdentifier | None,
         folder: Path,
         *,
         is_batched: bool,
@@ -61,21 +62,21 @@ class NotingCollate:
                 f"the dataset returned a {type(samples).__name__} for a list of keys, so key= has "
                 "no samples to look at: leave key out, and samples are known by their keys"
             )
-        info = get_worker_info()
+        assert self._identifier is not None
         identify = self._identifier.keys_and_numbers
-        numbers = [number for sample in samples for _, number in identify(sample)]
-        note = np.array([-1 if info is None else info.id, len(numbers), *numbers], np.int64)
-        self._write(note.tobytes())
+        self._note([number for sample in samples for _, number in identify(sample)])
         if self._full_size is not None and len(samples) < self._full_size:
             raise StopIteration
         return self._collate_fn(data)
 
-    def _write(self, note: bytes) -> None:
+    def _note(self, numbers: list[int]) -> None:
         """Write unbuffered, so that the note is there even if the process is killed next."""
+        info = get_worker_info()
+        note = np.array([-1 if info is None else info.id, len(numbers), *numbers], np.int64)
         pid = os.getpid()
         if self._pid_and_file is None or self._pid_and_file[0] != pid:  # the parent's, after a fork
             self._pid_and_file = pid, tempfile.mkstemp(dir=self._folder)[0]
-        os.write(self._pid_and_file[1], note)
+        os.write(self._pid_and_file[1], note.tobytes())
 
     def close(self) -> None:
         """Close this process's file, where it has one."""
@@ -85,6 +86,27 @@ class NotingCollate:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_pid_and_file": None}
+
+
+class HashingCollate(NotingCollate):
+    """A ``collate_fn`` that notes what each sample holds, and the batch that was made of them.
+
+    A number for each sample, then that of the batch; ``NO_CONTENT`` for what has none.
+    """
+
+    def __call__(self, data: Any) -> Any:
+        """Collate ``data``, and note what it held before.
+
+        Raises:
+            Exception: whatever the loader's own ``collate_fn`` raises, unchanged.
+        """
+        samples = data if self._is_batched and isinstance(data, list) else [data]
+        contents = [*map(content_number, samples)]
+        batch = self._collate_fn(data)
+        self._note(
+            [NO_CONTENT if each is None else each for each in (*contents, content_number(batch))]
+        )
+        return batch
 
 
 class NoteReader:
@@ -145,11 +167,14 @@ def is_iterable(loader: DataLoader[Any]) -> bool:
 
 
 def note_samples(
-    copied: DataLoader[Any], identifier: SampleIdentifier, folder: Path
+    copied: DataLoader[Any], identifier: SampleIdentifier | None, folder: Path
 ) -> NotingCollate:
-    """Make a copy of a loader note in ``folder`` the numbers of all samples that it collates."""
+    """Make a copy of a loader note in ``folder`` the numbers of all samples that it collates.
+
+    Without an identifier they are what the samples hold, and what their batch does.
+    """
     drops_last = is_iterable(copied) and copied.drop_last
-    noting = NotingCollate(
+    noting = (NotingCollate if identifier else HashingCollate)(
         copied.collate_fn,
         identifier,
         folder,

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch.utils.data import get_worker_info
 
+from loaderviz._contents.compared_contents import most_rows
 from loaderviz._doctor.gil_waits import GilWaits
 from loaderviz._doctor.process_state import (
     allowed_cpus,
@@ -28,7 +29,7 @@ from loaderviz._doctor.process_state import (
     shared_and_own_bytes,
 )
 from loaderviz._doctor.sample_parts import Padding, labels_of, padding_of
-from loaderviz.loaders.content_hash import digest_or_none
+from loaderviz.loaders.content_hash import content_number, digest_or_none
 from loaderviz.loaders.random_state import numpy_generators, stream_being_read
 from loaderviz.machine import children_cpu_ns
 from loaderviz.recorder.batch_signature import walk
@@ -56,6 +57,8 @@ class Note(NamedTuple):
     cpus: tuple[int, ...] = ()  # numbers of those that it may run on
     cuda: bool = False  # whether this process uses CUDA
     digests: tuple[int | None, ...] = ()  # of the samples' contents, where asked for
+    contents: tuple[int | None, ...] = ()  # of the samples: hashes, of a map-style dataset
+    n_rows: int = 0  # samples that the batch may hold, by its shape, where contents are known
     digest_s: float = 0.0  # how long looking at the samples took
     values: Mapping[str, int] = {}  # see lengths_and_epoch(): those that have changed
     states: Mapping[str, int] = {}  # see generator_states(): after each process's first two batches
@@ -73,15 +76,24 @@ class Probe:
     """Replaces a ``collate_fn``: returns the user's batch and a Note.
 
     It looks at what takes time only where it is told to: at the samples of a batch of several
-    (``batched``), at their contents (``digest``), at the memory of its process (``weigh``).
+    (``batched``), at their contents (``digest`` and, for a proof, ``contents``), at the memory of
+    its process (``weigh``).
     """
 
     def __init__(
-        self, collate_fn: Any, dataset: Any, *, batched: bool, digest: bool, weigh: bool
+        self,
+        collate_fn: Any,
+        dataset: Any,
+        *,
+        batched: bool,
+        digest: bool,
+        contents: bool,
+        weigh: bool,
     ) -> None:
         self._collate_fn = collate_fn
         self._dataset = dataset  # where the main process loads; a worker knows its own
         self._batched, self._digest, self._weigh = batched, digest, weigh
+        self._contents = contents
         self._calls = 0
         self._measured_s = 0.0
         self._values: dict[str, int] = {}
@@ -97,10 +109,15 @@ class Probe:
         n_samples = len(samples) if several else 1
         if self._digest:
             digests = tuple(map(digest_or_none, samples if several else [samples]))
+        contents: tuple[int | None, ...] = ()
+        if self._contents:
+            contents = tuple(map(content_number, samples if several else [samples]))
         digest_s = time.perf_counter() - begun_s
         batch = self._collate_fn(samples)
         try:
             note = self._note(n_samples, digests, digest_s)
+            if contents:
+                note = note._replace(contents=contents, n_rows=most_rows(batch))
             begun_s = time.perf_counter()
             with contextlib.suppress(Exception):  # of the user's containers: no more is known then
                 labels = labels_of(samples, several=several) if self._digest else {}

@@ -8,18 +8,22 @@ from __future__ import annotations
 import contextlib
 import copy
 import time
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torch.utils.data import DataLoader, IterableDataset, SequentialSampler
+from torch.utils.data import DataLoader, SequentialSampler
 
+from loaderviz._contents.read_alone import PristineCopy
 from loaderviz._doctor import batch_probe
 from loaderviz._doctor.checks import LOOKS
+from loaderviz._doctor.contents_of_epoch import compare_first_epoch
 from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.resume_runs import resumable
 from loaderviz._doctor.resume_trial import pristine_copy, try_to_resume
-from loaderviz._doctor.run_epochs import RunBegun, Send, iterate
+from loaderviz._doctor.run_epochs import Epoch, RunBegun, Send, iterate, set_epoch
 from loaderviz._doctor.run_outcomes import (
     Trouble,
     alarm,
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
 
 EPOCHS = 2
 PLAIN = "plain"  # the folder of the recording of the loader as it is
+CONTENTS_SHARE = 0.1  # of the budget, to read keys alone
 # Of the budget, when each has to have ended; what hangs is then ended, and tells of itself.
 END_SHARES = {"plain": 0.5, "alone": 0.75, "looks": 0.85, "resume": 0.97}
 
@@ -76,10 +81,16 @@ def _run_all(setup: Setup, folder: Path, budget_s: float, send: Send, *, copied:
     pristine = pristine_copy(setup) if to_resume else None
     probed = _probed(setup, budget_s)
     end = until["plain"]
-    with Recording((probed,), path=folder / PLAIN):
-        went_well = iterate(
-            "plain", probed, setup, EPOCHS, folder / PLAIN, end, send, copied=copied
-        )
+    with _undisturbed(setup, copied) as undisturbed:
+        epochs: list[Epoch] = []
+        with Recording((probed,), path=folder / PLAIN):
+            keep = partial(_send_and_keep, send, epochs)
+            went_well = iterate(
+                "plain", probed, setup, EPOCHS, folder / PLAIN, end, keep, copied=copied
+            )
+        if undisturbed is not None and went_well:
+            seconds = CONTENTS_SHARE * budget_s
+            send(compare_first_epoch(setup, undisturbed, epochs[0], folder / PLAIN, seconds))
     if went_well and setup.num_workers:
         probed = _probed(setup, budget_s, num_workers=0)
         took_s = time.monotonic() - begun_s  # alone, it may take that long for each worker
@@ -92,6 +103,20 @@ def _run_all(setup: Setup, folder: Path, budget_s: float, send: Send, *, copied:
         send(RunBegun("resume"))
         send(try_to_resume(setup, pristine, folder, until["resume"]))
     end_workers(already_running)
+
+
+def _undisturbed(setup: Setup, copied: bool) -> AbstractContextManager[PristineCopy | None]:
+    """A copy of this process to read keys in, where this process is a copy itself."""
+    if copied and not setup.iterable:
+        set_epoch(setup.dataset, 0)  # as before the epoch that is compared
+        return PristineCopy(setup.dataset)
+    return contextlib.nullcontext()
+
+
+def _send_and_keep(send: Send, epochs: list[Epoch], observation: Any) -> None:
+    send(observation)
+    if isinstance(observation, Epoch):
+        epochs.append(observation)
 
 
 def _look(looks: list[Look], setup: Setup, until: float, send: Send) -> None:
@@ -134,7 +159,8 @@ def _probed(setup: Setup, budget_s: float, *, num_workers: int | None = None) ->
             settings["collate_fn"],
             None if workers else setup.dataset,
             batched=settings["batch_sampler"] is not None,
-            digest=is_a(setup.dataset, IterableDataset),
+            digest=setup.iterable,
+            contents=not setup.iterable and num_workers is None,
             # That takes milliseconds in a large process, and tells only of these.
             weigh=bool(workers and setup.forks and setup.large_containers),
         ),

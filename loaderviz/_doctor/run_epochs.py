@@ -101,8 +101,8 @@ def iterate(
     for number in range(n_epochs):
         if number and time.monotonic() + progress.first_s > until:
             return True  # no time for another
-        if copied and run == "plain":
-            _set_epoch(setup.dataset, number, send)
+        if copied and run == "plain" and set_epoch(setup.dataset, number):
+            send(EpochSet(epoch_of(setup.dataset)))
         epoch_until = time.monotonic() + (until - time.monotonic()) / (n_epochs - number)
         progress = _EpochProgress(run, number)
         failure: Exception | None = None
@@ -189,14 +189,14 @@ class _EpochProgress:
         return Epoch(self.run, self.number, notes, complete, self.first_s, delivered_s)
 
 
-def _set_epoch(dataset: Any, number: int, send: Send) -> None:
-    """As a training loop does with a dataset that wants to know."""
+def set_epoch(dataset: Any, number: int) -> bool:
+    """As a training loop does with a dataset that wants to know; whether this one does."""
     if epoch_of(dataset) is None:
-        return
+        return False
     if callable(getattr(dataset, "set_epoch", None)):
         dataset.set_epoch(number)
     elif type(attributes(dataset)["epoch"]) is int:
         dataset.epoch = number
     else:
-        return
-    send(EpochSet(epoch_of(dataset)))
+        return False
+    return True

@@ -23,6 +23,7 @@ COMMANDS = (
     "run",
     "summary",
     "report",
+    "audit",
     "doctor",
     "explain",
     "recommend",

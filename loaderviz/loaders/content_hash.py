@@ -15,6 +15,7 @@ import pickle
 import uuid
 from array import array
 from collections.abc import Callable, Mapping, Set
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ import torch
 from xxhash import xxh3_64, xxh3_64_intdigest
 
 from loaderviz.errors import LoaderVizError
+from loaderviz.loaders.held_objects import attributes
 
 _WHOLE = (
     type(None),
@@ -45,6 +47,10 @@ _SCALARS = (torch.Tensor, np.ndarray, np.generic)  # where they have no dimensio
 _BYTES = (bytes, bytearray, memoryview)
 _SEQUENCES = (list, tuple)
 MIN_FOR_INT_ARRAY = 16
+
+
+# Takes what is no value or container of such; None: there is no telling what that holds.
+Other = Callable[[Callable[[Any], None], Any], None] | None
 
 
 class SampleIdentifier:
@@ -117,6 +123,17 @@ def digest_of(content: Any, shown: Callable[[Any], str]) -> int:
         ) from error
 
 
+def content_number(content: Any) -> int | None:
+    """As ``digest_of``, but None for an object whose content cannot be told. Raises nothing.
+
+    An object of the user's own class is known by its attributes.
+    """
+    try:
+        return _number_of(content, _feed_attributes)
+    except Exception:  # the user's classes may raise anything
+        return None
+
+
 def digest_or_none(content: Any) -> int | None:
     """The content's number, from -2**63 to 2**63 - 1; None where it has none. Raises nothing.
 
@@ -124,18 +141,18 @@ def digest_or_none(content: Any) -> int | None:
     where the content does not, so it is no proof, as an audit needs it.
     """
     try:
-        return _number_of(content, by_pickle=True)
+        return _number_of(content, _feed_pickle)
     except Exception:  # the user's classes may raise anything
         return None
 
 
-def _number_of(content: Any, *, by_pickle: bool = False) -> int:
+def _number_of(content: Any, other: Other = None) -> int:
     kind = type(content)
     if kind is int or kind is str:
         number = xxh3_64_intdigest(f"{kind.__name__}:{content}".encode("utf-8", "surrogatepass"))
     else:
         hasher = xxh3_64()
-        _feed(hasher.update, content, by_pickle)
+        _feed(hasher.update, content, other)
         number = hasher.intdigest()
     return number - (number >> 63 << 64)
 
@@ -144,7 +161,7 @@ class _NoContentError(Exception):
     """Raised for an object of a kind that ``_feed`` does not know."""
 
 
-def _feed(update: Callable[[Any], None], value: Any, by_pickle: bool) -> None:
+def _feed(update: Callable[[Any], None], value: Any, other: Other) -> None:
     """Pass the value to ``update`` as bytes, with its kind and its length before it.
 
     So no two different contents make the same bytes.
@@ -153,7 +170,7 @@ def _feed(update: Callable[[Any], None], value: Any, by_pickle: bool) -> None:
     if isinstance(value, torch.Tensor):
         _feed_tensor(update, value)
     elif isinstance(value, _ARRAYS):
-        _feed_array(update, value, by_pickle)
+        _feed_array(update, value, other)
     elif isinstance(value, _WHOLE):
         update(f"{kind.__name__}:{value!r};".encode("utf-8", "surrogatepass"))
     elif isinstance(value, str):
@@ -170,37 +187,58 @@ def _feed(update: Callable[[Any], None], value: Any, by_pickle: bool) -> None:
             update(integers)  # so a list of tokens takes a hundredth of the time
             return
         for item in value:
-            _feed(update, item, by_pickle)
+            _feed(update, item, other)
     elif isinstance(value, Mapping):
         update(f"{kind.__name__} {len(value)}:".encode())
         for name, item in value.items():
-            _feed(update, name, by_pickle)
-            _feed(update, item, by_pickle)
+            _feed(update, name, other)
+            _feed(update, item, other)
     elif isinstance(value, Set):
         update(f"{kind.__name__} {len(value)}:".encode())
         # Sorted, because a set's own order differs by process.
-        for number in sorted(_number_of(item, by_pickle=by_pickle) for item in value):
+        for number in sorted(_number_of(item, other) for item in value):
             update(b"%d;" % number)
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         update(f"{kind.__qualname__}:".encode())
         for field in dataclasses.fields(value):
             update(f"{field.name}=".encode())
-            _feed(update, getattr(value, field.name), by_pickle)
+            _feed(update, getattr(value, field.name), other)
     elif kind.__module__.partition(".")[0] == "PIL" and hasattr(value, "tobytes"):
         update(f"image {value.mode} {value.size}:".encode())
         if value.mode in ("P", "PA"):
-            _feed(update, value.getpalette(), by_pickle)
+            _feed(update, value.getpalette(), other)
         update(value.tobytes())
     elif hasattr(value, "__array__"):  # such as a pandas Series
-        _feed_array(update, np.asarray(value), by_pickle)
-    elif by_pickle:
-        update(f"{kind.__module__}.{kind.__qualname__} pickled:".encode())
-        update(pickle.dumps(value, protocol=4))
+        _feed_array(update, np.asarray(value), other)
+    elif other is not None:
+        other(update, value)
     else:
-        raise _NoContentError(
-            f"{kind.__module__}.{kind.__qualname__} is no tensor, array, text, number, image, "
-            "container or dataclass"
-        )
+        raise _NoContentError(_no_content(value))
+
+
+def _no_content(value: Any) -> str:
+    kind = type(value)
+    return (
+        f"{kind.__module__}.{kind.__qualname__} is no tensor, array, text, number, image, "
+        "container or dataclass"
+    )
+
+
+def _feed_pickle(update: Callable[[Any], None], value: Any) -> None:
+    kind = type(value)
+    update(f"{kind.__module__}.{kind.__qualname__} pickled:".encode())
+    update(pickle.dumps(value, protocol=4))
+
+
+def _feed_attributes(update: Callable[[Any], None], value: Any) -> None:
+    """Those of an instance; what holds none that are known here, such as a file, has no content."""
+    held = attributes(value)
+    if not held:
+        raise _NoContentError(_no_content(value))
+    update(f"{type(value).__module__}.{type(value).__qualname__} of {len(held)}:".encode())
+    for name, part in held.items():
+        update(f"{name}=".encode())
+        _feed(update, part, _feed_attributes)
 
 
 def _int_array(items: Any) -> array[int] | None:
@@ -215,19 +253,28 @@ def _int_array(items: Any) -> array[int] | None:
 
 def _feed_tensor(update: Callable[[Any], None], tensor: torch.Tensor) -> None:
     plain = tensor.detach()
-    if plain.layout is not torch.strided:
-        plain = plain.to_dense()
-    plain = plain.cpu().resolve_conj().resolve_neg().contiguous()
-    update(f"tensor {tensor.dtype} {tuple(tensor.shape)}:".encode())
-    update(plain.reshape(-1).view(torch.uint8).numpy())
+    update(_tensor_head(tensor.dtype, tensor.shape))
+    try:
+        array = plain.numpy()  # of most: what follows takes thrice as long
+    except (TypeError, RuntimeError):  # on a GPU, sparse, conjugated, of a type that NumPy lacks
+        if plain.layout is not torch.strided:
+            plain = plain.to_dense()
+        plain = plain.cpu().resolve_conj().resolve_neg().contiguous()
+        array = plain.reshape(-1).view(torch.uint8).numpy()
+    update(np.ascontiguousarray(array))
 
 
-def _feed_array(update: Callable[[Any], None], value: Any, by_pickle: bool) -> None:
+@lru_cache(maxsize=256)
+def _tensor_head(dtype: torch.dtype, shape: torch.Size) -> bytes:
+    return f"tensor {dtype} {tuple(shape)}:".encode()
+
+
+def _feed_array(update: Callable[[Any], None], value: Any, other: Other) -> None:
     array = np.asarray(value)
     update(f"array {array.dtype} {array.shape}:".encode())
     if array.dtype.hasobject:
         for item in array.ravel().tolist():
-            _feed(update, item, by_pickle)
+            _feed(update, item, other)
     else:
         update(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
 

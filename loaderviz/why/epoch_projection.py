@@ -88,7 +88,7 @@ def project(
         each_s = ratio(took_s, one)
         plain = (phase == PACE)[recurring]
         range_s = ratio_range(took_s[plain], one[plain], burst)
-        if again:
+        if again and not plain.all():
             lasts_s, gaps = float(took_s[~plain].mean()), np.diff(pauses)
             low, high = (end * (1 - 1 / apart(pauses)) for end in range_s)
             range_s = low + lasts_s / int(gaps.max()), high + lasts_s / int(gaps.min())

@@ -15,6 +15,7 @@ from pitfalls import BUDGET_S, CURED, SICK, code_of, examine, undecided, visit
 CODES = {
     *(f"LV10{i}" for i in range(1, 10)),
     *(f"LV11{i}" for i in range(6)),
+    *(f"LV1{i}" for i in range(16, 25)),
     *(f"LV20{i}" for i in range(1, 8)),
     *(f"LV30{i}" for i in (1, 2, 3, 4, 5, 6, 8, 9)),
     *(f"LV31{i}" for i in (0, 1, 2, 4, 5)),
@@ -26,7 +27,16 @@ CODES = {
     "LV604",
 }
 OF_RANKS = {"LV202", "LV505"}  # in test_doctor_ranks.py
-SEEN_WITHOUT_RUNNING = {"LV205", "LV402", "LV501", "LV501 collate", "LV503", "LV601", "LV601 style"}
+SEEN_WITHOUT_RUNNING = {
+    "LV124",
+    "LV205",
+    "LV402",
+    "LV501",
+    "LV501 collate",
+    "LV503",
+    "LV601",
+    "LV601 style",
+}
 SHOWS_NOTHING = {"LV305 affinity", "LV504"}  # before it runs, in these patients
 REPRODUCED_BY_OURSELVES = {"LV103", "LV107", "LV115", "LV206", "LV207", "LV308", "LV312"}
 NO_WORKERS_ANYMORE = ("LV302", "LV304")  # once cured: such a check has nothing to look at
@@ -38,7 +48,19 @@ SAYS = {
 }
 
 # One of each family, and what else takes a second; the whole sweep is slow. LV501 cured spawns.
-QUICK = {"LV101", "LV108", "LV201", "LV205", "LV301", "LV314", "LV401", "LV402", "LV501", "LV601"}
+QUICK = {
+    "LV101",
+    "LV108",
+    "LV116",
+    "LV201",
+    "LV205",
+    "LV301",
+    "LV314",
+    "LV401",
+    "LV402",
+    "LV501",
+    "LV601",
+}
 QUICK_HEALTHY = {
     "in order, no workers",
     "shuffled by a generator",

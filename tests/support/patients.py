@@ -504,7 +504,7 @@ HEALTHY: dict[str, Make] = {
     "shuffled by a generator": lambda: loader(
         SleepingDataset(10, 0), shuffle=True, generator=torch.Generator().manual_seed(3)
     ),
-    "drop_last": lambda: loader(SleepingDataset(10, 0), drop_last=True),
+    "drop_last": lambda: loader(SleepingDataset(10, 0), drop_last=True, shuffle=True),
     "no batches": lambda: loader(SleepingDataset(7, 0), batch_size=None),
     "a batch sampler": lambda: DataLoader(
         SleepingDataset(10, 0), batch_sampler=BatchSampler(RandomSampler(range(10)), 3, False)

@@ -1,0 +1,1 @@
+"""What samples hold: read alone, and compared with what a loader delivered of them."""

@@ -1,0 +1,315 @@
+"""Does the loop get what the dataset holds? What was collated against what is read alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils.data import default_collate, default_convert
+
+from loaderviz._contents.read_alone import N_CLOSER, READABLE, Reference
+from loaderviz.loaders.content_hash import content_number
+from loaderviz.text import count
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# States of a delivered sample, in the order in which they are told.
+SAME, BUFFER, REPLACED, CHANGED, DROPPED = "same", "buffer", "replaced", "changed", "dropped"
+RANDOM, NOT_COMPARED = "random", "not compared"
+WRONG = (BUFFER, REPLACED, CHANGED, DROPPED)
+UNKNOWN = (RANDOM, NOT_COMPARED)
+UNSURE = (BUFFER, REPLACED, CHANGED)  # or random: a second reading tells
+NO_LIMIT = 2**62
+LEAST_TAIL = 8  # keys that hold what earlier ones hold: fewer may be rows that are there twice
+
+WORDS = {
+    BUFFER: "were overwritten when another was read",
+    REPLACED: "hold what another key holds",
+    CHANGED: "hold something else than the dataset does when it is read alone",
+    DROPPED: "were left out of their batch by collate_fn",
+}
+
+
+@dataclass(frozen=True)
+class Collated:
+    """What a batch held in the process that collated it.
+
+    Attributes:
+        numbers: of each sample the hash of its content; None where it has none.
+        arrived: whether the loop got the batch as it was collated; None where that is not known.
+        n_rows: how many samples it may hold, by its shape.
+    """
+
+    numbers: list[int | None]
+    arrived: bool | None
+    n_rows: int
+
+    @property
+    def n_left_out(self) -> int:
+        """How many samples it lacks, at least."""
+        return max(0, len(self.numbers) - self.n_rows)
+
+    def n_but(self, number: int | None) -> int:
+        """How many samples have another number."""
+        return len(self.numbers) - self.numbers.count(number)
+
+
+@dataclass(frozen=True)
+class ComparedContents:
+    """Of each delivered sample whether it is the dataset's own.
+
+    Attributes:
+        table: a row for each delivered sample: ``epoch, key, worker, batch, position, state``.
+        reference: what they were compared with.
+        n_left_out: how many samples ``collate_fn`` left out of their batches.
+        sentence: what was compared, and what came of it.
+        notes: what else was seen, and the ways out.
+    """
+
+    table: pd.DataFrame
+    reference: Reference
+    n_left_out: int
+    sentence: str
+    notes: tuple[str, ...] = ()
+
+    def of_state(self, *states: str) -> pd.DataFrame:
+        """The rows of samples in one of these states."""
+        return self.table[self.table["state"].isin(states)]
+
+    @property
+    def wrong(self) -> bool:
+        """Whether some are not the dataset's own."""
+        return bool(self.n_left_out or self.table["state"].isin(WRONG).any())
+
+    @property
+    def whole(self) -> bool:
+        """Whether all were compared, and are the dataset's own."""
+        return not self.n_left_out and bool((self.table["state"] == SAME).all())
+
+
+def compare_contents(
+    delivered: pd.DataFrame,
+    collated: Mapping[tuple[int, int], Collated],
+    reference: Reference,
+    read_again: Callable[[list[Any]], Mapping[Any, int | None]],
+    names: Mapping[str, str],
+) -> ComparedContents:
+    """Compare each delivered sample with what its key holds.
+
+    Args:
+        delivered: a row for each sample: ``epoch, key, worker, batch, position``.
+        collated: by epoch and batch.
+        reference: what keys hold when they are read alone.
+        read_again: what keys hold whatever the seed, as many as there was time for; None for one
+            that holds something else each time.
+        names: of the reader's ``collate_fn`` and ``worker_init_fn``, where there are such.
+    """
+    columns = [delivered[name].tolist() for name in ("key", "epoch", "batch", "position")]
+    rows = list(zip(*columns, strict=True))
+    sizes = Counter(zip(columns[1], columns[2], strict=True))
+    judge = _Judge(reference, collated, sizes)
+    states = [judge.state(*row) for row in rows]
+    judge.note_chance(
+        [key for (key, *_), state in zip(rows, states, strict=True) if state in UNSURE], read_again
+    )
+    states = [
+        judge.state(*row) if state in UNSURE else state
+        for row, state in zip(rows, states, strict=True)
+    ]
+    table = delivered.assign(state=states)
+    left_out = sum(
+        each.n_left_out for of, each in collated.items() if len(each.numbers) == sizes[of]
+    )
+    notes = tuple(_notes(table, reference, left_out, names))
+    return ComparedContents(
+        table, reference, left_out, _sentence(states, reference, left_out), notes
+    )
+
+
+def names_of(**functions: Any) -> dict[str, str]:
+    """What to call the reader's own functions, by what they are to the loader."""
+    return {
+        name: str(getattr(function, "__qualname__", type(function).__name__))
+        for name, function in functions.items()
+        if function not in (None, default_collate, default_convert)
+    }
+
+
+def most_rows(batch: Any) -> int:
+    """The largest number of samples that a batch can hold, as far as its shape shows."""
+    if isinstance(batch, torch.Tensor):
+        return batch.shape[0] if batch.ndim else 1
+    if isinstance(batch, Mapping):
+        return max((most_rows(part) for part in islice(batch.values(), 8)), default=0)
+    if isinstance(batch, Sequence) and not isinstance(batch, str | bytes):
+        tensor_rows = [most_rows(part) for part in batch[:8] if isinstance(part, torch.Tensor)]
+        return max([len(batch), *tensor_rows])
+    return NO_LIMIT
+
+
+class _Judge:
+    """Says of one sample after another whether it is the dataset's own."""
+
+    def __init__(
+        self,
+        reference: Reference,
+        collated: Mapping[tuple[int, int], Collated],
+        sizes: Mapping[tuple[int, int], int],
+    ) -> None:
+        self._own = reference.numbers
+        self._swallowed = reference.swallowed
+        self._reused = bool(reference.reused)
+        self._collated, self._sizes = collated, sizes
+        self._by_chance: set[Any] = set()
+        # What a key holds that met no error: another key that holds it was given its sample.
+        self._owners: dict[int, Any] = {}
+        for key, number in reference.numbers.items():
+            if number is not None and key not in reference.swallowed:
+                self._owners.setdefault(number, key)
+        self._nothing = content_number(None)
+
+    def state(self, key: Any, epoch: int, batch_number: int, position: int) -> str:
+        """The state of the sample at this position of a batch, which was asked for by this key."""
+        batch = self._collated.get((epoch, batch_number))
+        if batch is None or len(batch.numbers) != self._sizes[epoch, batch_number]:
+            return NOT_COMPARED  # a dataset that makes the batches returns one for many keys
+        number = batch.numbers[position]
+        if number == self._nothing and batch.n_rows == batch.n_but(self._nothing):
+            return DROPPED
+        own = self._own.get(key) if isinstance(key, READABLE) else None
+        if number is None or (own is None and key not in self._by_chance):
+            return NOT_COMPARED
+        is_of_other = self._owners.get(number, key) != key
+        if is_of_other and key in self._swallowed:
+            return REPLACED
+        if number == own and batch.arrived is not False:
+            return SAME
+        by_chance = key in self._by_chance
+        if self._reused and (not by_chance or batch.numbers.count(number) > 1):
+            return BUFFER
+        if by_chance:
+            return RANDOM
+        return REPLACED if is_of_other else CHANGED
+
+    def note_chance(
+        self, keys: list[Any], read_again: Callable[[list[Any]], Mapping[Any, int | None]]
+    ) -> None:
+        """Find out which of these keys hold something else each time they are read.
+
+        A few first: where each of them does, so do all. What is not known is not held against a
+        loader.
+        """
+        keys = list(dict.fromkeys(keys))
+        some, others = keys[:N_CLOSER], keys[N_CLOSER:]
+        again = dict(read_again(some))
+        if any(number is not None for number in again.values()):
+            again |= read_again(others)
+        self._by_chance = {key for key in keys if again.get(key) is None}
+        self._own = {**self._own, **again}
+
+
+def _sentence(states: Sequence[str], reference: Reference, n_left_out: int) -> str:
+    counts, n = Counter(states), len(states)
+    counts[DROPPED] = n_left_out
+    n_compared = n - sum(counts[state] for state in UNKNOWN)
+    if any(counts[state] for state in WRONG):
+        return "; ".join(
+            f"{counts[state]:,} of {count(n, 'sample')} {WORDS[state]}"
+            for state in WRONG
+            if counts[state]
+        )
+    if n_compared:
+        are = "are" if n_compared == n else "were compared, and are"
+        return f"{n_compared:,} of {count(n, 'sample')} {are} the dataset's own"
+    return f"contents were not compared: {_why_not(counts, reference)}"
+
+
+def _why_not(counts: Counter[str], reference: Reference) -> str:
+    if reference.not_read:
+        return reference.not_read
+    if counts[RANDOM]:
+        return "each read differs, as random augmentation makes it"
+    if reference.raised:
+        return f"read alone, the dataset raises {next(iter(reference.raised.values()))}"
+    return "they have no content that can be told from others"
+
+
+def _notes(
+    table: pd.DataFrame, reference: Reference, n_left_out: int, names: Mapping[str, str]
+) -> Iterator[str]:
+    states = set(table["state"])
+    if BUFFER in states or reference.reused:
+        yield (
+            "A sample changes when the next one is read: the dataset returns the same buffer again "
+            "and again. Remedy: return a copy of it, sample.clone() or sample.copy()."
+        )
+    if reference.reads_change:
+        yield (
+            f"Reading changes the data: key {reference.reads_change[0]!r}, read twice with the "
+            "same random numbers, holds something else the second time: an epoch may see what one "
+            "before has left. Remedy: copy what is changed in place, before that."
+        )
+    if REPLACED in states and reference.swallowed:
+        yield _note_on_swallowed(table, reference)
+    elif {REPLACED, CHANGED} & states and not (table["worker"] >= 0).any():
+        yield (
+            "The data has changed while the loader ran: something works in place on what the "
+            "dataset keeps, be it a transform, collate_fn or the loop. Remedy: copy it before."
+        )
+    elif {REPLACED, CHANGED} & states:
+        blamed = ":"
+        if "worker_init_fn" in names:
+            blamed = f": worker_init_fn={names['worker_init_fn']},"
+        yield (
+            "In the workers these keys hold something else than here. What changes a worker's copy "
+            f"of the dataset does that{blamed} or a file, a connection or another handle that was "
+            "opened before the fork and that all workers read from: open it in the worker."
+        )
+    if n_left_out:
+        yield (
+            f"collate_fn={names.get('collate_fn', '')} leaves out samples. Leave such keys out of "
+            "the dataset, so that batches have their size, and no evaluation lacks them unseen."
+        )
+    n_random = int((table["state"] == RANDOM).sum())
+    if n_random and n_random < len(table):
+        yield f"{count(n_random, 'sample')} differ with each read (random), and were not compared."
+    if (tail := repeated_tail(reference)) is not None:
+        yield (
+            f"Key {tail:,} and those after it hold what the keys from 0 on hold: the dataset is "
+            f"longer than its data, unless it repeats itself on purpose."
+        )
+    n_read, n_keys = len(reference.numbers), table["key"].nunique()
+    if 0 < n_read < n_keys:
+        yield (
+            f"{n_read:,} of {count(n_keys, 'key')}, drawn at random, were read to compare with: "
+            "budget_s= gives it more time."
+        )
+
+
+def _note_on_swallowed(table: pd.DataFrame, reference: Reference) -> str:
+    replaced = set(table.loc[table["state"] == REPLACED, "key"])
+    met = [error for key, error in reference.swallowed.items() if key in replaced]
+    error = (met or list(reference.swallowed.values()))[0]
+    return (
+        f"{error.line} met {error.name}: {error.message}, for {count(len(met), 'key')}, and "
+        "another sample was returned in place of the one that was asked for. Let it raise, or "
+        "leave such keys out of the dataset."
+    )
+
+
+def repeated_tail(reference: Reference) -> int | None:
+    """The first key of those that hold, one by one, what the keys from 0 on hold; None: none do."""
+    held = reference.numbers
+    n = len(held)
+    if None in held.values() or set(held) != set(range(n)):
+        return None
+    numbers = [held[key] for key in range(n)]
+    period = next((k for k in range(1, n) if numbers[k] == numbers[0]), n)
+    tail_repeats = all(numbers[k] == numbers[k - period] for k in range(period, n))
+    is_of_rows = len(set(numbers[:period])) == period > 1
+    return period if n - period >= LEAST_TAIL and is_of_rows and tail_repeats else None

@@ -1,0 +1,320 @@
+"""What a map-style dataset holds when nobody disturbs it: each key read alone, in forks.
+
+The forks are those of a copy of this process that was made before the loader ran, so that nothing
+that the loader did has reached them. Contents are hashed at once and never kept.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+import sys
+import time
+import types
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import Dataset
+from torch.utils.data import dataset as torch_dataset
+
+from loaderviz.loaders.content_hash import content_number
+from loaderviz.loaders.forked_run import ChildProcess, may_fork
+from loaderviz.loaders.held_objects import is_a, walk
+from loaderviz.loaders.random_state import global_states, held_generators, held_states
+from loaderviz.own_errors import own_errors
+
+SEED, OTHER_SEED = 1, 2
+READABLE = (int, str, bool, float)  # keys that a recording keeps as they are
+N_CLOSER = 64  # keys: so many are read again, and hashed again after the next one
+LEAST_S = 5.0  # for a fork to start, and for the sample that was begun when its time was up
+
+
+@dataclass(frozen=True)
+class Swallowed:
+    """An exception that the dataset's ``__getitem__`` met, and did not raise."""
+
+    name: str  # of its class
+    message: str
+    line: str  # "file.py:12"
+
+
+@dataclass
+class Reference:
+    """What keys hold when each is read alone.
+
+    Attributes:
+        numbers: by key, the hash of its content; None where it has none, or could not be read.
+        raised: by key, the error of one that cannot be read alone.
+        swallowed: by key, what its ``__getitem__`` met and did not raise.
+        reused: keys whose sample changed when the next one was read.
+        drawn: keys for which a random generator was drawn from, where that was looked at.
+        reads_change: keys that hold something else after keys were read.
+        not_read: why nothing was read at all; empty where something was.
+    """
+
+    numbers: dict[Any, int | None] = field(default_factory=dict)
+    raised: dict[Any, str] = field(default_factory=dict)
+    swallowed: dict[Any, Swallowed] = field(default_factory=dict)
+    reused: list[Any] = field(default_factory=list)
+    drawn: set[Any] = field(default_factory=set)
+    reads_change: list[Any] = field(default_factory=list)
+    not_read: str = ""
+
+    def add(self, other: Reference) -> None:
+        """Take in what another process has read."""
+        self.numbers |= other.numbers
+        self.raised |= other.raised
+        self.swallowed |= other.swallowed
+        self.reused += other.reused
+
+
+class PristineCopy:
+    """A copy of this process, made now, that reads a dataset when it is asked to.
+
+    It is used in a ``with`` statement, at whose end it is gone.
+    """
+
+    def __init__(self, dataset: Any) -> None:
+        self._child: ChildProcess | None = None
+        if may_fork(num_workers=0):
+            self._orders, orders = multiprocessing.get_context("fork").Pipe()
+            self._child = ChildProcess(_serve, dataset, orders, method="fork")
+            orders.close()
+
+    def __enter__(self) -> PristineCopy:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._child is not None:
+            self._child.end()
+            self._orders.close()
+
+    def read_alone(self, keys: Sequence[Any], n_processes: int, budget_s: float) -> Reference:
+        """Read the keys, for at most about ``budget_s`` seconds.
+
+        Where that does not suffice, a random part of the keys is read. Raises nothing.
+
+        Args:
+            keys: as a recording has them; those that are no numbers or texts are left out.
+            n_processes: as many share the keys.
+            budget_s: seconds.
+        """
+        keys = list(dict.fromkeys(key for key in keys if isinstance(key, READABLE)))
+        if not keys:
+            return Reference(not_read="their keys are no numbers or texts")
+        if not budget_s:
+            return Reference(not_read="budget_s=0 leaves no time for it")
+        if self._child is None:
+            return Reference(not_read="the dataset cannot be read in a fork of this process")
+        order = random.Random(SEED).sample(range(len(keys)), len(keys))
+        shuffled = [keys[place] for place in order]
+        answer = self._ask(_read_alone, shuffled, n_processes, budget_s)
+        found: Reference = answer or Reference()
+        if not found.numbers:
+            found.not_read = "read alone, the dataset gave no sample in time"
+        return found
+
+    def read_again(self, keys: Sequence[Any], budget_s: float) -> dict[Any, int | None]:
+        """What keys hold whatever the seed, as far as the time goes; None where it is by chance.
+
+        In one fork after another: where processes share an open file, or another handle, only one
+        that reads by itself is right.
+        """
+        answer = self._ask(_read_again, list(keys), budget_s) if keys else None
+        return answer or {}
+
+    def _ask(self, function: Callable[..., Any], keys: list[Any], *arguments: Any) -> Any:
+        if self._child is None:
+            return None
+        n_before = len(self._child.sent)
+        try:
+            self._orders.send((function, keys, *arguments))
+        except own_errors(OSError):  # it has died
+            return None
+        budget_s = arguments[-1]
+        end = time.monotonic() + 4 * (budget_s + LEAST_S)
+        while len(self._child.sent) == n_before and time.monotonic() < end:
+            if self._child.receive(min(end, time.monotonic() + 0.02)):
+                break
+        return self._child.sent[-1] if len(self._child.sent) > n_before else None
+
+
+def _serve(dataset: Any, orders: Any, send: Callable[[Any], None]) -> None:
+    while True:
+        function, *arguments = orders.recv()
+        send(function(dataset, *arguments))
+
+
+def _read_alone(dataset: Any, keys: list[Any], n_processes: int, budget_s: float) -> Reference:
+    parts = [keys[first::n_processes] for first in range(min(n_processes, len(keys)))]
+    whole = Reference()
+    for (one,) in _in_forks(dataset, parts, budget_s, (SEED,)):
+        whole.add(one)
+    closer = list(whole.numbers)[:N_CLOSER]
+    whole.reads_change = _changed_by_reading(dataset, closer, budget_s / 4)
+    return whole
+
+
+def _changed_by_reading(dataset: Any, keys: list[Any], time_s: float) -> list[Any]:
+    """Which keys hold something else in a copy in which keys were read before than in a fresh one.
+
+    Under the same seed, under which two fresh copies agree.
+    """
+    ((_, after),) = _in_forks(dataset, [keys], time_s, (SEED, OTHER_SEED))
+    ((fresh,),) = _in_forks(dataset, [list(after.numbers)], time_s, (OTHER_SEED,))
+    if after.numbers == fresh.numbers:
+        return []
+    ((other,),) = _in_forks(dataset, [list(fresh.numbers)], time_s, (OTHER_SEED,))
+    return [
+        key
+        for key, number in other.numbers.items()
+        if after.numbers[key] != number == fresh.numbers[key]
+    ]
+
+
+def _read_again(dataset: Any, keys: list[Any], budget_s: float) -> dict[Any, int | None]:
+    ((first,),) = _in_forks(dataset, [keys], budget_s / 2, (SEED,), looks=True)
+    ((second,),) = _in_forks(dataset, [list(first.numbers)], budget_s / 2, (OTHER_SEED,))
+    return {
+        key: number if number == first.numbers[key] and key not in first.drawn else None
+        for key, number in second.numbers.items()
+    }
+
+
+def _in_forks(
+    dataset: Any,
+    parts: list[list[Any]],
+    time_s: float,
+    seeds: tuple[int, ...],
+    *,
+    looks: bool = False,
+) -> list[list[Reference]]:
+    """Read each part of the keys in a fork of its own, all at once; once for each of the seeds.
+
+    ``looks``: whether to note for which keys generators are drawn from, which takes time.
+    """
+    children = [
+        ChildProcess(_read_in_fork, dataset, part, time_s, seeds, looks, method="fork")
+        for part in parts
+    ]
+    end = time.monotonic() + len(seeds) * time_s + LEAST_S
+    try:
+        for child in children:
+            child.receive(end)
+        missing = [Reference() for _ in seeds]
+        return [[*child.sent, *missing[len(child.sent) :]] for child in children]
+    finally:
+        for child in children:
+            child.end()
+
+
+def _read_in_fork(
+    dataset: Any,
+    keys: list[Any],
+    time_s: float,
+    seeds: tuple[int, ...],
+    looks: bool,
+    send: Callable[[Reference], None],
+) -> None:
+    for seed in seeds:
+        _seed_everything(dataset, seed)
+        done = _read(dataset, keys, time_s, looks)
+        send(done)
+        keys = list(done.numbers)
+
+
+def _read(dataset: Any, keys: Sequence[Any], time_s: float, looks: bool) -> Reference:
+    done = Reference()
+    before: Any = None
+    key_before: Any = None
+    met: list[Swallowed] = []
+    end = time.monotonic() + time_s
+    with _watching(_files_of(dataset), met):
+        for place, key in enumerate(keys):
+            if time.monotonic() > end:
+                break
+            met.clear()
+            states = _states(dataset) if looks else None
+            try:
+                sample = read_sample(dataset, key)
+            except Exception as error:  # the reader's own
+                done.raised[key] = f"{type(error).__name__}: {error}"
+                done.numbers[key] = before = None
+                continue
+            if looks and _states(dataset) != states:
+                done.drawn.add(key)
+            if met:
+                done.swallowed[key] = met[-1]
+            done.numbers[key] = content_number(sample)
+            if before is not None and content_number(before) != done.numbers[key_before]:
+                done.reused.append(key_before)
+            before, key_before = (sample if place < N_CLOSER else None), key
+    return done
+
+
+def read_sample(dataset: Any, key: Any) -> Any:
+    """One sample, by its key; as torch asks for it where the dataset has no ``__getitem__``."""
+    if hasattr(type(dataset), "__getitem__"):
+        return dataset[key]
+    return dataset.__getitems__([key])[0]
+
+
+def _states(dataset: Any) -> list[int | None]:
+    """Where each generator stands that is known, as hashes."""
+    states = (*global_states(), *held_states(dataset=dataset))
+    return [content_number(state.value) for state in states]
+
+
+def _seed_everything(dataset: Any, seed: int) -> None:
+    """The global generators, and those that the dataset holds."""
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+    for _, generator in held_generators(dataset=dataset):
+        if is_a(generator, torch.Generator):
+            generator.manual_seed(seed)
+        elif is_a(generator, np.random.Generator):
+            bits = generator.bit_generator
+            bits.state = type(bits)(seed).state
+        else:
+            generator.seed(seed)
+
+
+def _files_of(dataset: Any) -> set[str]:
+    """Those of the code that reads a sample, of the dataset and of those that it wraps."""
+    held = [part.value for part in walk("dataset", dataset) if is_a(part.value, Dataset)]
+    functions = [
+        vars(cls).get(name)
+        for each in (dataset, *held)
+        for cls in type(each).__mro__
+        for name in ("__getitem__", "__getitems__")
+    ]
+    files = {
+        each.__code__.co_filename for each in functions if isinstance(each, types.FunctionType)
+    }
+    return files - {torch_dataset.__file__}
+
+
+@contextmanager
+def _watching(files: set[str], met: list[Swallowed]) -> Iterator[None]:
+    """Note the exceptions that come up in the code of these files, and in no other."""
+
+    def inside(frame: types.FrameType, event: str, arg: Any) -> Any:
+        frame.f_trace_lines = False
+        if event == "exception" and not issubclass(arg[0], StopIteration):
+            line = f"{frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_lineno}"
+            met.append(Swallowed(arg[0].__name__, str(arg[1])[:100], line))
+        return inside
+
+    def entered(frame: types.FrameType, event: str, arg: Any) -> Any:
+        return inside if frame.f_code.co_filename in files else None
+
+    sys.settrace(entered)
+    try:
+        yield
+    finally:
+        sys.settrace(None)

@@ -1,0 +1,240 @@
+"""LV116 to LV124: is each sample what the dataset holds for its key? Of map-style datasets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from torch.utils.data import RandomSampler, SequentialSampler, WeightedRandomSampler
+from torch.utils.data.distributed import DistributedSampler
+
+from loaderviz._contents.compared_contents import (
+    BUFFER,
+    CHANGED,
+    REPLACED,
+    ComparedContents,
+    repeated_tail,
+)
+from loaderviz._contents.read_alone import N_CLOSER
+from loaderviz._doctor.checks import CHECKS, Seen, check, seen
+from loaderviz._doctor.examination import Case
+from loaderviz._doctor.findings import Undecided
+from loaderviz.loaders.held_objects import is_a
+from loaderviz.text import count
+
+OF_TORCH = (SequentialSampler, RandomSampler, WeightedRandomSampler, DistributedSampler)
+# What code that draws an order has names for.
+CHANCE = {"randperm", "permutation", "shuffle", "random", "Generator", "default_rng", "choice"}
+
+
+def _compared(case: Case) -> ComparedContents | None:
+    """What was compared; None for a stream. Raises Undecided."""
+    if case.setup.iterable:
+        return None
+    case.epoch()
+    compared = case.observed(ComparedContents)
+    if compared is None:
+        raise Undecided("contents are compared in a copy of this process, which it cannot have")
+    if compared.reference.not_read:
+        raise Undecided(f"contents were not compared: {compared.reference.not_read}")
+    return compared
+
+
+@check("LV116")
+def _one_buffer(case: Case) -> Seen | None:
+    compared = _compared(case)
+    if compared is None or compared.of_state(BUFFER).empty:
+        return None
+    n, n_all = len(compared.of_state(BUFFER)), len(compared.table)
+    return seen(
+        f"{n} of {count(n_all, 'sample')} had been overwritten when their batch was collated",
+        f"sample {compared.reference.reused[0]!r} changes when the next one is read",
+        fix="""
+def __getitem__(self, index):
+    ...
+    return self.buffer.clone()  # of an array .copy(); or make the buffer here, not in __init__
+""",
+    )
+
+
+@check("LV117")
+def _replaced_after_error(case: Case) -> Seen | None:
+    compared = _compared(case)
+    if compared is None:
+        return None
+    keys = set(compared.of_state(REPLACED)["key"]) & set(compared.reference.swallowed)
+    if not keys:
+        return None
+    key = min(keys, key=str)
+    error = compared.reference.swallowed[key]
+    return seen(
+        f"{error.line}, for key {key!r}, meets {error.name}: {error.message}; what comes is the "
+        "sample of another key",
+        f"{count(len(keys), 'key')} of {compared.table['key'].nunique()} are replaced so",
+        fix="""
+def __getitem__(self, index):
+    return self.read(index)  # let it raise; or find such keys once, and leave them out:
+
+good = [index for index in range(len(dataset)) if is_readable(index)]
+DataLoader(torch.utils.data.Subset(dataset, good), ...)
+""",
+    )
+
+
+@check("LV118")
+def _left_out(case: Case) -> Seen | None:
+    compared = _compared(case)
+    if compared is None or not compared.n_left_out:
+        return None
+    collate_fn = case.setup.settings["collate_fn"]
+    name = getattr(collate_fn, "__qualname__", type(collate_fn).__name__)
+    return seen(
+        f"collate_fn={name} leaves out {compared.n_left_out} of "
+        f"{count(len(compared.table), 'sample')}, or more: their batches have fewer rows",
+        fix="""
+good = [index for index in range(len(dataset)) if dataset[index] is not None]  # once
+DataLoader(torch.utils.data.Subset(dataset, good), ...)  # and collate_fn leaves out none
+""",
+    )
+
+
+@check("LV119")
+def _reading_changes(case: Case) -> Seen | None:
+    compared = _compared(case)
+    if compared is None or not compared.reference.reads_change:
+        return None
+    keys = compared.reference.reads_change
+    return seen(
+        f"key {keys[0]!r} holds something else once keys were read, under the same random numbers",
+        f"{count(len(keys), 'key does', 'keys do')}, of {N_CLOSER} or fewer that were tried; two "
+        "fresh copies of the dataset agree",
+        fix="""
+def __getitem__(self, index):
+    sample = self.data[index].clone()  # of an array .copy(), of a list or dict copy.deepcopy()
+    ...  # and then change it in place
+""",
+    )
+
+
+@check("LV120")
+def _other_data_in_workers(case: Case) -> Seen | None:
+    compared = _compared(case)
+    if compared is None or not case.setup.num_workers or compared.reference.reads_change:
+        return None
+    wrong = compared.of_state(REPLACED, CHANGED)
+    wrong = wrong[~wrong["key"].isin(list(compared.reference.swallowed))]
+    key, worker = wrong[["key", "worker"]].values.tolist()[0] if len(wrong) else (None, None)
+    shared_handle = CHECKS["LV503"].judge(case)
+    if wrong.empty or (shared_handle is not None and shared_handle.state == "found"):
+        return None
+    worker_init_fn = case.setup.settings["worker_init_fn"]
+    name = getattr(worker_init_fn, "__qualname__", "")
+    return seen(
+        f"{len(wrong)} of {count(len(compared.table), 'sample')} hold something else than the "
+        f"dataset does here, such as key {key!r} in worker {worker}",
+        *([f"worker_init_fn={name} runs in each worker, on its own copy"] if name else []),
+        fix="""
+def worker_init_fn(worker_id):
+    ...  # leave the data of get_worker_info().dataset as it is, or change it alike in each worker
+""",
+    )
+
+
+@check("LV121")
+def _same_order_by_chance(case: Case) -> Seen | None:
+    sampler = case.setup.sampler
+    own = not case.setup.iterable and not is_a(sampler.value, *OF_TORCH)
+    if not own or not CHANCE & set(_names_used_by(sampler.value)):
+        return None
+    first, second = (_keys_of_epoch(case, number) for number in (0, 1))
+    n = min(len(first), len(second))
+    if n < 8 or first[:n] != second[:n] or first[:n] == sorted(first[:n], key=str):
+        return None
+    return seen(
+        f"two epochs in a row ask for the same {n} keys in the same order, which is not sorted",
+        f"{sampler.path} is a {type(sampler.value).__name__}, and its code draws an order",
+        fix="""
+class MySampler(Sampler):
+    def __iter__(self):
+        self.epoch += 1  # 0 in __init__: another order each time, and the same in each run
+        generator = torch.Generator().manual_seed(self.seed + self.epoch)
+        yield from torch.randperm(len(self.data), generator=generator).tolist()
+""",
+    )
+
+
+def _keys_of_epoch(case: Case, number: int) -> list[Any]:
+    case.epoch(number)
+    if case.trace is None:
+        raise Undecided("the recording was lost")
+    rows = case.trace.samples.sort_values(["epoch", "batch", "position"])
+    return list(rows.loc[rows["epoch"] == number, "key"])
+
+
+def _names_used_by(value: Any) -> Iterator[str]:
+    """The names that the methods of its class use, as far as these are written in Python."""
+    for cls in type(value).__mro__:
+        for function in vars(cls).values():
+            yield from getattr(getattr(function, "__code__", None), "co_names", ())
+
+
+@check("LV122")
+def _evaluation_drops(case: Case) -> Seen | None:
+    settings = case.setup.settings
+    in_order = is_a(case.setup.sampler.value, SequentialSampler)
+    if case.setup.iterable or not settings["drop_last"] or not in_order:
+        return None
+    case.epoch()
+    length, size = case.lengths.dataset, settings["batch_size"]
+    if not length or not size or not length % size:
+        return None
+    return seen(
+        f"the last {count(length % size, 'sample')} of {length} never come, in no epoch: the order "
+        f"is always the same, and drop_last=True takes what does not fill a batch of {size}",
+        fix="""
+DataLoader(dataset, drop_last=False, ...)  # to evaluate; to train, shuffle=True
+""",
+    )
+
+
+@check("LV123")
+def _longer_than_its_data(case: Case) -> Seen | None:
+    compared = _compared(case)
+    tail = None if compared is None else repeated_tail(compared.reference)
+    length = case.lengths.dataset
+    if tail is None or length is None or not length % tail:
+        return None  # each comes as often as the others: on purpose, as far as can be told
+    return seen(
+        f"len(dataset) is {length}, and from key {tail} on the keys hold what those from 0 on hold",
+        f"{length % tail} samples come once more often than the others",
+        fix=f"""
+def __len__(self):
+    return {tail}  # as many as there are
+""",
+    )
+
+
+@check("LV124")
+def _sampler_used_up(case: Case) -> Seen | None:
+    if case.setup.iterable:
+        return None
+    parts = {"sampler": case.setup.sampler.value}
+    parts["batch_sampler"] = case.setup.settings["batch_sampler"]
+    used_up = [name for name, value in parts.items() if hasattr(type(value), "__next__")]
+    if not used_up:
+        return None
+    kind = type(parts[used_up[0]]).__name__
+    return seen(
+        f"{used_up[0]} is a {kind}, which can be gone through once: the next epoch is empty",
+        fix="""
+class MySampler(torch.utils.data.Sampler):
+    def __init__(self, keys):
+        self.keys = list(keys)
+
+    def __iter__(self):  # a new iterator for each epoch
+        return iter(self.keys)
+
+    def __len__(self):
+        return len(self.keys)
+""",
+    )

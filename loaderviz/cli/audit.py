@@ -1,0 +1,87 @@
+"""``loaderviz audit``: does every sample come once, and is it what the dataset holds?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from loaderviz._audit import audit as audit_loader
+from loaderviz._audit.audit_result import Audit
+from loaderviz.cli.loader_target import (
+    ScriptArgs,
+    import_loader,
+    script_arguments,
+    stdout_to_stderr,
+)
+from loaderviz.cli.shared_options import EXIT_FOUND, AsJson, print_json
+from loaderviz.text import printable
+from loaderviz.trace import load
+
+
+def audit(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODULE:NAME|TRACE",
+            help="A loader, as pkg.module:make_loader or train.py:make_loader, which is then run; "
+            "or a recording of one, which has keys and no contents.",
+            show_default=False,
+        ),
+    ],
+    args: ScriptArgs = None,
+    epochs: Annotated[int, typer.Option(help="How many epochs of a loader to run.")] = 1,
+    n_samples: Annotated[
+        int | None,
+        typer.Option(
+            "--samples", metavar="N", help="Stop after so many: for a stream that never ends."
+        ),
+    ] = None,
+    budget_s: Annotated[
+        float,
+        typer.Option(
+            "--budget", metavar="SECONDS", help="How long to read the dataset to compare contents."
+        ),
+    ] = 10.0,
+    as_json: AsJson = False,
+) -> None:
+    """Say whether every sample comes exactly once, and is what the dataset holds.
+
+    A script's own arguments come after two dashes: loaderviz audit train.py:main -- --data DIR
+
+    Exit code: 0 nothing is wrong as far as was compared, 1 samples are lost, doubled or changed, 2
+    the loader could not be audited.
+    """
+    if Path(target).exists():
+        found = audit_loader(load(target))
+    else:
+        with stdout_to_stderr(), script_arguments(target, args):
+            found = audit_loader(
+                import_loader(target), epochs, n_samples=n_samples, budget_s=budget_s
+            )
+    if as_json:
+        print_json(_as_data(found))
+    else:
+        typer.echo(printable(found))
+    if _is_wrong(found):
+        raise typer.Exit(EXIT_FOUND)
+
+
+def _as_data(found: Audit) -> dict[str, object]:
+    states = {} if found.contents is None else found.contents["state"].value_counts().to_dict()
+    return {
+        "verdict": found.verdict,
+        "exactly_once": found.exactly_once,
+        "n_samples": found.n_samples,
+        "contents": states,
+        "epochs": found.epochs.astype(object).where(found.epochs.notna(), None).to_dict("records"),
+        "notes": list(found.notes),
+    }
+
+
+def _is_wrong(found: Audit) -> bool:
+    """Whether samples are lost, doubled or changed; what ``drop_last`` takes is not in a trace."""
+    epochs = found.epochs
+    counts = epochs[["duplicates", "extra"]].fillna(0).to_numpy().sum()
+    return found.exactly_once is False or bool(counts) or found.is_changed

@@ -1,0 +1,292 @@
+"""``audit`` of contents: what ruins samples and keeps their keys right, and what only looks so."""
+
+import os
+import random
+import time
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset, default_collate, get_worker_info
+
+from loaderviz import audit
+
+N = 40
+
+
+class Rows(Dataset):
+    """Each of these is a dataset of N rows, right or wrong in a way of its own."""
+
+    def __init__(self):
+        self.rows = torch.arange(4.0 * N).reshape(N, 4)
+
+    def __len__(self):
+        return N
+
+    def __getitem__(self, index):
+        return self.rows[index]
+
+
+class OneBuffer(Rows):
+    def __init__(self):
+        super().__init__()
+        self.buffer = torch.zeros(4)
+
+    def __getitem__(self, index):
+        return self.buffer.copy_(self.rows[index])
+
+
+class NumpyBuffer(OneBuffer):
+    def __getitem__(self, index):
+        return {"row": super().__getitem__(index).numpy(), "label": index}
+
+
+class Replacing(Rows):
+    def __getitem__(self, index):
+        try:
+            if index % 8 == 5:
+                raise OSError("truncated")
+            return self.rows[index]
+        except OSError:
+            return self[random.randrange(N)]
+
+
+class NextInstead(Replacing):
+    def __getitem__(self, index):
+        try:
+            if index % 8 == 5:
+                raise OSError("truncated")
+            return self.rows[index]
+        except OSError:
+            return self.rows[index + 1]
+
+
+class SomeNone(Rows):
+    def __getitem__(self, index):
+        return None if index % 8 == 5 else self.rows[index]
+
+
+class SharedFile(Rows):
+    def __init__(self, path):
+        path.write_bytes(b"".join(index.to_bytes(8, "little") for index in range(N)))
+        self.file = path.open("rb", buffering=0)
+
+    def __getitem__(self, index):
+        self.file.seek(8 * index)
+        time.sleep(0.001)
+        return int.from_bytes(self.file.read(8), "little")
+
+    def __del__(self):
+        self.file.close()
+
+
+class InPlace(Rows):
+    def __getitem__(self, index):
+        return self.rows[index].mul_(0.5).add_(1)
+
+
+class Random(Rows):
+    def __getitem__(self, index):
+        return self.rows[index] + torch.rand(4)
+
+
+class OwnGenerator(Rows):
+    def __init__(self):
+        super().__init__()
+        self.rng = np.random.default_rng(0)
+
+    def __getitem__(self, index):
+        return self.rows[index].numpy() + self.rng.random(4)
+
+
+class FromTheSystem(Rows):
+    def __getitem__(self, index):
+        return os.urandom(8)
+
+
+class Cached(Rows):
+    def __init__(self):
+        super().__init__()
+        self.cache = {}
+
+    def __getitem__(self, index):
+        try:
+            return self.cache[index]
+        except KeyError:
+            return self.cache.setdefault(index, self.rows[index] * 2)
+
+
+class Zeros(Rows):
+    def __init__(self):
+        super().__init__()
+        self.zero = torch.zeros(4)
+
+    def __getitem__(self, index):
+        return self.zero
+
+
+class Twins(Rows):
+    def __getitem__(self, index):
+        return self.rows[index // 2]
+
+
+class Opaque(Rows):
+    def __getitem__(self, index):
+        return object()
+
+
+class OnlyInWorkers(Rows):
+    def __getitem__(self, index):
+        return self.rows[index] * get_worker_info().num_workers
+
+
+def without_none(samples):
+    return default_collate([sample for sample in samples if sample is not None])
+
+
+def shuffle_own_copy(worker):
+    rows = get_worker_info().dataset
+    rows.rows = rows.rows[torch.randperm(N, generator=torch.Generator().manual_seed(worker))]
+
+
+def as_a_list(samples):
+    return list(samples)
+
+
+def audited(dataset, num_workers=2, **options):
+    epochs = options.pop("epochs", 1)
+    return audit(DataLoader(dataset, 8, num_workers=num_workers, **options), epochs)
+
+
+def states(found):
+    return found.contents["state"].value_counts().to_dict()
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize(
+    ("dataset", "options", "expected", "cure"),
+    [
+        (OneBuffer, {}, {"buffer": 35, "same": 5}, "sample.clone()"),
+        (Replacing, {}, {"replaced": 5, "same": 35}, "OSError: truncated, for 5 keys"),
+        (NextInstead, {}, {"replaced": 5, "same": 35}, "OSError: truncated, for 5 keys"),
+        (SomeNone, {"collate_fn": without_none}, {"dropped": 5, "same": 35}, "without_none"),
+    ],
+)
+def test_what_ruins_samples_is_told_beside_their_keys(
+    dataset, options, expected, cure, num_workers
+):
+    found = audited(dataset(), num_workers, **options)
+    assert states(found) == expected
+    assert found.exactly_once is True  # of keys
+    assert found.is_changed
+    assert found.verdict.startswith("Every key came exactly once, but ")
+    assert cure in " ".join(found.notes)
+    assert len(found.contents) == N
+    assert list(found.contents.columns) == ["epoch", "key", "worker", "batch", "position", "state"]
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("dataset", [Rows, Cached, Zeros, Twins])
+def test_what_only_looks_so_is_right(dataset, num_workers):
+    found = audited(dataset(), num_workers)
+    assert states(found) == {"same": N}
+    assert found.verdict == "Every sample came exactly once"
+    assert "contents compared" in found.numbers
+
+
+@pytest.mark.parametrize("dataset", [Random, OwnGenerator, FromTheSystem])
+def test_what_differs_with_each_read_is_not_compared_and_not_accused(dataset):
+    found = audited(dataset(), collate_fn=as_a_list)
+    assert states(found) == {"random": N}
+    assert found.verdict == (
+        "Every key came exactly once; contents were not compared: each read differs, as random "
+        "augmentation makes it"
+    )
+    assert not found.is_changed
+
+
+def test_a_buffer_may_be_overwritten_on_its_way_to_the_loop():
+    """Its batch is pickled by a thread of the worker, which reads the next one meanwhile."""
+    found = audited(NumpyBuffer(), collate_fn=as_a_list)
+    assert states(found)["buffer"] >= 35
+    assert "sample.clone()" in " ".join(found.notes)
+
+
+def test_workers_that_share_an_open_file_get_what_others_seek(tmp_path):
+    found = audited(SharedFile(tmp_path / "rows"), num_workers=4)
+    assert {"replaced", "changed"} & set(states(found))
+    assert "opened before the fork" in " ".join(found.notes)
+    assert states(audited(SharedFile(tmp_path / "rows"), 0)) == {"same": N}
+
+
+def test_a_worker_that_changes_its_copy_of_the_dataset_is_named():
+    found = audited(Rows(), worker_init_fn=shuffle_own_copy)
+    assert states(found).get("replaced", 0) > N / 2
+    assert "worker_init_fn=shuffle_own_copy" in " ".join(found.notes)
+
+
+def test_data_that_reading_changes_is_told_and_seen_in_the_next_epoch():
+    assert any("Reading changes the data" in note for note in audited(InPlace()).notes)
+    found = audited(InPlace(), epochs=2, persistent_workers=True)
+    assert set(found.contents.query("epoch == 0")["state"]) == {"same"}
+    assert set(found.contents.query("epoch == 1")["state"]) == {"changed"}
+
+
+def test_a_batch_that_changes_on_its_way_to_the_loop():
+    """``collate_fn`` fills the same shared memory again, before the loop has seen it."""
+
+    class Reused:
+        def __init__(self):
+            self.out = torch.zeros(8, 4).share_memory_()
+
+        def __call__(self, samples):
+            return torch.stack(samples, out=self.out)
+
+    found = audited(Rows(), num_workers=1, collate_fn=Reused(), prefetch_factor=4)
+    assert states(found).get("changed", 0) >= 8
+
+
+@pytest.mark.parametrize(
+    ("dataset", "why"),
+    [
+        (Opaque, "no content that can be told"),
+        (OnlyInWorkers, "read alone, the dataset raises AttributeError"),
+    ],
+)
+def test_what_cannot_be_compared_is_said(dataset, why):
+    found = audited(dataset(), collate_fn=as_a_list)
+    assert states(found) == {"not compared": N}
+    assert why in found.verdict
+
+
+def test_the_budget_bounds_what_is_read():
+    class Slow(Rows):
+        def __getitem__(self, index):
+            time.sleep(0.02)
+            return index
+
+    found = audit(DataLoader(Slow(), 8, num_workers=2), budget_s=0.1)
+    assert 0 < states(found)["same"] < N
+    assert "budget_s=" in " ".join(found.notes)
+    found = audit(DataLoader(Rows(), 8), budget_s=0)
+    assert "budget_s=0 leaves no time" in found.verdict
+
+
+def test_a_dataset_longer_than_its_data():
+    class Modulo(Rows):
+        def __len__(self):
+            return N + 10
+
+        def __getitem__(self, index):
+            return self.rows[index % N]
+
+    assert any("Key 40 and those after it" in note for note in audited(Modulo()).notes)
+
+
+def test_generators_stand_where_they_stood():
+    dataset = OwnGenerator()
+    before = dataset.rng.bit_generator.state, torch.get_rng_state(), random.getstate()
+    audited(dataset, 0, collate_fn=as_a_list)
+    assert dataset.rng.bit_generator.state == before[0]
+    assert torch.equal(torch.get_rng_state(), before[1])
+    assert random.getstate() == before[2]
