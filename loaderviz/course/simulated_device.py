@@ -18,12 +18,14 @@ the memory's bandwidth.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
+from loaderviz.argument_checks import number, whole_number
 from loaderviz.course.figures.device_streams import Box, Streams, compared_streams
 from loaderviz.errors import LoaderVizError
-from loaderviz.figures import style
 from loaderviz.figures.display import Figure
 from loaderviz.text import percent
 from loaderviz.trace import Trace
@@ -38,8 +40,8 @@ class Speeds:
     """How long the work takes: times in ms for a batch, speeds in GB (1e9 bytes) a second.
 
     Raises:
-        LoaderVizError: for a size or speed that is not above 0, a negative time, or a number of
-            workers that is not whole.
+        LoaderVizError: for a speed of 0, a negative or infinite number, and a number of workers
+            that is not whole.
     """
 
     batch_mb: float = 64
@@ -52,19 +54,17 @@ class Speeds:
     workers: int = 2
 
     def __post_init__(self) -> None:
+        whole_number("workers", self.workers, at_least=1)
         for name, value in vars(self).items():
-            least = 0 if name in ("step_ms", "load_ms", "python_ms") else 1e-9
-            if not isinstance(value, int | float) or not least <= value < float("inf"):
-                raise LoaderVizError(f"{name}={value!r}: give a finite number above 0")
-        if type(self.workers) is not int:
-            raise LoaderVizError(f"workers={self.workers!r}: give a whole number, 1 or more")
+            if not number(name, value) and name.endswith("per_s"):
+                raise LoaderVizError(f"{name}={value!r}: give a speed above 0")
 
     def copy_s(self, *, pinned: bool) -> float:
         """Seconds of a batch's copy to the device, from pinned or pageable memory."""
         return self.batch_mb / 1000 / (self.pinned_gb_per_s if pinned else self.pageable_gb_per_s)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Fed:
     """What the loop, the copies and the steps did. Boxes are (batch, start, end) in seconds.
 
@@ -87,38 +87,13 @@ class Fed:
     @property
     def step_share(self) -> float:
         """The share of the device's time in steps, from the first step to the end of the last."""
-        return sum(end - start for _, start, end in self.steps) / self._span_s
-
-    @property
-    def copy_share(self) -> float:
-        """The share of the same time in which the device copied and did nothing else."""
-        alone_s = 0.0
-        for _, start, end in self.copies:
-            start = max(start, self.steps[0][1])
-            beside_s = sum(
-                max(0, min(end, step_end) - max(start, step_start))
-                for _, step_start, step_end in self.steps
-            )
-            alone_s += max(0, end - start) - beside_s
-        return alone_s / self._span_s
+        span_s = self.steps[-1][2] - self.steps[0][1]
+        return sum(end - start for _, start, end in self.steps) / span_s
 
     @property
     def batch_s(self) -> float:
         """Seconds from one step to the next, on average."""
         return (self.steps[-1][1] - self.steps[0][1]) / (len(self.steps) - 1)
-
-    @property
-    def _span_s(self) -> float:
-        return self.steps[-1][2] - self.steps[0][1]
-
-    @property
-    def numbers(self) -> str:
-        """One line: the time from step to step, and what the device does between steps."""
-        idle = max(0.0, 1 - self.step_share - self.copy_share)
-        return (
-            f"simulated · a step every {1000 * self.batch_s:.0f} ms · only copying "
-            f"{percent(self.copy_share)} · idle {percent(idle)}"
-        )
 
     @property
     def verdict(self) -> str:
@@ -134,61 +109,38 @@ class Fed:
             for _, step_start, step_end in self.steps
         )
 
-    @property
-    def streams(self) -> Streams:
-        """The boxes of its figure."""
-        lanes: dict[str, list[Box]] = {"the loop": [], "copies": self.copies, "steps": self.steps}
-        return Streams(lanes, self.waits, self.held)
 
-    def __repr__(self) -> str:
-        return f"{self.verdict}\n  {self.numbers}"
+def side_by_side(feds: Sequence[Fed], *, title: str = "", seconds: float | None = None) -> Figure:
+    """The timelines of loops, one above the other, on one axis with one zero.
 
-    def figure(self, *, seconds: float | None = None, theme: style.ThemeName = "light") -> Figure:
-        """A timeline with a lane each for the loop, the copies and the steps.
+    Each has a lane for the loop, one for the copies and one for the steps.
 
-        ``seconds``: how much of it to show; None shows all.
-        """
-        return compared_streams(
-            [("", self.streams)],
-            title=self.verdict,
-            numbers=self.numbers,
-            seconds=seconds,
-            theme=theme,
-        )
-
-
-def side_by_side(
-    feds: Sequence[Fed],
-    *,
-    title: str = "",
-    seconds: float | None = None,
-    theme: style.ThemeName = "light",
-) -> Figure:
-    """The timelines of several loops, one above the other, on one axis with one zero.
-
-    ``title``: by default the fastest and the slowest. ``seconds`` and ``theme``: as in
-    ``Fed.figure``.
+    Args:
+        feds: one or more loops.
+        title: by default the fastest and the slowest.
+        seconds: how much of it to show; None shows all.
     """
     slow, fast = (choose(feds, key=lambda fed: fed.batch_s) for choose in (max, min))
     every_ms = [f"{1000 * fed.batch_s:.0f} ms" for fed in (fast, slow)]
     by_default = f'A step every {every_ms[0]} "{fast.way}", every {every_ms[1]} "{slow.way}"'
+    groups = [
+        (
+            f"{fed.verdict}, a step every {1000 * fed.batch_s:.0f} ms",
+            Streams(
+                {"the loop": [], "copies": fed.copies, "steps": fed.steps}, fed.waits, fed.held
+            ),
+        )
+        for fed in feds
+    ]
     return compared_streams(
-        [(f"{fed.verdict}, a step every {1000 * fed.batch_s:.0f} ms", fed.streams) for fed in feds],
+        groups,
         title=title or by_default,
         numbers="simulated · all on one axis · grey: the loop is held up · hatched: it waits",
         seconds=seconds,
-        theme=theme,
     )
 
 
-def feed(
-    way: str,
-    *,
-    n_batches: int = 16,
-    item: bool = False,
-    speeds: Speeds | None = None,
-    **single_speeds: Any,
-) -> Fed:
+def feed(way: str, *, n_batches: int = 16, item: bool = False, **speeds: Any) -> Fed:
     """Compute what a loop does that feeds its device in one of the four ``WAYS``.
 
     >>> feed("copied ahead", batch_mb=64, step_ms=20)
@@ -197,17 +149,14 @@ def feed(
         way: one of ``WAYS``; "pageable" and "pinned" are ``batch.to(device)`` from such memory.
         n_batches: number of batches, 2 or more.
         item: whether the loop asks for the loss after each step, as ``loss.item()`` does.
-        speeds: how long the work takes; the defaults of ``Speeds`` if None.
-        single_speeds: fields of ``Speeds``, by name, that replace those of ``speeds``.
+        speeds: fields of ``Speeds``, by name, that differ from its defaults.
 
     Raises:
         LoaderVizError: for an unknown way, fewer than 2 batches, or impossible speeds.
     """
     if way not in WAYS:
         raise LoaderVizError(f"way={way!r} is not one of {', '.join(WAYS)}")
-    if type(n_batches) is not int or n_batches < 2:
-        raise LoaderVizError(f"n_batches={n_batches!r}: give a whole number, 2 or more")
-    run = _Run(way, replace(speeds or Speeds(), **single_speeds), n_batches, item)
+    run = _Run(way, Speeds(**speeds), whole_number("n_batches", n_batches, at_least=2), item)
     run.loop()
     return Fed(way, run.trace(), run.waits, run.held, run.copies, run.steps)
 
@@ -315,37 +264,30 @@ class _Run:
 
     def trace(self) -> Trace:
         """The run as a trace; a batch's samples take equal parts of its time."""
-        n = self.n_batches
-        columns: dict[str, Any] = self.columns
-        worker_of = [batch % self.speeds.workers for batch in range(n)]
-        samples = [(batch, position) for batch in range(n) for position in range(SAMPLES)]
-        started_s, ready_s = columns["started_s"], columns["ready_s"]
-        load_s = [ready - started for started, ready in zip(started_s, ready_s, strict=True)]
+        batch, position = (index.ravel() for index in np.indices((self.n_batches, SAMPLES)))
+        workers = np.arange(self.n_batches) % self.speeds.workers
+        started_s, ready_s = (np.array(self.columns[f"{name}_s"]) for name in ("started", "ready"))
+        sample_s = (ready_s - started_s)[batch] / SAMPLES
+        names = ("name", "start_s", "end_s", "device_s")
         return Trace.from_columns(
             batches={
-                **columns,
-                "collate_s": columns["ready_s"],
-                "batch": range(n),
-                "worker": worker_of,
+                **self.columns,
+                "collate_s": ready_s,
+                "batch": range(self.n_batches),
+                "worker": workers,
                 "n_samples": SAMPLES,
                 "cpu_s": 0.0,  # loading here is waiting
                 "n_bytes": float(self.speeds.batch_mb * 1e6),
                 "state": "delivered",
             },
             samples={
-                "batch": [batch for batch, _ in samples],
-                "worker": [worker_of[batch] for batch, _ in samples],
-                "position": [position for _, position in samples],
-                "key": [SAMPLES * batch + position for batch, position in samples],
-                "start_s": [started_s[b] + load_s[b] * i / SAMPLES for b, i in samples],
-                "end_s": [ready_s[b] - load_s[b] * (SAMPLES - 1 - i) / SAMPLES for b, i in samples],
+                "batch": batch,
+                "worker": workers[batch],
+                "position": position,
+                "key": SAMPLES * batch + position,
+                "start_s": started_s[batch] + sample_s * position,
+                "end_s": ready_s[batch] - sample_s * (SAMPLES - 1 - position),
             },
-            spans=dict(
-                zip(
-                    ("name", "start_s", "end_s", "device_s"),
-                    map(list, zip(*self.spans, strict=True)),
-                    strict=True,
-                )
-            ),
+            spans=dict(zip(names, map(list, zip(*self.spans, strict=True)), strict=True)),
             meta={"simulated": True, "complete": True, "left_out": 0},
         )

@@ -49,21 +49,20 @@ class _Sizes:
         return f"{len(self.n_data)} batches of {size} sequences · {self.n_numbers.sum():,} numbers"
 
 
-def padding(ways: Mapping[str, Iterable[Any]], *, theme: style.ThemeName = "light") -> Figure:
+def padding(ways: Mapping[str, Iterable[Any]]) -> Figure:
     """Draw a bar for each padded batch: its data, and above it, grey, its padding.
 
     Args:
         ways: by name, the batches of each way to make them: tensors of shape (sequences, longest),
             in which 0 is padding. The ways are drawn below one another, on the same axes.
-        theme: text and grid for a light or a dark page.
 
     Raises:
-        LoaderVizError: for no way, a way without a batch, or an unknown theme.
+        LoaderVizError: for no way, and a way without a batch.
     """
     if not ways:
         raise LoaderVizError("there is nothing to compare: give at least one way to make batches")
     sizes = {name: _Sizes.of(batches) for name, batches in ways.items()}
-    colours, n_ways = style.theme(theme), len(ways)
+    colours, n_ways = style.theme("light"), len(ways)
     layout = style.layout(
         colours,
         title="Padding: " + ", ".join(f"{each.share} {name}" for name, each in sizes.items()),
