@@ -5,8 +5,6 @@ The functions live in a module, so that workers of every start method can import
 
 from __future__ import annotations
 
-import base64
-import json
 import os
 import pickle
 import subprocess
@@ -58,13 +56,13 @@ def cuda_in_here(_samples: Any) -> str:
     return "it works"
 
 
-# Reads a pickle in base 64 from each line, and prints whether it could be loaded.
+# Reads a list of pickles, and prints of each whether it could be loaded.
 _RECEIVER = """
-import base64, json, pickle, sys
-sys.path[:] = json.loads(sys.stdin.readline())
-for line in sys.stdin:
+import pickle, sys
+sys.path[:], pickles = pickle.load(sys.stdin.buffer)
+for each in pickles:
     try:
-        pickle.loads(base64.b64decode(line))
+        pickle.loads(each)
         print("yes")
     except Exception as error:
         print(f"no: {type(error).__name__}")
@@ -89,16 +87,10 @@ def arrives(**objects: Any) -> pd.DataFrame:
             table.loc[name, "pickled"] = f"{len(pickles[name]):,} bytes"
         except Exception as error:
             table.loc[name, "pickled"] = f"no: {type(error).__name__}"
-    encoded = [base64.b64encode(pickled).decode() for pickled in pickles.values()]
-    lines = [json.dumps(sys.path), *encoded]
-    completed = subprocess.run(
-        [sys.executable, "-c", _RECEIVER],
-        input="\n".join(lines) + "\n",
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    table.loc[list(pickles), "arrives"] = completed.stdout.split("\n")[: len(pickles)]
+    sent = pickle.dumps((sys.path, list(pickles.values())))
+    receiver = [sys.executable, "-c", _RECEIVER]
+    told = subprocess.run(receiver, input=sent, capture_output=True, check=True).stdout
+    table.loc[list(pickles), "arrives"] = told.decode().splitlines()
     return table
 
 

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader
 
 from loaderviz._audit import Audit
 from loaderviz._audit.audit_of_numbers import DeliveredBatch, audit_batches
-from loaderviz.course.run_in_shell import TIMEOUT_S, run_python
+from loaderviz.course.run_in_shell import run_python
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace import Trace, load
 
@@ -34,19 +34,17 @@ class Run:
     results: list[Any]
 
 
-def torchrun(*names: str, timeout_s: float = TIMEOUT_S) -> dict[str, Run]:
+def torchrun(*names: str) -> dict[str, Run]:
     """Run the named cases of ``rank_script`` in two processes; returns a run for each.
 
     Raises:
         LoaderVizError: if a rank fails, with the end of its output, or if the ranks take longer
-            than ``timeout_s`` seconds. No process is left then.
+            than two minutes. No process is left then.
     """
     with TemporaryDirectory(prefix="loaderviz-ranks-") as folder:
         options = ["--standalone", f"--nproc-per-node={N_RANKS}", f"--log-dir={folder}"]
         script = ["-m", "loaderviz.course.rank_script", folder, *names]
-        code, output = run_python(
-            ["-m", "torch.distributed.run", *options, *script], timeout_s=timeout_s
-        )
+        code, output = run_python(["-m", "torch.distributed.run", *options, *script])
         if code:
             raise LoaderVizError(
                 f"torchrun ended with exit code {code}; the end of its output:\n{output[-3000:]}"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderviz.course.figures.lanes import lane_figure
+from loaderviz.course.figures.lanes import LANE_PX, lane_figure
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
@@ -19,7 +19,7 @@ from loaderviz.text import duration
 Box = tuple[int, float, float]  # batch, start and end in seconds
 Mark = tuple[int, str, Box]  # row, what it is, and the box
 
-LANE_PX, COMPARED_LANE_PX = 46, 28
+COMPARED_LANE_PX = 28  # there are many
 ROOM = 0.012  # of the axis, on both sides
 
 

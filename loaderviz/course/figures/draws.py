@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LANES = ("rank", "epoch", "worker")
-LANE_PX = 40
 
 
 def draws(table: pd.DataFrame) -> Figure:
@@ -39,7 +38,6 @@ def draws(table: pd.DataFrame) -> Figure:
         title=verdict,
         numbers=f"{len(table):,} numbers · {len(labels)} lanes · one colour is one sequence of "
         f"numbers: {lanes['sequence'].nunique()} of them",
-        lane_px=LANE_PX,
         x_title="numbers, in the order in which they were drawn",
         x={"range": [0, longest], "tickvals": [], "showgrid": False, "fixedrange": True},
         uniformtext={"minsize": 9, "mode": "hide"},

@@ -17,8 +17,6 @@ from loaderviz.text import worker_name
 if TYPE_CHECKING:
     from loaderviz._audit import Audit
 
-LANE_PX = 44
-
 
 def epochs(audit: Audit, *, title: str) -> Figure:
     """Draw a lane for each epoch of an audit, a box for each sample, coloured by its worker.
@@ -58,7 +56,6 @@ def epochs(audit: Audit, *, title: str) -> Figure:
         title=title,
         numbers=f"{totals} of {last + 1} samples · the number and colour of a box is the worker "
         "that delivered it",
-        lane_px=LANE_PX,
         x_title="samples, in the order in which one process reads them",
         x={"range": [-0.6, last + 0.6], "showgrid": False, "nticks": 17},
         uniformtext={"minsize": 9, "mode": "hide"},

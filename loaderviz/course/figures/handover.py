@@ -14,7 +14,6 @@ from loaderviz.figures.display import Figure
 from loaderviz.figures.timelines import boxes
 
 LANES = ("arrives", "you hand over", "in order, at once")
-LANE_PX = 46
 Handed = Sequence[tuple[int, int]]  # after how many arrivals, and which batch
 
 
@@ -33,7 +32,6 @@ def handover(arrived: Sequence[int], handed: Handed, title: str) -> Figure:
         LANES,
         title=title,
         numbers=f"{n} batches · several in one column are handed over one right after the other",
-        lane_px=LANE_PX,
         x_title="arrival",
         x={"range": [0.4, n + 0.6], "dtick": 1, "showgrid": False, "fixedrange": True},
     )

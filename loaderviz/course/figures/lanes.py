@@ -9,6 +9,7 @@ from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
 
 TITLE_PX, AXIS_PX, RIGHT_PX = 86, 56, 22  # above, below and beside the lanes
+LANE_PX = 44
 
 
 def lane_figure(
@@ -17,7 +18,7 @@ def lane_figure(
     *,
     title: str,
     numbers: str,
-    lane_px: int,
+    lane_px: int = LANE_PX,
     x: dict[str, Any],
     x_title: str | None = None,
     y: dict[str, Any] | None = None,

@@ -15,7 +15,6 @@ from loaderviz.figures import style
 from loaderviz.figures.display import Figure
 from loaderviz.figures.timelines import boxes
 
-LANE_PX = 40
 N_FILLS = 2 * len(style.PALETTE)  # each colour, and its other shade
 
 
@@ -105,7 +104,6 @@ class Slots:
             [f"slot {number}" for number in range(n_lanes)],
             title=self.verdict,
             numbers=self.numbers,
-            lane_px=LANE_PX,
             x_title="batches, in the order in which they come",
             x={
                 "showgrid": False, "range": [-0.6, n - 0.4], "nticks": 12,
