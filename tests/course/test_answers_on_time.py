@@ -425,8 +425,8 @@ def test_shell_prints_the_command_and_its_output_and_returns_its_code(tmp_path, 
 
 
 def test_a_command_that_takes_too_long_is_ended_with_what_it_has_started(tmp_path):
-    waits = "import subprocess, sys; subprocess.run([sys.executable, *sys.argv[1:]], stdin=-1)"
+    waits = "import subprocess, sys; subprocess.run([sys.executable, *sys.argv[1:]])"
     with pytest.raises(LoaderVizError, match="ended after 3 s"):
-        run_python(["-c", waits, "-c", "input()", str(tmp_path)], timeout_s=3)
+        run_python(["-c", waits, "-c", "import time; time.sleep(99)", str(tmp_path)], timeout_s=3)
     commands = [each.info["cmdline"] or [] for each in psutil.process_iter(["cmdline"])]
     assert not [each for each in commands if str(tmp_path) in each]

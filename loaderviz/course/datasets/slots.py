@@ -4,6 +4,7 @@
 each worker fills some of the slots.
 """
 
+import copy
 import random
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -84,19 +85,10 @@ class SlotStreams(IterableDataset[torch.Tensor]):
                 f"give {' or '.join(fitting)}"
             )
         n_slots = len(self.slots) // workers
-        starts = range(0, len(self.slots), n_slots)
-        return [self._part(self.slots[start : start + n_slots]) for start in starts]
-
-    def _part(self, slots: range) -> "SlotStreams":
-        part = SlotStreams(
-            self.sequences,
-            self.batch_size,
-            order=self.order,
-            seed=self.seed,
-            sample_s=self.sample_s,
-        )
-        part.slots = slots
-        return part
+        parts = [copy.copy(self) for _ in range(workers)]
+        for worker, part in enumerate(parts):
+            part.slots = self.slots[worker * n_slots : (worker + 1) * n_slots]
+        return parts
 
     def _stream(self, slot: int, seed: int) -> Iterator[int]:
         for sample in chain.from_iterable(self._ordered_sequences(slot, seed)):

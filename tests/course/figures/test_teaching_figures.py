@@ -98,7 +98,7 @@ def test_plotly_knows_each_option(figure):
         (lambda: shuffle([[0, 1]]), "once"),
         (lambda: Slots.of([], SEQUENCES), "no batch"),
         (lambda: Slots.of([[10], [99]], SEQUENCES), "sample 99"),
-        (lambda: padding({}), "at least one way"),
+        (lambda: padding({}), "no batch"),
         (lambda: padding({"none": []}), "no batch"),
         (lambda: contact_sheet([]), "no batch"),
         (lambda: contact_sheet([np.zeros((4, 1, 8, 8))]), "shape"),
