@@ -1,4 +1,4 @@
-"""`feed`: a training loop that feeds a device, computed by simple rules from stated speeds.
+"""`feed`: a training loop that feeds a device, computed by simple rules from stated self.
 
 The rules and their sources:
 
@@ -18,7 +18,7 @@ the memory's bandwidth.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,35 +33,6 @@ from loaderviz.trace import Trace
 WAYS = ("pageable", "pinned", "pinned, non_blocking", "copied ahead")
 PREFETCH = 2  # torch's default prefetch_factor
 SAMPLES = 4  # in a batch
-
-
-@dataclass(frozen=True, kw_only=True)
-class Speeds:
-    """How long the work takes: times in ms for a batch, speeds in GB (1e9 bytes) a second.
-
-    Raises:
-        LoaderVizError: for a speed of 0, a negative or infinite number, and a number of workers
-            that is not whole.
-    """
-
-    batch_mb: float = 64
-    pageable_gb_per_s: float = 4
-    pinned_gb_per_s: float = 16
-    pinning_gb_per_s: float = 8  # of the pin thread, from memory to memory
-    step_ms: float = 20
-    load_ms: float = 30  # that one worker takes for a batch
-    python_ms: float = 3  # that the loop itself takes before it queues a step
-    workers: int = 2
-
-    def __post_init__(self) -> None:
-        whole_number("workers", self.workers, at_least=1)
-        for name, value in vars(self).items():
-            if not number(name, value) and name.endswith("per_s"):
-                raise LoaderVizError(f"{name}={value!r}: give a speed above 0")
-
-    def copy_s(self, *, pinned: bool) -> float:
-        """Seconds of a batch's copy to the device, from pinned or pageable memory."""
-        return self.batch_mb / 1000 / (self.pinned_gb_per_s if pinned else self.pageable_gb_per_s)
 
 
 @dataclass(frozen=True)
@@ -149,42 +120,64 @@ def feed(way: str, *, n_batches: int = 16, item: bool = False, **speeds: Any) ->
         way: one of ``WAYS``; "pageable" and "pinned" are ``batch.to(device)`` from such memory.
         n_batches: number of batches, 2 or more.
         item: whether the loop asks for the loss after each step, as ``loss.item()`` does.
-        speeds: fields of ``Speeds``, by name, that differ from its defaults.
+        speeds: how long the work takes, where it differs from the defaults: ``batch_mb`` (64),
+            ``pageable_gb_per_s`` (4), ``pinned_gb_per_s`` (16) and ``pinning_gb_per_s`` (8), with
+            GB of 1e9 bytes; ``load_ms`` (30) of a worker, ``step_ms`` (20) of the device and
+            ``python_ms`` (3) of the loop itself, for a batch; ``workers`` (2).
 
     Raises:
-        LoaderVizError: for an unknown way, fewer than 2 batches, or impossible speeds.
+        LoaderVizError: for an unknown way, fewer than 2 batches, a negative or infinite number, a
+            speed of 0, or a number of workers that is not whole.
     """
     if way not in WAYS:
         raise LoaderVizError(f"way={way!r} is not one of {', '.join(WAYS)}")
-    run = _Run(way, Speeds(**speeds), whole_number("n_batches", n_batches, at_least=2), item)
-    run.loop()
-    return Fed(way, run.trace(), run.waits, run.held, run.copies, run.steps)
+    whole_number("n_batches", n_batches, at_least=2)
+    loop = _Loop(way, n_batches, item, **speeds)
+    loop.run()
+    return Fed(way, loop.trace(), loop.waits, loop.held, loop.copies, loop.steps)
 
 
 @dataclass
-class _Run:
+class _Loop:
     """The simulation of one loop; all times are in seconds from its start."""
 
     way: str
-    speeds: Speeds
     n_batches: int
     item: bool
-    now_s: float = 0.0  # where the loop is
-    stream_free_s: float = 0.0  # when all that is queued in the steps' stream will be done
-    copier_free_s: float = 0.0  # when the copy engine will be done
-    columns: dict[str, list[float]] = field(default_factory=dict)
-    waits: list[Box] = field(default_factory=list)
-    held: list[Box] = field(default_factory=list)
-    copies: list[Box] = field(default_factory=list)
-    steps: list[Box] = field(default_factory=list)
-    spans: list[tuple[str, float, float, float]] = field(default_factory=list)
+    batch_mb: float = 64
+    pageable_gb_per_s: float = 4
+    pinned_gb_per_s: float = 16
+    pinning_gb_per_s: float = 8  # of the pin thread, from memory to memory
+    load_ms: float = 30  # that one worker takes for a batch
+    step_ms: float = 20
+    python_ms: float = 3  # that the loop itself takes before it queues a step
+    workers: int = 2
 
-    def loop(self) -> None:
+    def __post_init__(self) -> None:
+        whole_number("workers", self.workers, at_least=1)
+        for name, value in vars(self).items():
+            if name.endswith(("_mb", "_ms", "_per_s")):
+                number(name, value)
+            if name.endswith("_per_s") and not value:
+                raise LoaderVizError(f"{name}={value!r}: give a speed above 0")
+        self.now_s = 0.0  # where the loop is
+        self.stream_free_s = 0.0  # when all that is queued in the steps' stream will be done
+        self.copier_free_s = 0.0  # when the copy engine will be done
+        self.pin_thread_free_s = 0.0
+        self.worker_free_s = [0.0] * self.workers
         names = "dispatched started ready pinned requested delivered released device_start "
-        self.columns = {f"{name}_s": [] for name in (names + "device_end").split()}
-        self._worker_free_s = [0.0] * self.speeds.workers
-        self._pin_thread_free_s = 0.0
-        for _ in range(PREFETCH * self.speeds.workers):
+        self.columns: dict[str, list[float]] = {
+            f"{name}_s": [] for name in (names + "device_end").split()
+        }
+        self.waits: list[Box] = []
+        self.held: list[Box] = []
+        self.copies: list[Box] = []
+        self.steps: list[Box] = []
+        self.spans: list[tuple[str, float, float, float]] = []
+
+    def run(self) -> None:
+        """Go through all batches."""
+        for _ in range(PREFETCH * self.workers):
             self._dispatch()
         ahead = self.way == "copied ahead"
         for batch in range(self.n_batches):
@@ -203,17 +196,17 @@ class _Run:
 
     def _dispatch(self) -> None:
         """Send the next batch to the next worker, and from there to the pin thread."""
-        columns, speeds = self.columns, self.speeds
+        columns = self.columns
         batch = len(columns["dispatched_s"])
         if batch >= self.n_batches:
             return
-        worker = batch % speeds.workers
-        started_s = max(self.now_s, self._worker_free_s[worker])
-        ready_s = self._worker_free_s[worker] = started_s + speeds.load_ms / 1000
+        worker = batch % self.workers
+        started_s = max(self.now_s, self.worker_free_s[worker])
+        ready_s = self.worker_free_s[worker] = started_s + self.load_ms / 1000
         pinned_s = float("nan")
         if self.way != "pageable":
-            pinning_s = speeds.batch_mb / 1000 / speeds.pinning_gb_per_s
-            pinned_s = self._pin_thread_free_s = max(ready_s, self._pin_thread_free_s) + pinning_s
+            pinning_s = self.batch_mb / 1000 / self.pinning_gb_per_s
+            pinned_s = self.pin_thread_free_s = max(ready_s, self.pin_thread_free_s) + pinning_s
         columns["dispatched_s"].append(self.now_s)
         columns["started_s"].append(started_s)
         columns["ready_s"].append(ready_s)
@@ -235,7 +228,8 @@ class _Run:
         start_s = max(self.now_s, self.copier_free_s)
         if not beside:
             start_s = max(start_s, self.stream_free_s)
-        end_s = start_s + self.speeds.copy_s(pinned=self.way != "pageable")
+        gb_per_s = self.pageable_gb_per_s if self.way == "pageable" else self.pinned_gb_per_s
+        end_s = start_s + self.batch_mb / 1000 / gb_per_s
         self.copies.append((batch, start_s, end_s))
         self.copier_free_s = end_s
         if not beside:
@@ -248,9 +242,9 @@ class _Run:
     def _step(self, batch: int) -> None:
         """Queue a step. It waits for its own batch's copy, but not for a copy queued since."""
         called_s, copied_s = self.now_s, self.copies[batch][2]
-        self.now_s += self.speeds.python_ms / 1000
+        self.now_s += self.python_ms / 1000
         start_s = max(self.now_s, self.stream_free_s, copied_s)
-        self.stream_free_s = start_s + self.speeds.step_ms / 1000
+        self.stream_free_s = start_s + self.step_ms / 1000
         self.steps.append((batch, start_s, self.stream_free_s))
         if self.item:
             self._hold(batch, self.stream_free_s)
@@ -265,7 +259,7 @@ class _Run:
     def trace(self) -> Trace:
         """The run as a trace; a batch's samples take equal parts of its time."""
         batch, position = (index.ravel() for index in np.indices((self.n_batches, SAMPLES)))
-        workers = np.arange(self.n_batches) % self.speeds.workers
+        workers = np.arange(self.n_batches) % self.workers
         started_s, ready_s = (np.array(self.columns[f"{name}_s"]) for name in ("started", "ready"))
         sample_s = (ready_s - started_s)[batch] / SAMPLES
         names = ("name", "start_s", "end_s", "device_s")
@@ -277,7 +271,7 @@ class _Run:
                 "worker": workers,
                 "n_samples": SAMPLES,
                 "cpu_s": 0.0,  # loading here is waiting
-                "n_bytes": float(self.speeds.batch_mb * 1e6),
+                "n_bytes": float(self.batch_mb * 1e6),
                 "state": "delivered",
             },
             samples={

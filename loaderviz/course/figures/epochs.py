@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from loaderviz.course.figures.lanes import lane_figure
+from loaderviz.course.figures.lane_figure import lane_figure
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import style
 from loaderviz.figures.display import Figure

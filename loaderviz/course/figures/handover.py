@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderviz.course.figures.lanes import lane_figure
+from loaderviz.course.figures.lane_figure import lane_figure
 from loaderviz.figures import style
 from loaderviz.figures.display import Figure
 from loaderviz.figures.timelines import boxes
