@@ -3,7 +3,6 @@
 import hashlib
 import multiprocessing
 import pickle
-import subprocess
 import sys
 import sysconfig
 import time
@@ -235,29 +234,6 @@ def test_pictures_are_made_once_and_are_the_same_whatever_their_number_is(cache,
     assert digests(folder) == {name: more[name] for name in ("00000.jpg", "00001.jpg")}
     monkeypatch.setattr(images, "_make", None)  # making them again would fail
     assert JpegImages(2).paths == (folder / "00000.jpg", folder / "00001.jpg")
-
-
-RACER = """
-import sys
-from loaderviz.course.datasets import jpeg_folder
-print("ready", flush=True)
-sys.stdin.readline()
-print(jpeg_folder(6))
-"""
-
-
-def test_racing_processes_agree_on_one_whole_set(cache, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(Path(images.__file__).parents[3]))
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    racers = [subprocess.Popen([sys.executable, "-c", RACER], **pipes) for _ in range(2)]
-    assert [racer.stdout.readline() for racer in racers] == ["ready\n"] * 2
-    for racer in racers:
-        racer.stdin.write("go\n")
-        racer.stdin.flush()
-    folders = {racer.communicate()[0].strip() for racer in racers}
-    assert [racer.returncode for racer in racers] == [0, 0]
-    assert folders == {str(folder) for folder in cache.iterdir()}, "one folder, nothing beside it"
-    assert len(digests(jpeg_folder(6))) == 6
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
