@@ -6,7 +6,6 @@ them.
 
 from loaderviz._audit import simulate_audit
 from loaderviz._plot_timings import take
-from loaderviz.course.folded_answers import guess_first
-from loaderviz.course.source_code import source
+from loaderviz.course.cell_outputs import guess_first, source
 
 __all__ = ["guess_first", "simulate_audit", "source", "take"]

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, IterableDataset, Sampler, get_worker_in
 
 from loaderviz._plot_timings import take
 from loaderviz.course.datasets import SleepingDataset
-from loaderviz.course.hints import Check, Hints
+from loaderviz.course.exercises import Check, Hints, explains_errors, first_wrong
 from loaderviz.figures import causes, timeline
 from loaderviz.recorder import Recording
 from loaderviz.text import duration
@@ -20,7 +20,6 @@ from loaderviz.why.attribution import CAUSES
 
 ANSWERS = {"A": "collate", "B": "uneven", "C": "sampler"}
 STEP_S, BATCH_SIZE, N_SAMPLES, SAMPLE_S = 0.01, 8, 96, 0.002
-COLLATE_S, DRAW_S = 0.05, 0.006
 
 hint = Hints(
     "A: the worker is busy all the time. With what, coloured boxes or grey ones?",
@@ -40,23 +39,22 @@ def slow_loaders() -> dict[str, DataLoader[Any]]:
     return _loaders(sick=True)
 
 
+@explains_errors
 def name_causes(**answers: str) -> Check:
     """Whether these are the causes that the loaders wait for: ``name_causes(A=..., B=..., C=...)``.
 
     Records the first loader whose cause is not the one given; or else all three, and runs each
     without its cause.
     """
-    wrong = [name for name, cause in ANSWERS.items() if answers.get(name) != cause]
-    if not wrong:
+    name = first_wrong(answers, ANSWERS, CAUSES)
+    if name is None:
         return _without_their_causes()
-    (name, *_) = wrong
-    answer = answers.get(name)
     with Recording([loader := slow_loaders()[name]]) as recording:
         take(loader, STEP_S)
     figure = timeline(recording.trace, title=f"What does the loop wait for? Loader {name}")
-    if answer not in CAUSES:
-        return Check(False, f"{name}={answer!r}: give one of {', '.join(CAUSES)}.", figure)
-    return Check(False, f"Not yet: it is not {answer!r} that loader {name} waits for.", figure)
+    return Check(
+        False, f"Not yet: it is not {answers[name]!r} that loader {name} waits for.", figure
+    )
 
 
 def _without_their_causes() -> Check:
@@ -92,7 +90,7 @@ def _loaders(*, sick: bool) -> dict[str, DataLoader[Any]]:
 
 def pad(samples: list[int]) -> torch.Tensor:
     """A ``collate_fn`` that takes 50 ms a batch."""
-    time.sleep(COLLATE_S)
+    time.sleep(0.05)
     return torch.tensor(samples)
 
 
@@ -105,7 +103,7 @@ class Shares(IterableDataset[int]):
     def __iter__(self) -> Iterator[int]:
         worker = get_worker_info()
         for sample in range(self.shares[worker.id] if worker else sum(self.shares)):
-            time.sleep(5 * SAMPLE_S)
+            time.sleep(0.01)
             yield sample
 
 
@@ -120,5 +118,5 @@ class SlowSampler(Sampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         for index in range(self.n):
-            time.sleep(DRAW_S)
+            time.sleep(0.006)
             yield index

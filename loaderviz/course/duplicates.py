@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from torch.utils.data import DataLoader
 
-from loaderviz._audit import audit, simulate_audit
+from loaderviz._audit import Audit, audit, simulate_audit
 from loaderviz.course.datasets import SplitStream, splits
-from loaderviz.course.hints import Check, Hints
+from loaderviz.course.exercises import (
+    Check,
+    Hints,
+    explains_errors,
+    first_wrong,
+    whole_number_between,
+)
 from loaderviz.errors import LoaderVizError
 
 FAULTS = ("nothing", "all to every worker", "the same to every worker", "drop_last")
@@ -33,39 +38,36 @@ def loader(letter: str) -> DataLoader[Any]:
     Raises:
         LoaderVizError: for any other letter.
     """
-    makers: dict[str, Callable[[], DataLoader[Any]]] = {
-        "A": lambda: _stream_loader(24, same_half, num_workers=2, batch_size=4),
-        "B": lambda: _stream_loader(24, splits.by_stride, num_workers=3, batch_size=4),
-        "C": lambda: _stream_loader(
-            24, splits.by_ceil, num_workers=2, batch_size=8, drop_last=True
-        ),
+    settings: dict[str, tuple[Any, dict[str, Any]]] = {
+        "A": (same_half, {"num_workers": 2, "batch_size": 4}),
+        "B": (splits.by_stride, {"num_workers": 3, "batch_size": 4}),
+        "C": (splits.by_ceil, {"num_workers": 2, "batch_size": 8, "drop_last": True}),
     }
-    if letter not in makers:
+    if letter not in settings:
         raise LoaderVizError(f"loader({letter!r}): give 'A', 'B' or 'C'")
-    return makers[letter]()
+    split, options = settings[letter]
+    return DataLoader(SplitStream(range(24), split), **options)
 
 
 _FAULT_OF = {"A": "the same to every worker", "B": "nothing", "C": "drop_last"}
 
 
+@explains_errors
 def faults(answers: Mapping[str, str]) -> Check:
     """Whether each loader's fault is named; shows the audit of the first loader where it is not.
 
     ``answers`` maps the loader's letter to one of ``FAULTS``.
     """
-    for letter, fault in _FAULT_OF.items():
-        answer = answers.get(letter)
-        if answer not in FAULTS:
-            choices = ", ".join(f'"{name}"' for name in FAULTS)
-            return Check(False, f"{letter}: {answer!r} is none of {choices}.")
-        if answer != fault:
-            result = audit(loader(letter))
-            message = f"{letter}: {answer!r} is not it. {result.verdict}."
-            return Check(False, message, result.figure())
-    return Check(True, "All three named: A repeats one half and loses the other, C drops batches.")
+    letter = first_wrong(answers, _FAULT_OF, FAULTS)
+    if letter is None:
+        text = "All three named: A repeats one half and loses the other, C drops batches."
+        return Check(True, text)
+    result = audit(loader(letter))
+    message = f"{letter}: {answers[letter]!r} is not it. {result.verdict}."
+    return Check(False, message, result.figure())
 
 
-N, BATCH_SIZE, MOST_WORKERS = 103, 8, 16
+MOST_WORKERS = 16
 most_workers_hint = Hints(
     "with drop_last a worker delivers full batches only: 103 samples are 12 of them and 7 more.",
     "a worker with fewer than 8 samples delivers nothing at all.",
@@ -73,31 +75,31 @@ most_workers_hint = Hints(
 )
 
 
+@explains_errors
 def most_workers(num_workers: int) -> Check:
     """Whether this is the most workers that lose no more samples than one worker does.
 
-    Runs a loader of 103 samples, split by stride, in batches of 8 with ``drop_last``.
+    103 samples, split by stride, in batches of 8 with ``drop_last``; worked out.
     """
-    if type(num_workers) is not int or not 1 <= num_workers <= MOST_WORKERS:
-        return Check(False, f"num_workers={num_workers!r}: give a whole number, 1 to 16.")
-    settings: dict[str, Any] = {"batch_size": BATCH_SIZE, "drop_last": True}
-    result = audit(_stream_loader(N, splits.by_stride, num_workers=num_workers, **settings))
-    if _n_lost(num_workers) > _n_lost(1):
+    whole_number_between("num_workers", num_workers, 1, MOST_WORKERS)
+    dropped = {n: _dropped(n) for n in range(1, MOST_WORKERS + 1)}
+    n_lost = {n: len(result.missing) for n, result in dropped.items()}
+    if n_lost[num_workers] > n_lost[1]:
+        result = dropped[num_workers]
         return Check(False, f"Too much is lost: {result.verdict}.", result.figure())
-    if any(_n_lost(more) == _n_lost(1) for more in range(num_workers + 1, MOST_WORKERS + 1)):
+    if any(n_lost[more] == n_lost[1] for more in range(num_workers + 1, MOST_WORKERS + 1)):
         return Check(False, "No more is lost than with one worker, but more workers can do it.")
     return Check(
         True,
-        f"{num_workers} workers lose {_n_lost(1)} samples, as with one. One more worker loses "
+        f"{num_workers} workers lose {n_lost[1]} samples, as with one. One more worker loses "
         "far more.",
     )
 
 
-def _n_lost(num_workers: int) -> int:
-    result = simulate_audit(
-        splits.by_stride, N, num_workers=num_workers, batch_size=BATCH_SIZE, drop_last=True
+def _dropped(num_workers: int) -> Audit:
+    return simulate_audit(
+        splits.by_stride, 103, num_workers=num_workers, batch_size=8, drop_last=True
     )
-    return len(result.missing)
 
 
 fair_hint = Hints(
@@ -108,6 +110,7 @@ fair_hint = Hints(
 _CASES = [(n, workers) for n in (17, 16, 5, 1, 0, 103, 10, 30) for workers in (2, 1, 3, 4, 7, 8)]
 
 
+@explains_errors
 def fair(split: Callable[[range, int, int], Any]) -> Check:
     """Whether each sample comes once, and the workers' shares differ by one sample at most.
 
@@ -116,23 +119,20 @@ def fair(split: Callable[[range, int, int], Any]) -> Check:
     """
     for n, workers in _CASES:
         case = f"{n} samples, num_workers={workers}"
-        try:
-            parts = [list(split(range(n), worker, workers)) for worker in range(workers)]
-            shares = partial(_returned_share, parts)
-            result = simulate_audit(shares, n, num_workers=workers, batch_size=4)
-        except Exception as error:  # raised by the reader's code
-            return Check(False, f"{case}: split raised {type(error).__name__}: {error}")
-        sizes = [len(part) for part in parts]
+        parts = [list(split(range(n), worker, workers)) for worker in range(workers)]
+        shares = partial(_returned_share, parts)
+        result = simulate_audit(shares, n, num_workers=workers, batch_size=4)
         if not result.exactly_once:
             figure = result.figure() if n else None
             verdict = result.verdict[0].lower() + result.verdict[1:]
             return Check(False, f"{case}: {verdict}.", figure)
+        sizes = [len(part) for part in parts]
         if max(sizes) > min(sizes) + 1:
             says = f"nothing is lost, but the shares are {', '.join(map(str, sizes))}"
             return Check(False, f"{case}: {says}. Let them differ by one at most.", result.figure())
     parts = [list(split(range(17), worker, 2)) for worker in range(2)]
-    shares = partial(_returned_share, parts)
-    result = audit(_stream_loader(17, shares, num_workers=2, batch_size=4))
+    stream = SplitStream(range(17), partial(_returned_share, parts))
+    result = audit(DataLoader(stream, batch_size=4, num_workers=2))
     message = f"{result.verdict}, and the shares are even."
     return Check(bool(result.exactly_once), message, result.figure())
 
@@ -142,11 +142,3 @@ def _returned_share(
 ) -> Sequence[Any]:
     """The share that the reader's function returned: spawned workers could not import it."""
     return data if len(parts) != workers else parts[worker]
-
-
-def _stream_loader(n: int, split: Any, **settings: Any) -> DataLoader[Any]:
-    """A loader of the numbers below n, split among the workers by ``split``."""
-    with warnings.catch_warnings():
-        # torch warns of more workers than CPUs; these only count, and need no CPU each.
-        warnings.filterwarnings("ignore", message="This DataLoader will create")
-        return DataLoader(SplitStream(range(n), split), **settings)

@@ -1,4 +1,7 @@
-"""Exercises of notebook 08: a batch that pins itself, copying ahead, what keeps a device busy."""
+"""Notebook 08: a buffer that is filled again too early, and the exercises.
+
+They are a batch that pins itself, copying ahead, and what keeps a device busy.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +15,26 @@ from unittest import mock
 from torch.utils.data import DataLoader
 
 from loaderviz.course.datasets import SleepingDataset
+from loaderviz.course.exercises import Check, Hints, explains_errors, whole_number_between
 from loaderviz.course.figures.device_streams import Box, streams
-from loaderviz.course.hints import Check, Hints
 from loaderviz.course.pinning import Part, Plain, as_with_a_gpu, to_plain
-from loaderviz.course.simulated_device import WAYS, Fed, Speeds, feed
+from loaderviz.course.simulated_device import WAYS, feed, side_by_side
 from loaderviz.figures import timeline
+from loaderviz.figures.display import Figure
 from loaderviz.recorder import record
 from loaderviz.text import duration, percent
 
 N_BATCHES = 8
 COPY_S, STEP_S = 0.02, 0.03
 
-SPEEDS = Speeds(batch_mb=80, pageable_gb_per_s=4, pinned_gb_per_s=16, step_ms=20, load_ms=55)
+# As the hints have them; the rest as usual.
+SPEEDS: dict[str, Any] = {
+    "batch_mb": 80,
+    "pageable_gb_per_s": 4,
+    "pinned_gb_per_s": 16,
+    "step_ms": 20,
+    "load_ms": 55,
+}
 BUSY_SHARE = 0.95  # of the device's time in steps, from which it counts as busy
 MOST_WORKERS = 8
 
@@ -47,6 +58,56 @@ cheapest_hint = Hints(
 )
 
 
+def fill_again(loop_waits: bool) -> Figure:
+    """Draw what a copy brings that waits behind a step, of a buffer that is filled again.
+
+    A thread works through steps and copies in the order of queueing, as a device does. The buffer
+    holds batch 1 when the copy is queued, and then the loop puts batch 2 into it.
+
+    Args:
+        loop_waits: whether the loop waits for the copy before it fills the buffer again.
+    """
+    buffer = [1]
+    began_s = time.perf_counter()
+
+    def now_s() -> float:
+        return time.perf_counter() - began_s
+
+    def step() -> Box:
+        start_s = now_s()
+        time.sleep(0.1)
+        return 0, start_s, now_s()
+
+    def copy() -> Box:
+        start_s, batch = now_s(), buffer[0]
+        time.sleep(COPY_S)
+        return batch, start_s, now_s()
+
+    with ThreadPoolExecutor(max_workers=1) as stream:
+        stepped, copied = stream.submit(step), stream.submit(copy)
+        time.sleep(COPY_S)  # the loop's own work
+        asked_s = now_s()
+        if loop_waits:
+            copied.result()
+        filled_s = now_s()
+        buffer[0] = 2
+        brought = copied.result()
+    end_s = max(brought[2], filled_s) + COPY_S
+    tells = "the loop waited for it" if loop_waits else "the loop did not wait"
+    return streams(
+        {
+            "the loop": [],
+            "the buffer holds": [(1, 0.0, filled_s), (2, filled_s, end_s)],
+            "the step before": [stepped.result()],
+            "the copy brings": [brought],
+        },
+        held=[(1, asked_s, filled_s)] if loop_waits else [],
+        title=f"Queued for batch 1, the copy brings batch {brought[0]}: {tells}",
+        numbers="measured, a thread in place of the device · a number is a batch's",
+    )
+
+
+@explains_errors
 def pins(pin: Callable[[Any], Any]) -> Check:
     """Whether ``pin(batch)`` returns the batch with all of its parts pinned.
 
@@ -73,7 +134,7 @@ def pins(pin: Callable[[Any], Any]) -> Check:
     with as_with_a_gpu(), method, record(loader) as rec:
         batches: list[Any] = list(loader)
     if errors:
-        return Check(False, f"pin(batch) raised {type(errors[0]).__name__}: {errors[0]}")
+        raise errors[0]
     figure = timeline(rec.trace)
     for number, batch in enumerate(batches):
         if not isinstance(batch, Plain):
@@ -82,7 +143,7 @@ def pins(pin: Callable[[Any], Any]) -> Check:
         samples = list(range(4 * number, 4 * number + 4))
         expected = {"images": samples, "labels": [-sample for sample in samples]}
         for name, values in expected.items():
-            part = getattr(batch, name, None)
+            part = getattr(batch, name)
             if not isinstance(part, Part) or part.values != values:
                 return Check(False, f"batch.{name} is not what it was.", figure)
             if not part.is_pinned():
@@ -95,14 +156,14 @@ class _CopyingThread:
 
     def __init__(self) -> None:
         self.n_begun = 0
-        self._began = time.perf_counter()
         self.copies: list[Box] = []
         self.steps: list[Box] = []
+        self._began_s = time.perf_counter()
         self._copier = ThreadPoolExecutor(max_workers=1)
 
     def copy(self, batch: Any) -> Future[int]:
         self.n_begun += 1
-        return self._copier.submit(self._copy, int(batch))
+        return self._copier.submit(self._work, self.copies, int(batch), COPY_S)
 
     def step(self, batch: int) -> None:
         self._work(self.steps, batch, STEP_S)
@@ -110,35 +171,35 @@ class _CopyingThread:
     def close(self) -> None:
         self._copier.shutdown(wait=True, cancel_futures=True)
 
-    def _copy(self, batch: int) -> int:
-        self._work(self.copies, batch, COPY_S)
+    def figure(self) -> Figure:
+        period_s = (self.steps[-1][1] - self.steps[0][1]) / max(1, len(self.steps) - 1)
+        return streams(
+            {"copies": self.copies, "steps": self.steps},
+            title=f"A step every {duration(period_s)}",
+            numbers=f"measured, a thread makes the copies · a copy takes {duration(COPY_S)}, a "
+            f"step {duration(STEP_S)}",
+        )
+
+    def _work(self, log: list[Box], batch: int, seconds: float) -> int:
+        start_s = time.perf_counter() - self._began_s
+        time.sleep(seconds)
+        log.append((batch, start_s, time.perf_counter() - self._began_s))
         return batch
 
-    def _work(self, log: list[Box], batch: int, seconds: float) -> None:
-        start = time.perf_counter() - self._began
-        time.sleep(seconds)
-        log.append((batch, start, time.perf_counter() - self._began))
 
-
+@explains_errors
 def copies_ahead(ahead: Callable[[Iterable[Any], Any], Iterable[Any]]) -> Check:
     """Whether each step begins with the next batch's copy under way, and only that one.
 
     ``ahead(loader, copy)`` is the reader's generator: it yields each batch once it is copied.
     ``copy(batch)`` begins a copy and returns a ``Future`` of it.
     """
-    try:
-        return _copies_ahead(ahead)
-    except Exception as error:  # raised by the reader's code
-        return Check(False, f"ahead raised {type(error).__name__}: {error}")
-
-
-def _copies_ahead(ahead: Callable[[Iterable[Any], Any], Iterable[Any]]) -> Check:
-    if list(ahead([], _no_copy)):
-        return Check(False, "Something came from an empty loader.")
     thread = _CopyingThread()
     batches: list[int] = []
     n_on_device: list[int] = []  # when the loop gets a batch: it, and the copies begun ahead
     try:
+        if list(ahead([], thread.copy)):
+            return Check(False, "Something came from an empty loader.")
         for batch in ahead(DataLoader(SleepingDataset(N_BATCHES, 0.002)), thread.copy):
             if type(batch) is not int:
                 kind = type(batch).__name__
@@ -150,60 +211,33 @@ def _copies_ahead(ahead: Callable[[Iterable[Any], Any], Iterable[Any]]) -> Check
         thread.close()
     if not batches:
         return Check(False, "No batch came: yield them.")
-    figure = _measured(thread)
+    figure = thread.figure()
     if missing := [number for number in range(N_BATCHES) if number not in batches]:
         return Check(False, f"Batch {missing[0]} never came.", figure)
     if batches != list(range(N_BATCHES)):
         return Check(False, f"The batches came in the order {batches}.", figure)
     if max(n_on_device) > 2:
-        return Check(
-            False,
-            f"{max(n_on_device)} batches were on the device at once: its memory is scarce, and 2 "
-            "are enough.",
-            figure,
-        )
+        message = f"{max(n_on_device)} batches were on the device at once"
+        return Check(False, f"{message}: its memory is scarce, and 2 are enough.", figure)
     if min(n_on_device[:-1]) < 2:
         return Check(False, "Not yet: a copy begins only when the step before it is done.", figure)
     return Check(True, "While the model steps on a batch, the next one is copied.", figure)
 
 
-def _no_copy(batch: Any) -> Any:
-    raise AssertionError("there is nothing to copy")
-
-
-def _measured(thread: _CopyingThread) -> Any:
-    """The figure of the thread's copies and the loop's steps."""
-    period_s = (thread.steps[-1][1] - thread.steps[0][1]) / max(1, len(thread.steps) - 1)
-    return streams(
-        {"copies": thread.copies, "steps": thread.steps},
-        title=f"A step every {duration(period_s)}",
-        numbers=f"measured, a thread makes the copies · a copy takes {duration(COPY_S)}, a "
-        f"step {duration(STEP_S)}",
-    )
-
-
+@explains_errors
 def cheapest(way: str, workers: int) -> Check:
     """Whether steps fill the device's time, with the fewest workers that can do it; simulated."""
-    if way not in WAYS:
-        return Check(False, f"way={way!r} is none of {', '.join(WAYS)}.")
-    if type(workers) is not int or not 1 <= workers <= MOST_WORKERS:
-        return Check(False, f"workers={workers!r}: give a whole number, 1 to {MOST_WORKERS}.")
-    step_share = _fed(way, workers).step_share
-    figure = feed(way, speeds=SPEEDS, workers=workers).figure()
-    needed = next(n for n in range(1, MOST_WORKERS + 1) if _is_busy(n))
+    whole_number_between("workers", workers, 1, MOST_WORKERS)
+    figure = side_by_side([feed(way, **SPEEDS, workers=workers)])
+    step_share = _step_share(way, workers)
+    says = f"In the long run steps take {percent(step_share)} of the device's time."
     if step_share < BUSY_SHARE:
-        message = f"Not yet: in the long run steps take {percent(step_share)} of the device's time."
-        return Check(False, message, figure)
-    if workers > needed:
+        return Check(False, f"Not yet. {says}", figure)
+    if any(_step_share(each, workers - 1) >= BUSY_SHARE for each in WAYS if workers > 1):
         return Check(False, "The device is busy, but fewer workers would do.", figure)
-    message = f"In the long run steps take {percent(step_share)} of the device's time."
-    return Check(True, message, figure)
-
-
-def _is_busy(workers: int) -> bool:
-    return any(_fed(way, workers).step_share >= BUSY_SHARE for way in WAYS)
+    return Check(True, says, figure)
 
 
 @functools.cache
-def _fed(way: str, workers: int) -> Fed:
-    return feed(way, n_batches=100, speeds=SPEEDS, workers=workers)
+def _step_share(way: str, workers: int) -> float:
+    return feed(way, n_batches=100, **SPEEDS, workers=workers).step_share

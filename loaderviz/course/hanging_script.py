@@ -4,20 +4,18 @@
 and holds it while ``loaderviz stuck`` looks at it.
 """
 
-import os
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
 import torch
 from torch.utils.data import DataLoader, Dataset
 
+from loaderviz.course.run_in_shell import kill_with_all_below, run_python, start_python
 from loaderviz.errors import LoaderVizError
 
 LONGEST_S = 60.0  # until the run stands still
@@ -80,29 +78,20 @@ def hung_run(folder: Path) -> Iterator[None]:
     Raises:
         LoaderVizError: if it does not hang within a minute.
     """
-    root = str(Path(__file__).parents[2])
-    path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
-    loaderviz = [sys.executable, "-m", "loaderviz"]
-    run = subprocess.Popen(
-        [*loaderviz, "run", "--out", str(folder), "-m", __name__],
-        env={**os.environ, "PYTHONPATH": path},
+    run = start_python(
+        ["-m", "loaderviz", "run", "--out", str(folder), "-m", __name__],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
     try:
         end = time.monotonic() + LONGEST_S
-        look = [*loaderviz, "stuck", str(folder)]
-        while subprocess.run(look, capture_output=True, check=False).returncode != 1:
+        while run_python(["-m", "loaderviz", "stuck", str(folder)])[0] != 1:
             if time.monotonic() > end or run.poll() is not None:
                 raise LoaderVizError(f"the run in {str(folder)!r} does not hang: run it again")
             time.sleep(0.5)
         yield
     finally:
-        processes = psutil.Process(run.pid).children(recursive=True) if run.poll() is None else []
-        run.kill()
-        for process in processes:
-            process.kill()
-        run.wait()
+        kill_with_all_below(run)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,14 @@ from torch.utils.data import DataLoader
 from loaderviz._plot_timings import take
 from loaderviz.course.datasets import WordList, WorkingDataset
 from loaderviz.course.datasets.word_lists import Words
+from loaderviz.course.exercises import (
+    Check,
+    Hints,
+    explains_errors,
+    first_wrong,
+    whole_number_between,
+)
 from loaderviz.course.figures.chart import chart
-from loaderviz.course.hints import Check, Hints
 from loaderviz.course.in_a_worker import own_mib
 from loaderviz.figures import timeline
 from loaderviz.recorder import record
@@ -28,7 +34,7 @@ CPUS, SAMPLE_S, CPU_SHARE, STEP_S, BATCH_SIZE = 4, 0.01, 0.1, 0.0125, 8
 MOST_WORKERS = 16
 GOOD_ENOUGH = 0.95  # of the best rate
 
-N_WORDS = 200_000
+N_WORDS, N_READINGS = 200_000, 20
 MOST_GROWTH = 0.3  # of what a worker that reads a list grows by
 
 limits_hint = Hints(
@@ -64,26 +70,23 @@ def recording(name: str) -> Trace:
     return rec.trace
 
 
+@explains_errors
 def limits(answers: Mapping[str, str]) -> Check:
     """Whether the reader names what limits each loader; draws the first where that is wrong.
 
     ``answers`` maps the loader's letter to one of ``LIMITS``.
     """
-    for name, limit in _LIMITED_BY.items():
-        answer = answers.get(name)
-        if answer not in LIMITS:
-            return Check(False, f"{name}: {answer!r} is none of {', '.join(LIMITS)}.")
-        if answer != limit:
-            return Check(False, f"{name} is not limited by {answer}.", timeline(recording(name)))
-    return Check(True, "A waits, B's model is slow, and C computes: only one needs more workers.")
+    name = first_wrong(answers, _LIMITED_BY, LIMITS)
+    if name is None:
+        text = "A waits, B's model is slow, and C computes: only one needs more workers."
+        return Check(True, text)
+    return Check(False, f"{name} is not limited by {answers[name]}.", timeline(recording(name)))
 
 
+@explains_errors
 def fewest(num_workers: int) -> Check:
     """Whether this is the fewest workers that are as fast as any; simulated on four CPUs."""
-    if type(num_workers) is not int or not 0 <= num_workers <= MOST_WORKERS:
-        return Check(
-            False, f"num_workers={num_workers!r}: give a whole number, 0 to {MOST_WORKERS}."
-        )
+    whole_number_between("num_workers", num_workers, 0, MOST_WORKERS)
     rates = _rates()
     best = max(rates)
     n_needed = next(n for n, rate in enumerate(rates) if rate >= GOOD_ENOUGH * best)
@@ -115,30 +118,28 @@ def _rates() -> tuple[float, ...]:
     )
 
 
+@explains_errors
 def stays_shared(pack: Callable[[list[str]], Any]) -> Check:
     """Whether a forked worker can read ``pack(words)`` without copying the words' memory.
 
     Compares how much memory of its own the worker gets with what it gets by reading a list.
     """
     words = WordList(N_WORDS).words
-    try:
-        packed = pack(list(words))
-        n_packed = len(packed)
-        read = {index: _as_str(packed[index]) for index in (0, 1, min(n_packed, N_WORDS) - 1)}
-    except Exception as error:  # raised by the reader's code
-        told = f"{type(error).__name__}: {error}"
-        return Check(False, f"pack(words), or reading what it returned, raised {told}")
+    packed = pack(list(words))
+    n_packed = len(packed)
+    read = {index: packed[index] for index in (0, 1, min(n_packed, N_WORDS) - 1)}
     for index, word in read.items():
-        if word != words[index]:
+        if (word.decode() if isinstance(word, bytes) else word) != words[index]:
             return Check(False, f"Word {index} should be {words[index]!r}: {word!r}.")
     if n_packed != N_WORDS:
         return Check(False, f"{N_WORDS:,} words went in, {n_packed:,} came out.")
     if sys.platform != "linux":
         return Check(False, "The words are right. What a fork copies is checked on Linux only.")
     growth_mib = {"a list": _growth_mib(Words(words)), "yours": _growth_mib(Words(packed))}
+    each = N_WORDS // N_READINGS
     of_list, of_yours = growth_mib["a list"][-1], growth_mib["yours"][-1]
     figure = chart(
-        {name: (_words_read(mib), mib) for name, mib in growth_mib.items()},
+        {name: (range(each, N_WORDS + 1, each), mib) for name, mib in growth_mib.items()},
         title=f"Your words cost the worker {of_yours:.0f} MiB",
         numbers=f"one forked worker, measured · a list costs {of_list:.0f} MiB",
         x="words read",
@@ -149,23 +150,14 @@ def stays_shared(pack: Callable[[list[str]], Any]) -> Check:
     return Check(True, "The worker reads all words, and their memory stays shared.", figure)
 
 
-def _growth_mib(dataset: Words, n_batches: int = 20) -> list[float]:
+def _growth_mib(dataset: Words) -> list[float]:
     """By how many MiB a forked worker's own memory has grown since the first batch, by batch."""
     loader = DataLoader(
         dataset,
-        batch_size=len(dataset) // n_batches,
+        batch_size=len(dataset) // N_READINGS,
         num_workers=1,
         collate_fn=own_mib,
         multiprocessing_context="fork",
     )
     own = list(loader)
     return [max(0.0, mib - own[0]) for mib in own]
-
-
-def _words_read(mib: list[float]) -> list[int]:
-    """How many words had been read at each of these measurements."""
-    return [N_WORDS * (i + 1) // len(mib) for i in range(len(mib))]
-
-
-def _as_str(word: Any) -> Any:
-    return word.decode() if isinstance(word, bytes) else word

@@ -12,9 +12,9 @@ from typing import Any
 from torch.utils.data import DataLoader
 
 from loaderviz.course.datasets import SleepingDataset
+from loaderviz.course.exercises import Check, Hints, explains_errors
 from loaderviz.course.figures.handover import handover
-from loaderviz.course.hints import Check, Hints
-from loaderviz.course.sending import stderr_of_workers
+from loaderviz.course.in_a_worker import stderr_of_workers
 from loaderviz.recorder import record
 
 BATCH_SIZE, N_BATCHES, SLOW_BATCH = 4, 12, 8
@@ -42,6 +42,7 @@ def slow_dataset() -> SleepingDataset:
     return SleepingDataset(n, [SLOW_S if key == slow_sample else SAMPLE_S for key in range(n)])
 
 
+@explains_errors
 def reorder_buffer(reorder: Callable[[Iterator[tuple[int, Any]]], Iterable[Any]]) -> Check:
     """Whether ``reorder(results)`` yields batches in order, and each as soon as it can.
 
@@ -65,8 +66,7 @@ def _order_of_real_workers() -> list[int]:
     """The numbers of the batches, as two workers finish them."""
     loader = DataLoader(slow_dataset(), batch_size=BATCH_SIZE, num_workers=2)
     with record(loader) as rec:
-        for _ in loader:
-            pass
+        list(loader)
     return [int(number) for number in rec.trace.batches.sort_values("ready_s")["batch"]]
 
 
@@ -79,6 +79,7 @@ def _hand_over(
     """
     n_arrived = 0
     handed: list[tuple[int, int]] = []
+    known = {f"batch {number}": number for number in order}
 
     def arrivals() -> Iterator[tuple[int, str]]:
         nonlocal n_arrived
@@ -86,23 +87,18 @@ def _hand_over(
             n_arrived += 1
             yield number, f"batch {number}"
 
-    def look() -> str:
-        batches = reorder(arrivals())
-        if batches is None:
-            return "it returned None: hand the batches over with yield"
-        fault = ""
-        for batch in islice(batches, len(order) + 1):
-            fault = fault or _fault(order, len(handed), batch, n_arrived)
-            if not isinstance(batch, str) or batch not in known:
-                return fault
-            handed.append((n_arrived, known[batch]))
-        return fault or ("" if len(handed) == len(order) else "not all of them are handed over")
-
-    known = {f"batch {number}": number for number in order}
-    try:
-        return handed, look()
-    except Exception as error:  # of the reader's own code
-        return handed, f"your function raises {type(error).__name__}: {error}"
+    batches = reorder(arrivals())
+    if batches is None:
+        return handed, "it returned None: hand the batches over with yield"
+    fault = ""
+    for batch in islice(batches, len(order) + 1):
+        fault = fault or _fault(order, len(handed), batch, n_arrived)
+        if not isinstance(batch, str) or batch not in known:
+            return handed, fault
+        handed.append((n_arrived, known[batch]))
+    if not fault and len(handed) < len(order):
+        fault = "not all of them are handed over"
+    return handed, fault
 
 
 def _fault(order: list[int], n: int, batch: Any, n_arrived: int) -> str:

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import psutil
 from torch.utils.data import DataLoader
 
 from loaderviz._audit import Audit
 from loaderviz._audit.audit_of_numbers import DeliveredBatch, audit_batches
+from loaderviz.course.run_in_shell import run_python
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace import Trace, load
 
-SCRIPT = "loaderviz.course.rank_script"
-TIMEOUT_S = 120.0
+N_RANKS = 2
 
 
 @dataclass(frozen=True)
@@ -39,69 +34,26 @@ class Run:
     results: list[Any]
 
 
-def torchrun(*names: str, n_ranks: int = 2, timeout_s: float = TIMEOUT_S) -> dict[str, Run]:
-    """Run the named cases of ``rank_script`` in ``n_ranks`` processes; returns a run for each.
+def torchrun(*names: str) -> dict[str, Run]:
+    """Run the named cases of ``rank_script`` in two processes; returns a run for each.
 
     Raises:
         LoaderVizError: if a rank fails, with the end of its output, or if the ranks take longer
-            than ``timeout_s`` seconds. No process is left then.
+            than two minutes. No process is left then.
     """
     with TemporaryDirectory(prefix="loaderviz-ranks-") as folder:
-        launch = ["--standalone", f"--nproc-per-node={n_ranks}", f"--log-dir={folder}"]
-        script = ["-m", SCRIPT, folder, *names]
-        command = [sys.executable, "-m", "torch.distributed.run", *launch, *script]
-        _run(command, Path(folder), timeout_s)
-        return {name: _collect(Path(folder), name, n_ranks) for name in names}
+        options = ["--standalone", f"--nproc-per-node={N_RANKS}", f"--log-dir={folder}"]
+        script = ["-m", "loaderviz.course.rank_script", folder, *names]
+        code, output = run_python(["-m", "torch.distributed.run", *options, *script])
+        if code:
+            raise LoaderVizError(
+                f"torchrun ended with exit code {code}; the end of its output:\n{output[-3000:]}"
+            )
+        return {name: _collect(Path(folder), name) for name in names}
 
 
-def _run(command: list[str], folder: Path, timeout_s: float) -> None:
-    package_root = str(Path(__file__).parents[2])
-    path = os.pathsep.join(filter(None, [package_root, os.environ.get("PYTHONPATH")]))
-    output = folder / "output.txt"
-    with output.open("wb") as file:
-        launcher = subprocess.Popen(
-            command,
-            env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-        )
-        try:
-            code = launcher.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            problem = f"the ranks were ended after {timeout_s:g} s"
-        else:
-            problem = f"torchrun ended with exit code {code}" if code else ""
-        finally:
-            _kill(launcher)
-    if problem:
-        end = output.read_text(errors="replace")[-3000:]
-        raise LoaderVizError(f"{problem}; the end of their output:\n{end}")
-
-
-def _kill(launcher: subprocess.Popen[bytes]) -> None:
-    """Kill the launcher, its ranks and their workers, if they still run."""
-    if launcher.poll() is not None:
-        return
-    processes = _suspend(psutil.Process(launcher.pid))
-    for process in processes:
-        with suppress(psutil.NoSuchProcess):
-            process.kill()
-    launcher.wait()
-    psutil.wait_procs(processes, timeout=10)
-
-
-def _suspend(parent: psutil.Process) -> list[psutil.Process]:
-    """Suspend a process and all below it; from the top, so that none can start another."""
-    with suppress(psutil.NoSuchProcess):
-        parent.suspend()
-        below = [process for child in parent.children() for process in _suspend(child)]
-        return [parent, *below]
-    return []
-
-
-def _collect(folder: Path, name: str, n_ranks: int) -> Run:
-    results = [json.loads((folder / f"{name} {rank}.json").read_text()) for rank in range(n_ranks)]
+def _collect(folder: Path, name: str) -> Run:
+    results = [json.loads((folder / f"{name} {rank}.json").read_text()) for rank in range(N_RANKS)]
     trace = load(folder / name)
     trace.samples  # noqa: B018  # read now: the folder will be removed
     return Run(trace, results)

@@ -7,20 +7,12 @@ from typing import Any
 
 from torch.utils.data import DataLoader, DistributedSampler
 
-from loaderviz._audit import Audit
-from loaderviz.course.hints import Check, Hints
+from loaderviz.course.exercises import Check, Hints, explains_errors
 from loaderviz.course.launch_ranks import audit_in_turn, simulate_ranks
 from loaderviz.text import count
 
-SHARE_CASES = (  # samples, ranks, workers of each rank
-    (17, 2, 2),
-    (6, 2, 4),
-    (16, 4, 2),
-    (103, 3, 5),
-    (1, 2, 2),
-    (12, 1, 3),
-    (9, 3, 1),
-)
+# Samples, ranks, workers of each rank.
+SHARE_CASES = ((17, 2, 2), (6, 2, 4), (16, 4, 2), (103, 3, 5), (1, 2, 2), (12, 1, 3), (9, 3, 1))
 share_hint = Hints(
     "with 2 ranks and 2 workers there are 4 shares: which of 0, 1, 2 and 3 is this worker's?",
     "rank + worker is 1 for two of the four; give each of them its own number.",
@@ -29,6 +21,7 @@ share_hint = Hints(
 )
 
 
+@explains_errors
 def share(answer: Callable[..., Any]) -> Check:
     """Whether ``answer(data, rank, ranks, worker, workers)`` shares out ``data`` correctly.
 
@@ -37,22 +30,17 @@ def share(answer: Callable[..., Any]) -> Check:
     figure = None
     for n, ranks, workers in SHARE_CASES:
         case = f"{count(n, 'sample')}, ranks={ranks}, workers={workers}"
-        try:
-            result = simulate_ranks(answer, n, ranks=ranks, workers=workers, batch_size=3)
-        except Exception as error:  # raised by the reader's code
-            return Check(False, f"{case}: share raised {type(error).__name__}: {error}")
+        result = simulate_ranks(answer, n, ranks=ranks, workers=workers, batch_size=3)
         is_known = len(result.deliveries) or len(result.missing)
         case_figure = result.figure(numbers="sample") if is_known else None
         if not result.exactly_once:
             return Check(False, f"{case}: {result.verdict}.", case_figure)
         sizes = result.per_worker.groupby("rank")["samples"].sum()
         if sizes.max() - sizes.min() > 1:
-            return Check(
-                False,
-                f"{case}: every sample comes once, but rank {sizes.idxmax()} has {sizes.max()} and "
-                f"rank {sizes.idxmin()} has {sizes.min()}.",
-                case_figure,
-            )
+            most = f"rank {sizes.idxmax()} has {sizes.max()}"
+            least = f"rank {sizes.idxmin()} has {sizes.min()}"
+            message = f"{case}: every sample comes once, but {most} and {least}."
+            return Check(False, message, case_figure)
         figure = figure or case_figure
     return Check(True, "Every sample once, and no rank has two more than another.", figure)
 
@@ -65,6 +53,7 @@ unpadded_hint = Hints(
 )
 
 
+@explains_errors
 def unpadded(answer: Callable[[list[list[int]], int], Any]) -> Check:
     """Whether ``answer(parts, n)`` returns the results of all n samples in order, each once.
 
@@ -76,19 +65,17 @@ def unpadded(answer: Callable[[list[list[int]], int], Any]) -> Check:
         case = f"{count(n, 'sample')}, ranks={ranks}"
         loaders = [_loader(n, ranks, rank) for rank in range(ranks)]
         parts = [[_result(i) for batch in loader for i in batch.tolist()] for loader in loaders]
-        try:
-            results = list(answer([list(part) for part in parts], n))
-        except Exception as error:  # raised by the reader's code
-            return Check(False, f"{case}: unpadded raised {type(error).__name__}: {error}")
-        audit = _audit(n, ranks)
-        figure = figure or audit.figure(numbers="sample")
+        results = list(answer(parts, n))
+        audit = audit_in_turn(loaders, n)
+        case_figure = audit.figure(numbers="sample")
+        figure = figure or case_figure
         if len(results) != n:
             message = f"{case}: {len(results)} results. What the ranks read: {audit.verdict}."
-            return Check(False, message, audit.figure(numbers="sample"))
+            return Check(False, message, case_figure)
         for i, result in enumerate(results):
             if result != _result(i):
                 message = f"{case}: sample {i} has the result {_result(i)}, and not {result!r}."
-                return Check(False, message, audit.figure(numbers="sample"))
+                return Check(False, message, case_figure)
     return Check(True, "One result for each sample, in order, and none for the padding.", figure)
 
 
@@ -100,8 +87,3 @@ def _loader(n: int, ranks: int, rank: int) -> DataLoader[Any]:
     numbers: Any = range(n)
     sampler: Any = DistributedSampler(numbers, num_replicas=ranks, rank=rank, shuffle=False)
     return DataLoader(numbers, batch_size=3, sampler=sampler)
-
-
-def _audit(n: int, ranks: int) -> Audit:
-    """The audit of one epoch of all ranks."""
-    return audit_in_turn((_loader(n, ranks, rank) for rank in range(ranks)), n)

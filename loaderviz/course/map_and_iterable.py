@@ -1,21 +1,28 @@
-"""Exercises of notebook 01: a stream that works in every epoch, and a sampler that takes turns."""
+"""Notebook 01: what can be asked of a dataset, and the exercises.
+
+They are a stream that works in every epoch, and a sampler that takes turns.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch.utils.data import DataLoader, IterableDataset
 
 from loaderviz._audit import Audit, audit
 from loaderviz.course.datasets import SleepingDataset
-from loaderviz.course.hints import Check, Hints, explains_errors
+from loaderviz.course.exercises import Check, Hints, explains_errors
+from loaderviz.errors import LoaderVizError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PATIENCE = 1000  # samples after which a `for` is taken to have no end
 
 N_SAMPLES, BATCH_SIZE = 12, 4
 N_FIRST, N_SECOND = 6, 10
-
-RETURN_AN_ITERATOR = "It has to yield, or to return an iterator, such as iter(...)."
 
 epoch_hint = Hints(
     "an iterator is used up after one pass. When is yours created?",
@@ -29,6 +36,56 @@ turns_hint = Hints(
 )
 
 
+def try_out(**datasets: Any) -> pd.DataFrame:
+    """A table of what each dataset can do: a row for each attempt, a column for each dataset.
+
+    A "no" is followed by the name of the exception. No workers are started. An iterable dataset
+    that can be read only once is used up.
+    """
+    import pandas as pd
+
+    return pd.DataFrame(
+        {
+            name: {label: _answer(attempt, dataset) for label, attempt in _ATTEMPTS.items()}
+            for name, dataset in datasets.items()
+        }
+    )
+
+
+def _answer(attempt: Callable[[Any], Any], dataset: Any) -> str:
+    try:
+        return str(attempt(dataset))
+    except Exception as error:
+        return f"no: {type(error).__name__}"
+
+
+def _where_a_loop_ends(dataset: Any) -> str:
+    n = sum(1 for _ in islice(iter(dataset), PATIENCE + 1))
+    return "no end" if n > PATIENCE else f"after {n}"
+
+
+def _a_second_loop(dataset: Any) -> str:
+    first, second = (list(map(str, islice(iter(dataset), 8))) for _ in range(2))
+    if not second:
+        return "no: used up"
+    return "the same" if first == second else "others"
+
+
+def _is_read(sample: Any) -> str:
+    return "yes"
+
+
+_ATTEMPTS: dict[str, Callable[[Any], Any]] = {
+    "len(dataset)": len,
+    "dataset[2]": lambda dataset: _is_read(dataset[2]),
+    "a for ends": _where_a_loop_ends,
+    "a second for": _a_second_loop,
+    "shuffle=True": lambda dataset: _is_read(next(iter(DataLoader(dataset, shuffle=True)))),
+    "sampler=[2, 0]": lambda dataset: _is_read(next(iter(DataLoader(dataset, sampler=[2, 0])))),
+    "dataset + dataset": lambda dataset: type(dataset + dataset).__name__,
+}
+
+
 @explains_errors
 def every_epoch(dataset_class: Callable[[Iterable[int]], IterableDataset[int]]) -> Check:
     """Whether a stream of this class delivers all samples in two epochs, and to two loops at once.
@@ -36,9 +93,7 @@ def every_epoch(dataset_class: Callable[[Iterable[int]], IterableDataset[int]]) 
     ``dataset_class(samples)`` returns the dataset.
     """
     all_samples = list(range(N_SAMPLES))
-    made = dataset_class(range(N_SAMPLES)).__iter__()
-    if not isinstance(made, Iterator):
-        return Check(False, f"Not yet: __iter__ returned {_named(made)}. {RETURN_AN_ITERATOR}")
+    _refuse_what_is_no_iterator(dataset_class(range(N_SAMPLES)).__iter__())
     loader = DataLoader(dataset_class(range(N_SAMPLES)), batch_size=BATCH_SIZE)
     for epoch in (1, 2):
         samples: list[int] = []
@@ -60,9 +115,13 @@ def every_epoch(dataset_class: Callable[[Iterable[int]], IterableDataset[int]]) 
     return Check(True, "Every epoch, and every loop, begins at the first sample.", figure)
 
 
-def _named(made: object) -> str:
-    """What a learner's ``__iter__`` returned in place of an iterator."""
-    return "nothing" if made is None else f"{type(made).__name__}, not an iterator"
+def _refuse_what_is_no_iterator(made: object) -> None:
+    if not isinstance(made, Iterator):
+        what = "nothing" if made is None else f"{type(made).__name__}, not an iterator"
+        raise LoaderVizError(
+            f"Not yet: __iter__ returned {what}. It has to yield, or to return an iterator, such "
+            "as iter(...)."
+        )
 
 
 def _audit_of(samples: list[int]) -> Audit:
@@ -79,8 +138,7 @@ def take_turns(sampler_class: Callable[[Any, Any], Iterable[int]]) -> Check:
     """
     first, second = SleepingDataset(N_FIRST, 0), SleepingDataset(N_SECOND, 0)
     sampler = sampler_class(first, second)
-    if not isinstance(made := sampler.__iter__(), Iterator):
-        return Check(False, f"Not yet: __iter__ returned {_named(made)}. {RETURN_AN_ITERATOR}")
+    _refuse_what_is_no_iterator(sampler.__iter__())
     n_samples = N_FIRST + N_SECOND
     keys = list(islice(sampler, 4 * n_samples))
     unknown = [key for key in keys if key not in range(n_samples)]

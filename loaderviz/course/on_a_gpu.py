@@ -1,7 +1,7 @@
 """Four ways to bring batches to a GPU, recorded on a GPU if there is one.
 
 Nothing here needs CUDA until it is called. Without CUDA, `traces` opens recordings that
-``notebooks/recordings/record.py`` made on a GPU; without those, it simulates.
+``notebooks/recordings/record.py`` made on a GPU.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from loaderviz.course.simulated_device import WAYS, feed
+from loaderviz.course.simulated_device import WAYS
 from loaderviz.recorder import record, span
 from loaderviz.trace import Trace, load
 
@@ -156,19 +156,13 @@ class Traces:
 
 
 def traces(folder: str | Path) -> Traces:
-    """Traces recorded here if there is CUDA, else the recordings in ``folder``, else simulated."""
+    """Traces recorded here if there is CUDA, else the recordings in ``folder``."""
     if torch.cuda.is_available():
         name = torch.cuda.get_device_name()
         return Traces({way: record_way(way) for way in WAYS}, f"measured here, on your {name}")
-    paths = {way: Path(folder, f"{file_name(way)}.parquet") for way in WAYS}
-    if all(path.is_file() for path in paths.values()):
-        recorded = {way: load(path) for way, path in paths.items()}
-        label = recorded[WAYS[0]].meta["label"]
-        return Traces(recorded, f"no CUDA here: recordings made on a GPU ({label})")
-    return Traces(
-        {way: feed(way).trace for way in WAYS},
-        "no CUDA here, and no recordings made on a GPU: simulated, from stated speeds",
-    )
+    recorded = {way: load(Path(folder, f"{file_name(way)}.parquet")) for way in WAYS}
+    label = recorded[WAYS[0]].meta["label"]
+    return Traces(recorded, f"no CUDA here: recordings made on a GPU ({label})")
 
 
 def file_name(way: str) -> str:

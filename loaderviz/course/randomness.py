@@ -12,9 +12,9 @@ import pandas as pd
 
 from loaderviz._audit import Audit, simulate_audit
 from loaderviz.course.datasets.shuffling import shuffled
-from loaderviz.course.figures.classes import classes
+from loaderviz.course.exercises import Check, Hints, explains_errors
 from loaderviz.course.figures.draws import draws
-from loaderviz.course.hints import Check, Hints
+from loaderviz.course.figures.shuffled_orders import classes
 
 RANKS, WORKERS, EPOCHS = 8, 16, 10
 apart_hint = Hints(
@@ -24,18 +24,14 @@ apart_hint = Hints(
 )
 
 
+@explains_errors
 def apart(seed: Callable[[int, int, int, int], Any]) -> Check:
     """Whether ``seed(base, rank, worker, epoch)`` differs for each rank, worker and epoch.
 
     Tried with 8 ranks of 16 workers and 10 epochs. The figure shows two of each.
     """
     places = list(itertools.product(range(RANKS), range(WORKERS), range(EPOCHS)))
-    try:
-        seeds = [seed(7, *place) for place in places]
-        seeds_again = [seed(7, *place) for place in places]
-        other_base = seed(8, 0, 0, 0)
-    except Exception as error:  # raised by the reader's code
-        return Check(False, f"seed raised {type(error).__name__}: {error}")
+    seeds = [seed(7, *place) for place in places]
     for place, value in zip(places, seeds, strict=True):
         call = f"seed{(7, *place)} returns {value!r:.60}"
         if not isinstance(value, int | np.integer):
@@ -44,21 +40,20 @@ def apart(seed: Callable[[int, int, int, int], Any]) -> Check:
             return Check(
                 False, f"{call}: NumPy takes no seed below 0. Use `% 2**64`, as for a hash()."
             )
-    figure = _drawn_numbers(seed)
-    if seeds != seeds_again:
+    if seeds != [seed(7, *place) for place in places]:
         return Check(
             False, "Called again, seed returns something else: the run cannot be repeated."
         )
+    figure = _drawn_numbers(seed)
     place_of: dict[Any, tuple[int, ...]] = {}
     for place, value in zip(places, seeds, strict=True):
         if value in place_of:
             first, second = (
-                f"rank {rank}, worker {worker}, epoch {epoch}"
-                for rank, worker, epoch in (place_of[value], place)
+                "rank {}, worker {}, epoch {}".format(*each) for each in (place_of[value], place)
             )
             return Check(False, f"The same seed {value} for {first} and for {second}.", figure)
         place_of[value] = place
-    if other_base == seeds[0]:
+    if seed(8, 0, 0, 0) == seeds[0]:
         return Check(False, "Another base gives the same seeds: all runs would be the same.")
     return Check(
         True, f"{len(seeds):,} different seeds, and the same again in the next run.", figure
@@ -129,6 +124,7 @@ agreed_hint = Hints(
 )
 
 
+@explains_errors
 def agreed(order: Callable[[int, int, int, int], Any]) -> Check:
     """Whether each shard is read once in each epoch, in an order that changes with the epoch.
 
@@ -138,12 +134,8 @@ def agreed(order: Callable[[int, int, int, int], Any]) -> Check:
         epochs = []
         for epoch in range(6):
             case = f"{n} shards, num_workers={workers}, epoch {epoch}"
-            try:
-                parts = [list(order(n, epoch, worker, workers)) for worker in range(workers)]
-                once = sorted(itertools.chain(*parts)) == list(range(n))
-            except Exception as error:  # raised by the reader's code
-                return Check(False, f"{case}: order raised {type(error).__name__}: {error}")
-            if not once:
+            parts = [list(order(n, epoch, worker, workers)) for worker in range(workers)]
+            if sorted(itertools.chain(*parts)) != list(range(n)):
                 audit = _audit_of(parts, n)
                 says = f"{case}: {audit.verdict} (a sample is a shard)."
                 return Check(False, says, audit.figure())

@@ -1,4 +1,4 @@
-"""`feed`: a training loop that feeds a device, computed by simple rules from stated speeds.
+"""`feed`: a training loop that feeds a device, computed by simple rules from stated self.
 
 The rules and their sources:
 
@@ -18,12 +18,14 @@ the memory's bandwidth.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from loaderviz.argument_checks import number, whole_number
 from loaderviz.course.figures.device_streams import Box, Streams, compared_streams
 from loaderviz.errors import LoaderVizError
-from loaderviz.figures import style
 from loaderviz.figures.display import Figure
 from loaderviz.text import percent
 from loaderviz.trace import Trace
@@ -33,38 +35,7 @@ PREFETCH = 2  # torch's default prefetch_factor
 SAMPLES = 4  # in a batch
 
 
-@dataclass(frozen=True, kw_only=True)
-class Speeds:
-    """How long the work takes: times in ms for a batch, speeds in GB (1e9 bytes) a second.
-
-    Raises:
-        LoaderVizError: for a size or speed that is not above 0, a negative time, or a number of
-            workers that is not whole.
-    """
-
-    batch_mb: float = 64
-    pageable_gb_per_s: float = 4
-    pinned_gb_per_s: float = 16
-    pinning_gb_per_s: float = 8  # of the pin thread, from memory to memory
-    step_ms: float = 20
-    load_ms: float = 30  # that one worker takes for a batch
-    python_ms: float = 3  # that the loop itself takes before it queues a step
-    workers: int = 2
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            least = 0 if name in ("step_ms", "load_ms", "python_ms") else 1e-9
-            if not isinstance(value, int | float) or not least <= value < float("inf"):
-                raise LoaderVizError(f"{name}={value!r}: give a finite number above 0")
-        if type(self.workers) is not int:
-            raise LoaderVizError(f"workers={self.workers!r}: give a whole number, 1 or more")
-
-    def copy_s(self, *, pinned: bool) -> float:
-        """Seconds of a batch's copy to the device, from pinned or pageable memory."""
-        return self.batch_mb / 1000 / (self.pinned_gb_per_s if pinned else self.pageable_gb_per_s)
-
-
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Fed:
     """What the loop, the copies and the steps did. Boxes are (batch, start, end) in seconds.
 
@@ -87,38 +58,13 @@ class Fed:
     @property
     def step_share(self) -> float:
         """The share of the device's time in steps, from the first step to the end of the last."""
-        return sum(end - start for _, start, end in self.steps) / self._span_s
-
-    @property
-    def copy_share(self) -> float:
-        """The share of the same time in which the device copied and did nothing else."""
-        alone_s = 0.0
-        for _, start, end in self.copies:
-            start = max(start, self.steps[0][1])
-            beside_s = sum(
-                max(0, min(end, step_end) - max(start, step_start))
-                for _, step_start, step_end in self.steps
-            )
-            alone_s += max(0, end - start) - beside_s
-        return alone_s / self._span_s
+        span_s = self.steps[-1][2] - self.steps[0][1]
+        return sum(end - start for _, start, end in self.steps) / span_s
 
     @property
     def batch_s(self) -> float:
         """Seconds from one step to the next, on average."""
         return (self.steps[-1][1] - self.steps[0][1]) / (len(self.steps) - 1)
-
-    @property
-    def _span_s(self) -> float:
-        return self.steps[-1][2] - self.steps[0][1]
-
-    @property
-    def numbers(self) -> str:
-        """One line: the time from step to step, and what the device does between steps."""
-        idle = max(0.0, 1 - self.step_share - self.copy_share)
-        return (
-            f"simulated · a step every {1000 * self.batch_s:.0f} ms · only copying "
-            f"{percent(self.copy_share)} · idle {percent(idle)}"
-        )
 
     @property
     def verdict(self) -> str:
@@ -134,61 +80,38 @@ class Fed:
             for _, step_start, step_end in self.steps
         )
 
-    @property
-    def streams(self) -> Streams:
-        """The boxes of its figure."""
-        lanes: dict[str, list[Box]] = {"the loop": [], "copies": self.copies, "steps": self.steps}
-        return Streams(lanes, self.waits, self.held)
 
-    def __repr__(self) -> str:
-        return f"{self.verdict}\n  {self.numbers}"
+def side_by_side(feds: Sequence[Fed], *, title: str = "", seconds: float | None = None) -> Figure:
+    """The timelines of loops, one above the other, on one axis with one zero.
 
-    def figure(self, *, seconds: float | None = None, theme: style.ThemeName = "light") -> Figure:
-        """A timeline with a lane each for the loop, the copies and the steps.
+    Each has a lane for the loop, one for the copies and one for the steps.
 
-        ``seconds``: how much of it to show; None shows all.
-        """
-        return compared_streams(
-            [("", self.streams)],
-            title=self.verdict,
-            numbers=self.numbers,
-            seconds=seconds,
-            theme=theme,
-        )
-
-
-def side_by_side(
-    feds: Sequence[Fed],
-    *,
-    title: str = "",
-    seconds: float | None = None,
-    theme: style.ThemeName = "light",
-) -> Figure:
-    """The timelines of several loops, one above the other, on one axis with one zero.
-
-    ``title``: by default the fastest and the slowest. ``seconds`` and ``theme``: as in
-    ``Fed.figure``.
+    Args:
+        feds: one or more loops.
+        title: by default the fastest and the slowest.
+        seconds: how much of it to show; None shows all.
     """
     slow, fast = (choose(feds, key=lambda fed: fed.batch_s) for choose in (max, min))
     every_ms = [f"{1000 * fed.batch_s:.0f} ms" for fed in (fast, slow)]
     by_default = f'A step every {every_ms[0]} "{fast.way}", every {every_ms[1]} "{slow.way}"'
+    groups = [
+        (
+            f"{fed.verdict}, a step every {1000 * fed.batch_s:.0f} ms",
+            Streams(
+                {"the loop": [], "copies": fed.copies, "steps": fed.steps}, fed.waits, fed.held
+            ),
+        )
+        for fed in feds
+    ]
     return compared_streams(
-        [(f"{fed.verdict}, a step every {1000 * fed.batch_s:.0f} ms", fed.streams) for fed in feds],
+        groups,
         title=title or by_default,
         numbers="simulated · all on one axis · grey: the loop is held up · hatched: it waits",
         seconds=seconds,
-        theme=theme,
     )
 
 
-def feed(
-    way: str,
-    *,
-    n_batches: int = 16,
-    item: bool = False,
-    speeds: Speeds | None = None,
-    **single_speeds: Any,
-) -> Fed:
+def feed(way: str, *, n_batches: int = 16, item: bool = False, **speeds: Any) -> Fed:
     """Compute what a loop does that feeds its device in one of the four ``WAYS``.
 
     >>> feed("copied ahead", batch_mb=64, step_ms=20)
@@ -197,45 +120,64 @@ def feed(
         way: one of ``WAYS``; "pageable" and "pinned" are ``batch.to(device)`` from such memory.
         n_batches: number of batches, 2 or more.
         item: whether the loop asks for the loss after each step, as ``loss.item()`` does.
-        speeds: how long the work takes; the defaults of ``Speeds`` if None.
-        single_speeds: fields of ``Speeds``, by name, that replace those of ``speeds``.
+        speeds: how long the work takes, where it differs from the defaults: ``batch_mb`` (64),
+            ``pageable_gb_per_s`` (4), ``pinned_gb_per_s`` (16) and ``pinning_gb_per_s`` (8), with
+            GB of 1e9 bytes; ``load_ms`` (30) of a worker, ``step_ms`` (20) of the device and
+            ``python_ms`` (3) of the loop itself, for a batch; ``workers`` (2).
 
     Raises:
-        LoaderVizError: for an unknown way, fewer than 2 batches, or impossible speeds.
+        LoaderVizError: for an unknown way, fewer than 2 batches, a negative or infinite number, a
+            speed of 0, or a number of workers that is not whole.
     """
     if way not in WAYS:
         raise LoaderVizError(f"way={way!r} is not one of {', '.join(WAYS)}")
-    if type(n_batches) is not int or n_batches < 2:
-        raise LoaderVizError(f"n_batches={n_batches!r}: give a whole number, 2 or more")
-    run = _Run(way, replace(speeds or Speeds(), **single_speeds), n_batches, item)
-    run.loop()
-    return Fed(way, run.trace(), run.waits, run.held, run.copies, run.steps)
+    whole_number("n_batches", n_batches, at_least=2)
+    loop = _Loop(way, n_batches, item, **speeds)
+    loop.run()
+    return Fed(way, loop.trace(), loop.waits, loop.held, loop.copies, loop.steps)
 
 
 @dataclass
-class _Run:
+class _Loop:
     """The simulation of one loop; all times are in seconds from its start."""
 
     way: str
-    speeds: Speeds
     n_batches: int
     item: bool
-    now_s: float = 0.0  # where the loop is
-    stream_free_s: float = 0.0  # when all that is queued in the steps' stream will be done
-    copier_free_s: float = 0.0  # when the copy engine will be done
-    columns: dict[str, list[float]] = field(default_factory=dict)
-    waits: list[Box] = field(default_factory=list)
-    held: list[Box] = field(default_factory=list)
-    copies: list[Box] = field(default_factory=list)
-    steps: list[Box] = field(default_factory=list)
-    spans: list[tuple[str, float, float, float]] = field(default_factory=list)
+    batch_mb: float = 64
+    pageable_gb_per_s: float = 4
+    pinned_gb_per_s: float = 16
+    pinning_gb_per_s: float = 8  # of the pin thread, from memory to memory
+    load_ms: float = 30  # that one worker takes for a batch
+    step_ms: float = 20
+    python_ms: float = 3  # that the loop itself takes before it queues a step
+    workers: int = 2
 
-    def loop(self) -> None:
+    def __post_init__(self) -> None:
+        whole_number("workers", self.workers, at_least=1)
+        for name, value in vars(self).items():
+            if name.endswith(("_mb", "_ms", "_per_s")):
+                number(name, value)
+            if name.endswith("_per_s") and not value:
+                raise LoaderVizError(f"{name}={value!r}: give a speed above 0")
+        self.now_s = 0.0  # where the loop is
+        self.stream_free_s = 0.0  # when all that is queued in the steps' stream will be done
+        self.copier_free_s = 0.0  # when the copy engine will be done
+        self.pin_thread_free_s = 0.0
+        self.worker_free_s = [0.0] * self.workers
         names = "dispatched started ready pinned requested delivered released device_start "
-        self.columns = {f"{name}_s": [] for name in (names + "device_end").split()}
-        self._worker_free_s = [0.0] * self.speeds.workers
-        self._pin_thread_free_s = 0.0
-        for _ in range(PREFETCH * self.speeds.workers):
+        self.columns: dict[str, list[float]] = {
+            f"{name}_s": [] for name in (names + "device_end").split()
+        }
+        self.waits: list[Box] = []
+        self.held: list[Box] = []
+        self.copies: list[Box] = []
+        self.steps: list[Box] = []
+        self.spans: list[tuple[str, float, float, float]] = []
+
+    def run(self) -> None:
+        """Go through all batches."""
+        for _ in range(PREFETCH * self.workers):
             self._dispatch()
         ahead = self.way == "copied ahead"
         for batch in range(self.n_batches):
@@ -254,17 +196,17 @@ class _Run:
 
     def _dispatch(self) -> None:
         """Send the next batch to the next worker, and from there to the pin thread."""
-        columns, speeds = self.columns, self.speeds
+        columns = self.columns
         batch = len(columns["dispatched_s"])
         if batch >= self.n_batches:
             return
-        worker = batch % speeds.workers
-        started_s = max(self.now_s, self._worker_free_s[worker])
-        ready_s = self._worker_free_s[worker] = started_s + speeds.load_ms / 1000
+        worker = batch % self.workers
+        started_s = max(self.now_s, self.worker_free_s[worker])
+        ready_s = self.worker_free_s[worker] = started_s + self.load_ms / 1000
         pinned_s = float("nan")
         if self.way != "pageable":
-            pinning_s = speeds.batch_mb / 1000 / speeds.pinning_gb_per_s
-            pinned_s = self._pin_thread_free_s = max(ready_s, self._pin_thread_free_s) + pinning_s
+            pinning_s = self.batch_mb / 1000 / self.pinning_gb_per_s
+            pinned_s = self.pin_thread_free_s = max(ready_s, self.pin_thread_free_s) + pinning_s
         columns["dispatched_s"].append(self.now_s)
         columns["started_s"].append(started_s)
         columns["ready_s"].append(ready_s)
@@ -286,7 +228,8 @@ class _Run:
         start_s = max(self.now_s, self.copier_free_s)
         if not beside:
             start_s = max(start_s, self.stream_free_s)
-        end_s = start_s + self.speeds.copy_s(pinned=self.way != "pageable")
+        gb_per_s = self.pageable_gb_per_s if self.way == "pageable" else self.pinned_gb_per_s
+        end_s = start_s + self.batch_mb / 1000 / gb_per_s
         self.copies.append((batch, start_s, end_s))
         self.copier_free_s = end_s
         if not beside:
@@ -299,9 +242,9 @@ class _Run:
     def _step(self, batch: int) -> None:
         """Queue a step. It waits for its own batch's copy, but not for a copy queued since."""
         called_s, copied_s = self.now_s, self.copies[batch][2]
-        self.now_s += self.speeds.python_ms / 1000
+        self.now_s += self.python_ms / 1000
         start_s = max(self.now_s, self.stream_free_s, copied_s)
-        self.stream_free_s = start_s + self.speeds.step_ms / 1000
+        self.stream_free_s = start_s + self.step_ms / 1000
         self.steps.append((batch, start_s, self.stream_free_s))
         if self.item:
             self._hold(batch, self.stream_free_s)
@@ -315,37 +258,30 @@ class _Run:
 
     def trace(self) -> Trace:
         """The run as a trace; a batch's samples take equal parts of its time."""
-        n = self.n_batches
-        columns: dict[str, Any] = self.columns
-        worker_of = [batch % self.speeds.workers for batch in range(n)]
-        samples = [(batch, position) for batch in range(n) for position in range(SAMPLES)]
-        started_s, ready_s = columns["started_s"], columns["ready_s"]
-        load_s = [ready - started for started, ready in zip(started_s, ready_s, strict=True)]
+        batch, position = (index.ravel() for index in np.indices((self.n_batches, SAMPLES)))
+        workers = np.arange(self.n_batches) % self.workers
+        started_s, ready_s = (np.array(self.columns[f"{name}_s"]) for name in ("started", "ready"))
+        sample_s = (ready_s - started_s)[batch] / SAMPLES
+        names = ("name", "start_s", "end_s", "device_s")
         return Trace.from_columns(
             batches={
-                **columns,
-                "collate_s": columns["ready_s"],
-                "batch": range(n),
-                "worker": worker_of,
+                **self.columns,
+                "collate_s": ready_s,
+                "batch": range(self.n_batches),
+                "worker": workers,
                 "n_samples": SAMPLES,
                 "cpu_s": 0.0,  # loading here is waiting
-                "n_bytes": float(self.speeds.batch_mb * 1e6),
+                "n_bytes": float(self.batch_mb * 1e6),
                 "state": "delivered",
             },
             samples={
-                "batch": [batch for batch, _ in samples],
-                "worker": [worker_of[batch] for batch, _ in samples],
-                "position": [position for _, position in samples],
-                "key": [SAMPLES * batch + position for batch, position in samples],
-                "start_s": [started_s[b] + load_s[b] * i / SAMPLES for b, i in samples],
-                "end_s": [ready_s[b] - load_s[b] * (SAMPLES - 1 - i) / SAMPLES for b, i in samples],
+                "batch": batch,
+                "worker": workers[batch],
+                "position": position,
+                "key": SAMPLES * batch + position,
+                "start_s": started_s[batch] + sample_s * position,
+                "end_s": ready_s[batch] - sample_s * (SAMPLES - 1 - position),
             },
-            spans=dict(
-                zip(
-                    ("name", "start_s", "end_s", "device_s"),
-                    map(list, zip(*self.spans, strict=True)),
-                    strict=True,
-                )
-            ),
+            spans=dict(zip(names, map(list, zip(*self.spans, strict=True)), strict=True)),
             meta={"simulated": True, "complete": True, "left_out": 0},
         )

@@ -10,7 +10,7 @@ import torch
 
 from loaderviz._audit.audit_of_numbers import DeliveredBatch, audit_batches
 from loaderviz._audit.audit_result import Audit
-from loaderviz.course.hints import Check, Hints, explains_errors
+from loaderviz.course.exercises import Check, Hints, explains_errors
 from loaderviz.text import count
 
 N, BATCH_SIZE, SEED = 32, 4, 3  # samples, samples in a batch

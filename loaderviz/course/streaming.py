@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
-from loaderviz._plot_timings import plot_timings
 from loaderviz.course.datasets import MultiStreamDataLoader, SlotStreams
+from loaderviz.course.exercises import Check, Hints, explains_errors
 from loaderviz.course.figures.slots import Slots
-from loaderviz.course.hints import Check, Hints, explains_errors
+from loaderviz.figures import timeline
+from loaderviz.recorder import record
 
-FILES, LINES = 3, 4  # files, and lines in each
-ROUNDS = 2.5  # how often the exercise reads all of them
+LINES = 4  # of each file
+ROUNDS = 2.5  # how often the exercise reads all files
 
 # Slots of a batch, and the most workers that the machine has room for.
 CASES = ((6, 4), (8, 4), (7, 4), (12, 5), (2, 16))
 SEQUENCES = [range(10 * k, 10 * k + 4 + k % 5) for k in range(1, 25)]
-N_BATCHES = 12
 
 endless_hint = Hints(
     "a list in square brackets is made at once. Which of itertools' functions, and which built-in, "
@@ -38,22 +37,20 @@ share_hint = Hints(
 class _Lines:
     """The lines of a file; the file's name goes to ``opened`` when the first line is asked for."""
 
-    def __init__(self, path: Path, opened: list[str]) -> None:
-        self._path, self._opened = path, opened
-        self._lines: Iterator[str] | None = None
-        self._n_ends = 0
+    def __init__(self, name: str, opened: list[str]) -> None:
+        self._name, self._opened = name, opened
+        self._n_asked = 0
 
     def __iter__(self) -> _Lines:
         return self
 
     def __next__(self) -> str:
-        if self._lines is None:
-            self._opened.append(self._path.name)
-            self._lines = iter(self._path.read_text("utf-8").splitlines())
-        for line in self._lines:
-            return line
-        self._n_ends += 1
-        if self._n_ends > 2:  # the reader's loop would go on for ever and yield nothing
+        if not self._n_asked:
+            self._opened.append(self._name)
+        self._n_asked += 1
+        if self._n_asked <= LINES:
+            return f"{self._name}{self._n_asked - 1}"
+        if self._n_asked > LINES + 2:  # the reader's loop would go on for ever and yield nothing
             raise _UsedUpError
         raise StopIteration
 
@@ -71,45 +68,31 @@ def endless(
     ``lines(path)`` yields the lines of a file. Each file may be opened only when its turn comes.
     """
     opened: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="loaderviz-") as folder:
-        paths = [Path(folder, f"{name}.txt") for name in "abc"]
-        for path in paths:
-            path.write_text("".join(f"{path.stem}{i}\n" for i in range(LINES)))
-        one_round = [f"{path.stem}{i}" for path in paths for i in range(LINES)]
-        n_expected = round(ROUNDS * len(one_round))
-        try:
-            made = stream(paths, lambda path: _Lines(path, opened))
-            if not isinstance(made, Iterable):
-                what = "nothing" if made is None else f"{type(made).__name__} {made!r:.40}"
-                return Check(
-                    False,
-                    f"Not yet: stream returned {what}. It has to yield lines, or to return "
-                    "something that can be iterated.",
-                )
-            stream_lines = iter(made)
-            lines = list(islice(stream_lines, 1))
-            n_opened_first = len(opened)
-            lines += islice(stream_lines, n_expected - 1)
-        except _UsedUpError:
-            return Check(
-                False,
-                "Not yet: the second round asks the files that were opened in the first one for "
-                "more, for ever. Open them again.",
-            )
+    paths = [Path(f"{name}.txt") for name in "abc"]
+    one_round = [f"{path.stem}{i}" for path in paths for i in range(LINES)]
+    n_expected = round(ROUNDS * len(one_round))
+    made = stream(paths, lambda path: _Lines(path.stem, opened))
+    if made is None:
+        return Check(False, "Not yet: stream returned nothing. It has to yield or return lines.")
+    try:
+        stream_lines = iter(made)
+        lines = list(islice(stream_lines, 1))
+        n_opened_first = len(opened)
+        lines += islice(stream_lines, n_expected - 1)
+    except _UsedUpError:
+        message = "the second round asks the files opened in the first one for more, for ever."
+        return Check(False, f"Not yet: {message} Open them again.")
     expected = [one_round[i % len(one_round)] for i in range(n_expected)]
     if lines != expected[: len(lines)]:
-        begin = f"the lines should begin {expected[:6]}, but were {lines[:6]}"
-        return Check(False, f"Not yet: {begin}.")
+        message = f"the lines should begin {expected[:6]}, but were {lines[:6]}"
+        return Check(False, f"Not yet: {message}.")
     if n_opened_first != 1:
         return Check(False, f"Not yet: {n_opened_first} files were read for the first line.")
     if len(lines) < n_expected:
         return Check(False, f"Not yet: the stream ends after {len(lines)} lines.")
-    if len(opened) < ROUNDS * FILES:
-        return Check(
-            False,
-            f"Not yet: {n_expected} lines came, but only {len(opened)} files were opened: the "
-            "stream keeps every line in memory.",
-        )
+    if len(opened) < ROUNDS * len(paths):
+        message = f"{n_expected} lines came, but only {len(opened)} files were opened"
+        return Check(False, f"Not yet: {message}: the stream keeps every line in memory.")
     message = f"{n_expected} lines without end, and a file was opened {len(opened)} times."
     return Check(True, message)
 
@@ -132,21 +115,13 @@ def share_slots(workers_for: Callable[[int, int], int]) -> Check:
             return Check(False, f"{case}. That works, but {best} would, too.")
     slots, most = CASES[0]
     workers = workers_for(slots, most)
-    parts = SlotStreams(SEQUENCES, slots, order="dealt", sample_s=0.01).split(workers)
-    batches: list[Any] = []
-    figure = plot_timings(_KeepBatches(MultiStreamDataLoader(parts), batches), 0.01, N_BATCHES)
-    verdict = Slots.of(batches[:N_BATCHES], SEQUENCES).verdict
+    dataset = SlotStreams(SEQUENCES, slots, order="dealt", sample_s=0.01)
+    loader = MultiStreamDataLoader(dataset.split(workers))
+    batches = []
+    with record(loader) as rec:
+        for batch in islice(loader, 12):
+            batches.append(batch)
+            time.sleep(0.01)
+    verdict = Slots.of(batches, SEQUENCES).verdict
     message = f"{slots} slots, {workers} workers, {slots // workers} slots each. {verdict}."
-    return Check(True, message, figure)
-
-
-class _KeepBatches:
-    """Iterates a loader and appends what it yields to ``batches``."""
-
-    def __init__(self, loader: Iterable[Any], batches: list[Any]) -> None:
-        self._loader, self._batches = loader, batches
-
-    def __iter__(self) -> Iterator[Any]:
-        for batch in self._loader:
-            self._batches.append(batch)
-            yield batch
+    return Check(True, message, timeline(rec.trace))

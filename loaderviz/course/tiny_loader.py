@@ -1,12 +1,13 @@
-"""A small DataLoader in three steps: notebook 02 builds it, runs it and compares it with torch's.
+"""The workers of the small DataLoader that notebook 02 builds, and the batches that they make.
 
-Torch's has more: seeds, pinning, persistent workers, iterable-style datasets, timeouts.
+They are here because workers started by spawn or forkserver import them by name. Torch's have more:
+seeds, persistent workers, iterable-style datasets.
 """
 
 from __future__ import annotations
 
 import queue
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -17,9 +18,6 @@ from torch import multiprocessing
 from loaderviz.errors import LoaderVizError
 
 ALIVE_CHECK_S = 1.0  # while no result comes, this often it is checked that all workers live
-DIED = "a worker died: look for what it printed before"
-
-# Step 1: one process.
 
 
 def collate(samples: list[Any]) -> Any:
@@ -32,22 +30,6 @@ def collate(samples: list[Any]) -> Any:
     if isinstance(first, float):
         return torch.tensor(samples, dtype=torch.float64)
     return torch.tensor(samples) if isinstance(first, int) else samples
-
-
-def in_lists(keys: Iterable[Any], batch_size: int) -> Iterator[list[Any]]:
-    """Cuts what a sampler yields into lists of ``batch_size`` keys, one for each batch."""
-    keys = iter(keys)
-    while batch := list(islice(keys, batch_size)):
-        yield batch
-
-
-def load(dataset: Any, sampler: Iterable[Any], batch_size: int) -> Iterator[Any]:
-    """Yields batches in one process; each is read when it is asked for."""
-    for keys in in_lists(sampler, batch_size):
-        yield collate([dataset[key] for key in keys])
-
-
-# Step 2: workers.
 
 
 @dataclass(frozen=True)
@@ -118,44 +100,9 @@ class Workers:
                 number, batch = self.result_queue.get(timeout=ALIVE_CHECK_S)
             except queue.Empty:
                 if not all(process.is_alive() for process in self.processes):
-                    raise LoaderVizError(DIED) from None
-            except (EOFError, OSError):  # it died before it passed on the memory of a sent tensor
-                raise LoaderVizError(DIED) from None
+                    message = "a worker died: look for what it printed before"
+                    raise LoaderVizError(message) from None
             else:
                 if isinstance(batch, Failure):
                     raise LoaderVizError(f"batch {number}: {batch.message}")
                 return number, batch
-
-
-def as_ready(
-    dataset: Any, lists: Iterable[list[Any]], num_workers: int, prefetch_factor: int = 2
-) -> Iterator[tuple[int, Any]]:
-    """Yields the number and the batch of each result, in the order in which the workers finish."""
-    tasks = enumerate(lists)
-    with Workers(dataset, num_workers) as workers:
-        under_way = workers.deal(tasks, num_workers * prefetch_factor)
-        while under_way:
-            result = workers.receive()
-            under_way += workers.deal(tasks, 1) - 1  # one came back, one goes out
-            yield result
-
-
-# Step 3: in order.
-
-
-def in_order(
-    dataset: Any, lists: Iterable[list[Any]], num_workers: int, prefetch_factor: int = 2
-) -> Iterator[Any]:
-    """Yields the batches in the order of ``lists``; those that come early wait in a buffer."""
-    tasks = enumerate(lists)
-    buffer: dict[int, Any] = {}
-    expected = 0
-    with Workers(dataset, num_workers) as workers:
-        sent = workers.deal(tasks, num_workers * prefetch_factor)
-        while expected < sent:
-            while expected not in buffer:
-                number, batch = workers.receive()
-                buffer[number] = batch
-            sent += workers.deal(tasks, 1)  # one is handed over, one goes out
-            yield buffer.pop(expected)
-            expected += 1

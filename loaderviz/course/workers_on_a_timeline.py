@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import time
-import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -12,7 +11,7 @@ from torch.utils.data import DataLoader
 
 from loaderviz._plot_timings import take
 from loaderviz.course.datasets import SleepingDataset
-from loaderviz.course.hints import Check, Hints
+from loaderviz.course.exercises import Check, Hints, explains_errors, whole_number_between
 from loaderviz.figures import timeline
 from loaderviz.recorder import Recording, record
 from loaderviz.simulator import Costs, simulate
@@ -39,16 +38,13 @@ once_hint = Hints(
 )
 
 
+@explains_errors
 def enough_prefetch(prefetch_factor: int) -> Check:
     """Whether this is the smallest factor with which the slow batch does not make the model wait.
 
     Records the exercise's loader.
     """
-    if type(prefetch_factor) is not int or not 1 <= prefetch_factor <= MOST_PREFETCH:
-        return Check(
-            False,
-            f"prefetch_factor={prefetch_factor!r}: give a whole number, 1 to {MOST_PREFETCH}.",
-        )
+    whole_number_between("prefetch_factor", prefetch_factor, 1, MOST_PREFETCH)
     dataset = SleepingDataset(len(SAMPLE_S), SAMPLE_S)
     loader = DataLoader(
         dataset, batch_size=BATCH_SIZE, num_workers=WORKERS, prefetch_factor=prefetch_factor
@@ -69,19 +65,17 @@ def enough_prefetch(prefetch_factor: int) -> Check:
 def _smallest_factor() -> int:
     """The smallest factor with which the model waits for the first batch only; simulated."""
     costs = Costs(sample_s=SAMPLE_S, step_s=STEP_S, cores=WORKERS)
+    run = functools.partial(
+        simulate, costs, num_workers=WORKERS, batch_size=BATCH_SIZE, n_batches=N_BATCHES
+    )
     for prefetch_factor in range(1, MOST_PREFETCH):
-        summary = simulate(
-            costs,
-            num_workers=WORKERS,
-            batch_size=BATCH_SIZE,
-            n_batches=N_BATCHES,
-            prefetch_factor=prefetch_factor,
-        ).summary()
+        summary = run(prefetch_factor=prefetch_factor).summary()
         if summary.wait_s - summary.first_wait_s < STEP_S / 10:
             return prefetch_factor
     raise AssertionError("no factor is enough")
 
 
+@explains_errors
 def start_once(batches: Callable[[Any], Iterable[Any]]) -> Check:
     """Whether three epochs start two workers, once.
 
@@ -89,12 +83,10 @@ def start_once(batches: Callable[[Any], Iterable[Any]]) -> Check:
     """
     dataset = SleepingDataset(16, 0.02)
     samples: list[int] = []
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="This DataLoader will create")
-        with Recording([], every_loader=True) as recording:
-            for batch in batches(dataset):
-                samples += batch.tolist()
-                time.sleep(0.02)
+    with Recording([], every_loader=True) as recording:
+        for batch in batches(dataset):
+            samples += batch.tolist()
+            time.sleep(0.02)
     trace = recording.trace
     if trace.batches.empty:
         return Check(False, "No batch came: yield them from a DataLoader.")
@@ -107,8 +99,5 @@ def start_once(batches: Callable[[Any], Iterable[Any]]) -> Check:
         return Check(True, f"{n_started} workers, started once, served {EPOCHS} epochs.", figure)
     if n_started < WORKERS:
         return Check(False, f"{n_started} workers: the exercise asks for {WORKERS}.", figure)
-    return Check(
-        False,
-        f"Not yet: {n_started} worker processes were started, where {WORKERS} would do.",
-        figure,
-    )
+    message = f"{n_started} worker processes were started, where {WORKERS} would do."
+    return Check(False, f"Not yet: {message}", figure)

@@ -20,7 +20,8 @@ from loaderviz._audit import Audit, audit, simulate_audit
 from loaderviz._doctor import doctor
 from loaderviz._plot_timings import take
 from loaderviz.course.datasets import SleepingDataset, Stream, splits
-from loaderviz.course.hints import Check, Hints
+from loaderviz.course.duplicates import same_half
+from loaderviz.course.exercises import Check, Hints, explains_errors, first_wrong
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import timeline
 from loaderviz.loader_settings import LoaderSettings
@@ -78,19 +79,18 @@ def recording(name: str) -> Trace:
     return rec.trace
 
 
+@explains_errors
 def limits(answers: Mapping[str, str]) -> Check:
     """Whether the reader names what limits each recording; draws the first where that is wrong.
 
     ``answers`` maps the recording's letter to one of ``LIMITS``.
     """
-    for name, limit in _LIMITED_BY.items():
-        answer = answers.get(name)
-        if answer not in LIMITS:
-            return Check(False, f"{name}: {answer!r} is none of {', '.join(LIMITS)}.")
-        if answer != limit:
-            trace = recording(name)
-            return Check(False, f"{name}: it is not {answer}. {_waits(trace)}", timeline(trace))
-    return Check(True, "All four named. Only C wants more workers.")
+    name = first_wrong(answers, _LIMITED_BY, LIMITS)
+    if name is None:
+        return Check(True, "All four named. Only C wants more workers.")
+    trace = recording(name)
+    message = f"{name}: it is not {answers[name]}. {_waits(trace)}"
+    return Check(False, message, timeline(trace))
 
 
 def _waits(trace: Trace) -> str:
@@ -117,13 +117,11 @@ cure_hint = Hints(
 _numbers = itertools.count()
 
 
+@explains_errors
 def cured(path: str | Path) -> Check:
     """Whether ``make_loader()`` of this file returns a loader that is right and fast enough."""
-    try:
-        with _module(Path(path)) as module:
-            return _check_loader(module.make_loader())
-    except (Exception, SystemExit) as error:  # raised by the reader's code
-        return Check(False, f"{type(error).__name__}: {error}")
+    with _module(Path(path)) as module:
+        return _check_loader(module.make_loader())
 
 
 def _check_loader(loader: DataLoader[Any]) -> Check:
@@ -140,15 +138,13 @@ def _check_loader(loader: DataLoader[Any]) -> Check:
     for _ in range(TRIES):
         with record(loader) as rec:
             take(loader, 0.02)
-        wait_share = _later_wait_share(rec.trace.summary())
+        wait_share = rec.trace.summary().later_wait_share
         if wait_share <= MOST_WAITING:
             break
     figure = timeline(rec.trace)
     if wait_share > MOST_WAITING:
-        message = (
-            f"Right, but slow: after the first batch it waits {percent(wait_share)} of the time."
-        )
-        return Check(False, message, figure)
+        waits = f"after the first batch it waits {percent(wait_share)} of the time"
+        return Check(False, f"Right, but slow: {waits}.", figure)
     return Check(True, "Every sample once, new random numbers, and the model is busy.", figure)
 
 
@@ -157,12 +153,6 @@ def _draws(loader: DataLoader[Any]) -> set[tuple[int, float]]:
     return {
         pair for keys, draws in loader for pair in zip(keys.tolist(), draws.tolist(), strict=True)
     }
-
-
-def _later_wait_share(summary: Summary) -> float:
-    """The share of its time that the consumer waits, without the first wait of each epoch."""
-    wait_s = summary.wait_s - summary.first_wait_s
-    return wait_s / ((wait_s + summary.step_s) or 1.0)
 
 
 @contextlib.contextmanager
@@ -189,24 +179,18 @@ keeps_hint = Hints(
 )
 
 
+@explains_errors
 def keeps(answer: Callable[[Audit, Summary], Any]) -> Check:
     """Whether ``answer(audit, summary)`` is true for good runs and false for all others."""
     for case, (result, trace, is_good) in _runs().items():
-        try:
-            passes = bool(answer(result, trace.summary()))
-        except Exception as error:  # raised by the reader's code
-            return Check(False, f"{case}: keeps raised {type(error).__name__}: {error}")
+        passes = bool(answer(result, trace.summary()))
         if passes != is_good:
             outcome = "it passes" if passes else "it fails"
-            figure = timeline(trace) if result.exactly_once else _figure(result)
+            is_known = (result.deliveries["sample"] >= 0).any()
+            of_audit = result.figure() if is_known else None
+            figure = timeline(trace) if result.exactly_once else of_audit
             return Check(False, f"{case}: {outcome}, and should not.", figure)
     return Check(True, "The good runs pass, the bad ones fail, and what is not proven fails too.")
-
-
-def _figure(result: Audit) -> Any:
-    """The audit's figure; None if it knows no sample."""
-    is_known = (result.deliveries["sample"] >= 0).any()
-    return result.figure() if is_known else None
 
 
 @functools.cache
@@ -218,7 +202,7 @@ def _runs() -> dict[str, tuple[Audit, Trace, bool]]:
     )
     once, twice, halves = (
         simulate_audit(split, 48, num_workers=2, batch_size=4)
-        for split in (splits.by_stride, None, _same_half)
+        for split in (splits.by_stride, None, same_half)
     )
     stream = DataLoader(Stream(range(48)), batch_size=4)
     with record(stream) as rec:
@@ -232,7 +216,3 @@ def _runs() -> dict[str, tuple[Audit, Trace, bool]]:
         "As many samples as there should be, one half of them twice": (halves, quick, False),
         "A recorded stream, of which nobody knows what came": (audit(rec.trace), quick, False),
     }
-
-
-def _same_half(data: Any, worker: int, workers: int) -> Any:
-    return data[: len(data) // workers]

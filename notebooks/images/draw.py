@@ -11,8 +11,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,7 +21,7 @@ import marks
 import pandas as pd
 import queue_diagram
 from playwright.sync_api import Browser, sync_playwright
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, IterableDataset
 
 from loaderviz import Trace, audit, recommend, record, timeline
 from loaderviz._audit import Audit
@@ -37,12 +36,10 @@ from loaderviz.course.datasets import (
     SlotStreams,
     SplitStream,
     Stream,
-    TsvRows,
     dice,
     splits,
 )
-from loaderviz.course.figures.draws import draws
-from loaderviz.course.figures.stacked import stacked
+from loaderviz.course.figures import draws, stacked
 from loaderviz.course.inside_the_dataloader import slow_dataset
 from loaderviz.course.launch_ranks import torchrun
 from loaderviz.course.simulated_device import feed, side_by_side
@@ -73,13 +70,17 @@ def twice_and_never() -> list[Audit]:
     return [audit(DataLoader(each, batch_size=4, num_workers=2)) for each in streams]
 
 
-class SlowRows(TsvRows):
-    """Rows from a slow disk: a chunk takes 0.1 s."""
+class SlowRows(IterableDataset[Any]):
+    """Rows of a table, read in chunks from a slow disk: each takes 0.1 s."""
+
+    def __init__(self, path: Path, chunk_rows: int) -> None:
+        self.path, self.chunk_rows = path, chunk_rows
 
     def __iter__(self) -> Iterator[Any]:
-        for number, row in enumerate(super().__iter__()):
-            time.sleep(0 if number % self.chunk_rows else 0.1)
-            yield row
+        with pd.read_csv(self.path, sep="\t", chunksize=self.chunk_rows) as chunks:
+            for chunk in chunks:
+                time.sleep(0.1)
+                yield from chunk.to_dict("records")
 
 
 def begun_anew() -> list[Audit]:
@@ -100,16 +101,7 @@ def requests_and_chunks() -> list[Any]:
                 take(loader, step_s)
             traces.append(rec.trace)
     titles = ("Map-style: each row is a request", "Iterable: a chunk of 250 rows is read at a time")
-    return one_axis(dict(zip(titles, traces, strict=True)))
-
-
-def one_axis(traces: dict[str, Trace]) -> list[Any]:
-    """Timelines with titles of their own, on one time axis."""
-
-    def drawn(number: int, theme: Any) -> Any:
-        return stacked(traces, theme=theme)[number]
-
-    return [partial(drawn, number) for number in range(len(traces))]
+    return stacked(dict(zip(titles, traces, strict=True)))
 
 
 def an_overtaken_batch() -> list[Trace]:
@@ -136,7 +128,7 @@ def seeded_by_number() -> list[Any]:
     with record(loader) as rec:
         numbers = [n for _ in range(2) for batch in loader for n in batch.tolist()]
     samples = rec.trace.samples.sort_values(["epoch", "batch", "position"])
-    return [samples[["epoch", "worker"]].assign(number=numbers)]
+    return [draws(samples[["epoch", "worker"]].assign(number=numbers))]
 
 
 def two_parts_of_each_batch() -> list[Any]:
@@ -144,13 +136,13 @@ def two_parts_of_each_batch() -> list[Any]:
     loader = MultiStreamDataLoader(SlotStreams(sequences, 4, sample_s=0.04).split(2))
     with record(loader) as rec:
         take(loader, model_time=0.06, n_batches=12)
-    return one_axis({"Each batch has a part from both workers": rec.trace})
+    return stacked({"Each batch has a part from both workers": rec.trace})
 
 
 def two_ranks() -> list[Any]:
     """Real ones: neither knows of the other, and with a ``DistributedSampler``."""
     audits = [audit(run.trace) for run in torchrun("whole", "dealt").values()]
-    return [partial(each.figure, numbers="sample") for each in audits]
+    return [each.figure(numbers="sample") for each in audits]
 
 
 def a_rule_and_what_is_recommended() -> list[Recommendation]:
@@ -161,7 +153,7 @@ def a_rule_and_what_is_recommended() -> list[Recommendation]:
 
 def waiting_for_copies_and_ahead_of_them() -> list[Any]:
     """Simulated: a picture that needs no GPU."""
-    return [partial(side_by_side, [feed("pageable"), feed("copied ahead")], seconds=0.66)]
+    return [side_by_side([feed("pageable"), feed("copied ahead")], seconds=0.66)]
 
 
 def before_and_after() -> list[Any]:
@@ -175,7 +167,7 @@ def before_and_after() -> list[Any]:
             take(loader, model_time=0.008, n_batches=40)
         verdict = rec.trace.summary().verdict
         traces[f"{when}: {verdict[0].lower()}{verdict[1:]}"] = rec.trace
-    return one_axis(traces)
+    return stacked(traces)
 
 
 def the_stand_in() -> Trace:
@@ -186,20 +178,20 @@ def the_stand_in() -> Trace:
     return rec.trace
 
 
-# What is drawn, one below another, and the themes it is drawn in; a notebook shows the light one.
-PICTURES: dict[str, tuple[Any, tuple[str, ...]]] = {
-    "timeline": (two_workers, ("light",)),
-    "duplicates": (twice_and_never, ("light",)),
-    "map_and_iterable": (requests_and_chunks, ("light",)),
-    "inside_the_dataloader": (an_overtaken_batch, ("light",)),
-    "streaming": (two_parts_of_each_batch, ("light",)),
-    "workers_on_a_timeline": (one_slow_sample, ("light",)),
-    "randomness": (seeded_by_number, ("light",)),
-    "many_ranks": (two_ranks, ("light",)),
-    "your_own_loader": (before_and_after, ("light",)),
-    "stop_and_resume": (begun_anew, ("light",)),
-    "how_many_workers": (a_rule_and_what_is_recommended, ("light",)),
-    "feeding_the_gpu": (waiting_for_copies_and_ahead_of_them, ("light",)),
+# What is drawn, one below another.
+PICTURES: dict[str, Callable[[], list[Any]]] = {
+    "timeline": two_workers,
+    "duplicates": twice_and_never,
+    "map_and_iterable": requests_and_chunks,
+    "inside_the_dataloader": an_overtaken_batch,
+    "streaming": two_parts_of_each_batch,
+    "workers_on_a_timeline": one_slow_sample,
+    "randomness": seeded_by_number,
+    "many_ranks": two_ranks,
+    "your_own_loader": before_and_after,
+    "stop_and_resume": begun_anew,
+    "how_many_workers": a_rule_and_what_is_recommended,
+    "feeding_the_gpu": waiting_for_copies_and_ahead_of_them,
 }
 
 
@@ -221,11 +213,7 @@ def main() -> None:
             if name == "report":
                 draw_report(browser, the_stand_in(), "report_light.png")
                 continue
-            made, themes = PICTURES[name]
-            drawn = made()
-            for theme in themes:
-                figures = [figure_of(each, theme) for each in drawn]
-                draw(browser, figures, f"{name}_{theme}.png")
+            draw(browser, [figure_of(each) for each in PICTURES[name]()], f"{name}_light.png")
         browser.close()
 
 
@@ -242,14 +230,10 @@ def draw_report(browser: Browser, trace: Trace, name: str) -> None:
         page.close()
 
 
-def figure_of(drawn: Any, theme: Any) -> Any:
+def figure_of(drawn: Any) -> Any:
     if isinstance(drawn, Trace):
-        return timeline(drawn, theme=theme)
-    if isinstance(drawn, partial):
-        return drawn(theme=theme)
-    if isinstance(drawn, Audit | Recommendation):
-        return drawn.figure(theme=theme)
-    return draws(drawn, theme=theme)
+        return timeline(drawn)
+    return drawn.figure() if isinstance(drawn, Audit | Recommendation) else drawn
 
 
 def draw(browser: Browser, figures: list[Any], name: str) -> None:

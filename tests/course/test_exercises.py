@@ -1,33 +1,104 @@
-"""Each exercise's check: unsolved, solved, and with answers that only look right."""
+"""What all exercises share: checks, hints, and that the notebooks' own solutions pass."""
 
+import itertools
+import json
+import random
+import re
+from pathlib import Path
+
+import numpy as np
 import pytest
+import torch
+from torch.utils import data
 
-from loaderviz.course import first_look
-from loaderviz.course.hints import Check, Hints
-
-
-@pytest.mark.parametrize(
-    ("answer", "passed", "says"),
-    [
-        (0, False, "the model waits"),
-        (3, False, "the model waits"),  # nearly keeps up
-        (4, True, "no worker is spare"),
-        (6, False, "fewer workers would do"),  # the model is busy, and yet
-    ],
+from loaderviz import course
+from loaderviz.course.exercises import (
+    Check,
+    Hints,
+    explains_errors,
+    first_wrong,
+    whole_number_between,
 )
-def test_first_look_enough_workers(answer, passed, says):
-    check = first_look.enough_workers(answer)
-    assert check.passed is passed
-    assert says in check.message
-    title = check.figure.layout.title.text.removeprefix("<b>").removesuffix("</b>")
-    assert title in check.message  # they never contradict each other
+from loaderviz.course.simulated_device import WAYS
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+# The notebooks' exercises whose answer is code, by the name that the cell defines.
+IN_CODE = {
+    "MyBelt": "01_map_and_iterable",
+    "reorder": "02_inside_the_dataloader",
+    "batches_of_three_epochs": "03_workers_on_a_timeline",
+    "stream": "06_streaming",
+    "workers_for": "06_streaming",
+    "pack": "07_how_many_workers",
+    "pin": "08_feeding_the_gpu",
+    "ahead": "08_feeding_the_gpu",
+    "order": "11_stop_and_resume",
+    "Places": "11_stop_and_resume",
+}
+# And those whose answer is a value or a line, which the text of the solution has.
+IN_A_LINE = [
+    ("00_first_look", "num_workers = 0", "num_workers = 4"),
+    ("03_workers_on_a_timeline", "prefetch_factor = 1", "prefetch_factor = 4"),
+    ("04_duplicates_and_losses", "num_workers = 1", "num_workers = 13"),
+    ("05_randomness", "buffer_size = 100", "buffer_size = 600"),
+    (
+        "05_randomness",
+        "return base + worker",
+        "return base + worker + 100 * rank + 10_000 * epoch",
+    ),
+    ("05_randomness", "random.Random(worker).shuffle", "random.Random(epoch).shuffle"),
+    ("07_how_many_workers", "num_workers = 4", "num_workers = 7"),
+    ("08_feeding_the_gpu", 'cheapest("pinned, non_blocking", 2)', 'cheapest("copied ahead", 3)'),
+    ("09_many_ranks", "return data[worker::workers]", "return data[rank::ranks][worker::workers]"),
+    (
+        "09_many_ranks",
+        "return [result for part in parts for result in part]",
+        "return [result for turn in zip(*parts) for result in turn][:n]",
+    ),
+    (
+        "10_your_own_loader",
+        'return found.epochs["delivered"].sum() == found.n_samples',
+        "return bool(found.exactly_once) and summary.wait_share <= 0.1",
+    ),
+]
 
 
-@pytest.mark.parametrize("answer", [-1, 17, "three", None])
-def test_an_answer_that_is_no_number_of_workers_is_told(answer):
-    check = first_look.enough_workers(answer)
-    assert not check.passed
-    assert "0 to 16" in check.message
+def cells(notebook, kind):
+    for cell in json.loads((NOTEBOOKS / f"{notebook}.ipynb").read_text("utf-8"))["cells"]:
+        if cell["cell_type"] == kind:
+            yield "".join(cell["source"])
+
+
+def last_value(code):
+    """What a notebook would show of this cell, with what its first cells import."""
+    names = {"torch": torch, "np": np, "random": random, "WAYS": WAYS}
+    names |= vars(data) | vars(itertools)
+    for path in Path(course.__file__).parent.glob("*.py"):
+        if re.search(rf"\b{path.stem}\.", code):
+            exec(f"from loaderviz.course import {path.stem}", names)
+    definitions, _, call = code.rstrip().rpartition("\n")
+    exec(definitions, names)
+    return eval(call, names)
+
+
+@pytest.mark.parametrize(("name", "notebook"), IN_CODE.items(), ids=list(IN_CODE))
+def test_the_start_of_an_exercise_is_refused_and_the_solution_passes(name, notebook):
+    beginning = rf"^(?:def|class) {name}[(:]"
+    unsolved = next(cell for cell in cells(notebook, "code") if re.search(beginning, cell, re.M))
+    solutions = re.findall(r"```python\n(.*?)```", "\n".join(cells(notebook, "markdown")), re.S)
+    solution = next(each for each in solutions if re.search(beginning, each, re.M))
+    refused = last_value(unsolved)
+    assert not refused.passed
+    assert refused.message
+    assert last_value(f"{solution}\n{unsolved.rpartition(chr(10))[2]}").passed
+
+
+@pytest.mark.parametrize(("notebook", "start", "solution"), IN_A_LINE, ids=str)
+def test_a_line_makes_the_answer_right(notebook, start, solution):
+    cell = next(cell for cell in cells(notebook, "code") if start in cell)
+    assert not last_value(cell).passed
+    assert last_value(cell.replace(start, solution)).passed
+    assert solution.split("(")[0] in "\n".join(cells(notebook, "markdown"))
 
 
 def test_hints_come_one_at_a_time(capsys):
@@ -48,3 +119,32 @@ def test_no_line_of_a_check_or_a_hint_is_so_long_that_a_notebook_breaks_it_withi
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) > 6
     assert max(map(len, lines)) <= 80
+
+
+def misspelt():
+    return nowhere  # noqa: F821
+
+
+@pytest.mark.parametrize(
+    ("raises", "says"),
+    [
+        (misspelt, "Not yet: your code raised NameError: name 'nowhere' is not defined\n  in miss"),
+        (lambda: [][1], "your code raised IndexError"),
+        (lambda: exit(1), "your code raised SystemExit: 1"),
+        (lambda: whole_number_between("n", 17, 0, 16), "n=17: give a whole number, 0 to 16"),
+        (lambda: whole_number_between("n", True, 0, 16), "n=True: give a whole number, 0 to 16"),
+        (lambda: whole_number_between("n", 2.5, 0, 16), "n=2.5: give a whole number, 0 to 16"),
+        (lambda: first_wrong({}, {"A": "x"}, ["x", "y"]), "A: None is none of 'x', 'y'"),
+    ],
+)
+def test_what_a_readers_code_raises_is_told_and_so_is_an_answer_that_is_none(raises, says):
+    check = explains_errors(raises)()
+    assert not check.passed
+    assert says in check.message
+
+
+def test_the_first_wrong_answer_is_found():
+    right = {"A": "x", "B": "y"}
+    assert first_wrong(right, right, ["x", "y"]) is None
+    assert first_wrong({"A": "x", "B": "x"}, right, ["x", "y"]) == "B"
+    whole_number_between("n", 16, 0, 16)

@@ -9,9 +9,6 @@
 | `PythonDataset`  | its index, 100 times    | pure Python, which holds the GIL   |
 | `RemoteTable`    | a row's number          | one round trip, waiting only       |
 | `BulkRemoteTable`| the same                | ... for all rows of a batch        |
-| `TsvRows`        | a row, as a dict        | pandas, one chunk of rows at a time|
-| `Tokens`         | a word of a text file   | next to nothing                    |
-| `EndlessLog`     | the next line, for ever | next to nothing                    |
 | `SourceFiles`    | keyword counts of a file| disk, then pure-Python work (GIL)  |
 | `JpegImages`     | a picture               | disk, then decode and resize (C)   |
 | `FaceLandmarks`  | a picture and its points| the same, with transforms          |
@@ -29,12 +26,12 @@
 
 `SplitStream`, `ShardedStream`, `CuttingStream` and `EndlessStream` share out what they yield among
 workers, rightly or wrongly; `splits` holds the usual ways to split. `BufferedStream` and
-`ShuffledShards` shuffle. `CopiedDice`, `LazyDice`, `DiceStream`, `EpochDice` and `SeedTeller`
-differ in where their random numbers come from; `CopiedCrops` and `LazyCrops` do so on a picture.
+`ShuffledShards` shuffle. `CopiedDice`, `DiceStream`, `EpochDice` and `SeedTeller` differ in where
+their random numbers come from; `CopiedCrops` and `LazyCrops` do so on a picture.
 
 They live in a package, not in a notebook cell, because workers started with spawn or forkserver
-import the dataset's class by name. This folder depends on torch and numpy; pandas (tables) and
-Pillow (pictures) are imported only when they are used.
+import the dataset's class by name. This folder depends on torch and numpy; pandas (the table of
+`FaceLandmarks`) and Pillow (pictures) are imported only when they are used.
 """
 
 from loaderviz.course.datasets import splits
@@ -44,13 +41,10 @@ from loaderviz.course.datasets.dice import (
     Dice,
     DiceStream,
     EpochDice,
-    LazyDice,
     SeedTeller,
 )
 from loaderviz.course.datasets.faces import FaceLandmarks, RandomCrop, Rescale, pad_faces
 from loaderviz.course.datasets.images import JpegImages, jpeg_folder
-from loaderviz.course.datasets.reading import EndlessLog, Tokens, TsvRows
-from loaderviz.course.datasets.saved_streams import SavedStream
 from loaderviz.course.datasets.shuffling import BufferedStream, ShuffledShards
 from loaderviz.course.datasets.sleeping import (
     BulkRemoteTable,
@@ -64,6 +58,7 @@ from loaderviz.course.datasets.source_files import SourceFiles
 from loaderviz.course.datasets.streams import (
     CuttingStream,
     EndlessStream,
+    SavedStream,
     ShardedStream,
     SplitStream,
     Stream,
@@ -80,13 +75,11 @@ __all__ = [
     "CuttingStream",
     "Dice",
     "DiceStream",
-    "EndlessLog",
     "EndlessStream",
     "EpochDice",
     "FaceLandmarks",
     "JpegImages",
     "LazyCrops",
-    "LazyDice",
     "LengthBuckets",
     "LineChunks",
     "MultiStreamDataLoader",
@@ -104,8 +97,6 @@ __all__ = [
     "SourceFiles",
     "SplitStream",
     "Stream",
-    "Tokens",
-    "TsvRows",
     "WordArray",
     "WordFile",
     "WordList",

@@ -45,22 +45,6 @@ class CopiedDice(Dice):
         return int(self.rng.integers(100))
 
 
-class LazyDice(Dice):
-    """The dataset has its own generator, made at a process's first throw from torch's seed there.
-
-    That seed is the worker's own (`torch/utils/data/_utils/worker.py`, `_worker_loop`).
-    """
-
-    def __init__(self, n: int) -> None:
-        super().__init__(n)
-        self.rng: Any = None
-
-    def __getitem__(self, index: int) -> int:
-        if self.rng is None:
-            self.rng = np.random.default_rng(torch.initial_seed())
-        return int(self.rng.integers(100))
-
-
 class SeedTeller(Dice):
     """A sample is no throw, but torch's seed in the process that reads it."""
 

@@ -14,8 +14,8 @@ from torch.nn.functional import pad
 from torch.utils.data import Dataset
 
 from loaderviz.argument_checks import position, whole_number
-from loaderviz.course.datasets import _faces
-from loaderviz.course.datasets._cache import cached_folder, pillow
+from loaderviz.course.datasets import drawn_faces
+from loaderviz.course.datasets.picture_cache import cached_folder, pillow
 from loaderviz.errors import LoaderVizError
 
 Sample = dict[str, Any]
@@ -62,9 +62,6 @@ class FaceLandmarks(Dataset[Sample]):
             sample = transform(sample)
         return sample
 
-    def __repr__(self) -> str:
-        return f"FaceLandmarks({len(self)}, transforms={self.transforms})"
-
 
 class Rescale:
     """A transform: scales the shorter side to `side` pixels, and the landmarks with it.
@@ -87,9 +84,6 @@ class Rescale:
             "image": torch.from_numpy(pixels).permute(2, 0, 1),
             "landmarks": sample["landmarks"] * torch.tensor([size[0] / width, size[1] / height]),
         }
-
-    def __repr__(self) -> str:
-        return f"Rescale({self.side})"
 
 
 class RandomCrop:
@@ -119,9 +113,6 @@ class RandomCrop:
             "image": square.contiguous(),
             "landmarks": sample["landmarks"] - torch.tensor([left, top]),
         }
-
-    def __repr__(self) -> str:
-        return f"RandomCrop({self.side})"
 
 
 def pad_faces(samples: Sequence[Sample]) -> Sample:
@@ -164,7 +155,7 @@ def faces_folder(n: int = 96) -> Path:
     It is kept as the folder of `jpeg_folder` is, and raises the same errors.
     """
     n = whole_number("n", n, at_least=1)
-    return cached_folder(f"faces-v{_faces.VERSION}-{n}", n, lambda folder: _make(folder, n))
+    return cached_folder(f"faces-v{drawn_faces.VERSION}-{n}", lambda folder: _make(folder, n))
 
 
 def _make(folder: Path, n: int) -> None:
@@ -172,9 +163,9 @@ def _make(folder: Path, n: int) -> None:
 
     rows = {}
     for index in range(n):
-        picture, points = _faces.draw(index)
+        picture, points = drawn_faces.draw(index)
         picture.save(folder / f"{index:05d}.jpg", quality=90)
         rows[f"{index:05d}.jpg"] = points.round(1).reshape(-1)
-    columns = [f"{axis}{point}" for point in range(_faces.LANDMARKS) for axis in "xy"]
+    columns = [f"{axis}{point}" for point in range(drawn_faces.LANDMARKS) for axis in "xy"]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
     table.to_csv(folder / TABLE, index_label="file")

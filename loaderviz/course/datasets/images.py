@@ -1,19 +1,25 @@
 """Pictures to decode: a few hundred JPEG files, made once and kept in a cache folder.
 
 `jpeg_folder` makes the files, `JpegImages` reads them. Both need Pillow, which is imported only
-when one of them is called.
+when one of them is called. A picture is drawn from its number: soft colour fields with a few shapes
+on them.
 """
 
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch.utils.data import Dataset
 
 from loaderviz.argument_checks import position, whole_number
-from loaderviz.course.datasets._cache import cached_folder, pillow
-from loaderviz.course.datasets._drawing import VERSION, draw
-from loaderviz.errors import LoaderVizError
+from loaderviz.course.datasets.picture_cache import cached_folder, pillow
+
+# Part of the cache folder's name: add 1 with any change to what is drawn or how it is saved.
+VERSION = 1
+HEIGHT, WIDTH = 600, 800  # of a picture, in pixels
+
+Floats = npt.NDArray[np.float32]
 
 
 class JpegImages(Dataset[torch.Tensor]):
@@ -31,16 +37,13 @@ class JpegImages(Dataset[torch.Tensor]):
     """
 
     def __init__(self, n: int = 300, size: tuple[int, int] = (224, 224)) -> None:
-        try:
-            height, width = size
-        except (TypeError, ValueError):
-            raise LoaderVizError(f"size={size!r}: give (height, width) in pixels") from None
+        height, width = size
         self.size = (
             whole_number("height", height, at_least=1),
             whole_number("width", width, at_least=1),
         )
         folder = jpeg_folder(n)
-        self.paths = tuple(folder / _file_name(i) for i in range(n))
+        self.paths = tuple(folder / f"{i:05d}.jpg" for i in range(n))
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -53,9 +56,6 @@ class JpegImages(Dataset[torch.Tensor]):
         pixels = torch.from_numpy(np.array(picture))  # (height, width, 3), uint8
         return pixels.permute(2, 0, 1).contiguous().float().div_(255)
 
-    def __repr__(self) -> str:
-        return f"JpegImages({len(self.paths)}, size={self.size})"
-
 
 def jpeg_folder(n: int = 300) -> Path:
     """The folder with n pictures from `00000.jpg`; made now if it does not exist yet.
@@ -66,18 +66,68 @@ def jpeg_folder(n: int = 300) -> Path:
     same time, and an interrupted call leaves nothing that a later one would take for a complete
     set. The cache folder can be deleted whenever nothing reads from it.
 
-    Raises LoaderVizError if n is below 1, Pillow is not installed, the folder cannot be written, or
-    files are missing from it.
+    Raises LoaderVizError if n is below 1, Pillow is not installed or the folder cannot be written.
     """
     n = whole_number("n", n, at_least=1)
-    return cached_folder(f"jpeg-v{VERSION}-{n}", n, lambda folder: _make(folder, n))
+    return cached_folder(f"jpeg-v{VERSION}-{n}", lambda folder: _make(folder, n))
 
 
 def _make(folder: Path, n: int) -> None:
-    image = pillow()
     for i in range(n):
-        image.fromarray(draw(i)).save(folder / _file_name(i), quality=90)
+        pillow().fromarray(_draw(i)).save(folder / f"{i:05d}.jpg", quality=90)
 
 
-def _file_name(index: int) -> str:
-    return f"{index:05d}.jpg"
+def _draw(index: int) -> npt.NDArray[np.uint8]:
+    """Picture number `index`, shape (HEIGHT, WIDTH, 3), RGB. It depends on the index alone.
+
+    The canvas that is drawn on has shape (3, HEIGHT, WIDTH) and colours from 0 to 1.
+    """
+    random = np.random.default_rng([VERSION, index])
+    # A short stretch of the colour circle is a palette whose colours go together.
+    turn, stretch = random.uniform(0, 1), random.uniform(0.25, 0.6)
+    canvas = _colour_field(random, turn, stretch)
+    for _ in range(random.integers(4, 10)):
+        _add_shape(canvas, random, _colour(turn + random.uniform(0, 1.3) * stretch, 0.45))
+    # A little grain, the same in all channels: without it the JPEG files would be far smaller than
+    # those of photographs, and far cheaper to decode.
+    canvas += 0.06 * random.random((HEIGHT, WIDTH), dtype=np.float32) - 0.03
+    canvas *= 255
+    pixels = canvas.clip(0, 255, out=canvas).astype(np.uint8)
+    return np.ascontiguousarray(pixels.transpose(1, 2, 0))
+
+
+def _colour(turns: npt.ArrayLike, strength: float) -> Floats:
+    """Colours, shape (3, ...), at these places on the colour circle (1.0 is once around)."""
+    phases = np.stack([np.asarray(turns) + shift for shift in (0.0, 0.33, 0.67)])
+    return (0.55 + strength * np.cos(2 * np.pi * phases)).astype(np.float32)
+
+
+def _colour_field(random: np.random.Generator, turn: float, stretch: float) -> Floats:
+    """A canvas: random colours at 3 x 4 points, blended smoothly between them."""
+    grid = _colour(turn + stretch * random.uniform(0, 1, (3, 4)), 0.3)
+    grid *= random.uniform(0.6, 1.1, (3, 4)).astype(np.float32)
+    field: Floats = np.matmul(_blend(HEIGHT, 3) @ grid, _blend(WIDTH, 4).T, dtype=np.float32)
+    return field
+
+
+def _blend(length: int, points: int) -> Floats:
+    """Weights, shape (length, points), of evenly spaced points: only the nearest two count."""
+    distance = np.abs(np.linspace(0, points - 1, length)[:, None] - np.arange(points))
+    return ((1 + np.cos(np.pi * distance.clip(0, 1))) / 2).astype(np.float32)
+
+
+def _add_shape(canvas: Floats, random: np.random.Generator, colour: Floats) -> None:
+    """Paint a diamond, a disc or a rounded square, half transparent, on the canvas in place."""
+    x, y = int(random.integers(0, WIDTH)), int(random.integers(0, HEIGHT))
+    radius = int(random.integers(40, 160))
+    # |x|^p + |y|^p = 1 is a diamond for p=1, a disc for 2, a rounded square for 4.
+    power = int(random.choice([1, 2, 2, 4]))
+    top, left = max(y - radius, 0), max(x - radius, 0)
+    box = canvas[:, top : y + radius, left : x + radius]
+    down = np.abs(np.arange(top, top + box.shape[1], dtype=np.float32) - y) / radius
+    across = np.abs(np.arange(left, left + box.shape[2], dtype=np.float32) - x) / radius
+    distance = (down[:, None] ** power + across**power) ** (1 / power)
+    # The edge is one pixel soft, so that the outline is not a staircase.
+    inside = (radius * (1 - distance)).clip(0, 1)
+    opacity = inside * np.float32(random.uniform(0.5, 0.9))
+    box += opacity * (colour[:, None, None] - box)

@@ -4,10 +4,8 @@ The time is spent asleep, as in a read from a slow disk or network. That uses no
 overlap fully however few cores there are, and a timeline shows only what the loader does.
 """
 
-import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from numbers import Real
 
 import torch
 from torch.utils.data import Dataset, IterableDataset
@@ -37,8 +35,8 @@ class SleepingDataset(Dataset[int]):
     ) -> None:
         self.n = whole_number("n", n)
         self.sample_s = _checked_times(sample_s, self.n)
-        self.fail_at = None if fail_at is None else whole_number("fail_at", fail_at)
-        if self.fail_at is not None and self.fail_at >= self.n:
+        self.fail_at = fail_at
+        if fail_at is not None and whole_number("fail_at", fail_at) >= self.n:
             raise LoaderVizError(
                 f"fail_at={fail_at}: there is no such sample; give an index below n={self.n}"
             )
@@ -52,10 +50,6 @@ class SleepingDataset(Dataset[int]):
         if index == self.fail_at:
             raise ValueError(f"sample {index} is broken on purpose (fail_at={index})")
         return index
-
-    def __repr__(self) -> str:
-        fail_at = "" if self.fail_at is None else f", fail_at={self.fail_at}"
-        return f"SleepingDataset({self.n}, sample_s={_shown(self.sample_s)}{fail_at})"
 
 
 class SleepingStream(IterableDataset[int]):
@@ -77,9 +71,6 @@ class SleepingStream(IterableDataset[int]):
         for i in range(self.n):
             _sleep(self.sample_s, i)
             yield i
-
-    def __repr__(self) -> str:
-        return f"SleepingStream({self.n}, sample_s={_shown(self.sample_s)})"
 
 
 class RemoteTable(Dataset[int]):
@@ -111,9 +102,6 @@ class RemoteTable(Dataset[int]):
         self.trips += 1
         time.sleep(self.trip_s)
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.n}, trip_s={self.trip_s})"
-
 
 class BulkRemoteTable(RemoteTable):
     """A `RemoteTable` that can also be asked for many rows in one request.
@@ -127,35 +115,6 @@ class BulkRemoteTable(RemoteTable):
         rows = [position(index, self.n) for index in indices]
         self._make_a_trip()
         return rows
-
-
-def _checked_times(sample_s: float | Sequence[float], n: int) -> float | tuple[float, ...]:
-    if not isinstance(sample_s, Iterable):
-        return _checked_time(sample_s)
-    times = tuple(_checked_time(seconds) for seconds in sample_s)
-    if len(times) != n:
-        raise LoaderVizError(
-            f"sample_s has {len(times)} times for n={n} samples: give one for each, or one float"
-        )
-    return times
-
-
-def _checked_time(seconds: float) -> float:
-    # Real is what int, float and numpy's numbers have in common.
-    if not isinstance(seconds, Real) or not 0 <= seconds < math.inf:
-        raise LoaderVizError(f"sample_s={seconds!r}: give a time in seconds, finite, 0 or more")
-    return float(seconds)
-
-
-def _sleep(sample_s: float | tuple[float, ...], index: int) -> None:
-    seconds = sample_s[index] if isinstance(sample_s, tuple) else sample_s
-    # sleep(0) still enters the kernel: skipping it leaves a sample that costs next to nothing.
-    if seconds:
-        time.sleep(seconds)
-
-
-def _shown(sample_s: float | tuple[float, ...]) -> str:
-    return f"<{len(sample_s)} times>" if isinstance(sample_s, tuple) else repr(sample_s)
 
 
 class PythonDataset(Dataset[torch.Tensor]):
@@ -184,3 +143,21 @@ class PythonDataset(Dataset[torch.Tensor]):
         while time.thread_time() < stop_at:
             pass
         return torch.full((100,), index)
+
+
+def _checked_times(sample_s: float | Sequence[float], n: int) -> float | tuple[float, ...]:
+    if not isinstance(sample_s, Iterable):
+        return number("sample_s", sample_s)
+    times = tuple(number("sample_s", seconds) for seconds in sample_s)
+    if len(times) != n:
+        raise LoaderVizError(
+            f"sample_s has {len(times)} times for n={n} samples: give one for each, or one float"
+        )
+    return times
+
+
+def _sleep(sample_s: float | tuple[float, ...], index: int) -> None:
+    seconds = sample_s[index] if isinstance(sample_s, tuple) else sample_s
+    # sleep(0) still enters the kernel: skipping it leaves a sample that costs next to nothing.
+    if seconds:
+        time.sleep(seconds)

@@ -4,9 +4,10 @@
 each worker fills some of the slots.
 """
 
+import copy
 import random
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, cycle
 from typing import Any
 
@@ -84,19 +85,10 @@ class SlotStreams(IterableDataset[torch.Tensor]):
                 f"give {' or '.join(fitting)}"
             )
         n_slots = len(self.slots) // workers
-        starts = range(0, len(self.slots), n_slots)
-        return [self._part(self.slots[start : start + n_slots]) for start in starts]
-
-    def _part(self, slots: range) -> "SlotStreams":
-        part = SlotStreams(
-            self.sequences,
-            self.batch_size,
-            order=self.order,
-            seed=self.seed,
-            sample_s=self.sample_s,
-        )
-        part.slots = slots
-        return part
+        parts = [copy.copy(self) for _ in range(workers)]
+        for worker, part in enumerate(parts):
+            part.slots = self.slots[worker * n_slots : (worker + 1) * n_slots]
+        return parts
 
     def _stream(self, slot: int, seed: int) -> Iterator[int]:
         for sample in chain.from_iterable(self._ordered_sequences(slot, seed)):
@@ -126,51 +118,19 @@ class MultiStreamDataLoader:
     >>> loader = MultiStreamDataLoader(SlotStreams(sequences, batch_size=4).split(2))
     >>> for batch in itertools.islice(loader, 100): ...
 
-    Each dataset yields its part of every batch: a tensor of shape (slots, ...), or a tuple or dict
-    of such tensors. Parts are joined slot by slot. Inside, each dataset has a `DataLoader` with
-    `batch_size=None` and one worker. A batch is as late as its latest part, and the loop ends with
-    the first dataset that ends.
+    Each dataset yields its part of every batch, a tensor of shape (slots, ...). Parts are joined
+    slot by slot. Inside, each dataset has a `DataLoader` with `batch_size=None` and one worker. A
+    batch is as late as its latest part, and the loop ends with the first dataset that ends.
 
-    options: passed on to each of the loaders, such as prefetch_factor or persistent_workers.
-
-    Raises LoaderVizError if there is no dataset, or batch_size or num_workers is among the options;
-    the loop raises it if parts cannot be joined.
+    Raises LoaderVizError if there is no dataset.
     """
 
-    def __init__(self, datasets: Iterable[IterableDataset[Any]], **options: Any) -> None:
-        self.datasets = list(datasets)
-        if not self.datasets:
+    def __init__(self, datasets: Iterable[IterableDataset[Any]]) -> None:
+        self.loaders = [DataLoader(dataset, batch_size=None, num_workers=1) for dataset in datasets]
+        if not self.loaders:
             raise LoaderVizError("give at least one dataset: each has its own worker")
-        for name in ("batch_size", "num_workers"):
-            if name in options:
-                raise LoaderVizError(
-                    f"{name}={options[name]!r}: each dataset makes its part of a batch, in one "
-                    "worker; leave it out"
-                )
-        self.loaders = [
-            DataLoader(dataset, batch_size=None, num_workers=1, **options)
-            for dataset in self.datasets
-        ]
 
     def __iter__(self) -> Iterator[Any]:
         # zip() starts all the workers before it asks for the first part.
         for parts in zip(*self.loaders, strict=False):
-            yield _joined(parts)
-
-    def __repr__(self) -> str:
-        return f"MultiStreamDataLoader({len(self.datasets)} datasets)"
-
-
-def _joined(parts: Sequence[Any]) -> Any:
-    """The batch that these parts make, slot after slot."""
-    first = parts[0]
-    if isinstance(first, torch.Tensor):
-        return torch.cat(list(parts))
-    if isinstance(first, Mapping):
-        return {key: _joined([part[key] for part in parts]) for key in first}
-    if isinstance(first, tuple | list):
-        return tuple(_joined(column) for column in zip(*parts, strict=True))
-    raise LoaderVizError(
-        f"a part of a batch is {type(first).__name__} {first!r:.60}: "
-        "yield tensors of shape (slots, ...), or tuples or dicts of them"
-    )
+            yield torch.cat(parts)

@@ -4,6 +4,7 @@ A sample is real work: a file is read from disk and tokenised. Files differ in s
 differ in cost, as they do in real life.
 """
 
+import contextlib
 import io
 import keyword
 import os
@@ -29,11 +30,9 @@ class SourceFiles(Dataset[torch.Tensor]):
 
     A sample is an int64 tensor of shape (K,), one count for each of the K words of `ds.keywords`
     (K = 35 in Python 3.11 to 3.13). Words in strings and comments do not count. If the tokeniser
-    cannot finish a file (broken syntax, unknown encoding), the part before the error is counted, so
-    that every file gives a sample.
+    cannot finish a file, the part before the error is counted.
 
     limit: the most files to use, the first in order of path.
-    folder: use the `.py` files in and below this folder instead of the standard library's.
 
     `ds.paths` are the files, in order. They are the same on every run of one Python
     installation, and may differ on another.
@@ -44,14 +43,13 @@ class SourceFiles(Dataset[torch.Tensor]):
 
     keywords = tuple(keyword.kwlist)
 
-    def __init__(self, limit: int | None = None, *, folder: str | Path | None = None) -> None:
-        root = Path(sysconfig.get_paths()["stdlib"] if folder is None else folder).absolute()
+    def __init__(self, limit: int | None = None) -> None:
+        root = Path(sysconfig.get_paths()["stdlib"])
         paths = _source_files(root)
         if not paths:
             raise LoaderVizError(
-                f"no .py file below {root}: "
-                + ("this Python came without the source of its library; " if folder is None else "")
-                + "give SourceFiles(folder=...) a folder with Python files"
+                f"no .py file below {root}: this Python came without the source of its library; "
+                "use one that has it"
             )
         if limit is not None:
             paths = paths[: whole_number("limit", limit, at_least=1)]
@@ -64,9 +62,6 @@ class SourceFiles(Dataset[torch.Tensor]):
         counts = _name_counts(self.paths[position(index, len(self.paths))].read_bytes())
         return torch.tensor([counts[word] for word in self.keywords])
 
-    def __repr__(self) -> str:
-        return f"SourceFiles({len(self.paths)} files)"
-
 
 def _source_files(root: Path) -> list[Path]:
     paths = []
@@ -78,14 +73,11 @@ def _source_files(root: Path) -> list[Path]:
 
 
 def _name_counts(source: bytes) -> Counter[str]:
-    """How often each name or keyword occurs in Python source, of any encoding."""
+    """How often each name or keyword occurs in Python source."""
     counts: Counter[str] = Counter()
-    try:
+    # Python 3.12 and 3.13 raise SystemError for some broken syntax (cpython issue #140576).
+    with contextlib.suppress(tokenize.TokenError, SyntaxError, SystemError):
         for token in tokenize.tokenize(io.BytesIO(source).readline):
             if token.type == tokenize.NAME:
                 counts[token.string] += 1
-    except (tokenize.TokenError, SyntaxError, LookupError, ValueError, SystemError):
-        # Broken syntax, a coding line that names no text encoding, or bytes outside the encoding.
-        # Python 3.12 and 3.13 raise SystemError for some of these (cpython issue #140576).
-        pass
     return counts

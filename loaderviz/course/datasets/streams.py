@@ -4,6 +4,7 @@ Iterable-style, and as short as in real code: they are meant to be read as well 
 """
 
 import itertools
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -72,3 +73,38 @@ class EndlessStream(IterableDataset[int]):
     def __iter__(self) -> Iterator[int]:
         numbers = itertools.count()
         yield from shard(numbers) if self.shared else numbers
+
+
+class SavedStream(IterableDataset[Any]):
+    """Yields its share of `data`, each sample after `sample_s` seconds; can say where it is.
+
+    `state_dict()` and `load_state_dict()` are what torchdata's StatefulDataLoader asks a dataset
+    for, in each worker. The state holds the next place in the share, and `ballast_bytes` zeros: as
+    much as a shuffle buffer may weigh.
+    """
+
+    def __init__(
+        self, data: Sequence[Any], sample_s: float = 0.0, *, ballast_bytes: int = 0
+    ) -> None:
+        self.data = data
+        self.sample_s = sample_s
+        self.ballast = bytearray(ballast_bytes)
+        self.at = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        mine = list(shard(self.data))
+        while self.at < len(mine):
+            time.sleep(self.sample_s)
+            self.at += 1
+            yield mine[self.at - 1]
+        self.at = 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where to go on."""
+        if self.ballast:
+            self.ballast[0] = self.at % 256  # a buffer changes with each sample
+        return {"at": self.at, "ballast": bytes(self.ballast)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from where `state` was saved."""
+        self.at = state["at"]

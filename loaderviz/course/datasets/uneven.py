@@ -9,10 +9,11 @@ from pathlib import Path
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
-from torch.utils.data import IterableDataset, get_worker_info
+from torch.utils.data import IterableDataset
 
 from loaderviz.argument_checks import number, whole_number
 from loaderviz.errors import LoaderVizError
+from loaderviz.sharding import shard
 
 
 class LengthBuckets(IterableDataset[torch.Tensor]):
@@ -51,10 +52,8 @@ class LengthBuckets(IterableDataset[torch.Tensor]):
             )
 
     def __iter__(self) -> Iterator[torch.Tensor]:
-        info = get_worker_info()
-        worker, workers = (0, 1) if info is None else (info.id, info.num_workers)
         buckets: dict[int, list[torch.Tensor]] = {}
-        for sequence in self.sequences[worker::workers]:
+        for sequence in shard(self.sequences):
             time.sleep(self.sample_s)
             bucket_number = (len(sequence) - 1) // self.width
             bucket = buckets.setdefault(bucket_number, [])
@@ -81,9 +80,7 @@ class LineChunks(IterableDataset[list[str]]):
         self.n_chars = whole_number("n_chars", n_chars, at_least=1)
 
     def __iter__(self) -> Iterator[list[str]]:
-        info = get_worker_info()
-        worker, workers = (0, 1) if info is None else (info.id, info.num_workers)
-        for path in self.paths[worker::workers]:
+        for path in shard(self.paths):
             with path.open(encoding="utf-8") as file:
                 while lines := file.readlines(self.n_chars):
                     yield [line.rstrip("\n") for line in lines]

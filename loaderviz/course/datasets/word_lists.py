@@ -25,9 +25,6 @@ class Words(Dataset[int]):
     def __getitem__(self, index: int) -> int:
         return len(self.words[position(index, len(self))])
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({len(self)})"
-
 
 class WordList(Words):
     """`Words` in a list of n strings of 16 letters, each a separate Python object.

@@ -1,13 +1,12 @@
 """Figures that the notebooks explain the DataLoader with."""
 
 from loaderviz.course.figures.chart import chart
-from loaderviz.course.figures.classes import classes
-from loaderviz.course.figures.cut_pictures import crops
 from loaderviz.course.figures.device_streams import streams
 from loaderviz.course.figures.draws import draws
 from loaderviz.course.figures.epochs import epochs
 from loaderviz.course.figures.padding import padding
-from loaderviz.course.figures.shuffle import shuffle
+from loaderviz.course.figures.pictures import contact_sheet, crops
+from loaderviz.course.figures.shuffled_orders import classes, shuffle
 from loaderviz.course.figures.slots import Slots
 from loaderviz.course.figures.stacked import stacked
 
@@ -15,6 +14,7 @@ __all__ = [
     "Slots",
     "chart",
     "classes",
+    "contact_sheet",
     "crops",
     "draws",
     "epochs",

@@ -12,7 +12,6 @@ from loaderviz.figures.display import Figure
 Line = tuple[Sequence[float], Sequence[float]]  # positions along the x axis, and the values
 HEIGHT_PX, TITLE_PX, NAME_PX, AXIS_PX = 360, 100, 110, 54
 LINE_PX = 16  # between two names, one above the other
-MOST_TICKS = 16
 ROOM = 1.18  # the height of the axis, in heights of the highest point: names need room
 
 
@@ -24,7 +23,6 @@ def chart(
     y: str,
     numbers: str = "",
     points: Mapping[str, tuple[float, float]] | None = None,
-    theme: style.ThemeName = "light",
 ) -> Figure:
     """Draw lines on a value axis that begins at 0, in the style of all other figures.
 
@@ -35,17 +33,16 @@ def chart(
         y: the title of the y axis, with its unit.
         numbers: the subtitle: what the title rests on.
         points: by name, single (x, y) to point out; one with the name "" has just its mark.
-        theme: text and grid for a ``light`` or a ``dark`` page.
 
     Raises:
-        LoaderVizError: for no lines, a line without values or with unequal numbers of positions and
-            values, or an unknown theme.
+        LoaderVizError: for no lines, and a line without values or with unequal numbers of positions
+            and values.
     """
     if not lines or not all(len(xs) and len(xs) == len(ys) for xs, ys in lines.values()):
         raise LoaderVizError("chart() takes lines with as many x as y values, at least one")
     points = points or {}
     top = ROOM * max(1e-9, *(max(ys) for _, ys in lines.values()))
-    colours = style.theme(theme)
+    colours = style.theme("light")
     margins = (74, NAME_PX, TITLE_PX, AXIS_PX)
     layout = style.layout(colours, title=title, numbers=numbers, height=HEIGHT_PX, margins=margins)
     layout |= {
@@ -78,7 +75,7 @@ def _tick_options(lines: Mapping[str, Line]) -> dict[str, Any]:
     """A tick for each of a few whole numbers: there are no 1.5 workers, and no -1."""
     xs = [x for line in lines.values() for x in line[0]]
     whole = [x for x in xs if isinstance(x, int)]
-    if len(whole) < len(xs) or max(whole) - min(whole) > MOST_TICKS:
+    if len(whole) < len(xs) or max(whole) - min(whole) > 16:
         return {}
     return {"tickvals": list(range(min(whole), max(whole) + 1))}
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from loaderviz.course.figures.lane_figure import LANE_PX, lane_figure
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
@@ -16,8 +17,10 @@ from loaderviz.figures.timelines.consumer_marks import HATCH
 from loaderviz.text import duration
 
 Box = tuple[int, float, float]  # batch, start and end in seconds
+Mark = tuple[int, str, Box]  # row, what it is, and the box
 
-LANE_PX, COMPARED_LANE_PX, AXIS_PX, TITLE_PX = 46, 28, 58, 86
+COMPARED_LANE_PX = 28  # there are many
+ROOM = 0.012  # of the axis, on both sides
 
 
 @dataclass(frozen=True)
@@ -35,53 +38,32 @@ class Streams:
     waits: Sequence[Box] = ()
     held: Sequence[Box] = ()
 
-    @property
-    def boxes(self) -> list[Box]:
-        """All boxes."""
-        return [box for lane in (*self.lanes.values(), self.waits, self.held) for box in lane]
-
-
-Groups = Sequence[tuple[str, Streams]]
-
 
 def streams(
-    lanes: Mapping[str, Sequence[Box]],
-    *,
-    title: str,
-    numbers: str,
-    waits: Sequence[Box] = (),
-    held: Sequence[Box] = (),
-    seconds: float | None = None,
-    theme: style.ThemeName = "light",
+    lanes: Mapping[str, Sequence[Box]], *, title: str, numbers: str, held: Sequence[Box] = ()
 ) -> Figure:
     """Draw who works on which batch when; a batch has the same colour and number in all lanes.
 
     Args:
-        lanes: as in ``Streams``, and so are ``waits`` and ``held``.
+        lanes: from top to bottom, the boxes of each lane by its name. A box is (batch, start, end),
+            with times in seconds.
         title: what the figure shows, in one line.
         numbers: the subtitle: what the title rests on, and whether it was measured.
-        waits: hatched boxes in the first lane.
-        held: grey boxes in the first lane.
-        seconds: how much time the axis spans; None for all.
-        theme: text and grid for a ``light`` or a ``dark`` page.
+        held: grey boxes in the first lane: the loop is held up by the device.
 
     Raises:
-        LoaderVizError: for an unknown theme, or no box at all.
+        LoaderVizError: for no box at all.
     """
-    only = Streams(lanes, waits, held)
-    return compared_streams(
-        [("", only)], title=title, numbers=numbers, seconds=seconds, theme=theme
-    )
+    return compared_streams([("", Streams(lanes, held=held))], title=title, numbers=numbers)
 
 
 def compared_streams(
-    groups: Groups,
+    groups: Sequence[tuple[str, Streams]],
     *,
     title: str,
     numbers: str,
     x: str = "seconds",
     seconds: float | None = None,
-    theme: style.ThemeName = "light",
 ) -> Figure:
     """Draw several loops one above the other, on one time axis with one zero.
 
@@ -91,124 +73,106 @@ def compared_streams(
         numbers: the subtitle: what the title rests on, and whether it was measured.
         x: the title of the axis.
         seconds: how much of it is shown; None for all.
-        theme: text and grid for a ``light`` or a ``dark`` page.
 
     Raises:
-        LoaderVizError: for an unknown theme, or no box at all.
+        LoaderVizError: for no box at all.
     """
-    all_boxes = [box for _, group in groups for box in group.boxes]
-    if not all_boxes:
+    work, waits, held, heads, lanes = _rows(groups)
+    times = [time for _, _, (_, *ends) in (*work, *waits, *held) for time in ends]
+    if not times:
         raise LoaderVizError("streams() got no box: nothing was copied, stepped on or waited for")
-    start_s = min(start for _, start, _ in all_boxes)
-    end_s = max(end for _, _, end in all_boxes)
-    span_s = end_s - start_s if seconds is None else seconds
-    if x == "seconds" and span_s < end_s - start_s:
-        numbers += f" · the first {duration(span_s)} of {duration(end_s - start_s)}"
-    colours = style.theme(theme)
-    names, places, heads = _rows(groups)
-    n_rows = places[-1][-1] + 1
-    height = TITLE_PX + AXIS_PX + n_rows * (COMPARED_LANE_PX if heads else LANE_PX)
-    margins = (axes.labels_px(names), 22, TITLE_PX, AXIS_PX)
-    layout = style.layout(
-        colours, title=title, numbers=numbers, height=height, margins=margins, lanes=names
-    )
-    time_range = [start_s - 0.012 * span_s, start_s + 1.012 * span_s]
-    # There are no half steps.
-    ticks = {"nticks": 10} if x == "seconds" else {"dtick": max(1, round(span_s / 10))}
-    rows = [row for group_rows in places for row in group_rows]
-    layout |= {
-        "uniformtext": {"minsize": 10, "mode": "hide"},
-        "xaxis": axes.axis(colours, x, range=time_range, **ticks),
-        "yaxis": axes.lane_axis(colours, names, range=[n_rows - 0.45, -0.55], tickvals=rows),
-        "annotations": [_head(text, row, colours, margins[0]) for text, row in heads],
-    }
-    return Figure.unchecked(
+    start_s, whole_s = min(times), max(times) - min(times)
+    span_s = whole_s if seconds is None else seconds
+    in_seconds = x == "seconds"
+    if in_seconds and span_s < whole_s:
+        numbers += f" · the first {duration(span_s)} of {duration(whole_s)}"
+    names, n_rows = list(lanes.values()), 1 + max(lanes)
+    return lane_figure(
         [
-            _loop_bars("wait", groups, places, "waits for", {"pattern": HATCH}, style.WAIT),
-            _loop_bars("held", groups, places, "is held up by", {}, style.QUIET),
-            _device_bars(groups, places, span_s),
+            _loop_bars("wait", waits, style.WAIT, pattern=HATCH),
+            _loop_bars("held", held, style.QUIET),
+            _device_bars(work, span_s),
         ],
-        layout,
+        names,
+        title=title,
+        numbers=numbers,
+        lane_px=COMPARED_LANE_PX if heads else LANE_PX,
+        rows=n_rows,
+        x_title=x,
+        x={
+            "range": [start_s - ROOM * span_s, start_s + (1 + ROOM) * span_s],
+            # There are no half steps.
+            **({"nticks": 10} if in_seconds else {"dtick": max(1, round(span_s / 10))}),
+        },
+        y={"range": [n_rows - 0.45, -0.55], "tickvals": list(lanes)},
+        uniformtext={"minsize": 10, "mode": "hide"},
+        annotations=[_head(text, at, axes.labels_px(names)) for text, at in heads],
     )
 
 
 def _rows(
-    groups: Groups,
-) -> tuple[list[str], list[list[int]], list[tuple[str, int]]]:
-    """The lanes' names, the rows of each group's lanes, and the rows of the lines above them."""
-    names: list[str] = []
-    places: list[list[int]] = []
+    groups: Sequence[tuple[str, Streams]],
+) -> tuple[list[Mark], list[Mark], list[Mark], list[tuple[str, int]], dict[int, str]]:
+    """The device's boxes, those of the loop, the lines above the groups, and the lanes' names."""
+    work: list[Mark] = []
+    waits: list[Mark] = []
+    held: list[Mark] = []
     heads: list[tuple[str, int]] = []
+    lanes: dict[int, str] = {}
     row = 0
-    for text, group in groups:
-        if text:
-            heads.append((text, row))
+    for head, group in groups:
+        if head:
+            heads.append((head, row))
             row += 1
-        places.append(list(range(row, row + len(group.lanes))))
-        names += group.lanes
-        row += len(group.lanes)
-    return names, places, heads
+        waits += [(row, "the loop waits for ", box) for box in group.waits if box[2] > box[1]]
+        held += [(row, "the loop is held up by ", box) for box in group.held if box[2] > box[1]]
+        for name, lane in group.lanes.items():
+            work += [(row, name, box) for box in lane]
+            lanes[row] = name
+            row += 1
+    return work, waits, held, heads, lanes
 
 
-def _head(text: str, row: int, colours: style.Theme, left_px: int) -> dict[str, Any]:
+def _head(text: str, row: int, left_px: int) -> dict[str, Any]:
     """The line above a group, from the figure's left edge on: it is long."""
     return {
         "text": text,
         "x": 0, "xref": "paper", "xanchor": "left", "xshift": 12 - left_px,
         "y": row + 0.1, "yanchor": "middle",
         "showarrow": False,
-        "font": {"color": colours.text, "size": 12},
+        "font": {"color": style.theme("light").text, "size": 12},
     }  # fmt: skip
 
 
-def _loop_bars(
-    kind: str,
-    groups: Groups,
-    places: Sequence[Sequence[int]],
-    verb: str,
-    marker: dict[str, Any],
-    fill: str,
-) -> dict[str, Any]:
+def _loop_bars(kind: str, marks: Sequence[Mark], fill: str, **marker: Any) -> dict[str, Any]:
     """Boxes in the lane of the loop, which is the first of its group."""
-    rows = [
-        (box, lanes[0])
-        for (_, group), lanes in zip(groups, places, strict=True)
-        for box in (group.waits if kind == "wait" else group.held)
-        if box[2] > box[1]
-    ]
-    batch, start, end = _columns([box for box, _ in rows])
+    row, batch, start, end = _columns(marks)
     hover = (
-        f"the loop {verb} <b>batch {number}</b><br>{took}"
-        for number, took in zip(batch.tolist(), boxes.duration_texts(end - start), strict=True)
+        f"{what}<b>batch {box[0]}</b><br>{took}"
+        for (_, what, box), took in zip(marks, boxes.duration_texts(end - start), strict=True)
     )
     return boxes.bars(
-        kind, start, end, np.array([lane for _, lane in rows], int), thickness=0.5, fill=fill,
-        edge_px=0, batch=batch, hover=hover, marker=marker,
+        kind, start, end, row, thickness=0.5, fill=fill, edge_px=0, batch=batch, hover=hover,
+        marker=marker,
     )  # fmt: skip
 
 
-def _device_bars(groups: Groups, places: Sequence[Sequence[int]], span_s: float) -> dict[str, Any]:
-    """Boxes in the lanes of the device."""
-    rows = [
-        (box, lane, name)
-        for (_, group), lanes in zip(groups, places, strict=True)
-        for (name, lane_boxes), lane in zip(group.lanes.items(), lanes, strict=True)
-        for box in lane_boxes
-    ]
-    batch, start, end = _columns([box for box, _, _ in rows])
+def _device_bars(marks: Sequence[Mark], span_s: float) -> dict[str, Any]:
+    """Boxes in the lanes of the device, numbered."""
+    row, batch, start, end = _columns(marks)
     hover = (
         f"<b>batch {box[0]}</b>, {name}<br>{took}"
-        for (box, _, name), took in zip(rows, boxes.duration_texts(end - start), strict=True)
+        for (_, name, box), took in zip(marks, boxes.duration_texts(end - start), strict=True)
     )
     fills = style.batch_codes(batch)
     return boxes.bars(
-        "work", start, end, np.array([lane for _, lane, _ in rows], int), thickness=0.72,
-        fill=fills, edge=boxes.edge_codes(fills, start, end, span_s), batch=batch, hover=hover,
+        "work", start, end, row, thickness=0.72, fill=fills,
+        edge=boxes.edge_codes(fills, start, end, span_s), batch=batch, hover=hover,
         insidetextanchor="middle", **boxes.number_labels(batch, 12),
     )  # fmt: skip
 
 
-def _columns(rows: Sequence[Box]) -> tuple[Any, Any, Any]:
-    """Batches, starts and ends as arrays."""
-    table = np.array(rows, float).reshape(-1, 3)
-    return table[:, 0].astype(int), table[:, 1], table[:, 2]
+def _columns(marks: Sequence[Mark]) -> tuple[Any, Any, Any, Any]:
+    """Rows, batches, starts and ends as arrays."""
+    table = np.array([(row, *box) for row, _, box in marks], float).reshape(-1, 4)
+    return table[:, 0].astype(int), table[:, 1].astype(int), table[:, 2], table[:, 3]

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from loaderviz.course.figures.lane_figure import lane_figure
 from loaderviz.errors import LoaderVizError
-from loaderviz.figures import axes, style
+from loaderviz.figures import style
 from loaderviz.figures.display import Figure
 from loaderviz.figures.timelines import boxes
 from loaderviz.text import worker_name
@@ -16,43 +17,31 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LANES = ("rank", "epoch", "worker")
-TITLE_PX, AXIS_PX, LANE_PX = 86, 56, 40
-IN_ORDER = "numbers, in the order in which they were drawn"
 
 
-def draws(table: pd.DataFrame, *, theme: style.ThemeName = "light") -> Figure:
+def draws(table: pd.DataFrame) -> Figure:
     """Draw which worker drew which random numbers; lanes with the same numbers share a colour.
 
     Args:
         table: a row for each number, in the order in which they were drawn, with the columns
             ``number`` and one or more of ``rank``, ``epoch`` and ``worker``. Each combination of
             these has a lane.
-        theme: text and grid for a ``light`` or a ``dark`` page.
 
     Raises:
-        LoaderVizError: for an unknown theme, and a table without these columns or without a row.
+        LoaderVizError: for a table without these columns or without a row.
     """
     lanes, labels, verdict = compare_lanes(table, "number")
-    height = TITLE_PX + AXIS_PX + len(labels) * LANE_PX
-    colours = style.theme(theme)
-    layout = style.layout(
-        colours,
+    longest = int(lanes["number"].str.len().max())
+    return lane_figure(
+        [_boxes(lanes, labels)],
+        labels,
         title=verdict,
         numbers=f"{len(table):,} numbers · {len(labels)} lanes · one colour is one sequence of "
         f"numbers: {lanes['sequence'].nunique()} of them",
-        height=height,
-        margins=(axes.labels_px(labels), 22, TITLE_PX, AXIS_PX),
-        lanes=labels,
+        x_title="numbers, in the order in which they were drawn",
+        x={"range": [0, longest], "tickvals": [], "showgrid": False, "fixedrange": True},
+        uniformtext={"minsize": 9, "mode": "hide"},
     )
-    longest = int(lanes["number"].str.len().max())
-    layout |= {
-        "uniformtext": {"minsize": 9, "mode": "hide"},
-        "xaxis": axes.axis(
-            colours, IN_ORDER, range=[0, longest], tickvals=[], showgrid=False, fixedrange=True
-        ),
-        "yaxis": axes.lane_axis(colours, labels),
-    }
-    return Figure.unchecked([_boxes(lanes, labels)], layout)
 
 
 def compare_lanes(table: pd.DataFrame, what: str) -> tuple[pd.DataFrame, list[str], str]:
@@ -111,28 +100,17 @@ def _lane_name(name: str, number: int) -> str:
 
 def _boxes(lanes: pd.DataFrame, labels: list[str]) -> dict[str, Any]:
     rows = [
-        (lane, position, int(sequence), number)
+        (lane, place, sequence, number)
         for lane, (numbers, sequence) in enumerate(
             zip(lanes["number"], lanes["sequence"], strict=True)
         )
-        for position, number in enumerate(numbers)
+        for place, number in enumerate(numbers)
     ]
-    lane, position, sequence = (np.array([row[i] for row in rows], np.int64) for i in range(3))
+    lane, place, sequence = (np.array([row[i] for row in rows], np.int64) for i in range(3))
+    drawn = [str(number) for *_, number in rows]
     return boxes.bars(
-        "draw",
-        position,
-        position + 1,
-        lane,
-        thickness=0.72,
-        fill=style.batch_codes(sequence),
-        batch=sequence,
-        hover=[f"{labels[i]}<br>number {position}: {number}" for i, position, _, number in rows],
-        text=boxes.text_array(str(number) for *_, number in rows),
-        textposition="inside",
-        textangle=0,
+        "draw", place, place + 1, lane, thickness=0.72, fill=style.batch_codes(sequence),
+        batch=sequence, hover=[f"{labels[i]}<br>number {at}: {each}" for i, at, _, each in rows],
         insidetextanchor="middle",
-        insidetextfont={
-            "size": 13,
-            "color": [style.text_on(number) for number in sequence.tolist()],
-        },
-    )
+        **{**boxes.number_labels(sequence, 13), "text": boxes.text_array(drawn)},
+    )  # fmt: skip

@@ -8,45 +8,33 @@ from typing import Any
 
 import numpy as np
 
-from loaderviz.figures import axes, style
+from loaderviz.course.figures.lane_figure import lane_figure
+from loaderviz.figures import style
 from loaderviz.figures.display import Figure
 from loaderviz.figures.timelines import boxes
 
 LANES = ("arrives", "you hand over", "in order, at once")
-LANE_PX, AXIS_PX, TITLE_PX = 46, 58, 82
 Handed = Sequence[tuple[int, int]]  # after how many arrivals, and which batch
 
 
-def handover(
-    arrived: Sequence[int], handed: Handed, title: str, *, theme: style.ThemeName = "light"
-) -> Figure:
+def handover(arrived: Sequence[int], handed: Handed, title: str) -> Figure:
     """Draw three lanes: what arrives, what was handed over then, and what should have been.
 
     Args:
         arrived: the numbers of the batches, 0 to n - 1, in the order in which they arrive.
         handed: for each batch handed over, after how many arrivals, and its number.
         title: what the picture shows.
-        theme: text and grid for a light or a dark page.
-
-    Raises:
-        LoaderVizError: for an unknown theme.
     """
     n = len(arrived)
     lanes = [[(i + 1, batch) for i, batch in enumerate(arrived)], handed, _at_once(arrived)]
-    colours = style.theme(theme)
-    layout = style.layout(
-        colours,
+    return lane_figure(
+        [_boxes(lanes)],
+        LANES,
         title=title,
         numbers=f"{n} batches · several in one column are handed over one right after the other",
-        height=TITLE_PX + len(LANES) * LANE_PX + AXIS_PX,
-        margins=(axes.labels_px(LANES), 22, TITLE_PX, AXIS_PX),
-        lanes=LANES,
+        x_title="arrival",
+        x={"range": [0.4, n + 0.6], "dtick": 1, "showgrid": False, "fixedrange": True},
     )
-    layout["xaxis"] = axes.axis(
-        colours, "arrival", range=[0.4, n + 0.6], dtick=1, showgrid=False, fixedrange=True
-    )
-    layout["yaxis"] = axes.lane_axis(colours, LANES)
-    return Figure.unchecked([_boxes(lanes)], layout)
 
 
 def _at_once(arrived: Sequence[int]) -> Handed:
@@ -58,21 +46,17 @@ def _at_once(arrived: Sequence[int]) -> Handed:
 
 def _boxes(lanes: list[Any]) -> dict[str, Any]:
     """One box for each batch in each lane; those of one arrival share its column."""
-    starts, widths, ys, numbers = [], [], [], []
+    rows = []
     for lane, handed in enumerate(lanes):
         together = Counter(after for after, _ in handed)
         before: Counter[int] = Counter()
         for after, batch in handed:
             width = 0.94 / together[after]
-            starts.append(after - 0.47 + before[after] * width)
-            widths.append(width)
-            ys.append(lane)
-            numbers.append(batch)
+            rows.append((after - 0.47 + before[after] * width, width, lane, batch))
             before[after] += 1
-    start, batches = np.array(starts), np.array(numbers, np.int64)
-    hover = (f"batch {batch}" for batch in numbers)
+    starts, widths, y, batches = map(np.array, zip(*rows, strict=True))
     return boxes.bars(
-        "batch", start, start + np.array(widths), np.array(ys, np.int64), thickness=0.78,
-        fill=style.batch_codes(batches), hover=hover, insidetextanchor="middle",
+        "batch", starts, starts + widths, y, thickness=0.78, fill=style.batch_codes(batches),
+        hover=(f"batch {batch}" for batch in batches), insidetextanchor="middle",
         **boxes.number_labels(batches, 13),
     )  # fmt: skip

@@ -9,16 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from loaderviz.course.figures.lane_figure import lane_figure
 from loaderviz.errors import LoaderVizError
-from loaderviz.figures import axes, style
+from loaderviz.figures import style
 from loaderviz.figures.display import Figure
 from loaderviz.figures.timelines import boxes
 
-LANE_PX, AXIS_PX, TITLE_PX = 40, 58, 86
-BREAK_WIDTH = 0.07  # of a box
-FRAME_PX = 2  # around a sample that its batch holds more than once
 N_FILLS = 2 * len(style.PALETTE)  # each colour, and its other shade
-IN_ORDER = "batches, in the order in which they come"
 
 
 @dataclass(frozen=True)
@@ -70,7 +67,7 @@ class Slots:
     @property
     def repeats(self) -> int:
         """How many batches hold a sample more than once."""
-        return sum(len(set(batch)) < len(batch) for batch in self.table.tolist())
+        return int(self.repeated.any(axis=1).sum())
 
     @property
     def verdict(self) -> str:
@@ -86,10 +83,12 @@ class Slots:
     def numbers(self) -> str:
         """The numbers that the verdict rests on, and the marks that show them, in one line."""
         n, slots = self.table.shape
-        breaks = f"{self.breaks} breaks" + (" (red bars)" if self.breaks else "")
-        repeats = f"{self.repeats} batches with a sample more than once"
+        bars = " (red bars)" if self.breaks else ""
         frames = " (red frames)" if self.repeats else ""
-        return f"{n} batches of {slots} slots · {breaks} · {repeats}{frames}"
+        return (
+            f"{n} batches of {slots} slots · {self.breaks} breaks{bars} · {self.repeats} batches "
+            f"with a sample more than once{frames}"
+        )
 
     def __repr__(self) -> str:
         return f"{self.verdict}\n{self.numbers}"
@@ -97,13 +96,22 @@ class Slots:
     def _ipython_display_(self) -> None:
         self.figure()._ipython_display_()
 
-    def figure(self, theme: style.ThemeName = "light") -> Figure:
-        """Draw a lane for each slot, a box for each sample and one colour for each sequence.
-
-        Raises:
-            LoaderVizError: for an unknown theme.
-        """
-        return _draw(self, theme)
+    def figure(self) -> Figure:
+        """Draw a lane for each slot, a box for each sample and one colour for each sequence."""
+        n, n_lanes = self.table.shape
+        return lane_figure(
+            _marks(self),
+            [f"slot {number}" for number in range(n_lanes)],
+            title=self.verdict,
+            numbers=self.numbers,
+            x_title="batches, in the order in which they come",
+            x={
+                "showgrid": False, "range": [-0.6, n - 0.4], "nticks": 12,
+                **({"dtick": 1} if n <= 16 else {}),
+            },
+            y={"range": [n_lanes - 0.45, -0.55]},
+            uniformtext={"minsize": 8, "mode": "hide"},
+        )  # fmt: skip
 
 
 def _chains(
@@ -122,53 +130,31 @@ def _chains(
     return sequence_of, next_sample, starts, ends
 
 
-def _draw(slots: Slots, theme: style.ThemeName) -> Figure:
-    n, n_lanes = slots.table.shape
-    batch, lane = (index.ravel() for index in np.indices((n, n_lanes)))
+def _marks(slots: Slots) -> list[dict[str, Any]]:
+    """A box for each sample, a frame around each that repeats, and a bar at each break."""
+    batch, lane = (index.ravel() for index in np.indices(slots.table.shape))
     sample, sequence = slots.table.ravel(), slots.sequence.ravel()
     number = _fill_numbers(sequence)
     hover = [
         f"<b>batch {i}</b>, slot {slot}<br>sample {key}, sequence {which}"
         for i, slot, key, which in zip(batch, lane, sample, sequence, strict=True)
     ]
-    marks = boxes.bars(
+    samples = boxes.bars(
         "sample", batch - 0.44, batch + 0.44, lane, thickness=0.72,
-        fill=style.batch_codes(number, number // len(style.PALETTE)),
-        batch=sequence, hover=hover, text=[str(key) for key in sample], textposition="inside",
-        textangle=0, insidetextanchor="middle",
-        insidetextfont={"size": 12, "color": [style.text_on(int(each)) for each in number]},
+        fill=style.batch_codes(number, number // len(style.PALETTE)), batch=sequence,
+        hover=hover, insidetextanchor="middle", **boxes.number_labels(sample, 12, on=number),
     )  # fmt: skip
     twice = np.flatnonzero(slots.repeated.ravel())
     frames = boxes.bars(
         "repeat", batch[twice] - 0.485, batch[twice] + 0.485, lane[twice], thickness=0.88,
-        fill=style.TRANSPARENT, edge=style.FAILED, edge_px=FRAME_PX,
+        fill=style.TRANSPARENT, edge=style.FAILED, edge_px=2,
     )  # fmt: skip
     broken = np.flatnonzero(slots.broken.ravel())
-    middle = batch[broken] - 0.5
     breaks = boxes.bars(
-        "break", middle - BREAK_WIDTH / 2, middle + BREAK_WIDTH / 2, lane[broken],
+        "break", batch[broken] - 0.535, batch[broken] - 0.465, lane[broken],
         thickness=0.92, fill=style.FAILED, edge=style.FAILED, edge_px=0,
     )  # fmt: skip
-    height = TITLE_PX + n_lanes * LANE_PX + AXIS_PX
-    colours = style.theme(theme)
-    labels = [f"slot {number}" for number in range(n_lanes)]
-    layout = style.layout(
-        colours,
-        title=slots.verdict,
-        numbers=slots.numbers,
-        height=height,
-        margins=(axes.labels_px(labels), 22, TITLE_PX, AXIS_PX),
-        lanes=labels,
-    )
-    tick_each = {"dtick": 1} if n <= 16 else {}
-    layout |= {
-        "uniformtext": {"minsize": 8, "mode": "hide"},
-        "xaxis": axes.axis(
-            colours, IN_ORDER, showgrid=False, range=[-0.6, n - 0.4], nticks=12, **tick_each
-        ),
-        "yaxis": axes.lane_axis(colours, labels, range=[n_lanes - 0.45, -0.55]),
-    }
-    return Figure(data=[marks, frames, breaks], layout=layout)
+    return [samples, frames, breaks]
 
 
 def _fill_numbers(sequence: Any) -> Any:

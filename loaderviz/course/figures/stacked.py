@@ -8,7 +8,6 @@ from collections.abc import Mapping
 import numpy as np
 
 from loaderviz.errors import LoaderVizError
-from loaderviz.figures import style
 from loaderviz.figures.display import Figure
 from loaderviz.figures.timelines.timeline import timeline
 from loaderviz.trace import Trace
@@ -16,22 +15,21 @@ from loaderviz.trace import Trace
 MOST_TICKS, ROOM = 10, 0.012  # ROOM: of the axis, on both sides
 
 
-def stacked(traces: Mapping[str, Trace], *, theme: style.ThemeName = "light") -> list[Figure]:
+def stacked(traces: Mapping[str, Trace]) -> list[Figure]:
     """A timeline of each trace, all from their own first event on and over equally many seconds.
 
     Args:
         traces: by title: what each picture shows, in one line. It takes the verdict's place.
-        theme: text and grid for a light or a dark page.
 
     Returns:
         The figures, to be shown one below another.
 
     Raises:
-        LoaderVizError: for no trace, one without a batch, or an unknown theme.
+        LoaderVizError: for no trace, and one without a batch.
     """
     if not traces:
         raise LoaderVizError("there is nothing to compare: give at least one trace")
-    figures = [timeline(trace, theme=theme) for trace in traces.values()]
+    figures = [timeline(trace) for trace in traces.values()]
     ends = [figure.layout.xaxis.range for figure in figures]
     # timeline() leaves room on both sides of what it shows.
     span_s = max(right - left for left, right in ends) / (1 + 2 * ROOM)

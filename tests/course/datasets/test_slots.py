@@ -1,4 +1,4 @@
-"""Batches along sequences: what each slot holds, alone, split among workers, and drawn."""
+"""Batches along sequences: what each slot holds, alone and split among workers."""
 
 import pickle
 from itertools import chain, islice
@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import DataLoader
 
 from loaderviz import LoaderVizError, plot_timings
 from loaderviz.course.datasets import MultiStreamDataLoader, SlotStreams
@@ -124,79 +124,6 @@ def test_each_dataset_has_one_worker_on_the_timeline():
     ]
 
 
-class Parts(IterableDataset):
-    def __init__(self, *parts):
-        self.parts = parts
-
-    def __iter__(self):
-        return iter(self.parts)
-
-
-def joined(*datasets):
-    (batch,) = MultiStreamDataLoader(datasets)
-    return batch
-
-
-def test_tuples_and_dicts_of_parts_are_joined_and_the_first_end_ends_all():
-    one, two = torch.tensor([1]), torch.tensor([2, 3])
-    x, y = joined(Parts((one, two)), Parts((two, one), (one, one)))
-    assert (x.tolist(), y.tolist()) == ([1, 2, 3], [2, 3, 1])
-    assert joined(Parts({"x": one}), Parts({"x": two}))["x"].tolist() == [1, 2, 3]
-
-
-def test_what_cannot_be_joined_is_named():
-    with pytest.raises(LoaderVizError, match="str 'a'"):
-        joined(Parts("a"))
-
-
-@pytest.mark.parametrize(
-    ("datasets", "options", "complaint"),
-    [
-        ([], {}, "at least one dataset"),
-        ([Parts(1)], {"num_workers": 4}, "num_workers=4"),
-        ([Parts(1)], {"batch_size": 4}, "batch_size=4"),
-    ],
-)
-def test_a_loader_that_cannot_be_is_refused(datasets, options, complaint):
-    with pytest.raises(LoaderVizError, match=complaint):
-        MultiStreamDataLoader(datasets, **options)
-
-
-# Drawn
-
-
-def test_the_figure_has_a_box_for_each_sample_and_a_mark_for_each_break():
-    slots = Slots.of([[10, 20], [11, 40], [12, 41], [12, 12]], SEQUENCES)
-    assert (slots.breaks, slots.repeats) == (4 - 1, 1)
-    figure = slots.figure()
-    boxes, frames, breaks = figure.data
-    assert list(boxes.text) == ["10", "20", "11", "40", "12", "41", "12", "12"]
-    assert len(set(boxes.marker.color)) == 3
-    assert len(breaks.y) == slots.breaks
-    assert list(frames.y) == [0, 1]  # the last batch, both its slots
-    assert slots.verdict in figure.layout.title.text
-    assert list(figure.layout.yaxis.ticktext) == ["slot 0", "slot 1"]
-
-
-def test_fourteen_sequences_have_colours_of_their_own_whatever_their_numbers():
-    sequences = [range(10 * k, 10 * k + 5) for k in range(40)]
-    for first in (0, 20):
-        batches = [[10 * k] for k in range(first, first + 14)]
-        assert len(set(Slots.of(batches, sequences).figure().data[0].marker.color)) == 14
-
-
-def test_a_sequence_may_follow_another_only_from_its_end_to_a_start():
-    assert Slots.of([[22], [40]], SEQUENCES).breaks == 0
-    assert Slots.of([[21], [40]], SEQUENCES).breaks == 1
-    assert Slots.of([[22], [41]], SEQUENCES).breaks == 1
-
-
-@pytest.mark.parametrize(("batches", "complaint"), [([], "no batch"), ([[10], [99]], "sample 99")])
-def test_batches_that_cannot_be_drawn_are_named(batches, complaint):
-    with pytest.raises(LoaderVizError, match=complaint):
-        Slots.of(batches, SEQUENCES)
-
-
-def test_an_unknown_theme_is_refused():
-    with pytest.raises(LoaderVizError, match="theme='blue' is not one of light, dark"):
-        Slots.of([[22], [40]], SEQUENCES).figure(theme="blue")
+def test_without_a_dataset_there_is_no_loader():
+    with pytest.raises(LoaderVizError, match="at least one dataset"):
+        MultiStreamDataLoader([])

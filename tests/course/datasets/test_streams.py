@@ -14,6 +14,7 @@ from loaderviz._audit import simulate_audit
 from loaderviz.course.datasets import (
     CuttingStream,
     EndlessStream,
+    SavedStream,
     ShardedStream,
     SplitStream,
     Stream,
@@ -100,6 +101,16 @@ def test_a_stream_that_cuts_itself_halves_with_every_epoch_of_persistent_workers
 def test_a_stream_without_end_is_shared_or_not(shared, first):
     loader = DataLoader(EndlessStream(shared), num_workers=2)
     assert [int(batch) for batch in itertools.islice(loader, 4)] == first
+
+
+def test_a_saved_stream_goes_on_from_its_place_and_begins_anew_after_its_end():
+    first, second = SavedStream(range(5), ballast_bytes=100), SavedStream(range(5))
+    assert list(itertools.islice(first, 2)) == [0, 1]
+    state = pickle.loads(pickle.dumps(first.state_dict()))
+    assert len(state["ballast"]) == 100
+    second.load_state_dict(state)
+    assert list(second) == [2, 3, 4]
+    assert list(second) == [0, 1, 2, 3, 4]
 
 
 # What an audit would find, worked out

@@ -10,7 +10,6 @@ from torch.utils.data import DataLoader
 
 from loaderviz import LoaderVizError
 from loaderviz.course.datasets import LengthBuckets, LineChunks
-from loaderviz.course.figures.padding import padding
 
 
 def sequences_of(lengths):
@@ -56,24 +55,6 @@ def test_buckets_that_cannot_be_are_named(arguments, complaint):
         LengthBuckets(sequences_of([5]), **{"budget": 10, "width": 4, **arguments})
 
 
-def test_the_padding_of_two_ways_is_counted_and_drawn_on_the_same_axes():
-    batches = [torch.tensor([[1, 1], [2, 0]]), torch.tensor([[3, 3, 3, 3]])]
-    figure = padding({"as they come": batches, "longest first": batches[1:]})
-    data, empty, other_data, other_empty = figure.data
-    assert [list(bars.y) for bars in (data, empty)] == [[3, 4], [1, 0]]
-    assert [list(bars.y) for bars in (other_data, other_empty)] == [[4], [0]]
-    assert "12 % as they come, 0 % longest first" in figure.layout.title.text
-    assert figure.layout.yaxis.range == figure.layout.yaxis2.range
-    assert {other_data.xaxis, data.xaxis} == {None}  # the same one
-    assert {bars.yaxis for bars in figure.data} == {"y", "y2"}
-
-
-@pytest.mark.parametrize("ways", [{}, {"none": []}])
-def test_without_a_batch_there_is_no_padding_to_draw(ways):
-    with pytest.raises(LoaderVizError, match="give"):
-        padding(ways)
-
-
 @pytest.fixture
 def paths(tmp_path):
     found = [tmp_path / name for name in ("a.txt", "b.txt", "empty.txt")]
@@ -91,12 +72,6 @@ def test_lines_come_whole_in_order_and_chunks_do_not_mix_files(paths, n_chars):
     assert all(len({line[0] for line in chunk if line != "last line without an end"}) <= 1
                for chunk in chunks)  # fmt: skip
     assert len(chunks) >= 2
-
-
-def test_how_many_lines_a_chunk_has_depends_on_their_length(paths):
-    sizes = [len(chunk) for chunk in LineChunks(paths[:1], 8)]
-    assert sum(sizes) == 6
-    assert len(set(sizes)) > 1
 
 
 def test_workers_share_the_files(paths):

@@ -10,33 +10,26 @@ from typing import Any
 from loaderviz.errors import LoaderVizError
 
 
-def cached_folder(name: str, n: int, make: Callable[[Path], None]) -> Path:
-    """The folder `name` of the cache, with n pictures in it; made now if it does not exist yet.
+def cached_folder(name: str, make: Callable[[Path], None]) -> Path:
+    """The folder `name` of the cache; made now if it does not exist yet.
 
     The folder is complete or absent: several processes may call this at the same time, and an
     interrupted call leaves nothing that a later one would take for a complete set.
 
-    make: called with an empty folder, to fill it; files other than `.jpg` do not count.
+    make: called with an empty folder, to fill it.
 
-    Raises LoaderVizError if Pillow is not installed, the folder cannot be written, or pictures are
-    missing from it.
+    Raises LoaderVizError if Pillow is not installed or the folder cannot be written.
     """
     pillow()  # here, in the main process, rather than first in a worker
-    cache = cache_folder()
-    folder = cache / name
     try:
+        folder = _cache_folder() / name
         if not folder.is_dir():
             _make(folder, make)
-        n_found = sum(path.suffix == ".jpg" for path in folder.iterdir())
-    except OSError as error:
+    except (OSError, RuntimeError) as error:  # RuntimeError: there is no home folder
         raise LoaderVizError(
-            f"cannot keep {n} pictures in {cache} ({error}): "
+            f"cannot keep the pictures {name} ({error}): "
             "set the environment variable LOADERVIZ_CACHE to a folder that can be written"
         ) from error
-    if n_found != n:
-        raise LoaderVizError(
-            f"{folder} holds {n_found} pictures instead of {n}: delete that folder and try again"
-        )
     return folder
 
 
@@ -47,32 +40,23 @@ def _make(folder: Path, make: Callable[[Path], None]) -> None:
     unfinished.mkdir(parents=True)
     try:
         make(unfinished)
-        try:
-            unfinished.rename(folder)
-        except OSError:
-            # Another process was faster, and has made the same pictures.
-            if not folder.is_dir():
-                raise
+        unfinished.rename(folder)
+    except OSError:
+        # Another process may have been faster, and has made the same pictures.
+        if not folder.is_dir():
+            raise
     finally:
         # Runs on KeyboardInterrupt, too. After the rename there is nothing left to remove.
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def cache_folder() -> Path:
+def _cache_folder() -> Path:
     """`$LOADERVIZ_CACHE`, or else `$XDG_CACHE_HOME/loaderviz`, or else `~/.cache/loaderviz`."""
-    chosen = os.environ.get("LOADERVIZ_CACHE")
-    if chosen:
+    if chosen := os.environ.get("LOADERVIZ_CACHE"):
         return Path(chosen).expanduser().absolute()
     xdg_cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    if xdg_cache.is_absolute():  # the XDG base directory specification ignores a relative path
-        return xdg_cache / "loaderviz"
-    try:
-        return Path.home() / ".cache" / "loaderviz"
-    except RuntimeError:
-        raise LoaderVizError(
-            "there is no home folder to keep the pictures in: set the environment variable "
-            "LOADERVIZ_CACHE to a folder that can be written"
-        ) from None
+    # The XDG base directory specification ignores a relative path.
+    return (xdg_cache if xdg_cache.is_absolute() else Path.home() / ".cache") / "loaderviz"
 
 
 def pillow() -> Any:

@@ -1,0 +1,116 @@
+"""Two figures of shuffled orders: where each sample went, and which classes follow one another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from loaderviz.course.figures.lane_figure import AXIS_PX, RIGHT_PX, TITLE_PX, lane_figure
+from loaderviz.errors import LoaderVizError
+from loaderviz.figures import axes, style
+from loaderviz.figures.display import Figure
+from loaderviz.text import percent
+
+HEIGHT_PX, LEFT_PX = 440, 76
+STRIP_PX = 56
+STRIP_SHARE = 0.78  # of a lane's height
+
+
+def classes(orders: Mapping[str, Sequence[int]], *, title: str) -> Figure:
+    """Draw which classes come one after another: a strip for each order, all on one axis.
+
+    Args:
+        orders: by name, from top to bottom, the class (from 0) of each sample in the order in
+            which the samples come; equally many of each.
+        title: what the figure shows, in one line.
+
+    Raises:
+        LoaderVizError: for no order, an empty one, or orders of unequal length.
+    """
+    table = [np.asarray(order, int) for order in orders.values()]
+    if len({len(order) for order in table}) != 1 or not len(table[0]):
+        raise LoaderVizError("classes() takes orders of equally many samples, at least one")
+    n, n_classes = len(table[0]), 1 + max(int(order.max()) for order in table)
+    strips = [
+        {
+            "type": "heatmap", "name": name, "z": order[None, :], "x0": 0, "dx": 1, "y0": lane,
+            "dy": STRIP_SHARE, "zmin": 0, "zmax": max(n_classes - 1, 1), "colorscale": "Cividis",
+            "showscale": False,
+            "hovertemplate": f"{name}<br>sample %{{x}}: class %{{z}}<extra></extra>",
+        }
+        for lane, (name, order) in enumerate(zip(orders, table, strict=True))
+    ]  # fmt: skip
+    return lane_figure(
+        strips,
+        list(orders),
+        title=title,
+        numbers=f"{n:,} samples of {n_classes} classes · a colour is a class",
+        lane_px=STRIP_PX,
+        x_title="samples, in the order in which they come",
+        x={"range": [-0.5, n - 0.5], "showgrid": False, "tickformat": ",d"},
+    )
+
+
+def shuffle(order: Sequence[int]) -> Figure:
+    """Draw how well an order is shuffled: a dot for each sample, on the diagonal if it stayed.
+
+    Args:
+        order: for each place at which a sample comes out, the place at which it went in: 0 to
+            n - 1, each once, shape (n,).
+
+    Raises:
+        LoaderVizError: for an order that is empty or no such permutation.
+    """
+    places_in = np.asarray(order)
+    n = len(places_in)
+    if not n or places_in.ndim != 1 or not np.array_equal(np.sort(places_in), np.arange(n)):
+        raise LoaderVizError(
+            f"order={order!r:.60} does not have each of the places 0 to n - 1 once: give where "
+            "each sample went in, in the order of coming out"
+        )
+    colours = style.theme("light")
+    title, numbers = _how_far_samples_move(places_in)
+    layout = style.layout(
+        colours,
+        title=title,
+        numbers=numbers,
+        height=HEIGHT_PX,
+        margins=(LEFT_PX, RIGHT_PX, TITLE_PX, AXIS_PX),
+    )
+    room = 0.02 * n + 0.5
+    axis_options: dict[str, Any] = {"range": [-room, n - 1 + room], "tickformat": ",d"}
+    layout |= {
+        "xaxis": axes.axis(colours, "place when it came out", **axis_options),
+        "yaxis": axes.axis(colours, "place when it went in", 8, **axis_options),
+    }
+    diagonal = {
+        "type": "scatter", "mode": "lines", "name": "in place", "x": [0, n - 1], "y": [0, n - 1],
+        "line": {"width": 1.5, "dash": "dot", "color": style.QUIET}, "hoverinfo": "skip",
+    }  # fmt: skip
+    dots = {
+        "type": "scatter", "mode": "markers", "name": "sample", "x": np.arange(n), "y": places_in,
+        "marker": {"size": 6 if n <= 300 else 4, "color": style.READY_LINE, "opacity": 0.9},
+        "hovertemplate": "went in at %{y}<br>came out at %{x}<extra></extra>",
+    }  # fmt: skip
+    return Figure.unchecked([diagonal, dots], layout)
+
+
+def _how_far_samples_move(places_in: Any) -> tuple[str, str]:
+    """The title and the subtitle: the average against that of a full shuffle, and the extremes.
+
+    Over all orders of n samples, one moves (n * n - 1) / 3n places on average.
+    """
+    n = len(places_in)
+    moves = np.arange(n) - places_in  # above 0: later
+    move, full_move = float(np.abs(moves).mean()), (n * n - 1) / (3 * n)
+    numbers = (
+        f"{n:,} samples · at most {max(-int(moves.min()), 0):,} places earlier and "
+        f"{max(int(moves.max()), 0):,} later · a full shuffle moves {full_move:,.0f}"
+    )
+    if not move:
+        return "Nothing is shuffled: every sample comes out in its place", numbers
+    places = f"{move:,.0f}" if move >= 10 else f"{move:.1f}"
+    share = percent(move / full_move)
+    return f"A sample moves {places} places on average: {share} of a full shuffle", numbers

@@ -1,0 +1,432 @@
+"""Exercises on waiting, memory and devices: answers that are right or only look so."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+from loaderviz import LoaderVizError, audit, record
+from loaderviz._plot_timings import take
+from loaderviz.course import (
+    causes_of_waiting,
+    feeding_the_gpu,
+    first_look,
+    how_many_workers,
+    inside_the_dataloader,
+    train_script,
+    workers_on_a_timeline,
+    your_own_loader,
+)
+from loaderviz.course.causes_of_waiting import switch_often
+from loaderviz.course.datasets import PythonDataset, SleepingDataset
+from loaderviz.course.in_a_worker import arrives, own_mib, stderr_of_workers, threads, two_threads
+from loaderviz.course.run_in_shell import run_python, shell
+
+NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "10_your_own_loader.ipynb"
+CAUSES = {"A": "collate", "B": "uneven", "C": "sampler"}
+LIMITS_OF_THREE = {"A": "waiting", "B": "the model", "C": "the CPU"}
+LIMITS_OF_FOUR = {
+    "A": "the start of each epoch",
+    "B": "one slow sample",
+    "C": "too few workers",
+    "D": "the model",
+}
+
+ENOUGH_WORKERS = [
+    (3, False, "the model waits"),  # nearly keeps up
+    (6, False, "fewer workers would do"),  # the model is busy, and yet
+    ("three", False, "0 to 16"),
+]
+PREFETCH = [
+    (3, False, "the model waits for batch 14"),  # nearly bridges it
+    (8, False, "fewer batches in memory"),  # never waits, and yet
+    (0, False, "1 to 16"),
+]
+
+
+def epochs_of(n=3, anew=False, **options):
+    def batches(dataset):
+        loader = DataLoader(dataset, batch_size=4, **options)
+        for _ in range(n):
+            yield from DataLoader(dataset, batch_size=4, **options) if anew else loader
+
+    return batches
+
+
+START_ONCE = [
+    (epochs_of(num_workers=2), False, "6 worker processes"),
+    (epochs_of(num_workers=2, persistent_workers=True, anew=True), False, "6 worker processes"),
+    (epochs_of(), False, "0 workers"),
+    (epochs_of(1, num_workers=2), False, "each 3 times"),
+    (lambda dataset: [], False, "No batch came"),
+]
+THREE_LIMITS = [
+    (LIMITS_OF_THREE, True, "A waits"),
+    (LIMITS_OF_THREE | {"B": "waiting"}, False, "B is not limited by waiting"),
+    (dict.fromkeys("ABC", "?"), False, "A: '?' is none of 'the CPU', 'waiting', 'the model'"),
+]
+FEWEST = [
+    (6, False, "Not yet"),  # rounded down
+    (8, False, "fewer workers are as fast"),
+    (-1, False, "0 to 16"),
+]
+PACKS = [
+    (lambda words: np.array(words, dtype="S8"), False, "Word 0 should be"),
+    (lambda words: words[:-1], False, "199,999 came out"),
+    (lambda words: dict.fromkeys(words), False, "your code raised KeyError: 0"),
+]
+if sys.platform == "linux":  # measured in forked workers
+    PACKS += [
+        (tuple, False, "copies the words"),
+        (lambda words: np.array(words, dtype=object), False, "copies the words"),
+        (np.array, True, "stays shared"),  # four bytes a letter, and yet one block
+    ]
+
+
+def pins_the_images_only(batch):
+    batch.images = batch.images.pin_memory()
+    return batch
+
+
+def pins_the_wrong_way_round(batch):
+    batch.images, batch.labels = batch.labels.pin_memory(), batch.images.pin_memory()
+    return batch
+
+
+PINS = [
+    (pins_the_images_only, False, "batch.labels is not pinned"),
+    (pins_the_wrong_way_round, False, "batch.images is not what it was"),
+    (lambda batch: None, False, "NoneType instead of the batch"),
+    (lambda batch: batch.pixels, False, "your code raised AttributeError"),
+    (lambda batch: type(batch)(*[p.pin_memory() for p in vars(batch).values()]), True, "pinned"),
+]
+
+
+def loses_the_last(loader, copy):
+    before = None
+    for batch in loader:
+        begun = copy(batch)
+        if before is not None:
+            yield before.result()
+        before = begun
+
+
+def begins_after_the_step(loader, copy):
+    before = None
+    for batch in loader:
+        if before is not None:
+            yield before.result()
+        before = copy(batch)
+    if before is not None:
+        yield before.result()
+
+
+def fails_without_batches(loader, copy):
+    before = None
+    for batch in loader:
+        before = copy(batch)
+        yield before.result()
+    yield before and before.result()
+
+
+COPIES_AHEAD = [
+    (begins_after_the_step, False, "only when the step before it is done"),
+    (loses_the_last, False, "Batch 7 never came"),
+    (lambda loader, copy: (each.result() for each in [*map(copy, loader)]), False, "8 batches"),
+    (lambda loader, copy: map(copy, loader), False, ".result()"),
+    (fails_without_batches, False, "Something came from an empty loader"),
+    (lambda loader, copy: [], False, "No batch came"),
+    (lambda loader, copy: loader.batches, False, "your code raised AttributeError: "),
+]
+FOUR_LIMITS = [
+    (LIMITS_OF_FOUR, True, "All four named"),
+    (LIMITS_OF_FOUR | {"A": "too few workers"}, False, "A: it is not too few workers"),  # also
+    (LIMITS_OF_FOUR | {"B": "too few workers"}, False, "B: it is not too few workers"),
+    ({}, False, "None is none of"),
+]
+
+
+def once_and_at_most(most):
+    return lambda found, summary: bool(found.exactly_once) and summary.wait_share <= most
+
+
+KEEPS = [
+    (lambda found, summary: False, False, "hardly a wait: it fails"),
+    (once_and_at_most(0.05), False, "a little less than a tenth: it fails"),
+    (once_and_at_most(0.12), False, "a little more than a tenth: it passes"),
+    (
+        lambda found, summary: found.exactly_once is not False and summary.wait_share <= 0.1,
+        False,
+        "nobody knows what came: it passes",
+    ),
+    (
+        lambda found, summary: (
+            found.epochs["delivered"].sum() == found.n_samples and summary.wait_share <= 0.1
+        ),
+        False,
+        "one half of them twice: it passes",
+    ),
+]
+
+ANSWERS = {
+    first_look.enough_workers: ENOUGH_WORKERS,
+    workers_on_a_timeline.enough_prefetch: PREFETCH,
+    workers_on_a_timeline.start_once: START_ONCE,
+    how_many_workers.limits: THREE_LIMITS,
+    how_many_workers.fewest: FEWEST,
+    how_many_workers.stays_shared: PACKS,
+    feeding_the_gpu.pins: PINS,
+    feeding_the_gpu.copies_ahead: COPIES_AHEAD,
+    your_own_loader.limits: FOUR_LIMITS,
+    your_own_loader.keeps: KEEPS,
+}
+
+
+@pytest.mark.parametrize(
+    ("check", "answer", "passed", "says"),
+    [
+        pytest.param(check, *row, id=f"{check.__name__}: {row[2]}")
+        for check, rows in ANSWERS.items()
+        for row in rows
+    ],
+)
+def test_an_answer_is_judged_and_told_why(check, answer, passed, says):
+    found = check(answer)
+    assert says in found.message
+    assert found.passed is passed
+
+
+@pytest.mark.parametrize(
+    ("way", "workers", "says"),
+    [
+        ("pinned, non_blocking", 3, "steps take 80 %"),
+        ("copied ahead", 2, "steps take 73 %"),
+        ("copied ahead", 4, "fewer workers would do"),
+        ("by post", 3, "not one of pageable"),
+        ("pinned", 0, "1 to 8"),
+    ],
+)
+def test_a_dearer_or_slower_way_to_feed_a_device_is_told(way, workers, says):
+    check = feeding_the_gpu.cheapest(way, workers)
+    assert not check.passed
+    assert says in check.message
+
+
+def test_the_slow_batch_is_sent_out_when_one_is_handed_over_as_the_hint_says():
+    slow, ahead = workers_on_a_timeline.SLOW_BATCH, workers_on_a_timeline.WORKERS * 3
+    loader = DataLoader(SleepingDataset(80, 0.001), batch_size=4, num_workers=2, prefetch_factor=3)
+    with record(loader) as rec:
+        take(loader, 0.01)
+    batches = rec.trace.batches.set_index("batch")
+    before, sent_s = batches.loc[slow - ahead], batches["dispatched_s"][slow]
+    assert before["ready_s"] < sent_s <= before["delivered_s"]
+    assert (batches["delivered_s"][:slow] >= sent_s).sum() == ahead  # steps until it is needed
+
+
+# What a loop waits for
+
+
+@pytest.mark.parametrize(
+    ("answers", "says"),
+    [
+        (dict.fromkeys(CAUSES, "?"), "A: '?' is none of 'start'"),
+        (CAUSES | {"A": "workers"}, "not 'workers' that loader A"),  # more would collate, too
+        (CAUSES | {"C": "prefetch"}, "not 'prefetch' that loader C"),  # workers are idle
+    ],
+)
+def test_a_wrong_cause_is_told_and_shows_the_loader(answers, says):
+    check = causes_of_waiting.name_causes(**answers)
+    assert not check.passed
+    assert says in check.message
+    assert "none of" in says or "What does the loop wait" in check.figure.layout.title.text
+
+
+def test_the_right_causes_show_what_came_of_cutting_each():
+    check = causes_of_waiting.name_causes(**CAUSES)
+    assert check.passed
+    assert check.message.count("instead of") == 3
+    labels = " ".join(check.figure.layout.yaxis.ticktext)
+    assert all(cause in labels for cause in CAUSES.values())
+
+
+@pytest.mark.parametrize("name", CAUSES)
+def test_each_loader_waits_for_its_cause(name):
+    loader = causes_of_waiting.slow_loaders()[name]
+    with record(loader) as rec:
+        take(loader, causes_of_waiting.STEP_S)
+    causes = rec.trace.summary().causes["cause"]
+    others = [cause for cause in causes if cause not in ("cpu", "start")]  # of a busy machine
+    assert others[0] == CAUSES[name]
+
+
+def test_the_loaders_of_notebook_07_are_what_the_solution_says():
+    waits, slow, computes = (how_many_workers.recording(name) for name in "ABC")
+    # As much of both is read, and a worker that waits for a core uses none of it.
+    cpu_s = [each.batches["cpu_s"].sum() for each in (waits, computes)]
+    assert slow.summary().wait_share < 0.5 < waits.summary().wait_share
+    assert computes.summary().wait_share > 0.5
+    assert cpu_s[1] > 2 * cpu_s[0]
+
+
+def test_the_recordings_of_notebook_10_are_what_the_solution_says():
+    traces = {name: your_own_loader.recording(name) for name in "ABCD"}
+    found = {name: trace.summary() for name, trace in traces.items()}
+    batches = {name: trace.batches for name, trace in traces.items()}
+    waits = {name: each["delivered_s"] - each["requested_s"] for name, each in batches.items()}
+    started = found["A"].startup_s + found["A"].first_wait_s
+    assert started > 0.6 * (found["A"].startup_s + found["A"].wait_s)
+    assert waits["B"].max() > 0.5 * found["B"].wait_s
+    assert waits["C"].max() < 0.5 * found["C"].wait_s
+    assert found["C"].later_wait_share > max(0.5, found["D"].later_wait_share)
+    with pytest.raises(LoaderVizError, match="'A', 'B', 'C' or 'D'"):
+        your_own_loader.recording("E")
+
+
+# A loader in a file
+
+
+def unsolved():
+    """The file that notebook 10 writes."""
+    cells = json.loads(NOTEBOOK.read_text())["cells"]
+    codes = ("".join(cell["source"]) for cell in cells)
+    return next(code for code in codes if code.startswith("%%writefile")).partition("\n")[2]
+
+
+def shared(text):
+    return re.sub(r"range\(worker.*\)", "range(worker, self.n, workers)", text)
+
+
+def own_draws(text):
+    text = text.replace("self.rng = np.random.default_rng(0)", "pass")
+    return text.replace("self.rng.normal()", "float(torch.randn(()))")
+
+
+def five(text):
+    return text.replace("num_workers=2", "num_workers=5")
+
+
+def by_number(text):
+    """Numbers of its own for each worker; no epoch shows that the next one has the same."""
+    own = "self.rng = np.random.default_rng(worker)"
+    return text.replace("        each = ", f"        {own}\n        each = ")
+
+
+@pytest.mark.parametrize(
+    ("changes", "passed", "says"),
+    [
+        ((own_draws, five), False, "3 of 43 samples never arrived"),  # fast, and loses more
+        ((shared, five), False, "LV201"),
+        pytest.param((shared, five, by_number), False, "previous epoch's", marks=pytest.mark.slow),
+        pytest.param((shared, own_draws), False, "Right, but slow", marks=pytest.mark.slow),
+        ((shared, own_draws, five), True, "the model is busy"),
+        ((lambda text: "numbers = 3\n",), False, "make_loader"),
+        ((lambda text: "def make_loader(\n",), False, "SyntaxError"),
+        ((lambda text: "def make_loader():\n    return 3\n",), False, "takes a torch DataLoader"),
+    ],
+    ids=["lossy", "alike", "by number", "slow", "solved", "no function", "no Python", "no loader"],
+)
+def test_cured(tmp_path, changes, passed, says):
+    text = unsolved()
+    for change in changes:
+        assert change(text) != text
+        text = change(text)
+    path = tmp_path / "my_loader.py"
+    path.write_text(text)
+    check = your_own_loader.cured(path)
+    assert says in check.message
+    assert check.passed is passed
+
+
+def test_the_cured_stand_in_delivers_every_sample_once_and_settings_leave_a_loader_as_it_is():
+    loader = train_script.make_cured()
+    assert audit(loader, key=train_script.number_of).exactly_once
+    changed = your_own_loader.with_settings(loader, {"num_workers": 3, "prefetch_factor": 4})
+    assert (changed.num_workers, changed.prefetch_factor, changed.batch_size) == (3, 4, 4)
+    assert changed.dataset is loader.dataset
+    assert loader.num_workers == 5
+
+
+# In other processes
+
+
+def in_main(samples):
+    return torch.tensor(samples) * 2
+
+
+# Pickled by a name that the worker does not find, as a function of a notebook is.
+in_main.__module__ = "__main__"
+sys.modules["__main__"].in_main = in_main
+
+
+def doubled(samples):
+    return torch.tensor(samples) * 2
+
+
+def not_doubled(samples):
+    return torch.tensor(samples)
+
+
+@pytest.mark.parametrize(
+    ("collate_fn", "passed", "says"),
+    [
+        (in_main, False, "The worker said: AttributeError: "),  # the unsolved start
+        (lambda samples: torch.tensor(samples) * 2, False, "Not yet."),
+        (doubled, True, "It arrived"),
+        pytest.param(not_doubled, False, "not twice each sample", marks=pytest.mark.slow),
+    ],
+    ids=["of a notebook", "lambda", "of a module", "not doubled"],
+)
+def test_works_when_spawned(collate_fn, passed, says, capfd):
+    check = inside_the_dataloader.works_when_spawned(collate_fn)
+    assert says in check.message
+    assert check.passed is passed
+    assert "\n" not in check.message
+    assert capfd.readouterr().err == ""  # no traceback of a worker on the reader's page
+
+
+def test_what_arrives_in_a_fresh_process_is_found_by_trying():
+    table = arrives(module_level=json.loads, nameless=lambda: None, of_a_notebook=in_main)
+    assert list(table["arrives"]) == ["yes", "", "no: AttributeError"]
+    assert table["pickled"]["nameless"].startswith("no: ")
+    assert table["pickled"]["module_level"].endswith(" bytes")
+
+
+def test_what_goes_to_stderr_is_kept_and_then_flows_again(capfd):
+    with stderr_of_workers() as written:
+        print("inside", file=sys.__stderr__, flush=True)
+        assert written.read_text() == "inside\n"
+    print("after", file=sys.__stderr__, flush=True)
+    assert capfd.readouterr().err == "after\n"
+    assert not written.exists()
+
+
+def test_workers_are_as_they_are_told():
+    assert list(DataLoader(range(2), num_workers=2, collate_fn=threads)) == [1, 1]
+    told = DataLoader(range(2), num_workers=2, collate_fn=threads, worker_init_fn=two_threads)
+    assert list(told) == [2, 2]
+    assert own_mib([]) > 1
+    (batch,) = DataLoader(PythonDataset(2, 1e-4), 2, num_workers=1, worker_init_fn=switch_often)
+    assert batch.shape == (2, 100)
+
+
+def test_shell_prints_the_command_and_its_output_and_returns_its_code(tmp_path, capsys):
+    assert shell("loaderviz summary no.parquet", tmp_path) == 2
+    said = capsys.readouterr().out
+    assert said.startswith("$ loaderviz summary no.parquet\n")
+    assert "does not exist" in said
+    with pytest.raises(LoaderVizError, match="begins with loaderviz or python"):
+        shell("rm -r notes")
+
+
+def test_a_command_that_takes_too_long_is_ended_with_what_it_has_started(tmp_path):
+    waits = "import subprocess, sys; subprocess.run([sys.executable, *sys.argv[1:]])"
+    with pytest.raises(LoaderVizError, match="ended after 3 s"):
+        run_python(["-c", waits, "-c", "import time; time.sleep(99)", str(tmp_path)], timeout_s=3)
+    commands = [each.info["cmdline"] or [] for each in psutil.process_iter(["cmdline"])]
+    assert not [each for each in commands if str(tmp_path) in each]
