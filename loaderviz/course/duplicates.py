@@ -1,4 +1,4 @@
-"""Exercises of notebook 04: name the faults, lose as little as possible, split without loss."""
+"""Exercises of notebook 04: name the faults, lose little, split without loss, leave data whole."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from torch.utils.data import DataLoader
+import torch
+from torch.utils.data import DataLoader, Dataset
 
 from loaderviz._audit import Audit, audit, simulate_audit
 from loaderviz.course.datasets import SplitStream, splits
@@ -17,6 +18,7 @@ from loaderviz.course.exercises import (
     first_wrong,
     whole_number_between,
 )
+from loaderviz.course.figures import beside
 from loaderviz.errors import LoaderVizError
 
 FAULTS = ("nothing", "all to every worker", "the same to every worker", "drop_last")
@@ -142,3 +144,28 @@ def _returned_share(
 ) -> Sequence[Any]:
     """The share that the reader's function returned: spawned workers could not import it."""
     return data if len(parts) != workers else parts[worker]
+
+
+whole_hint = Hints(
+    "print(dataset[3]) twice: the second time it is another sample.",
+    "a method whose name ends in an underscore, such as mul_, changes the tensor itself.",
+    "mul without the underscore makes a new tensor, and leaves self.rows as it is.",
+)
+
+
+@explains_errors
+def whole(make_dataset: Callable[[], Dataset[Any]]) -> Check:
+    """Whether two epochs deliver 16 samples, each twice its row, from the same dataset.
+
+    ``make_dataset`` is the reader's class; row k of its data is 4 * k, 4 * k + 1 and so on.
+    """
+    right = 2 * torch.arange(64.0).reshape(16, 4)
+    loader = DataLoader(make_dataset(), batch_size=8)
+    for epoch in range(2):
+        got = torch.cat(list(loader))
+        if got.shape != right.shape or not torch.equal(got, right):
+            figure = beside(
+                {"twice its row": right[:8, 1].tolist(), f"epoch {epoch}": got[:8, 1].tolist()}
+            )
+            return Check(False, f"In epoch {epoch} the samples are not twice their rows.", figure)
+    return Check(True, "Each sample is twice its row, in both epochs.")

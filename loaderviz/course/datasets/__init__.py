@@ -7,6 +7,7 @@
 | `WorkingDataset` | its index, many times   | waiting, computing, as you set it  |
 | `WorkingStream`  | the same, one by one    | the same, as an iterable           |
 | `PythonDataset`  | its index, 100 times    | pure Python, which holds the GIL   |
+| `OneBuffer`      | its index, overwritten  | nothing; wrong on purpose          |
 | `RemoteTable`    | a row's number          | one round trip, waiting only       |
 | `BulkRemoteTable`| the same                | ... for all rows of a batch        |
 | `SourceFiles`    | keyword counts of a file| disk, then pure-Python work (GIL)  |
@@ -48,6 +49,7 @@ from loaderviz.course.datasets.images import JpegImages, jpeg_folder
 from loaderviz.course.datasets.shuffling import BufferedStream, ShuffledShards
 from loaderviz.course.datasets.sleeping import (
     BulkRemoteTable,
+    OneBuffer,
     PythonDataset,
     RemoteTable,
     SleepingDataset,
@@ -83,6 +85,7 @@ __all__ = [
     "LengthBuckets",
     "LineChunks",
     "MultiStreamDataLoader",
+    "OneBuffer",
     "PythonDataset",
     "RandomCrop",
     "RemoteTable",

@@ -161,3 +161,21 @@ def _sleep(sample_s: float | tuple[float, ...], index: int) -> None:
     # sleep(0) still enters the kernel: skipping it leaves a sample that costs next to nothing.
     if seconds:
         time.sleep(seconds)
+
+
+class OneBuffer(Dataset[torch.Tensor]):
+    """Map-style, and wrong: `ds[i]` is a float32 tensor of shape (4,) full of `i`, always the same.
+
+    Who holds a sample while the next one is read, as torch does until a batch is complete, finds it
+    overwritten.
+    """
+
+    def __init__(self, n: int) -> None:
+        self.n = whole_number("n", n)
+        self.row = torch.zeros(4)
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return self.row.fill_(position(index, self.n))

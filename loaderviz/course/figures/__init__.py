@@ -1,5 +1,6 @@
 """Figures that the notebooks explain the DataLoader with."""
 
+from loaderviz.course.figures.beside import beside
 from loaderviz.course.figures.chart import chart
 from loaderviz.course.figures.device_streams import streams
 from loaderviz.course.figures.draws import draws
@@ -12,6 +13,7 @@ from loaderviz.course.figures.stacked import stacked
 
 __all__ = [
     "Slots",
+    "beside",
     "chart",
     "classes",
     "contact_sheet",
