@@ -55,8 +55,12 @@ class Slot:
         self._writes = 0
         self._changed: tuple[Path, str] | None = None
         self._log = (folder / "log.txt").open("w")
+        self._python = python
+        self._start()
+
+    def _start(self) -> None:
         self._server = subprocess.Popen(
-            [python, "-u", self.tree / "benchmarks" / Path(__file__).name],
+            [self._python, "-u", self.tree / "benchmarks" / Path(__file__).name],
             cwd=self.tree,
             env={**os.environ, "TMPDIR": str(self._temporary)},
             stdin=subprocess.PIPE,
@@ -88,7 +92,14 @@ class Slot:
         request = json.dumps({"tests": list(tests), "limits_s": list(limits_s)})
         self._server.stdin.write(request + "\n")
         self._server.stdin.flush()
-        return Outcome(**json.loads(self._server.stdout.readline()))
+        reply = self._server.stdout.readline()
+        if not reply:  # what the change let loose has ended the server, too
+            self._server.stdin.close()
+            self._server.stdout.close()
+            self._server.wait()
+            self._start()
+            return Outcome(tests[0], True, 0.0)
+        return Outcome(**json.loads(reply))
 
     def close(self) -> None:
         self._server.stdin.close()

@@ -82,7 +82,7 @@ class PristineCopy:
         self._child: ChildProcess | None = None
         if may_fork(num_workers=0):
             self._orders, orders = multiprocessing.get_context("fork").Pipe()
-            self._child = ChildProcess(_serve, dataset, orders, method="fork")
+            self._child = ChildProcess(_serve, dataset, orders, self._orders, method="fork")
             orders.close()
 
     def __enter__(self) -> PristineCopy:
@@ -143,9 +143,13 @@ class PristineCopy:
         return self._child.sent[-1] if len(self._child.sent) > n_before else None
 
 
-def _serve(dataset: Any, orders: Any, send: Callable[[Any], None]) -> None:
+def _serve(dataset: Any, orders: Any, orders_end: Any, send: Callable[[Any], None]) -> None:
+    orders_end.close()  # the asking process's: where that dies, there are no more orders
     while True:
-        function, *arguments = orders.recv()
+        try:
+            function, *arguments = orders.recv()
+        except own_errors(EOFError):
+            return
         send(function(dataset, *arguments))
 
 

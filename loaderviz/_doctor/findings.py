@@ -102,7 +102,9 @@ class Diagnosis:
     def verdict(self) -> str:
         """How many errors, warnings and pieces of advice there are, in one line."""
         if not self.findings:
-            return f"Nothing found: {count(len(self.clear), 'check')} passed"
+            passed = f"Nothing found: {count(len(self.clear), 'check')} passed"
+            n_open = len(self.undecided) + len(self.broken)
+            return f"{passed}, {n_open} could not decide" if n_open else passed
         counts = [
             count(n, *_COUNTED[severity])
             for severity in SEVERITIES

@@ -206,8 +206,15 @@ def _is_alive(process: psutil.Process) -> bool:
     return False
 
 
+_to_parent: Connection | None = None  # of this process, where it is a ChildProcess
+
+
 def _run_work(work: Callable[..., None], args: tuple[Any, ...], messages: Connection) -> None:
     """Run ``work`` in the new process."""
+    global _to_parent
+    if _to_parent is not None:  # of the process that this is a fork of: its end must be seen
+        _to_parent.close()
+    _to_parent = messages
     if hasattr(os, "setpgid"):
         os.setpgid(0, 0)
         _end_group_on_sigterm()

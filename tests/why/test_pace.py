@@ -37,21 +37,20 @@ def real_epoch(*args, **kwargs):
 
 
 @pytest.mark.parametrize(
-    ("n", "step_s", "read_s", "loader", "needed"),
+    ("n", "step_s", "read_s", "loader"),
     [
-        (60, 0.02, 0.16, {"warm": [3.0]}, 8),
-        (60, 0.02, 0.16, {"warm": [1.0] * 5}, 8),
-        (100, 0.02, 0.01, {"pauses": (25, 1.0)}, 0.5),
-        (60, 0.0206, 0.081, {"warm": [3.0], "prefetch": 32}, 3.93),
-        (18, 0.063, 0.6, {"warm": [3.7]}, 9.5),
-        (19, 0.027, 0.497, {"warm": [2.0], "workers": 4}, 18.4),
+        (60, 0.02, 0.16, {"warm": [3.0]}),
+        (60, 0.02, 0.16, {"warm": [1.0] * 5}),
+        (100, 0.02, 0.01, {"pauses": (25, 1.0)}),
+        (60, 0.0206, 0.081, {"warm": [3.0], "prefetch": 32}),
+        (18, 0.063, 0.6, {"warm": [3.7]}),
+        (19, 0.027, 0.497, {"warm": [2.0], "workers": 4}),
     ],
     ids=["one", "five", "pauses", "full queues", "timm", "imagenet"],
 )
-def test_both_rates_are_those_of_the_pace(n, step_s, read_s, loader, needed):
+def test_both_rates_are_those_of_the_pace(n, step_s, read_s, loader):
     found = pace(n, step_s, read_s, **loader)
     workers = loader.get("workers", 2)
-    assert found.workers_needed == pytest.approx(needed, rel=0.06)
     assert found.demand == pytest.approx(8 / step_s, rel=0.05)
     assert found.supply == pytest.approx(8 * workers / read_s, rel=0.05)
     assert found.is_enough
@@ -99,7 +98,6 @@ def test_what_lies_ready_after_pauses_is_left_out_of_what_is_waited_for_at_pace(
     found = pace(200, 0.02, 0.16, pauses=(20, 1.0))
     assert found.waited_share == pytest.approx(0.75, abs=0.03)
     assert found.accelerator_utilisation == pytest.approx(1 - found.waited_share)
-    assert found.ceiling == pytest.approx(1 / found.accelerator_utilisation)
     assert found.batches_per_pause == 20
     assert found.pause_s == pytest.approx(0.98, rel=0.01)
 
