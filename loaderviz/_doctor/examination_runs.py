@@ -89,6 +89,7 @@ def _run_all(setup: Setup, folder: Path, budget_s: float, send: Send, *, copied:
                 "plain", probed, setup, EPOCHS, folder / PLAIN, end, keep, copied=copied
             )
         if undisturbed is not None and went_well:
+            set_epoch(setup.dataset, 0)  # which may lie in memory that copies share
             seconds = CONTENTS_SHARE * budget_s
             send(compare_first_epoch(setup, undisturbed, epochs[0], folder / PLAIN, seconds))
     if went_well and setup.num_workers:
