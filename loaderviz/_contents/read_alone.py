@@ -91,6 +91,7 @@ class PristineCopy:
     def __exit__(self, *_: object) -> None:
         if self._child is not None:
             self._child.end()
+            self._child = None
             self._orders.close()
 
     def read_alone(self, keys: Sequence[Any], n_processes: int, budget_s: float) -> Reference:
@@ -140,7 +141,10 @@ class PristineCopy:
         while len(self._child.sent) == n_before and time.monotonic() < end:
             if self._child.receive(min(end, time.monotonic() + 0.02)):
                 break
-        return self._child.sent[-1] if len(self._child.sent) > n_before else None
+        if len(self._child.sent) > n_before:
+            return self._child.sent[-1]
+        self.__exit__()  # or what it says too late would answer the next question
+        return None
 
 
 def _serve(dataset: Any, orders: Any, orders_end: Any, send: Callable[[Any], None]) -> None:
