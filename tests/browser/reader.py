@@ -63,6 +63,11 @@ def red_outputs(page: Page) -> list[str]:
 
 
 def save(page: Page) -> None:
+    # Where JupyterLab is saving by itself just then, it takes its own file for somebody else's.
+    changed = page.locator(".jp-Dialog", has_text="has changed on disk since")
+    page.add_locator_handler(
+        changed, lambda: changed.get_by_role("button", name="Overwrite").click(), times=1
+    )
     with page.expect_response(_tells_that_it_is_written):
         page.keyboard.press("Control+s")
     expect(page.locator(".lm-DockPanel .jp-mod-current.jp-mod-dirty")).to_have_count(0)
