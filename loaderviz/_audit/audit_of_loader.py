@@ -40,12 +40,13 @@ from loaderviz._audit.expected_samples import (
 )
 from loaderviz._audit.run_copy import CopyRun, describe_lacking_rows, raise_failure, run_copy
 from loaderviz._audit.watching_copy import is_iterable
-from loaderviz._contents.compared_contents import ComparedContents
+from loaderviz._contents.compared_contents import BUFFER, ONE_BUFFER, WORDS, ComparedContents
 from loaderviz._contents.read_alone import PristineCopy
 from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.content_hash import SampleIdentifier
 from loaderviz.loaders.random_state import keep_random_state
 from loaderviz.sharding import ranks
+from loaderviz.text import count
 from loaderviz.trace import Trace
 
 _NOT_JUDGED = "whether any is missing is not known"
@@ -190,7 +191,29 @@ def _audit_by_number(
         if not np.array_equal(np.sort(second_reading.numbers), np.sort(expected.numbers)):
             return _audit_by_count(delivered, expected, evidence, run)
     keys = keys_of_deliveries(delivered, expected, tables) if identifier.key is not None else None
-    return conclude(tables, _check_dataset_length(loader, expected, evidence), run.trace, keys)
+    evidence = _check_dataset_length(loader, expected, evidence)
+    if expected.reused and (n := _n_overwritten(delivered)):
+        return _audit_of_one_buffer(conclude(tables, evidence, run.trace, keys), n)
+    return conclude(tables, evidence, run.trace, keys)
+
+
+def _n_overwritten(delivered: Delivered) -> int:
+    """How many samples held, when they were collated, what the last of their batch did."""
+    assert delivered.number is not None
+    batch = np.stack([delivered.epoch, delivered.batch])
+    is_last = np.append((batch[:, 1:] != batch[:, :-1]).any(axis=0), True)
+    last = np.flatnonzero(is_last)[np.cumsum(is_last) - is_last]
+    return int((~is_last & (delivered.number == delivered.number[last])).sum())
+
+
+def _audit_of_one_buffer(audit: Audit, n_overwritten: int) -> Audit:
+    """Where a stream yields one buffer for all: that, and not what is twice or missing then."""
+    verdict = (
+        f"{n_overwritten:,} of {count(len(audit.deliveries), 'sample')} "
+        f"{WORDS[BUFFER]}, as they waited for their batch to be full"
+    )
+    notes = (ONE_BUFFER, "Until then it is not known which samples come twice, or never.")
+    return replace(audit, verdict=verdict, notes=notes)
 
 
 def audit_trace(

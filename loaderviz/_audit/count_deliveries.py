@@ -37,6 +37,7 @@ class Expected:
         n_judged: how many samples, from the first on, can be called missing if they do not come.
         missing_cause: why they are missing, where ``drop_last`` did not take them.
         has_more: whether the dataset holds more samples than these, so that none is extra.
+        reused: whether a sample was seen to change when the next one was read.
     """
 
     numbers: IntArray
@@ -44,6 +45,7 @@ class Expected:
     n_judged: int
     missing_cause: str = NOT_READ
     has_more: bool = False
+    reused: bool = False
 
     def __len__(self) -> int:
         return len(self.numbers)

@@ -10,6 +10,7 @@ import numpy as np
 from torch.utils.data import DataLoader
 
 from loaderviz._audit.count_deliveries import NOT_IN_TRACE, Delivered, Expected, IntArray
+from loaderviz._contents.read_alone import N_CLOSER
 from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.content_hash import SampleIdentifier
 from loaderviz.sample_keys import to_json
@@ -29,9 +30,15 @@ def read_dataset(
         Exception: whatever the dataset raises, unchanged.
     """
     numbers, keys = array("q"), []
+    before: Any = None
+    known: list[tuple[Any, int]] = []
+    reused = False
     with Progress("reading the dataset in one process", "samples", n) as progress:
         for item in dataset:
-            for key, number in identifier.keys_and_numbers(item):
+            if before is not None and len(keys) < N_CLOSER:
+                reused = reused or _numbers(identifier, before) != numbers[-len(known) :].tolist()
+            before, known = item, identifier.keys_and_numbers(item)
+            for key, number in known:
                 numbers.append(number)
                 keys.append(key if isinstance(key, _PRINTABLE) else None)
             progress.advance()
@@ -39,7 +46,13 @@ def read_dataset(
                 break
     has_more = n is not None and len(keys) >= n
     n_judged = 0 if has_more else len(keys)
-    return Expected(np.array(numbers, np.int64), _as_column(keys), n_judged, has_more=has_more)
+    return Expected(
+        np.array(numbers, np.int64), _as_column(keys), n_judged, has_more=has_more, reused=reused
+    )
+
+
+def _numbers(identifier: SampleIdentifier, item: Any) -> list[int]:
+    return [number for _, number in identifier.keys_and_numbers(item)]
 
 
 def expected_by_key(

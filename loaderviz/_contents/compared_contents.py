@@ -34,6 +34,11 @@ WORDS = {
     DROPPED: "were left out of their batch by collate_fn",
 }
 
+ONE_BUFFER = (
+    "A sample changes when the next one is read: the dataset gives the same buffer again and "
+    "again. Remedy: give a copy of it, sample.clone() or sample.copy()."
+)
+
 
 @dataclass(frozen=True)
 class Collated:
@@ -244,10 +249,7 @@ def _notes(
 ) -> Iterator[str]:
     states = set(table["state"])
     if BUFFER in states or reference.reused:
-        yield (
-            "A sample changes when the next one is read: the dataset returns the same buffer again "
-            "and again. Remedy: return a copy of it, sample.clone() or sample.copy()."
-        )
+        yield ONE_BUFFER
     if reference.reads_change:
         yield (
             f"Reading changes the data: key {reference.reads_change[0]!r}, read twice with the "

@@ -21,6 +21,7 @@ from loaderviz._doctor import batch_probe
 from loaderviz._doctor.checks import LOOKS
 from loaderviz._doctor.contents_of_epoch import compare_first_epoch
 from loaderviz._doctor.loader_setup import Setup
+from loaderviz._doctor.process_state import positions
 from loaderviz._doctor.resume_runs import resumable
 from loaderviz._doctor.resume_trial import pristine_copy, try_to_resume
 from loaderviz._doctor.run_epochs import Epoch, RunBegun, Send, iterate, set_epoch
@@ -54,6 +55,13 @@ class Lengths:
     loader: int | None = None
 
 
+@dataclass(frozen=True)
+class MovedFiles:
+    """Files that were open when workers began, and stand elsewhere since: descriptors, paths."""
+
+    files: tuple[tuple[int, str], ...]
+
+
 def run_all(setup: Setup, folder: Path, budget_s: float, send: Send, *, copied: bool) -> None:
     """Learn all that the checks need from running the loader, in as few runs as possible.
 
@@ -83,11 +91,15 @@ def _run_all(setup: Setup, folder: Path, budget_s: float, send: Send, *, copied:
     end = until["plain"]
     with _undisturbed(setup, copied) as undisturbed:
         epochs: list[Epoch] = []
+        stood = positions()
         with Recording((probed,), path=folder / PLAIN):
             keep = partial(_send_and_keep, send, epochs)
             went_well = iterate(
                 "plain", probed, setup, EPOCHS, folder / PLAIN, end, keep, copied=copied
             )
+        stand = positions()
+        moved = [file for file, position in stood.items() if stand.get(file, position) != position]
+        send(MovedFiles(tuple(moved)))
         if undisturbed is not None and went_well:
             set_epoch(setup.dataset, 0)  # which may lie in memory that copies share
             seconds = CONTENTS_SHARE * budget_s

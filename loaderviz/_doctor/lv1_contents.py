@@ -1,8 +1,10 @@
-"""LV116 to LV124: is each sample what the dataset holds for its key? Of map-style datasets."""
+"""LV116 to LV124: is each sample what the dataset holds for its key?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from torch.utils.data import RandomSampler, SequentialSampler, WeightedRandomSampler
@@ -16,9 +18,11 @@ from loaderviz._contents.compared_contents import (
     repeated_tail,
 )
 from loaderviz._contents.read_alone import N_CLOSER
-from loaderviz._doctor.checks import CHECKS, Seen, check, seen
+from loaderviz._doctor.checks import CHECKS, Seen, check, look, seen
 from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
+from loaderviz._doctor.loader_setup import Setup
+from loaderviz.loaders.content_hash import content_number
 from loaderviz.loaders.held_objects import is_a
 from loaderviz.text import count
 
@@ -40,20 +44,56 @@ def _compared(case: Case) -> ComparedContents | None:
     return compared
 
 
+@dataclass(frozen=True)
+class Overwritten:
+    """A stream was seen to overwrite a sample as it gave the next one."""
+
+    place: int  # of the sample, from 0
+
+
+@look()
+def _read_stream(setup: Setup, until: float) -> Overwritten | None:
+    """Whether a sample of a stream changes when the next one is read."""
+    if not setup.iterable:
+        return None
+    before: Any = None
+    for place, sample in enumerate(islice(setup.dataset, N_CLOSER)):
+        if place and content_number(before[0]) != before[1]:
+            return Overwritten(place - 1)
+        before = sample, content_number(sample)
+    return None
+
+
 @check("LV116")
 def _one_buffer(case: Case) -> Seen | None:
+    fix = """
+def __getitem__(self, index):  # or where __iter__ yields
+    ...
+    return self.buffer.clone()  # of an array .copy(); or make the buffer here, not in __init__
+"""
     compared = _compared(case)
-    if compared is None or compared.of_state(BUFFER).empty:
+    if compared is None:
+        return _one_buffer_of_a_stream(case, fix)
+    if compared.of_state(BUFFER).empty:
         return None
     n, n_all = len(compared.of_state(BUFFER)), len(compared.table)
     return seen(
         f"{n} of {count(n_all, 'sample')} had been overwritten when their batch was collated",
         f"sample {compared.reference.reused[0]!r} changes when the next one is read",
-        fix="""
-def __getitem__(self, index):
-    ...
-    return self.buffer.clone()  # of an array .copy(); or make the buffer here, not in __init__
-""",
+        fix=fix,
+    )
+
+
+def _one_buffer_of_a_stream(case: Case, fix: str) -> Seen | None:
+    batches = [note.digests for note in case.epoch().notes]
+    n = sum(each == digests[-1] for digests in batches for each in digests[:-1])
+    overwritten = case.observed(Overwritten)
+    if overwritten is None or not n:
+        return None
+    return seen(
+        f"{n} of {count(sum(map(len, batches)), 'sample')} held what the last of their batch did",
+        f"sample {overwritten.place} of the stream changes when the next one is read",
+        fix=fix,
     )
 
 

@@ -8,10 +8,11 @@ import torch
 
 from loaderviz._doctor.checks import Seen, check, seen
 from loaderviz._doctor.examination import Case
+from loaderviz._doctor.examination_runs import MovedFiles
 from loaderviz._doctor.findings import Undecided
-from loaderviz._doctor.process_state import is_handle
+from loaderviz._doctor.process_state import descriptor_of, is_handle
 from loaderviz.ask_for_stack import Stack
-from loaderviz.loaders.held_objects import is_a
+from loaderviz.loaders.held_objects import is_a, known_to_code
 
 _LOCK_CHANNEL = "futex"  # in the wait channel of a process that waits for a lock (proc(5))
 
@@ -61,25 +62,26 @@ def _shared_handle(case: Case) -> Seen | None:
     if not setup.num_workers or not setup.forks:
         return None
     handles = [part for part in setup.parts if is_handle(part.value)]
+    if case.ran:
+        notes = case.epoch().notes
+        handles = [
+            part
+            for part in handles
+            if any(note.handles.get(part.path) == id(part.value) for note in notes)
+        ]  # the others each worker has opened for itself
+        if not handles:
+            return _moved_file(case)
+    elif handles and setup.settings["worker_init_fn"] is not None:
+        path = handles[0].path
+        raise Undecided(f"{path} is open, and worker_init_fn may reopen it; {case.why_not_run}")
     if not handles:
         return None
     path, value = handles[0]
-    if case.ran:
-        unchanged = [
-            part
-            for part in handles
-            if any(note.handles.get(part.path) == id(part.value) for note in case.epoch().notes)
-        ]
-        if not unchanged:
-            return None  # each worker has opened its own
-        path, value = unchanged[0]
-    elif setup.settings["worker_init_fn"] is not None:
-        raise Undecided(f"{path} is open, and worker_init_fn may reopen it; {case.why_not_run}")
     what = f"{type(value).__module__}.{type(value).__name__}"
+    harm, opened = "what one does with it disturbs the others", "..."
     if isinstance(value, io.IOBase):
-        harm, opened = "when one reads, the position moves for all", 'open(self.path, "rb")'
-    else:
-        harm, opened = "what one does with it disturbs the others", "..."
+        harm = "when one reads, the position moves for all"
+        opened = 'open(self.path, "rb")' if type(value).__module__ == "_io" else opened
     own = "each worker opens its own" + (", as __init__ did" if opened == "..." else "")
     return seen(
         f"{path} is an open {what}"
@@ -89,6 +91,31 @@ def _shared_handle(case: Case) -> Seen | None:
 def __getitem__(self, index):
     if {path.replace("dataset", "self", 1)} is None:  # set to None in __init__
         {path.replace("dataset", "self", 1)} = {opened}  # {own}
+    ...
+""",
+    )
+
+
+def _moved_file(case: Case) -> Seen | None:
+    """A file that no attribute holds: a variable of a module or a closure, or a bare descriptor."""
+    moved = case.observed(MovedFiles)
+    sampler = type(case.setup.sampler.value)
+    if moved is None or not moved.files or not sampler.__module__.startswith("torch."):
+        return None  # a sampler of one's own may read in the main process
+    fd, path = moved.files[0]
+    names = [
+        part.path
+        for part in known_to_code(case.setup.parts)
+        if is_handle(part.value) and isinstance(part.value, io.IOBase)
+        if descriptor_of(part.value) == fd
+    ]
+    return seen(
+        f"{path} is open here" + (f" as {names[0]}" if names else f" (file descriptor {fd})"),
+        f"its position moved here as {case.setup.num_workers} forked workers read: they share it",
+        fix=f"""
+def __getitem__(self, index):
+    if self.file is None:  # set to None in __init__
+        self.file = open({path!r}, "rb")  # each worker opens its own
     ...
 """,
     )

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
+import lzma
 import os
+import socket
 import sqlite3
+import ssl
 import tarfile
 import threading
 import zipfile
@@ -19,6 +24,16 @@ from loaderviz.loaders.held_objects import attributes, walk
 from loaderviz.loaders.random_state import global_states, held_states
 
 FEEDER = "QueueFeederThread"
+STDERR = 2
+FILES = (
+    io.TextIOWrapper,
+    io.BufferedReader,
+    io.BufferedRandom,
+    io.FileIO,
+    gzip.GzipFile,
+    bz2.BZ2File,
+    lzma.LZMAFile,
+)
 _SIZED = (list, tuple, dict, set, np.ndarray, torch.Tensor)
 
 
@@ -65,9 +80,39 @@ def is_handle(value: Any) -> bool:
         return value.fp is not None if kind is zipfile.ZipFile else not value.closed
     if kind is sqlite3.Connection:
         return True
-    if kind in (io.TextIOWrapper, io.BufferedReader, io.BufferedRandom, io.FileIO):
-        return not value.closed and bool(value.readable()) and value.fileno() > 2
+    if kind in (socket.socket, ssl.SSLSocket):
+        return value.fileno() >= 0
+    if kind in FILES and not value.closed:
+        return bool(value.readable()) and descriptor_of(value) > STDERR
     return False
+
+
+def descriptor_of(file: Any) -> int:
+    """The number by which the system knows an open file; -1 for one that has none."""
+    try:
+        return int(file.fileno())
+    except OSError:  # it reads what another file holds
+        return -1
+
+
+def positions() -> dict[tuple[int, str], int]:
+    """Where each regular file stands that this process has open for reading (Linux; else none).
+
+    By file descriptor and path. Forked workers share these positions (fork(2), "open file
+    description"), so that what one of them reads moves them here.
+    """
+    found = {}
+    for fd in Path("/proc/self/fd").glob("*"):
+        try:
+            path = str(fd.readlink())
+            lines = Path(f"/proc/self/fdinfo/{fd.name}").read_text().splitlines()
+            fields = dict(line.split(":\t", 1) for line in lines)  # proc(5)
+            for_reading = int(fields["flags"], 8) & os.O_ACCMODE != os.O_WRONLY
+            if for_reading and Path(path).is_file():
+                found[int(fd.name), path] = int(fields["pos"])
+        except (OSError, ValueError, KeyError):  # closed meanwhile
+            continue
+    return found
 
 
 def allowed_cpus() -> tuple[int, ...]:

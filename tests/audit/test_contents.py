@@ -7,9 +7,9 @@ import time
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, Dataset, default_collate, get_worker_info
+from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate, get_worker_info
 
-from loaderviz import audit
+from loaderviz import audit, shard
 
 N = 40
 
@@ -281,6 +281,45 @@ def test_a_dataset_longer_than_its_data():
             return self.rows[index % N]
 
     assert any("Key 40 and those after it" in note for note in audited(Modulo()).notes)
+
+
+class Stream(IterableDataset):
+    """Of N samples, each of which it takes from ``give``."""
+
+    def __init__(self, give):
+        self.give, self.buffer = give, torch.zeros(4)
+
+    def __iter__(self):
+        for index in shard(range(N)):
+            yield self.give(self.buffer, index)
+
+
+def filled(buffer, index):
+    return buffer.fill_(index)
+
+
+def copied(buffer, index):
+    return buffer.fill_(index).clone()
+
+
+def zeros(buffer, index):
+    return buffer
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_stream_that_yields_one_buffer_is_not_said_to_lose_samples(num_workers):
+    found = audited(Stream(filled), num_workers)
+    n_overwritten = {0: 35, 2: 34}[num_workers]  # of batches of 8, and the last of 8 or 4
+    assert found.verdict.startswith(f"{n_overwritten} of 40 samples were overwritten")
+    assert found.exactly_once is False
+    assert "sample.clone()" in found.notes[0]
+    assert "shard" not in str(found)
+
+
+@pytest.mark.parametrize("give", [copied, zeros])
+def test_a_stream_that_yields_copies_or_a_constant_is_right(give):
+    assert audited(Stream(give)).verdict == "Every sample came exactly once"
+    assert audit(DataLoader(Stream(filled), batch_size=None)).exactly_once
 
 
 def test_generators_stand_where_they_stood():
