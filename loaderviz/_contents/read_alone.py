@@ -11,8 +11,7 @@ import random
 import sys
 import time
 import types
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +25,8 @@ from loaderviz.loaders.forked_run import ChildProcess, may_fork
 from loaderviz.loaders.held_objects import is_a, walk
 from loaderviz.loaders.random_state import global_states, held_generators, held_states
 from loaderviz.own_errors import own_errors
+
+Tracer = Callable[[types.FrameType, str, Any], Any]
 
 SEED, OTHER_SEED = 1, 2
 READABLE = (int, str, bool, float)  # keys that a recording keeps as they are
@@ -241,26 +242,29 @@ def _read(dataset: Any, keys: Sequence[Any], time_s: float, looks: bool) -> Refe
     key_before: Any = None
     met: list[Swallowed] = []
     end = time.monotonic() + time_s
-    with _watching(_files_of(dataset), met):
-        for place, key in enumerate(keys):
-            if time.monotonic() > end:
-                break
-            met.clear()
-            states = _states(dataset) if looks else None
-            try:
-                sample = read_sample(dataset, key)
-            except Exception as error:  # the reader's own
-                done.raised[key] = f"{type(error).__name__}: {error}"
-                done.numbers[key] = before = None
-                continue
-            if looks and _states(dataset) != states:
-                done.drawn.add(key)
-            if met:
-                done.swallowed[key] = met[-1]
-            done.numbers[key] = content_number(sample)
-            if before is not None and content_number(before) != done.numbers[key_before]:
-                done.reused.append(key_before)
-            before, key_before = (sample if place < N_CLOSER else None), key
+    watch = _noting_exceptions(_files_of(dataset), met)
+    for place, key in enumerate(keys):
+        if time.monotonic() > end:
+            break
+        met.clear()
+        states = _states(dataset) if looks else None
+        try:
+            sys.settrace(watch)
+            sample = read_sample(dataset, key)
+        except Exception as error:  # the reader's own
+            done.raised[key] = f"{type(error).__name__}: {error}"
+            done.numbers[key] = before = None
+            continue
+        finally:
+            sys.settrace(None)
+        if looks and _states(dataset) != states:
+            done.drawn.add(key)
+        if met:
+            done.swallowed[key] = met[-1]
+        done.numbers[key] = content_number(sample)
+        if before is not None and content_number(before) != done.numbers[key_before]:
+            done.reused.append(key_before)
+        before, key_before = (sample if place < N_CLOSER else None), key
     return done
 
 
@@ -307,9 +311,8 @@ def _files_of(dataset: Any) -> set[str]:
     return files - {torch_dataset.__file__}
 
 
-@contextmanager
-def _watching(files: set[str], met: list[Swallowed]) -> Iterator[None]:
-    """Note the exceptions that come up in the code of these files, and in no other."""
+def _noting_exceptions(files: set[str], met: list[Swallowed]) -> Tracer:
+    """A trace function that notes the exceptions in the code of these files, and in no other."""
 
     def inside(frame: types.FrameType, event: str, arg: Any) -> Any:
         frame.f_trace_lines = False
@@ -321,8 +324,4 @@ def _watching(files: set[str], met: list[Swallowed]) -> Iterator[None]:
     def entered(frame: types.FrameType, event: str, arg: Any) -> Any:
         return inside if frame.f_code.co_filename in files else None
 
-    sys.settrace(entered)
-    try:
-        yield
-    finally:
-        sys.settrace(None)
+    return entered
