@@ -37,7 +37,7 @@ def audit(
 
     Map-style samples are known by the key that the sampler asks for. What each held when it was
     collated, and when the loop got it, is compared with what the dataset gives for that key alone,
-    in forks of this process: ``contents`` has the outcome, and the verdict says what was compared.
+    in a copy of it: ``contents`` has the outcome, and the verdict says what was compared.
     Samples that differ with each read, as random augmentation makes them, cannot be.
 
     Iterable-style samples are known by their content, hashed in the worker before they are

@@ -1,17 +1,20 @@
-"""What a map-style dataset holds when nobody disturbs it: each key read alone, in forks.
+"""What a map-style dataset holds when nobody disturbs it: each key read alone, in copies of it.
 
-The forks are those of a copy of this process that was made before the loader ran, so that nothing
-that the loader did has reached them. Contents are hashed at once and never kept.
+The copies were made before the loader ran, so that nothing that the loader did has reached them:
+forks of a fork of this process, or where it cannot be forked what comes of a pickle. Contents are
+hashed at once and never kept.
 """
 
 from __future__ import annotations
 
+import io
 import multiprocessing
+import pickle
 import random
 import sys
 import time
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +34,7 @@ Tracer = Callable[[types.FrameType, str, Any], Any]
 SEED, OTHER_SEED = 1, 2
 READABLE = (int, str, bool, float)  # keys that a recording keeps as they are
 N_CLOSER = 64  # keys: so many are read again, and hashed again after the next one
+MOST_PICKLED = 256 << 20  # bytes of a dataset that may be there twice
 LEAST_S = 5.0  # for a fork to start, and for the sample that was begun when its time was up
 
 
@@ -74,14 +78,18 @@ class Reference:
 
 
 class PristineCopy:
-    """A copy of this process, made now, that reads a dataset when it is asked to.
+    """A copy of a dataset, made now, that is read when it is asked to.
 
-    It is used in a ``with`` statement, at whose end it is gone.
+    It is used in a ``with`` statement, at whose end it is gone. Where it is no process of its own
+    (see ``may_fork``), global random generators are seeded by reading.
     """
 
     def __init__(self, dataset: Any) -> None:
         self._child: ChildProcess | None = None
-        if may_fork(num_workers=0):
+        self._pickled: bytes | None = None
+        if not may_fork(num_workers=1):  # in a fork, a dataset that uses CUDA says that it cannot
+            self._pickled = _pickled(dataset)
+        else:
             self._orders, orders = multiprocessing.get_context("fork").Pipe()
             self._child = ChildProcess(_serve, dataset, orders, self._orders, method="fork")
             orders.close()
@@ -110,8 +118,8 @@ class PristineCopy:
             return Reference(not_read="their keys are no numbers or texts")
         if not budget_s:
             return Reference(not_read="budget_s=0 leaves no time for it")
-        if self._child is None:
-            return Reference(not_read="the dataset cannot be read in a fork of this process")
+        if self._child is None and self._pickled is None:
+            return Reference(not_read="the dataset cannot be copied, by a fork or by pickle")
         order = random.Random(SEED).sample(range(len(keys)), len(keys))
         shuffled = [keys[place] for place in order]
         answer = self._ask(_read_alone, shuffled, n_processes, budget_s)
@@ -130,6 +138,8 @@ class PristineCopy:
         return answer or {}
 
     def _ask(self, function: Callable[..., Any], keys: list[Any], *arguments: Any) -> Any:
+        if self._pickled is not None:
+            return function(self._pickled, keys, *arguments)
         if self._child is None:
             return None
         n_before = len(self._child.sent)
@@ -148,6 +158,26 @@ class PristineCopy:
         return None
 
 
+class _Bounded(io.BytesIO):
+    """Holds what is written, up to ``MOST_PICKLED`` bytes."""
+
+    def write(self, data: Any) -> int:
+        if self.tell() + memoryview(data).nbytes > MOST_PICKLED:
+            raise OverflowError
+        return super().write(data)
+
+
+def _pickled(dataset: Any) -> bytes | None:
+    """None for a dataset that cannot be pickled, or is large."""
+    file = _Bounded()
+    try:
+        pickle.Pickler(file).dump(dataset)
+        pickle.loads(file.getvalue())
+    except Exception:  # the reader's own, too
+        return None
+    return file.getvalue()
+
+
 def _serve(dataset: Any, orders: Any, orders_end: Any, send: Callable[[Any], None]) -> None:
     orders_end.close()  # the asking process's: where that dies, there are no more orders
     while True:
@@ -161,7 +191,7 @@ def _serve(dataset: Any, orders: Any, orders_end: Any, send: Callable[[Any], Non
 def _read_alone(dataset: Any, keys: list[Any], n_processes: int, budget_s: float) -> Reference:
     parts = [keys[first::n_processes] for first in range(min(n_processes, len(keys)))]
     whole = Reference()
-    for (one,) in _in_forks(dataset, parts, budget_s, (SEED,)):
+    for (one,) in _in_copies(dataset, parts, budget_s, (SEED,)):
         whole.add(one)
     closer = list(whole.numbers)[:N_CLOSER]
     whole.reads_change = _changed_by_reading(dataset, closer, budget_s / 4)
@@ -173,11 +203,11 @@ def _changed_by_reading(dataset: Any, keys: list[Any], time_s: float) -> list[An
 
     Under the same seed, under which two fresh copies agree.
     """
-    ((_, after),) = _in_forks(dataset, [keys], time_s, (SEED, OTHER_SEED))
-    ((fresh,),) = _in_forks(dataset, [list(after.numbers)], time_s, (OTHER_SEED,))
+    ((_, after),) = _in_copies(dataset, [keys], time_s, (SEED, OTHER_SEED))
+    ((fresh,),) = _in_copies(dataset, [list(after.numbers)], time_s, (OTHER_SEED,))
     if after.numbers == fresh.numbers:
         return []
-    ((other,),) = _in_forks(dataset, [list(fresh.numbers)], time_s, (OTHER_SEED,))
+    ((other,),) = _in_copies(dataset, [list(fresh.numbers)], time_s, (OTHER_SEED,))
     return [
         key
         for key, number in other.numbers.items()
@@ -186,15 +216,15 @@ def _changed_by_reading(dataset: Any, keys: list[Any], time_s: float) -> list[An
 
 
 def _read_again(dataset: Any, keys: list[Any], budget_s: float) -> dict[Any, int | None]:
-    ((first,),) = _in_forks(dataset, [keys], budget_s / 2, (SEED,), looks=True)
-    ((second,),) = _in_forks(dataset, [list(first.numbers)], budget_s / 2, (OTHER_SEED,))
+    ((first,),) = _in_copies(dataset, [keys], budget_s / 2, (SEED,), looks=True)
+    ((second,),) = _in_copies(dataset, [list(first.numbers)], budget_s / 2, (OTHER_SEED,))
     return {
         key: number if number == first.numbers[key] and key not in first.drawn else None
         for key, number in second.numbers.items()
     }
 
 
-def _in_forks(
+def _in_copies(
     dataset: Any,
     parts: list[list[Any]],
     time_s: float,
@@ -202,10 +232,16 @@ def _in_forks(
     *,
     looks: bool = False,
 ) -> list[list[Reference]]:
-    """Read each part of the keys in a fork of its own, all at once; once for each of the seeds.
+    """Read each part of the keys in a copy of its own, all at once; once for each of the seeds.
 
-    ``looks``: whether to note for which keys generators are drawn from, which takes time.
+    ``dataset``: it, for forks of this process; or its pickle, to be read here. ``looks``: whether
+    to note for which keys generators are drawn from, which takes time.
     """
+    if isinstance(dataset, bytes):
+        return [
+            list(_readings(pickle.loads(dataset), part, time_s, seeds, looks=looks))
+            for part in parts
+        ]
     children = [
         ChildProcess(_read_in_fork, dataset, part, time_s, seeds, looks, method="fork")
         for part in parts
@@ -229,10 +265,17 @@ def _read_in_fork(
     looks: bool,
     send: Callable[[Reference], None],
 ) -> None:
+    for done in _readings(dataset, keys, time_s, seeds, looks=looks):
+        send(done)
+
+
+def _readings(
+    dataset: Any, keys: list[Any], time_s: float, seeds: tuple[int, ...], *, looks: bool
+) -> Iterator[Reference]:
     for seed in seeds:
         _seed_everything(dataset, seed)
         done = _read(dataset, keys, time_s, looks)
-        send(done)
+        yield done
         keys = list(done.numbers)
 
 
@@ -242,6 +285,7 @@ def _read(dataset: Any, keys: Sequence[Any], time_s: float, looks: bool) -> Refe
     key_before: Any = None
     met: list[Swallowed] = []
     end = time.monotonic() + time_s
+    debugger = sys.gettrace()
     watch = _noting_exceptions(_files_of(dataset), met)
     for place, key in enumerate(keys):
         if time.monotonic() > end:
@@ -256,7 +300,7 @@ def _read(dataset: Any, keys: Sequence[Any], time_s: float, looks: bool) -> Refe
             done.numbers[key] = before = None
             continue
         finally:
-            sys.settrace(None)
+            sys.settrace(debugger)
         if looks and _states(dataset) != states:
             done.drawn.add(key)
         if met:
