@@ -6,7 +6,7 @@ from itertools import chain, cycle
 
 import pytest
 import torch
-from torch.utils.data import IterableDataset, Sampler
+from torch.utils.data import Dataset, IterableDataset, Sampler
 
 from loaderviz import LoaderVizError, audit
 from loaderviz.course import (
@@ -381,3 +381,40 @@ def test_what_can_be_asked_of_a_dataset_is_found_out_by_asking():
     assert table["stream"]["len(dataset)"].startswith("no: ")
     assert list(table["log"])[2:] == ["no end", "the same", *refused]
     assert table["once"]["a second for"] == "no: used up"
+
+
+class Twice(Dataset):
+    """Row k is 4 * k, 4 * k + 1 and so on; a sample is twice that."""
+
+    def __init__(self):
+        self.rows = torch.arange(64.0).reshape(16, 4)
+        self.buffer = torch.zeros(4)
+
+    def __len__(self):
+        return 16
+
+    def __getitem__(self, index):
+        return self.give(index)
+
+    def right(self, index):
+        return 2 * self.rows[index]
+
+    def in_place(self, index):
+        return self.rows[index].mul_(2)
+
+    def in_one_buffer(self, index):
+        return torch.mul(self.rows[index], 2, out=self.buffer)
+
+
+@pytest.mark.parametrize(
+    ("give", "said"),
+    [
+        (Twice.right, "Each sample is twice its row, in both epochs."),
+        (Twice.in_place, "In epoch 1 the samples are not twice their rows."),
+        (Twice.in_one_buffer, "In epoch 0 the samples are not twice their rows."),
+    ],
+)
+def test_samples_are_whole_in_both_epochs(give, said):
+    answer = duplicates.whole(type("Answer", (Twice,), {"give": give}))
+    assert answer.passed is (give is Twice.right)
+    assert said in str(answer)

@@ -25,6 +25,7 @@ from loaderviz.course.datasets import (
 )
 from loaderviz.course.figures import (
     Slots,
+    beside,
     chart,
     classes,
     contact_sheet,
@@ -321,3 +322,16 @@ def test_two_timelines_of_unlike_length_and_lanes_share_axis_zero_and_left_edge(
         begun = pd.concat([batches["dispatched_s"], batches["requested_s"], workers["started_s"]])
         assert left < zero_s == pytest.approx(begun.min())
         assert trace.batches["delivered_s"].max() <= right
+
+
+def test_sequences_beside_each_other_share_a_colour_where_they_share_a_value():
+    figure = beside({"as it came": [3, 3, 3], "as it should be": [1, 2, 3]})
+    (marks,) = figure.data
+    assert marks["text"].tolist() == ["3", "3", "3", "1", "2", "3"]
+    fills = list(marks["marker"]["color"])
+    assert fills[0] == fills[1] == fills[2] == fills[5]
+    assert len({*fills}) == 3
+    title = figure.layout["title"]["text"]
+    assert title == "<b>as it came: 1 value · as it should be: 3 values</b>"
+    with pytest.raises(LoaderVizError, match="each with a value or more"):
+        beside({"empty": []})

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 
 from drawn import named
 from loaderviz import LoaderVizError, audit
-from loaderviz.course.datasets import CuttingStream
+from loaderviz.course.datasets import CuttingStream, OneBuffer
 from loaderviz.figures import style
 from loaderviz.figures.results.delivery_strip import MOST_SAMPLES, NEVER
 from traces import made, together
@@ -208,3 +208,19 @@ def test_what_cannot_be_drawn_is_refused():
     trace.meta["loaders"] = [{"kind": "iterable"}]
     with pytest.raises(LoaderVizError, match="not known which samples"):
         audit(trace).figure()
+
+
+@pytest.mark.parametrize("n", [32, 2 * MOST_SAMPLES])
+def test_a_cross_stands_where_a_sample_is_not_the_datasets_own(n):
+    found = audit(DataLoader(OneBuffer(n), batch_size=8))
+    figure = found.figure()
+    crosses = named(figure, "not what the dataset holds")
+    wrong = [sample for sample in range(n) if sample % 8 != 7]
+    per_column = -(-n // MOST_SAMPLES)
+    assert len(crosses["x"]) == len({sample // per_column for sample in wrong})
+    assert {*crosses["hovertext"]} >= {
+        "sample 0<br>buffer" if per_column == 1 else "samples 0 to 1<br>buffer"
+    }
+    assert "×: not what the dataset holds" in figure.layout["title"]["subtitle"]["text"]
+    healthy = audit(DataLoader(list(range(n)), batch_size=8)).figure()
+    assert "×" not in healthy.layout["title"]["subtitle"]["text"]

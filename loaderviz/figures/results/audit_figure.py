@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from loaderviz._audit.count_deliveries import lanes_of
+from loaderviz._contents.compared_contents import WRONG
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
@@ -14,6 +15,7 @@ from loaderviz.figures.results.delivery_strip import (
     HOLE,
     LEAST_HEIGHT,
     LEAST_WIDTH,
+    NEVER,
     ROOM_BELOW,
     Columns,
     strip,
@@ -62,6 +64,9 @@ def draw(audit: Audit, epoch: int, theme: style.ThemeName, numbers_of: str = "ba
         numbers += f" · this is epoch {epoch}"
     if columns.size > 1:
         numbers += f" · a column is {columns.size:,} samples, as tall as the share that came"
+    wrong = _wrong_contents(audit, deliveries.assign(lane=lanes.of_deliveries))
+    if len(wrong):
+        numbers += " · ×: not what the dataset holds"
     colours = style.theme(theme)
     right_px = 22 + 8 * max(3, *(len(f"{n:,}") for n in lanes.totals))  # alike for most
     layout = style.layout(
@@ -80,6 +85,7 @@ def draw(audit: Audit, epoch: int, theme: style.ThemeName, numbers_of: str = "ba
     data = [
         _holes(columns, lanes, missing),
         *marks,
+        *_crosses(wrong, columns),
         *strip(columns, deliveries, missing),
     ]
     return Figure.unchecked(data, layout)
@@ -207,6 +213,44 @@ def _share_boxes(columns: Columns, lanes: _Lanes, deliveries: pd.DataFrame) -> l
         edge=fill, edge_px=0.6, batch=column, hover=hover,
     )  # fmt: skip
     return [{**marks, "width": heights}]
+
+
+def _wrong_contents(audit: Audit, deliveries: pd.DataFrame) -> pd.DataFrame:
+    """Those of the deliveries that do not hold what the dataset does, with their state."""
+    if audit.contents is None:
+        return deliveries.iloc[:0].assign(state="")
+    at = ["epoch", "batch", "position"]
+    found = deliveries.merge(audit.contents[[*at, "state"]], on=at)
+    return found[found["state"].isin(WRONG)]
+
+
+def _crosses(wrong: pd.DataFrame, columns: Columns) -> list[dict[str, Any]]:
+    """A red cross for each of these samples, or for each column and worker that has such."""
+    if wrong.empty:
+        return []
+    cells = wrong.assign(column=wrong["sample"] // columns.size)
+    down = 0.2 if columns.size == 1 else 0  # below the numbers of batches
+    rows: list[Any] = [
+        (
+            columns.middle[column],
+            lane + down,
+            f"{columns.name(column)}<br>{of_cell['state'].iloc[0]}",
+        )
+        for (lane, column), of_cell in cells.groupby(["lane", "column"])
+    ]
+    x, y, hover = zip(*rows, strict=True)
+    return [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": "not what the dataset holds",
+            "x": np.array(x, float),
+            "y": np.array(y, float),
+            "marker": {"symbol": "x-thin", "size": 9, "line": {"color": NEVER, "width": 2}},
+            "hovertext": list(hover),
+            "hoverinfo": "text",
+        }
+    ]
 
 
 def _holes(columns: Columns, lanes: _Lanes, missing: pd.DataFrame) -> dict[str, Any]:
