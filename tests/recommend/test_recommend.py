@@ -53,8 +53,8 @@ class TestALoader:
         assert len(found.notes) <= 3
         assert chosen(found)["samples_per_s"] > found.candidates["samples_per_s"].max() * 0.9
         per_s = found.candidates.set_index("num_workers")["samples_per_s"]
-        assert (per_s <= 1.1 * 200).all()  # nothing makes it faster than it sleeps
-        assert per_s[1] < 1.1 * 100
+        assert (per_s <= 1.25 * 200).all()  # nothing makes it faster than it sleeps
+        assert per_s[1] < 1.25 * 100  # what was read ahead of the first counts
 
     def test_where_workers_only_cost_there_are_none(self):
         """To hand over a batch of one sample takes far longer than to read it."""

@@ -150,7 +150,7 @@ def test_a_wait_for_a_cpu_between_two_batches_is_in_neither():
     took_s = (batches["ready_s"] - batches["started_s"]).sum()
     known_s = (batches["cpu_s"] + batches["queued_s"] + SLEPT_S).sum()
     assert batches["queued_s"].sum() > 0.1 * took_s
-    assert known_s < 1.03 * took_s
+    assert known_s < 1.06 * took_s  # the books are closed at a tick
 
 
 class TestReads:

@@ -75,7 +75,7 @@ class TestAnObjectThatIsSeenToHandOver:
         trace, samples, waited_s = recorded(make(num_workers=num_workers))
         summary = trace.summary()
         assert samples == [*range(4 * N_BATCHES)]
-        assert summary.wait_s == pytest.approx(waited_s, rel=0.2, abs=0.02)
+        assert summary.wait_s == pytest.approx(waited_s, rel=0.2, abs=0.05)
         assert (summary.n_batches, summary.n_samples) == (N_BATCHES, 4 * N_BATCHES)
         assert "one process loads and steps in turn" not in str(summary)
         assert f"read ahead by a thread of {type(make()).__name__}" in str(summary)

@@ -36,6 +36,7 @@ TO_RESUME = ("LV110", "LV111", "LV112")  # where that is asked for
 # seconds, and LV315 starts several; the others need far less.
 BUDGETS_S = {"LV403": 3.0, "LV502": 3.0, "LV315": 120.0}
 BUDGET_S = 60.0
+LOOKS_AT_TIMES = 3  # at most
 
 
 def code_of(name: str) -> str:
@@ -86,7 +87,15 @@ def examine(name: str, *, cured: bool, run: bool = True) -> Diagnosis:
         return lv.doctor(loader, run=run, budget_s=budget_s, resume=name.startswith(TO_RESUME))
 
 
-visit = cache(examine)
+@cache
+def visit(name: str, *, cured: bool) -> Diagnosis:
+    """What is told by times is looked at again where another process may have been in the way."""
+    looks = LOOKS_AT_TIMES if name.startswith("LV3") else 1
+    for _ in range(looks):
+        diagnosis = examine(name, cured=cured)
+        if (code_of(name) in diagnosis.codes) is not cured:
+            break
+    return diagnosis
 
 
 def undecided(diagnosis: Diagnosis) -> dict[str, str]:
