@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -18,7 +17,6 @@ import torch
 from torch.utils.data import get_worker_info
 
 from loaderviz._contents.compared_contents import most_rows
-from loaderviz._doctor.gil_waits import GilWaits
 from loaderviz._doctor.process_state import (
     allowed_cpus,
     generator_states,
@@ -38,7 +36,6 @@ from loaderviz.recorder.signature_text import signature_text
 MEMORY_EVERY_S = 0.1
 NAN = float("nan")
 _states_at_start: dict[str, int] = {}  # of the generators, when this worker process began
-_gil_waits: GilWaits | None = None  # in a worker
 
 
 class Note(NamedTuple):
@@ -52,8 +49,6 @@ class Note(NamedTuple):
     cpu_s: float = NAN  # CPU time until now, of this process and children that it has waited for
     handing_s: float = NAN  # CPU time of threads that hand over, until now (NaN: unknown)
     delay_s: float = NAN  # until now, how long it was ready to run without a CPU (NaN: unknown)
-    gil_wait_s: float = NAN  # how long a thread of this worker lately waited for the GIL
-    switch_s: float = NAN  # sys.getswitchinterval()
     cpus: tuple[int, ...] = ()  # numbers of those that it may run on
     cuda: bool = False  # whether this process uses CUDA
     digests: tuple[int | None, ...] = ()  # of the samples' contents, where asked for
@@ -145,8 +140,6 @@ class Probe:
             cpu_s=time.process_time() + children_cpu_ns() / 1e9,
             handing_s=handing_over_cpu_s(),
             delay_s=run_delay_s(),
-            gil_wait_s=NAN if _gil_waits is None else _gil_waits.median_s,
-            switch_s=sys.getswitchinterval(),
             cpus=allowed_cpus(),
             cuda=torch.cuda.is_initialized(),
             digests=digests,
@@ -197,12 +190,9 @@ class WorkerStart:
 
     def __call__(self, worker_id: int) -> None:
         """Start this worker process; errors of the user's function are not caught."""
-        global _gil_waits
         if self._worker_init_fn is not None:
             self._worker_init_fn(worker_id)
         info = get_worker_info()
         if info is not None:
             _states_at_start.clear()
             _states_at_start.update(generator_states(info.dataset, self._collate_fn))
-        _gil_waits = GilWaits()
-        _gil_waits.start()

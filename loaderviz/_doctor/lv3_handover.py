@@ -1,4 +1,4 @@
-"""LV3xx, the way from a worker to the main process: pickling, pinning, the worker's GIL."""
+"""LV3xx, the way from a worker to the main process: pickling, pinning."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 
 from loaderviz._doctor.batch_contents import MANY_OBJECTS, Contents
 from loaderviz._doctor.checks import Seen, check, seen
-from loaderviz._doctor.costly_causes import costly_cause
 from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.run_epochs import Epoch
@@ -21,10 +20,6 @@ LEAST_SHARE = 0.05  # of the time between two batches, which is longer where the
 TAKING_SHARE = 0.2  # of the time between two batches
 FEWEST_BATCHES = 10  # that lay ready
 MANY_TENSORS = 20  # in a batch: samples of a few fields each have fewer once they are collated
-THREADS = 2  # one pickles a batch, one sends descriptors (torch/multiprocessing/reductions.py)
-HELD = 0.5  # of a turn: who waits less finds the GIL free, or a thread that lets go of it
-LEAST_SAVED = 0.25  # of a hand-over
-QUICK_S = 1e-4  # in place of Python's 5 ms
 
 
 @check("LV306")
@@ -103,37 +98,3 @@ def _cpu_of_a_batch_s(epoch: Epoch) -> float:
     n_batches = len(epoch.notes) - len(first)
     cpu_s = sum(last[pid] - first[pid] for pid in first)
     return cpu_s / n_batches if n_batches else math.nan
-
-
-@check("LV308")
-def _waits_for_the_gil(case: Case) -> Seen | None:
-    if not case.setup.num_workers:
-        return None
-    cause = costly_cause(case, "handover")
-    if cause is None or case.trace is None:
-        return None
-    last_notes = {note.pid: note for note in case.epoch().notes}.values()
-    waits_s = [note.gil_wait_s for note in last_notes if not math.isnan(note.gil_wait_s)]
-    if not waits_s:
-        raise Undecided("this system does not say whether workers wait for the GIL or for a CPU")
-    batches = case.trace.batches
-    handover_s = float(
-        (batches["delivered_s"] - np.fmax(batches["ready_s"], batches["requested_s"])).median()
-    )
-    wait_s, interval_s = median(waits_s), median(note.switch_s for note in last_notes)
-    saved_s = THREADS * (wait_s - QUICK_S)
-    if wait_s < HELD * interval_s or saved_s < LEAST_SAVED * handover_s:
-        return None
-    return seen(
-        *cause.evidence,
-        f"a thread that wakes in a worker waits {duration(wait_s)} for the GIL; its threads take "
-        f"turns after {duration(interval_s)} (sys.getswitchinterval())",
-        f"a worker hands a batch over in {THREADS} threads of its own, each of which waits so at "
-        f"least once: {duration(THREADS * wait_s)} of the {duration(handover_s)} that this takes",
-        fix=f"""
-def switch_soon(worker_id):  # as worker_init_fn; threads then switch more often, which costs CPU
-    sys.setswitchinterval({QUICK_S:g})
-# or fewer turns: torch.multiprocessing.set_sharing_strategy("file_system"), which leaves files in
-# /dev/shm if a process is killed; plain lists or arrays in place of many tensors
-""",
-    )

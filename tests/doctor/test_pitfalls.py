@@ -17,7 +17,7 @@ CODES = {
     *(f"LV11{i}" for i in range(6)),
     *(f"LV1{i}" for i in range(16, 25)),
     *(f"LV20{i}" for i in range(1, 8)),
-    *(f"LV30{i}" for i in (1, 2, 3, 4, 5, 6, 8, 9)),
+    *(f"LV30{i}" for i in (1, 2, 3, 4, 5, 6, 9)),
     *(f"LV31{i}" for i in (0, 1, 2, 4, 5)),
     *(f"LV40{i}" for i in range(1, 4)),
     *(f"LV50{i}" for i in (1, 2, 3, 4, 5, 8)),
@@ -38,7 +38,7 @@ SEEN_WITHOUT_RUNNING = {
     "LV601 style",
 }
 SHOWS_NOTHING = {"LV305 affinity", "LV504"}  # before it runs, in these patients
-REPRODUCED_BY_OURSELVES = {"LV103", "LV107", "LV115", "LV206", "LV207", "LV308", "LV312"}
+REPRODUCED_BY_OURSELVES = {"LV103", "LV107", "LV115", "LV206", "LV207", "LV312"}
 NO_WORKERS_ANYMORE = ("LV302", "LV304")  # once cured: such a check has nothing to look at
 # What the text of a finding has to say, beside what it says of any.
 SAYS = {
