@@ -122,9 +122,9 @@ NOTEBOOKS := $(LONGEST:%=notebooks/%.ipynb) $(filter-out $(LONGEST:%=notebooks/%
 notebooks: $(TEST) ## run every notebook and compare the outputs it keeps; START=spawn as on macOS
 	$(KERNELS) $(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder --nbval-lax --nbval-current-env --nbval-cell-timeout=120 $(NOTEBOOKS)
 
-# Those whose workers are started most often, in a script and in each rank too.
-SPAWNED := 02_inside_the_dataloader 09_many_ranks
-slow-notebooks: ## run some notebooks with workers that are spawned, as on macOS
+# The one whose workers are started most often.
+SPAWNED := 02_inside_the_dataloader
+slow-notebooks: ## run a notebook with workers that are spawned, as on macOS
 	@$(MAKE) --no-print-directory notebooks START=spawn NOTEBOOKS='$(SPAWNED:%=notebooks/%.ipynb)'
 
 BROWSER := $(PYTEST) -n 2 --dist loadscope --no-loadscope-reorder tests/browser

@@ -22,25 +22,13 @@ LOST = ("widget model not found", "[anywidget] Failed to initialize model")
 SOME = ("05_randomness.ipynb", "04_duplicates_and_losses.ipynb", "00_first_look.ipynb")
 
 
-@pytest.mark.parametrize("name", SOME)
-def test_some_run_and_show_what_their_text_says(page: Page, name: str):
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in SOME else pytest.mark.slow) for name in NAMES],
+)
+def test_each_runs_and_shows_what_its_text_says(page: Page, name: str):
     run_and_read(page, name)
     controls_respond(page)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in SOME])
-def test_the_others_do_too_and_read_well_in_the_dark_when_they_are_opened_again(
-    page: Page, name: str, complaints: list[str]
-):
-    run_and_read(page, name)
-    controls_respond(page)
-    reader.save(page)
-    before = [*complaints]
-    reader.end_kernel(page)
-    reader.close_and_reopen(page, name)
-    assert_legible(page, "Dark")
-    take_out_what_is_lost(complaints, before)
 
 
 @pytest.mark.slow
