@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -27,11 +26,6 @@ hint = Hints(
     "C: nobody is busy, and yet the loop waits. Before a batch can be read, somebody has to say "
     "which samples are in it.",
 )
-
-
-def switch_often(worker: int) -> None:
-    """A ``worker_init_fn``: the worker's threads take turns every 0.1 ms, not every 5 ms."""
-    sys.setswitchinterval(1e-4)
 
 
 def slow_loaders() -> dict[str, DataLoader[Any]]:

@@ -23,8 +23,6 @@ from loaderviz.course import (
     workers_on_a_timeline,
     your_own_loader,
 )
-from loaderviz.course.causes_of_waiting import switch_often
-from loaderviz.course.datasets import PythonDataset, SleepingDataset
 from loaderviz.course.in_a_worker import arrives, own_mib, stderr_of_workers, threads, two_threads
 from loaderviz.course.run_in_shell import run_python, shell
 
@@ -42,11 +40,6 @@ ENOUGH_WORKERS = [
     (3, False, "the model waits"),  # nearly keeps up
     (6, False, "fewer workers would do"),  # the model is busy, and yet
     ("three", False, "0 to 16"),
-]
-PREFETCH = [
-    (3, False, "the model waits for batch 14"),  # nearly bridges it
-    (8, False, "fewer batches in memory"),  # never waits, and yet
-    (0, False, "1 to 16"),
 ]
 
 
@@ -176,7 +169,6 @@ KEEPS = [
 
 ANSWERS = {
     first_look.enough_workers: ENOUGH_WORKERS,
-    workers_on_a_timeline.enough_prefetch: PREFETCH,
     workers_on_a_timeline.start_once: START_ONCE,
     how_many_workers.limits: THREE_LIMITS,
     how_many_workers.fewest: FEWEST,
@@ -216,17 +208,6 @@ def test_a_dearer_or_slower_way_to_feed_a_device_is_told(way, workers, says):
     check = feeding_the_gpu.cheapest(way, workers)
     assert not check.passed
     assert says in check.message
-
-
-def test_the_slow_batch_is_sent_out_when_one_is_handed_over_as_the_hint_says():
-    slow, ahead = workers_on_a_timeline.SLOW_BATCH, workers_on_a_timeline.WORKERS * 3
-    loader = DataLoader(SleepingDataset(80, 0.001), batch_size=4, num_workers=2, prefetch_factor=3)
-    with record(loader) as rec:
-        take(loader, 0.01)
-    batches = rec.trace.batches.set_index("batch")
-    before, sent_s = batches.loc[slow - ahead], batches["dispatched_s"][slow]
-    assert before["ready_s"] < sent_s <= before["delivered_s"]
-    assert (batches["delivered_s"][:slow] >= sent_s).sum() == ahead  # steps until it is needed
 
 
 # What a loop waits for
@@ -411,8 +392,6 @@ def test_workers_are_as_they_are_told():
     told = DataLoader(range(2), num_workers=2, collate_fn=threads, worker_init_fn=two_threads)
     assert list(told) == [2, 2]
     assert own_mib([]) > 1
-    (batch,) = DataLoader(PythonDataset(2, 1e-4), 2, num_workers=1, worker_init_fn=switch_often)
-    assert batch.shape == (2, 100)
 
 
 def test_shell_prints_the_command_and_its_output_and_returns_its_code(tmp_path, capsys):

@@ -38,7 +38,6 @@ IN_CODE = {
 # And those whose answer is a value or a line, which the text of the solution has.
 IN_A_LINE = [
     ("00_first_look", "num_workers = 0", "num_workers = 4"),
-    ("03_workers_on_a_timeline", "prefetch_factor = 1", "prefetch_factor = 4"),
     ("04_duplicates_and_losses", "num_workers = 1", "num_workers = 13"),
     ("05_randomness", "buffer_size = 100", "buffer_size = 600"),
     (

@@ -6,7 +6,6 @@
 | `SleepingStream` | the next of 0, 1, 2 ... | the same, as an iterable           |
 | `WorkingDataset` | its index, many times   | waiting, computing, as you set it  |
 | `WorkingStream`  | the same, one by one    | the same, as an iterable           |
-| `PythonDataset`  | its index, 100 times    | pure Python, which holds the GIL   |
 | `OneBuffer`      | its index, overwritten  | nothing; wrong on purpose          |
 | `RemoteTable`    | a row's number          | one round trip, waiting only       |
 | `BulkRemoteTable`| the same                | ... for all rows of a batch        |
@@ -15,7 +14,6 @@
 | `FaceLandmarks`  | a picture and its points| the same, with transforms          |
 | `WordList`       | an item of a list of str| next to nothing, and memory        |
 | `WordArray`      | the same, of an array   | next to nothing                    |
-| `WordFile`       | the same, of a file     | next to nothing; sends its path    |
 | `Stream`, ...    | the next of its `data`  | nothing, as an iterable            |
 | `SavedStream`    | the same                | waiting only; its place can be saved|
 | `Dice`, ...      | a random number         | nothing                            |
@@ -50,7 +48,6 @@ from loaderviz.course.datasets.shuffling import BufferedStream, ShuffledShards
 from loaderviz.course.datasets.sleeping import (
     BulkRemoteTable,
     OneBuffer,
-    PythonDataset,
     RemoteTable,
     SleepingDataset,
     SleepingStream,
@@ -66,7 +63,7 @@ from loaderviz.course.datasets.streams import (
     Stream,
 )
 from loaderviz.course.datasets.uneven import LengthBuckets, LineChunks
-from loaderviz.course.datasets.word_lists import WordArray, WordFile, WordList
+from loaderviz.course.datasets.word_lists import WordArray, WordList
 from loaderviz.working_dataset import WorkingDataset, WorkingStream
 
 __all__ = [
@@ -86,7 +83,6 @@ __all__ = [
     "LineChunks",
     "MultiStreamDataLoader",
     "OneBuffer",
-    "PythonDataset",
     "RandomCrop",
     "RemoteTable",
     "Rescale",
@@ -101,7 +97,6 @@ __all__ = [
     "SplitStream",
     "Stream",
     "WordArray",
-    "WordFile",
     "WordList",
     "WorkingDataset",
     "WorkingStream",

@@ -117,34 +117,6 @@ class BulkRemoteTable(RemoteTable):
         return rows
 
 
-class PythonDataset(Dataset[torch.Tensor]):
-    """Map-style: `ds[i]` computes in pure Python, then returns an int64 tensor of shape (100,).
-
-    Unlike those of a `WorkingDataset`, its samples hold Python's global lock (GIL) all the time:
-    other threads of the same process get their turn every `sys.getswitchinterval()` seconds.
-
-    n: number of samples.
-    sample_s: CPU seconds that a sample takes.
-
-    Raises LoaderVizError if a number is negative or infinite; `ds[i]` raises IndexError out of
-    range, as a list does.
-    """
-
-    def __init__(self, n: int, sample_s: float = 0.002) -> None:
-        self.n = whole_number("n", n)
-        self.sample_s = number("sample_s", sample_s)
-
-    def __len__(self) -> int:
-        return self.n
-
-    def __getitem__(self, index: int) -> torch.Tensor:
-        index = position(index, self.n)
-        stop_at = time.thread_time() + self.sample_s
-        while time.thread_time() < stop_at:
-            pass
-        return torch.full((100,), index)
-
-
 def _checked_times(sample_s: float | Sequence[float], n: int) -> float | tuple[float, ...]:
     if not isinstance(sample_s, Iterable):
         return number("sample_s", sample_s)

@@ -1,6 +1,5 @@
-"""Words as Python objects, as one block of memory, or in a file: what workers copy or are sent."""
+"""Words as Python objects, or as one block of memory: what workers copy or are sent."""
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,23 +43,3 @@ class WordArray(Words):
 
     def __init__(self, n: int) -> None:
         super().__init__(np.array(WordList(n).words, dtype="S16"))
-
-
-class WordFile(Words):
-    """`Words` in an array that `np.save` wrote: mapped into memory, which all workers share.
-
-    A worker that is not forked is sent the path alone, and maps the file when it reads a word. To
-    pickle a mapped array would be to pickle all that the file holds.
-    """
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = path
-        super().__init__(np.load(path, mmap_mode="r"))
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "words": None}
-
-    def __getitem__(self, index: int) -> int:
-        if self.words is None:
-            self.words = np.load(self.path, mmap_mode="r")
-        return super().__getitem__(index)

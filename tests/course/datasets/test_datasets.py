@@ -19,7 +19,6 @@ from torch.utils.data import DataLoader, IterableDataset, StackDataset
 from loaderviz.course.datasets import (
     BulkRemoteTable,
     JpegImages,
-    PythonDataset,
     RemoteTable,
     SleepingDataset,
     SleepingStream,
@@ -102,7 +101,6 @@ def test_workers_deliver_what_the_main_process_does_whatever_starts_them(start_m
         (lambda: SleepingDataset(3, fail_at=-1), "fail_at=-1"),
         (lambda: BulkRemoteTable(-1), "n=-1"),
         (lambda: BulkRemoteTable(3, float("inf")), "trip_s=inf"),
-        (lambda: PythonDataset(3, -0.1), "sample_s=-0.1"),
         (lambda: SourceFiles(limit=0), "limit=0"),
         (lambda: JpegImages(0), "n=0"),
         (lambda: JpegImages(2, (0, 5)), "height=0"),
@@ -170,15 +168,6 @@ def test_a_request_for_many_rows_is_one_trip(monkeypatch):
     assert rows[0] == rows[1] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
     assert (one.trips, many.trips) == (10, 3)
     assert slept == [0.5] * 13
-
-
-def test_a_python_sample_is_its_index_and_costs_its_cpu_time():
-    dataset = PythonDataset(3, sample_s=0.005)
-    begin = time.thread_time()
-    sample = dataset[2]
-    assert time.thread_time() - begin >= 0.005
-    assert sample.tolist() == [2] * 100
-    assert len(list(dataset)) == len(dataset) == 3
 
 
 # Source files

@@ -1,8 +1,5 @@
 """The faces: pictures and points that belong together, transforms that keep them so, batches."""
 
-import pickle
-
-import numpy as np
 import pytest
 import torch
 from torch.utils.data import DataLoader
@@ -12,7 +9,6 @@ from loaderviz.course.datasets import (
     RandomCrop,
     Rescale,
     WordArray,
-    WordFile,
     WordList,
     pad_faces,
 )
@@ -104,15 +100,3 @@ def test_a_list_and_an_array_hold_the_same_words():
         listed[20]
     with pytest.raises(LoaderVizError, match="n=-1"):
         WordList(-1)
-
-
-def test_a_worker_is_sent_the_path_of_a_file_of_words(tmp_path):
-    path = tmp_path / "words.npy"
-    np.save(path, WordArray(3000).words)
-    words = WordFile(path)
-    pickled = pickle.dumps(words)
-    assert len(pickled) < 1000
-    arrived = pickle.loads(pickled)
-    assert [arrived[i] for i in (0, 2999)] == [16, 16]
-    assert isinstance(arrived.words, np.memmap)
-    assert len(words) == len(arrived) == 3000
