@@ -31,19 +31,6 @@ def own_mib(_samples: Any) -> float:
     return int(psutil.Process().memory_full_info().uss) / 2**20
 
 
-def threads(_samples: Any) -> int:
-    """A ``collate_fn`` that drops the samples and returns torch's number of threads here.
-
-    In a worker that is 1 (``torch/utils/data/_utils/worker.py``, ``_worker_loop``).
-    """
-    return torch.get_num_threads()
-
-
-def two_threads(_worker_id: int) -> None:
-    """A ``worker_init_fn``: lets torch compute with two threads in this worker."""
-    torch.set_num_threads(2)
-
-
 def cuda_in_here(_samples: Any) -> str:
     """A ``collate_fn`` that drops the samples and returns the error of ``.cuda()`` in this worker.
 

@@ -29,7 +29,6 @@ IN_CODE = {
     "batches_of_three_epochs": "03_workers_on_a_timeline",
     "stream": "06_streaming",
     "workers_for": "06_streaming",
-    "pack": "07_how_many_workers",
     "pin": "08_feeding_the_gpu",
     "ahead": "08_feeding_the_gpu",
     "order": "11_stop_and_resume",
