@@ -53,11 +53,6 @@ IN_A_LINE = [
         "return [result for part in parts for result in part]",
         "return [result for turn in zip(*parts) for result in turn][:n]",
     ),
-    (
-        "10_your_own_loader",
-        'return found.epochs["delivered"].sum() == found.n_samples',
-        "return bool(found.exactly_once) and summary.wait_share <= 0.1",
-    ),
 ]
 
 
