@@ -1,4 +1,4 @@
-"""The exercises of the notebooks: one module a notebook, with its checks and hints.
+"""The exercises of the notebooks: one module a notebook, with its check and hints.
 
 ``guess_first``, ``simulate_audit``, ``source`` and ``take`` are here because several notebooks use
 them.

@@ -1,7 +1,4 @@
-"""Notebook 01: what can be asked of a dataset, and the exercises.
-
-They are a stream that works in every epoch, and a sampler that takes turns.
-"""
+"""Notebook 01: what can be asked of a dataset; an exercise, a stream that works in every epoch."""
 
 from __future__ import annotations
 
@@ -22,17 +19,11 @@ if TYPE_CHECKING:
 PATIENCE = 1000  # samples after which a `for` is taken to have no end
 
 N_SAMPLES, BATCH_SIZE = 12, 4
-N_FIRST, N_SECOND = 6, 10
 
 epoch_hint = Hints(
     "an iterator is used up after one pass. When is yours created?",
     "__init__ runs once, __iter__ once for each epoch.",
     "keep the samples in __init__; make a new iterator in __iter__.",
-)
-turns_hint = Hints(
-    "in first + second, sample 0 of the second dataset has the key len(first).",
-    "zip stops at the shorter one. What is left of the longer one then?",
-    "after n = min(...) turns, go on with range(n, len(first)) and the same for the second.",
 )
 
 
@@ -128,32 +119,3 @@ def _audit_of(samples: list[int]) -> Audit:
     """The audit of a loader that delivers these samples, in this order."""
     known = [sample for sample in samples if sample in range(N_SAMPLES)]
     return audit(DataLoader(SleepingDataset(N_SAMPLES, 0), batch_size=BATCH_SIZE, sampler=known))
-
-
-@explains_errors
-def take_turns(sampler_class: Callable[[Any, Any], Iterable[int]]) -> Check:
-    """Whether the sampler takes a sample of each dataset in turn, then the rest of the longer one.
-
-    ``sampler_class(first, second)`` yields keys of the joined datasets, ``first + second``.
-    """
-    first, second = SleepingDataset(N_FIRST, 0), SleepingDataset(N_SECOND, 0)
-    sampler = sampler_class(first, second)
-    _refuse_what_is_no_iterator(sampler.__iter__())
-    n_samples = N_FIRST + N_SECOND
-    keys = list(islice(sampler, 4 * n_samples))
-    unknown = [key for key in keys if key not in range(n_samples)]
-    if unknown:
-        return Check(False, f"There is no key {unknown[0]!r}: the keys are 0 to {n_samples - 1}.")
-    if len(keys) == 4 * n_samples:
-        return Check(False, f"The sampler does not end: {keys[:20]} and so on.")
-    if not keys:
-        return Check(False, "The sampler asks for no sample.")
-    result = audit(DataLoader(first + second, batch_size=BATCH_SIZE, sampler=keys))
-    figure = result.figure()
-    if not result.exactly_once:
-        return Check(False, f"Not yet: {result.verdict}.", figure)
-    turns = [key for i in range(N_FIRST) for key in (i, N_FIRST + i)]
-    rest = list(range(2 * N_FIRST, n_samples))
-    if keys != turns + rest:
-        return Check(False, f"Each sample comes once, but not in turns: {keys}.", figure)
-    return Check(True, "In turns, then the rest of the longer one, each exactly once.", figure)

@@ -1,34 +1,23 @@
-"""The exercises of notebook 11, and what two processes in a row have been given."""
+"""An exercise of notebook 11, and what two processes in a row have been given."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import torch
 
 from loaderviz._audit.audit_of_numbers import DeliveredBatch, audit_batches
 from loaderviz._audit.audit_result import Audit
 from loaderviz.course.exercises import Check, Hints, explains_errors
-from loaderviz.text import count
 
 N, BATCH_SIZE, SEED = 32, 4, 3  # samples, samples in a batch
 STOP = 12  # samples, before the interruption
-SHARDS = (5, 1, 4, 6)  # samples in each
 
 order_hint = Hints(
     "what has to be the same in the process that resumes, and what may not depend on the process?",
     "torch.Generator().manual_seed(...) makes a generator of its own, which nobody else draws "
     "from; torch.randperm(n, generator=...) takes it.",
     "seed + epoch as the seed: each epoch has its own order. The first `start` of it were seen.",
-)
-
-place_hint = Hints(
-    "which two numbers say where you are in a list of shards?",
-    "the state is asked for while `__iter__` waits at a `yield`: count before you yield.",
-    "shard[place] reads one sample. Go over range(self.place, len(shard)), and begin the next "
-    "shard at place 0.",
 )
 
 
@@ -69,51 +58,3 @@ def resumes(order: Callable[[int, int, int, int], Sequence[int]]) -> Check:
 
 def _batches(keys: Sequence[int]) -> list[Sequence[int]]:
     return [keys[at : at + BATCH_SIZE] for at in range(0, len(keys), BATCH_SIZE)]
-
-
-class _Shard(Sequence[str]):
-    """Samples that are read one at a time; ``read`` notes each."""
-
-    def __init__(self, name: str, n: int, read: list[str]) -> None:
-        self._samples = [f"{name}{i}" for i in range(n)]
-        self._read = read
-
-    def __len__(self) -> int:
-        return len(self._samples)
-
-    def __getitem__(self, place: Any) -> Any:
-        samples = self._samples[place]
-        self._read.extend([samples] if isinstance(samples, str) else samples)
-        return samples
-
-
-@explains_errors
-def goes_on(stream: Callable[[list[Sequence[str]]], Any]) -> Check:
-    """Whether ``stream(shards)`` can be saved after any sample, and go on without reading again."""
-    expected = [f"{name}{i}" for name, n in zip("abcd", SHARDS, strict=True) for i in range(n)]
-    for stop in range(len(expected) + 1):
-        first = stream(_shards([]))
-        before = _take(iter(first), stop)
-        state = json.loads(json.dumps(first.state_dict()))  # as a file would hold it
-        read: list[str] = []
-        second = stream(_shards(read))
-        second.load_state_dict(state)
-        rest = _take(iter(second), len(expected) + 1)
-        where = f"saved after {count(stop, 'sample')}: {state}. It"
-        if before + rest != expected:
-            text = f"{where} went on with {rest[:3]}, not with {expected[stop : stop + 3]}."
-            return Check(False, f"Not yet: {text}")
-        if len(read) > len(rest):
-            text = f"{where} went on rightly, but read {len(read)} samples for {len(rest)}."
-            return Check(False, f"Not yet: {text} Begin with the first new one.")
-    text = f"Saved after any of {len(expected)} samples, it goes on with the next, and reads no "
-    return Check(True, f"{text}sample twice.")
-
-
-def _shards(read: list[str]) -> list[Sequence[str]]:
-    return [_Shard(name, n, read) for name, n in zip("abcd", SHARDS, strict=True)]
-
-
-def _take(samples: Iterator[str], n: int) -> list[str]:
-    """The first ``n``; the stream stays where it is, and is not asked for one more."""
-    return [sample for _, sample in zip(range(n), samples, strict=False)]

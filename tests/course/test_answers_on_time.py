@@ -8,7 +8,6 @@ from pathlib import Path
 import psutil
 import pytest
 import torch
-from torch.utils.data import DataLoader
 
 from loaderviz import LoaderVizError, audit, record
 from loaderviz._plot_timings import take
@@ -19,7 +18,6 @@ from loaderviz.course import (
     how_many_workers,
     inside_the_dataloader,
     train_script,
-    workers_on_a_timeline,
     your_own_loader,
 )
 from loaderviz.course.in_a_worker import arrives, own_mib, stderr_of_workers
@@ -35,22 +33,6 @@ ENOUGH_WORKERS = [
 ]
 
 
-def epochs_of(n=3, anew=False, **options):
-    def batches(dataset):
-        loader = DataLoader(dataset, batch_size=4, **options)
-        for _ in range(n):
-            yield from DataLoader(dataset, batch_size=4, **options) if anew else loader
-
-    return batches
-
-
-START_ONCE = [
-    (epochs_of(num_workers=2), False, "6 worker processes"),
-    (epochs_of(num_workers=2, persistent_workers=True, anew=True), False, "6 worker processes"),
-    (epochs_of(), False, "0 workers"),
-    (epochs_of(1, num_workers=2), False, "each 3 times"),
-    (lambda dataset: [], False, "No batch came"),
-]
 FEWEST = [
     (6, False, "Not yet"),  # rounded down
     (8, False, "fewer workers are as fast"),
@@ -58,68 +40,9 @@ FEWEST = [
 ]
 
 
-def pins_the_images_only(batch):
-    batch.images = batch.images.pin_memory()
-    return batch
-
-
-def pins_the_wrong_way_round(batch):
-    batch.images, batch.labels = batch.labels.pin_memory(), batch.images.pin_memory()
-    return batch
-
-
-PINS = [
-    (pins_the_images_only, False, "batch.labels is not pinned"),
-    (pins_the_wrong_way_round, False, "batch.images is not what it was"),
-    (lambda batch: None, False, "NoneType instead of the batch"),
-    (lambda batch: batch.pixels, False, "your code raised AttributeError"),
-    (lambda batch: type(batch)(*[p.pin_memory() for p in vars(batch).values()]), True, "pinned"),
-]
-
-
-def loses_the_last(loader, copy):
-    before = None
-    for batch in loader:
-        begun = copy(batch)
-        if before is not None:
-            yield before.result()
-        before = begun
-
-
-def begins_after_the_step(loader, copy):
-    before = None
-    for batch in loader:
-        if before is not None:
-            yield before.result()
-        before = copy(batch)
-    if before is not None:
-        yield before.result()
-
-
-def fails_without_batches(loader, copy):
-    before = None
-    for batch in loader:
-        before = copy(batch)
-        yield before.result()
-    yield before and before.result()
-
-
-COPIES_AHEAD = [
-    (begins_after_the_step, False, "only when the step before it is done"),
-    (loses_the_last, False, "Batch 7 never came"),
-    (lambda loader, copy: (each.result() for each in [*map(copy, loader)]), False, "8 batches"),
-    (lambda loader, copy: map(copy, loader), False, ".result()"),
-    (fails_without_batches, False, "Something came from an empty loader"),
-    (lambda loader, copy: [], False, "No batch came"),
-    (lambda loader, copy: loader.batches, False, "your code raised AttributeError: "),
-]
-
 ANSWERS = {
     first_look.enough_workers: ENOUGH_WORKERS,
-    workers_on_a_timeline.start_once: START_ONCE,
     how_many_workers.fewest: FEWEST,
-    feeding_the_gpu.pins: PINS,
-    feeding_the_gpu.copies_ahead: COPIES_AHEAD,
 }
 
 

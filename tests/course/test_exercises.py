@@ -25,34 +25,20 @@ NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 # The notebooks' exercises whose answer is code, by the name that the cell defines.
 IN_CODE = {
     "MyBelt": "01_map_and_iterable",
-    "reorder": "02_inside_the_dataloader",
-    "batches_of_three_epochs": "03_workers_on_a_timeline",
     "stream": "06_streaming",
-    "workers_for": "06_streaming",
-    "pin": "08_feeding_the_gpu",
-    "ahead": "08_feeding_the_gpu",
     "order": "11_stop_and_resume",
-    "Places": "11_stop_and_resume",
 }
 # And those whose answer is a value or a line, which the text of the solution has.
 IN_A_LINE = [
     ("00_first_look", "num_workers = 0", "num_workers = 4"),
-    ("04_duplicates_and_losses", "num_workers = 1", "num_workers = 13"),
-    ("05_randomness", "buffer_size = 100", "buffer_size = 600"),
     (
         "05_randomness",
         "return base + worker",
         "return base + worker + 100 * rank + 10_000 * epoch",
     ),
-    ("05_randomness", "random.Random(worker).shuffle", "random.Random(epoch).shuffle"),
     ("07_how_many_workers", "num_workers = 4", "num_workers = 7"),
     ("08_feeding_the_gpu", 'cheapest("pinned, non_blocking", 2)', 'cheapest("copied ahead", 3)'),
     ("09_many_ranks", "return data[worker::workers]", "return data[rank::ranks][worker::workers]"),
-    (
-        "09_many_ranks",
-        "return [result for part in parts for result in part]",
-        "return [result for turn in zip(*parts) for result in turn][:n]",
-    ),
 ]
 
 

@@ -4,7 +4,6 @@ import base64
 import io
 import random
 import re
-from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -37,7 +36,6 @@ from loaderviz.course.figures import (
     stacked,
     streams,
 )
-from loaderviz.course.figures.handover import LANES, handover
 from loaderviz.figures import style
 
 WORDS = {"title": "Rates", "x": "workers", "y": "samples/s"}
@@ -76,7 +74,6 @@ def audited(**options):
         shuffle([1, 0, 2]),
         Slots.of([[10, 20], [11, 40], [12, 12]], SEQUENCES).figure(),
         padding({"one": [torch.tensor([[1, 0]])]}),
-        handover([1, 0], [(1, 1)], ""),
         streams({"steps": [(0, 0, 1)]}, title="", numbers=""),
     ],
 )
@@ -272,29 +269,6 @@ def test_fourteen_sequences_have_colours_of_their_own_whatever_their_numbers():
 @pytest.mark.parametrize(("first", "second", "breaks"), [(22, 40, 0), (21, 40, 1), (22, 41, 1)])
 def test_a_sequence_may_follow_another_only_from_its_end_to_a_start(first, second, breaks):
     assert Slots.of([[first], [second]], SEQUENCES).breaks == breaks
-
-
-def test_a_batch_that_arrives_early_is_due_with_the_one_it_waits_for():
-    figure = handover([0, 2, 3, 1], [(1, 0), (2, 2)], "a title")
-    (bars,) = figure.data
-    rows = list(zip(bars.y, bars.base, bars.text, strict=True))
-    arrives, handed, due = (
-        sorted((round(base), int(text)) for y, base, text in rows if y == lane)
-        for lane in range(len(LANES))
-    )
-    assert arrives == [(1, 0), (2, 2), (3, 3), (4, 1)]
-    assert handed == [(1, 0), (2, 2)]
-    assert [number for _, number in due] == [0, 1, 2, 3]
-    assert "a title" in figure.layout.title.text
-
-
-@given(st.permutations(range(6)))
-def test_boxes_that_are_handed_over_together_never_overlap(order):
-    (bars,) = handover(order, [(6, n) for n in range(6)], "").data
-    for lane in range(len(LANES)):
-        rows = zip(bars.y, bars.base, bars.x, strict=True)
-        boxes = sorted((start, width) for y, start, width in rows if y == lane)
-        assert all(start + width <= after + 1e-6 for (start, width), (after, _) in pairwise(boxes))
 
 
 def recorded(loader, n_batches):
