@@ -29,7 +29,8 @@ def read_dataset(
         LoaderVizError: for a sample that cannot be told from others.
         Exception: whatever the dataset raises, unchanged.
     """
-    numbers, keys = array("q"), []
+    numbers = array("q")
+    keys: list[Any] = []
     before: Any = None
     known: list[tuple[Any, int]] = []
     reused = False

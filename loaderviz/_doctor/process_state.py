@@ -81,7 +81,7 @@ def is_handle(value: Any) -> bool:
     if kind is sqlite3.Connection:
         return True
     if kind in (socket.socket, ssl.SSLSocket):
-        return value.fileno() >= 0
+        return bool(value.fileno() >= 0)
     if kind in FILES and not value.closed:
         return bool(value.readable()) and descriptor_of(value) > STDERR
     return False

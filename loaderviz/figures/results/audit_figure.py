@@ -229,25 +229,20 @@ def _crosses(wrong: pd.DataFrame, columns: Columns) -> list[dict[str, Any]]:
     if wrong.empty:
         return []
     cells = wrong.assign(column=wrong["sample"] // columns.size)
+    cells = cells.drop_duplicates(["lane", "column"])
     down = 0.2 if columns.size == 1 else 0  # below the numbers of batches
-    rows: list[Any] = [
-        (
-            columns.middle[column],
-            lane + down,
-            f"{columns.name(column)}<br>{of_cell['state'].iloc[0]}",
-        )
-        for (lane, column), of_cell in cells.groupby(["lane", "column"])
-    ]
-    x, y, hover = zip(*rows, strict=True)
     return [
         {
             "type": "scatter",
             "mode": "markers",
             "name": "not what the dataset holds",
-            "x": np.array(x, float),
-            "y": np.array(y, float),
+            "x": columns.middle[cells["column"].to_numpy()],
+            "y": cells["lane"].to_numpy() + down,
             "marker": {"symbol": "x-thin", "size": 9, "line": {"color": NEVER, "width": 2}},
-            "hovertext": list(hover),
+            "hovertext": [
+                f"{columns.name(column)}<br>{state}"
+                for column, state in zip(cells["column"], cells["state"], strict=True)
+            ],
             "hoverinfo": "text",
         }
     ]
