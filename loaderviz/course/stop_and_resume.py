@@ -45,7 +45,7 @@ def resumes(order: Callable[[int, int, int, int], Sequence[int]]) -> Check:
     if sorted(whole[0]) != list(range(N)):
         return Check(False, f"Not yet: an epoch should have each of {N} samples once.", figure)
     if whole[0] == whole[1]:
-        return Check(False, "Not yet: epochs 0 and 1 have the same order.", figure)
+        return Check(False, "Not yet: epochs 0 and 1 have the same order.")
     if rest != whole[1][STOP:]:
         text = f"resumed after {STOP} samples of epoch 1, it goes on with {rest[:4]}"
         return Check(False, f"Not yet: {text}, not with {whole[1][STOP : STOP + 4]}.", figure)
