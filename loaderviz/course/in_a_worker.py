@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
-import torch
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,17 +29,6 @@ def own_mib(_samples: Any) -> float:
     """
     return int(psutil.Process().memory_full_info().uss) / 2**20
 
-
-def cuda_in_here(_samples: Any) -> str:
-    """A ``collate_fn`` that drops the samples and returns the error of ``.cuda()`` in this worker.
-
-    Returns "it works" if there is none.
-    """
-    try:
-        torch.zeros(1).cuda()
-    except (RuntimeError, AssertionError) as error:
-        return str(error)
-    return "it works"
 
 
 # Reads a list of pickles, and prints of each whether it could be loaded.
