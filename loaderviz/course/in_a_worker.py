@@ -30,7 +30,6 @@ def own_mib(_samples: Any) -> float:
     return int(psutil.Process().memory_full_info().uss) / 2**20
 
 
-
 # Reads a list of pickles, and prints of each whether it could be loaded.
 _RECEIVER = """
 import pickle, sys
