@@ -1,16 +1,24 @@
 """Keys of samples as JSON values and back: text, numbers, None, and tuples and lists of such.
 
-JSON has no NaN and no infinity, and no tuple: these are dicts of one member.
+JSON has no NaN and no infinity, and no tuple: these are dicts of one member. Many whole numbers
+are packed into one text.
 """
 
 from __future__ import annotations
 
+import base64
 import math
-from typing import Any
+import zlib
+from typing import Any, Final
 
 import numpy as np
 
+from loaderviz.array_types import Ints
 from loaderviz.plain_value import MOST_BITS
+
+MOST_PACKED: Final = 1 << 17  # numbers: as a text they take up to half a megabyte
+BITS_OF_KEY: Final = 32  # of a packed number; above them is the number of a dataset
+_WORD = np.dtype("<i8")
 
 
 def to_json(key: Any) -> Any:
@@ -44,3 +52,23 @@ def from_json(value: Any) -> Any:
             raise ValueError("a key that is a dict")
         return tuple(from_json(item) for item in value["tuple"])
     return [from_json(item) for item in value] if isinstance(value, list) else value
+
+
+def pack(numbers: Ints) -> str:
+    """Up to ``MOST_PACKED`` whole numbers as text: compressed, and the first byte of all first."""
+    by_byte = numbers.astype(_WORD).view(np.uint8).reshape(-1, _WORD.itemsize).T
+    return base64.b64encode(zlib.compress(by_byte.tobytes(), 1)).decode()
+
+
+def unpack(text: str) -> Ints:
+    """The numbers that ``pack`` made such a text of; raises ValueError for any other text."""
+    unpacking = zlib.decompressobj()
+    try:
+        packed = base64.b64decode(text, validate=True)
+        data = unpacking.decompress(packed, MOST_PACKED * _WORD.itemsize + 1)
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
+    if not unpacking.eof or len(data) % _WORD.itemsize:
+        raise ValueError("no packed numbers, or too many")
+    by_byte = np.frombuffer(data, np.uint8).reshape(_WORD.itemsize, -1)
+    return np.ascontiguousarray(by_byte.T).view(_WORD).ravel().astype(np.int64)

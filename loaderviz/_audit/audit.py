@@ -93,8 +93,8 @@ def _audit_single_loader_trace(trace: Trace) -> Audit:
     loaders = [loader for loader in loaders if not hands_over(trace.meta, loader)] or loaders
     if len(loaders) != 1:
         raise LoaderVizError(
-            f"this trace holds {len(loaders)} loaders: record each by itself, and audit them one "
-            "by one"
+            f"this trace holds {len(loaders)} loaders: audit them one by one, as with "
+            f"audit(trace.of_loader({loaders[0]}))"
             if loaders
             else "this trace holds no batch: the loader was not iterated while it was recorded"
         )

@@ -38,6 +38,11 @@ from loaderviz._audit.expected_samples import (
     expected_by_trace,
     read_dataset,
 )
+from loaderviz._audit.keys_of_ranks import (
+    keys_of_ranks,
+    remark_on_ranks,
+    shared_with_other_loaders,
+)
 from loaderviz._audit.run_copy import CopyRun, describe_lacking_rows, raise_failure, run_copy
 from loaderviz._audit.watching_copy import is_iterable
 from loaderviz._contents.compared_contents import BUFFER, ONE_BUFFER, WORDS, ComparedContents
@@ -238,14 +243,31 @@ def audit_trace(
         remarks=remarks,
     )
     if kind == "map":
-        expected, numbers = expected_by_trace(keys)
+        loader = int(trace.batches["loader"].max()) if len(trace.batches) else 0
+        behind = keys_of_ranks(trace.meta, loader, delivered, keys)
+        if behind is None:
+            expected, numbers = expected_by_trace(keys)
+            judged = f"the keys 0 to {len(expected) - 1:,}"
+        else:
+            expected, numbers = behind.expected, behind.numbers
+            judged = f"the {len(expected):,} samples of the Subsets"
+            remarks = (behind.remark, *remarks)
+            if not behind.together:
+                evidence = replace(evidence, which_samples=" of a single rank in the trace")
         delivered = replace(delivered, number=numbers)
-        keys_count_up = expected.n_judged > 0
-        evidence = replace(evidence, n_known=len(expected), keys_count_up=keys_count_up)
+        shared = shared_with_other_loaders(trace.meta, loader, delivered, keys)
+        evidence = replace(
+            evidence,
+            n_known=len(expected),
+            judged=judged if expected.n_judged else "",
+            remarks=(*remarks, *shared),
+        )
     dropped = {}
     if expected is not None and dropping_batch_size is not None:
         dropped = dropped_by_trace(delivered, expected, n_epochs, dropping_batch_size)
     tables = compare_with_expected(delivered, expected, n_epochs, dropped)
+    if expected is not None and behind is None:
+        evidence = _noting(evidence, remark_on_ranks(trace.meta, loader, delivered, tables))
     known = None if expected is None else keys_of_deliveries(delivered, expected, tables)
     return conclude(tables, evidence, trace, known)
 

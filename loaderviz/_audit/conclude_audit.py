@@ -31,7 +31,7 @@ class Evidence:
         n_known: how many samples the delivered ones are compared with.
         which_samples: says which these are, such as `` in the trace``; empty: the whole dataset.
         proves_missing: whether a sample that did not come can be called missing.
-        keys_count_up: whether only keys are known, and they are the integers from 0.
+        judged: of a trace, what can be said not to be in it, such as ``the keys 0 to 9``; or empty.
         n_workers: how many there are; 0: the main process itself loads.
         by_content: whether samples are known by their content.
         sampler: the name of its class; empty where there is none.
@@ -44,7 +44,7 @@ class Evidence:
     n_known: int = 0
     which_samples: str = ""
     proves_missing: bool = False
-    keys_count_up: bool = False
+    judged: str = ""
     n_workers: int = 0
     by_content: bool = False
     sampler: str = ""
@@ -187,8 +187,8 @@ def _epoch_sentence(tables: Tables, evidence: Evidence, row: dict[str, Any]) -> 
         return "; ".join(parts)
     if evidence.proves_missing:
         return f"{every} came exactly once"
-    if evidence.keys_count_up:
-        return f"each of the keys 0 to {n - 1:,} came once{evidence.which_samples}"
+    if evidence.judged:
+        return f"each of {evidence.judged} came once{evidence.which_samples}"
     return f"no sample{evidence.which_samples} came more than once"
 
 
@@ -196,7 +196,7 @@ def _missing_words(tables: Tables, evidence: Evidence, row: dict[str, Any]) -> s
     """How many samples an epoch lacks and, where it is known, why."""
     n, missing, dropped = evidence.n_known, int(row["missing"]), int(row["dropped"])
     if not evidence.proves_missing:
-        of_keys = f"{missing:,} of the keys 0 to {n - 1:,}"
+        of_keys = f"{missing:,} of {evidence.judged}"
         if dropped == missing:
             return f"{of_keys} were left out by drop_last: less than a batch, as intended"
         return f"{of_keys} are not in the trace"

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from loaderviz.trace.loaders_as_one import as_one
+from loaderviz.trace.underlying_keys import UNDERLYING
 from loaderviz.why.loader_share import short_names
 
 if TYPE_CHECKING:
     from loaderviz.trace import Trace
 
 _META_NAMES = ("torch", "python", "platform", "host", "cpu_count", "cpu_allowance", "world_size")
-_NO_SETTINGS = ("iterated_at", "one_by_one")  # in a loader's description
+_NO_SETTINGS = ("iterated_at", "one_by_one", UNDERLYING)  # in a loader's description
 
 
 def changed_settings(a: Trace, b: Trace) -> dict[str, tuple[Any, Any]]:

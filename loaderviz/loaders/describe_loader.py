@@ -26,6 +26,7 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.batch_counts import known_length, sampler_of
 from loaderviz.loaders.held_objects import attributes, walk
 from loaderviz.loaders.start_method import start_method
+from loaderviz.loaders.underlying_samples import underlying_samples
 from loaderviz.own_errors import own_errors
 from loaderviz.plain_value import truth, type_name, whole
 
@@ -144,7 +145,16 @@ def describe(loader: Any) -> dict[str, Any]:
         "drop_last": truth(_option(loader, "drop_last")),
         "one_by_one": _reads_one_by_one(loader, is_iterable=is_iterable),
         "start_method": start_method(context) if num_workers else None,
+        "underlying": None if is_iterable else _underlying(loader),
     }
+
+
+def _underlying(loader: DataLoader[Any]) -> dict[str, Any] | None:
+    """Which samples the loader's keys stand for; None where that could not be found out."""
+    try:
+        return underlying_samples(_option(loader, "dataset"))
+    except own_errors(Exception):
+        return None
 
 
 def _reads_one_by_one(loader: DataLoader[Any], *, is_iterable: bool) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 from loaderviz import schema
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace.columns_of_rows import BATCH, Table, batch_rows
+from loaderviz.trace.underlying_keys import UNDERLYING, is_underlying
 
 MOST_WORKERS: Final = 4096  # of one loader
 MOST_AHEAD: Final = 1 << 16  # batches that the workers of a loader are asked for ahead
@@ -266,6 +267,7 @@ _LOADER: Final[Mapping[str, Rule]] = {
         ),
         _TRUTH,
     ),
+    UNDERLYING: (is_underlying, "datasets and the keys that positions stand for"),
 }
 _RANK: Final[Mapping[str, Rule]] = {
     "rank": _whole(0, (1 << 31) - 1),
@@ -278,6 +280,13 @@ _RANK: Final[Mapping[str, Rule]] = {
     "file": _TEXT,
     "host": _TEXT,
     "complete": _TRUTH,
+    UNDERLYING: (
+        lambda value: (
+            isinstance(value, Mapping)
+            and all(each is None or is_underlying(each) for each in value.values())
+        ),
+        "by loader, datasets and the keys that positions stand for",
+    ),
 }
 _CLOCK: Final[Mapping[str, Rule]] = {
     "reference": _TEXT,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from loaderviz.trace.described_loaders import as_the_loop_sees_it, loader_description
+from loaderviz.trace.underlying_keys import UNDERLYING
 from loaderviz.trace.unread_samples import UnreadSamples
 
 if TYPE_CHECKING:
@@ -68,11 +69,15 @@ def lives(meta: Mapping[str, Any], loader: int) -> int:
 
 
 def _alike(meta: Mapping[str, Any]) -> list[list[int]]:
-    """The numbers of loaders that are described alike, two or more each."""
+    """The numbers of loaders that are described alike, two or more each.
+
+    They may read other samples, as of a dataset that is split anew for each epoch.
+    """
     by_description: dict[str, list[int]] = defaultdict(list)
     for number, about in enumerate(meta.get("loaders") or ()):
         if about.get("iterated_at"):
-            key = json.dumps(dict(about), sort_keys=True, default=repr)
+            settings = {name: about[name] for name in about if name != UNDERLYING}
+            key = json.dumps(settings, sort_keys=True, default=repr)
             by_description[key].append(number)
     return [numbers for numbers in by_description.values() if len(numbers) > 1]
 

@@ -18,10 +18,12 @@ from loaderviz.clocks.rank_alignment import Clock, RecordingStart, align_starts
 from loaderviz.errors import LoaderVizError
 from loaderviz.regular_file import refuse_leading_out
 from loaderviz.trace.columns_of_rows import Table, arrays
+from loaderviz.trace.described_loaders import loader_description
 from loaderviz.trace.merge.run_samples import RunSamples, SampleSource, joined
 from loaderviz.trace.parquet.read_parquet import TraceButSamples, read_but_samples
 from loaderviz.trace.recording.read_recording import META_NAME, read_folder
 from loaderviz.trace.trace import Trace
+from loaderviz.trace.underlying_keys import UNDERLYING
 
 SEALED = ".parquet"
 MOST_NAMED = 5  # missing ranks that a message names
@@ -175,7 +177,10 @@ def _merged_meta(
         **{name: value for name, value in metas[0].items() if name not in _OF_ONE_RECORDING},
         "loaders": loaders,
         "ranks": [
-            _recording_meta(recording, source, start)
+            {
+                **_recording_meta(recording, source, start),
+                **_unlike(recording, source, loaders),
+            }
             for (recording, start), source in zip(aligned, sources, strict=True)
         ],
         "complete": complete,
@@ -203,6 +208,19 @@ def _recording_meta(
         "complete": bool(meta.get("complete", True)),
         **{name: meta.get(name) or 0 for name in _SUMMED_UP},
     }
+
+
+def _unlike(
+    recording: _Recording, source: SampleSource, loaders: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """What keys stand for in this recording, by loader, where that is not what ``loaders`` says."""
+    unlike = {}
+    for number in range(recording.n_loaders):
+        here = loader_description(recording.trace.meta, number).get(UNDERLYING)
+        number += source.first_loader
+        if number < len(loaders) and here != loaders[number].get(UNDERLYING):
+            unlike[str(number)] = here
+    return {UNDERLYING: unlike} if unlike else {}
 
 
 def _missing_ranks(recordings: list[_Recording]) -> list[str]:
