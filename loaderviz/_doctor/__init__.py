@@ -19,6 +19,7 @@ from loaderviz._doctor import (  # noqa: F401  # for what they register
     lv1_delivery,
     lv1_mixing,
     lv1_order,
+    lv1_ranks,
     lv1_resume,
     lv2_generators,
     lv2_seeds_and_epochs,
@@ -37,7 +38,7 @@ from loaderviz._doctor.examination import Case, examine
 from loaderviz._doctor.examination_runs import EPOCHS
 from loaderviz._doctor.findings import Diagnosis, DoctorError, Finding, diagnosis_of
 from loaderviz._doctor.findings_of_recordings import findings_of, need_the_loader
-from loaderviz._doctor.loader_setup import Setup, names_given_to, names_used_by_callers
+from loaderviz._doctor.loader_setup import Setup, callers_call, names_given_to
 from loaderviz._doctor.resume_runs import resumable
 from loaderviz._doctor.resume_trial import ResumeTrial
 from loaderviz._doctor.run_epochs import MOST_BATCHES
@@ -149,8 +150,8 @@ def _setup(loader: Any, budget_s: float, resume: bool | Mapping[str, Any]) -> Se
         raise foreign_loader_error("doctor() takes a torch DataLoader", loader)
     _check_resume(torch_loader, resume)
     frame = sys._getframe(2)
-    names = names_used_by_callers(frame), names_given_to(loader, frame)
-    return Setup(torch_loader, *names, resume=resume)
+    called = callers_call("set_epoch", frame)
+    return Setup(torch_loader, called, names_given_to(loader, frame), resume)
 
 
 def _check_resume(loader: Any, resume: Any) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dis
 import itertools
 import sys
 import threading
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -28,7 +29,7 @@ class Setup:
     """A loader's configuration and parts."""
 
     loader: DataLoader[Any]
-    names_in_callers: frozenset[str] = frozenset()  # that the code which called the doctor uses
+    set_epoch_is_called: bool = False  # somewhere in the code which called the doctor
     loader_names: frozenset[str] = frozenset()  # that it gives to this loader
     resume: bool | Mapping[str, Any] = False  # see ``doctor``
 
@@ -132,28 +133,42 @@ def _bytes_in(container: Any) -> int:
     return len(container) * (8 + sum(sizes) // len(items))
 
 
-def _names_in(code: types.CodeType) -> frozenset[str]:
-    """The names that this code calls or looks up, including the functions defined in it."""
-    inner = [
-        _names_in(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)
-    ]
-    return frozenset(code.co_names).union(*inner)
+def _calls(code: types.CodeType, name: str) -> bool:
+    """Whether this code, or a function defined in it, takes what has that name, to call it.
+
+    A text that speaks of it does not, nor does a class that defines it.
+    """
+    if name in code.co_names:
+        taken = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_GLOBAL", "LOAD_NAME")
+        if any(step.argval == name for step in dis.get_instructions(code) if step.opname in taken):
+            return True
+    inner = (constant for constant in code.co_consts if isinstance(constant, types.CodeType))
+    return any(_calls(each, name) for each in inner)
 
 
-def names_used_by_callers(frame: types.FrameType | None) -> frozenset[str]:
-    """The names used by this frame and those that called it, and by the functions beside them."""
-    names: set[str] = set()
+def callers_call(name: str, frame: types.FrameType | None) -> bool:
+    """Whether this frame or one that called it does, or a function or method beside them."""
     modules: list[int] = []
     while frame is not None:
-        names |= _names_in(frame.f_code)
+        if _calls(frame.f_code, name):
+            return True
         if id(frame.f_globals) not in modules:
             modules.append(id(frame.f_globals))
-            module = frame.f_globals.get("__name__")
-            for value in list(frame.f_globals.values()):
-                if type(value) is types.FunctionType and value.__module__ == module:
-                    names |= _names_in(value.__code__)
+            functions = _functions_in(frame.f_globals)
+            if any(_calls(function.__code__, name) for function in functions):
+                return True
         frame = frame.f_back
-    return frozenset(names)
+    return False
+
+
+def _functions_in(module: dict[str, Any]) -> Iterator[types.FunctionType]:
+    """The functions of a module, and the methods of its classes."""
+    for value in list(module.values()):
+        is_class = is_a(value, type) and value.__module__ == module.get("__name__")
+        members = list(type.__getattribute__(value, "__dict__").values()) if is_class else [value]
+        for member in members:
+            if type(member) is types.FunctionType and member.__module__ == module.get("__name__"):
+                yield member
 
 
 def names_given_to(value: Any, frame: types.FrameType | None) -> frozenset[str]:

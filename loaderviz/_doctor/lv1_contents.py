@@ -184,7 +184,7 @@ def worker_init_fn(worker_id):
 def _same_order_by_chance(case: Case) -> Seen | None:
     sampler = case.setup.sampler
     own = not case.setup.iterable and not is_a(sampler.value, *OF_TORCH)
-    if not own or not CHANCE & set(_names_used_by(sampler.value)):
+    if not own or not CHANCE & set(names_used_by(sampler.value)):
         return None
     first, second = (_keys_of_epoch(case, number) for number in (0, 1))
     n = min(len(first), len(second))
@@ -211,7 +211,7 @@ def _keys_of_epoch(case: Case, number: int) -> list[Any]:
     return list(rows.loc[rows["epoch"] == number, "key"])
 
 
-def _names_used_by(value: Any) -> Iterator[str]:
+def names_used_by(value: Any) -> Iterator[str]:
     """The names that the methods of its class use, as far as these are written in Python."""
     for cls in type(value).__mro__:
         for function in vars(cls).values():

@@ -22,14 +22,14 @@ def _distributed_sampler(case: Case) -> Seen | None:
     n_same = _n_in_same_order(case)
     if not n_same:
         return None
-    if "set_epoch" in case.setup.names_in_callers:
+    if case.setup.set_epoch_is_called:
         raise Undecided(
-            f"{part.path}.epoch is 0, but the code that called the doctor mentions set_epoch"
+            f"{part.path}.epoch is 0, but the code that called the doctor calls set_epoch"
         )
     return seen(
         f"two epochs in a row deliver the same {n_same} samples in the same order",
         f"{part.path} is a DistributedSampler with shuffle=True and epoch=0, and the code that "
-        "called the doctor does not mention set_epoch",
+        "called the doctor does not call set_epoch",
         fix=f"""
 for epoch in range(n_epochs):
     loader.{part.path}.set_epoch(epoch)

@@ -13,16 +13,25 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import torch.distributed as dist
+from torch.utils.data.distributed import DistributedSampler
 
 from loaderviz import machine
+from loaderviz._contents.compared_contents import SAME, ComparedContents
 from loaderviz._doctor.findings import Undecided
+from loaderviz.loaders.content_hash import content_number
+from loaderviz.loaders.held_objects import attributes, is_a
 from loaderviz.loaders.process_group import default_store
+from loaderviz.loaders.underlying_samples import underlying_samples
+from loaderviz.sample_keys import unpack
 
 if TYPE_CHECKING:
     from loaderviz._doctor.examination import Case
 
 WAIT_S = 30.0
 MOST_DIGESTS = 20_000
+MOST_SAMPLES = 5_000  # those with the lowest keys: what two ranks both have is among both
+MOST_CONTENTS = 500
+OF_SAMPLER = ("rank", "num_replicas", "seed", "epoch", "shuffle")  # attributes that ranks compare
 _visits = itertools.count()  # the doctor's n-th visit is the n-th on every rank
 
 
@@ -71,7 +80,64 @@ def _message(case: Case) -> dict[str, Any]:
         "states": first_note.started or first_note.states,
         "drawn": drawn,  # the generators that were drawn from between two batches
         "digests": digests[:MOST_DIGESTS],
+        "samples": _samples(case),
+        "sampler": _sampler(case),
     }
+
+
+def _sampler(case: Case) -> dict[str, Any]:
+    """What a DistributedSampler was given; empty for any other."""
+    sampler = case.setup.sampler.value
+    if not is_a(sampler, DistributedSampler):
+        return {}
+    held = attributes(sampler)
+    return {name: held[name] for name in OF_SAMPLER if type(held.get(name)) in (int, bool)}
+
+
+def _samples(case: Case) -> dict[str, Any]:
+    """The samples of the first epoch of a map-style dataset, by key, looked through Subsets."""
+    if case.setup.iterable or case.trace is None:
+        return {}
+    batches = case.trace.batches
+    batches = batches[batches["delivered_s"].notna() & (batches["epoch"] == 0)]
+    rows = case.trace.samples.merge(batches[["epoch", "batch"]], on=["epoch", "batch"])
+    asked = _as_names(rows.sort_values(["batch", "position"])["key"].tolist())
+    underlying = underlying_samples(case.setup.dataset)
+    are_int = all(type(key) is int for key in asked)
+    behind = unpack(underlying["keys"]) if are_int and "keys" in underlying else None
+    keys: dict[Any, Any] = {key: key for key in asked}
+    if behind is not None:
+        keys = {key: int(behind[key]) for key in keys}
+    lowest = sorted({*keys.values()})[:MOST_SAMPLES]
+    return {
+        "datasets": underlying["datasets"],
+        "behind": content_number(underlying.get("keys")),
+        "keys": lowest,
+        "with_repeats": len(keys) < len(asked),
+        "in_order": are_int and asked == sorted(asked),
+        "largest_batch": int(batches["n_samples"].max()),
+        "contents": _contents(case, keys, {*lowest[:MOST_CONTENTS]}),
+    }
+
+
+def _as_names(asked: list[Any]) -> list[int | str]:
+    """What was asked for, sample by sample: numbers, or texts where one is no number."""
+    keys = [part for key in asked for part in (key if type(key) is list else [key])]
+    return keys if all(type(key) is int for key in keys) else [*map(repr, keys)]
+
+
+def _contents(case: Case, keys: dict[Any, Any], looked_at: set[Any]) -> dict[str, int]:
+    """By key, the hash of what a sample holds; without those that differ with each read."""
+    compared = case.observed(ComparedContents)
+    if compared is None:
+        return {}
+    held = {}
+    for key in compared.of_state(SAME)["key"].tolist():
+        number = compared.reference.numbers.get(key)
+        name = keys.get(key, keys.get(repr(key)))
+        if number is not None and name in looked_at:
+            held[str(name)] = number
+    return held
 
 
 def _exchange(message: dict[str, Any]) -> RankMessages:

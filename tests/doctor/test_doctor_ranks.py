@@ -42,6 +42,10 @@ LOADERS = {
     "LV505 cured": lambda: loader(SleepingDataset(8, 0), workers=0),
     "LV101 sick": lambda: loader(Stream(16, by_stride), workers=1),
     "LV101 cured": lambda: loader(Stream(16, lambda data, *_: data[rank::2]), workers=1),
+    "LV125 sick": lambda: DataLoader(range(32), 4, shuffle=True),
+    "LV125 cured": lambda: sampled(32),
+    "LV125 sick, by its seed": lambda: sampled(32, seed=rank),
+    "LV125 cured, a part for each": lambda: DataLoader(range(rank, 64, 2), 4, shuffle=True),
     "LV108 sick": lambda: sampled(9, shuffle=False),
     "LV108 cured": lambda: sampled(8, shuffle=False),
 }
@@ -79,7 +83,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return json.loads(result.read_text())
 
 
-@pytest.mark.parametrize("code", ["LV101", "LV108", "LV202", "LV505"])
+@pytest.mark.parametrize("code", ["LV101", "LV108", "LV125", "LV202", "LV505"])
 def test_is_found_where_it_is_and_not_once_it_is_cured(found, code):
     for name in (each for each in found if each.startswith(code)):
         assert (code in found[name]) == ("sick" in name), (name, found[name])
