@@ -16,7 +16,7 @@ from loaderviz._audit.count_deliveries import (
     Tables,
 )
 from loaderviz.text import count
-from loaderviz.trace.described_loaders import loader_description, recordings
+from loaderviz.trace.described_loaders import are_alike, loader_description, recordings
 from loaderviz.trace.underlying_keys import (
     KnownDatasets,
     Underlying,
@@ -193,8 +193,7 @@ def _subset(underlying: Underlying | None, known: KnownDatasets) -> set[int]:
 
 
 def _other_loaders(meta: Mapping[str, Any], loader: int) -> list[int]:
-    """Loaders that were not made at the same line as this one."""
-    lines = [about.get("iterated_at") for about in meta.get("loaders") or ()]
-    others = [number for number in range(len(lines)) if number != loader]
-    own = loader_description(meta, loader).get("iterated_at")
-    return [number for number in others if own is None or lines[number] != own][:MOST_OTHERS]
+    """Loaders that are not this one made anew."""
+    numbers = range(len(meta.get("loaders") or ()))
+    others = [each for each in numbers if each != loader and not are_alike(meta, each, loader)]
+    return others[:MOST_OTHERS]

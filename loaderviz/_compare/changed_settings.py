@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from loaderviz.trace.described_loaders import UNDERLYING
 from loaderviz.trace.loaders_as_one import as_one
-from loaderviz.trace.underlying_keys import UNDERLYING
 from loaderviz.why.loader_share import short_names
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ import numpy as np
 from loaderviz import schema
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace.columns_of_rows import BATCH, Table, batch_rows
-from loaderviz.trace.underlying_keys import UNDERLYING, is_underlying
+from loaderviz.trace.described_loaders import UNDERLYING
+from loaderviz.trace.underlying_keys import is_underlying
 
 MOST_WORKERS: Final = 4096  # of one loader
 MOST_AHEAD: Final = 1 << 16  # batches that the workers of a loader are asked for ahead

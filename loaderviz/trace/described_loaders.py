@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 ASKED_BY: Final = "asked_by"  # "thread": another one than the loop's
 HANDED_OVER_BY: Final = "handed_over_by"  # the class of what the loop asks in place of that loader
 HANDS_OVER: Final = "hands_over"  # true: of that, in turn
+UNDERLYING: Final = "underlying"  # which samples its keys stand for (underlying_keys.py)
 
 _OF_THE_LOOP: Final = {
     "batches": ("requested_s", "released_s", "drawing_s", "device_start_s", "device_end_s"),
@@ -44,6 +45,15 @@ def loader_description(meta: Mapping[str, Any], loader: int) -> dict[str, Any]:
     """How the loader of this number was configured; empty where that is not known."""
     loaders = meta.get("loaders") or ()
     return dict(loaders[loader]) if loader < len(loaders) else {}
+
+
+def are_alike(meta: Mapping[str, Any], one: int, other: int) -> bool:
+    """Whether two loaders have the same settings, and were iterated at one line, which is known.
+
+    They may read other samples, as of a dataset that is split anew for each epoch.
+    """
+    first, second = ({**loader_description(meta, each), UNDERLYING: None} for each in (one, other))
+    return bool(first.get("iterated_at")) and first == second
 
 
 def left_out(meta: Mapping[str, Any]) -> tuple[int, int]:

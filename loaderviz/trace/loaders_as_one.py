@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from loaderviz.trace.described_loaders import as_the_loop_sees_it, loader_description
-from loaderviz.trace.underlying_keys import UNDERLYING
+from loaderviz.trace.described_loaders import UNDERLYING, as_the_loop_sees_it, loader_description
 from loaderviz.trace.unread_samples import UnreadSamples
 
 if TYPE_CHECKING:

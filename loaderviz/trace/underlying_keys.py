@@ -6,15 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from loaderviz.array_types import Ints
 from loaderviz.sample_keys import BITS_OF_KEY, unpack
-from loaderviz.trace.described_loaders import loader_description, recordings
-
-UNDERLYING: Final = "underlying"  # in the description of a loader, and of a recording where unlike
+from loaderviz.trace.described_loaders import UNDERLYING, loader_description, recordings
 
 Underlying = Mapping[str, Any]
 

@@ -18,12 +18,11 @@ from loaderviz.clocks.rank_alignment import Clock, RecordingStart, align_starts
 from loaderviz.errors import LoaderVizError
 from loaderviz.regular_file import refuse_leading_out
 from loaderviz.trace.columns_of_rows import Table, arrays
-from loaderviz.trace.described_loaders import loader_description
+from loaderviz.trace.described_loaders import UNDERLYING, loader_description
 from loaderviz.trace.merge.run_samples import RunSamples, SampleSource, joined
 from loaderviz.trace.parquet.read_parquet import TraceButSamples, read_but_samples
 from loaderviz.trace.recording.read_recording import META_NAME, read_folder
 from loaderviz.trace.trace import Trace
-from loaderviz.trace.underlying_keys import UNDERLYING
 
 SEALED = ".parquet"
 MOST_NAMED = 5  # missing ranks that a message names
