@@ -14,6 +14,7 @@ from typing import IO, Any
 
 from loaderviz import spool_archive
 from loaderviz.errors import LoaderVizError
+from loaderviz.loaders.content_hash import content_number
 from loaderviz.own_errors import own_errors, own_errors_suppressed, warn_or_print
 from loaderviz.record_layout import MAIN_PROCESS, Batch, Tag
 from loaderviz.recorder.control_page import Control
@@ -24,7 +25,9 @@ from loaderviz.spool import HEADER_BYTES, NoRoomError, Spool
 from loaderviz.stack_note import PATTERN as STACK_FILES
 from loaderviz.trace import ENDED_WORKERS_NAME, META_NAME, MORE_LOADERS_NAME
 from loaderviz.trace.check_trace import fitting
+from loaderviz.trace.described_loaders import UNDERLYING
 
+MOST_LONG = 16  # descriptions of what keys stand for, of half a megabyte at most
 RecordPlace = tuple["memoryview[int]", int]  # the block of a record, and the word it begins at
 
 _RECORDER = __name__.rpartition(".")[0]
@@ -38,6 +41,8 @@ class RecordingFiles:
         self.folder = folder
         self.lock = threading.RLock()
         self._meta = meta
+        meta[UNDERLYING] = {}
+        meta["loaders"] = [*map(self._with_samples_apart, meta["loaders"])]
         self._max_spans = meta["max_spans"]
         self.n_spans = 0  # samples, counted as they are dispatched, and the user's spans
         self._left_out: RecordPlace | None = None
@@ -164,12 +169,29 @@ class RecordingFiles:
         with self.lock:
             if self._more_loaders is None:
                 self._more_loaders = (self.folder / MORE_LOADERS_NAME).open("ab", buffering=0)
+            n_known = len(self._meta[UNDERLYING])
+            description = self._with_samples_apart(description)
+            if len(self._meta[UNDERLYING]) > n_known:
+                self._save_meta()
             if description != self._described[0]:  # thousands may be alike, and JSON takes long
                 kept, words = fitting({"loaders": [description]})
                 if words:
                     self.note(problems=[*self._meta.get("problems", ()), *words])
                 self._described = description, f"{json.dumps(kept['loaders'][0])}\n".encode()
             self._more_loaders.write(self._described[1])
+
+    def _with_samples_apart(self, description: dict[str, Any]) -> dict[str, Any]:
+        """The description, with a name for what its keys stand for: that may be long, and shared.
+
+        The same has the same name in every process; past ``MOST_LONG`` only that is kept.
+        """
+        underlying = description.get(UNDERLYING)
+        if underlying is None:
+            return description
+        name = f"{content_number(underlying):x}"
+        if len(self._meta[UNDERLYING]) < MOST_LONG:
+            self._meta[UNDERLYING][name] = underlying
+        return {**description, UNDERLYING: name}
 
     def add_to_loader(self, number: int, **facts: Any) -> None:
         """Add to the description of a loader that was known at the start, if it can be written."""

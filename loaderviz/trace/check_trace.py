@@ -260,7 +260,7 @@ _LOADER: Final[Mapping[str, Rule]] = {
     "prefetch_factor": _whole(1, MOST_AHEAD),
     "batch_size": _whole(1, MOST_SAMPLES),
     "made": _whole(1, 1 << 20),
-    **dict.fromkeys(("class", "dataset", "kind", "start_method", "iterated_at"), _TEXT),
+    **dict.fromkeys(("class", "dataset", "kind", "start_method", "iterated_at", UNDERLYING), _TEXT),
     **dict.fromkeys(
         (
             *("shuffled", "persistent_workers", "pin_memory", "pinned", "in_order", "drop_last"),
@@ -268,7 +268,6 @@ _LOADER: Final[Mapping[str, Rule]] = {
         ),
         _TRUTH,
     ),
-    UNDERLYING: (is_underlying, "datasets and the keys that positions stand for"),
 }
 _RANK: Final[Mapping[str, Rule]] = {
     "rank": _whole(0, (1 << 31) - 1),
@@ -284,9 +283,9 @@ _RANK: Final[Mapping[str, Rule]] = {
     UNDERLYING: (
         lambda value: (
             isinstance(value, Mapping)
-            and all(each is None or is_underlying(each) for each in value.values())
+            and all(each is None or isinstance(each, str) for each in value.values())
         ),
-        "by loader, datasets and the keys that positions stand for",
+        "texts by loader",
     ),
 }
 _CLOCK: Final[Mapping[str, Rule]] = {
@@ -309,6 +308,10 @@ META: Final[Mapping[str, Rule]] = {
     "loaders": _list_of(Mapping, "descriptions of loaders"),
     "ranks": _list_of(Mapping, "descriptions of recordings"),
     "clock": (lambda value: isinstance(value, Mapping), "a description of the clock"),
+    UNDERLYING: (
+        lambda value: isinstance(value, Mapping) and all(map(is_underlying, value.values())),
+        "by name, datasets and the keys that positions stand for",
+    ),
     "problems": _list_of(str, "texts"),
     "unread": _list_of(str, "texts"),
     **_LEFT_OUT,

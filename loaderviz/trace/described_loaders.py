@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ASKED_BY: Final = "asked_by"  # "thread": another one than the loop's
 HANDED_OVER_BY: Final = "handed_over_by"  # the class of what the loop asks in place of that loader
 HANDS_OVER: Final = "hands_over"  # true: of that, in turn
-UNDERLYING: Final = "underlying"  # which samples its keys stand for (underlying_keys.py)
+UNDERLYING: Final = "underlying"  # the name of what its keys stand for (underlying_keys.py)
 
 _OF_THE_LOOP: Final = {
     "batches": ("requested_s", "released_s", "drawing_s", "device_start_s", "device_end_s"),

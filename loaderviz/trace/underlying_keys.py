@@ -1,12 +1,15 @@
 """Which samples the keys of a trace stand for on each rank: those behind a Subset's positions.
 
-``loaders/underlying_samples.py`` describes it in the ``meta`` of each recording.
+``loaders/underlying_samples.py`` describes it. In ``meta`` the descriptions are under names that
+are hashes of them; a loader has such a name, and so has a recording for a loader whose keys stand
+for others there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Set
+from functools import lru_cache
+from typing import Any, Final
 
 import numpy as np
 
@@ -15,6 +18,7 @@ from loaderviz.sample_keys import BITS_OF_KEY, unpack
 from loaderviz.trace.described_loaders import UNDERLYING, loader_description, recordings
 
 Underlying = Mapping[str, Any]
+MOST_UNDERLYING: Final = 64  # that a trace describes
 
 
 def is_underlying(value: Any) -> bool:
@@ -30,22 +34,28 @@ def is_underlying(value: Any) -> bool:
     keys = value.get("keys")
     if keys is None:
         return len(value["datasets"]) == 1
+    return isinstance(keys, str) and _datasets_in(keys) <= {*range(len(value["datasets"]))}
+
+
+@lru_cache(maxsize=16)  # a recording looks each time when it writes down more
+def _datasets_in(keys: str) -> Set[int]:
+    """The numbers of datasets in packed keys; -1 where they are none."""
     try:
-        datasets = unpack(keys) >> BITS_OF_KEY
-    except (TypeError, ValueError):
-        return False
-    return bool(np.isin(datasets, np.arange(len(value["datasets"]))).all())
+        return frozenset(np.unique(unpack(keys) >> BITS_OF_KEY).tolist())
+    except ValueError:
+        return frozenset([-1])
 
 
 def underlying_of_ranks(meta: Mapping[str, Any], loader: int) -> dict[int, Underlying | None]:
     """By rank, what the keys of the loader of this number stand for; None where it is not known."""
     shared = loader_description(meta, loader).get(UNDERLYING)
-    of_ranks: dict[int, Underlying | None] = {}
+    names: dict[int, str | None] = {}
     for recording in recordings(meta) or [{"rank": meta.get("rank") or 0}]:
         unlike = recording.get(UNDERLYING) or {}
         rank = recording["rank"]
-        of_ranks[rank] = unlike.get(str(loader), of_ranks.get(rank, shared))
-    return of_ranks
+        names[rank] = unlike.get(str(loader), names.get(rank, shared))
+    described = meta.get(UNDERLYING) or {}
+    return {rank: described.get(name) for rank, name in names.items()}
 
 
 class KnownDatasets:

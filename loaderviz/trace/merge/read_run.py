@@ -23,6 +23,7 @@ from loaderviz.trace.merge.run_samples import RunSamples, SampleSource, joined
 from loaderviz.trace.parquet.read_parquet import TraceButSamples, read_but_samples
 from loaderviz.trace.recording.read_recording import META_NAME, read_folder
 from loaderviz.trace.trace import Trace
+from loaderviz.trace.underlying_keys import MOST_UNDERLYING
 
 SEALED = ".parquet"
 MOST_NAMED = 5  # missing ranks that a message names
@@ -165,6 +166,9 @@ def _merged_meta(
     for meta, source in zip(metas, sources, strict=True):
         loaders += [{}] * (source.first_loader - len(loaders))  # not described
         loaders += (meta.get("loaders") or [])[len(loaders) - source.first_loader :]
+    described = {
+        name: each for meta in metas for name, each in (meta.get(UNDERLYING) or {}).items()
+    }
     problems_inside = [
         f"{recording.name}: {problem}"
         for recording in recordings
@@ -175,6 +179,7 @@ def _merged_meta(
     return {
         **{name: value for name, value in metas[0].items() if name not in _OF_ONE_RECORDING},
         "loaders": loaders,
+        UNDERLYING: dict(itertools.islice(described.items(), MOST_UNDERLYING)),
         "ranks": [
             {
                 **_recording_meta(recording, source, start),
@@ -212,7 +217,7 @@ def _recording_meta(
 def _unlike(
     recording: _Recording, source: SampleSource, loaders: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """What keys stand for in this recording, by loader, where that is not what ``loaders`` says."""
+    """By loader, the name of what keys stand for here, where that is not what ``loaders`` says."""
     unlike = {}
     for number in range(recording.n_loaders):
         here = loader_description(recording.trace.meta, number).get(UNDERLYING)
