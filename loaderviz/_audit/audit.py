@@ -45,7 +45,9 @@ def audit(
     such. If k samples are equal, k must come.
 
     Given a trace, nothing is run, and the audit says what the trace can and cannot prove. The
-    recordings of several ranks, opened as one trace, are audited as one.
+    recordings of several ranks, opened as one trace, are audited as one: where their Subsets
+    differ, by the keys of the dataset behind them. Samples that are also in the Subset of another
+    loader of the recording, as of validation, are in ``notes``.
 
     Args:
         loader_or_trace: a ``DataLoader``, or a ``Trace`` of one.

@@ -26,6 +26,7 @@ from loaderviz.trace.underlying_keys import (
 )
 
 MOST_OTHERS = 64  # loaders that one is compared with
+MOST_PADDING = 0.25  # of what came: where more came to several ranks, it was not dealt out
 _OF_TORCH = ("Subset", "ConcatDataset")  # whose keys are positions
 
 
@@ -134,9 +135,10 @@ def remark_on_ranks(
     if len(ranks) > 1 and name in _OF_TORCH and not all(of_ranks.get(rank) for rank in ranks):
         return (
             f"Keys are positions of a {name}: whether they stand for the same samples on every "
-            "rank is not in this recording."
+            "rank is not known."
         )
-    if any(len({*ranks}) > 1 for ranks in tables.duplicates["ranks"]):
+    on_several = sum(len({*ranks}) > 1 for ranks in tables.duplicates["ranks"])
+    if on_several > MOST_PADDING * len(delivered):
         return (
             "Keys were compared, and not what the samples hold: where the dataset itself reads "
             "other samples on each rank, none came to two."

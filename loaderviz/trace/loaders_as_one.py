@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from loaderviz.trace.described_loaders import UNDERLYING, as_the_loop_sees_it, loader_description
+from loaderviz.trace.underlying_keys import names_by_rank
 from loaderviz.trace.unread_samples import UnreadSamples
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ def as_one(trace: Trace) -> Trace:
     for number, (first, _) in numbers.items():
         made[first] += 1
         loaders[number] = {}
+        if names_by_rank(trace.meta, number) != names_by_rank(trace.meta, first):
+            loaders[first][UNDERLYING] = None
     for first, n in made.items():
         loaders[first]["made"] = n
     return trace._part(

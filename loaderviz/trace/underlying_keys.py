@@ -48,14 +48,20 @@ def _datasets_in(keys: str) -> Set[int]:
 
 def underlying_of_ranks(meta: Mapping[str, Any], loader: int) -> dict[int, Underlying | None]:
     """By rank, what the keys of the loader of this number stand for; None where it is not known."""
+    described = meta.get(UNDERLYING) or {}
+    names = names_by_rank(meta, loader)
+    return {rank: described.get(name) for rank, name in names.items()}
+
+
+def names_by_rank(meta: Mapping[str, Any], loader: int) -> dict[int, str | None]:
+    """By rank, the name of that; None of all where it is not known of the first."""
     shared = loader_description(meta, loader).get(UNDERLYING)
     names: dict[int, str | None] = {}
     for recording in recordings(meta) or [{"rank": meta.get("rank") or 0}]:
         unlike = recording.get(UNDERLYING) or {}
         rank = recording["rank"]
-        names[rank] = unlike.get(str(loader), names.get(rank, shared))
-    described = meta.get(UNDERLYING) or {}
-    return {rank: described.get(name) for rank, name in names.items()}
+        names[rank] = unlike.get(str(loader), names.get(rank, shared)) if shared else None
+    return names
 
 
 class KnownDatasets:

@@ -10,6 +10,7 @@ from torch.utils.data import random_split as split_at_random
 import loaderviz as lv
 from loaderviz.sample_keys import MOST_PACKED
 from loaderviz.trace import Trace
+from loaderviz.trace.loaders_as_one import as_one
 
 N = 80
 
@@ -190,3 +191,16 @@ def test_datasets_of_one_class_with_other_data_have_nothing_in_common(tmp_path):
         for each in loaders:
             list(each)
     assert not [each for each in lv.audit(rec.trace.of_loader(1)).notes if "Subset" in each]
+
+
+def test_a_split_drawn_anew_for_each_epoch_is_one_loader_whose_positions_are_not_known(
+    record_ranks,
+):
+    def made_anew(rank: int) -> Any:
+        return tuple(loader(split(2 * epoch + rank, Rows())[0]) for epoch in range(2))
+
+    whole = as_one(record_ranks(made_anew))
+    assert set(whole.batches["loader"]) == {0}
+    found = lv.audit(whole)
+    assert len(found.epochs) == 2
+    assert "Keys are positions of a Subset" in " ".join(found.notes)
