@@ -19,6 +19,7 @@ from loaderviz.sample_keys import BITS_OF_KEY
 from loaderviz.text import count
 from loaderviz.trace.underlying_keys import KnownDatasets, key_of
 
+EQUAL = 0.1  # of the samples, with equal contents under other keys: fewer may be padding
 MOST_RANKS = 64  # of which each is compared with each
 KNOWS_RANKS = (
     "rank",
@@ -40,6 +41,11 @@ sampler.set_epoch(epoch)  # the same on every rank, too
 SAME_SPLIT = """
 generator = torch.Generator().manual_seed(0)  # the same on every rank
 training, validation = random_split(dataset, [0.8, 0.2], generator=generator)
+"""
+
+
+SAME_ORDER = """
+random.Random(0).shuffle(self.files)  # the same order on every rank; or leave it to the sampler
 """
 
 
@@ -77,9 +83,9 @@ def _same_samples(case: Case) -> Seen | None:
     unlike = _unlike_samplers(messages)
     if unlike:
         return seen(*unlike, *([str(pair)] if pair else []), fix=SAME_SEED)
-    if pair is None or not _hold_the_same(case, pair):
-        return None
-    return _judged(case, pair)
+    if pair is not None and _hold_the_same(case, pair):
+        return _judged(case, pair)
+    return _under_other_keys(messages)
 
 
 def _suspicion(case: Case, reason: str) -> str:
@@ -153,6 +159,25 @@ def _hold_the_same(case: Case, pair: _Pair) -> bool:
             "each read, so they could not be compared"
         )
     return True
+
+
+def _under_other_keys(messages: tuple[dict[str, Any], ...]) -> Seen | None:
+    """Samples of equal contents on two ranks, where no rank has such by itself."""
+    some = [*enumerate(messages)][:MOST_RANKS]
+    if any(message["samples"]["has_twins"] for _, message in some):
+        return None
+    for (a, one), (b, other) in combinations(some, 2):
+        if _share_a_part(one["sampler"], other["sampler"]):
+            continue
+        held, held_there = one["samples"]["held"], other["samples"]["held"]
+        n_equal, n = len({*held} & {*held_there}), min(len(held), len(held_there))
+        if n_equal > max(EQUAL * n, one["samples"]["largest_batch"]):
+            return seen(
+                f"{n_equal} of {count(n, 'sample')} hold the same on ranks {a} and {b}, "
+                "under other keys: each has the data in another order",
+                fix=SAME_ORDER,
+            )
+    return None
 
 
 def _judged(case: Case, pair: _Pair) -> Seen:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 WAIT_S = 30.0
 MOST_DIGESTS = 20_000
 MOST_SAMPLES = 5_000  # those with the lowest keys: what two ranks both have is among both
-MOST_CONTENTS = 500
+MOST_CONTENTS = 500  # those of the lowest keys, and the lowest hashes
 OF_SAMPLER = ("rank", "num_replicas", "seed", "epoch", "shuffle")  # attributes that ranks compare
 _visits = itertools.count()  # the doctor's n-th visit is the n-th on every rank
 
@@ -109,6 +109,8 @@ def _samples(case: Case) -> dict[str, Any]:
     if behind is not None:
         keys = {key: int(behind[key]) for key in keys}
     lowest = sorted({*keys.values()})[:MOST_SAMPLES]
+    contents = _contents(case, keys)
+    some = {str(key) for key in lowest[:MOST_CONTENTS]}
     return {
         "datasets": underlying["datasets"],
         "behind": content_number(underlying.get("keys")),
@@ -116,7 +118,9 @@ def _samples(case: Case) -> dict[str, Any]:
         "with_repeats": len(keys) < len(asked),
         "in_order": are_int and asked == sorted(asked),
         "largest_batch": int(batches["n_samples"].max()),
-        "contents": _contents(case, keys, {*lowest[:MOST_CONTENTS]}),
+        "contents": {key: held for key, held in contents.items() if key in some},
+        "held": sorted({*contents.values()})[:MOST_CONTENTS],
+        "has_twins": len({*contents.values()}) < len(contents),
     }
 
 
@@ -126,7 +130,7 @@ def _as_names(asked: list[Any]) -> list[int | str]:
     return keys if all(type(key) is int for key in keys) else [*map(repr, keys)]
 
 
-def _contents(case: Case, keys: dict[Any, Any], looked_at: set[Any]) -> dict[str, int]:
+def _contents(case: Case, keys: dict[Any, Any]) -> dict[str, int]:
     """By key, the hash of what a sample holds; without those that differ with each read."""
     compared = case.observed(ComparedContents)
     if compared is None:
@@ -134,9 +138,8 @@ def _contents(case: Case, keys: dict[Any, Any], looked_at: set[Any]) -> dict[str
     held = {}
     for key in compared.of_state(SAME)["key"].tolist():
         number = compared.reference.numbers.get(key)
-        name = keys.get(key, keys.get(repr(key)))
-        if number is not None and name in looked_at:
-            held[str(name)] = number
+        if number is not None:
+            held[str(keys.get(key, keys.get(repr(key))))] = number
     return held
 
 

@@ -193,7 +193,7 @@ def test_datasets_of_one_class_with_other_data_have_nothing_in_common(tmp_path):
     assert not [each for each in lv.audit(rec.trace.of_loader(1)).notes if "Subset" in each]
 
 
-def test_a_split_drawn_anew_for_each_epoch_is_one_loader_whose_positions_are_not_known(
+def test_positions_of_a_split_drawn_anew_for_each_epoch_are_not_known(
     record_ranks,
 ):
     def made_anew(rank: int) -> Any:

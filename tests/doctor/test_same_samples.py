@@ -33,8 +33,10 @@ playing = 0  # the rank whose turn it is
 
 
 class Rows(Dataset):
-    def __init__(self, n=N, first=0):
+    def __init__(self, n=N, first=0, order=None):
         self.rows = torch.arange(first, first + n, dtype=torch.float32)
+        if order is not None:
+            self.rows = self.rows[torch.randperm(n, generator=order)]
 
     def __len__(self):
         return len(self.rows)
@@ -46,6 +48,11 @@ class Rows(Dataset):
 class Noisy(Rows):
     def __getitem__(self, index):
         return self.rows[index] + torch.rand(())
+
+
+class Twins(Rows):
+    def __getitem__(self, index):
+        return self.rows[index // 8]
 
 
 class NoisyByRank(Rows):
@@ -139,6 +146,10 @@ SICK = {
         lambda: dealt(split(playing)),
         "each has another Subset of Rows",
     ),
+    "a list that each has shuffled": (
+        lambda: dealt(Rows(order=torch.Generator().manual_seed(playing))),
+        "under other keys: each has the data in another order",
+    ),
     "split within": (
         lambda: dealt(Subset(ConcatDataset([split(playing), Rows(8, 99)]), range(48))),
         "each has another Subset of Rows",
@@ -155,6 +166,7 @@ HEALTHY = {
     "batches in turns": lambda: taking_turns(N),
     "batches in turns, filled up": lambda: taking_turns(N + 3),
     "one model on two ranks": lambda: dealt(Rows(), num_replicas=1, rank=0),
+    "rows that are there twice": lambda: shuffled(Subset(Twins(), range(playing, N, 2))),
     "a stream": lambda: DataLoader(Stream(), 8),
 }
 OPEN = {
