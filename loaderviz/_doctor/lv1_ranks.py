@@ -102,7 +102,9 @@ def _suspicion(case: Case, reason: str) -> str:
 def _unlike_samplers(messages: tuple[dict[str, Any], ...]) -> list[str]:
     """In what the ranks' DistributedSamplers differ that must be the same for all."""
     samplers = [message.get("sampler") or {} for message in messages]
-    if any(each.get("num_replicas") != len(messages) or not each["shuffle"] for each in samplers):
+    if not all(
+        each.get("num_replicas") == len(messages) and each.get("shuffle") for each in samplers
+    ):
         return []
     values = {name: [each.get(name) for each in samplers] for name in ("seed", "epoch")}
     return [
