@@ -17,7 +17,10 @@ from loaderviz.cli.loader_target import (
 )
 from loaderviz.cli.shared_options import EXIT_FOUND, AsJson, print_json
 from loaderviz.text import printable
-from loaderviz.trace import load
+from loaderviz.trace import Trace, load
+from loaderviz.trace.described_loaders import hands_over
+from loaderviz.trace.loaders_as_one import as_one
+from loaderviz.why.loader_share import short_names
 
 
 def audit(
@@ -54,23 +57,38 @@ def audit(
     the loader could not be audited.
     """
     if Path(target).exists():
-        found = audit_loader(load(target))
+        audits = _audits_of_recording(load(target))
     else:
         with stdout_to_stderr(), script_arguments(target, args):
             found = audit_loader(
                 import_loader(target), epochs, n_samples=n_samples, budget_s=budget_s
             )
+        audits = {target: found}
     if as_json:
-        print_json(_as_data(found))
+        print_json([_as_data(name, found) for name, found in audits.items()])
     else:
-        typer.echo(printable(found))
-    if _is_wrong(found):
+        heads = [f"{name}: " if len(audits) > 1 else "" for name in audits]
+        texts = [f"{head}{found}" for head, found in zip(heads, audits.values(), strict=True)]
+        typer.echo(printable("\n\n".join(texts)))
+    if any(map(_is_wrong, audits.values())):
         raise typer.Exit(EXIT_FOUND)
 
 
-def _as_data(found: Audit) -> dict[str, object]:
+def _audits_of_recording(trace: Trace) -> dict[str, Audit]:
+    """The audit of each loader in a recording, by its name."""
+    trace = as_one(trace)
+    numbers = [int(number) for number in trace.batches["loader"].unique()]
+    numbers = [number for number in numbers if not hands_over(trace.meta, number)] or numbers
+    if not numbers:
+        return {"": audit_loader(trace)}
+    names = short_names(trace)
+    return {names[number]: audit_loader(trace.of_loader(number)) for number in numbers}
+
+
+def _as_data(name: str, found: Audit) -> dict[str, object]:
     states = {} if found.contents is None else found.contents["state"].value_counts().to_dict()
     return {
+        "loader": name,
         "verdict": found.verdict,
         "exactly_once": found.exactly_once,
         "n_samples": found.n_samples,

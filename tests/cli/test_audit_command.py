@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from traces import made
+from traces import made, together
 
 USERS = """
 import torch
@@ -53,7 +53,7 @@ def test_the_exit_code_tells_what_is_wrong(loaderviz, users, name, code, says):
 
 def test_as_json_with_the_states_of_the_samples(loaderviz, users):
     done = loaderviz("audit", users("overwritten"), "--json")
-    found = json.loads(done.out)
+    (found,) = json.loads(done.out)
     assert found["contents"] == {"buffer": 15, "same": 5}
     assert found["exactly_once"] is True  # of keys
     assert done.code == 1
@@ -63,7 +63,17 @@ def test_a_recording_has_keys_and_no_contents(loaderviz, tmp_path):
     made().save(tmp_path / "run.parquet")
     done = loaderviz("audit", tmp_path / "run.parquet", "--json")
     assert done.code == 0
-    assert json.loads(done.out)["contents"] == {}
+    assert json.loads(done.out)[0]["contents"] == {}
+
+
+def test_each_loader_of_a_recording_is_audited(loaderviz, tmp_path):
+    training, evaluation = made(), made(loader=1, batches=2)
+    evaluation.samples["key"] = 0  # one sample again and again
+    together(training, evaluation).save(tmp_path / "run.parquet")
+    done = loaderviz("audit", tmp_path / "run.parquet")
+    assert done.code == 1
+    heads = [text.partition(":")[0] for text in done.out.split("\n\n")]
+    assert heads == ["loader 0", "loader 1"]
 
 
 def test_what_leaves_no_time_to_compare_is_said(loaderviz, users):
