@@ -23,7 +23,7 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.text import count, duration, percent, rate
 from loaderviz.trace import Trace
-from loaderviz.trace.described_loaders import hands_over, loader_description
+from loaderviz.trace.described_loaders import loader_description
 from loaderviz.trace.loaders_as_one import as_one
 from loaderviz.why.causes.savings import most_workers
 from loaderviz.why.loader_share import LoaderShare, loader_shares
@@ -31,6 +31,7 @@ from loaderviz.why.pace import Pace, paces
 from loaderviz.why.phases import FEWEST
 from loaderviz.why.rank_summary import ranks_beside
 from loaderviz.why.resampled_ratio import Range
+from loaderviz.why.seen_batches import seen_batches
 from loaderviz.why.unlike_workers import largest_share, slow_worker
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def recommend_bounds(
     if loader is None or (whole.batches["loader"] == loader).any():
         trace = whole  # else it is the number of one life among several
     share, others = _chosen(trace, loader)
-    batches = _batches_of(trace, share)
+    batches = seen_batches(trace, share.loader)
     description = loader_description(trace.meta, share.loader)
     bounds = _bounds(trace, batches, description, step_s, max_workers)
     settings, sizes = bounds.settings, _sizes(batches)
@@ -128,27 +129,6 @@ def _listed(names: Sequence[str], indent: str = "") -> list[str]:
     """The first of them, and how many more there are."""
     more = len(names) - MOST_NAMED
     return [*names[:MOST_NAMED], *([f"{indent}and {more:,} more"] if more > 0 else [])]
-
-
-def _batches_of(trace: Trace, share: LoaderShare) -> pd.DataFrame:
-    """The batches that the loop took of a loader, in the first rank; refused where unseen."""
-    batches: pd.DataFrame = trace.batches[trace.batches["loader"] == share.loader]
-    batches = batches[batches["delivered_s"].notna()]
-    ahead = share.read_ahead
-    if hands_over(trace.meta, share.loader):
-        ahead = "handing over what a thread of it reads ahead"
-    if ahead:
-        raise LoaderVizError(
-            f"{share.name} is {ahead}: what the loop could take of its loader cannot be seen in "
-            "the trace. recommend(loader, step_s=...) measures, with the seconds of a step."
-        )
-    if not share.seen or batches.empty:
-        raise LoaderVizError(
-            "the trace does not show where batches were made: the loader is not one of torch's, or "
-            "makes them in its own way. trace.summary() says what its loop waits for."
-        )
-    rank = int(batches["rank"].min())
-    return batches[batches["rank"] == rank]
 
 
 def _not_queued(batches: pd.DataFrame) -> float:

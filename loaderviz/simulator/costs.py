@@ -14,7 +14,6 @@ from loaderviz.machine import cpu_allowance
 from loaderviz.simulator.fit_costs import fit
 from loaderviz.simulator.typical_costs import (
     BYTES_PER_S,
-    RELEASE_BYTES_PER_S,
     TYPICAL_START,
     check_start_method,
 )
@@ -23,7 +22,6 @@ from loaderviz.trace import Trace
 _RESAMPLED: Final = (
     *("sample_s", "cpu_share", "collate_s", "transport_s", "take_s", "pin_s"),
     *("copy_s", "step_s"),  # in the order of delivery
-    "init_s",
 )
 _SHARES: Final = ("cpu_share", "step_cpu_share")
 
@@ -39,7 +37,7 @@ class Costs:
     that a slow region of the dataset stays in its place. Arrays of ``sample_s`` and ``cpu_share``
     hold one value for each sample, in the order in which samples are asked for: each epoch begins
     with the first, unless they are of several whole epochs. All other arrays hold one for each
-    batch, ``copy_s`` and ``step_s`` in the order of delivery; ``init_s`` holds one for each worker.
+    batch, ``copy_s`` and ``step_s`` in the order of delivery.
 
     Attributes:
         sample_s: to read one sample.
@@ -51,8 +49,7 @@ class Costs:
         share_s: to put a batch into shared memory while it is collated, in a worker, on the CPU;
             its bytes take longer, at ``bytes_per_s``.
         sample_bytes: bytes of a sample. Pinning, too, copies them at ``bytes_per_s``. A consumer
-            that is done with a batch in shared memory gives it back at ``release_bytes_per_s``,
-            on the CPU, within its step.
+            that is done with a batch in shared memory gives it back, on the CPU, within its step.
         send_s: to hand a batch on and to get the next task, in a worker, on the CPU.
         transport_s: from a worker to the consumer, for one batch, its bytes aside.
         take_s: to unpickle a batch, in the main process or in its pin thread.
@@ -67,12 +64,8 @@ class Costs:
         dispatch_s: to send the keys of a batch to a worker.
         startup_s: to start one worker, in the main process, one after another.
         boot_s: from a worker's start until it can take a task, on the CPU.
-        init_s: so much longer, where that differs between workers, as where ``worker_init_fn`` does
-            something in worker 0 alone.
         shutdown_s: to end one worker, in the main process.
         start_method: the start method whose ``startup_s`` and ``boot_s`` these are; None: any.
-        jitter_s: by how much, on average, a task is late at random, in simulations whose seed is
-            not 0.
         cores: CPUs allowed, at least a part of one; None: as many as this process may use.
 
     Raises:
@@ -89,7 +82,6 @@ class Costs:
     share_s: float = 0.0
     sample_bytes: float = 0.0
     bytes_per_s: float = BYTES_PER_S
-    release_bytes_per_s: float = RELEASE_BYTES_PER_S
     send_s: float = 0.0
     transport_s: Any = 0.0
     take_s: Any = 0.0
@@ -103,10 +95,8 @@ class Costs:
     dispatch_s: float = 0.0
     startup_s: float = 0.0
     boot_s: float = 0.0
-    init_s: Any = 0.0
     shutdown_s: float = 0.0
     start_method: str | None = None
-    jitter_s: float = 5e-5
     cores: float | None = None
 
     def __post_init__(self) -> None:
@@ -120,7 +110,7 @@ class Costs:
                 object.__setattr__(self, "cores", cpu_allowance())
             else:
                 object.__setattr__(self, field.name, _number(field.name, value))
-        for name in ("cores", "bytes_per_s", "release_bytes_per_s"):
+        for name in ("cores", "bytes_per_s"):
             if getattr(self, name) <= 0:
                 raise LoaderVizError(f"{name}={getattr(self, name)!r}: give a number above 0")
         if self.threads < 1:

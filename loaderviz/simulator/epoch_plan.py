@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +9,7 @@ import numpy as np
 
 from loaderviz.array_types import Floats, Ints, Seconds
 from loaderviz.simulator.simulated_settings import SimulatedSettings
+from loaderviz.simulator.typical_costs import RELEASE_BYTES_PER_S
 
 if TYPE_CHECKING:
     from loaderviz.simulator.costs import Costs
@@ -49,30 +48,23 @@ class Plan:
     copy_to_device_s: list[float]
 
 
-def plan_epoch(
-    costs: Costs, settings: SimulatedSettings, epoch: int, random: np.random.Generator | None
-) -> Plan:
-    """The plan of an epoch; ``random`` shifts where costs begin, and delays each fetch a little.
-
-    Where they begin does not depend on how many fetches there are.
+def plan_epoch(costs: Costs, settings: SimulatedSettings, epoch: int) -> Plan:
+    """The plan of an epoch, by its number.
 
     Each epoch goes through the same samples, unless the costs are of several epochs of that length.
     """
     n, base, key, place = _fetches(settings)
     total = settings.n_samples or int(place.max(initial=-1)) + 1
     fetch = np.arange(len(n)) + epoch * len(n)
-    shift = _shifts(costs, random)
-    sample = place + _samples_before(costs, epoch, total) + shift("sample_s")
-    read_s = resample(costs.sample_s, sample)
-    cpu_s = read_s * resample(costs.cpu_share, sample)
+    sample = place + _samples_before(costs, epoch, total)
+    read_s = _resampled(costs.sample_s, sample)
+    cpu_s = read_s * _resampled(costs.cpu_share, sample)
 
     def per_fetch(name: str) -> Floats:
-        return resample(getattr(costs, name), fetch + shift(name))
+        return _resampled(getattr(costs, name), fetch)
 
     names = ("collate_s", "transport_s", "take_s", "pin_s", "step_s", "copy_s")
     collate_s, transport_s, take_s, pin_s, step_s, copy_s = map(per_fetch, names)
-    if random is not None:  # the last that is drawn: as many as there are fetches
-        transport_s += random.exponential(costs.jitter_s, len(n))
     n_bytes = n * costs.sample_bytes
     in_workers = settings.loader.num_workers > 0
     collate_s += n * costs.collate_sample_s
@@ -96,7 +88,7 @@ def plan_epoch(
         take_s=take_s.tolist(),
         take_gil_s=costs.take_gil_s,
         pin_s=(whole * (pin_s + n_bytes / costs.bytes_per_s)).tolist(),
-        release_s=(n_bytes / costs.release_bytes_per_s * in_workers).tolist(),
+        release_s=(n_bytes / RELEASE_BYTES_PER_S * in_workers).tolist(),
         step_s=step_s.tolist(),
         copy_to_device_s=copy_s.tolist(),
     )
@@ -136,7 +128,7 @@ def phases(plan: Plan) -> tuple[list[float], list[int]]:
     return seconds.tolist(), starts.tolist()
 
 
-def resample(values: Seconds, places: Ints) -> Floats:
+def _resampled(values: Seconds, places: Ints) -> Floats:
     """The values at these places of an endless repetition of them, in seconds."""
     if isinstance(values, np.ndarray):
         return np.asarray(np.take(values, places, mode="wrap"), np.float64)
@@ -174,14 +166,3 @@ def _sums(values: Floats, n: Ints) -> Floats:
     if not_empty.any():
         sums[not_empty] = np.add.reduceat(values, (np.cumsum(n) - n)[not_empty])
     return sums
-
-
-def _shifts(costs: Costs, random: np.random.Generator | None) -> Callable[[str], int]:
-    """By the name of a cost: at which of its values the epoch begins."""
-
-    @functools.cache
-    def shift(name: str) -> int:
-        n = np.size(getattr(costs, name))
-        return int(random.integers(n)) if random is not None and n > 1 else 0
-
-    return shift

@@ -11,19 +11,18 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.simulator.typical_costs import (
     BYTES_PER_S,
     RELEASE_BYTES_PER_S,
-    TYPICAL_COLLATE_S,
     TYPICAL_HANDOVER,
     TYPICAL_SHARE_S,
     TYPICAL_START,
 )
 from loaderviz.trace import Trace
-from loaderviz.trace.around_epochs import still_making
+from loaderviz.trace.around_epochs import endings, still_making
 from loaderviz.trace.check_trace import MOST_SAMPLES
 from loaderviz.trace.columns_of_rows import BATCH, arrays, batch_rows
-from loaderviz.trace.described_loaders import is_read_ahead, loader_description
-from loaderviz.why.loader_share import is_unseen
-from loaderviz.why.notes import RECORD_ITS_OBJECT
+from loaderviz.trace.described_loaders import loader_description
 from loaderviz.why.rank_summary import ranks_beside
+from loaderviz.why.seen_batches import seen_batches
+from loaderviz.why.worker_starts import OWN_PARTS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,69 +40,33 @@ def fit(trace: Trace, *, loader: int, step_cpu_share: float, cores: float | None
 
     Where ``cores`` is None, the CPUs that were allowed are shared evenly among the machine's ranks.
     """
-    of_rank, n_ranks = _of_one_rank(trace, loader)
-    own = of_rank.of_loader(loader)
-    description = _description(own, loader)
-    in_workers = bool(description.get("num_workers"))
-    delivered = own.batches[own.batches["delivered_s"].notna()].sort_values("delivered_s")
-    steps_s = (delivered["released_s"] - delivered["delivered_s"]).dropna().to_numpy()
-    making = _making(own, in_workers=in_workers)
-    if in_workers:
-        n_bytes = delivered["n_samples"].median() * making.get("sample_bytes", 0.0)
-        steps_s = np.maximum(steps_s - n_bytes / RELEASE_BYTES_PER_S, 0.0)
-    if cores is None and (allowed := trace.meta.get("cpu_allowance")) is not None:
-        cores = allowed / n_ranks
-    return {
-        **TYPICAL_HANDOVER,
-        **_drawing(delivered),
-        **_handing_over(own.batches, in_order=bool(description.get("in_order", True))),
-        **_starting(own.workers, own.batches, description),
-        **making,
-        "step_s": steps_s if len(steps_s) else 0.0,
-        "step_cpu_share": step_cpu_share,
-        "cores": cores,
-    }
-
-
-def _of_one_rank(trace: Any, loader: int) -> tuple[Trace, int]:
-    """The first rank that took this loader's batches, and how many ranks share its machine."""
     if not isinstance(trace, Trace):
         raise LoaderVizError(
             f"Costs.from_trace() takes a Trace, but got {type(trace).__name__}. Take it from a "
             "recording: `with record(loader) as rec: ...`, then Costs.from_trace(rec.trace)."
         )
-    ranks = trace.batches["rank"]
-    taken = ranks[(trace.batches["loader"] == loader) & trace.batches["delivered_s"].notna()]
-    if taken.empty:
-        loaders = sorted({int(number) for number in trace.batches["loader"]})
-        raise LoaderVizError(
-            f"the trace has no delivered batch of loader={loader!r}; those it has are {loaders}. "
-            "Record a loop that takes some batches."
-        )
-    rank = int(taken.min())
-    several = ranks.min() != ranks.max()
-    of_rank = trace.of_ranks([rank]) if several else trace
-    return of_rank, ranks_beside(trace, rank)
-
-
-def _description(trace: Trace, loader: int) -> dict[str, Any]:
-    """The loader as the recorder describes it, if its batches were seen where they were made."""
-    batches = trace.batches
-    if batches[["started_s", "collate_s", "ready_s"]].isna().any(axis=1).all():
-        why = (
-            "the loader is not one of torch's, or makes them in its own way. trace.summary() "
-            "says what its loop waits for."
-            if is_unseen(batches)
-            else "the workers were started before the recording. Begin to record before the first "
-            "epoch."
-        )
-        raise LoaderVizError(f"the trace does not show its batches where they were made: {why}")
-    if is_read_ahead(trace.meta, loader):
-        raise LoaderVizError(
-            "a thread of its own takes the batches of this loader ahead of the loop, whose steps "
-            f"are not in the trace. {RECORD_ITS_OBJECT}"
-        )
-    return loader_description(trace.meta, loader)
+    delivered = seen_batches(trace, loader).sort_values("delivered_s")
+    rank = int(delivered["rank"].iloc[0])
+    own = trace.of_ranks([rank]).of_loader(loader)
+    description = loader_description(own.meta, loader)
+    in_workers = bool(description.get("num_workers"))
+    making = _making(own, in_workers=in_workers)
+    steps_s = (delivered["released_s"] - delivered["delivered_s"]).dropna().to_numpy()
+    if in_workers:
+        n_bytes = delivered["n_samples"].median() * making.get("sample_bytes", 0.0)
+        steps_s = np.maximum(steps_s - n_bytes / RELEASE_BYTES_PER_S, 0.0)
+    if cores is None and (allowed := trace.meta.get("cpu_allowance")) is not None:
+        cores = allowed / ranks_beside(trace, rank)
+    return {
+        **TYPICAL_HANDOVER,
+        **_drawing(delivered),
+        **_handing_over(own.batches, in_order=bool(description.get("in_order", True))),
+        **_starting(own, str(description.get("start_method") or "fork")),
+        **making,
+        "step_s": steps_s if len(steps_s) else 0.0,
+        "step_cpu_share": step_cpu_share,
+        "cores": cores,
+    }
 
 
 def _making(trace: Trace, *, in_workers: bool) -> dict[str, Any]:
@@ -156,20 +119,16 @@ def _computing(made: pd.DataFrame, took_s: Floats) -> tuple[Floats, float]:
 def _collating(
     collate_s: float, n_samples: float, sample_bytes: float, in_workers: bool
 ) -> dict[str, float]:
-    """What collating a batch costs: by itself, by the sample, and to share its bytes."""
+    """What collating costs by the sample, and in a worker to share a batch and its bytes."""
     share_s, bytes_per_s = TYPICAL_SHARE_S, BYTES_PER_S
     n_bytes = max(1.0, n_samples) * sample_bytes
     if in_workers:
         share_s = min(collate_s, TYPICAL_SHARE_S)
-        collate_s -= share_s
-        bytes_s = min(n_bytes / BYTES_PER_S, max(collate_s - TYPICAL_COLLATE_S, 0.0))
-        collate_s -= bytes_s
-        if bytes_s:
-            bytes_per_s = n_bytes / bytes_s
-    fixed_s = min(collate_s, TYPICAL_COLLATE_S)
+        bytes_s = min(n_bytes / BYTES_PER_S, collate_s - share_s)
+        bytes_per_s = n_bytes / bytes_s if bytes_s > 0 else BYTES_PER_S
+        collate_s -= share_s + bytes_s
     return {
-        "collate_s": fixed_s,
-        "collate_sample_s": (collate_s - fixed_s) / max(1.0, n_samples),
+        "collate_sample_s": collate_s / max(1.0, n_samples),
         "share_s": share_s,
         "bytes_per_s": bytes_per_s,
     }
@@ -292,56 +251,24 @@ def _reads_meanwhile(batches: pd.DataFrame, delivered: pd.DataFrame) -> Any:
     return reads
 
 
-def _starting(
-    workers: pd.DataFrame, batches: pd.DataFrame, description: dict[str, Any]
-) -> dict[str, Any]:
-    """What it takes to start a worker, until it can take a task, and to end it."""
-    method = description.get("start_method") or "fork"
-    startup_s, boot_s = TYPICAL_START.get(method, (0.0, 0.0))
-    with_task = workers.dropna(subset=["started_s", "first_task_s"])
-    if with_task.empty:
-        return {"startup_s": startup_s, "boot_s": boot_s, "start_method": method}
-    # The first of each: one that is given no task, in a short epoch, is started all the same.
-    began = workers.dropna(subset=["started_s"]).sort_values("started_s")
-    began = began.drop_duplicates("worker")
-    asked_s = float(began["asked_s"].iloc[0])
-    if np.isnan(asked_s):  # a recording of an older version, or a simulation
-        pickle_s = float(np.nan_to_num(began["pickle_s"].iloc[0]))
-        asked_s = float(began["started_s"].min() - startup_s - pickle_s)
-    init_s = began.sort_values("worker")["init_s"].fillna(0.0).to_numpy()
-    shutdown_s = _shutdown_s(with_task, batches)
-    costs = {
-        "startup_s": max(0.0, float(began["started_s"].max()) - asked_s) / len(began),
-        "boot_s": _boot_s(with_task, batches),
-        "init_s": init_s - init_s.min() if init_s.any() else 0.0,
-        "start_method": method,
-    }
-    return {**costs, "shutdown_s": shutdown_s / len(began)} if shutdown_s > 0 else costs
+def _starting(trace: Trace, method: str) -> dict[str, Any]:
+    """What it takes to start a worker, until it can take a task, and to end it.
 
-
-def _boot_s(workers: pd.DataFrame, batches: pd.DataFrame) -> float:
-    """From the start of a worker until it is up, the quickest of them.
-
-    Where no worker says it, as in older recordings: until its first task, but for the time in which
-    the sampler drew the first keys.
+    What an older recording does not tell is the typical cost.
     """
-    parts_s = workers[["boot_s", "unpickle_s", "init_s"]]
-    up_s = parts_s.sum(axis=1)[parts_s.notna().any(axis=1)]
-    if len(up_s):
-        return max(0.0, float(up_s.min()))
-    drawn_s = (batches["dispatched_s"] - batches["drawing_s"])[batches["batch"] == 0].fillna(0.0)
-    until_s = (workers["first_task_s"] - workers["started_s"]).min() - drawn_s.max()
-    return max(0.0, float(until_s))
-
-
-def _shutdown_s(workers: pd.DataFrame, batches: pd.DataFrame) -> float:
-    """To end all workers of an epoch; 0 where the recording does not say, as older ones."""
-    ended = workers[workers["gone_s"].notna()]
-    if ended.empty:
-        return 0.0
-    names = ("rank", "loader", "dismissed_s", "gone_s")
-    spans = [*set(zip(*(ended[name].tolist() for name in names), strict=True))]
-    columns = {name: batches[name].to_numpy() for name in ("rank", "loader", "ready_s")}
-    made_s = still_making(columns, spans)
-    took_s = [end - until for (*_, end), until in zip(spans, made_s, strict=True)]
-    return float(np.median(took_s))
+    startup_s, boot_s = TYPICAL_START.get(method, (0.0, 0.0))
+    costs = {"startup_s": startup_s, "boot_s": boot_s, "start_method": method}
+    began = trace.workers.dropna(subset=["started_s"]).sort_values("started_s")
+    began = began.drop_duplicates("worker")  # the first of each
+    if not began.empty and began["asked_s"].notna().all():
+        until_s = float(began["started_s"].max() - began["asked_s"].min())
+        costs["startup_s"] = max(0.0, until_s) / len(began)
+    parts_s = began[OWN_PARTS].dropna(how="all").sum(axis=1)
+    if len(parts_s):
+        costs["boot_s"] = max(0.0, float(parts_s.min()))
+    if spans := endings(trace):
+        columns = {name: trace.batches[name].to_numpy() for name in ("rank", "loader", "ready_s")}
+        made_s = still_making(columns, spans)
+        ending_s = [end - until for (*_, end), until in zip(spans, made_s, strict=True)]
+        costs["shutdown_s"] = max(0.0, float(np.median(ending_s))) / len(began)
+    return costs

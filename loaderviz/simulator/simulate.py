@@ -29,7 +29,6 @@ def simulate(
     kind: str = "map",
     shards: Sequence[int] | None = None,
     drop_last: bool = False,
-    seed: int = 0,
 ) -> Trace:
     """What a DataLoader with these settings would do: a ``Trace`` like a recorded one.
 
@@ -62,9 +61,6 @@ def simulate(
         shards: how many samples each worker of an iterable-style dataset yields, one number for
             ``num_workers=0``. None: every worker yields all samples.
         drop_last: whether a last batch that is not full is left out; of each stream.
-        seed: 0 goes through the costs from their beginning. Any other number begins somewhere in
-            them, and makes tasks late at random by ``costs.jitter_s``. Where ties decide, as with
-            ``in_order=False``, several seeds show how far runs differ.
 
     Returns:
         A trace whose times are seconds from the start of the loop.
@@ -92,7 +88,6 @@ def simulate(
         drop_last=drop_last,
         start_method=start_method,
         epochs=epochs,
-        seed=seed,
     )
     log, plans = run_loop(costs, settings)
     return trace_of(log, plans, settings, costs)

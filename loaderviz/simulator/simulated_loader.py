@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from loaderviz.simulator.epoch_plan import Plan, plan_epoch, resample
+from loaderviz.simulator.epoch_plan import Plan, plan_epoch
 from loaderviz.simulator.processes import Processes
 from loaderviz.simulator.simulated_settings import SimulatedSettings
 from loaderviz.simulator.simulated_trace import DISCARDED, NEVER, Log, WorkerLife
@@ -25,8 +23,7 @@ def run_loop(costs: Costs, settings: SimulatedSettings) -> tuple[Log, list[Plan]
     processes = Processes(log, costs, settings)
     iterator: InMainProcess | Workers | None = None
     for epoch in range(settings.epochs):
-        random = np.random.default_rng((settings.seed, epoch)) if settings.seed else None
-        plan = plan_epoch(costs, settings, epoch, random)
+        plan = plan_epoch(costs, settings, epoch)
         plans.append(plan)
         log.first_of_epoch.append(len(log.task))
         if isinstance(iterator, Workers) and settings.loader.persistent_workers:
@@ -110,9 +107,9 @@ class Workers:
         self._persistent = settings.loader.persistent_workers
         startup_s, boot_s = costs.start_of(settings.start_method)
         self._started = []
-        for worker, init_s in enumerate(resample(costs.init_s, np.arange(self._num_workers))):
+        for worker in range(self._num_workers):
             self._started.append(processes.now)
-            processes.boot(worker, boot_s + float(init_s))
+            processes.boot(worker, boot_s)
             processes.spend(startup_s)
         self._first_row = len(log.task)
         self._reset(plan)

@@ -31,7 +31,6 @@ class SimulatedSettings:
     start_method: str | None = None
     most_batches: int | None = None  # that the loop takes from an epoch; None: all
     epochs: int = 1
-    seed: int = 0
 
 
 def checked(
@@ -45,7 +44,6 @@ def checked(
     drop_last: Any = False,
     start_method: Any = None,
     epochs: Any = 1,
-    seed: Any = 0,
 ) -> SimulatedSettings:
     """The arguments of ``simulate``, checked.
 
@@ -81,7 +79,6 @@ def checked(
         start_method=start_method or (_default_start_method() if loader.num_workers else None),
         most_batches=most_batches,
         epochs=epochs,
-        seed=whole_number("seed", seed, at_least=0),
     )
 
 

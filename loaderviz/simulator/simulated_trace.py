@@ -85,7 +85,6 @@ def trace_of(log: Log, plans: list[Plan], settings: SimulatedSettings, costs: Co
             "problems": [],
             "left_out": 0,
             "left_out_batches": 0,
-            "seed": settings.seed,
         },
     )
 

@@ -26,7 +26,6 @@ TYPICAL_HANDOVER: Final = {
 
 # No recording tells these apart from other costs.
 TYPICAL_SHARE_S: Final = 1.8e-4  # to make shared memory for a batch, its bytes aside
-TYPICAL_COLLATE_S: Final = 2e-5  # to collate nothing
 BYTES_PER_S: Final = 1.6e9  # that are put into shared memory, or pinned
 RELEASE_BYTES_PER_S: Final = 6e9  # of shared memory that is given back
 

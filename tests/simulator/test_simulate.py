@@ -163,13 +163,14 @@ class TestMoreByHand:
         assert simulate(costs, num_workers=0, batch_size=1, n_batches=2).workers.empty
 
     def test_bytes_are_shared_by_workers_and_given_back_by_the_consumer(self):
-        costs = Costs(sample_bytes=1e6, bytes_per_s=4e6, release_bytes_per_s=8e6, share_s=0.5)
+        costs = Costs(sample_bytes=1e6, bytes_per_s=4e6, share_s=0.5)
         settings = {"batch_size": 2, "n_batches": 3}
-        for num_workers, collate_s, step_s in ((0, 0, 0), (1, 1.0, 0.25)):
+        for num_workers, collate_s, step_s in ((0, 0, 0), (1, 1.0, 2e6 / 6e9)):
             batches = simulate(costs, num_workers=num_workers, **settings).batches
             assert batches["n_bytes"].tolist() == [2e6] * 3
             assert (batches["ready_s"] - batches["collate_s"]).tolist() == [collate_s] * 3
-            assert (batches["released_s"] - batches["delivered_s"]).tolist() == [step_s] * 3
+            stepped_s = (batches["released_s"] - batches["delivered_s"]).tolist()
+            assert stepped_s == pytest.approx([step_s] * 3)
 
     def test_streams_that_end_shrink_the_window(self):
         settings = {"num_workers": 4, "batch_size": 1, "prefetch_factor": 4, "kind": "iterable"}
@@ -283,11 +284,11 @@ class TestAgainstTorch:
 
 class TestLaws:
     @settings(max_examples=40)
-    @given(COSTS, configurations(), st.booleans(), st.booleans(), st.integers(0, 2))
+    @given(COSTS, configurations(), st.booleans(), st.booleans())
     def test_times_are_in_order_and_no_more_is_under_way_than_may_be(
-        self, costs, given, in_order, pin_memory, seed
+        self, costs, given, in_order, pin_memory
     ):
-        given |= {"in_order": in_order, "pin_memory": pin_memory, "seed": seed}
+        given |= {"in_order": in_order, "pin_memory": pin_memory}
         trace = simulate(costs, **given)
         assert_lawful(trace)
         again = simulate(costs, **given)
@@ -397,19 +398,6 @@ class TestCostsFromATrace:
         fitted = Costs.from_trace(trace)
         assert fitted.startup_s == pytest.approx(costs.startup_s, rel=0.1)
 
-    def test_what_one_worker_alone_does_at_first_is_its_own_start(self):
-        given = {"num_workers": 4, "batch_size": 8, "n_batches": 60}
-        costs = Costs(sample_s=0.002, **self.TRUE)
-        trace = simulate(costs, **given)
-        workers = trace.workers.assign(init_s=[0.0, 0.0, 1.5, 0.0])
-        fitted = Costs.from_trace(dataclasses.replace(trace, workers=workers))
-        assert fitted.init_s == pytest.approx([0, 0, 1.5, 0])
-        again = simulate(dataclasses.replace(costs, init_s=fitted.init_s), **given)
-        later_s = again.workers["first_task_s"] - trace.workers["first_task_s"]
-        assert later_s.tolist() == pytest.approx([0, 0, 1.5, 0], abs=0.01)
-        longer_s = again.batches["released_s"].max() - trace.batches["released_s"].max()
-        assert 1 < longer_s < 1.6  # batches come in order
-
     @pytest.mark.parametrize("in_order", [True, False])
     def test_what_it_takes_to_take_a_batch_shows_whatever_came_before_it(self, in_order):
         slow = np.where(np.arange(600) % 37 == 0, 0.2, 0.01)
@@ -486,7 +474,6 @@ class TestBadInput:
             ({"n_batches": None}, r"Give n_batches"),
             ({"n_samples": 0}, r"n_samples=0"),
             ({"epochs": 0}, r"epochs=0"),
-            ({"seed": -1}, r"seed=-1"),
             ({"num_workers": 0, "prefetch_factor": 2}, r"prefetch_factor=2 with num_workers=0"),
             ({"num_workers": 0, "start_method": "fork"}, r"start_method='fork' with"),
             ({"start_method": "clone"}, r"start_method='clone'"),
@@ -516,5 +503,7 @@ class TestBadInput:
             Costs.from_trace(simulate(Costs(), **GOOD), loader=3)
         hidden = simulate(Costs(), **GOOD)
         hidden.batches["started_s"] = float("nan")
-        with pytest.raises(LoaderVizError, match="does not show its batches where they were made"):
+        with pytest.raises(
+            LoaderVizError, match="does not show where batches of loader 0 were made"
+        ):
             Costs.from_trace(hidden)
