@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,17 +11,11 @@ import numpy as np
 
 from loaderviz import machine
 from loaderviz._recommend.memory_budget import Sizes
-from loaderviz._recommend.recommendation import (
-    MOST_NOTES,
-    WORTH,
-    Recommendation,
-    candidates_table,
-    code_of,
-)
+from loaderviz._recommend.recommendation import WORTH, Recommendation, candidates_table, code_of
 from loaderviz._recommend.settings_to_try import MARGIN
 from loaderviz.errors import LoaderVizError
 from loaderviz.loader_settings import LoaderSettings
-from loaderviz.text import count, duration, percent, rate
+from loaderviz.text import count, duration, rate
 from loaderviz.trace import Trace
 from loaderviz.trace.described_loaders import loader_description
 from loaderviz.trace.loaders_as_one import as_one
@@ -32,7 +26,7 @@ from loaderviz.why.phases import FEWEST
 from loaderviz.why.rank_summary import ranks_beside
 from loaderviz.why.resampled_ratio import Range
 from loaderviz.why.seen_batches import seen_batches
-from loaderviz.why.unlike_workers import largest_share, slow_worker
+from loaderviz.why.unlike_workers import slow_worker
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,7 +52,7 @@ def recommend_bounds(
     whole = as_one(trace)
     if loader is None or (whole.batches["loader"] == loader).any():
         trace = whole  # else it is the number of one life among several
-    share, others = _chosen(trace, loader)
+    share, chosen = _chosen(trace, loader)
     batches = seen_batches(trace, share.loader)
     description = loader_description(trace.meta, share.loader)
     bounds = _bounds(trace, batches, description, step_s, max_workers)
@@ -70,7 +64,7 @@ def recommend_bounds(
         code=code_of(settings, description),
         verdict=_verdict(bounds),
         limits=_limits(bounds),
-        notes=tuple(_notes(bounds, _unlike(batches, description), share, others))[:MOST_NOTES],
+        notes=tuple(filter(None, [chosen, _slow_worker(batches), _how_to_measure(bounds)])),
         numbers=f"bounds from {recorded}, not measured · {count(bounds.cpus, 'CPU')}",
         memory_bytes=sizes.memory_bytes(settings),
         shm_bytes=sizes.shm_bytes(settings),
@@ -108,8 +102,8 @@ def _bounds(
     )
 
 
-def _chosen(trace: Trace, loader: int | None) -> tuple[LoaderShare, list[LoaderShare]]:
-    """The loader asked for, or the one most waited for; and which others delivered batches then."""
+def _chosen(trace: Trace, loader: int | None) -> tuple[LoaderShare, str]:
+    """The loader asked for; or the one most waited for, and a note that names the others."""
     shares = sorted(loader_shares(trace), key=lambda share: -share.waited_s)
     if not shares:
         raise LoaderVizError(
@@ -117,18 +111,18 @@ def _chosen(trace: Trace, loader: int | None) -> tuple[LoaderShare, list[LoaderS
         )
     if loader is None:
         most, *others = [share for share in shares if share.n_batches] or shares
-        return most, others
+        if not others:
+            return most, ""
+        named = "; ".join(f"loader={each.loader} is {each.name}" for each in others[:MOST_NAMED])
+        return most, (
+            f"This is {most.name}, the one of {len(others) + 1:,} loaders that is waited for "
+            f"most. loader=NUMBER, or --loader NUMBER, asks for another: {named}."
+        )
     for share in shares:
         if share.loader == loader:
-            return share, []
-    listed = "\n".join(_listed([f"  {share.loader}  {share}" for share in shares], "  "))
+            return share, ""
+    listed = "\n".join(f"  {share.loader}  {share}" for share in shares[:MOST_NAMED])
     raise LoaderVizError(f"loader={loader!r}: this recording has no such loader. It has\n{listed}")
-
-
-def _listed(names: Sequence[str], indent: str = "") -> list[str]:
-    """The first of them, and how many more there are."""
-    more = len(names) - MOST_NAMED
-    return [*names[:MOST_NAMED], *([f"{indent}and {more:,} more"] if more > 0 else [])]
 
 
 def _not_queued(batches: pd.DataFrame) -> float:
@@ -138,15 +132,15 @@ def _not_queued(batches: pd.DataFrame) -> float:
     return 1 - min(max(queued, 0.0), 1.0)
 
 
-def _unlike(batches: pd.DataFrame, description: Mapping[str, Any]) -> str:
-    """How the workers are unlike, as a sentence without its full stop; empty where they are not."""
-    if description.get("kind") == "iterable" and (large := largest_share(batches)) is not None:
-        worker, part = large
-        return f"Worker {worker} reads {percent(part)} of the stream, and the end waits for it"
-    if (slow := slow_worker(batches)) is not None:
-        worker, times = slow
-        return f"Worker {worker} takes {times:.1f} times as long for a sample as the others"
-    return ""
+def _slow_worker(batches: pd.DataFrame) -> str:
+    """A note, where one worker is slower than the others."""
+    if (slow := slow_worker(batches)) is None:
+        return ""
+    worker, times = slow
+    return (
+        f"Worker {worker} takes {times:.1f} times as long for a sample as the others: mend that "
+        "first. The bounds are for workers that are alike."
+    )
 
 
 def _sizes(batches: pd.DataFrame) -> Sizes:
@@ -272,14 +266,12 @@ def _verdict(bounds: _Bounds) -> str:
     if bounds.more_batches:
         more = count(bounds.more_batches, "batch", "batches")
         return f"Too little was recorded to tell how many workers do: record {more} more"
-    now = bounds.pace.workers
-    maker = count(now, "worker") if now else "the main process"
+    now, (low, high) = bounds.pace.workers, bounds.workers
+    makers = f"{count(now, 'worker')} make{'s' * (now == 1)}" if now else "the main process makes"
     takes = f"the loop could take {rate(bounds.demand)}"
     if math.isinf(bounds.demand):
         takes = "the loop takes them as fast as they come"
-    make = "make" if now > 1 else "makes"
-    rates = f"{maker} {make} {rate(bounds.pace.supply)} samples/s, {takes}"
-    low, high = bounds.workers
+    rates = f"{makers} {rate(bounds.pace.supply)} samples/s, {takes}"
     if bounds.keeps_up and low <= now:
         return f"{rates}: enough" + (f", and {_between(low, now)} may do" if low < now else "")
     needed = bounds.needed[0]
@@ -305,19 +297,9 @@ def _limits(bounds: _Bounds) -> str:
     return f"reading: a worker takes {times}"
 
 
-def _notes(
-    bounds: _Bounds, unlike: str, share: LoaderShare, others: list[LoaderShare]
-) -> Iterator[str]:
-    if others:
-        named = "; ".join(_listed([f"loader={each.loader} is {each.name}" for each in others]))
-        yield (
-            f"This is {share.name}, the one of {len(others) + 1:,} loaders that is waited for "
-            f"most. loader=NUMBER, or --loader NUMBER, asks for another: {named}."
-        )
-    if unlike:
-        yield f"{unlike}: mend that first. The bounds are for workers that are alike."
+def _how_to_measure(bounds: _Bounds) -> str:
     step = "" if bounds.more_batches or not bounds.step_s else f", step_s={bounds.step_s:.3g}"
-    yield (
+    return (
         f"recommend(loader{step}) measures, with the loader in place of its recording: whether "
         "samples wait for one another, and whether workers pay, no recording shows."
     )

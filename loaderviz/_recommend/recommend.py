@@ -95,14 +95,8 @@ def recommend(
             what was given.
         Exception: whatever else the loader, its dataset or ``step`` raises, unchanged.
     """
-    _check(step_s=step_s, step_cpu_share=step_cpu_share, budget_s=budget_s)
-    for name, value in (("epochs", epochs), ("n_batches", n_batches), ("max_workers", max_workers)):
-        if value is not None:
-            whole_number(name, value, at_least=1)
-    if step is not None and not callable(step):
-        raise LoaderVizError(f"step={step!r}: give a function that takes a batch, or step_s=0.02")
-    if step is not None and step_s is not None:
-        raise LoaderVizError(f"step_s={step_s!r} beside a step: give one of them")
+    asked = Request(step_s, step, step_cpu_share, epochs, n_batches, max_workers, budget_s)
+    _check(asked)
     if isinstance(loader_or_trace, Trace):
         if step is not None or budget_s != BUDGET_S:
             given = "step" if step is not None else f"budget_s={budget_s!r}"
@@ -118,7 +112,6 @@ def recommend(
         )
     if loader is not None:
         raise LoaderVizError(f"loader={loader!r} chooses among those of a trace: leave it out")
-    asked = Request(step_s, step, step_cpu_share, epochs or 1, n_batches, max_workers, budget_s)
     return _measure(data_loader, asked)
 
 
@@ -182,7 +175,7 @@ def _question(
         needed=needed,
         most=most,
         uneven=look.uneven,
-        starts=1 / (asked.epochs * n_batches) if n_batches else 0.0,
+        starts=1 / ((asked.epochs or 1) * n_batches) if n_batches else 0.0,
         fits=fits,
     )
 
@@ -199,15 +192,21 @@ def _announced(loader: DataLoader[Any], asked: Request) -> str:
     )
 
 
-def _check(**numbers: Any) -> None:
-    for name, value in numbers.items():
-        if value is None:
-            continue
+def _check(asked: Request) -> None:
+    for name in ("step_s", "step_cpu_share", "budget_s"):
+        value = getattr(asked, name)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not 0 <= value < math.inf:
+        if value is not None and not (is_number and 0 <= value < math.inf):
             raise LoaderVizError(f"{name}={value!r}: give a number, 0 or more")
-    if numbers["step_cpu_share"] > 1:
-        share = numbers["step_cpu_share"]
+    for name in ("epochs", "n_batches", "max_workers"):
+        if getattr(asked, name) is not None:
+            whole_number(name, getattr(asked, name), at_least=1)
+    step, share = asked.step, asked.step_cpu_share
+    if share > 1:
         raise LoaderVizError(f"step_cpu_share={share!r}: a share is 0 to 1, 1 for all of the step")
-    if not numbers["budget_s"]:
+    if not asked.budget_s:
         raise LoaderVizError("budget_s=0: give seconds to measure in, such as 30")
+    if step is not None and not callable(step):
+        raise LoaderVizError(f"step={step!r}: give a function that takes a batch, or step_s=0.02")
+    if step is not None and asked.step_s is not None:
+        raise LoaderVizError(f"step_s={asked.step_s!r} beside a step: give one of them")

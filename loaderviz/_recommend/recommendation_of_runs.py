@@ -27,12 +27,12 @@ LONGER: Final = 1.3  # times as long beside others as alone: more than runs of o
 
 @dataclass(frozen=True)
 class Request:
-    """The arguments of ``recommend`` for a loader that is run, checked."""
+    """The arguments of ``recommend``."""
 
     step_s: float | None
     step: Callable[[Any], object] | None
     step_cpu_share: float
-    epochs: int
+    epochs: int | None
     n_batches: int | None
     max_workers: int | None
     budget_s: float
@@ -63,7 +63,7 @@ class Outcome:
     @property
     def settings(self) -> LoaderSettings:
         """The recommended setting, with persistent workers where these gain enough."""
-        restart_share = self.start_share * (1 - 1 / self.asked.epochs)
+        restart_share = self.start_share * (1 - 1 / (self.asked.epochs or 1))
         keeps = self.question.present.persistent_workers or restart_share > WORTH
         return replace(self.best, persistent_workers=keeps and self.best.num_workers > 0)
 

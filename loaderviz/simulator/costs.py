@@ -53,8 +53,6 @@ class Costs:
         send_s: to hand a batch on and to get the next task, in a worker, on the CPU.
         transport_s: from a worker to the consumer, for one batch, its bytes aside.
         take_s: to unpickle a batch, in the main process or in its pin thread.
-        take_gil_s: so much longer at most, if the batch's worker reads samples meanwhile: it hands
-            the memory over by a thread of its own, which waits for Python's global lock.
         pin_s: to pin a batch, its bytes aside.
         copy_s: to copy a batch to the device, within the consumer's time.
         step_s: the consumer's own work on a batch; ``step_cpu_share`` of it keeps a CPU busy.
@@ -85,7 +83,6 @@ class Costs:
     send_s: float = 0.0
     transport_s: Any = 0.0
     take_s: Any = 0.0
-    take_gil_s: float = 0.0
     pin_s: Any = 0.0
     copy_s: Any = 0.0
     step_s: Any = 0.0

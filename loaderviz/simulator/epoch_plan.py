@@ -41,7 +41,6 @@ class Plan:
     send_s: float
     transport_s: list[float]
     take_s: list[float]
-    take_gil_s: float  # more, while the fetch's worker reads
     pin_s: list[float]
     release_s: list[float]
     step_s: list[float]  # in the order of delivery
@@ -86,7 +85,6 @@ def plan_epoch(costs: Costs, settings: SimulatedSettings, epoch: int) -> Plan:
         send_s=costs.send_s,
         transport_s=transport_s.tolist(),
         take_s=take_s.tolist(),
-        take_gil_s=costs.take_gil_s,
         pin_s=(whole * (pin_s + n_bytes / costs.bytes_per_s)).tolist(),
         release_s=(n_bytes / RELEASE_BYTES_PER_S * in_workers).tolist(),
         step_s=step_s.tolist(),

@@ -20,6 +20,7 @@ from loaderviz.trace.around_epochs import endings, still_making
 from loaderviz.trace.check_trace import MOST_SAMPLES
 from loaderviz.trace.columns_of_rows import BATCH, arrays, batch_rows
 from loaderviz.trace.described_loaders import loader_description
+from loaderviz.why.attribution import AT_ONCE_S
 from loaderviz.why.rank_summary import ranks_beside
 from loaderviz.why.seen_batches import seen_batches
 from loaderviz.why.worker_starts import OWN_PARTS
@@ -60,7 +61,7 @@ def fit(trace: Trace, *, loader: int, step_cpu_share: float, cores: float | None
     return {
         **TYPICAL_HANDOVER,
         **_drawing(delivered),
-        **_handing_over(own.batches, in_order=bool(description.get("in_order", True))),
+        **_handing_over(own.batches),
         **_starting(own, str(description.get("start_method") or "fork")),
         **making,
         "step_s": steps_s if len(steps_s) else 0.0,
@@ -172,15 +173,15 @@ def _drawing(delivered: pd.DataFrame) -> dict[str, float]:
     }
 
 
-def _handing_over(batches: pd.DataFrame, *, in_order: bool) -> dict[str, float]:
+def _handing_over(batches: pd.DataFrame) -> dict[str, float]:
     """What it takes to get a batch from its worker; what the batches do not show is left out."""
     delivered = batches[batches["delivered_s"].notna() & (batches["worker"] >= 0)]
     if delivered.empty:
         return {}
-    costs = {"send_s": _usual(_gaps_s(delivered))}
     requested_s, delivered_s, pinned_s, ready_s = (
         delivered[name].to_numpy() for name in ("requested_s", "delivered_s", "pinned_s", "ready_s")
     )
+    costs = {"send_s": _usual(_gaps_s(delivered))}
     if not np.isnan(pinned_s).all():
         free_s = np.append(-np.inf, np.sort(pinned_s)[:-1])[np.argsort(np.argsort(pinned_s))]
         pinning_s = float(np.nanmedian(pinned_s - np.fmax(ready_s, free_s)))
@@ -189,34 +190,15 @@ def _handing_over(batches: pd.DataFrame, *, in_order: bool) -> dict[str, float]:
     # With each batch that is taken, the keys of one more are drawn and sent.
     drawing_s = np.nan_to_num((delivered["dispatched_s"] - delivered["drawing_s"]).median())
     took_s = delivered_s - requested_s - drawing_s - TYPICAL_HANDOVER["dispatch_s"]
-    took_s = np.maximum(took_s, 0.0)
-    # A batch that had surely arrived when it was asked for shows how long it takes to take it.
-    there = requested_s - ready_s > ARRIVED_S
-    if in_order:
-        there &= _n_taken(delivered) == 1
-    reads = _reads_meanwhile(batches, delivered)
-    busy_s, idle_s = _usual(took_s[there & reads]), _usual(took_s[there & ~reads])
-    costs["take_s"] = float(np.fmin(busy_s, idle_s))
-    if busy_s > idle_s:  # Python's lock is waited for
-        costs["take_gil_s"] = busy_s - idle_s
+    # A batch that had surely arrived when it was asked for shows how long it takes to take it; but
+    # one that was received while another was waited for is at hand.
+    there = (requested_s - ready_s > ARRIVED_S) & (took_s >= AT_ONCE_S)
+    costs["take_s"] = _usual(took_s[there])
     # A batch that was not ready yet shows how long it was on its way.
     take_s = _known(costs).get("take_s", TYPICAL_HANDOVER["take_s"])
-    costs["transport_s"] = _usual(
-        np.maximum(delivered_s - ready_s - take_s, 0.0)[requested_s < ready_s]
-    )
+    on_way_s = np.maximum(delivered_s - ready_s - take_s, 0.0)
+    costs["transport_s"] = _usual(on_way_s[requested_s < ready_s])
     return _known(costs)
-
-
-def _n_taken(delivered: pd.DataFrame) -> Any:
-    """How many batches were taken from the queue to hand over each one, in order.
-
-    Later ones that arrived earlier are taken along, and are at hand when their turn comes
-    (torch/utils/data/dataloader.py, ``_next_data``).
-    """
-    epoch = delivered["epoch"]
-    nth = delivered["ready_s"].groupby(epoch).rank(method="first", na_option="top")
-    so_far = nth.groupby(epoch).cummax()
-    return so_far.groupby(epoch).diff().fillna(so_far).to_numpy()
 
 
 def _usual(seconds: Floats) -> float:
@@ -236,19 +218,6 @@ def _gaps_s(delivered: pd.DataFrame) -> Floats:
     queued = in_turn["dispatched_s"] < before_s - TYPICAL_HANDOVER["transport_s"]
     gaps_s = (in_turn["started_s"] - before_s)[queued].dropna()
     return np.asarray(gaps_s.clip(lower=0.0))  # clocks are read in turn
-
-
-def _reads_meanwhile(batches: pd.DataFrame, delivered: pd.DataFrame) -> Any:
-    """Of each batch, whether its worker reads other samples when it is asked for."""
-    asked_s, made_by = (delivered[name].to_numpy() for name in ("requested_s", "worker"))
-    reads = np.zeros(len(delivered), bool)
-    tasks = batches.dropna(subset=["started_s", "collate_s"]).sort_values("started_s")
-    for worker, own in tasks.groupby("worker"):
-        of = made_by == worker
-        last = np.searchsorted(own["started_s"].to_numpy(), asked_s[of], side="right") - 1
-        until_s = own["collate_s"].to_numpy()[np.maximum(last, 0)]
-        reads[of] = (last >= 0) & (asked_s[of] < until_s)
-    return reads
 
 
 def _starting(trace: Trace, method: str) -> dict[str, Any]:

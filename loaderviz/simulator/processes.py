@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from loaderviz.simulator.costs import Costs
 
 MAIN, PIN = -1, -2  # numbers of processes that are no workers
-SWITCH_S = 0.005  # between requests of a thread for Python's lock: sys.getswitchinterval()
 
 
 class Processes:
@@ -48,7 +47,6 @@ class Processes:
         self._last_arrival = [0.0] * n_workers
         self._n_on_way = 0
         self._to_pin: deque[int] = deque()
-        self._pin_waits = False  # for the lock of the worker that sent the first of them
         self._arrived: deque[int] = deque()
         self._main_busy = False
 
@@ -101,16 +99,7 @@ class Processes:
         row = self._arrived.popleft()
         if not self._pins:
             self.spend(self._plan.take_s[self._log.fetch[row]])
-            self._wait_for_lock(self._log.worker[row])
         return row
-
-    def _wait_for_lock(self, worker: int) -> None:
-        """A worker that reads lets go of Python's lock for the thread that hands over, in turns."""
-        left_s = self._plan.take_gil_s
-        while left_s > 0 and self._busy[worker]:
-            turn_s = min(left_s, SWITCH_S)
-            left_s -= turn_s
-            self.spend(0.0, turn_s / self._cpus.rate)
 
     def fetch_here(self, row: int, fetch: int) -> None:
         """The main process loads; nothing else computes."""
@@ -159,9 +148,6 @@ class Processes:
             self._next_phase(process)
         elif process == MAIN:
             self._main_busy = False
-        elif self._pin_waits:
-            self._pin_waits = False
-            self._pin_now()
         else:
             self._finish_pinning()
 
@@ -218,13 +204,6 @@ class Processes:
             self._pin_next()
 
     def _pin_next(self) -> None:
-        if self._plan.take_gil_s and self._busy[self._log.worker[self._to_pin[0]]]:
-            self._pin_waits = True
-            self._wait(PIN, self._plan.take_gil_s)
-        else:
-            self._pin_now()
-
-    def _pin_now(self) -> None:
         fetch = self._log.fetch[self._to_pin[0]]
         self._cpus.compute(PIN, self._plan.take_s[fetch] + self._plan.pin_s[fetch])
 

@@ -1,4 +1,4 @@
-"""Workers that are unlike: one reads most of a stream, or takes longer for each of its samples.
+"""Workers that are unlike: one takes longer for each of its samples than the others.
 
 What they did does not tell what another number of workers would do.
 """
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 FEWEST_BATCHES: Final = 6  # of each worker: fewer do not tell its pace
 SLOW: Final = 2.0  # times as long as each of the others: more than CPUs differ
-LARGE: Final = 1.5  # times an equal share of a stream
 
 
 def slow_worker(batches: pd.DataFrame) -> tuple[int, float] | None:
@@ -35,16 +34,3 @@ def slow_worker(batches: pd.DataFrame) -> tuple[int, float] | None:
     if by_worker.count().min() < FEWEST_BATCHES or not (far and apart):
         return None
     return slowest, float(medians[slowest] / others.median())
-
-
-def largest_share(batches: pd.DataFrame) -> tuple[int, float] | None:
-    """The worker that reads far more of a stream than an equal share, and its part, 0 to 1.
-
-    ``batches`` are those of one loader over an iterable-style dataset in one rank, to its end; None
-    where workers have about as much.
-    """
-    read = batches[(batches["worker"] >= 0) & batches["delivered_s"].notna()]
-    parts = read.groupby("worker")["n_samples"].sum() / max(1, read["n_samples"].sum())
-    if len(parts) < 2 or parts.max() * len(parts) < LARGE:
-        return None
-    return int(parts.index[int(parts.argmax())]), float(parts.max())
