@@ -61,6 +61,7 @@ class Pace:
         rows, steps_s: of the batches at pace, without pauses, in order of delivery: the position in
             ``Trace.batches``, and the step; NaN where the loop has it still.
         settled_rows: of those that tell what the loop waits.
+        first_rows: of the first batch of each epoch.
     """
 
     rank: int
@@ -88,6 +89,7 @@ class Pace:
     rows: Any = field(default=(), repr=False, compare=False)
     steps_s: Any = field(default=(), repr=False, compare=False)
     settled_rows: Any = field(default=(), repr=False, compare=False)
+    first_rows: Any = field(default=(), repr=False, compare=False)
 
     @property
     def is_steady(self) -> bool:
@@ -187,6 +189,7 @@ def pace_of(series: LoopSeries, meta: Mapping[str, Any]) -> Pace:
         rows=rows["row"][at_pace],
         steps_s=series.step_s[at_pace],
         settled_rows=rows["row"][settled],
+        first_rows=rows["row"][series.first],
     )
 
 

@@ -92,11 +92,6 @@ class PhaseOfBatches:
     phase: Any
     changes: tuple[Change, ...]
 
-    @property
-    def steady(self) -> bool:
-        """Whether there is a pace."""
-        return bool((self.phase == PACE).any())
-
 
 def phases_of(trace: Trace) -> pd.DataFrame:
     """The table of ``Trace.phases``."""

@@ -29,17 +29,16 @@ ONE_IS_LATE = {"boot_s": 0.02, "init_s": np.array([2.0] + [0.001] * 7)}
     [
         (
             with_starts(**SENT),
-            "2 starts of 1.71 s each: 1.5 s to unpickle what was sent, 200 ms for the process and "
+            "2 starts, the longest of 1.71 s: 1.5 s to unpickle what was sent, 200 ms for the process and "
             "its imports (3 MiB sent)",
         ),
         (
             with_starts("fork", boot_s=1.0, init_s=0.5),
-            "2 starts of 1.5 s each: 1 s until it is up, 500 ms in worker_init_fn",
+            "2 starts, the longest of 1.5 s: 1 s until it is up, 500 ms in worker_init_fn",
         ),
         (
             with_starts("fork", 8, **ONE_IS_LATE),
-            "8 starts, usually of 21 ms; the longest, of worker 0, of 2.02 s: "
-            "2 s in worker_init_fn, 20 ms until it is up",
+            "8 starts, the longest of 2.02 s: 2 s in worker_init_fn, 20 ms until it is up",
         ),
         (made(workers=2), "2 starts; a worker's first task comes after 250 ms"),
     ],

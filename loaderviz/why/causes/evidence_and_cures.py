@@ -225,12 +225,12 @@ def _cpu(case: CaseOfACause) -> tuple[str, str]:
         evidence += f", {percent(children_s / max(cpu_s, 1e-9))} of it in child processes,"
     if queued_s > 0:
         evidence += f" and wait for a CPU {percent(queued_s / worked_s)}"
-    return evidence + _cpus(case, ", on"), MORE_CPUS
+    return f"{evidence}, on {_cpus(case)}", MORE_CPUS
 
 
-def _cpus(case: CaseOfACause, how: str) -> str:
-    cores = case.trace.meta.get("cpu_allowance")
-    return f"{how} {count(cores, 'CPU')}" if cores else ""
+def _cpus(case: CaseOfACause) -> str:
+    """How many there are, which is known where CPUs are a cause."""
+    return count(case.trace.meta["cpu_allowance"], "CPU")
 
 
 def _throttled(case: CaseOfACause) -> tuple[str, str]:
@@ -238,8 +238,7 @@ def _throttled(case: CaseOfACause) -> tuple[str, str]:
     made_s = (batches["ready_s"] - batches["started_s"])[batches["throttled_s"].notna()].sum()
     stopped_s = np.minimum(batches["throttled_s"], batches["queued_s"]).sum()
     share = percent(stopped_s / max(made_s, 1e-9))
-    quota = f"the CPU quota{_cpus(case, ' of')}"
-    return f"{quota} stopped the workers {share} of the time", LARGER_QUOTA
+    return f"the CPU quota of {_cpus(case)} stopped the workers {share} of the time", LARGER_QUOTA
 
 
 def _slow_samples(case: CaseOfACause) -> tuple[str, str]:
@@ -254,11 +253,9 @@ def _slow_samples(case: CaseOfACause) -> tuple[str, str]:
 
 def _slowest_begins_a_stream(samples: pd.DataFrame, took_s: Any) -> bool:
     """Whether the slowest sample is the first of what one worker yields in an epoch."""
-    stream = samples[["rank", "epoch", "worker"]]
-    slowest = int(np.nanargmax(took_s))
-    its_own = (stream == stream.iloc[slowest]).all(axis=1)
-    start_s = samples["start_s"]
-    return bool(start_s.iloc[slowest] == start_s[its_own].min())
+    slowest = samples.iloc[int(np.nanargmax(took_s))]
+    stream = ["rank", "epoch", "worker"]
+    return bool(slowest["start_s"] == samples.groupby(stream)["start_s"].min()[*slowest[stream]])
 
 
 def _drift(case: CaseOfACause) -> tuple[str, str]:

@@ -50,12 +50,8 @@ def describe_starts(workers: pd.DataFrame, set_up_s: float) -> str:
     took_s = workers[list(PARTS)].clip(lower=0.0).sum(axis=1, min_count=1)
     if took_s.notna().any():
         longest = workers.iloc[int(took_s.argmax())]
-        usual, most = duration(float(took_s.median())), duration(float(took_s.max()))
-        if usual == most:
-            text += f" of {usual}{' each' * (len(workers) > 1)}: {_two_parts(longest)}"
-        else:
-            text += f", usually of {usual}; the longest, of worker {longest['worker']}, of {most}: "
-            text += _two_parts(longest)
+        which = ", the longest" * (len(workers) > 1)
+        text += f"{which} of {duration(float(took_s.max()))}: {_two_parts(longest)}"
     elif (up_s := float((workers["first_task_s"] - workers["started_s"]).median())) > 0:
         text += f"; a worker's first task comes after {duration(up_s)}"
     if not math.isnan(set_up_s):

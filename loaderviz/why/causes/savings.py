@@ -270,7 +270,7 @@ def epoch_seconds(pace: Pace, own: Attribution, reading: Reading, trace: Trace) 
     at_pace = _shares(own.seconds[np.isin(own.row, pace.settled_rows)].sum(axis=0))
     if not pace.waited_is_measured or not at_pace.any():
         at_pace = _shares(_of_making(pace, reading, trace))
-    begins = (own.row < 0) | np.isin(own.row, _first_rows(trace, pace))
+    begins = (own.row < 0) | np.isin(own.row, pace.first_rows)
     starting = own.seconds[begins].sum(axis=0)
     first, again = CAUSES.index("start"), CAUSES.index("restart")
     if starting[again] and not pace.keeps_workers:  # so begins each epoch but one
@@ -298,13 +298,3 @@ def _of_making(pace: Pace, reading: Reading, trace: Trace) -> Any:
     seconds[CAUSES.index("workers")] = max(0.0, read_s.sum() - seconds.sum())
     seconds[CAUSES.index("collate")] += np.nansum(batches["ready_s"] - batches["collate_s"])
     return seconds
-
-
-def _first_rows(trace: Trace, pace: Pace) -> Any:
-    """Of the loader's epochs, the positions of the first batch that each delivered."""
-    batches = trace.batches
-    own = (batches["loader"] == pace.loader) & (batches["rank"] == pace.rank)
-    own &= batches["delivered_s"].notna()
-    positions = np.flatnonzero(own.to_numpy())
-    order = positions[np.argsort(batches["delivered_s"].to_numpy()[positions], kind="stable")]
-    return order[np.unique(batches["epoch"].to_numpy()[order], return_index=True)[1]]
