@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,24 @@ class Plan:
     release_s: list[float]
     step_s: list[float]  # in the order of delivery
     copy_to_device_s: list[float]
+
+    def parts(self, fetch: int) -> Iterator[tuple[float, float]]:
+        """How a worker reads the samples of a fetch: seconds that it waits, then computes, in turn.
+
+        Samples that only wait or only compute are taken together. Of more than ``MOST_PARTS``
+        samples neighbours are, too.
+        """
+        n, first = self.n[fetch], int(self.first[fetch])
+        wait_s, cpu_s = float(self.fetch_wait_s[fetch]), float(self.fetch_cpu_s[fetch])
+        if min(wait_s, cpu_s) <= LEAST_S:
+            yield wait_s, cpu_s
+            return
+        n_parts = min(n, MOST_PARTS)
+        begins = first + np.arange(n_parts) * n // n_parts
+        parts = [
+            np.add.reduceat(values[: first + n], begins) for values in (self.wait_s, self.cpu_s)
+        ]
+        yield from zip(*(part.tolist() for part in parts), strict=True)
 
 
 def plan_epoch(costs: Costs, settings: SimulatedSettings, epoch: int) -> Plan:
@@ -96,34 +115,6 @@ def _samples_before(costs: Costs, epoch: int, total: int) -> int:
     """How many of ``costs.sample_s`` belong to the epochs before this one, of ``total`` samples."""
     n_epochs, rest = divmod(np.size(costs.sample_s), max(total, 1))
     return epoch * total if n_epochs > 1 and not rest else 0
-
-
-def phases(plan: Plan) -> tuple[list[float], list[int]]:
-    """What a worker does in each fetch, in turn: waits, computes, waits, ... collates and sends.
-
-    Samples that only wait or only compute are taken together. Of more than ``MOST_PARTS`` samples
-    neighbours are, too.
-
-    Returns:
-        The seconds of all phases, fetch by fetch: waiting at even places, computing at odd ones.
-        And the place of each fetch's first phase, with the end of all as the last value.
-    """
-    n = np.asarray(plan.n, np.int64)
-    computes = plan.fetch_cpu_s > LEAST_S
-    mixed = computes & (plan.fetch_wait_s > LEAST_S)
-    parts = np.where(mixed, np.minimum(n, MOST_PARTS), np.minimum(n, 1))
-    fetch = np.repeat(np.arange(len(n)), parts)
-    part = np.arange(len(fetch)) - np.repeat(np.cumsum(parts) - parts, parts)
-    begins = plan.first[fetch] + part * n[fetch] // np.maximum(parts[fetch], 1)
-    at = 2 * (np.arange(len(fetch)) + 2 * fetch)
-    starts = 2 * np.append(0, np.cumsum(parts + 2))
-    seconds = np.zeros(starts[-1])
-    if len(begins):
-        seconds[at] = np.add.reduceat(plan.wait_s, begins)
-        seconds[at + 1] = np.add.reduceat(plan.cpu_s, begins)
-    seconds[starts[1:] - 3] = plan.collate_s
-    seconds[starts[1:] - 1] = plan.send_s
-    return seconds.tolist(), starts.tolist()
 
 
 def _resampled(values: Seconds, places: Ints) -> Floats:
