@@ -196,14 +196,12 @@ def _notes(outcome: Outcome) -> Iterator[str]:
         yield f"A worker was killed with {'; '.join(map(str, died))}: perhaps memory was short."
     if unfit := _unfit(outcome):
         yield f"{unfit[0]} would take more memory, or more of /dev/shm, than is free: not tried."
-    if found.untried or found.undecided:
-        what = (
-            f"try {'; '.join(map(str, found.untried[:3]))}"
-            if found.untried
-            else ("tell the best settings apart")
+    if found.too_short:
+        budget_s = outcome.asked.budget_s
+        yield (
+            f"{budget_s:g} s were too short to tell all settings apart: budget_s={4 * budget_s:g} "
+            "has time for more."
         )
-        more = f"budget_s={4 * outcome.asked.budget_s:g} has time for more"
-        yield f"{outcome.asked.budget_s:g} s were too short to {what}: {more}."
     if outcome.start_share > WORTH:
         share = percent(outcome.start_share)
         start = (

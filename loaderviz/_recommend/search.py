@@ -73,15 +73,13 @@ class Found:
         question: what was to be found.
         best: the setting; today's, where nothing could be run.
         runs: of each setting that was run.
-        untried: settings that there was no time for.
-        undecided: whether a longer search might tell the last two apart.
+        too_short: whether there was no time to try a setting, or to tell the last two apart.
     """
 
     question: Question
     best: LoaderSettings
     runs: dict[LoaderSettings, list[Run]] = field(default_factory=dict)
-    untried: list[LoaderSettings] = field(default_factory=list)
-    undecided: bool = False
+    too_short: bool = False
 
     def pace_s(self, setting: LoaderSettings) -> float:
         """Seconds a batch, the start of workers left out: the mean of all its runs.
@@ -165,7 +163,6 @@ class Search:
         self._sweep()
         self._refine()
         self._decide()
-        self.found.untried = [each for each in self.found.untried if each not in self.found.runs]
         return self.found
 
     def _sweep(self) -> None:
@@ -187,7 +184,8 @@ class Search:
         left_s = SWEEP_SHARE * (self._deadline - self._clock())
         kept = in_this_order(settings, self._question.needed)[1:]
         while len(kept) > 1 and sum(map(self._expected_s, kept)) > left_s:
-            self.found.untried.append(kept.pop())
+            kept.pop()
+            self.found.too_short = True
         return kept
 
     def _refine(self) -> None:
@@ -277,7 +275,7 @@ class Search:
         gain = float(np.mean(gains)) if gains else self._gain(cheaper, faster)
         unsure = _error(gains) if len(gains) > 1 else self._unsure(cheaper, faster)
         if unsure > WORTH and len(gains) < MOST_TURNS:
-            self.found.undecided = True
+            self.found.too_short = True
         return faster if gain > worth else cheaper
 
     def _ranked(self) -> list[LoaderSettings]:
@@ -315,8 +313,7 @@ class Search:
         if any(run.died for run in known) or not self._allowed(setting):
             return
         if self._clock() + self._expected_s(setting, seconds) > self._deadline and self.found.runs:
-            if not known and setting not in self.found.untried:
-                self.found.untried.append(setting)
+            self.found.too_short |= not known
             return
         self._run(setting, seconds, 0)
 

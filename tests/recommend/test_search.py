@@ -198,10 +198,9 @@ def test_the_budget_holds_but_for_a_run_that_takes_longer_than_any_before(
 
 def test_a_budget_that_was_too_short_is_told():
     found = Machine(sleeping(1.0), start_s=1.0).search(budget_s=10.0)
-    assert found.untried
-    assert not set(found.untried) & set(found.runs)
-    assert Machine(sleeping(0.02, 2.2), noise=0.5).search(needed=3, budget_s=5.0).undecided
-    assert not Machine(sleeping(0.02, 2.2)).search(needed=3).undecided
+    assert found.too_short
+    assert Machine(sleeping(0.02, 2.2), noise=0.5).search(needed=3, budget_s=5.0).too_short
+    assert not Machine(sleeping(0.02, 2.2)).search(needed=3).too_short
 
 
 def test_what_does_not_fit_is_not_run_and_what_was_killed_not_again():
