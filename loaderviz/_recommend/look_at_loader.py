@@ -17,12 +17,11 @@ from torch.utils.data import DataLoader
 from loaderviz._doctor.batch_contents import contents_of
 from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.run_outcomes import child_processes
-from loaderviz._recommend.measured_run import LEAST_TIMEOUT_S
+from loaderviz._recommend.measured_run import copy_until
 from loaderviz._recommend.memory_budget import FreeBytes, Sizes
 from loaderviz.errors import LoaderVizError
 from loaderviz.loader_settings import PREFETCH_FACTOR, LoaderSettings
 from loaderviz.loaders.content_hash import digest_or_none
-from loaderviz.loaders.copy_loader import copy_loader
 from loaderviz.loaders.forked_run import may_fork, run_forked
 from loaderviz.loaders.random_state import keep_random_state
 from loaderviz.recorder import record
@@ -86,15 +85,12 @@ def look_at(
         Exception: whatever the loader, its dataset or ``step`` raises, unchanged.
     """
     setup = Setup(loader)
-    setting = LoaderSettings(2 if setup.iterable else 1)
+    setting = LoaderSettings(2 if setup.iterable else 1, pin_memory=loader.pin_memory)
     batch_bytes = _bytes_where_tight(loader, deadline)
     sizes = Sizes(batch=batch_bytes)
     if not sizes.fit(setting, FreeBytes.now()):
         return Look(batch_size=loader.batch_size or 1, sizes=sizes, n_batches=_length(loader))
-    left_s = max(deadline - time.monotonic(), LEAST_TIMEOUT_S)
-    timeout_s = min(loader.timeout or left_s, left_s)
-    options = {**setting.options(), "pin_memory": loader.pin_memory, "timeout": timeout_s}
-    copied = copy_loader(loader, **options)
+    copied, _ = copy_until(loader, setting, deadline)
     seen, timed_out = _Seen(), False
     with keep_random_state(loader), record(copied) as recording:
         try:
@@ -187,9 +183,8 @@ def _bytes_where_tight(loader: DataLoader[Any], deadline: float) -> int | None:
     free = FreeBytes.now().shm
     if free is None or free > PLENTY or not may_fork(0):
         return None
-    copied = copy_loader(loader, **LoaderSettings(0).options())
-    timeout_s = max(deadline - time.monotonic(), LEAST_TIMEOUT_S)
-    sent = run_forked(_send_bytes, copied, timeout_s=timeout_s, threads=True).sent
+    copied, left_s = copy_until(loader, LoaderSettings(0), deadline)
+    sent = run_forked(_send_bytes, copied, timeout_s=left_s, threads=True).sent
     return int(sent[0]) if sent else None
 
 

@@ -99,10 +99,7 @@ def run_setting(
     Raises:
         Exception: whatever the loader, its dataset or ``step`` raises, unchanged.
     """
-    left_s = max(deadline - time.monotonic(), LEAST_TIMEOUT_S)
-    options = {**setting.options(), "persistent_workers": False}
-    options["timeout"] = min(loader.timeout or left_s, left_s)
-    copied = copy_loader(loader, **options)
+    copied, left_s = copy_until(loader, setting, deadline)
     limits = _Limits(seconds, deadline, n_batches)
     if setting.num_workers:
         with keep_random_state(loader):
@@ -110,6 +107,15 @@ def run_setting(
     args = (copied, setting, step, limits, read_s)
     sent = run_forked(_send_run, *args, timeout_s=left_s, threads=True).sent
     return Run(*sent[0]) if sent else Run()
+
+
+def copy_until(
+    loader: DataLoader[Any], setting: LoaderSettings, deadline: float
+) -> tuple[DataLoader[Any], float]:
+    """A copy that waits for no batch after a deadline, and how many seconds are left until then."""
+    left_s = max(deadline - time.monotonic(), LEAST_TIMEOUT_S)
+    options = {**setting.options(), "persistent_workers": False}
+    return copy_loader(loader, **options, timeout=min(loader.timeout or left_s, left_s)), left_s
 
 
 def _send_run(*args: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -13,7 +14,7 @@ import numpy as np
 from loaderviz.simulator.epoch_plan import Plan
 from loaderviz.simulator.shared_cpus import SharedCpus
 from loaderviz.simulator.simulated_settings import SimulatedSettings
-from loaderviz.simulator.simulated_trace import Log
+from loaderviz.simulator.simulated_trace import NEVER, Log
 
 if TYPE_CHECKING:
     from loaderviz.simulator.costs import Costs
@@ -47,6 +48,7 @@ class Processes:
         self._waiting: list[tuple[float, int, Callable[[], None]]] = []  # until when, tie, and then
         self._queues: list[deque[tuple[int, int]]] = [deque() for _ in range(n_workers)]
         self._busy = [False] * n_workers
+        self.first_task = [NEVER] * n_workers  # when each began it
         self._last_arrival = [0.0] * n_workers
         self._n_on_way = 0
         self._to_pin: deque[int] = deque()
@@ -81,6 +83,7 @@ class Processes:
     def boot(self, worker: int, cpu_s: float) -> None:
         """A worker starts; it can take a task after ``cpu_s`` of computing."""
         self._busy[worker] = True
+        self.first_task[worker] = NEVER
         self._go_on(self._work(worker, cpu_s))
 
     def send(self, worker: int, row: int, fetch: int) -> None:
@@ -156,6 +159,8 @@ class Processes:
         while queue:
             row, fetch = queue.popleft()
             log.started[row] = self.now
+            if math.isnan(self.first_task[worker]):
+                self.first_task[worker] = self.now
             for wait_s, cpu_s in plan.parts(fetch):
                 yield Doing(wait_s=wait_s)
                 yield Doing(cpu_s=cpu_s, threads=plan.threads)

@@ -111,7 +111,6 @@ class Workers:
             self._started.append(processes.now)
             processes.boot(worker, boot_s)
             processes.spend(startup_s)
-        self._first_row = len(log.task)
         self._reset(plan)
 
     def reset(self, plan: Plan) -> None:
@@ -220,6 +219,5 @@ class Workers:
         processes.halt()
         for worker in range(self._num_workers):
             processes.spend(self._shutdown_s)
-            rows = self._first_row, len(self._log.task)
-            life = WorkerLife(worker, self._started[worker], processes.now, dismissed, *rows)
-            self._log.workers.append(life)
+            times = self._started[worker], processes.first_task[worker], processes.now, dismissed
+            self._log.workers.append(WorkerLife(worker, *times))

@@ -7,15 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from loaderviz import machine
 from loaderviz.argument_checks import true_or_false, whole_number
 from loaderviz.errors import LoaderVizError
 from loaderviz.loader_settings import LoaderSettings, refuse_without_workers
 from loaderviz.simulator.typical_costs import check_start_method
-from loaderviz.text import size
-
-# Bytes of memory, at its peak: measured (tracemalloc) of 200,000 samples in batches of 1, 10, 100.
-BYTES_PER_SAMPLE, BYTES_PER_BATCH = 110, 870
+from loaderviz.trace.check_trace import MOST_SAMPLES
 
 
 @dataclass(frozen=True)
@@ -68,7 +64,11 @@ def checked(
     if kind == "iterable":
         n_streams = max(loader.num_workers, 1)
         streams = (n_total,) * n_streams if shards is None else _shards(shards, n_streams)
-    _require_memory(epochs, sum(streams or [n_total]), n_in_batch)
+    n_simulated = epochs * sum(streams or [n_total])
+    if n_simulated > MOST_SAMPLES:
+        raise LoaderVizError(
+            f"{n_simulated:,} samples are too many to simulate: {MOST_SAMPLES:,} at most"
+        )
     return SimulatedSettings(
         loader,
         batch_size=n_in_batch,
@@ -99,15 +99,6 @@ def _dataset_size(
             "how much is there to load? Give n_batches, n_samples, or an iterable's shards"
         )
     return n_batches * size, None
-
-
-def _require_memory(epochs: int, n_samples: int, batch_size: int) -> None:
-    needed = epochs * (BYTES_PER_SAMPLE * n_samples + BYTES_PER_BATCH * n_samples // batch_size)
-    if needed > machine.memory_available_bytes():
-        raise LoaderVizError(
-            f"simulating {epochs * n_samples:,} samples takes {size(needed)} of memory, more than "
-            "is free: simulate fewer batches, or smaller ones"
-        )
 
 
 def _shards(shards: Any, n_streams: int) -> tuple[int, ...]:

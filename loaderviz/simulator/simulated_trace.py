@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from loaderviz.array_types import Floats, Ints
+from loaderviz.array_types import Ints
 from loaderviz.simulator.epoch_plan import Plan
 from loaderviz.simulator.simulated_settings import SimulatedSettings
 from loaderviz.trace import Trace
@@ -21,17 +21,13 @@ MOMENTS = ("started", "collate", "ready", "pinned", "requested", "delivered", "r
 
 
 class WorkerLife(NamedTuple):
-    """When one worker process started and ended, in seconds, and the rows of tasks meanwhile.
-
-    The rows hold the tasks of the other workers, too.
-    """
+    """When one worker process started, began its first task, and ended, in seconds."""
 
     worker: int
     started: float
+    first_task: float  # NaN where it was given none
     ended: float
     dismissed: float  # NaN where it stays for the next epoch
-    first_row: int
-    end_row: int
 
 
 class Log:
@@ -189,13 +185,12 @@ def _samples(shown: _Shown) -> dict[str, Any]:
 
 
 def _workers(log: Log, start_method: str | None) -> dict[str, Any]:
-    workers, starts = np.array(log.worker, np.int64), np.array(log.started, np.float64)
     last_ended = {life.dismissed: life.ended for life in log.workers}  # of those ended together
     return {
         "worker": [life.worker for life in log.workers],
         "start_method": start_method,
         "started_s": [life.started for life in log.workers],
-        "first_task_s": [_first_start(starts, workers, life) for life in log.workers],
+        "first_task_s": [life.first_task for life in log.workers],
         "ended_s": [life.ended for life in log.workers],
         "dismissed_s": [life.dismissed for life in log.workers],
         "gone_s": [
@@ -204,12 +199,6 @@ def _workers(log: Log, start_method: str | None) -> dict[str, Any]:
         ],
         "exit": "done",
     }
-
-
-def _first_start(starts: Floats, workers: Ints, life: WorkerLife) -> float:
-    rows = slice(life.first_row, life.end_row)
-    of_worker = starts[rows][workers[rows] == life.worker][:1]
-    return float(of_worker[0]) if len(of_worker) else NEVER
 
 
 def _describe(settings: SimulatedSettings) -> dict[str, Any]:

@@ -62,19 +62,13 @@ def _times(summary: Summary, whose: str) -> list[str]:
     whole, (steps, waiting, starting) = durations_that_add_up(parts_s)
     told = f"{whole} {whose}: {steps} in steps + {waiting} waiting"
     if startup_s >= SHOWN_S and not starting.startswith("0 "):
-        told += f" + {starting} {_starting(summary)}"
+        ending = summary.ending_s >= NAMED * summary.startup_s
+        told += f" + {starting} starting{' and ending workers' * ending}"
     device_s = [each * summary.device_busy_s, each * summary.device_idle_s]
     if sum(device_s) == 0:
         return [told]
     _, (busy, idle) = durations_that_add_up(device_s)
     return [told, f"device: {busy} busy + {idle} idle"]
-
-
-def _starting(summary: Summary) -> str:
-    """What ``startup_s`` went into."""
-    ending = summary.ending_s >= NAMED * summary.startup_s
-    starting = summary.ending_s <= (1 - NAMED) * summary.startup_s
-    return " and ".join(["starting"] * starting + ["ending workers"] * ending)
 
 
 def notes_of(summary: Summary) -> list[str]:

@@ -13,7 +13,7 @@ from loaderviz.text import count, percent, rate
 from loaderviz.why.loader_share import is_cycled
 from loaderviz.why.notes import slowed_down
 from loaderviz.why.phases import ALIKE
-from loaderviz.why.small_batches import one_by_one_s
+from loaderviz.why.samples_in_memory import one_by_one_s
 from loaderviz.why.worker_cpus import shared_cpus
 
 if TYPE_CHECKING:

@@ -484,8 +484,8 @@ class TestBadInput:
             ({"kind": "iterable", "shards": 3}, r"shards=3"),
             ({"kind": "iterable", "shards": [1, 2], "n_samples": 3}, r"give one"),
             ({"in_order": "yes"}, r"in_order='yes'.*True or False"),
-            ({"n_samples": 10**12}, "of memory, more than is free"),
-            ({"n_batches": 10**6, "epochs": 10**6}, "of memory, more than is free"),
+            ({"n_samples": 10**12}, "1,000,000,000,000 samples are too many"),
+            ({"n_batches": 10**6, "epochs": 10**6}, "samples are too many to simulate"),
         ],
     )
     def test_bad_settings_are_named(self, given, said):

@@ -47,21 +47,6 @@ def handed_over(*, cpu_s: float, n_bytes: float, shapes: str | None) -> Trace:
     return replace(trace, batches=trace.batches.assign(cpu_s=cpu_s, **later, **contents))
 
 
-@pytest.mark.parametrize(
-    ("trace", "here"),
-    [
-        (handed_over(cpu_s=0.1, n_bytes=4096, shapes="{'x': float32 [2, 512], 'y': None}"), True),
-        (handed_over(cpu_s=0.9, n_bytes=4096, shapes="float32 [2, 512]"), False),
-        (handed_over(cpu_s=0.1, n_bytes=1 << 24, shapes="float32 [2, 1, 2, 1048576]"), False),
-        (handed_over(cpu_s=0.1, n_bytes=4096, shapes="[2 x [60 x float32 [3]]]"), False),
-        (handed_over(cpu_s=0.1, n_bytes=np.nan, shapes=None), False),
-    ],
-    ids=["little", "workers compute", "many bytes", "many parts", "unknown"],
-)
-def test_of_small_batches_and_idle_workers_it_is_not_what_is_sent(trace, here):
-    assert ("this process" in row_of(trace, "handover")["cure"]) == here
-
-
 def test_how_much_is_handed_over_is_said():
     row = row_of(handed_over(cpu_s=0.9, n_bytes=4096, shapes="float32 [2, 512]"), "handover")
     assert row["evidence"] == "handing over a batch that lay ready takes 200 ms; one has 4 KiB"

@@ -29,8 +29,8 @@ ONE_IS_LATE = {"boot_s": 0.02, "init_s": np.array([2.0] + [0.001] * 7)}
     [
         (
             with_starts(**SENT),
-            "2 starts, the longest of 1.71 s: 1.5 s to unpickle what was sent, 200 ms for the process and "
-            "its imports (3 MiB sent)",
+            "2 starts, the longest of 1.71 s: 1.5 s to unpickle what was sent, 200 ms for the "
+            "process and its imports (3 MiB sent)",
         ),
         (
             with_starts("fork", boot_s=1.0, init_s=0.5),

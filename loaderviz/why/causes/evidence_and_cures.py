@@ -16,10 +16,10 @@ import numpy as np
 from loaderviz.text import count, duration, percent, size
 from loaderviz.trace.described_loaders import hands_over, loader_description
 from loaderviz.trace.loaders_as_one import lives
+from loaderviz.why.attribution import USUAL_HANDOVER_S
 from loaderviz.why.causes.parts_of_a_start import cure_of_starts, describe_starts
 from loaderviz.why.causes.resources_of_workers import READ_WITH, resources_of_workers
 from loaderviz.why.loader_share import is_unseen
-from loaderviz.why.small_batches import handed_over_s, keeps_small_batches, takes_as_usual
 from loaderviz.why.unlike_workers import slow_worker
 
 if TYPE_CHECKING:
@@ -80,16 +80,12 @@ COLLATE_LESS: Final = (
 )
 SEND_FEWER: Final = (
     "Send few tensors in place of many, or of arrays, lists and dicts of numbers; where samples "
-    "are pure Python, sys.setswitchinterval(1e-4) in worker_init_fn."
+    "are pure Python, sys.setswitchinterval(1e-4) in worker_init_fn. Where little is sent, "
+    "something keeps this process from taking it, such as a Python thread of a server or a logger."
 )
 LARGER_BATCHES: Final = (
     "Torch takes about as long to hand any batch over, however little is in it: larger batches are "
     "handed over less often."
-)
-MAKE_WAY_HERE: Final = (
-    "Little is sent, and workers compute little: something else keeps this process from taking "
-    "it, such as a Python thread of a server or a logger, for which sys.setswitchinterval(1e-4) "
-    "here makes way sooner; or other processes have its CPUs."
 )
 PIN_LESS: Final = "Return fewer, larger tensors; pin_memory=False if copies to the device are few."
 COPY_MEANWHILE: Final = "to(device, non_blocking=True) from pinned memory."
@@ -272,7 +268,7 @@ def _collate(case: CaseOfACause) -> tuple[str, str]:
 
 
 def _handover(case: CaseOfACause) -> tuple[str, str]:
-    lay_ready_s = handed_over_s(case.trace, case.attribution)
+    lay_ready_s = _handed_over_s(case.trace, case.attribution)
     which, handed_s = "that lay ready", lay_ready_s
     if not len(lay_ready_s):
         of_batches = case.attribution.row >= 0
@@ -281,10 +277,16 @@ def _handover(case: CaseOfACause) -> tuple[str, str]:
     n_bytes = case.batches["n_bytes"].median()
     if n_bytes > 0:
         evidence += f"; one has {size(n_bytes)}"
-    if keeps_small_batches(case.batches, lay_ready_s):
-        return evidence, MAKE_WAY_HERE
-    is_usual = takes_as_usual(case.batches, lay_ready_s)
+    is_usual = len(lay_ready_s) > 0 and np.median(lay_ready_s) < USUAL_HANDOVER_S
     return evidence, LARGER_BATCHES if is_usual else SEND_FEWER
+
+
+def _handed_over_s(trace: Trace, attribution: Attribution) -> Any:
+    """Of each batch that lay ready, how long it was handed over, keys that were drawn left out."""
+    rows = attribution.row
+    ready_s, requested_s = (trace.batches[name].to_numpy() for name in ("ready_s", "requested_s"))
+    lay_ready = (rows >= 0) & (ready_s[rows] <= requested_s[rows])
+    return attribution.of_cause("handover")[lay_ready]
 
 
 def _sampler(case: CaseOfACause) -> tuple[str, str]:

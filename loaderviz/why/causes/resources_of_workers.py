@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from loaderviz.text import count, duration, percent, size
-from loaderviz.why.small_batches import one_by_one_s
+from loaderviz.why.samples_in_memory import one_by_one_s
 from loaderviz.why.worker_cpus import helping_threads, shared_cpus
 
 if TYPE_CHECKING:
