@@ -52,7 +52,8 @@ class Costs:
             that is done with a batch in shared memory gives it back, on the CPU, within its step.
         send_s: to hand a batch on and to get the next task, in a worker, on the CPU.
         transport_s: from a worker to the consumer, for one batch, its bytes aside.
-        take_s: to unpickle a batch, in the main process or in its pin thread.
+        take_s: to unpickle a batch, in the main process or in its pin thread, with what that waits
+            for Python's lock of a worker which reads meanwhile.
         pin_s: to pin a batch, its bytes aside.
         copy_s: to copy a batch to the device, within the consumer's time.
         step_s: the consumer's own work on a batch; ``step_cpu_share`` of it keeps a CPU busy.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,6 +36,8 @@ class Plan:
     key: Ints  # of each sample
     wait_s: Floats  # of each sample
     cpu_s: Floats  # of each sample, by the clock
+    waited_s: list[float]  # before each sample, by all of them, and in the end
+    computed_s: list[float]
     threads: float  # that compute meanwhile
     fetch_wait_s: Floats
     fetch_cpu_s: Floats
@@ -59,11 +62,12 @@ class Plan:
             yield wait_s, cpu_s
             return
         n_parts = min(n, MOST_PARTS)
-        begins = first + np.arange(n_parts) * n // n_parts
-        parts = [
-            np.add.reduceat(values[: first + n], begins) for values in (self.wait_s, self.cpu_s)
-        ]
-        yield from zip(*(part.tolist() for part in parts), strict=True)
+        bounds = [first + i * n // n_parts for i in range(n_parts + 1)]
+        for begin, end in pairwise(bounds):
+            yield (
+                self.waited_s[end] - self.waited_s[begin],
+                self.computed_s[end] - self.computed_s[begin],
+            )
 
 
 def plan_epoch(costs: Costs, settings: SimulatedSettings, epoch: int) -> Plan:
@@ -87,19 +91,23 @@ def plan_epoch(costs: Costs, settings: SimulatedSettings, epoch: int) -> Plan:
     in_workers = settings.loader.num_workers > 0
     collate_s += n * costs.collate_sample_s
     collate_s += in_workers * (costs.share_s + n_bytes / costs.bytes_per_s)
+    first = np.cumsum(n) - n
+    waited_s, computed_s = (np.append(0.0, np.cumsum(each)) for each in (read_s - cpu_s, cpu_s))
     whole = n > 0  # an empty fetch finds the end, and returns nothing to collate
     if settings.shards is not None and settings.drop_last:
         whole &= n == settings.batch_size
     return Plan(
         base=base,
         n=n.tolist(),
-        first=np.cumsum(n) - n,
+        first=first,
         key=key,
         wait_s=read_s - cpu_s,
         cpu_s=cpu_s,
         threads=costs.threads,
-        fetch_wait_s=_sums(read_s - cpu_s, n),
-        fetch_cpu_s=_sums(cpu_s, n),
+        waited_s=waited_s.tolist(),
+        computed_s=computed_s.tolist(),
+        fetch_wait_s=waited_s[first + n] - waited_s[first],
+        fetch_cpu_s=computed_s[first + n] - computed_s[first],
         collate_s=(whole * collate_s).tolist(),
         send_s=costs.send_s,
         transport_s=transport_s.tolist(),
@@ -146,12 +154,3 @@ def _fetches(settings: SimulatedSettings) -> tuple[Ints, list[int], Ints, Ints]:
         keys.append(np.arange(shard, dtype=np.int64))
         places.append(keys[-1] if settings.naive else keys[-1] * len(settings.shards) + worker)
     return np.array(sizes, np.int64), base, np.concatenate(keys), np.concatenate(places)
-
-
-def _sums(values: Floats, n: Ints) -> Floats:
-    """The sum of each run of ``n`` values, one run after another; 0 for an empty run."""
-    sums = np.zeros(len(n))
-    not_empty = n > 0
-    if not_empty.any():
-        sums[not_empty] = np.add.reduceat(values, (np.cumsum(n) - n)[not_empty])
-    return sums

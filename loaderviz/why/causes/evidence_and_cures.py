@@ -19,7 +19,9 @@ from loaderviz.trace.loaders_as_one import lives
 from loaderviz.why.attribution import USUAL_HANDOVER_S
 from loaderviz.why.causes.parts_of_a_start import cure_of_starts, describe_starts
 from loaderviz.why.causes.resources_of_workers import READ_WITH, resources_of_workers
+from loaderviz.why.causes.savings import DEEP
 from loaderviz.why.loader_share import is_unseen
+from loaderviz.why.replay import USUAL_PREFETCH
 from loaderviz.why.unlike_workers import slow_worker
 
 if TYPE_CHECKING:
@@ -155,7 +157,7 @@ class CaseOfACause:
     @property
     def deeper(self) -> int:
         """Batches for each worker that would be asked for further ahead."""
-        return 4 * max(2, self.about.get("prefetch_factor") or 2)
+        return DEEP * (self.about.get("prefetch_factor") or USUAL_PREFETCH)
 
     @property
     def reading_s(self) -> Any:
