@@ -30,6 +30,7 @@ class Plan:
     (torch/utils/data/_utils/fetch.py, ``_IterableDatasetFetcher.fetch``).
     """
 
+    epoch: int
     base: list[int]  # where each worker's fetches begin, and where the last one's end
     n: list[int]  # samples of a fetch
     first: Ints  # where a fetch's samples begin in key, wait_s and cpu_s
@@ -97,6 +98,7 @@ def plan_epoch(costs: Costs, settings: SimulatedSettings, epoch: int) -> Plan:
     if settings.shards is not None and settings.drop_last:
         whole &= n == settings.batch_size
     return Plan(
+        epoch=epoch,
         base=base,
         n=n.tolist(),
         first=first,

@@ -14,7 +14,7 @@ import numpy as np
 from loaderviz.simulator.epoch_plan import Plan
 from loaderviz.simulator.shared_cpus import SharedCpus
 from loaderviz.simulator.simulated_settings import SimulatedSettings
-from loaderviz.simulator.simulated_trace import NEVER, Log
+from loaderviz.simulator.simulated_trace import NEVER, Task
 
 if TYPE_CHECKING:
     from loaderviz.simulator.costs import Costs
@@ -35,8 +35,7 @@ class Processes:
     of them takes no time. Workers go through their own queues in order. Times are in seconds.
     """
 
-    def __init__(self, log: Log, costs: Costs, settings: SimulatedSettings) -> None:
-        self._log = log
+    def __init__(self, costs: Costs, settings: SimulatedSettings) -> None:
         n_workers = settings.loader.num_workers
         self._pins = settings.loader.pin_memory
         self._latency_s = float(np.mean(costs.transport_s))
@@ -46,13 +45,13 @@ class Processes:
         self._cpus = SharedCpus(costs.cores)
         self._n_events = 0  # breaks ties: first come, first served
         self._waiting: list[tuple[float, int, Callable[[], None]]] = []  # until when, tie, and then
-        self._queues: list[deque[tuple[int, int]]] = [deque() for _ in range(n_workers)]
+        self._queues: list[deque[Task]] = [deque() for _ in range(n_workers)]
         self._busy = [False] * n_workers
         self.first_task = [NEVER] * n_workers  # when each began it
         self._last_arrival = [0.0] * n_workers
         self._n_on_way = 0
-        self._to_pin: deque[int] = deque()
-        self._arrived: deque[int] = deque()
+        self._to_pin: deque[Task] = deque()
+        self._arrived: deque[Task] = deque()
         self._main_busy = False
 
     @property
@@ -66,6 +65,8 @@ class Processes:
 
     def spend(self, cpu_s: float, wait_s: float = 0.0, threads: float = 1.0) -> None:
         """The main process computes, then waits."""
+        if cpu_s <= 0 and wait_s <= 0:
+            return
         self._main_busy = True
         self._go_on(self._main(cpu_s, wait_s, threads))
         while self._main_busy:
@@ -86,30 +87,30 @@ class Processes:
         self.first_task[worker] = NEVER
         self._go_on(self._work(worker, cpu_s))
 
-    def send(self, worker: int, row: int, fetch: int) -> None:
-        """Put a task into a worker's queue."""
-        self._queues[worker].append((row, fetch))
-        if not self._busy[worker]:
-            self._busy[worker] = True
-            self._go_on(self._work(worker))
+    def send(self, task: Task) -> None:
+        """Put a task into its worker's queue."""
+        self._queues[task.worker].append(task)
+        if not self._busy[task.worker]:
+            self._busy[task.worker] = True
+            self._go_on(self._work(task.worker))
 
-    def receive(self) -> int:
-        """Wait for the batch that arrives next, whichever it is, and return its row."""
+    def receive(self) -> Task:
+        """Wait for the batch that arrives next, whichever it is."""
         while not self._arrived:
             self._step()
-        row = self._arrived.popleft()
+        task = self._arrived.popleft()
         if not self._pins:
-            self.spend(self._plan.take_s[self._log.fetch[row]])
-        return row
+            self.spend(self._plan.take_s[task.fetch])
+        return task
 
-    def fetch_here(self, row: int, fetch: int) -> None:
+    def fetch_here(self, task: Task) -> None:
         """The main process loads; nothing else computes."""
-        log, plan = self._log, self._plan
-        log.started[row] = self.now
+        plan, fetch = self._plan, task.fetch
+        task.started = self.now
         self.spend(float(plan.fetch_cpu_s[fetch]), float(plan.fetch_wait_s[fetch]), plan.threads)
-        log.collate[row] = self.now
+        task.collate = self.now
         self.spend(plan.collate_s[fetch])
-        log.ready[row] = self.now
+        task.ready = self.now
 
     def resume(self) -> None:
         """Wait until all workers are done, and throw away the batches on their way."""
@@ -155,44 +156,42 @@ class Processes:
     def _work(self, worker: int, boot_s: float = 0.0) -> Iterator[Doing]:
         """What a worker does until its queue is empty."""
         yield Doing(cpu_s=boot_s)
-        log, plan, queue = self._log, self._plan, self._queues[worker]
+        plan, queue = self._plan, self._queues[worker]
         while queue:
-            row, fetch = queue.popleft()
-            log.started[row] = self.now
+            task = queue.popleft()
+            task.started = self.now
             if math.isnan(self.first_task[worker]):
                 self.first_task[worker] = self.now
-            for wait_s, cpu_s in plan.parts(fetch):
-                yield Doing(wait_s=wait_s)
-                yield Doing(cpu_s=cpu_s, threads=plan.threads)
-            log.collate[row] = self.now
-            yield Doing(cpu_s=plan.collate_s[fetch])
-            log.ready[row] = self.now
-            self._send_on(worker, row)
+            for wait_s, cpu_s in plan.parts(task.fetch):
+                yield Doing(wait_s)
+                yield Doing(0.0, cpu_s, plan.threads)
+            task.collate = self.now
+            yield Doing(cpu_s=plan.collate_s[task.fetch])
+            task.ready = self.now
+            self._send_on(task)
             yield Doing(cpu_s=plan.send_s)
         self._busy[worker] = False
 
-    def _send_on(self, worker: int, row: int) -> None:
+    def _send_on(self, task: Task) -> None:
         """A batch sets out for the main process; none overtakes another of the same worker."""
-        at_s = self.now + self._plan.transport_s[self._log.fetch[row]]
-        at_s = self._last_arrival[worker] = max(at_s, self._last_arrival[worker])
+        at_s = self.now + self._plan.transport_s[task.fetch]
+        at_s = self._last_arrival[task.worker] = max(at_s, self._last_arrival[task.worker])
         self._n_on_way += 1
-        self._at(at_s, partial(self._arrive, row))
+        self._at(at_s, partial(self._arrive, task))
 
-    def _arrive(self, row: int) -> None:
+    def _arrive(self, task: Task) -> None:
         self._n_on_way -= 1
         if not self._pins:
-            self._arrived.append(row)
+            self._arrived.append(task)
             return
-        self._to_pin.append(row)
+        self._to_pin.append(task)
         if len(self._to_pin) == 1:
             self._go_on(self._pin())
 
     def _pin(self) -> Iterator[Doing]:
         """What the pin thread does until nothing is left to pin."""
         while self._to_pin:
-            row = self._to_pin[0]
-            fetch = self._log.fetch[row]
-            yield Doing(cpu_s=self._plan.take_s[fetch] + self._plan.pin_s[fetch])
-            self._log.pinned[row] = self.now
-            self._arrived.append(row)
-            self._to_pin.popleft()
+            task = self._to_pin[0]
+            yield Doing(cpu_s=self._plan.take_s[task.fetch] + self._plan.pin_s[task.fetch])
+            task.pinned = self.now
+            self._arrived.append(self._to_pin.popleft())

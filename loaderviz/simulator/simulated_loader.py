@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from loaderviz.simulator.epoch_plan import Plan, plan_epoch
 from loaderviz.simulator.processes import Processes
 from loaderviz.simulator.simulated_settings import SimulatedSettings
-from loaderviz.simulator.simulated_trace import DISCARDED, NEVER, Log, WorkerLife
+from loaderviz.simulator.simulated_trace import DISCARDED, NEVER, Log, Task, WorkerLife
 
 if TYPE_CHECKING:
     from loaderviz.simulator.costs import Costs
@@ -20,19 +20,18 @@ if TYPE_CHECKING:
 def run_loop(costs: Costs, settings: SimulatedSettings) -> tuple[Log, list[Plan]]:
     """Simulate the consumer's loop over all epochs: what happened, and the plan of each epoch."""
     log, plans = Log(), []
-    processes = Processes(log, costs, settings)
+    processes = Processes(costs, settings)
     iterator: InMainProcess | Workers | None = None
     for epoch in range(settings.epochs):
         plan = plan_epoch(costs, settings, epoch)
         plans.append(plan)
-        log.first_of_epoch.append(len(log.task))
         if isinstance(iterator, Workers) and settings.loader.persistent_workers:
             iterator.reset(plan)
         else:
             processes.load(plan)
             kind = Workers if settings.loader.num_workers else InMainProcess
             iterator = kind(costs, settings, processes, log, plan)
-        _iterate(iterator, plan, processes, log, costs.step_cpu_share, settings.most_batches)
+        _iterate(iterator, plan, processes, costs.step_cpu_share, settings.most_batches)
         if not settings.loader.persistent_workers or epoch == settings.epochs - 1:
             iterator.shutdown()
     return log, plans
@@ -42,22 +41,20 @@ def _iterate(
     iterator: InMainProcess | Workers,
     plan: Plan,
     processes: Processes,
-    log: Log,
     cpu_share: float,
     most_batches: int | None,
 ) -> None:
     """One epoch of the loop; ``most_batches``: that it takes, None: until the end."""
     for nth in range(len(plan.n) if most_batches is None else most_batches):
         requested = processes.now
-        row = iterator.next_data()
-        if row < 0:
+        task = iterator.next_data()
+        if task is None:
             return
-        log.requested[row] = requested
-        log.delivered[row] = processes.now
-        step_s, release_s = plan.step_s[nth], plan.release_s[log.fetch[row]]
+        task.requested, task.delivered = requested, processes.now
+        step_s, release_s = plan.step_s[nth], plan.release_s[task.fetch]
         waits_s = step_s * (1 - cpu_share) + plan.copy_to_device_s[nth]
         processes.spend(step_s * cpu_share + release_s, waits_s)
-        log.released[row] = processes.now
+        task.released = processes.now
     if most_batches is None:
         iterator.next_data()
 
@@ -73,19 +70,19 @@ class InMainProcess:
         self._end = len(plan.n) if settings.shards is None else len(plan.n) - 1
         self._next = 0
 
-    def next_data(self) -> int:
-        """The row of the batch to deliver; -1 at the end of the epoch."""
+    def next_data(self) -> Task | None:
+        """The batch to deliver; None at the end of the epoch."""
         fetch, self._next = self._next, self._next + 1
         if fetch >= len(self._plan.n):
-            return -1
+            return None
         self._processes.draw_keys(first=fetch == 0)
-        row = self._log.add(fetch, -1, fetch, self._processes.now)
-        self._processes.fetch_here(row, fetch)
+        task = self._log.add(self._plan.epoch, fetch, -1, fetch, self._processes.now)
+        self._processes.fetch_here(task)
         if fetch >= self._end:
-            return -1
+            return None
         if self._pins:
             self._processes.spend(self._plan.pin_s[fetch])
-        return row
+        return task
 
     def shutdown(self) -> None:
         """There is no worker to end."""
@@ -121,14 +118,14 @@ class Workers:
         self._reset(plan)
 
     def _reset(self, plan: Plan) -> None:
-        self._row = len(self._log.task)  # of task 0
+        self._epoch = plan.epoch
         self._n_tasks = -1 if self._iterable else len(plan.n)  # of an iterable: without end
         self._base = plan.base
         self._next_fetch = list(plan.base)
         self._n_drawn = 0
         self._send_idx = 0
         self._rcvd_idx = 0
-        self._task_info: dict[int, int] = {}  # the worker of a task not yet delivered
+        self._task_info: dict[int, Task] = {}  # those not yet delivered
         self._arrived: set[int] = set()
         self._workers_status = [True] * self._num_workers
         self._n_active = self._num_workers
@@ -137,33 +134,31 @@ class Workers:
         for _ in range(self._max_tasks):
             self._try_put_index()
 
-    def next_data(self) -> int:
-        """The row of the batch to deliver; -1 at the end of the epoch."""
+    def next_data(self) -> Task | None:
+        """The batch to deliver; None at the end of the epoch."""
         info, status, arrived = self._task_info, self._workers_status, self._arrived
         while True:
             while self._rcvd_idx < self._send_idx:
-                worker = info.get(self._rcvd_idx)
-                if worker is not None:
-                    if self._rcvd_idx in arrived or status[worker]:
+                task = info.get(self._rcvd_idx)
+                if task is not None:
+                    if self._rcvd_idx in arrived or status[task.worker]:
                         break
                     del info[self._rcvd_idx]
                 self._rcvd_idx += 1
             else:
-                return -1
+                return None
             head = self._rcvd_idx
             if head in arrived:
                 arrived.discard(head)
                 self._rcvd_idx += 1
                 return self._process_data(head)
-            row = self._processes.receive()
-            idx = row - self._row
-            if self._iterable:
-                worker = info[idx]
-                if self._log.fetch[row] == self._base[worker + 1] - 1:  # it has found the end
-                    status[worker] = False
-                    self._n_active -= 1
-                    self._try_put_index()
-                    continue
+            task = self._processes.receive()
+            idx = task.task
+            if self._iterable and task.fetch == self._base[task.worker + 1] - 1:
+                status[task.worker] = False  # it has found the end
+                self._n_active -= 1
+                self._try_put_index()
+                continue
             if idx == head:
                 self._rcvd_idx += 1
                 return self._process_data(idx)
@@ -171,10 +166,11 @@ class Workers:
                 return self._process_data(idx)
             arrived.add(idx)
 
-    def _process_data(self, idx: int) -> int:
-        self._workers_num_tasks[self._task_info.pop(idx)] -= 1
+    def _process_data(self, idx: int) -> Task:
+        task = self._task_info.pop(idx)
+        self._workers_num_tasks[task.worker] -= 1
         self._try_put_index()
-        return self._row + idx
+        return task
 
     def _try_put_index(self) -> None:
         if self._n_drawn == self._n_tasks:
@@ -184,20 +180,19 @@ class Workers:
         worker = self._next_worker()
         if worker < 0:
             return
-        processes, task = self._processes, self._send_idx
         if self._iterable:
             fetch = self._next_fetch[worker]
             self._next_fetch[worker] = fetch + 1
             if fetch >= self._base[worker + 1]:
                 fetch = DISCARDED
-        row = self._log.add(task, worker, fetch, processes.now)
-        if self._dispatch_s:
-            processes.spend(self._dispatch_s)
+        place = self._epoch, self._send_idx, worker, fetch
+        task = self._log.add(*place, self._processes.now)
+        self._processes.spend(self._dispatch_s)
         if fetch != DISCARDED:
-            processes.send(worker, row, fetch)
-        self._task_info[task] = worker
+            self._processes.send(task)
+        self._task_info[self._send_idx] = task
         self._workers_num_tasks[worker] += 1
-        self._send_idx = task + 1
+        self._send_idx += 1
 
     def _next_worker(self) -> int:
         """The next in turn that is active and, out of order, has room; -1 where there is none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 NEVER = math.nan
 DISCARDED = -1  # in place of a fetch, for a task that came after its worker's stream had ended
-MOMENTS = ("started", "collate", "ready", "pinned", "requested", "delivered", "released")
 
 
 class WorkerLife(NamedTuple):
@@ -30,34 +30,35 @@ class WorkerLife(NamedTuple):
     dismissed: float  # NaN where it stays for the next epoch
 
 
+@dataclass(slots=True, eq=False)
+class Task:
+    """What happens to one task: times in seconds, NaN until they come."""
+
+    epoch: int
+    task: int  # its number in the epoch
+    worker: int  # -1: the main process
+    fetch: int  # in the plan of its epoch
+    dispatched: float
+    started: float = NEVER
+    collate: float = NEVER
+    ready: float = NEVER
+    pinned: float = NEVER
+    requested: float = NEVER
+    delivered: float = NEVER
+    released: float = NEVER
+
+
+@dataclass
 class Log:
-    """Lists with one entry a task, added at dispatch; times in seconds, NaN until they come."""
+    """What was simulated so far: tasks in the order of dispatch, and the lives of workers."""
 
-    def __init__(self) -> None:
-        self.task: list[int] = []
-        self.worker: list[int] = []
-        self.fetch: list[int] = []  # in the plan of its epoch
-        self.dispatched: list[float] = []
-        self.started: list[float] = []
-        self.collate: list[float] = []
-        self.ready: list[float] = []
-        self.pinned: list[float] = []
-        self.requested: list[float] = []
-        self.delivered: list[float] = []
-        self.released: list[float] = []
-        self._moments = [getattr(self, name) for name in MOMENTS]
-        self.first_of_epoch: list[int] = []
-        self.workers: list[WorkerLife] = []
+    tasks: list[Task] = field(default_factory=list)
+    workers: list[WorkerLife] = field(default_factory=list)
 
-    def add(self, task: int, worker: int, fetch: int, at: float) -> int:
-        """Add a task that is dispatched ``at`` a time, in seconds; returns its row."""
-        self.task.append(task)
-        self.worker.append(worker)
-        self.fetch.append(fetch)
-        self.dispatched.append(at)
-        for moment in self._moments:
-            moment.append(NEVER)
-        return len(self.task) - 1
+    def add(self, *given: Any) -> Task:
+        """Add a task: epoch, number, worker, fetch, and when it is dispatched."""
+        self.tasks.append(Task(*given))
+        return self.tasks[-1]
 
 
 def trace_of(log: Log, plans: list[Plan], settings: SimulatedSettings, costs: Costs) -> Trace:
@@ -89,20 +90,20 @@ class _Shown(NamedTuple):
     """The tasks to show: arrays of one value a task. Fetches of all epochs follow one another."""
 
     plans: list[Plan]
-    columns: dict[str, Any]  # of the log
-    epoch: Ints
+    columns: dict[str, Any]  # of the tasks
     place: Ints  # of its fetch, among those of all epochs
     n: Ints  # samples; 0 where it was not begun
     whole: Any  # whether it became a batch
 
     @classmethod
     def of(cls, log: Log, plans: list[Plan], settings: SimulatedSettings) -> _Shown:
-        fetch, started = np.array(log.fetch, np.int64), np.array(log.started, np.float64)
-        sizes = np.diff([*log.first_of_epoch, len(log.task)])
-        epoch = np.repeat(np.arange(len(sizes)), sizes)
+        every = {
+            each.name: np.array([getattr(task, each.name) for task in log.tasks])
+            for each in fields(Task)
+        }
+        fetch, done = every["fetch"], ~np.isnan(every["started"])
         n_of_fetch = np.concatenate([np.asarray(plan.n, np.int64) for plan in plans])
-        place = fetch + np.cumsum([0, *(len(plan.n) for plan in plans)])[epoch]
-        done = ~np.isnan(started)
+        place = fetch + np.cumsum([0, *(len(plan.n) for plan in plans)])[every["epoch"]]
         empty = (n_of_fetch[np.where(fetch < 0, 0, place)] == 0) & done
         rows = np.flatnonzero((fetch != DISCARDED) & ~empty)
         place, done = place[rows], done[rows]
@@ -110,11 +111,7 @@ class _Shown(NamedTuple):
         whole = done.copy()
         if settings.shards is not None and settings.drop_last:
             whole &= n == settings.batch_size
-        columns = {
-            name: np.array(getattr(log, name))[rows]
-            for name in ("task", "worker", "dispatched", *MOMENTS)
-        }
-        return cls(plans, columns, epoch[rows], place, n, whole)
+        return cls(plans, {name: each[rows] for name, each in every.items()}, place, n, whole)
 
     def of_plans(self, name: str) -> Any:
         """That column of all plans, one after another."""
@@ -135,7 +132,7 @@ def _batches(shown: _Shown, costs: Costs, settings: SimulatedSettings) -> dict[s
         object
     )
     return {
-        "epoch": shown.epoch,
+        "epoch": at["epoch"],
         "batch": at["task"],
         "worker": at["worker"],
         "n_samples": shown.n,
@@ -174,7 +171,7 @@ def _samples(shown: _Shown) -> dict[str, Any]:
     end = np.minimum(end, collate[row])
     start = np.where(position == 0, started[row], np.append(0.0, end[:-1]) if len(end) else end)
     return {
-        "epoch": shown.epoch[row],
+        "epoch": shown.columns["epoch"][row],
         "batch": shown.columns["task"][row],
         "worker": shown.columns["worker"][row],
         "position": position,
