@@ -21,7 +21,7 @@ from loaderviz.trace import Trace
 
 _RESAMPLED: Final = (
     *("sample_s", "cpu_share", "collate_s", "transport_s", "take_s", "pin_s"),
-    *("copy_s", "step_s"),  # in the order of delivery
+    "step_s",  # in the order of delivery
 )
 _SHARES: Final = ("cpu_share", "step_cpu_share")
 
@@ -37,7 +37,7 @@ class Costs:
     that a slow region of the dataset stays in its place. Arrays of ``sample_s`` and ``cpu_share``
     hold one value for each sample, in the order in which samples are asked for: each epoch begins
     with the first, unless they are of several whole epochs. All other arrays hold one for each
-    batch, ``copy_s`` and ``step_s`` in the order of delivery.
+    batch, ``step_s`` in the order of delivery.
 
     Attributes:
         sample_s: to read one sample.
@@ -55,8 +55,8 @@ class Costs:
         take_s: to unpickle a batch, in the main process or in its pin thread, with what that waits
             for Python's lock of a worker which reads meanwhile.
         pin_s: to pin a batch, its bytes aside.
-        copy_s: to copy a batch to the device, within the consumer's time.
-        step_s: the consumer's own work on a batch; ``step_cpu_share`` of it keeps a CPU busy.
+        step_s: the consumer's own work on a batch, such as to copy it to the device and to train;
+            ``step_cpu_share`` of it keeps a CPU busy.
         sampler_s: to draw the key of one sample from the sampler, in the main process.
         first_key_s: so much longer before an epoch's first batch, as where the sampler puts all
             keys into an order at first.
@@ -85,7 +85,6 @@ class Costs:
     transport_s: Any = 0.0
     take_s: Any = 0.0
     pin_s: Any = 0.0
-    copy_s: Any = 0.0
     step_s: Any = 0.0
     step_cpu_share: float = 0.0
     sampler_s: float = 0.0

@@ -49,7 +49,6 @@ class Plan:
     pin_s: list[float]
     release_s: list[float]
     step_s: list[float]  # in the order of delivery
-    copy_to_device_s: list[float]
 
     def parts(self, fetch: int) -> Iterator[tuple[float, float]]:
         """How a worker reads the samples of a fetch: seconds that it waits, then computes, in turn.
@@ -86,8 +85,8 @@ def plan_epoch(costs: Costs, settings: SimulatedSettings, epoch: int) -> Plan:
     def per_fetch(name: str) -> Floats:
         return _resampled(getattr(costs, name), fetch)
 
-    names = ("collate_s", "transport_s", "take_s", "pin_s", "step_s", "copy_s")
-    collate_s, transport_s, take_s, pin_s, step_s, copy_s = map(per_fetch, names)
+    names = ("collate_s", "transport_s", "take_s", "pin_s", "step_s")
+    collate_s, transport_s, take_s, pin_s, step_s = map(per_fetch, names)
     n_bytes = n * costs.sample_bytes
     in_workers = settings.loader.num_workers > 0
     collate_s += n * costs.collate_sample_s
@@ -117,7 +116,6 @@ def plan_epoch(costs: Costs, settings: SimulatedSettings, epoch: int) -> Plan:
         pin_s=(whole * (pin_s + n_bytes / costs.bytes_per_s)).tolist(),
         release_s=(n_bytes / RELEASE_BYTES_PER_S * in_workers).tolist(),
         step_s=step_s.tolist(),
-        copy_to_device_s=copy_s.tolist(),
     )
 
 

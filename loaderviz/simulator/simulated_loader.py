@@ -52,8 +52,7 @@ def _iterate(
             return
         task.requested, task.delivered = requested, processes.now
         step_s, release_s = plan.step_s[nth], plan.release_s[task.fetch]
-        waits_s = step_s * (1 - cpu_share) + plan.copy_to_device_s[nth]
-        processes.spend(step_s * cpu_share + release_s, waits_s)
+        processes.spend(step_s * cpu_share + release_s, step_s * (1 - cpu_share))
         task.released = processes.now
     if most_batches is None:
         iterator.next_data()

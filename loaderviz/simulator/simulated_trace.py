@@ -98,7 +98,7 @@ class _Shown(NamedTuple):
     @classmethod
     def of(cls, log: Log, plans: list[Plan], settings: SimulatedSettings) -> _Shown:
         every = {
-            each.name: np.array([getattr(task, each.name) for task in log.tasks])
+            each.name: np.array([getattr(task, each.name) for task in log.tasks], each.type)
             for each in fields(Task)
         }
         fetch, done = every["fetch"], ~np.isnan(every["started"])
