@@ -156,6 +156,7 @@ class Search:
         self._run_s = SHARE * budget_s
         self._start_s = 0.0  # of a worker, as far as it was seen
         self._longer = 1.0  # times as long as asked for: what a run takes beside starting
+        self._skipped: set[LoaderSettings] = set()  # for lack of time
         self.found = Found(question, question.present)
 
     def run(self) -> Found:
@@ -163,6 +164,7 @@ class Search:
         self._sweep()
         self._refine()
         self._decide()
+        self.found.too_short |= not self._skipped <= {*self.found.runs}
         return self.found
 
     def _sweep(self) -> None:
@@ -184,8 +186,7 @@ class Search:
         left_s = SWEEP_SHARE * (self._deadline - self._clock())
         kept = in_this_order(settings, self._question.needed)[1:]
         while len(kept) > 1 and sum(map(self._expected_s, kept)) > left_s:
-            kept.pop()
-            self.found.too_short = True
+            self._skipped.add(kept.pop())
         return kept
 
     def _refine(self) -> None:
@@ -313,7 +314,7 @@ class Search:
         if any(run.died for run in known) or not self._allowed(setting):
             return
         if self._clock() + self._expected_s(setting, seconds) > self._deadline and self.found.runs:
-            self.found.too_short |= not known
+            self._skipped.add(setting)
             return
         self._run(setting, seconds, 0)
 

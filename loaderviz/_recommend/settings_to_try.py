@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import Final
 
 from loaderviz.loader_settings import PREFETCH_FACTOR, LoaderSettings
+from loaderviz.why.causes.savings import DEEP
 
 # Of what is needed. Queues are short where their server is busy 4/5 of the time at most, the usual
 # rule of capacity planning (Gunther, Guerrilla Capacity Planning, 2007).
 MARGIN: Final = 1.25
-DEEPER_PREFETCH: Final = 4 * PREFETCH_FACTOR  # batches a worker, of a queue that evens out more
+DEEPER_PREFETCH: Final = DEEP * PREFETCH_FACTOR  # batches a worker, of a queue that evens out more
 
 
 def cheapness(settings: LoaderSettings) -> tuple[int, bool, int]:

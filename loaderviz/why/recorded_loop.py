@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from loaderviz.loader_settings import PREFETCH_FACTOR
 from loaderviz.trace.around_epochs import drawn_ahead, startups
 from loaderviz.trace.columns_of_rows import Table, arrays, where
 from loaderviz.trace.described_loaders import loader_description
 from loaderviz.why.attribution import CAUSES
-from loaderviz.why.replay import USUAL_PREFETCH, Epoch, Event, Loop, Workers
+from loaderviz.why.replay import Epoch, Event, Loop, Workers
 
 if TYPE_CHECKING:
     from loaderviz.trace.trace import Trace
@@ -80,7 +81,7 @@ def _workers_of(trace: Trace, loader: int, own: Table) -> Workers:
     about = loader_description(trace.meta, loader)
     n = int(own["worker"].max(initial=-1)) + 1
     n = max(n, int(about.get("num_workers") or 0)) if n else 0
-    ahead = int(about.get("prefetch_factor") or USUAL_PREFETCH)
+    ahead = int(about.get("prefetch_factor") or PREFETCH_FACTOR)
     return Workers(n, ahead, bool(about.get("in_order", True)))
 
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
-USUAL_PREFETCH: Final = 2  # torch's default
+from loaderviz.loader_settings import PREFETCH_FACTOR
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Workers:
     """How a loader's batches are made: 0 workers is the main process."""
 
     n: int
-    prefetch_factor: int = USUAL_PREFETCH
+    prefetch_factor: int = PREFETCH_FACTOR
     in_order: bool = True
 
     @property

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from loaderviz.loader_settings import PREFETCH_FACTOR
 from loaderviz.text import count, duration, percent, size
 from loaderviz.trace.described_loaders import hands_over, loader_description
 from loaderviz.trace.loaders_as_one import lives
@@ -21,7 +22,6 @@ from loaderviz.why.causes.parts_of_a_start import cure_of_starts, describe_start
 from loaderviz.why.causes.resources_of_workers import READ_WITH, resources_of_workers
 from loaderviz.why.causes.savings import DEEP
 from loaderviz.why.loader_share import is_unseen
-from loaderviz.why.replay import USUAL_PREFETCH
 from loaderviz.why.unlike_workers import slow_worker
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class CaseOfACause:
     @property
     def deeper(self) -> int:
         """Batches for each worker that would be asked for further ahead."""
-        return DEEP * (self.about.get("prefetch_factor") or USUAL_PREFETCH)
+        return DEEP * (self.about.get("prefetch_factor") or PREFETCH_FACTOR)
 
     @property
     def reading_s(self) -> Any:

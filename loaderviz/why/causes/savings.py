@@ -16,6 +16,7 @@ from loaderviz.why.attribution import CAUSES
 from loaderviz.why.recorded_loop import epoch_at_pace, recorded_loop
 from loaderviz.why.replay import Epoch, Event, Loop
 from loaderviz.why.unlike_workers import slow_worker
+from loaderviz.why.verdict import NEVER_WAITS
 
 if TYPE_CHECKING:
     from loaderviz.trace import Trace
@@ -31,7 +32,6 @@ AFTER: Final = ("handover", "pin", "sampler")  # once a batch is made
 MAKING: Final = ("cpu", "throttled", "slow_samples", "drift", "start", "restart", "collate")
 UNKNOWN: Final = ("unknown", "copy")
 MORE: Final = 1.25  # times as many workers are tried next
-WORTH: Final = 0.02  # of the time: a smaller gain is not worth more workers (``NEVER_WAITS``)
 # To hand over a small batch that lies ready, where a loop without workers does not tell: measured
 # with torch 2.13 on Linux 6.18 (``TYPICAL_HANDOVER`` of the simulator).
 HANDED_S: Final = 9e-4
@@ -109,7 +109,7 @@ class Replays:
             if cause == "workers":
                 as_is_s = _with_workers(loop, loader, loop.workers[loader].n).elapsed_s()
             saved_s = as_is_s - self._with_workers_s(loop, loader, advised or 1)
-            if cause == "main_process" and saved_s < WORTH * as_is_s:
+            if cause == "main_process" and saved_s < NEVER_WAITS * as_is_s:
                 return math.nan  # workers are not the cure: what is, no replay finds
             return max(0.0, saved_s)
         if cause == "uneven":
@@ -198,7 +198,7 @@ class Replays:
         while tried[-1] < self._most_workers(loop, loader, now):
             tried.append(math.ceil(tried[-1] * MORE))
         took_s = [self._with_workers_s(loop, loader, n) for n in tried]
-        enough = min(took_s) * (1 + WORTH)
+        enough = min(took_s) * (1 + NEVER_WAITS)
         return next(n for n, took in zip(tried, took_s, strict=True) if took <= enough)
 
     def _most_workers(self, loop: Loop, loader: int, now: int) -> int:
