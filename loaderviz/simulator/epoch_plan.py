@@ -81,12 +81,10 @@ def plan_epoch(costs: Costs, settings: SimulatedSettings, epoch: int) -> Plan:
     sample = place + _samples_before(costs, epoch, total)
     read_s = _resampled(costs.sample_s, sample)
     cpu_s = read_s * _resampled(costs.cpu_share, sample)
-
-    def per_fetch(name: str) -> Floats:
-        return _resampled(getattr(costs, name), fetch)
-
-    names = ("collate_s", "transport_s", "take_s", "pin_s", "step_s")
-    collate_s, transport_s, take_s, pin_s, step_s = map(per_fetch, names)
+    collate_s, transport_s, take_s, pin_s, step_s = (
+        _resampled(getattr(costs, name), fetch)
+        for name in ("collate_s", "transport_s", "take_s", "pin_s", "step_s")
+    )
     n_bytes = n * costs.sample_bytes
     in_workers = settings.loader.num_workers > 0
     collate_s += n * costs.collate_sample_s
