@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -43,8 +42,6 @@ class LoaderShare:
             that is none of torch's, never are.
         read_ahead: by a thread that asks it in place of the loop, so that nothing is waited for:
             what says so, as in "read ahead by a thread of Prefetcher"; empty where the loop asks.
-        makes_per_s: samples/s that each worker makes, or who loads in their place, while it makes
-            batches; NaN where that was not seen.
     """
 
     loader: int
@@ -55,7 +52,6 @@ class LoaderShare:
     waited_s: float
     seen: bool = True
     read_ahead: str = ""
-    makes_per_s: float = math.nan
 
     def __str__(self) -> str:
         batches = count(self.n_batches, "batch", "batches")
@@ -79,20 +75,17 @@ def loader_shares(trace: Trace) -> tuple[LoaderShare, ...]:
     shares = []
     for loader in np.union1d(rows["loader"], workers["loader"]).tolist():
         own = where(rows, rows["loader"] == loader)
-        making_s = float(np.nansum(own["ready_s"] - own["started_s"]))
-        n_samples = int(own["n_samples"].sum())
         starting_s = sum(end - start for _, whose, start, end in starting if whose == loader)
         shares.append(
             LoaderShare(
                 loader=loader,
                 name=_name(trace, loader, own),
                 n_batches=len(own["rank"]),
-                n_samples=n_samples,
+                n_samples=int(own["n_samples"].sum()),
                 n_workers=int((workers["loader"][first] == loader).sum()),
                 waited_s=float(wait_s[rows["loader"] == loader].sum()) + starting_s,
                 seen=not len(own["rank"]) or not is_unseen(own),
                 read_ahead=_who_reads_ahead(trace.meta, loader),
-                makes_per_s=n_samples / making_s if making_s > 0 else math.nan,
             )
         )
     names = [share.name for share in shares]

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from loaderviz.text import count, percent, rate
 from loaderviz.why.loader_share import is_cycled
 from loaderviz.why.notes import slowed_down
-from loaderviz.why.phases import ALIKE
 from loaderviz.why.samples_in_memory import one_by_one_s
 from loaderviz.why.worker_cpus import shared_cpus
 
@@ -161,14 +160,12 @@ def _loading_alone(summary: Summary, samples_per_s: float) -> str:
 def _never_waits(summary: Summary, since: str) -> str:
     """Since when, and who keeps up: workers of several loaders, of whom none helps another."""
     who = "the model never waits" if summary.n_ranks == 1 else "the ranks never wait"
-    n_loaders = sum(share.n_workers > 0 for share in summary.loaders)
-    if not summary.n_workers:
-        keeps_up = "the loader keeps up"
-    elif n_loaders > 1:
-        keeps_up = f"the workers of {'both' if n_loaders == 2 else 'all'} loaders keep up"
-    else:
+    keeps_up = "the loader keeps up"
+    if sum(share.n_workers > 0 for share in summary.loaders) > 1:
+        keeps_up = "the workers of all loaders keep up"
+    elif summary.n_workers:
         workers = _workers(summary.n_workers, summary.n_ranks)
-        keeps_up = f"{workers} {'keeps' if summary.n_workers == 1 else 'keep'} up"
+        keeps_up = f"{workers} keep{'s' * (summary.n_workers == 1)} up"
     return f"After {since} {who}: {keeps_up}"
 
 
@@ -206,8 +203,7 @@ def _why(summary: Summary, cause: str, loader: LoaderShare, pace: Pace | None) -
         slowed = slowed_down(pace) if pace is not None else None
         return str(slowed) if slowed is not None else _cannot_keep_up(workers, pace)
     if cause == "unknown":
-        slow = _slow_ahead(summary, pace)
-        return slow or str(next(iter(summary.causes["evidence"]), PHRASES[cause]))
+        return str(next(iter(summary.causes["evidence"]), PHRASES[cause]))
     if cause in ("start", "restart"):
         seconds = summary.seconds_by_cause
         started_s = seconds.get("start", 0.0) + seconds.get("restart", 0.0)
@@ -220,19 +216,6 @@ def _cannot_keep_up(who: str, pace: Pace | None) -> str:
     if pace is None or not pace.supply < pace.demand < math.inf:
         return f"{who} cannot keep up"
     return f"{who} cannot keep up ({rate(pace.supply)} samples/s of {rate(pace.demand)})"
-
-
-def _slow_ahead(summary: Summary, pace: Pace | None) -> str:
-    """That what a thread reads ahead is made more slowly than the loop takes it, if it is."""
-    ahead = [share for share in summary.loaders if share.read_ahead]
-    if pace is None or len(ahead) != 1 or len(summary.asked) != 1:
-        return ""
-    makes = ahead[0].makes_per_s * max(1, ahead[0].n_workers / summary.n_ranks)
-    if not makes < (1 - ALIKE) * pace.demand < math.inf:
-        return ""
-    by = _workers(ahead[0].n_workers, summary.n_ranks) if ahead[0].n_workers else "the thread"
-    rates = f"{rate(makes)} samples/s of {rate(pace.demand)}"
-    return f"{by} that read{'s' * (ahead[0].n_workers < 2)} ahead cannot keep up ({rates})"
 
 
 def _waits(summary: Summary, share: float, of: str = "the time") -> str:

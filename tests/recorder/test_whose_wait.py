@@ -112,7 +112,7 @@ def test_a_thread_that_is_too_slow_is_told() -> None:
     prefetcher = around()
     with lv.record(prefetcher) as rec:
         loop(prefetcher, step_s=READ_S / 4)
-    assert "the thread that reads ahead cannot keep up" in rec.trace.summary().verdict
+    assert "the thread that reads ahead has no batch ready" in rec.trace.summary().verdict
 
 
 @pytest.fixture(scope="module")

@@ -142,7 +142,7 @@ def test_workers_of_two_loaders_are_not_added_up(two_loaders):
     trace = simulate(costs, num_workers=2, batch_size=8, n_samples=400)
     shares = [*trace.summary().loaders, *trace.summary().loaders]
     summary = dataclasses.replace(trace.summary(), loaders=tuple(shares), n_workers=4)
-    assert summary.verdict.endswith("the workers of both loaders keep up")
+    assert summary.verdict.endswith("the workers of all loaders keep up")
 
 
 @pytest.mark.parametrize("meta", [{}, {"loaders": []}, {"loaders": [{}]}])
