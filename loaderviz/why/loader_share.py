@@ -63,7 +63,7 @@ class LoaderShare:
 def loader_shares(trace: Trace) -> tuple[LoaderShare, ...]:
     """Of each loader that delivered something or had workers, by number."""
     names = ["rank", "loader", "epoch", "worker", "n_samples"]
-    names += ["started_s", "ready_s", "requested_s", "delivered_s"]
+    names += ["started_s", "requested_s", "delivered_s"]
     rows = arrays(trace.batches[names])
     rows = where(rows, ~np.isnan(rows["delivered_s"]))
     wait_s = np.nan_to_num(rows["delivered_s"] - rows["requested_s"])
