@@ -75,7 +75,8 @@ class InMainProcess:
         if fetch >= len(self._plan.n):
             return None
         self._processes.draw_keys(first=fetch == 0)
-        task = self._log.add(self._plan.epoch, fetch, -1, fetch, self._processes.now)
+        task = Task(self._plan.epoch, fetch, -1, fetch, self._processes.now)
+        self._log.tasks.append(task)
         self._processes.fetch_here(task)
         if fetch >= self._end:
             return None
@@ -184,8 +185,8 @@ class Workers:
             self._next_fetch[worker] = fetch + 1
             if fetch >= self._base[worker + 1]:
                 fetch = DISCARDED
-        place = self._epoch, self._send_idx, worker, fetch
-        task = self._log.add(*place, self._processes.now)
+        task = Task(self._epoch, self._send_idx, worker, fetch, self._processes.now)
+        self._log.tasks.append(task)
         self._processes.spend(self._dispatch_s)
         if fetch != DISCARDED:
             self._processes.send(task)

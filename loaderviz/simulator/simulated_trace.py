@@ -55,11 +55,6 @@ class Log:
     tasks: list[Task] = field(default_factory=list)
     workers: list[WorkerLife] = field(default_factory=list)
 
-    def add(self, *given: Any) -> Task:
-        """Add a task: epoch, number, worker, fetch, and when it is dispatched."""
-        self.tasks.append(Task(*given))
-        return self.tasks[-1]
-
 
 def trace_of(log: Log, plans: list[Plan], settings: SimulatedSettings, costs: Costs) -> Trace:
     """What was simulated, as a ``Trace`` whose times are seconds from the start of the loop.
