@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from loaderviz._doctor.examination import Case
 from loaderviz.text import duration, percent
-from loaderviz.why.verdict import KEEPS_WAITING, NEVER_WAITS, PHRASES
+from loaderviz.why.attribution import PHRASES
+from loaderviz.why.verdict import KEEPS_WAITING, NEVER_WAITS
 
 LEAST_LOST_S = 0.01  # in a recorded loop: of less no share says anything
 # The doctor's own loop is short and has no training step, so everything in it is waiting.

@@ -30,10 +30,25 @@ if TYPE_CHECKING:
 
     from loaderviz.trace.trace import Trace
 
-CAUSES: Final = (
-    *("start", "restart", "workers", "cpu", "throttled", "slow_samples", "drift", "uneven"),
-    *("collate", "handover", "pin", "copy", "sampler", "prefetch", "main_process", "unknown"),
-)
+PHRASES: Final = {  # of causes, after "the model waits 43 % of the time: "
+    "start": "workers start up",
+    "restart": "workers start anew in each epoch",
+    "workers": "samples are being read: more workers would overlap",
+    "cpu": "the CPUs are full",
+    "throttled": "a CPU quota stops the workers",
+    "slow_samples": "a few samples take far longer than the others",
+    "drift": "samples take longer and longer",
+    "uneven": "some workers have nothing left to read",
+    "collate": "batches are being collated",
+    "handover": "batches are being handed over",
+    "pin": "batches are being pinned",
+    "copy": "batches are being copied to the device",
+    "sampler": "the sampler is drawing keys",
+    "prefetch": "too few batches are asked for in advance",
+    "main_process": "one process loads and steps in turn",
+    "unknown": "why cannot be told from this recording",
+}
+CAUSES: Final = tuple(PHRASES)
 _COLUMN: Final = {cause: column for column, cause in enumerate(CAUSES)}
 
 # Of a batch of a few MB with a CPU to spare, twice what it takes to hand it over: 0.6 to 1.5 ms

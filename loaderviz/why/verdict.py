@@ -10,6 +10,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from loaderviz.text import count, percent, rate
+from loaderviz.why.attribution import PHRASES
 from loaderviz.why.loader_share import is_cycled
 from loaderviz.why.notes import slowed_down
 from loaderviz.why.samples_in_memory import one_by_one_s
@@ -26,23 +27,6 @@ KEEPS_WAITING: Final = 0.1
 NO_STEP: Final = 0.05  # a step that is a smaller part of the waiting is no training step
 MADE: Final = ("main_process", "workers", "cpu", "collate", "handover")  # takes less by slices
 
-PHRASES = {  # of causes, after "the model waits 43 % of the time: "
-    "start": "workers start up",
-    "restart": "workers start anew in each epoch",
-    "cpu": "the CPUs are full",
-    "throttled": "a CPU quota stops the workers",
-    "slow_samples": "a few samples take far longer than the others",
-    "drift": "samples take longer and longer",
-    "uneven": "some workers have nothing left to read",
-    "collate": "batches are being collated",
-    "handover": "batches are being handed over",
-    "pin": "batches are being pinned",
-    "copy": "batches are being copied to the device",
-    "sampler": "the sampler is drawing keys",
-    "prefetch": "too few batches are asked for in advance",
-    "main_process": "one process loads and steps in turn",
-    "unknown": "why cannot be told from this recording",
-}
 WORDS = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight"}
 
 

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from loaderviz.text import duration
+from loaderviz.why.attribution import PHRASES
 from loaderviz.why.summary import Summary
-from loaderviz.why.verdict import PHRASES
 
 LEAST_S = 1e-6  # less is a rounding error of times
 FIRST_CAUSES = 3  # that are told of before the others
@@ -21,7 +21,7 @@ def cause_name(cause: str) -> str:
 
 def cause_phrase(cause: str) -> str:
     """What happens while the loop waits, as a sentence without its full stop."""
-    phrase = PHRASES.get(cause, "samples are being read: more workers would overlap")
+    phrase = PHRASES[cause]
     return phrase[0].upper() + phrase[1:]
 
 
