@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SETTINGS_VARIABLE = "LOADERVIZ_RUN"  # the settings, as JSON, in the environment of all processes
 FIRST_PROCESS_VARIABLE = "LOADERVIZ_RUN_FIRST"  # set for the script's own process alone
 
-_n_batches: int | None = None  # of this process; None where it has recorded none
+_n_batches: int | None = None  # that this process got; None where it has recorded nothing
 
 
 def run_settings() -> tuple[Path, dict[str, Any]]:
@@ -35,13 +35,12 @@ def run_settings() -> tuple[Path, dict[str, Any]]:
 
 
 def remember_batches(recording: Recording) -> None:
-    """Remember how many batches this process has recorded."""
+    """Remember how many batches this process has got, as its summary counts them."""
     global _n_batches
     with own_errors_suppressed(Exception):  # the recording has said why there is no trace
-        from loaderviz.trace.described_loaders import handed_over  # pandas is imported by now
+        from loaderviz.trace.described_loaders import delivered_once  # pandas is imported by now
 
-        trace = recording.trace
-        _n_batches = int((~trace.batches["loader"].isin(handed_over(trace))).sum())
+        _n_batches = int(delivered_once(recording.trace).sum())
 
 
 def write_line(text: str) -> None:

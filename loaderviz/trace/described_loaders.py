@@ -79,6 +79,12 @@ def handed_over(trace: Trace) -> list[int]:
     return [each for each in there if HANDED_OVER_BY in loader_description(meta, each)]
 
 
+def delivered_once(trace: Trace) -> Any:
+    """Which batches count, an array: those delivered, and what is handed over only there."""
+    came = trace.batches["delivered_s"].notna()
+    return (came & ~trace.batches["loader"].isin(handed_over(trace))).to_numpy()
+
+
 def unseen(trace: Trace) -> list[int]:
     """The loaders of the trace that are read ahead for a loop that was not seen to ask."""
     ahead = {number for number in _there(trace) if is_read_ahead(trace.meta, number)}

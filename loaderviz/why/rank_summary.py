@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from loaderviz.trace.around_epochs import around_epochs, endings
-from loaderviz.trace.described_loaders import handed_over, recordings
+from loaderviz.trace.described_loaders import delivered_once, recordings
 from loaderviz.trace.steps import NS, groups, seconds_within, step_ends, united
 
 if TYPE_CHECKING:
@@ -34,8 +34,7 @@ def by_rank(trace: Trace) -> pd.DataFrame:
     import pandas as pd
 
     every = {column: trace.batches[column].to_numpy() for column in _COLUMNS}
-    taken = ~np.isnan(every["delivered_s"])
-    taken &= ~np.isin(every["loader"], handed_over(trace))
+    taken = delivered_once(trace)
     batches = {column: values[taken] for column, values in every.items()}
     ranks = _ranks(trace, every["rank"])
     row = np.searchsorted(ranks, batches["rank"])

@@ -1,5 +1,6 @@
 """``loaderviz run``: scripts that know nothing of it, as real processes."""
 
+import json
 import os
 import signal
 import socket
@@ -12,6 +13,7 @@ import pytest
 
 import loaderviz as lv
 from loaderviz._run import start_script
+from loaderviz.text import count
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 HOME = str(Path(lv.__file__).parents[1])
@@ -206,6 +208,39 @@ def test_a_script_that_is_killed_leaves_what_it_had(tmp_path):
     (trace,) = recordings(tmp_path / "run").values()
     assert not trace.meta["complete"]
     assert len(trace.batches) > 3
+
+
+ENDS = [
+    ("a hang is interrupted", 2),
+    *(
+        pytest.param(end, workers, marks=slow)
+        for end, workers in [
+            ("a hang is interrupted", 0),
+            ("the loop is left", 2),
+            ("it is interrupted", 2),
+            ("the dataset raises", 0),
+            ("the dataset raises", 2),
+            ("a worker is killed", 2),
+            ("it is terminated", 2),
+            ("it is killed", 2),
+        ]
+    ),
+]
+
+
+@pytest.mark.parametrize(("end", "num_workers"), ENDS)
+def test_however_it_ends_all_count_the_batches_that_the_loop_got(
+    end, num_workers, tmp_path, loaderviz
+):
+    done = run("--out", "run", SCRIPTS / "ends.py", end, num_workers, cwd=tmp_path)
+    n = len(done.stdout.splitlines())
+    told = count(n, "batch", "batches")
+    if end not in ("it is terminated", "it is killed"):  # no code of its own runs then
+        assert f"loaderviz: recorded {told};" in done.stderr
+    folder = tmp_path / "run"
+    assert lv.load(folder).summary().n_batches == n
+    assert f"\n{told} · " in loaderviz("summary", folder).out
+    assert json.loads(loaderviz("report", folder, "--json").out)["summary"]["n_batches"] == n
 
 
 def free_port():
