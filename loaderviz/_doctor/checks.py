@@ -22,7 +22,29 @@ if TYPE_CHECKING:
 
 CHECKS: dict[str, Check] = {}
 OF_RECORDINGS: dict[str, Check] = {}  # checks of what only the reader's own run shows
-LOOKS: dict[Look, bool] = {}  # and whether it looks, too, where an epoch failed
+LOOKS: list[LookFor] = []
+
+
+@dataclass(frozen=True)
+class LookFor:
+    """A look, and what it learns: see ``look``."""
+
+    function: Look
+    learns: type
+    after_failure: bool
+
+    @property
+    def name(self) -> str:
+        """Of its function."""
+        return self.function.__name__
+
+
+@dataclass(frozen=True)
+class NotLearnt:
+    """Sent in place of what a look learns, where it was broken off or could not begin."""
+
+    learns: type
+    why: str
 
 
 @dataclass(frozen=True)
@@ -97,18 +119,21 @@ def seen(*evidence: str, fix: str) -> Seen:
     return Seen(evidence, fix.strip("\n"))
 
 
-def look(*, after_failure: bool = False) -> Callable[[Look], Look]:
+def look(learns: type, *, after_failure: bool = False) -> Callable[[Look], Look]:
     """Add the decorated function to what is learnt of a loader without an epoch.
 
     It is called as ``look(setup, until)`` in a copied process, once the epochs are over, and
-    returns an observation for ``Case.observed``, or None. It starts no process. At ``until``, in
-    seconds of ``time.monotonic()``, it is broken off, and what it raises is dropped.
+    returns an observation for ``Case.observed``, or None where there is nothing to learn. It starts
+    no process. At ``until``, in seconds of ``time.monotonic()``, it is broken off. Whatever it
+    raises leaves undecided what it would have learnt.
 
-    ``after_failure``: whether it looks, too, at a loader that failed.
+    Args:
+        learns: the class of the observation.
+        after_failure: whether it looks, too, at a loader that failed.
     """
 
     def add(function: Look) -> Look:
-        LOOKS[function] = after_failure
+        LOOKS.append(LookFor(function, learns, after_failure))
         return function
 
     return add

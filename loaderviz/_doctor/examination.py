@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from loaderviz import machine
+from loaderviz._doctor.checks import LOOKS, NotLearnt
 from loaderviz._doctor.examination_runs import PLAIN, Lengths, run_all
 from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.loader_setup import Setup
@@ -68,8 +69,16 @@ class Case:
     recording: RecordedLoop | None = None  # if everything comes from the user's own loop
 
     def observed(self, kind: type[_Observation]) -> _Observation | None:
-        """The last observation of this kind, such as ``Contents``; None if there was none."""
-        return next((each for each in self.observations[::-1] if isinstance(each, kind)), None)
+        """The last observation of this kind, such as ``Contents``; None if there was none.
+
+        Raises Undecided where a look was to make it, and could not.
+        """
+        for each in self.observations[::-1]:
+            if isinstance(each, kind):
+                return each
+            if isinstance(each, NotLearnt) and each.learns is kind:
+                raise Undecided(each.why)
+        return None
 
     @cached_property
     def epochs(self) -> tuple[Epoch, ...]:
@@ -180,14 +189,16 @@ def _run_in_fork(setup: Setup, folder: Path, budget_s: float) -> list[Any]:
     most_s = budget_s + GRACE_S
     run = run_forked(_run_silently, setup_to_run, folder, budget_s, timeout_s=most_s)
     sent = list(run.sent)
+    begun = [message.run for message in sent if isinstance(message, RunBegun)]
+    last = begun[-1] if begun else "plain"
     if not run.in_time:
-        runs_begun = [message.run for message in sent if isinstance(message, RunBegun)]
         text = f"nothing came for {most_s:g} s (in a copy of this process)"
-        sent.append(Trouble(runs_begun[-1] if runs_begun else "plain", 0, "stuck", text))
+        sent.append(Trouble(last, 0, "stuck", text))
     elif run.exit_code and not any(isinstance(message, Trouble) for message in sent):
         text = f"the process that iterates the loader has died (exit code {run.exit_code})"
-        sent.append(Trouble("plain", 0, "died", text))
-    return sent
+        sent.append(Trouble(last, 0, "died", text))
+    cut_short = bool(run.exit_code) or not run.in_time
+    return [*_not_learnt(sent, cut_short=cut_short), *sent]
 
 
 def _run_silently(setup: Setup, folder: Path, budget_s: float, send: Send) -> None:
@@ -200,7 +211,18 @@ def _run_here(setup: Setup, folder: Path, budget_s: float) -> list[Any]:
     with keep_random_state(setup.loader), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         run_all(setup, folder, budget_s, sent.append, copied=False)
-    return sent
+    return [*_not_learnt(sent, cut_short=False), *sent]
+
+
+def _not_learnt(sent: list[Any], *, cut_short: bool) -> list[NotLearnt]:
+    """Of the looks that did not begin, and of the last one where it was ended from outside."""
+    begun = [message.run for message in sent if isinstance(message, RunBegun)]
+    troubles = [message.text for message in sent if isinstance(message, Trouble)]
+    why = "it takes a copy of this process, which it cannot have"
+    if troubles:
+        why = f"the run ended early: {troubles[-1]}"
+    ended = begun[:-1] if cut_short else begun
+    return [NotLearnt(look.learns, why) for look in LOOKS if look.name not in ended]
 
 
 def _with_stderr(trouble: Trouble, output_lines: list[str]) -> Trouble:

@@ -12,13 +12,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch.utils.data import DataLoader, SequentialSampler
 
 from loaderviz._contents.read_alone import PristineCopy
 from loaderviz._doctor import batch_probe
-from loaderviz._doctor.checks import LOOKS
+from loaderviz._doctor.checks import LOOKS, LookFor, NotLearnt
 from loaderviz._doctor.contents_of_epoch import compare_first_epoch
 from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.process_state import positions
@@ -36,9 +36,6 @@ from loaderviz._doctor.run_outcomes import (
 from loaderviz.loaders.copy_loader import copy_loader
 from loaderviz.loaders.held_objects import is_a
 from loaderviz.recorder import Recording
-
-if TYPE_CHECKING:
-    from loaderviz._doctor.checks import Look
 
 EPOCHS = 2
 PLAIN = "plain"  # the folder of the recording of the loader as it is
@@ -70,7 +67,7 @@ def run_all(setup: Setup, folder: Path, budget_s: float, send: Send, *, copied: 
         folder: where the recording goes, as ``PLAIN``.
         budget_s: seconds for all runs together.
         send: is called with each observation as soon as there is one: a RunBegun, Lengths,
-            EpochSet, Epoch, Contents, Trouble, ResumeTrial, or what a look returns.
+            EpochSet, Epoch, Contents, Trouble, ResumeTrial, what a look returns, or a NotLearnt.
         copied: whether this process is a copy, in which the user's objects may be changed.
     """
     try:
@@ -109,9 +106,9 @@ def _run_all(setup: Setup, folder: Path, budget_s: float, send: Send, *, copied:
         took_s = time.monotonic() - begun_s  # alone, it may take that long for each worker
         end = min(until["alone"], time.monotonic() + 1 + setup.num_workers * took_s)
         iterate("alone", probed, setup, 1, None, end, send, copied=copied)
-    if copied:
-        looks = [look for look, after_failure in LOOKS.items() if went_well or after_failure]
-        _look(looks, setup, until["looks"], send)
+    for look in LOOKS if copied else ():
+        if went_well or look.after_failure:
+            _look(look, setup, until["looks"], send)
     if went_well and to_resume:
         send(RunBegun("resume"))
         send(try_to_resume(setup, pristine, folder, until["resume"]))
@@ -132,13 +129,18 @@ def _send_and_keep(send: Send, epochs: list[Epoch], observation: Any) -> None:
         epochs.append(observation)
 
 
-def _look(looks: list[Look], setup: Setup, until: float, send: Send) -> None:
-    for look in looks:
-        send(RunBegun(look.__name__))
-        with contextlib.suppress(Exception), alarm(until):  # most datasets take no list of keys
-            observation = look(setup, until)
-            if observation is not None:
-                send(observation)
+def _look(look: LookFor, setup: Setup, until: float, send: Send) -> None:
+    send(RunBegun(look.name))
+    try:
+        with alarm(until):
+            observation = look.function(setup, until)
+    except Exception as error:
+        late = isinstance(error, TimeoutError)
+        observation = NotLearnt(
+            look.learns, "there was no time left" if late else error_text(error)
+        )
+    if observation is not None:
+        send(observation)
 
 
 def _send_lengths(setup: Setup, send: Send) -> bool:

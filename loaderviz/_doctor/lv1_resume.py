@@ -198,7 +198,7 @@ class SavedState:
     n_bytes: int
 
 
-@look()
+@look(SavedState)
 def save_a_state(setup: Setup, until: float) -> SavedState | None:
     """Ask the dataset for its state as torchdata's workers do; None where it has none.
 

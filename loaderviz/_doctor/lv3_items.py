@@ -44,15 +44,15 @@ class Slices:
         return self.items_s / max(self.slice_s, 1e-9)
 
 
-@look()
+@look(Slices)
 def read_as_slices(setup: Setup, until: float) -> Slices | None:
-    """Read the first batches both ways in turns.
+    """Read the first batches both ways in turns; TimeoutError where there is time for too few.
 
     A list in brackets is what torch hands a dataset where its sampler yields lists and
     ``batch_size`` is None (torch/utils/data/_utils/fetch.py, ``_MapDatasetFetcher.fetch``).
 
     Returns:
-        None where too few were read, or a slice holds other values.
+        None where there are too few, or the dataset has no slices of the same values.
     """
     dataset, items_s, slice_s, most = setup.dataset, [], [], 0
     until = min(until, time.monotonic() + MOST_S)
@@ -60,7 +60,12 @@ def read_as_slices(setup: Setup, until: float) -> Slices | None:
         begun_s = time.perf_counter()
         by_item = default_collate([dataset[key] for key in keys])
         between_s = time.perf_counter()
-        by_slice = default_convert(dataset[list(keys)])
+        try:
+            by_slice = default_convert(dataset[list(keys)])
+        except TimeoutError:
+            raise
+        except Exception:  # most datasets take no list of keys
+            return None
         ended_s = time.perf_counter()
         if not _same(by_item, by_slice):
             return None
@@ -68,6 +73,8 @@ def read_as_slices(setup: Setup, until: float) -> Slices | None:
         slice_s.append(ended_s - between_s)
         most = max(most, len(keys))
         if time.monotonic() > until:
+            if len(items_s) < LEAST_BATCHES:
+                raise TimeoutError
             break
     if len(items_s) < LEAST_BATCHES:
         return None

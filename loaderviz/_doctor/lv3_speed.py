@@ -79,9 +79,9 @@ def _slower_than_none(case: Case) -> Seen | None:
     if not setup.num_workers:
         return None
     with_s = min(_require_batches(case.epoch(number)).pace_s for number in (0, 1))
-    made_s = math.inf
-    if trace is not None:
-        made_s = float((trace.batches["ready_s"] - trace.batches["started_s"]).median())
+    if trace is None:
+        raise Undecided("the recording was lost")
+    made_s = float((trace.batches["ready_s"] - trace.batches["started_s"]).median())
     without_s = made_s
     if case.recording is None:
         without_s = _require_batches(case.epoch_without_workers()).pace_s

@@ -126,6 +126,8 @@ def _too_many_files(case: Case) -> Seen | None:
     if trouble is None:
         case.epoch()
     contents = case.observed(Contents)
+    if contents is None and trouble is None:
+        raise Undecided("no batch was inspected")
     n_tensors = contents.n_tensors if contents is not None else 0
     n_open = psutil.Process().num_fds()
     if trouble is None and n_open + 2 * n_tensors <= limit:

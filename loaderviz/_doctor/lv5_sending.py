@@ -90,6 +90,8 @@ def _cannot_be_pickled(case: Case) -> Seen | None:
     setup = case.setup
     if not setup.num_workers or setup.forks:
         return None
+    if case.trouble_of_kind("pickle") is None and any(epoch.notes for epoch in case.epochs):
+        return None
     part = case.observed(SentPart)
     if part is None or not part.error:
         if case.trouble_of_kind("pickle") is None:
@@ -120,7 +122,10 @@ def _sent_to_each(case: Case) -> Seen | None:
         if cause is None:
             return None
         return seen(*cause.evidence, _sent(workers), fix=_left_out(None))
-    part = case.observed(SentPart)
+    try:
+        part = case.observed(SentPart)
+    except Undecided:
+        part = None
     if part is None:
         return seen(_sent(workers), fix=_left_out(None))
     return seen(

@@ -33,9 +33,9 @@ class SentPart:
     error: str = ""  # why it cannot be pickled
 
 
-@look(after_failure=True)
+@look(SentPart, after_failure=True)
 def weigh_what_is_sent(setup: Setup, until: float) -> SentPart | None:
-    """Pickle what workers are sent; None where they are forked, or there is no time for it."""
+    """Pickle what workers are sent; None where they are forked. TimeoutError: there is no time."""
     if not setup.num_workers or setup.forks:
         return None
     best: SentPart | None = None
@@ -46,6 +46,8 @@ def weigh_what_is_sent(setup: Setup, until: float) -> SentPart | None:
             try:
                 weighed.append((_weigh(part, until), part))
             except TimeoutError:
+                if best is None:
+                    raise
                 return best
             if weighed[-1][0].error:
                 break  # the first that fails is the one to name

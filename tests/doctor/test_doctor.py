@@ -2,12 +2,13 @@
 
 import dataclasses
 import faulthandler
+import os
 import random
 import re
 import signal
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -254,6 +255,51 @@ class TestALoaderThatCannotBeExamined:
     def test_has_no_such_time(self, budget_s):
         with pytest.raises(lv.LoaderVizError, match="budget_s="):
             lv.doctor(loader([1]), budget_s=budget_s)
+
+
+class ReadsOnce(Dataset):
+    """Fails, or ends its process, where it is asked again after an epoch in this one."""
+
+    def __init__(self, fail: Callable[[], None]) -> None:
+        self.n_read, self.fail = 0, fail
+
+    def __len__(self) -> int:
+        return 32
+
+    def __getitem__(self, key: Any) -> Any:
+        if get_worker_info() is None:
+            self.n_read += 1
+            if self.n_read > len(self):
+                self.fail()
+        return torch.zeros(len(key)) if isinstance(key, list) else torch.tensor(0.0)
+
+
+def raise_at_once() -> None:
+    raise ValueError("read before")
+
+
+class TestALookThatIsBrokenOff:
+    """Here the one for slices, of LV314."""
+
+    @pytest.mark.parametrize(
+        ("fail", "reason"),
+        [
+            (raise_at_once, "test_doctor.py:{line} in raise_at_once: ValueError: read before"),
+            (lambda: os._exit(3), "has died"),
+        ],
+    )
+    def test_leaves_its_check_undecided(self, fail, reason):
+        diagnosis = lv.doctor(loader(ReadsOnce(fail), workers=1))
+        (finding,) = (each for each in diagnosis.undecided if each.code == "LV314")
+        assert reason.format(line=raise_at_once.__code__.co_firstlineno + 1) in finding.evidence[0]
+        assert "LV314" not in diagnosis.clear
+
+    def test_does_so_where_no_copy_of_this_process_can_look(self, monkeypatch):
+        monkeypatch.setattr(examination, "may_fork", lambda num_workers: False)
+        diagnosis = lv.doctor(loader(SleepingDataset(32, 0), workers=0))
+        (finding,) = (each for each in diagnosis.undecided if each.code == "LV314")
+        assert "copy of this process" in finding.evidence[0]
+        assert f"{len(diagnosis.undecided)} could not decide" in diagnosis.verdict
 
 
 class TooShort(IterableDataset[int]):

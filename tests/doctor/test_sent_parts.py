@@ -90,10 +90,14 @@ def test_what_cannot_be_pickled_is_named_where_it_is():
     assert "cannot pickle" in part.error
 
 
-def test_nothing_is_weighed_where_nothing_is_sent_or_no_time_is_left():
+def test_nothing_is_weighed_where_nothing_is_sent():
     assert weighed(Squared(square), multiprocessing_context="fork") is None
+
+
+def test_too_little_time_is_no_answer():
     texts = Holding(texts=[str(i) for i in range(100_000)])
-    assert weighed(texts, within_s=-1) is None
+    with pytest.raises(TimeoutError):
+        weighed(texts, within_s=-1)
 
 
 PATHS = SentPart("dataset.paths", "list of 9", 30 << 20, 0.2)

@@ -75,12 +75,25 @@ def test_what_takes_a_list_is_read_both_ways(dataset):
         (in_memory(), {"batch_size": 1}),
         (in_memory(), {"batch_size": None, "sampler": lists_of(16, in_memory())}),
         (TensorDataset(torch.arange(32)), {}),  # two batches
+        (list(range(100)), {}),  # takes no list
     ],
 )
 def test_what_is_no_slice_or_too_little_is_not_told(dataset, options):
     assert tried(dataset, **options) is None
 
 
-def test_a_list_that_is_refused_is_left_to_the_caller():
-    with pytest.raises(TypeError):
-        tried(list(range(100)))
+class Failing(Rows):
+    def __getitem__(self, index: Any) -> Any:
+        if index == 40:
+            raise ValueError("row 40")
+        return super().__getitem__(index)
+
+
+def test_what_fails_item_by_item_is_left_to_the_caller():
+    with pytest.raises(ValueError, match="row 40"):
+        tried(Failing())
+
+
+def test_too_little_time_is_no_answer():
+    with pytest.raises(TimeoutError):
+        read_as_slices(Setup(DataLoader(in_memory(), batch_size=16)), time.monotonic() - 1)
