@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, default_collate, default_convert
 from loaderviz._audit.count_deliveries import IntArray
 from loaderviz._audit.watching_copy import NoteReader, is_iterable, note_leftover, note_samples
 from loaderviz._contents.compared_contents import NO_LIMIT, most_rows
-from loaderviz.errors import LoaderVizError
+from loaderviz.errors import LoaderVizError, line_of_user
 from loaderviz.loaders.content_hash import SampleIdentifier, content_number
 from loaderviz.loaders.copy_loader import copy_loader
 from loaderviz.recorder import record
@@ -196,8 +196,11 @@ def _check_length(loader: DataLoader[Any], run: CopyRun, error: Exception) -> No
     samples = run.trace.samples
     unread_keys = samples.loc[samples["end_s"].isna(), "key"].tolist()
     if unread_keys and isinstance(unread_keys[0], int) and 0 <= unread_keys[0] < n:
+        where = line_of_user(error)
         raise LoaderVizError(
-            f"reading sample {unread_keys[0]} raised {type(error).__name__}, though the "
+            f"{where}: "
+            * bool(where)
+            + f"reading sample {unread_keys[0]} raised {type(error).__name__}, though the "
             f"dataset says that it holds {n:,} samples: let its __len__ return how many there are, "
             "or let it read that sample"
         ) from error

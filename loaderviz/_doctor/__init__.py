@@ -224,4 +224,4 @@ def _error_text(case: Case, kind: str, text: str) -> str:
     advice = advice_by_kind.get(
         kind, "Correct that first; doctor(loader, run=False) looks without running."
     )
-    return f"this loader could not be fully examined: {text}. {advice}"
+    return f"this loader could not be fully examined: {text.rstrip('.')}. {advice}"

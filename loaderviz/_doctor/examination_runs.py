@@ -30,9 +30,9 @@ from loaderviz._doctor.run_outcomes import (
     alarm,
     child_processes,
     end_workers,
-    error_text,
     kind_of,
 )
+from loaderviz.errors import error_text
 from loaderviz.loaders.copy_loader import copy_loader
 from loaderviz.loaders.held_objects import is_a
 from loaderviz.recorder import Recording
@@ -155,8 +155,7 @@ def _send_lengths(setup: Setup, send: Send) -> bool:
         unknown = setup.iterable and isinstance(error, TypeError | NotImplementedError)
         if unknown or not (setup.iterable or is_a(setup.sampler.value, SequentialSampler)):
             return True
-        text = f"len(dataset) raises {type(error).__name__}: {error}"
-        send(Trouble("plain", 0, "length", text))
+        send(Trouble("plain", 0, "length", error_text(error)))
         return False
     send(Lengths(length))
     with contextlib.suppress(Exception):  # raised by a sampler without a length

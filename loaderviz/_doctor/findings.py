@@ -117,9 +117,10 @@ class Diagnosis:
 
     def __str__(self) -> str:
         head = f"{wrapped(self.verdict)}\n{wrapped(self.loader)}"
-        parts = [head, *map(str, self.findings)]
+        parts = [head]
         if self.troubles:
             parts.append("\n".join(["cut short:", *(wrapped(line, 4) for line in self.troubles)]))
+        parts += map(str, self.findings)
         for title, group in (("not decided", self.undecided), ("checks that failed", self.broken)):
             if group:
                 lines = [wrapped(f"{codes}: {reason}", 4, 2) for codes, reason in _by_reason(group)]
@@ -133,10 +134,10 @@ class Diagnosis:
         escape = html.escape
         parts = [
             f"<p><b>{escape(self.verdict)}</b><br>{escape(self.loader)}</p>",
-            *map(_html_of, self.findings),
         ]
         if self.troubles:
             parts.append(f"<p>Cut short: {escape(' '.join(self.troubles))}</p>")
+        parts += map(_html_of, self.findings)
         for title, group in (("Not decided", self.undecided), ("Checks that failed", self.broken)):
             if group:
                 items = "".join(

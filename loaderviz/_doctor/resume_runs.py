@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from loaderviz._doctor.resume_comparison import SeenBatch, keys_of_last_batches
 from loaderviz._doctor.run_epochs import MOST_BATCHES
-from loaderviz._doctor.run_outcomes import error_text
+from loaderviz.errors import error_text
 from loaderviz.loaders.content_hash import digest_or_none
 from loaderviz.loaders.forked_run import run_forked
 from loaderviz.loaders.held_objects import is_a

@@ -22,11 +22,11 @@ from loaderviz._doctor.run_outcomes import (
     alarm,
     child_processes,
     end_workers,
-    error_text,
     kind_of,
     stacks_of_workers,
     wait_channels,
 )
+from loaderviz.errors import error_text
 from loaderviz.loaders.copy_loader import let_go_of_iterator
 from loaderviz.loaders.held_objects import attributes
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
-import re
 import signal
 import sys
-import sysconfig
 import time
-import traceback
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,12 +20,6 @@ from loaderviz.ask_for_stack import Stack, ask
 from loaderviz.stack_note import PATTERN, StackNote
 
 OUTPUT_FILE = "said"  # in the folder of an examination: what the user's code prints
-# Where the lines of others lie: of Python, of what is installed beside it, and of ours.
-NOT_THEIRS = (
-    *{sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")},
-    str(Path(__file__).parents[1]),
-    "<frozen",
-)
 LATE = "no batch came in the time given"  # what ``alarm`` raises
 
 
@@ -82,35 +73,6 @@ def kind_of(error: BaseException) -> str:
     if isinstance(error, IndexError) or "Caught IndexError" in text:
         return "index"
     return "raised"
-
-
-def error_text(error: BaseException) -> str:
-    """The line of the user's code that raised it, the type, and its message's first and last line.
-
-    A worker's error arrives as text with its traceback (torch/_utils.py, ``ExceptionWrapper``).
-    """
-    lines = [line for line in str(error).strip().splitlines() if line.strip()]
-    where = _line_of_user(error)
-    if where and len(lines) > 1:
-        return f"{where}: {lines[-1].strip()} ({lines[0].strip().rstrip('.')})"
-    return f"{where}: " * bool(where) + (
-        f"{type(error).__name__}: {lines[0] if lines else ''}"
-        + (f" ... {lines[-1].strip()}" if len(lines) > 1 else "")
-    )
-
-
-def _line_of_user(error: BaseException) -> str:
-    """As "train.py:42 in __getitem__"; empty where no line of the traceback is the user's own."""
-    named = re.findall(r'File "(.+?)", line (\d+), in (\S+)', str(error))
-    frames = named or [
-        (frame.filename, str(frame.lineno), frame.name)
-        for frame in traceback.extract_tb(error.__traceback__)
-    ]
-    own = [frame for frame in frames if not frame[0].startswith(NOT_THEIRS)]
-    if not own:
-        return ""
-    file, line, function = own[-1]
-    return f"{Path(file).name}:{line} in {function}"
 
 
 def wait_channels() -> tuple[str, ...]:

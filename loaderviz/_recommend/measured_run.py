@@ -97,7 +97,8 @@ def run_setting(
         n_batches: to take at least, within three times ``seconds``.
 
     Raises:
-        Exception: whatever the loader, its dataset or ``step`` raises, unchanged.
+        Exception: whatever the loader, its dataset or ``step`` raises, unchanged. Without workers
+            no batch came, then.
     """
     copied, left_s = copy_until(loader, setting, deadline)
     limits = _Limits(seconds, deadline, n_batches)
@@ -121,7 +122,8 @@ def copy_until(
 def _send_run(*args: Any) -> None:
     """``_run`` in a copy of this process; the last argument is the function to send it with."""
     warnings.simplefilter("ignore")  # the user has seen them with workers, or will
-    args[-1](astuple(_run(*args[:-1])))
+    with contextlib.suppress(Exception):  # a worker will raise it, too, or it takes workers
+        args[-1](astuple(_run(*args[:-1])))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from loaderviz.cli.shared_options import terminal
-from loaderviz.errors import LoaderVizError
+from loaderviz.errors import LoaderVizError, error_text, line_of_user, traceback_of_user
 from loaderviz.text import printable
 
 EXIT_BAD_INPUT = 2  # as of the shell's own tools, and of typer for a wrong option
@@ -73,10 +73,14 @@ def main() -> None:
     except BrokenPipeError:  # `| head` has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(0) from None
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            _exit_with(error)
+        if not line_of_user(error):
             raise
-        _exit_with(error)
+        terminal(stderr=True).print(Text(printable(f"loaderviz: {error_text(error)}\n")))
+        sys.stderr.write(traceback_of_user(error))
+        raise SystemExit(EXIT_BAD_INPUT) from None
 
 
 def _exit_with(error: Exception) -> NoReturn:

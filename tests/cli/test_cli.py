@@ -12,7 +12,6 @@ import pytest
 from torch.utils.data import DataLoader, SubsetRandomSampler
 
 import loaderviz as lv
-from loaderviz import cli
 from loaderviz.course.datasets import SleepingDataset, Stream
 from made_loops import made_loop, noisy
 from traces import made, together
@@ -197,11 +196,6 @@ class TestDoctor:
         assert done.code == 2
         assert says in done.err
         assert one_line(done.err)
-
-    def test_an_error_of_the_users_code_is_the_users(self, project, monkeypatch):
-        monkeypatch.setattr(sys, "argv", ["loaderviz", "doctor", "users_training:broken"])
-        with pytest.raises(RuntimeError, match="the data is not there"):
-            cli.main()
 
 
 class TestRecommend:
