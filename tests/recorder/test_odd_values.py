@@ -2,9 +2,12 @@
 
 import enum
 import math
+import multiprocessing
 import random
 import warnings
 from dataclasses import dataclass
+from fractions import Fraction
+from multiprocessing import resource_sharer
 from typing import Any
 
 import numpy as np
@@ -83,6 +86,8 @@ TRUTHS = [
     *(True, 0, 1, None, "yes", [], [False], {}, np.bool_(False), np.True_, np.array([1])),
     *(torch.tensor(True), Whole.ONE, Colour.RED, object(), Sulky(), Crop, float("nan")),
 ]
+TIMEOUTS = [0, np.float32(60), True, 60, math.nan, 1e6, math.inf, Fraction(60), torch.tensor(60.0)]
+CONTEXTS = ["fork", np.str_("fork"), multiprocessing.get_context("fork"), None]
 LISTS = [[0, 1, 2], (3, 4), torch.arange(3), np.arange(2), range(3), {5, 6}, [torch.tensor(1)] * 2]
 ODD_KEYS = (
     *(0, -7, 2**70, 10**5000, 1.5, math.nan, math.inf, True, None, "\ud800", "\x1b[31m", "a"),
@@ -100,33 +105,43 @@ def fixed(value: Any) -> bool:
 
 
 def options() -> st.SearchStrategy[dict[str, Any]]:
+    """Such as go together: most of them torch accepts."""
     some_truth = st.integers(0, len(TRUTHS) - 1).map(lambda i: f"truth {i}")
     keys = st.lists(st.sampled_from([*KEYS]), min_size=1, max_size=4)
+    some_keys = st.one_of(keys, st.sampled_from(LISTS))
+    size = st.sampled_from([*WHOLES[1:], None, 3, np.int64(2), 2**40])
+    one_by_one = {
+        "batch_size": st.one_of(st.sampled_from([1, 3, Whole.TWO, 2**40]), size),
+        "drop_last": st.sampled_from([False, True, np.True_, "yes"]),
+    }
     order = st.one_of(
-        st.just({}),
-        st.fixed_dictionaries({"shuffle": some_truth}),
-        st.fixed_dictionaries({"sampler": st.one_of(keys, st.sampled_from(LISTS))}),
-        st.fixed_dictionaries({"batch_sampler": st.lists(keys, max_size=3)}),
-        st.fixed_dictionaries({"batch_sampler": st.lists(st.sampled_from(LISTS), max_size=3)}),
+        st.fixed_dictionaries({}, optional={"shuffle": some_truth, **one_by_one}),
+        st.fixed_dictionaries({"sampler": some_keys}, optional=one_by_one),
+        st.fixed_dictionaries({"batch_sampler": st.lists(some_keys, max_size=3)}),
     )
-    names = ("persistent_workers", "in_order", "pin_memory", "drop_last")
-    sizes = st.sampled_from([*WHOLES[1:], None, 3, np.int64(2), 2**40])
-    more = st.fixed_dictionaries(
-        {},
+    anywhere = {
+        **dict.fromkeys(("in_order", "pin_memory"), some_truth),
+        "pin_memory_device": st.sampled_from(["", "cpu", np.str_("cuda:0"), None]),
+    }
+    # Of those that start a worker only few: it takes long. And none that can be changed in
+    # place: torch counts it down where workers persist, and then waits for none for ever
+    # (torch/utils/data/dataloader.py, ``_MultiProcessingDataLoaderIter._reset``).
+    alone = st.fixed_dictionaries(
+        {"num_workers": st.sampled_from([0, False, np.int64(0), torch.tensor(0)])},
+        optional=anywhere,
+    )
+    in_workers = st.fixed_dictionaries(
+        {"num_workers": st.sampled_from([*filter(fixed, WHOLES)])},
         optional={
-            **dict.fromkeys(names, some_truth),
-            "batch_size": sizes,
-            "timeout": st.sampled_from([0, np.float32(60), True, 60]),
+            **anywhere,
+            "persistent_workers": some_truth,
             "prefetch_factor": st.sampled_from(WHOLES),
-            # Of those that start a worker only few: it takes long. And none that can be changed in
-            # place: torch counts it down where workers persist, and then waits for none for ever
-            # (torch/utils/data/dataloader.py, ``_MultiProcessingDataLoaderIter._reset``).
-            "num_workers": st.sampled_from(
-                [0, 0, False, np.int64(0), torch.tensor(0), *filter(fixed, WHOLES)]
-            ),
+            "timeout": st.sampled_from(TIMEOUTS),
+            "multiprocessing_context": st.sampled_from(CONTEXTS),
         },
     )
-    return st.tuples(order, more).map(lambda both: {**both[0], **both[1]})
+    processes = st.one_of(st.just({}), alone, alone, in_workers)
+    return st.tuples(order, processes).map(lambda both: {**both[0], **both[1]})
 
 
 def meant(value: Any) -> Any:
@@ -167,11 +182,22 @@ def epochs(loader: DataLoader) -> list[Any]:
 NAMES = ["Loader", "nameless", "a\nb", "\x1b[2J", "é" * 300, "<b>&", "\u202e"]
 
 
+@pytest.fixture
+def _stop_sharing():
+    """A tensor among the keys is shared with a worker by a thread of multiprocessing's."""
+    yield
+    resource_sharer.stop(timeout=10)
+
+
 # torch itself cannot end an iterator that failed to begin, and Python tells of it.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.usefixtures("_stop_sharing")
 @given(given_options=options(), name=st.sampled_from(NAMES))
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=40,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_any_loader_that_torch_accepts_is_recorded_as_it_is(given_options, name, tmp_path):
     alone, watched = make(given_options, name), make(given_options, name)
