@@ -19,6 +19,8 @@ from torch.utils.data import DataLoader, Dataset
 
 import loaderviz as lv
 from loaderviz.plain_value import plain, truth, whole
+from loaderviz.trace import check_trace
+from loaderviz.trace.recording import read_recording
 
 
 class Whole(enum.IntEnum):
@@ -306,6 +308,21 @@ class TestWhatCannotBeKept:
             assert problem.startswith("left out: meta['loaders'][0]['batch_size'] is 1099511627776")
             assert trace.meta["loaders"][0]["num_workers"] == 0
             assert len(trace.samples) == 8
+
+    def test_of_too_many_empty_epochs_the_numbers_are_left_out(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(read_recording, "MOST_EPOCHS", 5)
+        monkeypatch.setattr(check_trace, "MOST_EPOCHS", 5)
+        keys: list[int] = []
+        loader = DataLoader(Rows(), sampler=keys)
+        with lv.record(loader, path=tmp_path / "run") as rec:
+            for epoch in range(12):
+                keys[:] = [epoch] * (epoch > 9)
+                list(loader)
+        for trace in (rec.trace, lv.load(tmp_path / "run")):
+            assert trace.batches["epoch"].tolist() == trace.samples["epoch"].tolist() == [0, 1]
+            assert trace.samples["key"].tolist() == [10, 11]
+            assert trace.meta["complete"]
+            assert trace.meta["problems"][0].startswith("left out: 10 epochs without a batch")
 
     def test_what_json_cannot_hold_of_meta_is_left_out(self, tmp_path):
         batches = {"n_samples": [1], "delivered_s": [1.0], "requested_s": [0.0]}

@@ -17,7 +17,7 @@ from loaderviz.record_layout import Batch, Span, Tag, unpack_text
 from loaderviz.regular_file import read_text
 from loaderviz.spool import SpoolFile, Words
 from loaderviz.text import worker_name
-from loaderviz.trace.check_trace import InvalidTraceError, check_meta
+from loaderviz.trace.check_trace import LEFT_OUT, MOST_EPOCHS, InvalidTraceError, check_meta
 from loaderviz.trace.described_loaders import ASKED_BY, HANDED_OVER_BY, HANDS_OVER
 from loaderviz.trace.recording.batches_table import SentBatches, seconds_since
 from loaderviz.trace.recording.fetch_columns import Fetches, read_fetches
@@ -225,6 +225,7 @@ class _Reader:
     def trace(self, meta: dict[str, Any]) -> Trace:
         """The trace of all that was read; ``meta`` is that of the recording."""
         batches, samples = self._sent().tables(self._rank, self._start_ns)
+        left_out = _leave_out_empty_epochs(batches, samples)
         cycled = {self._loaders.get(iterator) for iterator in self._cycled}
         loaders = [
             {**about, "cycled": True} if number in cycled else about
@@ -239,7 +240,7 @@ class _Reader:
                 **meta,
                 "loaders": self._who_asks(loaders),
                 "complete": not self.problems,
-                "problems": [*(meta.get("problems") or ()), *self.problems],
+                "problems": [*(meta.get("problems") or ()), *self.problems, *left_out],
                 "left_out": self._left_out,
                 "left_out_batches": self._left_out_batches,
                 "ended_s": (self._ended_ns - self._start_ns) / 1e9 if self._ended_ns else None,
@@ -298,3 +299,15 @@ class _Reader:
             clocks=(self._start_ns, self._wall_ns),
         )
         return {"rank": self._rank, **columns}
+
+
+def _leave_out_empty_epochs(batches: dict[str, Any], samples: dict[str, Any]) -> list[str]:
+    """Number the epochs anew where too many had no batch, and say so; else change nothing."""
+    epoch = batches["epoch"]
+    if not len(epoch) or epoch.max() <= len(epoch) + MOST_EPOCHS:
+        return []
+    kept = np.unique(epoch)
+    for table in (batches, samples):
+        table["epoch"] = np.searchsorted(kept, table["epoch"])
+    n_empty = int(kept[-1]) + 1 - len(kept)
+    return [f"{LEFT_OUT}{n_empty:,} epochs without a batch: the others are numbered without them"]
