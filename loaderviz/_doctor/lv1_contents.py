@@ -51,7 +51,7 @@ class Overwritten:
     place: int  # of the sample, from 0
 
 
-@look()
+@look(Overwritten)
 def _read_stream(setup: Setup, until: float) -> Overwritten | None:
     """Whether a sample of a stream changes when the next one is read."""
     if not setup.iterable:
@@ -87,8 +87,8 @@ def __getitem__(self, index):  # or where __iter__ yields
 def _one_buffer_of_a_stream(case: Case, fix: str) -> Seen | None:
     batches = [note.digests for note in case.epoch().notes]
     n = sum(each == digests[-1] for digests in batches for each in digests[:-1])
-    overwritten = case.observed(Overwritten)
-    if overwritten is None or not n:
+    overwritten = case.observed(Overwritten) if n else None
+    if overwritten is None:
         return None
     return seen(
         f"{n} of {count(sum(map(len, batches)), 'sample')} held what the last of their batch did",
