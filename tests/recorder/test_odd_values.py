@@ -196,7 +196,7 @@ def _stop_sharing():
 @pytest.mark.usefixtures("_stop_sharing")
 @given(given_options=options(), name=st.sampled_from(NAMES))
 @settings(
-    max_examples=40,
+    max_examples=30,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
