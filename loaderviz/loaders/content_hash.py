@@ -123,6 +123,17 @@ def digest_of(content: Any, shown: Callable[[Any], str]) -> int:
         ) from error
 
 
+def plain_number(content: Any) -> int | None:
+    """As ``content_number``, of Python's own kinds; None for what ``_feed`` does not know.
+
+    For the recorder: an exception from outside, which may come at any time, goes through.
+    """
+    try:
+        return _number_of(content)
+    except _NoContentError:
+        return None
+
+
 def content_number(content: Any) -> int | None:
     """As ``digest_of``, but None for an object whose content cannot be told. Raises nothing.
 

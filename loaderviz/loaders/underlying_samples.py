@@ -16,7 +16,7 @@ from torch import _C
 from torch.utils.data import ConcatDataset, Dataset, Subset
 
 from loaderviz.array_types import Ints
-from loaderviz.loaders.content_hash import content_number
+from loaderviz.loaders.content_hash import plain_number
 from loaderviz.loaders.held_objects import attributes, is_a
 from loaderviz.plain_value import type_name
 from loaderviz.sample_keys import BITS_OF_KEY, MOST_PACKED, pack
@@ -127,7 +127,7 @@ def _taken(indices: Any, positions: Ints) -> Ints:
 def _identity(dataset: Any) -> dict[str, Any]:
     """What tells a dataset from another of its class, as far as its attributes do."""
     data = _data_in(dataset, 0) or {"items": _part_of(dataset, MOST_DEPTH)}  # a list, say
-    hashes = {name: content_number(part) for name, part in data.items() if part is not None}
+    hashes = {name: plain_number(part) for name, part in data.items() if part is not None}
     hold = {name: f"{number:x}" for name, number in hashes.items() if number is not None}
     return {"class": type_name(type(dataset)), "hold": hold}
 

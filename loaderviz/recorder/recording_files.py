@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from loaderviz import spool_archive
 from loaderviz.errors import LoaderVizError
-from loaderviz.loaders.content_hash import content_number
+from loaderviz.loaders.content_hash import plain_number
 from loaderviz.own_errors import own_errors, own_errors_suppressed, warn_or_print
 from loaderviz.record_layout import MAIN_PROCESS, Batch, Tag
 from loaderviz.recorder.control_page import Control
@@ -188,7 +188,7 @@ class RecordingFiles:
         underlying = description.get(UNDERLYING)
         if underlying is None:
             return description
-        name = f"{content_number(underlying):x}"
+        name = f"{plain_number(underlying):x}"
         if len(self._meta[UNDERLYING]) < MOST_LONG:
             self._meta[UNDERLYING][name] = underlying
         return {**description, UNDERLYING: name}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -220,7 +221,8 @@ class LiveRecording:
         for pattern in ("worker-*.spool", "here-*.spool"):
             for path in self._folder.glob(pattern):
                 if path.name not in self._makers:
-                    self._makers[path.name] = _Maker(path)
+                    with suppress(LoaderVizError):  # it is being made
+                        self._makers[path.name] = _Maker(path)
         for name, maker in list(self._makers.items()):
             try:
                 maker.read()
