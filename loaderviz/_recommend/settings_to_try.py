@@ -49,12 +49,16 @@ def first_settings(needed: int, most: int, present: LoaderSettings) -> list[Load
 
 
 def in_this_order(settings: Iterable[LoaderSettings], needed: int) -> list[LoaderSettings]:
-    """Each once; today's first, then by how near the number of workers is to what is needed."""
+    """Each once; today's first, none, then by how near the number of workers is to what is needed.
+
+    To run without workers starts no process, and says what they are for.
+    """
     first, *others = dict.fromkeys(settings)
-    return [
-        first,
-        *sorted(others, key=lambda each: abs(math.log((each.num_workers or 0.5) / needed))),
-    ]
+
+    def distance(each: LoaderSettings) -> float:
+        return abs(math.log(each.num_workers / needed)) if each.num_workers else -1.0
+
+    return [first, *sorted(others, key=distance)]
 
 
 def plain(workers: int, present: LoaderSettings) -> LoaderSettings:
