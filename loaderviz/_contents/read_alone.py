@@ -13,38 +13,25 @@ import pickle
 import random
 import sys
 import time
-import types
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import Dataset
-from torch.utils.data import dataset as torch_dataset
 
+from loaderviz._contents.swallowed_exceptions import Swallowed, noting_exceptions
 from loaderviz.loaders.content_hash import content_number
 from loaderviz.loaders.forked_run import ChildProcess, may_fork
-from loaderviz.loaders.held_objects import is_a, walk
+from loaderviz.loaders.held_objects import is_a
 from loaderviz.loaders.random_state import global_states, held_generators, held_states
 from loaderviz.own_errors import own_errors
-
-Tracer = Callable[[types.FrameType, str, Any], Any]
 
 SEED, OTHER_SEED = 1, 2
 READABLE = (int, str, bool, float)  # keys that a recording keeps as they are
 N_CLOSER = 64  # keys: so many are read again, and hashed again after the next one
 MOST_PICKLED = 256 << 20  # bytes of a dataset that may be there twice
 LEAST_S = 5.0  # for a fork to start, and for the sample that was begun when its time was up
-
-
-@dataclass(frozen=True)
-class Swallowed:
-    """An exception that the dataset's ``__getitem__`` met, and did not raise."""
-
-    name: str  # of its class
-    message: str
-    line: str  # "file.py:12"
 
 
 @dataclass
@@ -286,7 +273,7 @@ def _read(dataset: Any, keys: Sequence[Any], time_s: float, looks: bool) -> Refe
     met: list[Swallowed] = []
     end = time.monotonic() + time_s
     debugger = sys.gettrace()
-    watch = _noting_exceptions(_files_of(dataset), met)
+    watch = noting_exceptions(dataset, met)
     for place, key in enumerate(keys):
         if time.monotonic() > end:
             break
@@ -338,34 +325,3 @@ def _seed_everything(dataset: Any, seed: int) -> None:
             bits.state = type(bits)(seed).state
         else:
             generator.seed(seed)
-
-
-def _files_of(dataset: Any) -> set[str]:
-    """Those of the code that reads a sample, of the dataset and of those that it wraps."""
-    held = [part.value for part in walk("dataset", dataset) if is_a(part.value, Dataset)]
-    functions = [
-        vars(cls).get(name)
-        for each in (dataset, *held)
-        for cls in type(each).__mro__
-        for name in ("__getitem__", "__getitems__")
-    ]
-    files = {
-        each.__code__.co_filename for each in functions if isinstance(each, types.FunctionType)
-    }
-    return files - {torch_dataset.__file__}
-
-
-def _noting_exceptions(files: set[str], met: list[Swallowed]) -> Tracer:
-    """A trace function that notes the exceptions in the code of these files, and in no other."""
-
-    def inside(frame: types.FrameType, event: str, arg: Any) -> Any:
-        frame.f_trace_lines = False
-        if event == "exception" and not issubclass(arg[0], StopIteration):
-            line = f"{frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_lineno}"
-            met.append(Swallowed(arg[0].__name__, str(arg[1])[:100], line))
-        return inside
-
-    def entered(frame: types.FrameType, event: str, arg: Any) -> Any:
-        return inside if frame.f_code.co_filename in files else None
-
-    return entered

@@ -53,7 +53,7 @@ class Note(NamedTuple):
     cuda: bool = False  # whether this process uses CUDA
     digests: tuple[int | None, ...] = ()  # of the samples' contents, where asked for
     contents: tuple[int | None, ...] = ()  # of the samples: hashes, of a map-style dataset
-    n_rows: int = 0  # samples that the batch may hold, by its shape, where contents are known
+    n_rows: int = 0  # samples that the batch may hold, by its shape, where they were looked at
     digest_s: float = 0.0  # how long looking at the samples took
     values: Mapping[str, int] = {}  # see lengths_and_epoch(): those that have changed
     states: Mapping[str, int] = {}  # see generator_states(): after each process's first two batches
@@ -111,7 +111,7 @@ class Probe:
         batch = self._collate_fn(samples)
         try:
             note = self._note(n_samples, digests, digest_s)
-            if contents:
+            if contents or digests:
                 note = note._replace(contents=contents, n_rows=most_rows(batch))
             begun_s = time.perf_counter()
             with contextlib.suppress(Exception):  # of the user's containers: no more is known then

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from torch.utils.data import RandomSampler, SequentialSampler, WeightedRandomSampler
@@ -18,11 +16,12 @@ from loaderviz._contents.compared_contents import (
     repeated_tail,
 )
 from loaderviz._contents.read_alone import N_CLOSER
+from loaderviz._contents.read_stream import StreamRead, read_stream
 from loaderviz._doctor.checks import CHECKS, Seen, check, look, seen
 from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.loader_setup import Setup
-from loaderviz.loaders.content_hash import content_number
+from loaderviz.loaders.content_hash import digest_or_none
 from loaderviz.loaders.held_objects import is_a
 from loaderviz.text import count
 
@@ -44,24 +43,10 @@ def _compared(case: Case) -> ComparedContents | None:
     return compared
 
 
-@dataclass(frozen=True)
-class Overwritten:
-    """A stream was seen to overwrite a sample as it gave the next one."""
-
-    place: int  # of the sample, from 0
-
-
-@look(Overwritten)
-def _read_stream(setup: Setup, until: float) -> Overwritten | None:
-    """Whether a sample of a stream changes when the next one is read."""
-    if not setup.iterable:
-        return None
-    before: Any = None
-    for place, sample in enumerate(islice(setup.dataset, N_CLOSER)):
-        if place and content_number(before[0]) != before[1]:
-            return Overwritten(place - 1)
-        before = sample, content_number(sample)
-    return None
+@look(StreamRead)
+def _read_stream(setup: Setup, until: float) -> StreamRead | None:
+    """What reading the first samples of a stream shows."""
+    return read_stream(setup.dataset) if setup.iterable else None
 
 
 @check("LV116")
@@ -87,12 +72,12 @@ def __getitem__(self, index):  # or where __iter__ yields
 def _one_buffer_of_a_stream(case: Case, fix: str) -> Seen | None:
     batches = [note.digests for note in case.epoch().notes]
     n = sum(each == digests[-1] for digests in batches for each in digests[:-1])
-    overwritten = case.observed(Overwritten) if n else None
-    if overwritten is None:
+    read = case.observed(StreamRead) if n else None
+    if read is None or read.overwritten is None:
         return None
     return seen(
         f"{n} of {count(sum(map(len, batches)), 'sample')} held what the last of their batch did",
-        f"sample {overwritten.place} of the stream changes when the next one is read",
+        f"sample {read.overwritten} of the stream changes when the next one is read",
         fix=fix,
     )
 
@@ -101,7 +86,7 @@ def _one_buffer_of_a_stream(case: Case, fix: str) -> Seen | None:
 def _replaced_after_error(case: Case) -> Seen | None:
     compared = _compared(case)
     if compared is None:
-        return None
+        return _replaced_in_a_stream(case)
     keys = set(compared.of_state(REPLACED)["key"]) & set(compared.reference.swallowed)
     if not keys:
         return None
@@ -121,21 +106,49 @@ DataLoader(torch.utils.data.Subset(dataset, good), ...)
     )
 
 
+def _replaced_in_a_stream(case: Case) -> Seen | None:
+    case.epoch()
+    read = case.observed(StreamRead)
+    if read is None or read.replaced is None:
+        return None
+    error = read.replaced
+    return seen(
+        f"{error.line} meets {error.name}: {error.message}; what comes is a sample that comes "
+        "elsewhere in the stream, too",
+        fix="""
+def __iter__(self):
+    for item in self.items:
+        yield self.read(item)  # let it raise; or leave such items out, and say how many
+""",
+    )
+
+
 @check("LV118")
 def _left_out(case: Case) -> Seen | None:
     compared = _compared(case)
-    if compared is None or not compared.n_left_out:
+    if compared is None:
+        n_left_out, n = _left_out_of_a_stream(case)
+    else:
+        n_left_out, n = compared.n_left_out, len(compared.table)
+    if not n_left_out:
         return None
     collate_fn = case.setup.settings["collate_fn"]
     name = getattr(collate_fn, "__qualname__", type(collate_fn).__name__)
     return seen(
-        f"collate_fn={name} leaves out {compared.n_left_out} of "
-        f"{count(len(compared.table), 'sample')}, or more: their batches have fewer rows",
+        f"collate_fn={name} leaves out {n_left_out} of "
+        f"{count(n, 'sample')}, or more: their batches have fewer rows",
         fix="""
 good = [index for index in range(len(dataset)) if dataset[index] is not None]  # once
 DataLoader(torch.utils.data.Subset(dataset, good), ...)  # and collate_fn leaves out none
 """,
     )
+
+
+def _left_out_of_a_stream(case: Case) -> tuple[int, int]:
+    """How many None samples of a stream its batches have no row for, and of how many samples."""
+    nothing, notes = digest_or_none(None), case.epoch().notes
+    n_left_out = sum(note.digests.count(nothing) for note in notes if note.n_rows < note.n_samples)
+    return n_left_out, sum(note.n_samples for note in notes)
 
 
 @check("LV119")

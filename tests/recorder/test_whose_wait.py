@@ -91,7 +91,7 @@ class TestAnObjectThatIsSeenToHandOver:
         assert len(batches) == N_BATCHES
         assert batches["requested_s"].notna().all()
         waits = batches["delivered_s"] - batches["requested_s"]
-        assert waits.sum() >= N_BATCHES * READ_S / 2 / max(1, num_workers)
+        assert waits.sum() >= N_BATCHES * READ_S / 4 / max(1, num_workers)
         labels = " ".join(lv.timeline(trace).layout.yaxis.ticktext)
         assert ("worker 1" if num_workers else "thread that reads ahead") in labels
         assert "main process" not in labels

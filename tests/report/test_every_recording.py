@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import typer
+from pandas.testing import assert_frame_equal
 
 import loaderviz as lv
 from consumers import CONSUMERS
@@ -105,7 +106,7 @@ def test_every_recording_can_be_saved_and_opened_and_read_as_a_file(traces, tmp_
             trace.save(tmp_path / "run.parquet")
             opened = lv.load(tmp_path / "run.parquet")
             assert str(opened.summary()) == str(trace.summary())
-            assert opened.summary().causes.equals(trace.summary().causes)
+            assert_frame_equal(opened.summary().causes, trace.summary().causes)
             for reader in ON_DISK:
                 answer(lambda r=reader: CONSUMERS[r](tmp_path / "run.parquet"), always=False)
 
