@@ -220,9 +220,11 @@ def visit(profile: BrowserContext, lab: Lab, complaints: list[str]) -> Iterator[
     try:
         yield page
     finally:
+        n_complaints = len(complaints)
         for session in sessions() - before:
             profile.request.delete(f"/api/sessions/{session}", headers=authorization)
         page.close()
+        del complaints[n_complaints:]  # of kernels that have just been ended under it
         profile.clear_permissions()
 
 

@@ -15,7 +15,12 @@ from browser.promised_figures import Figures, broken_promises, in_view, look_for
 # The later are the longer ones, and begin first: nothing else is left to run beside the last.
 NAMES = sorted((path.name for path in NOTEBOOKS.glob("*.ipynb")), reverse=True)
 # Of a kernel that is gone ipywidgets says so there; what it puts into the page, we replace.
-LOST = ("widget model not found", "[anywidget] Failed to initialize model")
+# JupyterLab drops what it had asked that kernel, and says so.
+LOST = (
+    "widget model not found",
+    "[anywidget] Failed to initialize model",
+    "Canceled future for create_subshell_request message",
+)
 
 
 # An explorer and timelines, lanes of samples, how well a buffer mixes: each with its sliders.
