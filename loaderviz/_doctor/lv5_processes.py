@@ -13,6 +13,7 @@ from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.process_state import descriptor_of, is_handle
 from loaderviz.ask_for_stack import Stack
 from loaderviz.loaders.held_objects import is_a, known_to_code
+from loaderviz.text import count
 
 _LOCK_CHANNEL = "futex"  # in the wait channel of a process that waits for a lock (proc(5))
 
@@ -109,6 +110,12 @@ def _moved_file(case: Case) -> Seen | None:
         if is_handle(part.value) and isinstance(part.value, io.IOBase)
         if descriptor_of(part.value) == fd
     ]
+    others = case.setup.other_threads
+    if others and not names:  # a fork shares the position with its parent, too
+        raise Undecided(
+            f"the position in {path} moved as workers read, and {count(len(others), 'thread')} "
+            "of this process may have moved it"
+        )
     return seen(
         f"{path} is open here" + (f" as {names[0]}" if names else f" (file descriptor {fd})"),
         f"its position moved here as {case.setup.num_workers} forked workers read: they share it",

@@ -108,7 +108,7 @@ def positions() -> dict[tuple[int, str], int]:
             lines = Path(f"/proc/self/fdinfo/{fd.name}").read_text().splitlines()
             fields = dict(line.split(":\t", 1) for line in lines)  # proc(5)
             for_reading = int(fields["flags"], 8) & os.O_ACCMODE != os.O_WRONLY
-            if for_reading and Path(path).is_file():
+            if for_reading and int(fd.name) > STDERR and Path(path).is_file():
                 found[int(fd.name), path] = int(fields["pos"])
         except (OSError, ValueError, KeyError):  # closed meanwhile
             continue

@@ -93,6 +93,24 @@ def test_a_bare_descriptor(path):
         os.close(fd)
 
 
+def test_what_a_thread_may_have_read_is_not_said_of_workers(path):
+    """A fork shares the position with this process, whose threads may read meanwhile."""
+    fd, done = os.open(path, os.O_RDONLY), threading.Event()
+
+    def read_on():
+        while not done.wait(0.001):
+            os.lseek(fd, (os.lseek(fd, 0, os.SEEK_CUR) + 1) % (N * SIZE), os.SEEK_SET)
+
+    thread = threading.Thread(target=read_on)
+    thread.start()
+    try:
+        assert told(Rows(lambda self, index: index)) == []
+    finally:
+        done.set()
+        thread.join()
+        os.close(fd)
+
+
 class FromAFile(Sampler):
     """Reads in the main process what to ask for."""
 
