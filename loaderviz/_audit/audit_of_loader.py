@@ -197,18 +197,22 @@ def _audit_by_number(
             return _audit_by_count(delivered, expected, evidence, run)
     keys = keys_of_deliveries(delivered, expected, tables) if identifier.key is not None else None
     evidence = _check_dataset_length(loader, expected, evidence)
-    if expected.reused and (n := _n_overwritten(delivered)):
+    if expected.reused and (n := _n_overwritten(delivered, expected)):
         return _audit_of_one_buffer(conclude(tables, evidence, run.trace, keys), n)
     return conclude(tables, evidence, run.trace, keys)
 
 
-def _n_overwritten(delivered: Delivered) -> int:
-    """How many samples held, when they were collated, what the last of their batch did."""
+def _n_overwritten(delivered: Delivered, expected: Expected) -> int:
+    """How many samples held, when they were collated, what the last of their batch did.
+
+    Or what no sample does: parts of it, beside what is its own.
+    """
     assert delivered.number is not None
     batch = np.stack([delivered.epoch, delivered.batch])
     is_last = np.append((batch[:, 1:] != batch[:, :-1]).any(axis=0), True)
     last = np.flatnonzero(is_last)[np.cumsum(is_last) - is_last]
-    return int((~is_last & (delivered.number == delivered.number[last])).sum())
+    unlike = ~np.isin(delivered.number, expected.numbers)
+    return int((~is_last & (unlike | (delivered.number == delivered.number[last]))).sum())
 
 
 def _audit_of_one_buffer(audit: Audit, n_overwritten: int) -> Audit:

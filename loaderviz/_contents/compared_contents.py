@@ -81,6 +81,7 @@ class ComparedContents:
     n_left_out: int
     sentence: str
     notes: tuple[str, ...] = ()
+    n_fewer: int = 0  # rows: whether samples were put together or left out is not known
 
     def of_state(self, *states: str) -> pd.DataFrame:
         """The rows of samples in one of these states."""
@@ -94,7 +95,9 @@ class ComparedContents:
     @property
     def whole(self) -> bool:
         """Whether all were compared, and are the dataset's own."""
-        return not self.n_left_out and bool((self.table["state"] == SAME).all())
+        return (
+            not self.n_left_out and not self.n_fewer and bool((self.table["state"] == SAME).all())
+        )
 
 
 def compare_contents(
@@ -127,13 +130,16 @@ def compare_contents(
         for row, state in zip(rows, states, strict=True)
     ]
     table = delivered.assign(state=states)
-    left_out = sum(
-        each.n_left_out for of, each in collated.items() if len(each.numbers) == sizes[of]
-    )
-    notes = tuple(_notes(table, reference, left_out, names))
-    return ComparedContents(
-        table, reference, left_out, _sentence(states, reference, left_out), notes
-    )
+    known = [each for of, each in collated.items() if len(each.numbers) == sizes[of]]
+    nothing = content_number(None)
+    # Of others it is not known whether they were left out, or put together in fewer rows.
+    left_out = sum(min(each.n_left_out, each.numbers.count(nothing)) for each in known)
+    n_unknown = sum(each.n_left_out for each in known) - left_out
+    notes = (*_notes(table, reference, left_out, names), *_on_fewer_rows(n_unknown, names))
+    sentence = _sentence(states, reference, left_out)
+    if n_unknown:
+        sentence += ", before collate_fn made fewer rows of them"
+    return ComparedContents(table, reference, left_out, sentence, notes, n_unknown)
 
 
 def names_of(**functions: Any) -> dict[str, str]:
@@ -290,6 +296,14 @@ def _notes(
         yield (
             f"{n_read:,} of {count(n_keys, 'key')}, drawn at random, were read to compare with: "
             "budget_s= gives it more time."
+        )
+
+
+def _on_fewer_rows(n: int, names: Mapping[str, str]) -> Iterator[str]:
+    if n:
+        yield (
+            f"collate_fn={names.get('collate_fn', '')} makes {count(n, 'row')} fewer than there "
+            "are samples: whether it puts them together or leaves some out is not known."
         )
 
 

@@ -70,14 +70,16 @@ def __getitem__(self, index):  # or where __iter__ yields
 
 
 def _one_buffer_of_a_stream(case: Case, fix: str) -> Seen | None:
-    batches = [note.digests for note in case.epoch().notes]
-    n = sum(each == digests[-1] for digests in batches for each in digests[:-1])
-    read = case.observed(StreamRead) if n else None
+    batches = [note.digests for note in case.epoch().notes if len(note.digests) > 1]
+    read = case.observed(StreamRead) if batches else None
     if read is None or read.overwritten is None:
         return None
+    n = sum(each == digests[-1] for digests in batches for each in digests[:-1])
+    held = f"{n} of {count(sum(map(len, batches)), 'sample')} held what the last of their batch did"
     return seen(
-        f"{n} of {count(sum(map(len, batches)), 'sample')} held what the last of their batch did",
-        f"sample {read.overwritten} of the stream changes when the next one is read",
+        f"sample {read.overwritten} of the stream changes when the next one is read, and a batch "
+        "is collated when all of its samples were",
+        *([held] if n else []),
         fix=fix,
     )
 

@@ -306,9 +306,29 @@ def zeros(buffer, index):
     return buffer
 
 
+def beside_its_number(buffer, index):
+    return index, buffer.fill_(index)
+
+
+def packed(samples):
+    return torch.cat(samples).reshape(-1, 16)  # four samples a row
+
+
+def test_samples_that_are_put_together_are_not_said_to_be_left_out():
+    found = audited(Rows(), 0, collate_fn=packed)
+    assert states(found) == {"same": N}
+    assert (found.n_left_out, found.is_changed) == (0, False)
+    assert found.verdict == (
+        "Every key came exactly once; 40 of 40 samples are the dataset's own, before collate_fn "
+        "made fewer rows of them"
+    )
+    assert "makes 30 rows fewer than there are samples" in " ".join(found.notes)
+
+
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_a_stream_that_yields_one_buffer_is_not_said_to_lose_samples(num_workers):
-    found = audited(Stream(filled), num_workers)
+@pytest.mark.parametrize("give", [filled, beside_its_number])
+def test_a_stream_that_yields_one_buffer_is_not_said_to_lose_samples(give, num_workers):
+    found = audited(Stream(give), num_workers)
     n_overwritten = {0: 35, 2: 34}[num_workers]  # of batches of 8, and the last of 8 or 4
     assert found.verdict.startswith(f"{n_overwritten} of 40 samples were overwritten")
     assert found.exactly_once is False

@@ -36,6 +36,10 @@ def into_one_buffer(stream, index, before):
     return stream.buffer.fill_(index)
 
 
+def one_buffer_beside_its_number(stream, index, before):
+    return index, stream.buffer.fill_(index)
+
+
 def the_last_one_again(stream, index, before):
     try:
         return read(index)
@@ -66,7 +70,8 @@ def as_they_are(samples):
 @pytest.mark.parametrize(
     ("give", "collate_fn", "code", "says"),
     [
-        (into_one_buffer, None, "LV116", "held what the last of their batch did"),
+        (into_one_buffer, None, "LV116", "changes when the next one is read"),
+        (one_buffer_beside_its_number, None, "LV116", "changes when the next one is read"),
         (the_last_one_again, None, "LV117", "meets OSError: truncated"),
         (none_sometimes, without_none, "LV118", "leaves out 5 of 40 samples"),
         (tried_again, None, "", ""),
