@@ -119,8 +119,11 @@ slow-unit: $(TEST) ## those that are slow: sweeps, and processes that import tor
 # The longest first, so that the last to end do not run alone.
 LONGEST := 10_your_own_loader 03_workers_on_a_timeline 07_how_many_workers 11_stop_and_resume 09_many_ranks
 NOTEBOOKS := $(LONGEST:%=notebooks/%.ipynb) $(filter-out $(LONGEST:%=notebooks/%.ipynb),$(wildcard notebooks/*.ipynb))
-notebooks: $(TEST) ## run every notebook and compare the outputs it keeps; START=spawn as on macOS
-	$(KERNELS) $(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder --nbval-lax --nbval-current-env --nbval-cell-timeout=120 $(NOTEBOOKS)
+# What nbval runs are copies with the proofs in them that no reader sees.
+PROVEN := build/notebooks
+notebooks: $(TEST) ## run every notebook and compare the outputs it keeps; START=spawn as on macOS, TWICE=1
+	$(PY) tests/notebooks/proven.py $(PROVEN) $(NOTEBOOKS)
+	$(KERNELS) $(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder --nbval-lax --nbval-current-env --nbval-cell-timeout=120 $(NOTEBOOKS:notebooks/%=$(PROVEN)/%)
 
 # The one whose workers are started most often.
 SPAWNED := 02_inside_the_dataloader

@@ -47,6 +47,7 @@ from loaderviz._audit.run_copy import CopyRun, describe_lacking_rows, raise_fail
 from loaderviz._audit.watching_copy import is_iterable
 from loaderviz._contents.compared_contents import BUFFER, ONE_BUFFER, WORDS, ComparedContents
 from loaderviz._contents.read_alone import PristineCopy
+from loaderviz._contents.swallowed_exceptions import Swallowed
 from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.content_hash import SampleIdentifier
 from loaderviz.loaders.random_state import keep_random_state
@@ -197,9 +198,11 @@ def _audit_by_number(
             return _audit_by_count(delivered, expected, evidence, run)
     keys = keys_of_deliveries(delivered, expected, tables) if identifier.key is not None else None
     evidence = _check_dataset_length(loader, expected, evidence)
-    if expected.reused and (n := _n_overwritten(delivered, expected)):
-        return _audit_of_one_buffer(conclude(tables, evidence, run.trace, keys), n)
-    return conclude(tables, evidence, run.trace, keys)
+    audit = conclude(tables, evidence, run.trace, keys)
+    seen = expected.stream
+    if seen.overwritten is not None and (n := _n_overwritten(delivered, expected)):
+        return _audit_of_one_buffer(audit, n)
+    return audit if seen.replaced is None else _audit_of_replaced(audit, seen.replaced)
 
 
 def _n_overwritten(delivered: Delivered, expected: Expected) -> int:
@@ -222,7 +225,20 @@ def _audit_of_one_buffer(audit: Audit, n_overwritten: int) -> Audit:
         f"{WORDS[BUFFER]}, as they waited for their batch to be full"
     )
     notes = (ONE_BUFFER, "Until then it is not known which samples come twice, or never.")
-    return replace(audit, verdict=verdict, notes=notes)
+    return replace(audit, verdict=verdict, notes=notes, is_changed=True)
+
+
+def _audit_of_replaced(audit: Audit, met: Swallowed) -> Audit:
+    """Where a stream yields another sample in place of one that raised an error."""
+    verdict = (
+        f"{audit.verdict.replace('very sample', 'very sample that one process reads')}, but the "
+        f"stream replaces some: {met.line} meets {met.name}"
+    )
+    note = (
+        f"{met.line} met {met.name}: {met.message}, and a sample that comes elsewhere was yielded "
+        "then. Let it raise, or leave such samples out, and say how many."
+    )
+    return replace(audit, verdict=verdict, notes=(note, *audit.notes), is_changed=True)
 
 
 def audit_trace(

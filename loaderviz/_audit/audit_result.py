@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from loaderviz._audit.mixing_result import Mixing, mixing_of
-from loaderviz._contents.compared_contents import UNKNOWN, WRONG
+from loaderviz._contents.compared_contents import UNKNOWN
 from loaderviz._upward import ShownResult, ask_above
 from loaderviz.errors import LoaderVizError
 from loaderviz.text import count, percent, worker_name, wrapped
@@ -50,6 +50,8 @@ class Audit(ShownResult):
             it was collated; ``dropped`` where ``collate_fn`` left it out; ``random`` where each
             read differs, and ``not compared``. None where no loader was run, or by key or content.
         n_left_out: how many samples ``collate_fn`` left out of their batches, at least.
+        is_changed: whether some samples are not what the dataset holds, as far as contents were
+            compared, or whether its stream overwrites or replaces some.
 
     ``sample`` is the place of a sample in the order in which one process reads them, from 0;
     ``key`` is what it is known by, None where that is a tensor or the like. ``worker`` is -1 where
@@ -70,13 +72,7 @@ class Audit(ShownResult):
     keys: Any = None
     contents: pd.DataFrame | None = None
     n_left_out: int = 0
-
-    @property
-    def is_changed(self) -> bool:
-        """Whether some samples are not what the dataset holds, as far as contents were compared."""
-        if self.contents is None:
-            return False
-        return bool(self.n_left_out or self.contents["state"].isin(WRONG).any())
+    is_changed: bool = False
 
     @property
     def numbers(self) -> str:

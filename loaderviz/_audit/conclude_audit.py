@@ -82,6 +82,7 @@ def conclude(
         keys=keys,
         contents=None if contents is None else contents.table,
         n_left_out=0 if contents is None else contents.n_left_out,
+        is_changed=contents is not None and contents.wrong,
     )
 
 

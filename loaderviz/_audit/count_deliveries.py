@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from loaderviz._contents.read_stream import StreamRead
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +39,7 @@ class Expected:
         n_judged: how many samples, from the first on, can be called missing if they do not come.
         missing_cause: why they are missing, where ``drop_last`` did not take them.
         has_more: whether the dataset holds more samples than these, so that none is extra.
-        reused: whether a sample was seen to change when the next one was read.
+        stream: what was seen as the first of them were read.
     """
 
     numbers: IntArray
@@ -45,7 +47,7 @@ class Expected:
     n_judged: int
     missing_cause: str = NOT_READ
     has_more: bool = False
-    reused: bool = False
+    stream: StreamRead = field(default_factory=StreamRead)
 
     def __len__(self) -> int:
         return len(self.numbers)

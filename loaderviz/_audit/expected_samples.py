@@ -10,7 +10,7 @@ import numpy as np
 from torch.utils.data import DataLoader
 
 from loaderviz._audit.count_deliveries import NOT_IN_TRACE, Delivered, Expected, IntArray
-from loaderviz._contents.read_alone import N_CLOSER
+from loaderviz._contents.read_stream import StreamWatch
 from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.content_hash import SampleIdentifier
 from loaderviz.sample_keys import to_json
@@ -31,15 +31,10 @@ def read_dataset(
     """
     numbers = array("q")
     keys: list[Any] = []
-    before: Any = None
-    known: list[tuple[Any, int]] = []
-    reused = False
+    watch = StreamWatch(dataset)
     with Progress("reading the dataset in one process", "samples", n) as progress:
-        for item in dataset:
-            if before is not None and len(keys) < N_CLOSER:
-                reused = reused or _numbers(identifier, before) != numbers[-len(known) :].tolist()
-            before, known = item, identifier.keys_and_numbers(item)
-            for key, number in known:
+        for item in watch.items():
+            for key, number in identifier.keys_and_numbers(item):
                 numbers.append(number)
                 keys.append(key if isinstance(key, _PRINTABLE) else None)
             progress.advance()
@@ -48,12 +43,12 @@ def read_dataset(
     has_more = n is not None and len(keys) >= n
     n_judged = 0 if has_more else len(keys)
     return Expected(
-        np.array(numbers, np.int64), _as_column(keys), n_judged, has_more=has_more, reused=reused
+        np.array(numbers, np.int64),
+        _as_column(keys),
+        n_judged,
+        has_more=has_more,
+        stream=watch.read(),
     )
-
-
-def _numbers(identifier: SampleIdentifier, item: Any) -> list[int]:
-    return [number for _, number in identifier.keys_and_numbers(item)]
 
 
 def expected_by_key(

@@ -96,7 +96,10 @@ class ComparedContents:
     def whole(self) -> bool:
         """Whether all were compared, and are the dataset's own."""
         return (
-            not self.n_left_out and not self.n_fewer and bool((self.table["state"] == SAME).all())
+            not self.n_left_out
+            and not self.n_fewer
+            and _longer_than_data(self.reference) is None
+            and bool((self.table["state"] == SAME).all())
         )
 
 
@@ -236,7 +239,9 @@ def _sentence(states: Sequence[str], reference: Reference, n_left_out: int) -> s
         )
     if n_compared:
         are = "are" if n_compared == n else "were compared, and are"
-        return f"{n_compared:,} of {count(n, 'sample')} {are} the dataset's own"
+        own = f"{n_compared:,} of {count(n, 'sample')} {are} the dataset's own"
+        tail = _longer_than_data(reference)
+        return own if tail is None else f"{own}, and from key {tail:,} on they repeat"
     return f"contents were not compared: {_why_not(counts, reference)}"
 
 
@@ -316,6 +321,12 @@ def _note_on_swallowed(table: pd.DataFrame, reference: Reference) -> str:
         "another sample was returned in place of the one that was asked for. Let it raise, or "
         "leave such keys out of the dataset."
     )
+
+
+def _longer_than_data(reference: Reference) -> int | None:
+    """The same, where some samples come once more often than the others."""
+    tail = repeated_tail(reference)
+    return tail if tail and len(reference.numbers) % tail else None
 
 
 def repeated_tail(reference: Reference) -> int | None:

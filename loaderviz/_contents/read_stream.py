@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from loaderviz._contents.read_alone import N_CLOSER
@@ -27,28 +29,51 @@ class StreamRead:
 
 def read_stream(dataset: Any) -> StreamRead:
     """Read the first samples of a stream, in a copy of this process. Raises what it raises."""
-    met: list[Swallowed] = []
-    watch = noting_exceptions(dataset, met)
-    stream = iter(dataset)
-    numbers: list[int | None] = []
-    swallowed: dict[int, Swallowed] = {}
-    overwritten, before = None, None
-    for place in range(N_CLOSER):
-        met.clear()
-        try:
-            sys.settrace(watch)
-            sample = next(stream, StopIteration)
-        finally:
-            sys.settrace(None)
-        if overwritten is None and place and content_number(before) != numbers[-1]:
-            overwritten = place - 1
-        if sample is StopIteration:
-            break
-        before = sample
-        numbers.append(content_number(sample))
-        if met:
-            swallowed[place] = met[-1]
-    others = [number for place, number in enumerate(numbers) if place not in swallowed]
-    twice = [place for place in swallowed if numbers[place] in others]
-    told_apart = None not in others and len({*others}) == len(others)
-    return StreamRead(overwritten, swallowed[twice[0]] if twice and told_apart else None)
+    watch = StreamWatch(dataset)
+    for _ in islice(watch.items(), N_CLOSER):
+        pass
+    return watch.read()
+
+
+class StreamWatch:
+    """Looks closer at the first samples of a stream while somebody reads it."""
+
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset
+        self._numbers: list[int | None] = []
+        self._swallowed: dict[int, Swallowed] = {}
+        self._overwritten: int | None = None
+
+    def items(self) -> Iterator[Any]:
+        """Each sample, in order. Raises what the dataset raises."""
+        met: list[Swallowed] = []
+        note = noting_exceptions(self._dataset, met)
+        stream = iter(self._dataset)
+        before = None
+        for place in range(N_CLOSER):
+            met.clear()
+            others = sys.gettrace()  # a debugger, say, or what measures coverage: theirs goes first
+            try:
+                sys.settrace(others or note)
+                sample = next(stream, StopIteration)
+            finally:
+                sys.settrace(others)
+            if place and self._overwritten is None and content_number(before) != self._numbers[-1]:
+                self._overwritten = place - 1
+            if sample is StopIteration:
+                return
+            before = sample
+            self._numbers.append(content_number(sample))
+            if met:
+                self._swallowed[place] = met[-1]
+            yield sample
+        yield from stream
+
+    def read(self) -> StreamRead:
+        """What has been seen so far."""
+        swallowed = self._swallowed
+        others = [number for place, number in enumerate(self._numbers) if place not in swallowed]
+        twice = [place for place in swallowed if self._numbers[place] in others]
+        told_apart = None not in others and len({*others}) == len(others)
+        replaced = swallowed[twice[0]] if twice and told_apart else None
+        return StreamRead(self._overwritten, replaced)

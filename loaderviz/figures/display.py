@@ -114,11 +114,12 @@ def html_for_export(figure: go.Figure) -> str:
     height = content["layout"].get("height", 450)
     return (
         f"<div class='loaderviz-saved' style='height: {height}px' "
-        f"data-plotly='{plotly_url}' data-figure='{packed}'>{_title_html(figure)}</div>"
+        f"data-plotly='{plotly_url}' data-figure='{packed}'>{title_html(figure)}</div>"
     )
 
 
-def _title_html(figure: go.Figure) -> str:
+def title_html(figure: go.Figure) -> str:
+    """The title and subtitle of a figure, as a paragraph without plotly's markup."""
     title = figure.layout.title
     verdict, numbers = (_plain(text or "") for text in (title.text, title.subtitle.text))
     return f"<p><b>{verdict}</b><br>{numbers}</p>"

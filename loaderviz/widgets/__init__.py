@@ -12,6 +12,7 @@ for _name in ("ipywidgets", "anywidget"):
 
 from loaderviz.widgets.explorer import Explorer, explore  # noqa: E402
 from loaderviz.widgets.play import play  # noqa: E402
+from loaderviz.widgets.predict import Predict, predict  # noqa: E402
 from loaderviz.widgets.vary import Vary, vary  # noqa: E402
 
-__all__ = ["Explorer", "Vary", "explore", "play", "vary"]
+__all__ = ["Explorer", "Predict", "Vary", "explore", "play", "predict", "vary"]

@@ -83,10 +83,10 @@ class Vary(StaticFallback):
     def _frame(self, **values: Any) -> list[Any]:
         """What is shown for these values: figures, and text as HTML."""
         try:
-            shown = _shown(self._draw(**values))
+            shown = shown_parts(self._draw(**values))
         except Exception as error:
             return [_problem_html(error)]
-        return [_text_html(item) if isinstance(item, str) else item for item in shown]
+        return [text_html(item) if isinstance(item, str) else item for item in shown]
 
     def _redraw(self) -> None:
         values = {name: widget.value for name, widget in self._controls.items()}
@@ -102,12 +102,12 @@ class Vary(StaticFallback):
             self._views.layout.display = "none"
 
     def _show(self, result: Any) -> None:
-        shown = _shown(result)
+        shown = shown_parts(result)
         types = [widgets.HTML if isinstance(item, str) else FigureView for item in shown]
         views = self._views.children
         if len(views) != len(types) or not all(map(isinstance, views, types)):
             self._views.children = [
-                widgets.HTML(_text_html(item)) if isinstance(item, str) else FigureView(item)
+                widgets.HTML(text_html(item)) if isinstance(item, str) else FigureView(item)
                 for item in shown
             ]
             return
@@ -115,11 +115,15 @@ class Vary(StaticFallback):
             if isinstance(view, FigureView):
                 view.show(item)
             else:
-                view.value = _text_html(item)
+                view.value = text_html(item)
 
 
-def _shown(result: Any) -> list[Any]:
-    """What ``draw`` returned as a list of figures and text."""
+def shown_parts(result: Any) -> list[Any]:
+    """What is to be shown, as a list of figures and text.
+
+    Raises:
+        LoaderVizError: for anything that has no figure.
+    """
     results = result if isinstance(result, list | tuple) else [result]
     return [item if isinstance(item, str) else _figure_of(item) for item in results]
 
@@ -129,7 +133,8 @@ def _problem_html(error: Exception) -> str:
     return f"<div class='loaderviz-error'><code>{text}</code></div>"
 
 
-def _text_html(text: str) -> str:
+def text_html(text: str) -> str:
+    """Text as it would be printed."""
     return f"<pre class='loaderviz-text'>{html.escape(text)}</pre>"
 
 
@@ -142,8 +147,8 @@ def _figure_of(result: Any) -> go.Figure:
     if (figure := getattr(result, "figure", None)) is not None:
         return figure() if callable(figure) else figure
     raise LoaderVizError(
-        f"the function that draws returned {type(result).__name__} {result!r:.60}: "
-        "return a figure, a Trace, an Audit, text, or a list of these"
+        f"nothing can be drawn of {type(result).__name__} {result!r:.60}: give, or return, a "
+        "figure, a Trace, an Audit, text, or a list of these"
     )
 
 

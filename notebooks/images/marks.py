@@ -51,18 +51,6 @@ def wait(x: float, width: float) -> str:
     return box(x, width, "url(#hatch)", 20, stroke=style.WAIT_LINE)
 
 
-def path() -> str:
-    """What hovering over a batch shows."""
-    stops = [(2, 8), (8, 32), (38, 32), (58, 8)]
-    line = " ".join(f"{x},{y}" for x, y in stops)
-    dots = "".join(f'<circle cx="{x}" cy="{y}" r="2.6" fill="{style.ON_ANY}"/>' for x, y in stops)
-    return (
-        box(8, 30, style.colour(0), 12, 32)
-        + f'<polyline points="{line}" fill="none" stroke="{style.ON_ANY}" stroke-width="1.8" '
-        f'stroke-dasharray="2 3"/>{dots}'
-    )
-
-
 def ready() -> str:
     """The strip above the lanes."""
     heights = [0, 1, 2, 1, 2, 3, 2, 1]
@@ -76,44 +64,19 @@ def ready() -> str:
     )
 
 
-# The picture of each mark, its name, and what it means, in one or two lines.
+# The picture of each mark, its name, and what it means, in one or two lines. No more than these:
+# what else a timeline may hold says what it is when the mouse is on it.
 MARKS = (
     (step(3, 2, 58), "step", "your loop works on", "batch 3"),
     (wait(2, 58), "wait", "your loop is inside next():", "it has no batch"),
     (ready(), "ready", "batches that are made and", "not yet taken by your loop"),
     (
         samples(0, 0, 54, 3) + box(54, 8, style.QUIET) + number(0, 4),
-        "batch", "a box for each sample,", "shaded in turn",
-    ),
-    (
-        samples(4, 0, 40, 2) + box(40, 20, style.QUIET),
-        "collate", "the grey end: samples are", "put together into a batch",
+        "batch", "a box for each sample; the", "grey end puts them together",
     ),
     (
         box(0, 36, style.QUIET, 4) + samples(1, 36, 26, 2),
         "start-up", "until the worker gets", "its first task",
-    ),
-    (
-        samples(5, 0, 26, 2) + number(5, 4) + step(5, 34, 26),
-        "colour and number", "are a batch's own, in all", "lanes; colours repeat",
-    ),
-    (
-        samples(2, 0, 20, 2) + samples(4, 42, 20, 2),
-        "nothing", "idle: this process has no", "task at that time",
-    ),
-    (path(), "hover or click", "the path of one batch:", "asked for, made, taken"),
-    (
-        samples(3, 0, 26, 2)
-        + f'<path d="M 28 14 l 12 12 m 0 -12 l -12 12" stroke="{style.FAILED}" stroke-width="4"/>',
-        "cross", "reading this sample raised", "an exception",
-    ),
-    (
-        step(0, 2, 58) + box(2, 34, style.PINK, 4, 39) + box(36, 24, style.LIME, 4, 39),
-        "thin bars", "parts of a step that you", "named with span()",
-    ),
-    (
-        box(0, 24, style.BUSY) + box(27, 35, style.BUSY),
-        "one blue", "too many batches to tell", "apart: zoom in to see them",
     ),
 )  # fmt: skip
 

@@ -336,6 +336,43 @@ def test_a_stream_that_yields_one_buffer_is_not_said_to_lose_samples(give, num_w
     assert "shard" not in str(found)
 
 
+def repeating_after_an_error(stream, index, before):
+    try:
+        return torch.tensor([1 / (index - 7)])
+    except ZeroDivisionError:
+        return before
+
+
+class Remembering(IterableDataset):
+    def __iter__(self):
+        sample = None
+        for index in shard(range(N)):
+            sample = repeating_after_an_error(self, index, sample)
+            yield sample
+
+
+def test_a_stream_that_repeats_a_sample_after_an_error_is_not_said_to_be_whole():
+    found = audited(Remembering(), 0)
+    assert found.is_changed
+    assert "but the stream replaces some: test_contents.py:" in found.verdict
+    assert "meets ZeroDivisionError" in found.verdict
+    assert found.verdict.startswith("Every sample that one process reads came exactly once")
+
+
+def test_keys_past_the_data_are_not_said_to_be_samples_of_their_own():
+    class TooLong(Dataset):
+        def __len__(self):
+            return N
+
+        def __getitem__(self, index):
+            return torch.tensor([index % 30])
+
+    assert audited(TooLong()).verdict == (
+        "Every key came exactly once; 40 of 40 samples are the dataset's own, and from key 30 on "
+        "they repeat"
+    )
+
+
 @pytest.mark.parametrize("give", [copied, zeros])
 def test_a_stream_that_yields_copies_or_a_constant_is_right(give):
     assert audited(Stream(give)).verdict == "Every sample came exactly once"

@@ -119,6 +119,15 @@ def scroll_through(page: Page, look: Callable[[], int], *, up: bool = False) -> 
     return _turn_the_wheel(page, look, way, stride=0.75)
 
 
+def answer(page: Page) -> int:
+    """Choose the first answer to each question in view that has none yet; how many there were."""
+    asked = page.locator(".loaderviz-predict").filter(has_not=page.locator(".loaderviz-reply"))
+    n = asked.count()
+    for _ in range(n):
+        asked.first.locator(".loaderviz-answers button").first.click()
+    return n
+
+
 def _turn_the_wheel(page: Page, look: Callable[[], int], way: int, *, stride: float = 100.0) -> int:
     """``stride`` is in heights of what is seen of the notebook."""
     notebook = page.locator(".jp-NotebookPanel .jp-WindowedPanel-outer")

@@ -68,12 +68,13 @@ def assert_legible(page: Page, theme: str) -> None:
 
 
 def run_and_read(page: Page, name: str) -> None:
-    """Run all, read from the end to the top, and look closer at what its text speaks of."""
+    """Run all, answer what is asked, read it, and look closer at what its text speaks of."""
     reader.open_notebook(page, name)
     assert reader.run_all(page) == []
     wrong: dict[str, list[str]] = {}
     figures: Figures = {}
-    n = reader.scroll_through(page, looking(page, wrong, "light", figures), up=True)
+    reader.scroll_through(page, lambda: reader.answer(page), up=True)
+    n = reader.scroll_through(page, looking(page, wrong, "light", figures))
     assert n > 0
     assert wrong == {}
     cells = nbformat.read(NOTEBOOKS / name, as_version=4).cells

@@ -77,7 +77,7 @@ def test_an_error_is_shown_in_place_raised_by_result_and_gone_with_the_next_valu
 
 
 def test_what_cannot_be_drawn_is_told():
-    with pytest.raises(LoaderVizError, match=r"returned int 3: return a figure"):
+    with pytest.raises(LoaderVizError, match=r"nothing can be drawn of int 3: give"):
         vary(lambda n: n, n=(0, 4, 3)).result()
 
 
