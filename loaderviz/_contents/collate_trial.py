@@ -40,9 +40,15 @@ PARTED = (
 
 @dataclass(frozen=True)
 class CollateTrial:
-    """What calling ``collate_fn`` has shown, a sentence each without its full stop."""
+    """What calling ``collate_fn`` has shown, a sentence each without its full stop.
+
+    Attributes:
+        faults: what is wrong with it.
+        not_tried: why it could not be called often enough to tell; empty where it could.
+    """
 
     faults: tuple[str, ...] = ()
+    not_tried: str = ""
 
 
 def is_own(collate_fn: Any) -> bool:
@@ -66,7 +72,7 @@ def try_collate(
     first, *others = [list(keys)[:MOST_ROWS] for keys in batches[:N_BATCHES]]
     samples = trial.read(first)
     if samples is None:
-        return CollateTrial()  # reading changes the data, or is by chance
+        return CollateTrial(not_tried="samples differ each time they are read")
     before = [content_number(sample) for sample in samples]
     made, number = trial.collate(samples)
     after = trial.numbers(first)
@@ -74,7 +80,7 @@ def try_collate(
         key = next(key for key, one, two in zip(first, before, after, strict=True) if one != two)
         return CollateTrial((DATA_CHANGED.format(key=key),))
     if number is None or trial.collate(trial.again(first))[1] != number:
-        return CollateTrial()
+        return CollateTrial(not_tried="it makes another batch of the same samples each time")
     made, number = trial.collate(trial.again(first))
     for keys in others:
         trial.collate(trial.again(keys))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils.data import default_collate, default_convert
 
-from loaderviz._contents.collate_trial import N_BATCHES
+from loaderviz._contents.collate_trial import N_BATCHES, CollateTrial
 from loaderviz._contents.read_alone import N_CLOSER, READABLE, PristineCopy, Reference
 from loaderviz.loaders.content_hash import content_number
 from loaderviz.text import count
@@ -85,7 +85,7 @@ class ComparedContents:
     sentence: str
     notes: tuple[str, ...] = ()
     n_fewer: int = 0  # rows: whether samples were put together or left out is not known
-    collate_faults: tuple[str, ...] = ()  # what calling ``collate_fn`` has shown
+    collate_trial: CollateTrial = CollateTrial()
     own_collate: bool = False  # what it makes of samples is the reader's, and was not compared
 
     def of_state(self, *states: str) -> pd.DataFrame:
@@ -96,7 +96,7 @@ class ComparedContents:
     def wrong(self) -> bool:
         """Whether some are not the dataset's own."""
         of_samples = self.n_left_out or self.table["state"].isin(WRONG).any()
-        return bool(of_samples or self.collate_faults or self.reference.reads_change)
+        return bool(of_samples or self.collate_trial.faults or self.reference.reads_change)
 
     @property
     def whole(self) -> bool:
@@ -147,19 +147,22 @@ def compare_contents(
     # Of others it is not known whether they were left out, or put together in fewer rows.
     left_out = sum(min(each.n_left_out, each.numbers.count(nothing)) for each in known)
     n_unknown = sum(each.n_left_out for each in known) - left_out
-    faults: tuple[str, ...] = ()
+    trial = CollateTrial()
     if "collate_fn" in names:
-        faults = pristine.try_collate(_first_batches(rows), budget_s / 2).faults
+        trial = pristine.try_collate(_first_batches(rows), budget_s / 2)
+    faults = trial.faults
     sentence = _sentence(states, reference, left_out)
     if faults:
-        sentence += "; " + faults[0].replace("collate_fn", f"collate_fn={names['collate_fn']}", 1)
+        fault = faults[0].replace("collate_fn", f"collate_fn={names['collate_fn']}", 1)
+        of_samples = left_out or reference.reads_change or {*WRONG} & {*states}
+        sentence = f"{sentence}; {fault}" if of_samples else fault
     elif n_unknown:
         sentence += ", before collate_fn made fewer rows of them"
     elif "collate_fn" in names and SAME in states:
         sentence += f", before collate_fn={names['collate_fn']} made batches of them"
     notes = (*_notes(table, reference, left_out, names, faults), *_on_fewer_rows(n_unknown, names))
     return ComparedContents(
-        table, reference, left_out, sentence, notes, n_unknown, faults, "collate_fn" in names
+        table, reference, left_out, sentence, notes, n_unknown, trial, "collate_fn" in names
     )
 
 

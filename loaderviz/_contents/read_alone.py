@@ -7,7 +7,6 @@ hashed at once and never kept.
 
 from __future__ import annotations
 
-import contextlib
 import io
 import math
 import multiprocessing
@@ -152,9 +151,9 @@ class PristineCopy:
         """Call ``collate_fn`` on samples of these keys, a list for each batch. Raises nothing."""
         batches = [[key for key in keys if isinstance(key, READABLE)] for keys in batches]
         if not all(batches) or not batches or self._child is None:
-            return CollateTrial()
-        answer = self._ask(_try_collate, batches, budget_s)
-        return answer or CollateTrial()
+            return CollateTrial(not_tried="its samples have no keys to read them by in a copy")
+        late = CollateTrial(not_tried="it took too long to call it")
+        return self._ask(_try_collate, batches, budget_s) or late
 
     def _ask(self, function: Callable[..., Any], keys: list[Any], *arguments: Any) -> Any:
         if self._pickled is not None:
@@ -217,7 +216,8 @@ def _try_collate(
     child = ChildProcess(_collate_in_fork, dataset, collate_fn, batches, budget_s, method="fork")
     try:
         child.receive(time.monotonic() + budget_s + LEAST_S)
-        return child.sent[-1] if child.sent else CollateTrial()
+        late = CollateTrial(not_tried="it took too long to call it")
+        return child.sent[-1] if child.sent else late
     finally:
         child.end()
 
@@ -229,8 +229,11 @@ def _collate_in_fork(
     budget_s: float,
     send: Callable[[CollateTrial], None],
 ) -> None:
-    with contextlib.suppress(Exception):  # the reader's own, and the end of its time
+    try:
         send(try_collate(dataset, collate_fn, batches, time.monotonic() + budget_s))
+    except Exception as error:  # the reader's own, and the end of its time
+        if not isinstance(error, TimeoutError):
+            send(CollateTrial(not_tried=f"called by itself, it raises {type(error).__name__}"))
 
 
 def _read_alone(dataset: Any, keys: list[Any], n_processes: int, budget_s: float) -> Reference:

@@ -317,12 +317,15 @@ class MySampler(torch.utils.data.Sampler):
 @check("LV126")
 def _collate_mixes(case: Case) -> Seen | None:
     compared = _compared(case)
-    if compared is None or not compared.collate_faults:
+    trial = None if compared is None else compared.collate_trial
+    if trial is not None and trial.not_tried:
+        raise Undecided(f"collate_fn={_name_of_collate(case)}: {trial.not_tried}")
+    if trial is None or not trial.faults:
         return None
     return seen(
         f"collate_fn={_name_of_collate(case)}, called on batches of a few samples in a copy of "
         "this process",
-        *compared.collate_faults,
+        *trial.faults,
         fix="""
 def collate(samples):
     batch = torch.zeros(len(samples), longest)  # a new one for each batch, and cleared

@@ -58,7 +58,8 @@ class StaticFallback(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no t
 def static_html(part: widgets.Widget) -> str:
     """One part of a widget, a figure or text, as static HTML."""
     if isinstance(part, FigureView):
-        return "" if part.plotly_figure is None else html_for_export(part.plotly_figure)
+        figure = part.plotly_figure
+        return "" if figure is None else html_for_export(figure)
     return str(part.value)
 
 
