@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -85,7 +85,7 @@ class ComparedContents:
     sentence: str
     notes: tuple[str, ...] = ()
     n_fewer: int = 0  # rows: whether samples were put together or left out is not known
-    collate_trial: CollateTrial = CollateTrial()
+    collate_trial: CollateTrial = field(default_factory=CollateTrial)
     own_collate: bool = False  # what it makes of samples is the reader's, and was not compared
 
     def of_state(self, *states: str) -> pd.DataFrame:

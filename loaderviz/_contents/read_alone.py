@@ -48,6 +48,7 @@ class Reference:
         reused: keys whose sample changed when the next one was read.
         drawn: keys for which a random generator was drawn from, where that was looked at.
         reads_change: keys that hold something else after keys were read.
+        n_reread: how many keys were read again to know that; 0 where there was no time for it.
         not_read: why nothing was read at all; empty where something was.
     """
 
@@ -58,6 +59,7 @@ class Reference:
     reused: list[Any] = field(default_factory=list)
     drawn: set[Any] = field(default_factory=set)
     reads_change: list[Any] = field(default_factory=list)
+    n_reread: int = 0
     not_read: str = ""
     parts: dict[Any, dict[str, int | None]] = field(default_factory=dict)  # of some keys
 
@@ -243,46 +245,48 @@ def _read_alone(dataset: Any, keys: list[Any], n_processes: int, budget_s: float
         whole.add(one)
     whole.note_fillers()
     closer = list(whole.numbers)[:N_CLOSER]
-    whole.reads_change = _changed_by_reading(dataset, closer, budget_s / 4) or _cached_as_another(
-        dataset, closer, budget_s / 8
-    )
+    changed, n_reread = _changed_by_reading(dataset, closer, budget_s / 4)
+    if not changed and n_reread:
+        changed, n_reread = _cached_as_another(dataset, closer, budget_s / 8)
+    whole.reads_change, whole.n_reread = changed, n_reread
     return whole
 
 
-def _changed_by_reading(dataset: Any, keys: list[Any], time_s: float) -> list[Any]:
+def _changed_by_reading(dataset: Any, keys: list[Any], time_s: float) -> tuple[list[Any], int]:
     """Which keys hold something else in a copy in which keys were read before than in a fresh one.
 
-    Under the same seed, under which two fresh copies agree.
+    Under the same seed, under which two fresh copies agree. And how many keys there was time for.
     """
     ((_, after),) = _in_copies(dataset, [keys], time_s, (SEED, OTHER_SEED))
     ((fresh,),) = _in_copies(dataset, [list(after.numbers)], time_s, (OTHER_SEED,))
     if after.numbers == fresh.numbers:
-        return []
+        return [], len(fresh.numbers)
     ((other,),) = _in_copies(dataset, [list(fresh.numbers)], time_s, (OTHER_SEED,))
-    return [
+    changed = [
         key
         for key, number in other.numbers.items()
         if after.numbers[key] != number == fresh.numbers[key]
     ]
+    return changed, len(other.numbers)
 
 
-def _cached_as_another(dataset: Any, keys: list[Any], time_s: float) -> list[Any]:
+def _cached_as_another(dataset: Any, keys: list[Any], time_s: float) -> tuple[list[Any], int]:
     """Which keys hold something else where all are read from the last to the first.
 
     A cache that takes two keys for one gives both what it has read first. Of keys that are not by
-    chance.
+    chance: they hold the same under another seed. And how many keys there was time for.
     """
-    ((forwards,),) = _in_copies(dataset, [keys], time_s, (SEED,), looks=True)
+    ((forwards,),) = _in_copies(dataset, [keys], time_s, (SEED,))
     backwards = list(forwards.numbers)[::-1]
     first, second = (
-        _in_copies(dataset, [backwards], time_s, (SEED,), looks=True)[0][0] for _ in range(2)
+        _in_copies(dataset, [backwards], time_s, (seed,))[0][0] for seed in (SEED, OTHER_SEED)
     )
-    by_chance = forwards.drawn | first.drawn | second.drawn
-    return [
+    cached = [
         key
         for key, number in second.numbers.items()
-        if key not in by_chance and forwards.numbers[key] != number == first.numbers[key]
+        if forwards.numbers[key] != number == first.numbers.get(key)
     ]
+    return cached, len(second.numbers)
 
 
 def _read_again(dataset: Any, keys: list[Any], budget_s: float) -> dict[Any, int | None]:

@@ -175,6 +175,8 @@ def _left_out_of_a_stream(case: Case) -> tuple[int, int]:
 @check("LV119")
 def _reading_changes(case: Case) -> Seen | None:
     compared = _compared(case)
+    if compared is not None and not compared.reference.n_reread:
+        raise Undecided("there was no time to read keys again")
     if compared is None or not compared.reference.reads_change:
         return None
     keys = compared.reference.reads_change

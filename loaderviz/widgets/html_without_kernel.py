@@ -68,9 +68,9 @@ def control_values_html(controls: Iterable[Any]) -> str:
     texts = [f"{control.description} = {value_text(control.value)}" for control in controls]
     values = ", ".join(texts)
     return (
-        f"<p class='loaderviz-needs-lab'><b>{html.escape(values)}</b>. To move these controls, "
-        "run this cell in JupyterLab with ipywidgets and anywidget, as <code>make lab</code> "
-        "sets it up.</p>"
+        f"<p class='loaderviz-needs-lab'><b>{html.escape(values)}</b>. <span>To move these "
+        "controls, run this cell in JupyterLab with ipywidgets and anywidget, as "
+        "<code>make lab</code> sets it up.</span></p>"
     )
 
 
