@@ -89,8 +89,11 @@ def audit_loader(
             if pristine is not None:
                 contents_of_run = partial(contents_of, loader, pristine, run, budget_s=budget_s)
                 return _audit_by_key(loader, run, evidence, epochs, n_samples, contents_of_run)
-            evidence = _noting(evidence, describe_lacking_rows(run, loader))
-            return _audit_by_number(loader, run, evidence, identifier, epochs, n_samples)
+            fewer = describe_lacking_rows(run, loader)
+            evidence = _noting(evidence, fewer)
+            audit = _audit_by_number(loader, run, evidence, identifier, epochs, n_samples)
+            made = ", before collate_fn made fewer rows of them" if fewer else ""
+            return replace(audit, verdict=audit.verdict + made)
         except LoaderVizError as error:
             partial_audit = _partial_audit(run, evidence, by_key=by_key)
             raise AuditError(str(error), partial_audit) from error.__cause__

@@ -6,6 +6,7 @@ It changes what it is given, so it is only called in a copy of the reader's proc
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -18,7 +19,7 @@ from torch.utils.data import default_collate, default_convert
 from loaderviz._contents.one_sample import read_sample, seeder
 from loaderviz.loaders.content_hash import content_number
 
-SEED = 1
+SEED, OTHER_SEED = 1, 2
 N_BATCHES = 4
 MOST_ROWS = 8  # of a batch: what collate_fn does to more it does to these
 MOST_PAIRS = 6  # of samples that are exchanged
@@ -33,8 +34,8 @@ DATA_CHANGED = (
     "collate_fn changes the dataset's own data in place: key {key!r} holds something else after it"
 )
 PARTED = (
-    "exchanging two samples of a batch changes {changed} and leaves {same} as it is: rows that "
-    "belong together are put into different orders"
+    "collate_fn puts rows of {one} and {two} together that are of different samples: which, "
+    "depends on the order of the samples"
 )
 
 
@@ -119,42 +120,40 @@ class _Trial:
         self._seed_all(SEED)
         return read_sample(self._dataset, key)
 
-    def collate(self, samples: list[Any]) -> tuple[Any, int | None]:
+    def collate(self, samples: list[Any], seed: int = SEED) -> tuple[Any, int | None]:
         """The batch, and the hash of its content."""
-        self._seed_all(SEED)
+        self._seed_all(seed)
         batch = self._collate_fn(samples)
         return batch, content_number(batch)
 
     def parted(self, keys: list[Any]) -> Iterator[str]:
-        """Whether exchanging two samples changes one part of the batch and not another.
+        """Whether rows of two parts go together otherwise once two samples are exchanged.
 
-        Of parts with a row for each sample that depend on which sample it is. A part that tells
-        the order of the others keeps them together.
+        Of parts with a row for each sample, whose rows stay the same ones. A part that tells the
+        order of the others keeps them together. What is put together by chance is meant so.
         """
-        made = parts_of(self.collate(self.again(keys))[0], len(keys))
+        batch, number = self.collate(self.again(keys))
+        if self.collate(self.again(keys), OTHER_SEED)[1] != number:
+            return
+        made = parts_of(batch, len(keys))
         if len(keys) < LEAST_ROWS or len(made) < 2 or any(map(_is_order, made.values())):
             return
-        numbers = {name: content_number(part) for name, part in made.items()}
-        alone = [self._alone(key) for key in keys[: MOST_PAIRS + 1]]
-        same: set[str] = set()
-        changed: set[str] = set()
-        for i, j in list(combinations(range(len(alone)), 2))[:MOST_PAIRS]:
-            one, two = alone[i], alone[j]
-            depend = [name for name in made if one.get(name) != two.get(name)]
+        before = {name: _rows(part) for name, part in made.items()}
+        for i, j in list(combinations(range(len(keys)), 2))[:MOST_PAIRS]:
             exchanged = self.again(keys)
             exchanged[i], exchanged[j] = exchanged[j], exchanged[i]
             now = parts_of(self.collate(exchanged)[0], len(keys))
-            of_pair = {name: content_number(now.get(name)) == numbers[name] for name in depend}
-            same |= {name for name, is_same in of_pair.items() if is_same}
-            changed |= {name for name, is_same in of_pair.items() if not is_same}
-        same -= changed
-        if same and changed:
-            yield PARTED.format(changed=min(changed), same=min(same))
+            after = {name: _rows(part) for name, part in now.items()}
+            kept = [name for name in before if Counter(before[name]) == Counter(after.get(name))]
+            for one, two in combinations(kept, 2):
+                were, are = (Counter(zip(of[one], of[two], strict=True)) for of in (before, after))
+                if were != are:
+                    yield PARTED.format(one=one, two=two)
+                    return
 
-    def _alone(self, key: Any) -> dict[str, int | None]:
-        """The parts of a batch of this sample alone."""
-        made = parts_of(self.collate([self._read(key)])[0], 1)
-        return {name: content_number(part) for name, part in made.items()}
+
+def _rows(part: Any) -> list[int | None]:
+    return [content_number(row) for row in part]
 
 
 def parts_of(batch: Any, n_rows: int, name: str = "") -> dict[str, Any]:

@@ -74,17 +74,17 @@ class Reference:
     def note_fillers(self) -> None:
         """Tell from their large parts which samples are fillers, where an error was swallowed.
 
-        They have a part in common, all of them, that no sample has that met no error.
+        They have a part in common, all of them, that no sample has that met no error. What comes
+        for a word that no table has is no filler.
         """
-        met, others = (
-            [self.parts[key] for key in self.parts if (key in self.swallowed) == had]
-            for had in (True, False)
-        )
+        failed = {key for key, error in self.swallowed.items() if not error.of_lookup}
+        met = [self.parts[key] for key in self.parts if key in failed]
+        others = [self.parts[key] for key in self.parts if key not in self.swallowed]
         names = set.intersection(*map(set, met)) if len(met) > 1 and others else set()
         for name in names:
             held = {part[name] for part in met}
             if len(held) == 1 and not held & {part.get(name) for part in others}:
-                self.filled = set(self.parts) & set(self.swallowed)
+                self.filled = set(self.parts) & failed
 
 
 class PristineCopy:

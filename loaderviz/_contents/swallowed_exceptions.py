@@ -22,6 +22,7 @@ class Swallowed:
     name: str  # of its class
     message: str
     line: str  # "file.py:12"
+    of_lookup: bool = False  # a word that is not in a table, say: what comes then is meant so
 
 
 def noting_exceptions(dataset: Any, met: list[Swallowed]) -> Tracer:
@@ -32,7 +33,8 @@ def noting_exceptions(dataset: Any, met: list[Swallowed]) -> Tracer:
         frame.f_trace_lines = False
         if event == "exception" and not issubclass(arg[0], StopIteration):
             line = f"{frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_lineno}"
-            met.append(Swallowed(arg[0].__name__, str(arg[1])[:100], line))
+            of_lookup = issubclass(arg[0], LookupError | AttributeError)
+            met.append(Swallowed(arg[0].__name__, str(arg[1])[:100], line, of_lookup))
         return inside
 
     def entered(frame: types.FrameType, event: str, arg: Any) -> Any:

@@ -59,9 +59,21 @@ def sorted_texts_alone(samples):
     return {"text": pad_sequence(texts, batch_first=True), "label": torch.tensor(labels)}
 
 
+def labels_reversed(samples):
+    rows = torch.stack([text[:2] for text, _ in samples])
+    return rows, torch.tensor([label for _, label in samples][::-1])
+
+
 def all_sorted(samples):
     texts, labels = zip(*sorted(samples, key=lambda sample: len(sample[0])), strict=True)
     return pad_sequence(texts, batch_first=True), torch.tensor(labels)
+
+
+def sorted_with_ties(samples):
+    samples = sorted(samples, key=lambda sample: len(sample[0]) // 6)
+    texts, labels = zip(*samples, strict=True)
+    lengths = torch.tensor([len(text) // 6 for text in texts])
+    return pad_sequence(texts, batch_first=True), lengths, torch.tensor(labels)
 
 
 def with_the_order(samples):
@@ -110,7 +122,11 @@ def audited(collate_fn, num_workers):
         (IntoOneBuffer(), "=IntoOneBuffer fills one buffer for all"),
         (NotCleared(), "=NotCleared makes another batch of the same samples"),
         (in_place, "=in_place changes the dataset's own data in place: key 0 "),
-        (sorted_texts_alone, "changes ['label'] and leaves ['text'] as it is"),
+        (labels_reversed, "=labels_reversed puts rows of [0] and [1] together"),
+        (
+            sorted_texts_alone,
+            "rows of ['text'] and ['label'] together that are of different samples",
+        ),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
@@ -124,7 +140,15 @@ def test_a_fault_of_collate_fn_is_told_in_the_verdict(collate_fn, says):
 
 @pytest.mark.parametrize(
     "collate_fn",
-    [all_sorted, with_the_order, mixed_up, popped, WithItsOwnChance(), Counting()],
+    [
+        all_sorted,
+        sorted_with_ties,
+        with_the_order,
+        mixed_up,
+        popped,
+        WithItsOwnChance(),
+        Counting(),
+    ],
     ids=lambda value: getattr(value, "__name__", type(value).__name__),
 )
 def test_what_makes_right_batches_is_not_accused_and_not_said_to_be_compared(collate_fn):
