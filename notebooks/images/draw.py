@@ -58,6 +58,13 @@ WIDTH, SCALE = 1100, 2
 REPORT_HEIGHT = 500
 
 
+def no_workers() -> list[Any]:
+    loader = DataLoader(SleepingDataset(40, 0.03), batch_size=4)
+    with record(loader) as rec:
+        take(loader, model_time=0.08)
+    return [timeline(rec.trace, title="The loop waits before each step. Why?")]
+
+
 def two_workers() -> list[Trace]:
     loader = DataLoader(SleepingDataset(48, 0.025), batch_size=4, num_workers=2)
     with record(loader) as rec:
@@ -180,6 +187,7 @@ def the_stand_in() -> Trace:
 
 # What is drawn, one below another.
 PICTURES: dict[str, Callable[[], list[Any]]] = {
+    "first_look": no_workers,
     "timeline": two_workers,
     "duplicates": twice_and_never,
     "map_and_iterable": requests_and_chunks,

@@ -12,10 +12,11 @@ def slider(widget: Locator, page: Page, label: str) -> Locator:
 
 def first_look(page: Page) -> None:
     """Hovers a batch, so that it stands out; clicks it; changes the theme; widens the window."""
-    # The explorer's, two of the one with pictures, and four timelines.
+    # The explorer's, the two that follow an answer, two of the explorer with pictures, the
+    # exercise's.
     plots = page.locator(".jp-Notebook .js-plotly-plot.loaderviz")
-    expect(plots).to_have_count(7, timeout=30_000)
-    plot = plots.nth(4)
+    expect(plots).to_have_count(6, timeout=30_000)
+    plot = plots.nth(2)
     all_bars = plot.locator(".bars .point")
     faint = "(bars) => bars.filter((bar) => +(bar.style.opacity || 1) < 0.5).length"
     assert all_bars.evaluate_all(faint) == 0
