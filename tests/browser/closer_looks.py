@@ -62,12 +62,14 @@ def _text_follows_the_theme(page: Page) -> None:
 def _figures_keep_their_height(page: Page) -> None:
     plots = page.locator(".jp-RenderedPlotly.loaderviz")
     heights = "(all) => all.map((plot) => plot.clientHeight)"
+    plots.last.scroll_into_view_if_needed()  # the first shows pictures, which keep their shape
     before = plots.evaluate_all(heights)
-    width = plots.first.bounding_box()["width"]
+    width = plots.last.bounding_box()["width"]
     usual = page.viewport_size
     page.set_viewport_size({"width": 1720, "height": 1000})
     page.wait_for_function(
-        "(was) => document.querySelector('.jp-RenderedPlotly .main-svg').clientWidth > was + 100",
+        """(was) => [...document.querySelectorAll(".jp-RenderedPlotly.loaderviz .main-svg")]
+          .at(-1).clientWidth > was + 100""",
         arg=width,
     )
     assert plots.evaluate_all(heights) == before
