@@ -120,8 +120,8 @@ class Explorer(StaticFallback):
         settings = self.settings
         self._code.text = settings.code(self._user_loader)
         self._measured_view.stale = settings != self._measured_for
-        if self._measured_view.stale and self._status.value:
-            self._status.value = ""  # it is of other settings
+        if self._measured_view.stale and self._cancel_button.disabled:
+            self._status.value = ""  # it is of a run with other settings
         if self._user_loader is not None and self._measured_loader is None:
             return  # nothing has been measured yet to predict from
         try:

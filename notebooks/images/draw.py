@@ -10,18 +10,17 @@ notebook. Needs a Chromium, as the browser tests do.
 import os
 import shutil
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import film
 import marks
-import pandas as pd
 import queue_diagram
+import torch
 from playwright.sync_api import Browser, sync_playwright
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import DataLoader
 
 from loaderviz import Trace, audit, recommend, record, timeline
 from loaderviz._audit import Audit
@@ -31,16 +30,15 @@ from loaderviz.course import train_script
 from loaderviz.course.datasets import (
     Dice,
     MultiStreamDataLoader,
-    RemoteTable,
     SleepingDataset,
+    SleepingStream,
     SlotStreams,
     SplitStream,
     Stream,
     dice,
     splits,
 )
-from loaderviz.course.figures import draws, stacked
-from loaderviz.course.inside_the_dataloader import slow_dataset
+from loaderviz.course.figures import beside, draws, stacked
 from loaderviz.course.launch_ranks import torchrun
 from loaderviz.course.simulated_device import feed, side_by_side
 from loaderviz.course.stop_and_resume import seen_by
@@ -49,6 +47,13 @@ from loaderviz.report import write
 HERE = Path(__file__).parent
 WIDTH, SCALE = 1100, 2
 REPORT_HEIGHT = 500
+
+
+def no_workers() -> list[Any]:
+    loader = DataLoader(SleepingDataset(40, 0.03), batch_size=4)
+    with record(loader) as rec:
+        take(loader, model_time=0.08)
+    return [timeline(rec.trace, title="The loop waits before each step. Why?")]
 
 
 def two_workers() -> list[Trace]:
@@ -63,45 +68,23 @@ def twice_and_never() -> list[Audit]:
     return [audit(DataLoader(each, batch_size=4, num_workers=2)) for each in streams]
 
 
-class SlowRows(IterableDataset[Any]):
-    """Rows of a table, read in chunks from a slow disk: each takes 0.1 s."""
-
-    def __init__(self, path: Path, chunk_rows: int) -> None:
-        self.path, self.chunk_rows = path, chunk_rows
-
-    def __iter__(self) -> Iterator[Any]:
-        with pd.read_csv(self.path, sep="\t", chunksize=self.chunk_rows) as chunks:
-            for chunk in chunks:
-                time.sleep(0.1)
-                yield from chunk.to_dict("records")
-
-
 def begun_anew() -> list[Audit]:
     batches = [batch.tolist() for batch in DataLoader(range(32), batch_size=4)]
     return [seen_by(batches[:5], batches[:3], n_samples=32)]
 
 
-def requests_and_chunks() -> list[Any]:
-    by_key = DataLoader(RemoteTable(24, 0.03), batch_size=6)
-    with TemporaryDirectory() as folder:
-        table = Path(folder, "table.tsv")
-        pd.DataFrame({"minute": range(2000)}).to_csv(table, sep="\t", index=False)
-        in_chunks = DataLoader(SlowRows(table, 250), batch_size=100)
-        list(in_chunks)  # pandas takes its time the first time
-        traces = []
-        for loader, step_s in ((by_key, 0.06), (in_chunks, 0.025)):
-            with record(loader) as rec:
-                take(loader, step_s)
-            traces.append(rec.trace)
-    titles = ("Map-style: each row is a request", "Iterable: a chunk of 250 rows is read at a time")
-    return stacked(dict(zip(titles, traces, strict=True)))
-
-
-def an_overtaken_batch() -> list[Trace]:
-    loader = DataLoader(slow_dataset(), batch_size=4, num_workers=2)
-    with record(loader) as rec:
-        take(loader, model_time=0.02)
-    return [rec.trace]
+def any_order_and_one() -> list[Any]:
+    seed = torch.Generator().manual_seed(0)
+    shuffled = DataLoader(SleepingDataset(12, 0), shuffle=True, generator=seed)
+    loaders = {
+        "map-style, shuffled": shuffled,
+        "iterable-style": DataLoader(SleepingStream(12, 0)),
+    }
+    figure = beside({name: [int(sample) for sample in of] for name, of in loaders.items()})
+    figure.update_layout(title_text="<b>Two datasets of 12 samples, each read by a loader</b>")
+    figure.update_layout(title_subtitle_text="a box is a sample, and its number")
+    figure.update_xaxes(title_text="in the order in which they came")
+    return [figure]
 
 
 def one_slow_sample() -> list[Trace]:
@@ -173,10 +156,10 @@ def the_stand_in() -> Trace:
 
 # What is drawn, one below another.
 PICTURES: dict[str, Callable[[], list[Any]]] = {
+    "first_look": no_workers,
     "timeline": two_workers,
     "duplicates": twice_and_never,
-    "map_and_iterable": requests_and_chunks,
-    "inside_the_dataloader": an_overtaken_batch,
+    "map_and_iterable": any_order_and_one,
     "streaming": two_parts_of_each_batch,
     "workers_on_a_timeline": one_slow_sample,
     "randomness": seeded_by_number,

@@ -12,10 +12,11 @@ def slider(widget: Locator, page: Page, label: str) -> Locator:
 
 def first_look(page: Page) -> None:
     """Hovers a batch, so that it stands out; clicks it; changes the theme; widens the window."""
-    # The explorer's, two of the one with pictures, and four timelines.
+    # The explorer's, the two that follow an answer, two of the explorer with pictures, the
+    # exercise's.
     plots = page.locator(".jp-Notebook .js-plotly-plot.loaderviz")
-    expect(plots).to_have_count(7, timeout=30_000)
-    plot = plots.nth(4)
+    expect(plots).to_have_count(6, timeout=30_000)
+    plot = plots.nth(2)
     all_bars = plot.locator(".bars .point")
     faint = "(bars) => bars.filter((bar) => +(bar.style.opacity || 1) < 0.5).length"
     assert all_bars.evaluate_all(faint) == 0
@@ -61,12 +62,14 @@ def _text_follows_the_theme(page: Page) -> None:
 def _figures_keep_their_height(page: Page) -> None:
     plots = page.locator(".jp-RenderedPlotly.loaderviz")
     heights = "(all) => all.map((plot) => plot.clientHeight)"
+    plots.last.scroll_into_view_if_needed()  # the first shows pictures, which keep their shape
     before = plots.evaluate_all(heights)
-    width = plots.first.bounding_box()["width"]
+    width = plots.last.bounding_box()["width"]
     usual = page.viewport_size
     page.set_viewport_size({"width": 1720, "height": 1000})
     page.wait_for_function(
-        "(was) => document.querySelector('.jp-RenderedPlotly .main-svg').clientWidth > was + 100",
+        """(was) => [...document.querySelectorAll(".jp-RenderedPlotly.loaderviz .main-svg")]
+          .at(-1).clientWidth > was + 100""",
         arg=width,
     )
     assert plots.evaluate_all(heights) == before

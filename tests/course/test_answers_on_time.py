@@ -28,7 +28,7 @@ CAUSES = {"A": "collate", "B": "uneven", "C": "sampler"}
 
 ENOUGH_WORKERS = [
     (3, False, "the model waits"),  # nearly keeps up
-    (6, False, "fewer workers would do"),  # the model is busy, and yet
+    (6, False, "fewer workers would do"),  # the model never waits, and yet
     ("three", False, "0 to 16"),
 ]
 

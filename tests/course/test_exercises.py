@@ -24,7 +24,7 @@ from loaderviz.course.simulated_device import WAYS
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 # The notebooks' exercises whose answer is code, by the name that the cell defines.
 IN_CODE = {
-    "MyBelt": "01_map_and_iterable",
+    "MyStream": "01_map_and_iterable",
     "stream": "06_streaming",
     "order": "11_stop_and_resume",
 }

@@ -231,6 +231,7 @@ def test_a_real_run_stands_under_the_predicted_one_with_the_error(explorer):
     # Of other settings than the present ones it is told apart.
     explorer.set(num_workers=3)
     assert explorer._measured_view.stale
+    assert "predicted" not in explorer._status.value
     assert "<th>measured</th>" not in explorer._table.value
     explorer.set(num_workers=2)
     assert not explorer._measured_view.stale

@@ -50,7 +50,7 @@ def padding(ways: Mapping[str, Iterable[Any]]) -> Figure:
         "xaxis": axes.axis(
             colours, "batches, in the order in which they come",
             range=[-0.6, max(map(len, batches_of.values())) - 0.4], showgrid=False,
-            anchor=f"y{n_ways if n_ways > 1 else ''}",
+            anchor=f"y{n_ways if n_ways > 1 else ''}", fixedrange=True,
         ),
         "annotations": [],
     }  # fmt: skip
