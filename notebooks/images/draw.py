@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -21,7 +22,7 @@ import marks
 import pandas as pd
 import queue_diagram
 from playwright.sync_api import Browser, sync_playwright
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from loaderviz import Trace, audit, recommend, record, timeline
 from loaderviz._audit import Audit
@@ -34,12 +35,10 @@ from loaderviz.course.datasets import (
     RemoteTable,
     SleepingDataset,
     SlotStreams,
-    SplitStream,
     Stream,
     dice,
-    splits,
 )
-from loaderviz.course.figures import draws, stacked
+from loaderviz.course.figures import beside, draws, stacked
 from loaderviz.course.inside_the_dataloader import slow_dataset
 from loaderviz.course.launch_ranks import torchrun
 from loaderviz.course.simulated_device import feed, side_by_side
@@ -65,9 +64,31 @@ def two_workers() -> list[Trace]:
     return [rec.trace]
 
 
-def twice_and_never() -> list[Audit]:
-    streams = Stream(range(16)), SplitStream(range(17), splits.by_floor)
-    return [audit(DataLoader(each, batch_size=4, num_workers=2)) for each in streams]
+def once_and_twice() -> list[Any]:
+    """Sorted: nothing of it tells which worker delivered what, or when."""
+    datasets = {"map-style": range(16), "iterable-style": Stream(range(16))}
+    came = {
+        name: sorted(n for batch in DataLoader(each, 4, num_workers=2) for n in batch.tolist())
+        for name, each in datasets.items()
+    }
+    counts = " or ".join(str(len(numbers)) for numbers in came.values())
+    return [beside(came, title=f"Of 16 samples the loop got {counts}", x="sorted")]
+
+
+def the_last_ones_never() -> list[Audit]:
+    return [audit(DataLoader(range(18), batch_size=4, num_workers=2, drop_last=True))]
+
+
+def other_rows() -> list[Any]:
+    """The rows that came for each key: each worker has shuffled its copy of them."""
+
+    def shuffle(worker: int) -> None:
+        Random(worker).shuffle(get_worker_info().dataset)
+
+    loader = DataLoader([*range(12)], batch_size=3, num_workers=2, worker_init_fn=shuffle)
+    came = [n for batch in loader for n in batch.tolist()]
+    title = f"Each of 12 keys came once, and {len({*came})} of 12 rows"
+    return [beside({"key": range(12), "its row": came}, title=title, x="in the order they came")]
 
 
 class SlowRows(IterableDataset[Any]):
@@ -181,7 +202,9 @@ def the_stand_in() -> Trace:
 # What is drawn, one below another.
 PICTURES: dict[str, Callable[[], list[Any]]] = {
     "timeline": two_workers,
-    "duplicates": twice_and_never,
+    "duplicates": once_and_twice,
+    "lost_samples": the_last_ones_never,
+    "same_contents": other_rows,
     "map_and_iterable": requests_and_chunks,
     "inside_the_dataloader": an_overtaken_batch,
     "streaming": two_parts_of_each_batch,

@@ -1,0 +1,70 @@
+"""Map-style datasets that deliver something else than what they were asked for.
+
+Wrong on purpose, and as short as in real code: they are meant to be read as well as run.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.utils.data import Dataset, default_collate
+
+from loaderviz.argument_checks import position, whole_number
+
+
+class BrokenRows(Dataset[Any]):
+    """Row `i` is a float32 tensor of shape (4,) full of `i`; those in `broken` cannot be read."""
+
+    def __init__(self, n: int, broken: Sequence[int]) -> None:
+        self.n = whole_number("n", n)
+        self.broken = broken
+
+    def __len__(self) -> int:
+        return self.n
+
+    def read(self, index: int) -> torch.Tensor:
+        """Row `index`; raises OSError if it is broken, IndexError if there is none."""
+        if position(index, self.n) in self.broken:
+            raise OSError(f"row {index} is broken")
+        return torch.full((4,), float(index))
+
+    def __getitem__(self, index: int) -> Any:
+        return self.read(index)
+
+
+class AnotherInstead(BrokenRows):
+    """In place of a broken row: the next one."""
+
+    def __getitem__(self, index: int) -> Any:
+        try:
+            return self.read(index)
+        except OSError:
+            return self[index + 1]
+
+
+class NoneInstead(BrokenRows):
+    """In place of a broken row: None, for `collate_what_is_there` to leave out."""
+
+    def __getitem__(self, index: int) -> Any:
+        try:
+            return self.read(index)
+        except OSError:
+            return None
+
+
+def collate_what_is_there(samples: list[Any]) -> Any:
+    """A `collate_fn` that leaves out None."""
+    return default_collate([each for each in samples if each is not None])
+
+
+class DoubledRows(Dataset[torch.Tensor]):
+    """A sample is twice a row of `rows`, 16 x 4 numbers from 0 on; right when it is read once."""
+
+    def __init__(self) -> None:
+        self.rows = torch.arange(64.0).reshape(16, 4)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return self.rows[index].mul_(2)
