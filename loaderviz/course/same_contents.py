@@ -13,8 +13,8 @@ from loaderviz.course.figures import beside
 
 whole_hint = Hints(
     "print(dataset[3]) twice: the second time it is another sample.",
-    "a method whose name ends in an underscore, such as mul_, changes the tensor itself.",
-    "mul without the underscore makes a new tensor, and leaves self.rows as it is.",
+    "row is a view of the data, not a copy of it: *= changes both.",
+    "row * 2 makes a new array, and leaves self.rows as it is.",
 )
 
 

@@ -41,7 +41,7 @@ IN_A_LINE = [
     ("07_how_many_workers", "num_workers = 4", "num_workers = 7"),
     ("08_feeding_the_gpu", 'cheapest("pinned, non_blocking", 2)', 'cheapest("copied ahead", 3)'),
     ("09_many_ranks", "return data[worker::workers]", "return data[rank::ranks][worker::workers]"),
-    ("13_same_contents", "return self.rows[index].mul_(2)", "return self.rows[index].mul(2)"),
+    ("13_same_contents", "row *= 2", "row = row * 2"),
 ]
 
 

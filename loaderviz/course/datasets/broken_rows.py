@@ -6,6 +6,7 @@ Wrong on purpose, and as short as in real code: they are meant to be read as wel
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils.data import Dataset, default_collate
 
@@ -57,14 +58,19 @@ def collate_what_is_there(samples: list[Any]) -> Any:
     return default_collate([each for each in samples if each is not None])
 
 
-class DoubledRows(Dataset[torch.Tensor]):
-    """A sample is twice a row of `rows`, 16 x 4 numbers from 0 on; right when it is read once."""
+class DoubledRows(Dataset[Any]):
+    """A sample is twice a row of `rows`, 16 x 4 numbers from 0 on; right when it is read once.
+
+    `rows` is an array: workers that are spawned would share a tensor with this process.
+    """
 
     def __init__(self) -> None:
-        self.rows = torch.arange(64.0).reshape(16, 4)
+        self.rows = np.arange(64, dtype=np.float32).reshape(16, 4)
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, index: int) -> torch.Tensor:
-        return self.rows[index].mul_(2)
+    def __getitem__(self, index: int) -> Any:
+        row = self.rows[index]
+        row *= 2
+        return row
