@@ -7,7 +7,7 @@ assert list(split_up("by_ceil", 10, 6).per_worker["samples"]) == [2, 2, 2, 2, 2,
 assert list(split_up("by_stride", 10, 6).per_worker["samples"]) == [2, 2, 2, 2, 1, 1]
 assert split_up("by_floor", 16, 2).exactly_once
 
-# %% after duplicates-45: each worker delivers a full batch, and drops the rest of its share
+# %% after b1c8e05f: each worker delivers a full batch, and drops the rest of its share
 assert list(dropped.per_worker["samples"]) == [8] * 8
 
 # %% after duplicates-46: the simulation says what the runs show; sixteen workers deliver nothing
