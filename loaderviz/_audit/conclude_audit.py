@@ -205,7 +205,8 @@ def _missing_words(tables: Tables, evidence: Evidence, row: dict[str, Any]) -> s
     if dropped == missing:
         per_worker = evidence.kind == "iterable" and evidence.n_workers > 1
         taken = "each worker's last, partial batch" if per_worker else "the last, partial batch"
-        return f"{words}: drop_last takes {taken}"
+        others = ", and others in each epoch" if evidence.shuffles else ""
+        return f"{words}: drop_last takes {taken}{others}"
     if dropped:
         return f"{words}, {dropped:,} of them dropped by drop_last"
     if _are_remainder(tables, evidence, row):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from loaderviz._contents.compared_contents import (
     Collated,
     ComparedContents,
     compare_contents,
-    names_of,
 )
 from loaderviz._contents.read_alone import PristineCopy
 
@@ -50,10 +48,15 @@ def contents_of(
             "position": delivered.position,
         }
     )
-    reference = pristine.read_alone(keys, max(1, loader.num_workers), budget_s)
-    again = partial(pristine.read_again, budget_s=budget_s)
-    names = names_of(collate_fn=loader.collate_fn, worker_init_fn=loader.worker_init_fn)
-    return compare_contents(table, _collated(run), reference, again, names)
+    return compare_contents(
+        table,
+        _collated(run),
+        pristine,
+        budget_s,
+        max(1, loader.num_workers),
+        collate_fn=loader.collate_fn,
+        worker_init_fn=loader.worker_init_fn,
+    )
 
 
 def _collated(run: CopyRun) -> dict[tuple[int, int], Collated]:

@@ -27,6 +27,7 @@ from loaderviz.trace.underlying_keys import (
 
 MOST_OTHERS = 64  # loaders that one is compared with
 MOST_PADDING = 0.25  # of what came: where more came to several ranks, it was not dealt out
+IN_ANOTHER = "are also in the Subset"
 _OF_TORCH = ("Subset", "ConcatDataset")  # whose keys are positions
 
 
@@ -143,6 +144,12 @@ def remark_on_ranks(
             "Keys were compared, and not what the samples hold: where the dataset itself reads "
             "other samples on each rank, none came to two."
         )
+    most_in_epoch = int(tables.epochs["duplicates"].fillna(0).max())
+    if 0 < most_in_epoch < len(ranks) and on_several == len(tables.duplicates):
+        return (
+            "Fewer came twice than there are ranks, as where a DistributedSampler pads: each rank "
+            "gets as many samples, and a mean over all ranks counts those twice."
+        )
     return ""
 
 
@@ -164,7 +171,7 @@ def shared_with_other_loaders(
         rank = max(shared, key=shared.__getitem__)
         where = f" on rank {rank}" if len(recordings(meta)) > 1 else ""
         sentences.append(
-            f"{shared[rank]:,} of the samples that came are also in the Subset of loader {other}"
+            f"{shared[rank]:,} of the samples that came {IN_ANOTHER} of loader {other}"
             f"{where}: where one of the two trains and the other validates, the score counts "
             "samples that were trained on."
         )

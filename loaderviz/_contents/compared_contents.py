@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils.data import default_collate, default_convert
 
-from loaderviz._contents.read_alone import N_CLOSER, READABLE, Reference
+from loaderviz._contents.collate_trial import N_BATCHES, CollateTrial
+from loaderviz._contents.read_alone import N_CLOSER, READABLE, PristineCopy, Reference
 from loaderviz.loaders.content_hash import content_number
 from loaderviz.text import count
 
@@ -34,6 +36,7 @@ WORDS = {
     DROPPED: "were left out of their batch by collate_fn",
 }
 
+FILLED = "came in place of what could not be read"
 ONE_BUFFER = (
     "A sample changes when the next one is read: the dataset gives the same buffer again and "
     "again. Remedy: give a copy of it, sample.clone() or sample.copy()."
@@ -82,6 +85,8 @@ class ComparedContents:
     sentence: str
     notes: tuple[str, ...] = ()
     n_fewer: int = 0  # rows: whether samples were put together or left out is not known
+    collate_trial: CollateTrial = field(default_factory=CollateTrial)
+    own_collate: bool = False  # what it makes of samples is the reader's, and was not compared
 
     def of_state(self, *states: str) -> pd.DataFrame:
         """The rows of samples in one of these states."""
@@ -90,14 +95,16 @@ class ComparedContents:
     @property
     def wrong(self) -> bool:
         """Whether some are not the dataset's own."""
-        return bool(self.n_left_out or self.table["state"].isin(WRONG).any())
+        of_samples = self.n_left_out or self.table["state"].isin(WRONG).any()
+        return bool(of_samples or self.collate_trial.faults or self.reference.reads_change)
 
     @property
     def whole(self) -> bool:
         """Whether all were compared, and are the dataset's own."""
         return (
-            not self.n_left_out
+            not self.wrong
             and not self.n_fewer
+            and not self.own_collate
             and _longer_than_data(self.reference) is None
             and bool((self.table["state"] == SAME).all())
         )
@@ -106,28 +113,30 @@ class ComparedContents:
 def compare_contents(
     delivered: pd.DataFrame,
     collated: Mapping[tuple[int, int], Collated],
-    reference: Reference,
-    read_again: Callable[[list[Any]], Mapping[Any, int | None]],
-    names: Mapping[str, str],
+    pristine: PristineCopy,
+    budget_s: float,
+    n_processes: int,
+    **functions: Any,
 ) -> ComparedContents:
     """Compare each delivered sample with what its key holds.
 
     Args:
         delivered: a row for each sample: ``epoch, key, worker, batch, position``.
         collated: by epoch and batch.
-        reference: what keys hold when they are read alone.
-        read_again: what keys hold whatever the seed, as many as there was time for; None for one
-            that holds something else each time.
-        names: of the reader's ``collate_fn`` and ``worker_init_fn``, where there are such.
+        pristine: a copy of the dataset from before the run.
+        budget_s: seconds to read keys for.
+        n_processes: so many read them.
+        functions: the loader's ``collate_fn`` and ``worker_init_fn``.
     """
+    names = names_of(**functions)
     columns = [delivered[name].tolist() for name in ("key", "epoch", "batch", "position")]
     rows = list(zip(*columns, strict=True))
+    reference = pristine.read_alone(columns[0], n_processes, budget_s)
     sizes = Counter(zip(columns[1], columns[2], strict=True))
     judge = _Judge(reference, collated, sizes)
     states = [judge.state(*row) for row in rows]
-    judge.note_chance(
-        [key for (key, *_), state in zip(rows, states, strict=True) if state in UNSURE], read_again
-    )
+    unsure = [key for (key, *_), state in zip(rows, states, strict=True) if state in UNSURE]
+    judge.note_chance(unsure, partial(pristine.read_again, budget_s=budget_s))
     states = [
         judge.state(*row) if state in UNSURE else state
         for row, state in zip(rows, states, strict=True)
@@ -138,11 +147,32 @@ def compare_contents(
     # Of others it is not known whether they were left out, or put together in fewer rows.
     left_out = sum(min(each.n_left_out, each.numbers.count(nothing)) for each in known)
     n_unknown = sum(each.n_left_out for each in known) - left_out
-    notes = (*_notes(table, reference, left_out, names), *_on_fewer_rows(n_unknown, names))
+    trial = CollateTrial()
+    if "collate_fn" in names:
+        trial = pristine.try_collate(_first_batches(rows), budget_s / 2)
+    faults = trial.faults
     sentence = _sentence(states, reference, left_out)
-    if n_unknown:
+    if faults:
+        fault = faults[0].replace("collate_fn", f"collate_fn={names['collate_fn']}", 1)
+        of_samples = left_out or reference.reads_change or {*WRONG} & {*states}
+        sentence = f"{sentence}; {fault}" if of_samples else fault
+    elif n_unknown:
         sentence += ", before collate_fn made fewer rows of them"
-    return ComparedContents(table, reference, left_out, sentence, notes, n_unknown)
+    elif "collate_fn" in names and SAME in states:
+        sentence += f", before collate_fn={names['collate_fn']} made batches of them"
+    notes = (*_notes(table, reference, left_out, names, faults), *_on_fewer_rows(n_unknown, names))
+    return ComparedContents(
+        table, reference, left_out, sentence, notes, n_unknown, trial, "collate_fn" in names
+    )
+
+
+def _first_batches(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
+    """The keys of the first batches of the first epoch."""
+    batches: dict[Any, list[Any]] = {}
+    for key, epoch, batch, _ in rows:
+        if epoch == rows[0][1] and (batch in batches or len(batches) < N_BATCHES):
+            batches.setdefault(batch, []).append(key)
+    return list(batches.values())
 
 
 def names_of(**functions: Any) -> dict[str, str]:
@@ -161,8 +191,8 @@ def most_rows(batch: Any) -> int:
     if isinstance(batch, Mapping):
         return max((most_rows(part) for part in islice(batch.values(), 8)), default=0)
     if isinstance(batch, Sequence) and not isinstance(batch, str | bytes):
-        tensor_rows = [most_rows(part) for part in batch[:8] if isinstance(part, torch.Tensor)]
-        return max([len(batch), *tensor_rows])
+        inner = [part for part in batch[:8] if isinstance(part, torch.Tensor | Mapping | tuple)]
+        return max([len(batch), *map(most_rows, inner)])
     return NO_LIMIT
 
 
@@ -176,7 +206,7 @@ class _Judge:
         sizes: Mapping[tuple[int, int], int],
     ) -> None:
         self._own = reference.numbers
-        self._swallowed = reference.swallowed
+        self._swallowed, self._filled = reference.swallowed, reference.filled
         self._reused = bool(reference.reused)
         self._collated, self._sizes = collated, sizes
         self._by_chance: set[Any] = set()
@@ -199,14 +229,14 @@ class _Judge:
         if number is None or (own is None and key not in self._by_chance):
             return NOT_COMPARED
         is_of_other = self._owners.get(number, key) != key
-        if is_of_other and key in self._swallowed:
+        if key in self._filled or (is_of_other and key in self._swallowed):
             return REPLACED
         if number == own and batch.arrived is not False:
             return SAME
-        by_chance = key in self._by_chance
-        if self._reused and (not by_chance or batch.numbers.count(number) > 1):
+        is_last = position == len(batch.numbers) - 1  # it may be, and still be by chance
+        if self._reused and not (is_last and key in self._by_chance):
             return BUFFER
-        if by_chance:
+        if key in self._by_chance:
             return RANDOM
         return REPLACED if is_of_other else CHANGED
 
@@ -232,11 +262,15 @@ def _sentence(states: Sequence[str], reference: Reference, n_left_out: int) -> s
     counts[DROPPED] = n_left_out
     n_compared = n - sum(counts[state] for state in UNKNOWN)
     if any(counts[state] for state in WRONG):
+        words = {**WORDS, REPLACED: FILLED} if reference.filled else WORDS
         return "; ".join(
-            f"{counts[state]:,} of {count(n, 'sample')} {WORDS[state]}"
+            f"{counts[state]:,} of {count(n, 'sample')} {words[state]}"
             for state in WRONG
             if counts[state]
         )
+    if reference.reads_change:
+        key = reference.reads_change[0]
+        return f"what key {key!r} holds depends on what was read before it"
     if n_compared:
         are = "are" if n_compared == n else "were compared, and are"
         own = f"{n_compared:,} of {count(n, 'sample')} {are} the dataset's own"
@@ -252,20 +286,27 @@ def _why_not(counts: Counter[str], reference: Reference) -> str:
         return "each read differs, as random augmentation makes it"
     if reference.raised:
         return f"read alone, the dataset raises {next(iter(reference.raised.values()))}"
+    if any(number is not None for number in reference.numbers.values()):
+        return "the dataset makes batches of its own"
     return "they have no content that can be told from others"
 
 
 def _notes(
-    table: pd.DataFrame, reference: Reference, n_left_out: int, names: Mapping[str, str]
+    table: pd.DataFrame,
+    reference: Reference,
+    n_left_out: int,
+    names: Mapping[str, str],
+    faults: Sequence[str],
 ) -> Iterator[str]:
     states = set(table["state"])
+    yield from (f"{fault[:1].upper()}{fault[1:]}." for fault in faults[1:])
     if BUFFER in states or reference.reused:
         yield ONE_BUFFER
     if reference.reads_change:
         yield (
-            f"Reading changes the data: key {reference.reads_change[0]!r}, read twice with the "
-            "same random numbers, holds something else the second time: an epoch may see what one "
-            "before has left. Remedy: copy what is changed in place, before that."
+            f"Reading changes what is read later: key {reference.reads_change[0]!r} holds "
+            "something else once others were read, with the same random numbers. Remedy: copy what "
+            "is changed in place, before that; and let a cache tell all keys apart."
         )
     if REPLACED in states and reference.swallowed:
         yield _note_on_swallowed(table, reference)
@@ -274,19 +315,29 @@ def _notes(
             "The data has changed while the loader ran: something works in place on what the "
             "dataset keeps, be it a transform, collate_fn or the loop. Remedy: copy it before."
         )
-    elif {REPLACED, CHANGED} & states:
-        blamed = ":"
-        if "worker_init_fn" in names:
-            blamed = f": worker_init_fn={names['worker_init_fn']},"
+    elif {REPLACED, CHANGED} & states and not faults:
+        init = names.get("worker_init_fn")
+        blamed = f"worker_init_fn={init} changes" if init else "something changes"
         yield (
-            "In the workers these keys hold something else than here. What changes a worker's copy "
-            f"of the dataset does that{blamed} or a file, a connection or another handle that was "
-            "opened before the fork and that all workers read from: open it in the worker."
+            "In the workers these keys hold something else than here. Either "
+            f"{blamed} a worker's copy of the dataset, or all workers read from one file, "
+            "connection or other handle that was opened before the fork: open it in the worker."
         )
     if n_left_out:
         yield (
             f"collate_fn={names.get('collate_fn', '')} leaves out samples. Leave such keys out of "
             "the dataset, so that batches have their size, and no evaluation lacks them unseen."
+        )
+    silent = [
+        error
+        for key, error in reference.swallowed.items()
+        if table.loc[table["key"] == key, "state"].isin(UNKNOWN).any()
+    ]
+    if silent:
+        yield (
+            f"{silent[0].line} met {silent[0].name}: {silent[0].message}, for "
+            f"{count(len(silent), 'key')}, and went on: whether what it gives then is theirs is "
+            "not known."
         )
     n_random = int((table["state"] == RANDOM).sum())
     if n_random and n_random < len(table):
@@ -318,7 +369,7 @@ def _note_on_swallowed(table: pd.DataFrame, reference: Reference) -> str:
     error = (met or list(reference.swallowed.values()))[0]
     return (
         f"{error.line} met {error.name}: {error.message}, for {count(len(met), 'key')}, and "
-        "another sample was returned in place of the one that was asked for. Let it raise, or "
+        "something else was returned in place of the sample that was asked for. Let it raise, or "
         "leave such keys out of the dataset."
     )
 

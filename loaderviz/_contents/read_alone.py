@@ -8,29 +8,31 @@ hashed at once and never kept.
 from __future__ import annotations
 
 import io
+import math
 import multiprocessing
 import pickle
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
-import numpy as np
-import torch
-
+from loaderviz._contents.collate_trial import CollateTrial, try_collate
+from loaderviz._contents.one_sample import read_sample, seeder
 from loaderviz._contents.swallowed_exceptions import Swallowed, noting_exceptions
 from loaderviz.loaders.content_hash import content_number
 from loaderviz.loaders.forked_run import ChildProcess, may_fork
-from loaderviz.loaders.held_objects import is_a
-from loaderviz.loaders.random_state import global_states, held_generators, held_states
+from loaderviz.loaders.random_state import global_states, held_states
 from loaderviz.own_errors import own_errors
 
 SEED, OTHER_SEED = 1, 2
 READABLE = (int, str, bool, float)  # keys that a recording keeps as they are
 N_CLOSER = 64  # keys: so many are read again, and hashed again after the next one
 MOST_PICKLED = 256 << 20  # bytes of a dataset that may be there twice
+MOST_PARTS = 1000  # keys whose samples' parts are hashed
+LARGE = 8  # values: parts that are equal with fewer may be so by chance
 LEAST_S = 5.0  # for a fork to start, and for the sample that was begun when its time was up
 
 
@@ -42,19 +44,24 @@ class Reference:
         numbers: by key, the hash of its content; None where it has none, or could not be read.
         raised: by key, the error of one that cannot be read alone.
         swallowed: by key, what its ``__getitem__`` met and did not raise.
+        filled: of these keys, those that hold the same filler in place of what could not be read.
         reused: keys whose sample changed when the next one was read.
         drawn: keys for which a random generator was drawn from, where that was looked at.
         reads_change: keys that hold something else after keys were read.
+        n_reread: how many keys were read again to know that; 0 where there was no time for it.
         not_read: why nothing was read at all; empty where something was.
     """
 
     numbers: dict[Any, int | None] = field(default_factory=dict)
     raised: dict[Any, str] = field(default_factory=dict)
     swallowed: dict[Any, Swallowed] = field(default_factory=dict)
+    filled: set[Any] = field(default_factory=set)
     reused: list[Any] = field(default_factory=list)
     drawn: set[Any] = field(default_factory=set)
     reads_change: list[Any] = field(default_factory=list)
+    n_reread: int = 0
     not_read: str = ""
+    parts: dict[Any, dict[str, int | None]] = field(default_factory=dict)  # of some keys
 
     def add(self, other: Reference) -> None:
         """Take in what another process has read."""
@@ -62,6 +69,22 @@ class Reference:
         self.raised |= other.raised
         self.swallowed |= other.swallowed
         self.reused += other.reused
+        self.parts |= other.parts
+
+    def note_fillers(self) -> None:
+        """Tell from their large parts which samples are fillers, where an error was swallowed.
+
+        They have a part in common, all of them, that no sample has that met no error.
+        """
+        met, others = (
+            [self.parts[key] for key in self.parts if (key in self.swallowed) == had]
+            for had in (True, False)
+        )
+        names = set.intersection(*map(set, met)) if len(met) > 1 and others else set()
+        for name in names:
+            held = {part[name] for part in met}
+            if len(held) == 1 and not held & {part.get(name) for part in others}:
+                self.filled = set(self.parts) & set(self.swallowed)
 
 
 class PristineCopy:
@@ -71,14 +94,16 @@ class PristineCopy:
     (see ``may_fork``), global random generators are seeded by reading.
     """
 
-    def __init__(self, dataset: Any) -> None:
+    def __init__(self, dataset: Any, collate_fn: Any = None) -> None:
         self._child: ChildProcess | None = None
         self._pickled: bytes | None = None
         if not may_fork(num_workers=1):  # in a fork, a dataset that uses CUDA says that it cannot
             self._pickled = _pickled(dataset)
         else:
             self._orders, orders = multiprocessing.get_context("fork").Pipe()
-            self._child = ChildProcess(_serve, dataset, orders, self._orders, method="fork")
+            self._child = ChildProcess(
+                _serve, dataset, collate_fn, orders, self._orders, method="fork"
+            )
             orders.close()
 
     def __enter__(self) -> PristineCopy:
@@ -124,6 +149,14 @@ class PristineCopy:
         answer = self._ask(_read_again, list(keys), budget_s) if keys else None
         return answer or {}
 
+    def try_collate(self, batches: Sequence[Sequence[Any]], budget_s: float) -> CollateTrial:
+        """Call ``collate_fn`` on samples of these keys, a list for each batch. Raises nothing."""
+        batches = [[key for key in keys if isinstance(key, READABLE)] for keys in batches]
+        if not all(batches) or not batches or self._child is None:
+            return CollateTrial(not_tried="its samples have no keys to read them by in a copy")
+        late = CollateTrial(not_tried="it took too long to call it")
+        return self._ask(_try_collate, batches, budget_s) or late
+
     def _ask(self, function: Callable[..., Any], keys: list[Any], *arguments: Any) -> Any:
         if self._pickled is not None:
             return function(self._pickled, keys, *arguments)
@@ -165,14 +198,44 @@ def _pickled(dataset: Any) -> bytes | None:
     return file.getvalue()
 
 
-def _serve(dataset: Any, orders: Any, orders_end: Any, send: Callable[[Any], None]) -> None:
+def _serve(
+    dataset: Any, collate_fn: Any, orders: Any, orders_end: Any, send: Callable[[Any], None]
+) -> None:
     orders_end.close()  # the asking process's: where that dies, there are no more orders
     while True:
         try:
             function, *arguments = orders.recv()
         except own_errors(EOFError):
             return
-        send(function(dataset, *arguments))
+        given = (dataset, collate_fn) if function is _try_collate else (dataset,)
+        send(function(*given, *arguments))
+
+
+def _try_collate(
+    dataset: Any, collate_fn: Any, batches: list[list[Any]], budget_s: float
+) -> CollateTrial:
+    """In a fork of its own: what the reader's code does there has reached nobody else."""
+    child = ChildProcess(_collate_in_fork, dataset, collate_fn, batches, budget_s, method="fork")
+    try:
+        child.receive(time.monotonic() + budget_s + LEAST_S)
+        late = CollateTrial(not_tried="it took too long to call it")
+        return child.sent[-1] if child.sent else late
+    finally:
+        child.end()
+
+
+def _collate_in_fork(
+    dataset: Any,
+    collate_fn: Any,
+    batches: list[list[Any]],
+    budget_s: float,
+    send: Callable[[CollateTrial], None],
+) -> None:
+    try:
+        send(try_collate(dataset, collate_fn, batches, time.monotonic() + budget_s))
+    except Exception as error:  # the reader's own, and the end of its time
+        if not isinstance(error, TimeoutError):
+            send(CollateTrial(not_tried=f"called by itself, it raises {type(error).__name__}"))
 
 
 def _read_alone(dataset: Any, keys: list[Any], n_processes: int, budget_s: float) -> Reference:
@@ -180,26 +243,50 @@ def _read_alone(dataset: Any, keys: list[Any], n_processes: int, budget_s: float
     whole = Reference()
     for (one,) in _in_copies(dataset, parts, budget_s, (SEED,)):
         whole.add(one)
+    whole.note_fillers()
     closer = list(whole.numbers)[:N_CLOSER]
-    whole.reads_change = _changed_by_reading(dataset, closer, budget_s / 4)
+    changed, n_reread = _changed_by_reading(dataset, closer, budget_s / 4)
+    if not changed and n_reread:
+        changed, n_reread = _cached_as_another(dataset, closer, budget_s / 8)
+    whole.reads_change, whole.n_reread = changed, n_reread
     return whole
 
 
-def _changed_by_reading(dataset: Any, keys: list[Any], time_s: float) -> list[Any]:
+def _changed_by_reading(dataset: Any, keys: list[Any], time_s: float) -> tuple[list[Any], int]:
     """Which keys hold something else in a copy in which keys were read before than in a fresh one.
 
-    Under the same seed, under which two fresh copies agree.
+    Under the same seed, under which two fresh copies agree. And how many keys there was time for.
     """
     ((_, after),) = _in_copies(dataset, [keys], time_s, (SEED, OTHER_SEED))
     ((fresh,),) = _in_copies(dataset, [list(after.numbers)], time_s, (OTHER_SEED,))
     if after.numbers == fresh.numbers:
-        return []
+        return [], len(fresh.numbers)
     ((other,),) = _in_copies(dataset, [list(fresh.numbers)], time_s, (OTHER_SEED,))
-    return [
+    changed = [
         key
         for key, number in other.numbers.items()
         if after.numbers[key] != number == fresh.numbers[key]
     ]
+    return changed, len(other.numbers)
+
+
+def _cached_as_another(dataset: Any, keys: list[Any], time_s: float) -> tuple[list[Any], int]:
+    """Which keys hold something else where all are read from the last to the first.
+
+    A cache that takes two keys for one gives both what it has read first. Of keys that are not by
+    chance: they hold the same under another seed. And how many keys there was time for.
+    """
+    ((forwards,),) = _in_copies(dataset, [keys], time_s, (SEED,))
+    backwards = list(forwards.numbers)[::-1]
+    first, second = (
+        _in_copies(dataset, [backwards], time_s, (seed,))[0][0] for seed in (SEED, OTHER_SEED)
+    )
+    cached = [
+        key
+        for key, number in second.numbers.items()
+        if forwards.numbers[key] != number == first.numbers.get(key)
+    ]
+    return cached, len(second.numbers)
 
 
 def _read_again(dataset: Any, keys: list[Any], budget_s: float) -> dict[Any, int | None]:
@@ -226,8 +313,7 @@ def _in_copies(
     """
     if isinstance(dataset, bytes):
         return [
-            list(_readings(pickle.loads(dataset), part, time_s, seeds, looks=looks))
-            for part in parts
+            list(_readings(pickle.loads(dataset), part, time_s, seeds, looks)) for part in parts
         ]
     children = [
         ChildProcess(_read_in_fork, dataset, part, time_s, seeds, looks, method="fork")
@@ -252,15 +338,19 @@ def _read_in_fork(
     looks: bool,
     send: Callable[[Reference], None],
 ) -> None:
-    for done in _readings(dataset, keys, time_s, seeds, looks=looks):
+    for done in _readings(dataset, keys, time_s, seeds, looks):
         send(done)
 
 
 def _readings(
-    dataset: Any, keys: list[Any], time_s: float, seeds: tuple[int, ...], *, looks: bool
+    dataset: Any,
+    keys: list[Any],
+    time_s: float,
+    seeds: tuple[int, ...],
+    looks: bool,
 ) -> Iterator[Reference]:
     for seed in seeds:
-        _seed_everything(dataset, seed)
+        seeder(dataset)(seed)
         done = _read(dataset, keys, time_s, looks)
         yield done
         keys = list(done.numbers)
@@ -292,18 +382,13 @@ def _read(dataset: Any, keys: Sequence[Any], time_s: float, looks: bool) -> Refe
             done.drawn.add(key)
         if met:
             done.swallowed[key] = met[-1]
+        if (met and len(done.swallowed) <= MOST_PARTS) or place < N_CLOSER:
+            done.parts[key] = _large_parts(sample)
         done.numbers[key] = content_number(sample)
         if before is not None and content_number(before) != done.numbers[key_before]:
             done.reused.append(key_before)
         before, key_before = (sample if place < N_CLOSER else None), key
     return done
-
-
-def read_sample(dataset: Any, key: Any) -> Any:
-    """One sample, by its key; as torch asks for it where the dataset has no ``__getitem__``."""
-    if hasattr(type(dataset), "__getitem__"):
-        return dataset[key]
-    return dataset.__getitems__([key])[0]
 
 
 def _states(dataset: Any) -> list[int | None]:
@@ -312,16 +397,24 @@ def _states(dataset: Any) -> list[int | None]:
     return [content_number(state.value) for state in states]
 
 
-def _seed_everything(dataset: Any, seed: int) -> None:
-    """The global generators, and those that the dataset holds."""
-    random.seed(seed)
-    np.random.seed(seed)
-    torch.manual_seed(seed)
-    for _, generator in held_generators(dataset=dataset):
-        if is_a(generator, torch.Generator):
-            generator.manual_seed(seed)
-        elif is_a(generator, np.random.Generator):
-            bits = generator.bit_generator
-            bits.state = type(bits)(seed).state
-        else:
-            generator.seed(seed)
+def _large_parts(sample: Any) -> dict[str, int | None]:
+    """The hashes of its tensors, arrays, and what else is large, by where they are."""
+    parts = (
+        sample.items()
+        if isinstance(sample, Mapping)
+        else enumerate(sample if isinstance(sample, tuple | list) else (sample,))
+    )
+    return {
+        str(name): content_number(part)
+        for name, part in islice(parts, 16)
+        if not isinstance(part, int | float | bool) and _size(part) >= LARGE
+    }
+
+
+def _size(part: Any) -> int:
+    """How many values it has, as far as it says so."""
+    numel = getattr(part, "numel", None)
+    size = numel() if callable(numel) else getattr(part, "size", None)
+    if isinstance(size, tuple):  # of a picture, width and height
+        return math.prod(size)
+    return size if isinstance(size, int) else len(part) if isinstance(part, str | bytes) else 0

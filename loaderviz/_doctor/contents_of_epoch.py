@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 from loaderviz._contents.compared_contents import (
     Collated,
     ComparedContents,
     compare_contents,
-    names_of,
 )
 from loaderviz._contents.read_alone import PristineCopy
 from loaderviz._doctor.loader_setup import Setup
@@ -44,7 +42,9 @@ def compare_first_epoch(
     return compare_contents(
         delivered,
         collated,
-        pristine.read_alone(delivered["key"].tolist(), max(1, setup.num_workers), budget_s),
-        partial(pristine.read_again, budget_s=budget_s),
-        names_of(collate_fn=settings["collate_fn"], worker_init_fn=settings["worker_init_fn"]),
+        pristine,
+        budget_s,
+        max(1, setup.num_workers),
+        collate_fn=settings["collate_fn"],
+        worker_init_fn=settings["worker_init_fn"],
     )

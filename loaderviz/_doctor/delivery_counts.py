@@ -42,8 +42,8 @@ def count_deliveries(case: Case) -> DeliveryCounts:
         floors = dict.fromkeys(range(n_workers), n_alone // n_workers)
         if n_delivered != n_alone and shares != floors:
             raise Undecided(
-                f"{n_delivered} samples came and one process reads {n_alone}, but their contents "
-                "differ on every read, so repeats cannot be told from new samples"
+                f"{n_delivered} samples came and one process reads {n_alone}, and others: what a "
+                "worker yields is by chance, or depends on its share, as where samples are packed"
             )
         return DeliveryCounts(n_alone, n_delivered, 0, n_alone - n_delivered)
     n_repeats, n_lost = (received - expected).total(), (expected - received).total()

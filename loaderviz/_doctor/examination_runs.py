@@ -119,7 +119,7 @@ def _undisturbed(setup: Setup, copied: bool) -> AbstractContextManager[PristineC
     """A copy of this process to read keys in, where this process is a copy itself."""
     if copied and not setup.iterable:
         set_epoch(setup.dataset, 0)  # as before the epoch that is compared
-        return PristineCopy(setup.dataset)
+        return PristineCopy(setup.dataset, setup.settings["collate_fn"])
     return contextlib.nullcontext()
 
 

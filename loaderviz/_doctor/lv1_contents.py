@@ -1,4 +1,4 @@
-"""LV116 to LV124: is each sample what the dataset holds for its key?"""
+"""LV116 to LV124, LV126: is each sample what the dataset holds for its key?"""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch.utils.data.distributed import DistributedSampler
 from loaderviz._contents.compared_contents import (
     BUFFER,
     CHANGED,
+    RANDOM,
     REPLACED,
     ComparedContents,
     repeated_tail,
@@ -89,14 +90,24 @@ def _replaced_after_error(case: Case) -> Seen | None:
     compared = _compared(case)
     if compared is None:
         return _replaced_in_a_stream(case)
-    keys = set(compared.of_state(REPLACED)["key"]) & set(compared.reference.swallowed)
+    swallowed, n_unknown = compared.reference.swallowed, 0
+    keys = set(compared.of_state(REPLACED)["key"]) & set(swallowed)
+    if not keys:
+        n_unknown = len(set(compared.of_state(RANDOM)["key"]) & set(swallowed))
+    if n_unknown:
+        error = next(iter(swallowed.values()))
+        raise Undecided(
+            f"{error.line} meets {error.name} for {count(n_unknown, 'key')} and goes on, and each "
+            "read differs: whether what comes is theirs cannot be told"
+        )
     if not keys:
         return None
     key = min(keys, key=str)
-    error = compared.reference.swallowed[key]
+    error = swallowed[key]
+    filled = keys & compared.reference.filled
+    what = "the same filler for each such key" if filled else "the sample of another key"
     return seen(
-        f"{error.line}, for key {key!r}, meets {error.name}: {error.message}; what comes is the "
-        "sample of another key",
+        f"{error.line}, for key {key!r}, meets {error.name}: {error.message}; what comes is {what}",
         f"{count(len(keys), 'key')} of {compared.table['key'].nunique()} are replaced so",
         fix="""
 def __getitem__(self, index):
@@ -134,16 +145,24 @@ def _left_out(case: Case) -> Seen | None:
         n_left_out, n = compared.n_left_out, len(compared.table)
     if not n_left_out:
         return None
-    collate_fn = case.setup.settings["collate_fn"]
-    name = getattr(collate_fn, "__qualname__", type(collate_fn).__name__)
     return seen(
-        f"collate_fn={name} leaves out {n_left_out} of "
+        f"collate_fn={_name_of_collate(case)} leaves out {n_left_out} of "
         f"{count(n, 'sample')}, or more: their batches have fewer rows",
         fix="""
 good = [index for index in range(len(dataset)) if dataset[index] is not None]  # once
 DataLoader(torch.utils.data.Subset(dataset, good), ...)  # and collate_fn leaves out none
+"""
+        if compared is not None
+        else """
+def __iter__(self):
+    yield from (sample for sample in self.read() if sample is not None)  # and say how many
 """,
     )
+
+
+def _name_of_collate(case: Case) -> str:
+    collate_fn = case.setup.settings["collate_fn"]
+    return str(getattr(collate_fn, "__qualname__", type(collate_fn).__name__))
 
 
 def _left_out_of_a_stream(case: Case) -> tuple[int, int]:
@@ -156,6 +175,8 @@ def _left_out_of_a_stream(case: Case) -> tuple[int, int]:
 @check("LV119")
 def _reading_changes(case: Case) -> Seen | None:
     compared = _compared(case)
+    if compared is not None and not compared.reference.n_reread:
+        raise Undecided("there was no time to read keys again")
     if compared is None or not compared.reference.reads_change:
         return None
     keys = compared.reference.reads_change
@@ -164,7 +185,7 @@ def _reading_changes(case: Case) -> Seen | None:
         f"{count(len(keys), 'key does', 'keys do')}, of {N_CLOSER} or fewer that were tried; two "
         "fresh copies of the dataset agree",
         fix="""
-def __getitem__(self, index):
+def __getitem__(self, index):  # what it gives depends on index alone: mind caches and cursors
     sample = self.data[index].clone()  # of an array .copy(), of a list or dict copy.deepcopy()
     ...  # and then change it in place
 """,
@@ -291,5 +312,27 @@ class MySampler(torch.utils.data.Sampler):
 
     def __len__(self):
         return len(self.keys)
+""",
+    )
+
+
+@check("LV126")
+def _collate_mixes(case: Case) -> Seen | None:
+    compared = _compared(case)
+    trial = None if compared is None else compared.collate_trial
+    if trial is not None and trial.not_tried:
+        raise Undecided(f"collate_fn={_name_of_collate(case)}: {trial.not_tried}")
+    if trial is None or not trial.faults:
+        return None
+    return seen(
+        f"collate_fn={_name_of_collate(case)}, called on batches of a few samples in a copy of "
+        "this process",
+        *trial.faults,
+        fix="""
+def collate(samples):
+    batch = torch.zeros(len(samples), longest)  # a new one for each batch, and cleared
+    order = sorted(range(len(samples)), key=...)  # one order, of all parts:
+    xs, ys = zip(*(samples[i] for i in order))
+    ...  # and of a sample that is changed in place: a copy
 """,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from itertools import combinations
 
-from loaderviz._doctor.checks import Seen, check, seen
+from loaderviz._doctor.checks import CHECKS, Seen, check, seen
 from loaderviz._doctor.delivery_counts import DeliveryCounts, count_deliveries
 from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
@@ -244,6 +244,9 @@ def _unequal_cuts(case: Case) -> Seen | None:
     if not _is_stream_of_workers(case) or case.setup.num_workers < 2:
         return None
     counts = _counts_of_complete_epoch(case)
+    replaced = CHECKS["LV117"].judge(case)
+    if replaced is not None and replaced.state == "found":
+        return None  # samples that come again after an error are no overlap of shares
     settings, workers = case.setup.settings, case.setup.num_workers
     explained = workers * (settings["batch_size"] - 1) if settings["drop_last"] else workers - 1
     if counts.n_repeats:

@@ -90,6 +90,7 @@ def _check_max_wait(trace: Trace, max_share: float) -> tuple[bool, str]:
 def _check_exactly_once(trace: Trace) -> tuple[bool, str]:
     """Whether it passes, and why."""
     from loaderviz._audit import audit  # imports torch
+    from loaderviz._audit.keys_of_ranks import IN_ANOTHER
 
     require_memory(trace, "an audit")
     numbers = [int(number) for number in trace.batches["loader"].unique()]
@@ -113,4 +114,6 @@ def _check_exactly_once(trace: Trace) -> tuple[bool, str]:
             "record with a larger max_spans"
         )
     verdicts = "; ".join(dict.fromkeys(result.verdict for result in audits))
-    return True, f"{verdicts}. Keys were compared: a recording has no contents"
+    shared = [note for result in audits for note in result.notes if IN_ANOTHER in note][:1]
+    keys_alone = "Keys were compared: a recording has no contents"
+    return True, ". ".join([verdicts, *(note.rstrip(".") for note in shared), keys_alone])

@@ -17,7 +17,7 @@ MOST_CODES = 2**40  # numbers of groups: their product with a column's range sti
 
 def arrays(frame: pd.DataFrame) -> Table:
     """The columns of a table as numpy arrays, by name."""
-    return {column: frame[column].to_numpy() for column in frame.columns}
+    return {str(name): column.to_numpy() for name, column in frame.items()}
 
 
 def where(table: Table, rows: Any) -> Table:

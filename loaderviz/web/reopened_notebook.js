@@ -18,6 +18,8 @@ function standIn(kept) {
   if (!widget) return;
   if (isLost(widget)) {
     widget.replaceChildren(stillOf(kept));
+    const needs = widget.querySelector(".loaderviz-needs-lab span");
+    if (needs) needs.textContent = "Run this cell again to move these controls.";
     return;
   }
   // widget_scripts.js sets the first, ipywidgets makes the second.

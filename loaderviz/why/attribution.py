@@ -20,7 +20,7 @@ import numpy as np
 
 from loaderviz.array_types import Floats
 from loaderviz.trace.around_epochs import drawn_ahead, endings, startups, still_making
-from loaderviz.trace.columns_of_rows import arrays, codes
+from loaderviz.trace.columns_of_rows import codes, where
 from loaderviz.trace.steps import NS, groups, seconds_within
 from loaderviz.why.reading_time import Reading
 from loaderviz.why.worker_starts import WHOSE, first_of_each
@@ -274,13 +274,12 @@ def _before_first_task(trace: Trace, every: dict[str, Any]) -> Any:
     Returns the column of that cause, of each batch.
     """
     columns = np.full(len(every["rank"]), _COLUMN["unknown"])
-    started = trace.workers[trace.workers["started_s"].notna()]
-    of_batch, of_process = codes(WHOSE, every, arrays(started[WHOSE]))
+    workers = {name: trace.workers[name].to_numpy() for name in (*WHOSE, "started_s")}
+    started = where(workers, ~np.isnan(workers["started_s"]))
+    of_batch, of_process = codes(WHOSE, every, started)
     columns[np.isin(of_batch, of_process)] = _COLUMN["handover"]
-    rows = trace.batches[[*WHOSE, "started_s"]].reset_index(drop=True).reset_index(names="row")
-    first = first_of_each(started, rows, "started_s")
-    causes = np.where(first["again"], _COLUMN["restart"], _COLUMN["start"])
-    columns[first["row"].to_numpy(np.int64)] = causes
+    first, again = first_of_each(workers, every, "started_s")
+    columns[first] = np.where(again, _COLUMN["restart"], _COLUMN["start"])
     return columns
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from loaderviz.array_types import Floats
+from loaderviz.trace.columns_of_rows import where
 from loaderviz.trace.steps import NS
 from loaderviz.why.worker_starts import WHOSE, first_of_each
 
@@ -83,12 +84,15 @@ def _first_reads(trace: Trace) -> tuple[Any, Any]:
     Returns the rows of ``trace.samples``, and of each whether that loader has had a worker of that
     number before. Of a process whose start is not known there is none.
     """
-    samples = trace.samples
-    heads = samples.loc[samples["position"] == 0, [*WHOSE, "start_s"]]
-    first = first_of_each(trace.workers, heads, "start_s").sort_values("start_s")
-    read_s, first_s = samples["start_s"].to_numpy(), first["start_s"].to_numpy()
-    rows = np.flatnonzero(np.isin(read_s, first_s))
-    return rows, first["again"].to_numpy(bool)[np.searchsorted(first_s, read_s[rows])]
+    names = (*WHOSE, "start_s")
+    workers = {name: trace.workers[name].to_numpy() for name in (*WHOSE, "started_s")}
+    samples = {name: trace.samples[name].to_numpy() for name in names}
+    heads = where(samples, trace.samples["position"].to_numpy() == 0)
+    first, again = first_of_each(workers, heads, "start_s")
+    order = np.argsort(heads["start_s"][first], kind="stable")
+    first_s, again = heads["start_s"][first[order]], again[order]
+    rows = np.flatnonzero(np.isin(samples["start_s"], first_s))
+    return rows, again[np.searchsorted(first_s, samples["start_s"][rows])]
 
 
 def _set_up(samples: Any, took_s: Floats, own: Any, first: Any) -> Any:

@@ -8,9 +8,11 @@ the next (CPython, Lib/multiprocessing/popen_spawn_posix.py and popen_forkserver
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+
+from loaderviz.trace.columns_of_rows import Table, codes, where
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,33 +21,36 @@ OWN_PARTS: Final = ["boot_s", "unpickle_s", "init_s"]  # in the worker, one afte
 WHOSE: Final = ["rank", "loader", "worker"]
 
 
-def first_of_each(workers: pd.DataFrame, rows: pd.DataFrame, moment: str) -> pd.DataFrame:
+def first_of_each(workers: Table, rows: Table, moment: str) -> tuple[Any, Any]:
     """The first of these rows at or after the start of each worker process.
 
     Args:
         workers: of whom those count whose start is known.
         rows: with ``rank``, ``loader``, ``worker`` and the column ``moment``, in seconds.
-        moment: when each happened.
+        moment: when each happened; NaN where it did not.
 
     Returns:
-        Their columns, and ``again``: whether that loader has had a worker of that number before.
-        What follows two starts is of the later one.
+        Their places in ``rows``, and of each whether that loader has had a worker of that number
+        before. What follows two starts is of the later one.
     """
-    import pandas as pd
-
-    starts = workers[[*WHOSE, "started_s"]].dropna().sort_values("started_s")
-    starts["again"] = starts.groupby(WHOSE).cumcount() > 0
-    starts = starts.rename(columns={"started_s": "process_started_s"})
-    rows = rows[rows[moment].notna()].sort_values(moment, kind="stable")
-    first = pd.merge_asof(
-        starts,
-        rows,
-        left_on="process_started_s",
-        right_on=moment,
-        by=WHOSE,
-        direction="forward",
-    )
-    return first[first[moment].notna()].drop_duplicates([*WHOSE, moment], keep="last")
+    started = np.flatnonzero(~np.isnan(workers["started_s"]))
+    known = np.flatnonzero(~np.isnan(rows[moment]))
+    whose = np.concatenate(codes(WHOSE, where(workers, started), where(rows, known)))
+    at_s = np.concatenate([workers["started_s"][started], rows[moment][known]])
+    is_row = np.arange(len(whose)) >= len(started)
+    order = np.lexsort((is_row, at_s, whose))  # one worker's after the other, by time
+    whose, is_row = whose[order], is_row[order]
+    none = len(order)
+    following = np.where(is_row, np.arange(len(order)), none)
+    following = np.minimum.accumulate(following[::-1])[::-1]
+    starts = np.flatnonzero(~is_row)
+    follows = following[starts]
+    has_one = follows < none
+    has_one[has_one] = whose[follows[has_one]] == whose[starts[has_one]]
+    again = np.append(False, whose[starts][1:] == whose[starts][:-1])[: len(starts)]
+    is_last = np.append(follows[1:] != follows[:-1], True)[: len(starts)]
+    kept = has_one & is_last
+    return known[order[follows[kept]] - len(started)], again[kept]
 
 
 def started_together(workers: pd.DataFrame) -> Iterator[pd.DataFrame]:

@@ -120,6 +120,8 @@ class Explorer(StaticFallback):
         settings = self.settings
         self._code.text = settings.code(self._user_loader)
         self._measured_view.stale = settings != self._measured_for
+        if self._measured_view.stale and self._status.value:
+            self._status.value = ""  # it is of other settings
         if self._user_loader is not None and self._measured_loader is None:
             return  # nothing has been measured yet to predict from
         try:
@@ -200,8 +202,8 @@ class Explorer(StaticFallback):
             summary = predicted.summary()
             self._view.show(picture(predicted, summary, self._span_s, self._pinned_trace))
             self._causes.value = cause_bar(summary, cpus_full=cpus_are_full(predicted))
-            self._numbers["predicted"] = RunNumbers.from_trace(
-                predicted, n_repeated=self._n_repeated(predicted)
+            self._numbers["predicted"] = RunNumbers.of(
+                predicted, summary, n_repeated=self._n_repeated(predicted)
             )
             self._show_scene()
         if measured is not None:
@@ -281,7 +283,7 @@ class Explorer(StaticFallback):
                 self._predicted = predict(settings, self._measured_loader)
         if n_repeated is None:
             n_repeated = self._n_repeated(trace)
-        self._numbers["measured"] = RunNumbers.from_trace(trace, n_repeated=n_repeated)
+        self._numbers["measured"] = RunNumbers.of(trace, trace.summary(), n_repeated=n_repeated)
         if settings != self.settings:
             del self._numbers["measured"]
         self._show_status(f"Done: {n_batches} batches{self._comparison(settings, trace)}")
@@ -352,7 +354,8 @@ class Explorer(StaticFallback):
         self._span_s = 0.0
         self.set(**values)
         code = f"<p><code>{html.escape(self._code.text)}</code></p>"
-        view = [] if self._view.plotly_figure is None else [self._view.plotly_figure]
+        figure = self._view.plotly_figure
+        view = [] if figure is None else [figure]
         return [self._table.value, *view, self._causes.value, code]
 
     def _page(self) -> list[widgets.Widget]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from loaderviz.figures import axes, style
-from loaderviz.figures.display import Figure
+from loaderviz.figures.display import Drawing
 from loaderviz.figures.timelines import boxes, timeline
 from loaderviz.trace import Trace
 from loaderviz.trace.columns_of_rows import arrays
@@ -42,53 +42,57 @@ def steady_span(span_s: float, longest_s: float) -> float:
     return next(span * power for span in SPANS if span * power >= needed_s * (1 - 1e-9))
 
 
-def picture(trace: Trace, summary: Summary, span_s: float, pinned: Trace | None = None) -> Figure:
+def picture(trace: Trace, summary: Summary, span_s: float, pinned: Trace | None = None) -> Drawing:
     """The timeline of a run on an axis of ``span_s`` seconds, with how long it took written beside.
 
     ``pinned``: the run whose steps are drawn in grey above the consumer, as if both had begun at
     the same moment.
     """
-    figure = timeline.draw(trace, summary, span_s, with_phases=False)
-    layout, begin_s = figure.layout, begin_of(trace)
+    marks, layout = timeline.drawn(trace, summary, span_s, with_phases=False)
+    begin_s = begin_of(trace)
     tick_s = next(s for s in _ticks(span_s) if span_s / s <= TICKS)
     ticks = [n * tick_s for n in range(math.floor(span_s / tick_s) + 1)]
-    layout.xaxis.update(
-        range=[begin_s - 0.012 * span_s, begin_s + 1.012 * span_s],
-        tickmode="array",
-        tickvals=[begin_s + tick for tick in ticks],
-        ticktext=[f"{tick:g}" for tick in ticks],
-    )
-    layout.xaxis.title.text = TIME
-    layout.margin.l = max(layout.margin.l, axes.labels_px(["main process"]))  # zero stays in place
-    _write_duration(figure, begin_s, duration_of(trace), lane=0)
+    layout["xaxis"] |= {
+        "range": [begin_s - 0.012 * span_s, begin_s + 1.012 * span_s],
+        "tickmode": "array",
+        "tickvals": [begin_s + tick for tick in ticks],
+        "ticktext": [f"{tick:g}" for tick in ticks],
+    }
+    layout["xaxis"]["title"]["text"] = TIME
+    margin = layout["margin"]
+    margin["l"] = max(margin["l"], axes.labels_px(["main process"]))  # zero stays in place
+    layout["annotations"] = [_duration(begin_s, duration_of(trace), lane=0)]
     if pinned is not None:
-        figure.add_trace(_ghost(pinned, begin_s))
-        figure.data = (figure.data[-1], *figure.data[:-1])  # behind the others
-        inner_px = layout.height - layout.margin.t - layout.margin.b
-        more_px = round(axes.lane_px(layout, inner_px) * (layout.yaxis.range[1] - GHOST_TOP))
-        axes.add_lane_above(layout, inner_px, more_px, "pinned", at=GHOST_LANE)
-        layout.height += more_px
-        _write_duration(figure, begin_s, duration_of(pinned), lane=GHOST_LANE)
-    return figure
+        marks.insert(0, _ghost(pinned, begin_s))  # behind the others
+        inner_px = layout["height"] - margin["t"] - margin["b"]
+        more_px = axes.lane_px(layout, inner_px) * (layout["yaxis"]["range"][1] - GHOST_TOP)
+        axes.add_lane_above(layout, inner_px, round(more_px), "pinned", at=GHOST_LANE)
+        layout["height"] += round(more_px)
+        layout["annotations"].append(_duration(begin_s, duration_of(pinned), lane=GHOST_LANE))
+    return Drawing(marks, layout)
 
 
 def begin_of(trace: Trace) -> float:
     """When the loop of a run began, in seconds of the trace."""
-    first = trace.batches[["dispatched_s", "requested_s"]].min().min()
-    return float(np.fmin(first, trace.workers["started_s"].min()))
+    return -_latest(trace, "dispatched_s", "requested_s", of_workers="started_s", sign=-1)
 
 
 def end_of(trace: Trace) -> float:
     """When the last of a run was over, in seconds of the trace, batches made in vain included."""
-    over_s = trace.batches[["ready_s", "delivered_s", "released_s"]].max().max()
-    return float(np.fmax(over_s, trace.workers["gone_s"].max()))
+    return _latest(trace, "ready_s", "delivered_s", "released_s", of_workers="gone_s")
 
 
 def duration_of(trace: Trace) -> float:
     """Seconds until the last step of a run was over and its workers gone, as its summary counts."""
-    over_s = trace.batches[["delivered_s", "released_s"]].max().max()
-    end_s = float(np.fmax(over_s, trace.workers["gone_s"].max()))
+    end_s = _latest(trace, "delivered_s", "released_s", of_workers="gone_s")
     return (end_of(trace) if math.isnan(end_s) else end_s) - begin_of(trace)
+
+
+def _latest(trace: Trace, *of_batches: str, of_workers: str, sign: int = 1) -> float:
+    """The largest of these columns, or of their negatives; NaN where there is none."""
+    columns = [trace.batches[name].to_numpy() for name in of_batches]
+    values = sign * np.concatenate([*columns, trace.workers[of_workers].to_numpy()])
+    return float(np.fmax.reduce(values, initial=np.nan))
 
 
 def _ticks(span_s: float) -> list[float]:
@@ -106,13 +110,13 @@ def _ghost(pinned: Trace, begin_s: float) -> dict[str, Any]:
     return boxes.bars("pinned", start, end, lane, thickness=0.45, fill=GHOST, edge_px=0)
 
 
-def _write_duration(figure: Figure, begin_s: float, run_s: float, lane: float) -> None:
-    figure.add_annotation(
-        x=begin_s + run_s,
-        y=lane,
-        text=f"<b>{run_s:.3g} s</b>",  # all in one unit, to compare
-        showarrow=False,
-        xanchor="left",
-        xshift=4,
-        font={"size": 13, "color": style.theme("light").muted},
-    )
+def _duration(begin_s: float, run_s: float, lane: float) -> dict[str, Any]:
+    return {
+        "x": begin_s + run_s,
+        "y": lane,
+        "text": f"<b>{run_s:.3g} s</b>",  # all in one unit, to compare
+        "showarrow": False,
+        "xanchor": "left",
+        "xshift": 4,
+        "font": {"size": 13, "color": style.theme("light").muted},
+    }

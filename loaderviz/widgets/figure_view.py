@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 import traitlets
 from plotly.offline import get_plotlyjs
 
-from loaderviz.figures.display import CONFIG, figure_script
+from loaderviz.figures.display import CONFIG, Drawing, figure_script
 from loaderviz.web import script
 
 
@@ -53,27 +53,31 @@ class FigureView(anywidget.AnyWidget):
     Attributes:
         figure: what is shown, as plotly's JSON with its configuration.
         stale: whether it is dimmed, because it belongs to other settings than the present ones.
-        plotly_figure: what is shown, as a figure; None before the first.
     """
 
     _esm = script("sizes") + script("figure_view")
     figure = traitlets.Unicode("").tag(sync=True)
     stale = traitlets.Bool(False).tag(sync=True)
 
-    def __init__(self, plotly_figure: go.Figure | None = None) -> None:
+    def __init__(self, shown: go.Figure | Drawing | None = None) -> None:
         # The first figure comes with the widget, because anywidget 0.11 (Runtime.ready in its front
         # end) loses every later message if a page takes more than 2 s to load a widget's script.
-        super().__init__(figure="" if plotly_figure is None else _figure_json(plotly_figure))
-        self.plotly_figure = plotly_figure
+        super().__init__(figure="" if shown is None else _figure_json(shown))
+        self._shown = shown
 
-    def show(self, plotly_figure: go.Figure) -> None:
+    @property
+    def plotly_figure(self) -> go.Figure | None:
+        """What is shown, as a figure; None before the first."""
+        return self._shown.figure() if isinstance(self._shown, Drawing) else self._shown
+
+    def show(self, shown: go.Figure | Drawing) -> None:
         """Show this figure in place of the one before."""
-        self.plotly_figure = plotly_figure
-        self.figure = _figure_json(plotly_figure)
+        self._shown = shown
+        self.figure = _figure_json(shown)
 
 
-def _figure_json(plotly_figure: go.Figure) -> str:
-    return f'{plotly_figure.to_json()[:-1]},"config":{json.dumps(CONFIG)}}}'
+def _figure_json(shown: go.Figure | Drawing) -> str:
+    return f'{shown.to_json()[:-1]},"config":{json.dumps(CONFIG)}}}'
 
 
 class CodeLine(anywidget.AnyWidget):

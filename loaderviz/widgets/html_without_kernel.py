@@ -58,7 +58,8 @@ class StaticFallback(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no t
 def static_html(part: widgets.Widget) -> str:
     """One part of a widget, a figure or text, as static HTML."""
     if isinstance(part, FigureView):
-        return "" if part.plotly_figure is None else html_for_export(part.plotly_figure)
+        figure = part.plotly_figure
+        return "" if figure is None else html_for_export(figure)
     return str(part.value)
 
 
@@ -67,9 +68,9 @@ def control_values_html(controls: Iterable[Any]) -> str:
     texts = [f"{control.description} = {value_text(control.value)}" for control in controls]
     values = ", ".join(texts)
     return (
-        f"<p class='loaderviz-needs-lab'><b>{html.escape(values)}</b>. To move these controls, "
-        "run this cell in JupyterLab with ipywidgets and anywidget, as <code>make lab</code> "
-        "sets it up.</p>"
+        f"<p class='loaderviz-needs-lab'><b>{html.escape(values)}</b>. <span>To move these "
+        "controls, run this cell in JupyterLab with ipywidgets and anywidget, as "
+        "<code>make lab</code> sets it up.</span></p>"
     )
 
 

@@ -37,9 +37,8 @@ class RunNumbers:
     in_flight_bytes: float | None  # None if not known
 
     @classmethod
-    def from_trace(cls, trace: Trace, *, n_repeated: int | None) -> RunNumbers:
+    def of(cls, trace: Trace, summary: Summary, *, n_repeated: int | None) -> RunNumbers:
         """The numbers of a recorded or simulated run; ``n_repeated`` is counted elsewhere."""
-        summary = trace.summary()
         n_epochs = max(1, summary.epochs)
         in_flight = _most_in_flight(trace)
         batch_bytes = float(trace.batches["n_bytes"].max())

@@ -28,7 +28,8 @@ def vary(draw: Callable[..., Any], **controls: Any) -> Vary:
             returns a figure, anything that has one (a ``Trace``, an ``Audit``), text, or a list
             of these.
         controls: ``(least, most, first value)`` or ``(least, most, first value, step)`` is a
-            slider, a list a choice, ``True`` or ``False`` a check box.
+            slider, a list a choice, ``True`` or ``False`` a check box. While one named ``for_real``
+            is ticked, it is said that the loader runs until ``draw`` is done.
 
     Raises:
         LoaderVizError: for a control that is none of these. What ``draw`` raises is shown in place
@@ -90,6 +91,12 @@ class Vary(StaticFallback):
 
     def _redraw(self) -> None:
         values = {name: widget.value for name, widget in self._controls.items()}
+        figures = [view for view in self._views.children if isinstance(view, FigureView)]
+        takes_long = bool(values.get("for_real"))
+        if takes_long:
+            self._problem.value = "<p role='status'>The loader runs: the picture will follow.</p>"
+            for view in figures:
+                view.stale = True
         try:
             self._result = self._draw(**values)
             self._error = None
@@ -100,6 +107,9 @@ class Vary(StaticFallback):
             self._error = error
             self._problem.value = _problem_html(error)
             self._views.layout.display = "none"
+        if takes_long:
+            for view in figures:
+                view.stale = False
 
     def _show(self, result: Any) -> None:
         shown = shown_parts(result)

@@ -1,7 +1,7 @@
 """Draws the pictures of the README and the notebooks, from recordings made here and now.
 
-What a GPU does is simulated, so that any machine can draw it. The pictures have no background, and
-text that reads on any: notebooks are light or dark.
+What a GPU does is simulated, so that any machine can draw it. Each is a white card, which reads on
+a light page and on a dark one.
 
 Run by `make pictures`; with the names of some pictures only those are drawn, and `slider` films a
 notebook. Needs a Chromium, as the browser tests do.
@@ -43,16 +43,9 @@ from loaderviz.course.inside_the_dataloader import slow_dataset
 from loaderviz.course.launch_ranks import torchrun
 from loaderviz.course.simulated_device import feed, side_by_side
 from loaderviz.course.stop_and_resume import seen_by
-from loaderviz.figures import style
 from loaderviz.report import write
 
 HERE = Path(__file__).parent
-# The look of a page that is neither light nor dark; what separates boxes is seen through.
-ON_ANY = f"""<style>
-  .loaderviz {{ --lv-text: {style.ON_ANY} !important; --lv-muted: {style.ON_ANY} !important;
-    --lv-grid: rgba(125, 133, 144, .3) !important; }}
-  .loaderviz .bars path[style*="stroke: rgb(255, 255, 255)"] {{ stroke: transparent !important; }}
-</style>"""
 WIDTH, SCALE = 1100, 2
 REPORT_HEIGHT = 500
 
@@ -267,7 +260,7 @@ def draw(browser: Browser, figures: list[Any], name: str) -> None:
         )
         html = Path(folder) / "figure.html"
         html.write_text(
-            f"<body style='margin:0'>{ON_ANY}"
+            "<body style='margin:0; background:white'>"
             + "".join(
                 each.to_html(full_html=False, config={"displayModeBar": False}) for each in figures
             )
@@ -275,7 +268,7 @@ def draw(browser: Browser, figures: list[Any], name: str) -> None:
         page.goto(html.as_uri())
         for number in range(len(figures)):
             page.locator(".loaderviz").nth(number).locator(".point").first.wait_for()
-        page.screenshot(path=HERE / name, omit_background=True)
+        page.screenshot(path=HERE / name)
         page.close()
 
 

@@ -1,6 +1,6 @@
 """The legend of a timeline's marks, as an SVG: drawn from the styles of the figures themselves.
 
-`make pictures ARGS=marks` writes it to `marks.svg`. It has no background and reads on any.
+`make pictures ARGS=marks` writes it to `marks.svg`. A white card: it reads on any page.
 """
 
 from html import escape
@@ -91,7 +91,7 @@ def svg() -> str:
         words = "".join(f'<tspan x="{TEXT_LEFT}" dy="16">{escape(line)}</tspan>' for line in lines)
         cells.append(
             f'<g transform="translate({column * COLUMN_PX + 4} {TOP_PX + row * ROW_PX})">{picture}'
-            f'<text x="{TEXT_LEFT}" y="10" fill="{style.ON_ANY}">'
+            f'<text x="{TEXT_LEFT}" y="10" fill="{style.theme("light").text}">'
             f'<tspan font-weight="bold">{escape(name)}</tspan>{words}</text></g>'
         )
     hatch = (
@@ -104,6 +104,7 @@ def svg() -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
         f'width="{WIDTH}" height="{height}" font-family="{font}" font-size="{SIZE_PX}">\n'
         f"<title>The marks of a timeline</title>\n<defs>{hatch}</defs>\n"
+        f'<rect width="{WIDTH}" height="{height}" rx="6" fill="white"/>\n'
         + "\n".join(cells)
         + "\n</svg>\n"
     )

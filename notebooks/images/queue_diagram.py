@@ -9,7 +9,7 @@ from loaderviz.figures import style
 
 HERE = Path(__file__).parent
 WIDTH, HEIGHT, ROW, TOP = 804, 226, 58, 42
-INK = "#767e89"  # legible on white and on black
+INK = "#4a525b"
 FAINT = "rgba(125, 133, 144, 0.18)"
 # The columns: name, x, width, and whether there is a row for each worker.
 COLUMNS = {
@@ -48,6 +48,7 @@ def svg() -> str:
         f'width="{WIDTH}" height="{HEIGHT}" font-family="{style.FONT.replace(chr(39), "")}">\n'
         f'<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
         f'markerHeight="7" orient="auto"><path d="M0 0 8 4 0 8z" fill="{INK}"/></marker></defs>\n'
+        f'<rect x="-6" width="{WIDTH}" height="{HEIGHT}" rx="6" fill="white"/>\n'
         + "\n".join(parts)
         + "\n</svg>\n"
     )

@@ -226,7 +226,7 @@ def test_a_worker_that_changes_its_copy_of_the_dataset_is_named():
 
 
 def test_data_that_reading_changes_is_told_and_seen_in_the_next_epoch():
-    assert any("Reading changes the data" in note for note in audited(InPlace()).notes)
+    assert any("Reading changes what is read later" in note for note in audited(InPlace()).notes)
     found = audited(InPlace(), epochs=2, persistent_workers=True)
     assert set(found.contents.query("epoch == 0")["state"]) == {"same"}
     assert set(found.contents.query("epoch == 1")["state"]) == {"changed"}
@@ -412,3 +412,64 @@ def test_generators_stand_where_they_stood(forks, monkeypatch):
     assert dataset.rng.bit_generator.state == before[0]
     assert torch.equal(torch.get_rng_state(), before[1])
     assert random.getstate() == before[2]
+
+
+class Filled(Rows):
+    """Some rows cannot be read: zeros come then, with the row's own label."""
+
+    def __getitem__(self, index):
+        try:
+            if index % 8 == 3:
+                raise OSError("truncated")
+            return {"row": self.rows[index].repeat(4), "label": index}
+        except OSError:
+            return {"row": torch.zeros(16), "label": index}
+
+
+class FallingBack(Filled):
+    """As where a word is not known: what comes then differs."""
+
+    def __getitem__(self, index):
+        sample = super().__getitem__(index)
+        return sample if sample["row"].any() else {**sample, "row": self.rows[index].repeat(4) + 1}
+
+
+class CachedByName(Rows):
+    """Two keys are one for the cache."""
+
+    def __init__(self):
+        super().__init__()
+        self.cache = {}
+
+    def __getitem__(self, index):
+        return self.cache.setdefault(index % 20, self.rows[index])
+
+
+def test_fillers_for_what_cannot_be_read_are_told_and_other_values_are_not():
+    found = audited(Filled(), 0)
+    assert states(found) == {"same": 35, "replaced": 5}
+    assert "5 of 40 samples came in place of what could not be read" in found.verdict
+    assert "OSError: truncated, for 5 keys" in found.notes[0]
+    assert not audited(FallingBack(), 0).is_changed
+
+
+def test_a_cache_that_takes_two_keys_for_one_is_told():
+    found = audited(CachedByName(), 0)
+    assert "depends on what was read before it" in found.verdict
+    assert found.is_changed
+
+
+class Packed(IterableDataset):
+    """Cuts a worker's share into rows of equal length: other rows with each number of workers."""
+
+    def __iter__(self):
+        held = [value for index in shard(range(N)) for value in (index,) * (1 + index % 5)]
+        for start in range(0, len(held), 8):
+            yield torch.tensor((held[start : start + 8] + [0] * 8)[:8])
+
+
+def test_a_stream_that_packs_is_not_accused_of_losing_all():
+    found = audited(Packed())
+    assert (found.exactly_once, found.is_changed) == (None, False)
+    assert "which ones is not known" in found.verdict
+    assert "samples are packed" in found.notes[0]

@@ -15,7 +15,7 @@ from pitfalls import BUDGET_S, CURED, SICK, code_of, examine, undecided, visit
 CODES = {
     *(f"LV10{i}" for i in range(1, 10)),
     *(f"LV11{i}" for i in range(6)),
-    *(f"LV1{i}" for i in range(16, 26)),
+    *(f"LV1{i}" for i in range(16, 27)),
     *(f"LV20{i}" for i in range(1, 8)),
     *(f"LV30{i}" for i in (1, 2, 3, 4, 5, 6, 9)),
     *(f"LV31{i}" for i in (0, 1, 2, 4, 5)),

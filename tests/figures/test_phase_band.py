@@ -1,7 +1,7 @@
 """The band of phases above the timeline: there where it says something."""
 
 from loaderviz import timeline
-from loaderviz.figures.timelines.timeline import draw
+from loaderviz.figures.timelines.timeline import drawn
 from made_loops import made_loop
 from traces import made
 
@@ -22,7 +22,7 @@ def test_each_phase_is_a_segment_and_those_with_room_are_named():
     assert "phases" in figure.layout.yaxis.ticktext
     top = min(figure.layout.yaxis.range)
     assert all(top < y < -0.5 for y in band(figure).y), "above the consumer"
-    plain = draw(trace, trace.summary(), with_phases=False)
+    plain = drawn(trace, trace.summary(), with_phases=False).figure()
     assert len(band(plain).base) == 0
     assert figure.layout.height > plain.layout.height
 

@@ -457,3 +457,11 @@ def _all(widget):
     yield widget
     for child in getattr(widget, "children", ()):
         yield from _all(child)
+
+
+def test_what_was_said_of_a_run_goes_with_its_settings():
+    explorer = explore()
+    explorer.measure(num_workers=0, n_samples=8)
+    assert "Done" in explorer._status.value
+    explorer.set(num_workers=1)
+    assert explorer._status.value == ""

@@ -129,7 +129,7 @@ def test_a_ghost_takes_its_room_from_nothing_else():
 
     def px(figure):
         """Of one lane, and of the strip above the lanes."""
-        layout = figure.layout
+        layout = figure.figure().layout
         inner = layout.height - layout.margin.t - layout.margin.b
         lanes, strip = layout.yaxis, layout.yaxis2
         height = (lanes.domain[1] - lanes.domain[0]) * inner

@@ -98,3 +98,18 @@ def test_each_kind_of_control_gives_its_kind_of_value():
     assert labels == ["n", "s", "of", "on"]
     with pytest.raises(LoaderVizError, match="m=1: the controls are n, s, of, on"):
         shown.set(m=1)
+
+
+def test_while_it_runs_for_real_it_says_so_and_the_picture_before_is_dimmed():
+    seen = []
+
+    def draw(n, for_real):
+        if for_real:
+            seen.append((shown._problem.value, shown._views.children[0].stale))
+        return what_if(n)
+
+    shown = vary(draw, n=(0, 3, 2), for_real=False)
+    shown.set(for_real=True)
+    assert seen == [("<p role='status'>The loader runs: the picture will follow.</p>", True)]
+    assert shown._problem.value == ""
+    assert not shown._views.children[0].stale

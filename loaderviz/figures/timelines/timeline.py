@@ -8,7 +8,7 @@ import numpy as np
 
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import axes, style
-from loaderviz.figures.display import Figure
+from loaderviz.figures.display import Drawing, Figure
 from loaderviz.figures.style import AXIS_PX, TITLE_PX
 from loaderviz.figures.timelines import (
     bands,
@@ -100,12 +100,8 @@ def draw(
     seconds: float | None = None,
     theme: style.ThemeName = "light",
     label: Label = "batch",
-    *,
-    with_phases: bool = True,
 ) -> Figure:
     """Draw a trace, as ``timeline`` does, where its summary is there already.
-
-    ``with_phases``: with the band of phases, where they are worth drawing.
 
     Raises:
         LoaderVizError: if ``trace`` has no batch, and for an unknown theme.
@@ -114,6 +110,26 @@ def draw(
     lanes = Lanes.from_trace(trace)
     if len(lanes.consumers) > 1 and (len(lanes) > MOST_LANES or len(trace.batches) > MOST_BATCHES):
         return _figure_of_ranks(trace, summary, seconds, theme)
+    figure = drawn(trace, summary, seconds, theme, label).figure()
+    figure.trace = trace
+    return figure
+
+
+def drawn(
+    trace: Trace,
+    summary: Summary,
+    seconds: float | None = None,
+    theme: style.ThemeName = "light",
+    label: Label = "batch",
+    *,
+    with_phases: bool = True,
+) -> Drawing:
+    """What ``draw`` draws of one rank or a few.
+
+    ``with_phases``: with the band of phases, where they are worth drawing.
+    """
+    _check_that_it_has_batches(trace)
+    lanes = Lanes.from_trace(trace)
     batches = arrays(trace.batches)
     batches["row"] = np.arange(len(trace.batches), dtype=np.int32)
     large = len(trace.batches) > MOST_BATCHES
@@ -160,9 +176,7 @@ def draw(
     if covered:
         page_data["covers"] = covers.rules()
     layout["meta"] = {"loaderviz": {"lanes": lanes.labels, **page_data}}
-    figure = Figure.unchecked(marks, layout)
-    figure.trace = trace
-    return figure
+    return Drawing(marks, layout)
 
 
 def _figure_of_ranks(

@@ -1,0 +1,186 @@
+"""Does ``collate_fn`` keep batches apart, and the parts of a sample together? Tried on a few.
+
+It changes what it is given, so it is only called in a copy of the reader's process.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import default_collate, default_convert
+
+from loaderviz._contents.one_sample import read_sample, seeder
+from loaderviz.loaders.content_hash import content_number
+
+SEED = 1
+N_BATCHES = 4
+MOST_ROWS = 8  # of a batch: what collate_fn does to more it does to these
+MOST_PAIRS = 6  # of samples that are exchanged
+LEAST_ROWS = 3  # fewer rows may be something else than the samples
+
+OVERWRITTEN = "a batch changes when the next one is collated: collate_fn fills one buffer for all"
+LEFT_OVER = (
+    "collate_fn makes another batch of the same samples once it has collated others: something of "
+    "a batch is left in the next, such as padding that is not cleared"
+)
+DATA_CHANGED = (
+    "collate_fn changes the dataset's own data in place: key {key!r} holds something else after it"
+)
+PARTED = (
+    "exchanging two samples of a batch changes {changed} and leaves {same} as it is: rows that "
+    "belong together are put into different orders"
+)
+
+
+@dataclass(frozen=True)
+class CollateTrial:
+    """What calling ``collate_fn`` has shown, a sentence each without its full stop.
+
+    Attributes:
+        faults: what is wrong with it.
+        not_tried: why it could not be called often enough to tell; empty where it could.
+    """
+
+    faults: tuple[str, ...] = ()
+    not_tried: str = ""
+
+
+def is_own(collate_fn: Any) -> bool:
+    """Whether it is the reader's, and none of torch's."""
+    return collate_fn not in (None, default_collate, default_convert)
+
+
+def try_collate(
+    dataset: Any, collate_fn: Any, batches: Sequence[Sequence[Any]], until: float
+) -> CollateTrial:
+    """Call ``collate_fn`` on a few batches of a map-style dataset, given by their keys.
+
+    What it makes has to depend on its samples alone, apart from chance. Where the same samples give
+    another batch each time, nothing is concluded.
+
+    Raises:
+        TimeoutError: past ``until``, on the monotonic clock.
+        Exception: what the reader's code raises.
+    """
+    trial = _Trial(dataset, collate_fn, until)
+    first, *others = [list(keys)[:MOST_ROWS] for keys in batches[:N_BATCHES]]
+    samples = trial.read(first)
+    if samples is None:
+        return CollateTrial(not_tried="samples differ each time they are read")
+    before = [content_number(sample) for sample in samples]
+    made, number = trial.collate(samples)
+    after = trial.numbers(first)
+    if after != before:
+        key = next(key for key, one, two in zip(first, before, after, strict=True) if one != two)
+        return CollateTrial((DATA_CHANGED.format(key=key),))
+    if number is None or trial.collate(trial.again(first))[1] != number:
+        return CollateTrial(not_tried="it makes another batch of the same samples each time")
+    made, number = trial.collate(trial.again(first))
+    for keys in others:
+        trial.collate(trial.again(keys))
+    faults = []
+    if content_number(made) != number:
+        faults.append(OVERWRITTEN)
+    elif trial.collate(trial.again(first))[1] != number:
+        faults.append(LEFT_OVER)
+    faults += trial.parted(first)
+    return CollateTrial(tuple(faults))
+
+
+class _Trial:
+    """Reads and collates, each time under the same random numbers."""
+
+    def __init__(self, dataset: Any, collate_fn: Callable[[list[Any]], Any], until: float) -> None:
+        self._dataset, self._collate_fn, self._until = dataset, collate_fn, until
+        self._seed_all = seeder(dataset, collate_fn)
+
+    def read(self, keys: list[Any]) -> list[Any] | None:
+        """The samples of these keys; None where they differ when they are read again."""
+        before = self.numbers(keys)
+        samples = self.again(keys)
+        known = None not in before
+        return samples if known and before == [*map(content_number, samples)] else None
+
+    def numbers(self, keys: list[Any]) -> list[int | None]:
+        return [content_number(self._read(key)) for key in keys]
+
+    def again(self, keys: list[Any]) -> list[Any]:
+        return [self._read(key) for key in keys]
+
+    def _read(self, key: Any) -> Any:
+        if time.monotonic() > self._until:
+            raise TimeoutError
+        self._seed_all(SEED)
+        return read_sample(self._dataset, key)
+
+    def collate(self, samples: list[Any]) -> tuple[Any, int | None]:
+        """The batch, and the hash of its content."""
+        self._seed_all(SEED)
+        batch = self._collate_fn(samples)
+        return batch, content_number(batch)
+
+    def parted(self, keys: list[Any]) -> Iterator[str]:
+        """Whether exchanging two samples changes one part of the batch and not another.
+
+        Of parts with a row for each sample that depend on which sample it is. A part that tells
+        the order of the others keeps them together.
+        """
+        made = parts_of(self.collate(self.again(keys))[0], len(keys))
+        if len(keys) < LEAST_ROWS or len(made) < 2 or any(map(_is_order, made.values())):
+            return
+        numbers = {name: content_number(part) for name, part in made.items()}
+        alone = [self._alone(key) for key in keys[: MOST_PAIRS + 1]]
+        same: set[str] = set()
+        changed: set[str] = set()
+        for i, j in list(combinations(range(len(alone)), 2))[:MOST_PAIRS]:
+            one, two = alone[i], alone[j]
+            depend = [name for name in made if one.get(name) != two.get(name)]
+            exchanged = self.again(keys)
+            exchanged[i], exchanged[j] = exchanged[j], exchanged[i]
+            now = parts_of(self.collate(exchanged)[0], len(keys))
+            of_pair = {name: content_number(now.get(name)) == numbers[name] for name in depend}
+            same |= {name for name, is_same in of_pair.items() if is_same}
+            changed |= {name for name, is_same in of_pair.items() if not is_same}
+        same -= changed
+        if same and changed:
+            yield PARTED.format(changed=min(changed), same=min(same))
+
+    def _alone(self, key: Any) -> dict[str, int | None]:
+        """The parts of a batch of this sample alone."""
+        made = parts_of(self.collate([self._read(key)])[0], 1)
+        return {name: content_number(part) for name, part in made.items()}
+
+
+def parts_of(batch: Any, n_rows: int, name: str = "") -> dict[str, Any]:
+    """The tensors, arrays and lists of a batch with a row for each sample, by where they are."""
+    if isinstance(batch, torch.Tensor | np.ndarray):
+        return {name or "the batch": batch} if batch.ndim and len(batch) == n_rows else {}
+    inner: Iterable[tuple[Any, Any]]
+    if isinstance(batch, Mapping):
+        inner = batch.items()
+    elif isinstance(batch, tuple | list) and any(
+        isinstance(part, torch.Tensor | np.ndarray | Mapping | tuple | list) for part in batch
+    ):
+        inner = enumerate(batch)
+    elif isinstance(batch, tuple | list):
+        return {name or "the batch": batch} if len(batch) == n_rows else {}
+    else:
+        return {}
+    found: dict[str, Any] = {}
+    for key, part in inner:
+        found |= parts_of(part, n_rows, f"{name}[{key!r}]")
+    return found
+
+
+def _is_order(part: Any) -> bool:
+    """Whether it may say which row was which sample."""
+    values = np.asarray(part) if isinstance(part, torch.Tensor | np.ndarray) else None
+    if values is None or values.ndim != 1 or values.dtype.kind not in "iu":
+        return False
+    return bool(np.array_equal(np.sort(values), np.arange(len(values))))
