@@ -12,6 +12,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -20,7 +21,7 @@ import marks
 import queue_diagram
 import torch
 from playwright.sync_api import Browser, sync_playwright
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, get_worker_info
 
 from loaderviz import Trace, audit, recommend, record, timeline
 from loaderviz._audit import Audit
@@ -33,10 +34,8 @@ from loaderviz.course.datasets import (
     SleepingDataset,
     SleepingStream,
     SlotStreams,
-    SplitStream,
     Stream,
     dice,
-    splits,
 )
 from loaderviz.course.figures import beside, draws, stacked
 from loaderviz.course.launch_ranks import torchrun
@@ -63,9 +62,31 @@ def two_workers() -> list[Trace]:
     return [rec.trace]
 
 
-def twice_and_never() -> list[Audit]:
-    streams = Stream(range(16)), SplitStream(range(17), splits.by_floor)
-    return [audit(DataLoader(each, batch_size=4, num_workers=2)) for each in streams]
+def once_and_twice() -> list[Any]:
+    """Sorted: nothing of it tells which worker delivered what, or when."""
+    datasets = {"map-style": range(16), "iterable-style": Stream(range(16))}
+    came = {
+        name: sorted(n for batch in DataLoader(each, 4, num_workers=2) for n in batch.tolist())
+        for name, each in datasets.items()
+    }
+    counts = " or ".join(str(len(numbers)) for numbers in came.values())
+    return [beside(came, title=f"Of 16 samples the loop got {counts}", x="sorted")]
+
+
+def the_last_ones_never() -> list[Audit]:
+    return [audit(DataLoader(range(18), batch_size=4, num_workers=2, drop_last=True))]
+
+
+def other_rows() -> list[Any]:
+    """The rows that came for each key: each worker has shuffled its copy of them."""
+
+    def shuffle(worker: int) -> None:
+        Random(worker).shuffle(get_worker_info().dataset)
+
+    loader = DataLoader([*range(12)], batch_size=3, num_workers=2, worker_init_fn=shuffle)
+    came = [n for batch in loader for n in batch.tolist()]
+    title = f"Each of 12 keys came once, and {len({*came})} of 12 rows"
+    return [beside({"key": range(12), "its row": came}, title=title, x="in the order they came")]
 
 
 def begun_anew() -> list[Audit]:
@@ -158,7 +179,9 @@ def the_stand_in() -> Trace:
 PICTURES: dict[str, Callable[[], list[Any]]] = {
     "first_look": no_workers,
     "timeline": two_workers,
-    "duplicates": twice_and_never,
+    "duplicates": once_and_twice,
+    "lost_samples": the_last_ones_never,
+    "same_contents": other_rows,
     "map_and_iterable": any_order_and_one,
     "streaming": two_parts_of_each_batch,
     "workers_on_a_timeline": one_slow_sample,

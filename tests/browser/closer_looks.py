@@ -78,12 +78,12 @@ def _figures_keep_their_height(page: Page) -> None:
 
 
 def duplicates(page: Page) -> None:
-    """Adds a worker: another lane, and another copy of every sample."""
+    """Adds workers: as many lanes, and as many copies of every sample."""
     copies = page.locator(".loaderviz-vary").first
-    expect(copies.locator(".gtitle")).to_contain_text("Every sample came 3 times")
-    expect(copies.locator(".ytick text")).to_have_count(3)
+    expect(copies.locator(".gtitle")).to_contain_text("Every sample came exactly once")
     slider(copies, page, "workers").focus()
-    page.keyboard.press("ArrowRight")
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
     expect(copies.locator(".gtitle")).to_contain_text("Every sample came 4 times")
     expect(copies.locator(".ytick text")).to_have_text([f"worker {n}" for n in range(4)])
     expect(copies.locator(".gtitle-subtitle")).to_contain_text("simulated · 64 samples")

@@ -3,19 +3,23 @@
 import itertools
 from itertools import chain, cycle
 
+import numpy as np
 import pytest
 import torch
-from torch.utils.data import Dataset, IterableDataset
+from torch.utils.data import IterableDataset
 
 from loaderviz import LoaderVizError, audit
 from loaderviz.course import (
     duplicates,
+    lost_samples,
     many_ranks,
     map_and_iterable,
     randomness,
+    same_contents,
     stop_and_resume,
     streaming,
 )
+from loaderviz.course.datasets import DoubledRows, Stream
 
 # Notebook 01
 
@@ -55,6 +59,23 @@ BELTS = [
 ]
 
 # Notebook 04
+
+SHARED_OUT = [
+    (
+        lambda samples, worker, workers: itertools.islice(samples, worker, None, workers),
+        True,
+        "Each of 16, 17 and 3 samples",
+    ),
+    (lambda samples, worker, workers: samples, False, "num_workers=2: Every sample came twice"),
+    (
+        lambda samples, worker, workers: [*samples][worker * (16 // workers) :][: 16 // workers],
+        False,
+        "16 samples, num_workers=3: 1 of 16 samples never arrived",
+    ),
+    (lambda samples, worker, workers: samples[worker::workers], False, "raised TypeError"),
+]
+
+# Notebook 17
 
 SOLVED = {"A": "the same to every worker", "B": "nothing", "C": "drop_last"}
 FAULTS = [
@@ -143,7 +164,8 @@ ORDERS = [
 
 ANSWERS = {
     map_and_iterable.every_epoch: BELTS,
-    duplicates.faults: FAULTS,
+    duplicates.once: SHARED_OUT,
+    lost_samples.faults: FAULTS,
     randomness.apart: SEEDS,
     streaming.endless: STREAMS,
     many_ranks.share: SHARES,
@@ -166,14 +188,21 @@ def test_an_answer_is_judged_and_told_why(check, answer, passed, says):
 
 
 def test_loader_a_delivers_as_many_samples_as_there_are_and_yet_the_wrong_ones():
-    found = audit(duplicates.loader("A"))
+    found = audit(lost_samples.loader("A"))
     assert len(found.deliveries) == found.n_samples == 24
     assert found.exactly_once is False
     with pytest.raises(LoaderVizError, match="'D'"):
-        duplicates.loader("D")
+        lost_samples.loader("D")
+
+
+def test_a_loader_announces_fewer_samples_than_come():
+    line = lost_samples.announced(Stream(range(10)), batch_size=1, num_workers=2)
+    assert line.endswith("len(loader) 10   batches 20   samples  20   torch warns")
+    assert lost_samples.announced(Stream(range(10)), batch_size=4).endswith("10   no warning")
 
 
 def test_a_picture_shows_the_answer():
+    assert "came twice" in duplicates.once(lambda samples, *place: samples).figure.layout.title.text
     seeds = randomness.apart(lambda base, rank, worker, epoch: base + worker).figure
     assert "The same numbers in every epoch and every rank" in seeds.layout.title.text
     shares = many_ranks.share(floor).figure
@@ -211,15 +240,10 @@ def test_what_can_be_asked_of_a_dataset_is_found_out_by_asking():
     assert table["once"]["a second for"] == "no: used up"
 
 
-class Twice(Dataset):
-    """Row k is 4 * k, 4 * k + 1 and so on; a sample is twice that."""
-
+class Twice(DoubledRows):
     def __init__(self):
-        self.rows = torch.arange(64.0).reshape(16, 4)
-        self.buffer = torch.zeros(4)
-
-    def __len__(self):
-        return 16
+        super().__init__()
+        self.buffer = np.zeros(4, np.float32)
 
     def __getitem__(self, index):
         return self.give(index)
@@ -228,10 +252,10 @@ class Twice(Dataset):
         return 2 * self.rows[index]
 
     def in_place(self, index):
-        return self.rows[index].mul_(2)
+        return super().__getitem__(index)
 
     def in_one_buffer(self, index):
-        return torch.mul(self.rows[index], 2, out=self.buffer)
+        return np.multiply(self.rows[index], 2, out=self.buffer)
 
 
 @pytest.mark.parametrize(
@@ -243,6 +267,6 @@ class Twice(Dataset):
     ],
 )
 def test_samples_are_whole_in_both_epochs(give, said):
-    answer = duplicates.whole(type("Answer", (Twice,), {"give": give}))
+    answer = same_contents.whole(type("Answer", (Twice,), {"give": give}))
     assert answer.passed is (give is Twice.right)
     assert said in str(answer)

@@ -12,6 +12,7 @@ import torch
 from torch.utils import data
 
 from loaderviz import course
+from loaderviz.course import datasets
 from loaderviz.course.exercises import (
     Check,
     Hints,
@@ -25,6 +26,7 @@ NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 # The notebooks' exercises whose answer is code, by the name that the cell defines.
 IN_CODE = {
     "MyStream": "01_map_and_iterable",
+    "share": "04_duplicates_and_losses",
     "stream": "06_streaming",
     "order": "11_stop_and_resume",
 }
@@ -39,6 +41,7 @@ IN_A_LINE = [
     ("07_how_many_workers", "num_workers = 4", "num_workers = 7"),
     ("08_feeding_the_gpu", 'cheapest("pinned, non_blocking", 2)', 'cheapest("copied ahead", 3)'),
     ("09_many_ranks", "return data[worker::workers]", "return data[rank::ranks][worker::workers]"),
+    ("13_same_contents", "row *= 2", "row = row * 2"),
 ]
 
 
@@ -51,7 +54,7 @@ def cells(notebook, kind):
 def last_value(code):
     """What a notebook would show of this cell, with what its first cells import."""
     names = {"torch": torch, "np": np, "random": random, "WAYS": WAYS}
-    names |= vars(data) | vars(itertools)
+    names |= vars(data) | vars(itertools) | vars(datasets)
     for path in Path(course.__file__).parent.glob("*.py"):
         if re.search(rf"\b{path.stem}\.", code):
             exec(f"from loaderviz.course import {path.stem}", names)

@@ -307,5 +307,8 @@ def test_sequences_beside_each_other_share_a_colour_where_they_share_a_value():
     assert len({*fills}) == 3
     title = figure.layout["title"]["text"]
     assert title == "<b>as it came: 1 value · as it should be: 3 values</b>"
+    assert len({*beside({"many": range(14)}).data[0]["marker"]["color"]}) == 14
+    named = beside({"": [1]}, title="One row", x="rows").layout
+    assert (named["title"]["text"], named["xaxis"]["title"]["text"]) == ("<b>One row</b>", "rows")
     with pytest.raises(LoaderVizError, match="each with a value or more"):
         beside({"empty": []})

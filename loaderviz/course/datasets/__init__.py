@@ -6,7 +6,7 @@
 | `SleepingStream` | the next of 0, 1, 2 ... | the same, as an iterable           |
 | `WorkingDataset` | its index, many times   | waiting, computing, as you set it  |
 | `WorkingStream`  | the same, one by one    | the same, as an iterable           |
-| `OneBuffer`      | its index, overwritten  | nothing; wrong on purpose          |
+| `OneBuffer`, ... | a row, or another one   | nothing; wrong on purpose          |
 | `RemoteTable`    | a row's number          | one round trip, waiting only       |
 | `BulkRemoteTable`| the same                | ... for all rows of a batch        |
 | `SourceFiles`    | keyword counts of a file| disk, then pure-Python work (GIL)  |
@@ -21,6 +21,7 @@
 | `LengthBuckets`  | a batch of like lengths | waiting only                       |
 | `LineChunks`     | lines of text files     | disk                               |
 
+`AnotherInstead`, `NoneInstead` and `DoubledRows` are wrong on purpose, too, as `OneBuffer` is.
 `MultiStreamDataLoader` lets several workers make the batches of `SlotStreams` together.
 
 `SplitStream`, `ShardedStream`, `CuttingStream` and `EndlessStream` share out what they yield among
@@ -34,6 +35,13 @@ import the dataset's class by name. This folder depends on torch and numpy; pand
 """
 
 from loaderviz.course.datasets import splits
+from loaderviz.course.datasets.broken_rows import (
+    AnotherInstead,
+    BrokenRows,
+    DoubledRows,
+    NoneInstead,
+    collate_what_is_there,
+)
 from loaderviz.course.datasets.crops import CopiedCrops, LazyCrops
 from loaderviz.course.datasets.dice import (
     CopiedDice,
@@ -67,6 +75,8 @@ from loaderviz.course.datasets.word_lists import WordArray, WordList
 from loaderviz.working_dataset import WorkingDataset, WorkingStream
 
 __all__ = [
+    "AnotherInstead",
+    "BrokenRows",
     "BufferedStream",
     "BulkRemoteTable",
     "CopiedCrops",
@@ -74,6 +84,7 @@ __all__ = [
     "CuttingStream",
     "Dice",
     "DiceStream",
+    "DoubledRows",
     "EndlessStream",
     "EpochDice",
     "FaceLandmarks",
@@ -82,6 +93,7 @@ __all__ = [
     "LengthBuckets",
     "LineChunks",
     "MultiStreamDataLoader",
+    "NoneInstead",
     "OneBuffer",
     "RandomCrop",
     "RemoteTable",
@@ -100,6 +112,7 @@ __all__ = [
     "WordList",
     "WorkingDataset",
     "WorkingStream",
+    "collate_what_is_there",
     "jpeg_folder",
     "pad_faces",
     "splits",

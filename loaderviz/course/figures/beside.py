@@ -15,11 +15,15 @@ from loaderviz.figures.timelines import boxes
 from loaderviz.text import count
 
 
-def beside(lanes: Mapping[str, Sequence[Any]]) -> Figure:
+def beside(
+    lanes: Mapping[str, Sequence[Any]], *, title: str = "", x: str = "position in the batch"
+) -> Figure:
     """Draw each sequence as a lane of boxes; equal values share a colour.
 
     Args:
         lanes: by name, from top to bottom, the values at positions 0, 1, 2 and so on.
+        title: what the figure shows, in one line; without it, how many values each lane has.
+        x: the title of the x axis.
 
     Raises:
         LoaderVizError: for no lane, or a lane without a value.
@@ -37,7 +41,8 @@ def beside(lanes: Mapping[str, Sequence[Any]]) -> Figure:
     code = np.array([known[text] for text in texts], np.int64)
     names = [*lanes]
     marks = boxes.bars(
-        "value", place, place + 1, lane, thickness=0.72, fill=style.batch_codes(code), batch=code,
+        "value", place, place + 1, lane, thickness=0.72, batch=code,
+        fill=style.batch_codes(code, code // len(style.PALETTE)),
         hover=[f"{names[i]}<br>position {at}: {text}" for i, at, text in rows],
         insidetextanchor="middle",
         **{**boxes.number_labels(code, 13), "text": boxes.text_array(texts)},
@@ -45,9 +50,9 @@ def beside(lanes: Mapping[str, Sequence[Any]]) -> Figure:
     return lane_figure(
         [marks],
         names,
-        title=" · ".join(f"{name}: {_different(values)}" for name, values in lanes.items()),
-        numbers="one colour is one value",
-        x_title="position in the batch",
+        title=title or " · ".join(f"{name}: {_different(each)}" for name, each in lanes.items()),
+        numbers="equal values share a colour",
+        x_title=x,
         x={"range": [0, int(place.max()) + 1], "tickvals": [], "showgrid": False,
            "fixedrange": True},
         uniformtext={"minsize": 9, "mode": "hide"},

@@ -1,4 +1,4 @@
-"""The streams that notebook 04 shares out among workers, and the ways to split them."""
+"""The streams that notebooks 04 and 17 share out among workers, and the ways to split them."""
 
 import itertools
 import pickle
