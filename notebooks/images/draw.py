@@ -20,6 +20,7 @@ import film
 import marks
 import pandas as pd
 import queue_diagram
+import torch
 from playwright.sync_api import Browser, sync_playwright
 from torch.utils.data import DataLoader, IterableDataset
 
@@ -36,7 +37,6 @@ from loaderviz.course.datasets import (
     SlotStreams,
     SplitStream,
     Stream,
-    dice,
     splits,
 )
 from loaderviz.course.figures import draws, stacked
@@ -121,10 +121,10 @@ def one_slow_sample() -> list[Trace]:
     return [rec.trace]
 
 
-def seeded_by_number() -> list[Any]:
+def seeded_by_torch() -> list[Any]:
     """Of each worker and epoch the numbers that it draws."""
-    dataset, seed = Dice(16, "numpy"), dice.seed_by_number
-    loader = DataLoader(dataset, batch_size=2, num_workers=2, worker_init_fn=seed)
+    torch.manual_seed(0)
+    loader = DataLoader(Dice(16, "numpy"), batch_size=2, num_workers=2)
     with record(loader) as rec:
         numbers = [n for _ in range(2) for batch in loader for n in batch.tolist()]
     samples = rec.trace.samples.sort_values(["epoch", "batch", "position"])
@@ -186,7 +186,7 @@ PICTURES: dict[str, Callable[[], list[Any]]] = {
     "inside_the_dataloader": an_overtaken_batch,
     "streaming": two_parts_of_each_batch,
     "workers_on_a_timeline": one_slow_sample,
-    "randomness": seeded_by_number,
+    "randomness": seeded_by_torch,
     "many_ranks": two_ranks,
     "your_own_loader": before_and_after,
     "stop_and_resume": begun_anew,
