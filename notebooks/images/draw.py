@@ -8,6 +8,7 @@ notebook. Needs a Chromium, as the browser tests do.
 """
 
 import os
+import random
 import shutil
 import sys
 import time
@@ -39,7 +40,7 @@ from loaderviz.course.datasets import (
     Stream,
     splits,
 )
-from loaderviz.course.figures import draws, stacked
+from loaderviz.course.figures import classes, draws, stacked
 from loaderviz.course.inside_the_dataloader import slow_dataset
 from loaderviz.course.launch_ranks import torchrun
 from loaderviz.course.simulated_device import feed, side_by_side
@@ -131,6 +132,13 @@ def seeded_by_torch() -> list[Any]:
     return [draws(samples[["epoch", "worker"]].assign(number=numbers))]
 
 
+def sorted_and_shuffled() -> list[Any]:
+    """The classes of a sorted stream, and of one that was shuffled as a whole."""
+    orders = {"on disk": range(1000), "a full shuffle": random.Random(0).sample(range(1000), 1000)}
+    strips = {name: [key // 100 for key in order] for name, order in orders.items()}
+    return [classes(strips, title="On disk one class follows another; training wants them mixed")]
+
+
 def two_parts_of_each_batch() -> list[Any]:
     sequences = [range(10 * k, 10 * k + 8) for k in range(16)]
     loader = MultiStreamDataLoader(SlotStreams(sequences, 4, sample_s=0.04).split(2))
@@ -187,6 +195,7 @@ PICTURES: dict[str, Callable[[], list[Any]]] = {
     "streaming": two_parts_of_each_batch,
     "workers_on_a_timeline": one_slow_sample,
     "randomness": seeded_by_torch,
+    "mixing_a_stream": sorted_and_shuffled,
     "many_ranks": two_ranks,
     "your_own_loader": before_and_after,
     "stop_and_resume": begun_anew,
@@ -251,7 +260,8 @@ def draw(browser: Browser, figures: list[Any], name: str) -> None:
         )
         page.goto(html.as_uri())
         for number in range(len(figures)):
-            page.locator(".loaderviz").nth(number).locator(".point").first.wait_for()
+            marks_of_it = ".point, .heatmaplayer image"
+            page.locator(".loaderviz").nth(number).locator(marks_of_it).first.wait_for()
         page.screenshot(path=HERE / name, omit_background=True)
         page.close()
 

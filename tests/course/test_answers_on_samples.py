@@ -1,6 +1,7 @@
 """Exercises on which samples come and in which order: answers that are right or only look so."""
 
 import itertools
+import random
 from itertools import chain, cycle
 
 import pytest
@@ -12,10 +13,12 @@ from loaderviz.course import (
     duplicates,
     many_ranks,
     map_and_iterable,
+    mixing_a_stream,
     randomness,
     stop_and_resume,
     streaming,
 )
+from loaderviz.course.datasets.shuffling import shuffled
 
 # Notebook 01
 
@@ -141,6 +144,27 @@ ORDERS = [
     (lambda n, seed, epoch, start: [0] * n, False, "each of 32 samples once"),
 ]
 
+# Notebook 14
+
+
+def in_order(shards, rng):
+    return shuffled(chain.from_iterable(shards), 200, rng)
+
+
+def mixed(shards, rng, size=200):
+    return shuffled(chain.from_iterable(rng.sample(shards, len(shards))), size, rng)
+
+
+MIXED = [
+    (mixed, True, "of 10 classes in a batch"),
+    (in_order, False, "6.3 classes in a batch, 9 needed"),
+    (lambda shards, rng: chain(*rng.sample(shards, 100)), False, "4.2 classes"),
+    (lambda shards, rng: mixed(shards, rng, 201), False, "201 samples were held at once"),
+    (lambda shards, rng: mixed(shards, random.Random(0)), False, "the order is the same"),
+    (lambda shards, rng: mixed(shards[1:], rng), False, "990 samples came, 990 different ones"),
+    (lambda shards, rng: cycle(range(10)), False, "1,001 samples came, 10 different ones"),
+]
+
 ANSWERS = {
     map_and_iterable.every_epoch: BELTS,
     duplicates.faults: FAULTS,
@@ -148,6 +172,7 @@ ANSWERS = {
     streaming.endless: STREAMS,
     many_ranks.share: SHARES,
     stop_and_resume.resumes: ORDERS,
+    mixing_a_stream.mixed: MIXED,
 }
 
 
@@ -181,10 +206,10 @@ def test_a_picture_shows_the_answer():
 
 
 def test_the_classes_in_a_batch_are_those_of_other_orders_too(monkeypatch):
-    told = randomness.classes_in_a_batch(1000, 100)
-    assert randomness.classes_in_a_batch(1000, 1) == 1  # nothing is shuffled
-    monkeypatch.setattr(randomness, "ORDERS", 400)
-    assert f"{randomness.classes_in_a_batch(1000, 100):.1f}" == f"{told:.1f}" == "4.3"
+    told = mixing_a_stream.classes_in_a_batch(1000, 100)
+    assert mixing_a_stream.classes_in_a_batch(1000, 1) == 1  # nothing is shuffled
+    monkeypatch.setattr(mixing_a_stream, "ORDERS", 400)
+    assert f"{mixing_a_stream.classes_in_a_batch(1000, 100):.1f}" == f"{told:.1f}" == "4.3"
 
 
 def test_what_two_processes_were_given_is_one_epoch():

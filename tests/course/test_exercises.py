@@ -12,6 +12,7 @@ import torch
 from torch.utils import data
 
 from loaderviz import course
+from loaderviz.course.datasets.shuffling import shuffled
 from loaderviz.course.exercises import (
     Check,
     Hints,
@@ -27,6 +28,7 @@ IN_CODE = {
     "MyBelt": "01_map_and_iterable",
     "stream": "06_streaming",
     "order": "11_stop_and_resume",
+    "mixed": "14_mixing_a_stream",
 }
 # And those whose answer is a value or a line, which the text of the solution has.
 IN_A_LINE = [
@@ -51,7 +53,7 @@ def cells(notebook, kind):
 def last_value(code):
     """What a notebook would show of this cell, with what its first cells import."""
     names = {"torch": torch, "np": np, "random": random, "WAYS": WAYS}
-    names |= vars(data) | vars(itertools)
+    names |= vars(data) | vars(itertools) | {"shuffled": shuffled}
     for path in Path(course.__file__).parent.glob("*.py"):
         if re.search(rf"\b{path.stem}\.", code):
             exec(f"from loaderviz.course import {path.stem}", names)
