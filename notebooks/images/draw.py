@@ -32,10 +32,9 @@ from loaderviz._recommend import Recommendation
 from loaderviz.course import train_script
 from loaderviz.course.datasets import (
     Dice,
-    MultiStreamDataLoader,
+    FileLines,
     RemoteTable,
     SleepingDataset,
-    SlotStreams,
     SplitStream,
     Stream,
     splits,
@@ -139,12 +138,25 @@ def sorted_and_shuffled() -> list[Any]:
     return [classes(strips, title="On disk one class follows another; training wants them mixed")]
 
 
-def two_parts_of_each_batch() -> list[Any]:
-    sequences = [range(10 * k, 10 * k + 8) for k in range(16)]
-    loader = MultiStreamDataLoader(SlotStreams(sequences, 4, sample_s=0.04).split(2))
-    with record(loader) as rec:
-        take(loader, model_time=0.06, n_batches=12)
-    return stacked({"Each batch has a part from both workers": rec.trace})
+class SlowLines(FileLines):
+    """Each line takes 0.03 s to arrive."""
+
+    def __iter__(self) -> Iterator[str]:
+        for line in super().__iter__():
+            time.sleep(0.03)
+            yield line
+
+
+def eight_files() -> list[Any]:
+    """Each of two workers reads four of them."""
+    with TemporaryDirectory() as folder:
+        paths = [Path(folder, f"{name}.txt") for name in "abcdefgh"]
+        for path in paths:
+            path.write_text("line\n" * 6)
+        loader = DataLoader(SlowLines(paths), batch_size=4, num_workers=2)
+        with record(loader) as rec:
+            take(loader, model_time=0.08)
+    return stacked({"Two workers read eight files, four each": rec.trace})
 
 
 def two_ranks() -> list[Any]:
@@ -192,7 +204,7 @@ PICTURES: dict[str, Callable[[], list[Any]]] = {
     "duplicates": twice_and_never,
     "map_and_iterable": requests_and_chunks,
     "inside_the_dataloader": an_overtaken_batch,
-    "streaming": two_parts_of_each_batch,
+    "streaming": eight_files,
     "workers_on_a_timeline": one_slow_sample,
     "randomness": seeded_by_torch,
     "mixing_a_stream": sorted_and_shuffled,

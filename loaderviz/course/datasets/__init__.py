@@ -19,7 +19,8 @@
 | `Dice`, ...      | a random number         | nothing                            |
 | `SlotStreams`    | a batch along sequences | waiting only                       |
 | `LengthBuckets`  | a batch of like lengths | waiting only                       |
-| `LineChunks`     | lines of text files     | disk                               |
+| `FileLines`      | a line of text files    | disk                               |
+| `LineChunks`     | several lines of them   | disk                               |
 
 `MultiStreamDataLoader` lets several workers make the batches of `SlotStreams` together.
 
@@ -57,6 +58,7 @@ from loaderviz.course.datasets.source_files import SourceFiles
 from loaderviz.course.datasets.streams import (
     CuttingStream,
     EndlessStream,
+    FileLines,
     SavedStream,
     ShardedStream,
     SplitStream,
@@ -77,6 +79,7 @@ __all__ = [
     "EndlessStream",
     "EpochDice",
     "FaceLandmarks",
+    "FileLines",
     "JpegImages",
     "LazyCrops",
     "LengthBuckets",
