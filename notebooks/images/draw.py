@@ -39,7 +39,7 @@ from loaderviz.course.datasets import (
     Stream,
     splits,
 )
-from loaderviz.course.figures import classes, draws, stacked
+from loaderviz.course.figures import chart, classes, draws, stacked
 from loaderviz.course.inside_the_dataloader import slow_dataset
 from loaderviz.course.launch_ranks import torchrun
 from loaderviz.course.simulated_device import feed, side_by_side
@@ -138,6 +138,15 @@ def sorted_and_shuffled() -> list[Any]:
     return [classes(strips, title="On disk one class follows another; training wants them mixed")]
 
 
+def texts_by_length() -> list[Any]:
+    """The data of notebook 15."""
+    draw = random.Random(0)
+    lengths = sorted(1 + int(60 * draw.random() ** 2) for _ in range(200))
+    words = {"x": "texts, the shortest first", "y": "tokens"}
+    title = f"Most texts are short: {lengths[0]} to {lengths[-1]} tokens, half under {lengths[100]}"
+    return [chart({"": (range(200), lengths)}, title=title, **words)]
+
+
 class SlowLines(FileLines):
     """Each line takes 0.03 s to arrive."""
 
@@ -207,6 +216,7 @@ PICTURES: dict[str, Callable[[], list[Any]]] = {
     "streaming": eight_files,
     "workers_on_a_timeline": one_slow_sample,
     "randomness": seeded_by_torch,
+    "batches_by_length": texts_by_length,
     "mixing_a_stream": sorted_and_shuffled,
     "many_ranks": two_ranks,
     "your_own_loader": before_and_after,

@@ -10,6 +10,7 @@ from torch.utils.data import Dataset, IterableDataset
 
 from loaderviz import LoaderVizError, audit
 from loaderviz.course import (
+    batches_by_length,
     duplicates,
     many_ranks,
     map_and_iterable,
@@ -165,6 +166,32 @@ MIXED = [
     (lambda shards, rng: cycle(range(10)), False, "1,001 samples came, 10 different ones"),
 ]
 
+# Notebook 15
+
+
+def by_length(lengths, budget):
+    made = [[]]
+    for key in sorted(range(len(lengths)), key=lambda key: lengths[key]):
+        if (len(made[-1]) + 1) * lengths[key] > budget:
+            made.append([])
+        made[-1].append(key)
+    return made
+
+
+BATCHES = [
+    (by_length, True, "padding."),
+    (lambda lengths, budget: by_length(lengths, 10 * budget), False, "240 are allowed"),
+    (lambda lengths, budget: by_length(lengths, budget // 3), False, "24 are allowed: fill them"),
+    (lambda lengths, budget: [[key] for key in range(200)], False, "200 batches, 24 are allowed"),
+    (lambda lengths, budget: by_length(lengths, budget)[1:], False, "Each of 200 has to come once"),
+    (lambda lengths, budget: [*by_length(lengths, budget), []], True, "padding."),
+    (
+        lambda lengths, budget: [range(at, at + 4) for at in range(0, 200, 4)],
+        False,
+        "is padding, 10 % are allowed",
+    ),
+]
+
 ANSWERS = {
     map_and_iterable.every_epoch: BELTS,
     duplicates.faults: FAULTS,
@@ -173,6 +200,7 @@ ANSWERS = {
     many_ranks.share: SHARES,
     stop_and_resume.resumes: ORDERS,
     mixing_a_stream.mixed: MIXED,
+    batches_by_length.batches: BATCHES,
 }
 
 

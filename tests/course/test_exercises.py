@@ -29,6 +29,7 @@ IN_CODE = {
     "stream": "06_streaming",
     "order": "11_stop_and_resume",
     "mixed": "14_mixing_a_stream",
+    "batches": "15_batches_by_length",
 }
 # And those whose answer is a value or a line, which the text of the solution has.
 IN_A_LINE = [

@@ -49,7 +49,7 @@ def padding(ways: Mapping[str, Iterable[Any]]) -> Figure:
         "bargap": 0.15,
         "xaxis": axes.axis(
             colours, "batches, in the order in which they come",
-            range=[-0.6, max(map(len, batches_of.values())) - 0.4], showgrid=False,
+            range=[-0.6, max(map(len, batches_of.values())) - 0.4], showgrid=False, fixedrange=True,
             anchor=f"y{n_ways if n_ways > 1 else ''}",
         ),
         "annotations": [],
