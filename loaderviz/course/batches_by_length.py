@@ -39,7 +39,7 @@ def batches(make: Callable[[list[int], int], Iterable[Iterable[int]]]) -> Check:
         pad_sequence([torch.ones(LENGTHS[key]) for key in batch], batch_first=True)
         for batch in made
     ]
-    figure = padding({"your batches": padded})
+    figure = padding({"in your batches": padded})
     if max(sizes) > BUDGET:
         message = f"a batch has {max(sizes)} numbers with its padding, {BUDGET} are allowed."
     elif share > MOST_PADDING:

@@ -25,7 +25,7 @@ def main() -> None:
     }
     for name, loader in loaders.items():
         with record(loader) as rec:
-            take(loader, model_time=0.25, n_batches=6)
+            take(loader, model_time=0.25, n_batches=10)
         rec.trace.save(HERE / f"{name}.parquet")
         print(f"{name}: {rec.trace.summary().verdict}")
 

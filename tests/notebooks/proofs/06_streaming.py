@@ -44,4 +44,4 @@ assert [isinstance(shared_by(n), list) for n in range(1, 7)] == [
 # %% after streaming-34: a batch is made in about half the time, and each loader makes a part of it
 assert 0.4 < making_s(together) / making_s(plain) < 0.6
 delivered = together.batches.dropna(subset="delivered_s").groupby("loader")["batch"]
-assert list(delivered.agg(list)) == [[*range(6)], [*range(6)]]
+assert list(delivered.agg(list)) == [[*range(10)], [*range(10)]]
