@@ -46,7 +46,7 @@ order = sorted(range(len(dataset)), key=lambda key: lengths[key])  # lengths: no
 batches = [order[i : i + {size}] for i in range(0, len(order), {size})]
 random.shuffle(batches)  # anew for each epoch
 DataLoader(dataset, batch_sampler=batches, collate_fn=...)
-# a stream: sort what a buffer of some batches holds (notebook 06)
+# a stream: sort what a buffer of some batches holds (notebook 15)
 """
 TO_LONGEST = """
 def collate(samples):  # as collate_fn: pads to the longest of the batch, not to a fixed length

@@ -1,16 +1,14 @@
-"""Notebook 05: how many classes a batch has; an exercise, seeds that all differ."""
+"""An exercise of notebook 05: seeds that all differ."""
 
 from __future__ import annotations
 
 import itertools
-import random
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from loaderviz.course.datasets.shuffling import shuffled
 from loaderviz.course.exercises import Check, Hints, explains_errors
 from loaderviz.course.figures.draws import draws
 
@@ -66,21 +64,3 @@ def _drawn_numbers(seed: Callable[[int, int, int, int], Any]) -> Any:
         for number in rng.integers(100, size=6):
             rows.append((rank, epoch, worker, int(number)))
     return draws(pd.DataFrame(rows, columns=["rank", "epoch", "worker", "number"]))
-
-
-CLASSES, BATCH_SIZE, ORDERS = 10, 50, 100
-
-
-def classes_in_a_batch(n: int, buffer_size: int) -> float:
-    """The number of classes that a batch of 50 has samples of, on average over 100 orders.
-
-    ``n`` samples, sorted by ten classes of equal size, go through a shuffle buffer. The average of
-    a single order may be off by 0.2.
-    """
-    counts = []
-    for seed in range(ORDERS):
-        order = np.fromiter(shuffled(range(n), buffer_size, random.Random(seed)), int)
-        classes_of = order * CLASSES // n
-        batches = (classes_of[start : start + BATCH_SIZE] for start in range(0, n, BATCH_SIZE))
-        counts += [len(np.unique(batch)) for batch in batches]
-    return float(np.mean(counts))

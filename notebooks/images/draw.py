@@ -8,9 +8,11 @@ notebook. Needs a Chromium, as the browser tests do.
 """
 
 import os
+import random
 import shutil
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -30,14 +32,12 @@ from loaderviz._recommend import Recommendation
 from loaderviz.course import train_script
 from loaderviz.course.datasets import (
     Dice,
-    MultiStreamDataLoader,
+    FileLines,
     SleepingDataset,
     SleepingStream,
-    SlotStreams,
     Stream,
-    dice,
 )
-from loaderviz.course.figures import beside, draws, stacked
+from loaderviz.course.figures import beside, chart, classes, draws, stacked
 from loaderviz.course.launch_ranks import torchrun
 from loaderviz.course.simulated_device import feed, side_by_side
 from loaderviz.course.stop_and_resume import seen_by
@@ -118,22 +118,51 @@ def one_slow_sample() -> list[Trace]:
     return [rec.trace]
 
 
-def seeded_by_number() -> list[Any]:
+def seeded_by_torch() -> list[Any]:
     """Of each worker and epoch the numbers that it draws."""
-    dataset, seed = Dice(16, "numpy"), dice.seed_by_number
-    loader = DataLoader(dataset, batch_size=2, num_workers=2, worker_init_fn=seed)
+    torch.manual_seed(0)
+    loader = DataLoader(Dice(16, "numpy"), batch_size=2, num_workers=2)
     with record(loader) as rec:
         numbers = [n for _ in range(2) for batch in loader for n in batch.tolist()]
     samples = rec.trace.samples.sort_values(["epoch", "batch", "position"])
     return [draws(samples[["epoch", "worker"]].assign(number=numbers))]
 
 
-def two_parts_of_each_batch() -> list[Any]:
-    sequences = [range(10 * k, 10 * k + 8) for k in range(16)]
-    loader = MultiStreamDataLoader(SlotStreams(sequences, 4, sample_s=0.04).split(2))
-    with record(loader) as rec:
-        take(loader, model_time=0.06, n_batches=12)
-    return stacked({"Each batch has a part from both workers": rec.trace})
+def sorted_and_shuffled() -> list[Any]:
+    """The classes of a sorted stream, and of one that was shuffled as a whole."""
+    orders = {"on disk": range(1000), "a full shuffle": random.Random(0).sample(range(1000), 1000)}
+    strips = {name: [key // 100 for key in order] for name, order in orders.items()}
+    return [classes(strips, title="On disk one class follows another; training wants them mixed")]
+
+
+def texts_by_length() -> list[Any]:
+    """The data of notebook 15."""
+    draw = random.Random(0)
+    lengths = sorted(1 + int(60 * draw.random() ** 2) for _ in range(200))
+    words = {"x": "texts, the shortest first", "y": "tokens"}
+    title = f"Most texts are short: {lengths[0]} to {lengths[-1]} tokens, half under {lengths[100]}"
+    return [chart({"": (range(200), lengths)}, title=title, **words)]
+
+
+class SlowLines(FileLines):
+    """Each line takes 0.03 s to arrive."""
+
+    def __iter__(self) -> Iterator[str]:
+        for line in super().__iter__():
+            time.sleep(0.03)
+            yield line
+
+
+def eight_files() -> list[Any]:
+    """Each of two workers reads four of them."""
+    with TemporaryDirectory() as folder:
+        paths = [Path(folder, f"{name}.txt") for name in "abcdefgh"]
+        for path in paths:
+            path.write_text("line\n" * 6)
+        loader = DataLoader(SlowLines(paths), batch_size=4, num_workers=2)
+        with record(loader) as rec:
+            take(loader, model_time=0.08)
+    return stacked({"Two workers read eight files, four each": rec.trace})
 
 
 def two_ranks() -> list[Any]:
@@ -183,9 +212,11 @@ PICTURES: dict[str, Callable[[], list[Any]]] = {
     "lost_samples": the_last_ones_never,
     "same_contents": other_rows,
     "map_and_iterable": any_order_and_one,
-    "streaming": two_parts_of_each_batch,
+    "streaming": eight_files,
     "workers_on_a_timeline": one_slow_sample,
-    "randomness": seeded_by_number,
+    "randomness": seeded_by_torch,
+    "batches_by_length": texts_by_length,
+    "mixing_a_stream": sorted_and_shuffled,
     "many_ranks": two_ranks,
     "your_own_loader": before_and_after,
     "stop_and_resume": begun_anew,
@@ -250,7 +281,8 @@ def draw(browser: Browser, figures: list[Any], name: str) -> None:
         )
         page.goto(html.as_uri())
         for number in range(len(figures)):
-            page.locator(".loaderviz").nth(number).locator(".point").first.wait_for()
+            marks_of_it = ".point, .heatmaplayer image"
+            page.locator(".loaderviz").nth(number).locator(marks_of_it).first.wait_for()
         page.screenshot(path=HERE / name)
         page.close()
 

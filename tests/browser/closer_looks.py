@@ -89,10 +89,10 @@ def duplicates(page: Page) -> None:
     expect(copies.locator(".gtitle-subtitle")).to_contain_text("simulated · 64 samples")
 
 
-def randomness(page: Page) -> None:
+def mixing_a_stream(page: Page) -> None:
     """Enlarges the buffer: it shuffles better."""
     mix = page.locator(".loaderviz-vary")
-    expect(mix.locator(".gtitle")).to_contain_text("4.3 of 10 classes")
+    expect(mix.locator(".gtitle")).to_contain_text("1.0 of 10 classes")
     slider(mix, page, "buffer size").focus()
     page.keyboard.press("End")
     expect(mix.locator(".gtitle")).to_contain_text("10.0 of 10 classes")
@@ -128,6 +128,6 @@ def many_ranks(page: Page) -> None:
 LOOKS = {
     "00_first_look.ipynb": first_look,
     "04_duplicates_and_losses.ipynb": duplicates,
-    "05_randomness.ipynb": randomness,
     "09_many_ranks.ipynb": many_ranks,
+    "14_mixing_a_stream.ipynb": mixing_a_stream,
 }

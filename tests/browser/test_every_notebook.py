@@ -24,7 +24,7 @@ LOST = (
 
 
 # An explorer and timelines, lanes of samples, how well a buffer mixes: each with its sliders.
-SOME = ("05_randomness.ipynb", "04_duplicates_and_losses.ipynb", "00_first_look.ipynb")
+SOME = ("14_mixing_a_stream.ipynb", "04_duplicates_and_losses.ipynb", "00_first_look.ipynb")
 
 
 @pytest.mark.parametrize(

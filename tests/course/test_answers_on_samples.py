@@ -1,6 +1,7 @@
 """Exercises on which samples come and in which order: answers that are right or only look so."""
 
 import itertools
+import random
 from itertools import chain, cycle
 
 import numpy as np
@@ -10,16 +11,19 @@ from torch.utils.data import IterableDataset
 
 from loaderviz import LoaderVizError, audit
 from loaderviz.course import (
+    batches_by_length,
     duplicates,
     lost_samples,
     many_ranks,
     map_and_iterable,
+    mixing_a_stream,
     randomness,
     same_contents,
     stop_and_resume,
     streaming,
 )
 from loaderviz.course.datasets import DoubledRows, Stream
+from loaderviz.course.datasets.shuffling import shuffled
 
 # Notebook 01
 
@@ -162,6 +166,53 @@ ORDERS = [
     (lambda n, seed, epoch, start: [0] * n, False, "each of 32 samples once"),
 ]
 
+# Notebook 14
+
+
+def in_order(shards, rng):
+    return shuffled(chain.from_iterable(shards), 200, rng)
+
+
+def mixed(shards, rng, size=200):
+    return shuffled(chain.from_iterable(rng.sample(shards, len(shards))), size, rng)
+
+
+MIXED = [
+    (mixed, True, "of 10 classes in a batch"),
+    (in_order, False, "6.3 classes in a batch, 9 needed"),
+    (lambda shards, rng: chain(*rng.sample(shards, 100)), False, "4.2 classes"),
+    (lambda shards, rng: mixed(shards, rng, 201), False, "201 samples were held at once"),
+    (lambda shards, rng: mixed(shards, random.Random(0)), False, "the order is the same"),
+    (lambda shards, rng: mixed(shards[1:], rng), False, "990 samples came, 990 different ones"),
+    (lambda shards, rng: cycle(range(10)), False, "1,001 samples came, 10 different ones"),
+]
+
+# Notebook 15
+
+
+def by_length(lengths, budget):
+    made = [[]]
+    for key in sorted(range(len(lengths)), key=lambda key: lengths[key]):
+        if (len(made[-1]) + 1) * lengths[key] > budget:
+            made.append([])
+        made[-1].append(key)
+    return made
+
+
+BATCHES = [
+    (by_length, True, "padding."),
+    (lambda lengths, budget: by_length(lengths, 10 * budget), False, "240 are allowed"),
+    (lambda lengths, budget: by_length(lengths, budget // 3), False, "24 are allowed: fill them"),
+    (lambda lengths, budget: [[key] for key in range(200)], False, "200 batches, 24 are allowed"),
+    (lambda lengths, budget: by_length(lengths, budget)[1:], False, "Each of 200 has to come once"),
+    (lambda lengths, budget: [*by_length(lengths, budget), []], True, "padding."),
+    (
+        lambda lengths, budget: [range(at, at + 4) for at in range(0, 200, 4)],
+        False,
+        "is padding, 10 % are allowed",
+    ),
+]
+
 ANSWERS = {
     map_and_iterable.every_epoch: BELTS,
     duplicates.once: SHARED_OUT,
@@ -170,6 +221,8 @@ ANSWERS = {
     streaming.endless: STREAMS,
     many_ranks.share: SHARES,
     stop_and_resume.resumes: ORDERS,
+    mixing_a_stream.mixed: MIXED,
+    batches_by_length.batches: BATCHES,
 }
 
 
@@ -210,10 +263,10 @@ def test_a_picture_shows_the_answer():
 
 
 def test_the_classes_in_a_batch_are_those_of_other_orders_too(monkeypatch):
-    told = randomness.classes_in_a_batch(1000, 100)
-    assert randomness.classes_in_a_batch(1000, 1) == 1  # nothing is shuffled
-    monkeypatch.setattr(randomness, "ORDERS", 400)
-    assert f"{randomness.classes_in_a_batch(1000, 100):.1f}" == f"{told:.1f}" == "4.3"
+    told = mixing_a_stream.classes_in_a_batch(1000, 100)
+    assert mixing_a_stream.classes_in_a_batch(1000, 1) == 1  # nothing is shuffled
+    monkeypatch.setattr(mixing_a_stream, "ORDERS", 400)
+    assert f"{mixing_a_stream.classes_in_a_batch(1000, 100):.1f}" == f"{told:.1f}" == "4.3"
 
 
 def test_what_two_processes_were_given_is_one_epoch():

@@ -13,6 +13,7 @@ from torch.utils import data
 
 from loaderviz import course
 from loaderviz.course import datasets
+from loaderviz.course.datasets.shuffling import shuffled
 from loaderviz.course.exercises import (
     Check,
     Hints,
@@ -29,6 +30,8 @@ IN_CODE = {
     "share": "04_duplicates_and_losses",
     "stream": "06_streaming",
     "order": "11_stop_and_resume",
+    "mixed": "14_mixing_a_stream",
+    "batches": "15_batches_by_length",
 }
 # And those whose answer is a value or a line, which the text of the solution has.
 IN_A_LINE = [
@@ -54,7 +57,7 @@ def cells(notebook, kind):
 def last_value(code):
     """What a notebook would show of this cell, with what its first cells import."""
     names = {"torch": torch, "np": np, "random": random, "WAYS": WAYS}
-    names |= vars(data) | vars(itertools) | vars(datasets)
+    names |= vars(data) | vars(itertools) | vars(datasets) | {"shuffled": shuffled}
     for path in Path(course.__file__).parent.glob("*.py"):
         if re.search(rf"\b{path.stem}\.", code):
             exec(f"from loaderviz.course import {path.stem}", names)

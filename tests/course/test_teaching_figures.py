@@ -184,6 +184,13 @@ def test_each_sample_is_a_dot_where_it_went_in_and_came_out(order):
     assert list(dots.y) == list(order)
 
 
+def test_the_samples_that_moved_farthest_are_told():
+    _, _, early, late = shuffle([1, 2, 3, 0]).data
+    assert (list(early.x), list(late.x)) == ([1, 0], [0, 3])  # from its place to where it came
+    assert (early.name, late.name) == ("1 place early", "3 places late")
+    assert len(shuffle([0, 1]).data) == 2
+
+
 def test_the_title_says_how_far_samples_move():
     assert "Nothing is shuffled" in shuffle(range(5)).layout.title.text
     figure = shuffle([1, 0, 2, 3])

@@ -19,7 +19,8 @@
 | `Dice`, ...      | a random number         | nothing                            |
 | `SlotStreams`    | a batch along sequences | waiting only                       |
 | `LengthBuckets`  | a batch of like lengths | waiting only                       |
-| `LineChunks`     | lines of text files     | disk                               |
+| `FileLines`      | a line of text files    | disk                               |
+| `LineChunks`     | several lines of them   | disk                               |
 
 `AnotherInstead`, `NoneInstead` and `DoubledRows` are wrong on purpose, too, as `OneBuffer` is.
 `MultiStreamDataLoader` lets several workers make the batches of `SlotStreams` together.
@@ -65,6 +66,7 @@ from loaderviz.course.datasets.source_files import SourceFiles
 from loaderviz.course.datasets.streams import (
     CuttingStream,
     EndlessStream,
+    FileLines,
     SavedStream,
     ShardedStream,
     SplitStream,
@@ -88,6 +90,7 @@ __all__ = [
     "EndlessStream",
     "EpochDice",
     "FaceLandmarks",
+    "FileLines",
     "JpegImages",
     "LazyCrops",
     "LengthBuckets",

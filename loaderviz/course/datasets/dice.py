@@ -15,6 +15,8 @@ from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 from loaderviz.sharding import shard
 
+SEED = 7
+
 
 class Dice(Dataset[int]):
     """Each sample is a throw with a global generator: `source` is torch, numpy or random."""
@@ -55,23 +57,16 @@ class SeedTeller(Dice):
 class EpochDice(Dice):
     """A throw depends on the epoch and the index, not on the process that reads the sample.
 
-    `epoch` is in shared memory: every worker reads what the main process writes there. With
-    `shared=False` it is a plain number, and each worker has a copy of it.
+    `epoch` is in shared memory: every worker reads what the main process writes there.
     """
 
-    def __init__(self, n: int, *, shared: bool = True) -> None:
+    def __init__(self, n: int) -> None:
         super().__init__(n)
-        self.epoch: Any = torch.zeros((), dtype=torch.int64).share_memory_() if shared else 0
-
-    def set_epoch(self, epoch: int) -> None:
-        """Set the number of the epoch, from 0; call it in the main process."""
-        if isinstance(self.epoch, torch.Tensor):
-            self.epoch.fill_(epoch)
-        else:
-            self.epoch = epoch
+        self.epoch: Any = torch.zeros((), dtype=torch.long).share_memory_()
 
     def __getitem__(self, index: int) -> int:
-        return int(np.random.default_rng((int(self.epoch), index)).integers(100))
+        rng = np.random.default_rng((SEED, int(self.epoch), index))
+        return int(rng.integers(100))
 
 
 class DiceStream(IterableDataset[int]):

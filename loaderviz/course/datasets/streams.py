@@ -6,6 +6,7 @@ Iterable-style, and as short as in real code: they are meant to be read as well 
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from torch.utils.data import IterableDataset, get_worker_info
@@ -52,6 +53,18 @@ class ShardedStream(Stream):
 
     def __iter__(self) -> Iterator[Any]:
         yield from shard(self.data)
+
+
+class FileLines(IterableDataset[str]):
+    """Yields the lines of text files, one after another; each worker reads its share of files."""
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self.paths = tuple(paths)
+
+    def __iter__(self) -> Iterator[str]:
+        for path in shard(self.paths):
+            with path.open(encoding="utf-8") as file:
+                yield from map(str.strip, file)
 
 
 class CuttingStream(Stream):

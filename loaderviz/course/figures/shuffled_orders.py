@@ -11,7 +11,7 @@ from loaderviz.course.figures.lane_figure import AXIS_PX, RIGHT_PX, TITLE_PX, la
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
-from loaderviz.text import percent
+from loaderviz.text import count, percent
 
 HEIGHT_PX, LEFT_PX = 440, 76
 STRIP_PX = 56
@@ -56,6 +56,8 @@ def classes(orders: Mapping[str, Sequence[int]], *, title: str) -> Figure:
 def shuffle(order: Sequence[int]) -> Figure:
     """Draw how well an order is shuffled: a dot for each sample, on the diagonal if it stayed.
 
+    The samples that moved farthest, earlier and later, have their moves drawn.
+
     Args:
         order: for each place at which a sample comes out, the place at which it went in: 0 to
             n - 1, each once, shape (n,).
@@ -80,10 +82,15 @@ def shuffle(order: Sequence[int]) -> Figure:
         margins=(LEFT_PX, RIGHT_PX, TITLE_PX, AXIS_PX),
     )
     room = 0.02 * n + 0.5
-    axis_options: dict[str, Any] = {"range": [-room, n - 1 + room], "tickformat": ",d"}
+    options: dict[str, Any] = {"range": [-room, n - 1 + room], "tickformat": ",d"}
     layout |= {
-        "xaxis": axes.axis(colours, "place when it came out", **axis_options),
-        "yaxis": axes.axis(colours, "place when it went in", 8, **axis_options),
+        "xaxis": axes.axis(colours, "place in the shuffled stream", **options),
+        "yaxis": axes.axis(colours, "place on disk", 8, **options),
+        "annotations": [
+            _in_a_corner("above the line: came earlier than on disk", 0.02, 0.97, "left"),
+            _in_a_corner("below the line: came later", 0.99, 0.03, "right"),
+            *_farthest_labels(places_in),
+        ],
     }
     diagonal = {
         "type": "scatter", "mode": "lines", "name": "in place", "x": [0, n - 1], "y": [0, n - 1],
@@ -92,9 +99,50 @@ def shuffle(order: Sequence[int]) -> Figure:
     dots = {
         "type": "scatter", "mode": "markers", "name": "sample", "x": np.arange(n), "y": places_in,
         "marker": {"size": 6 if n <= 300 else 4, "color": style.READY_LINE, "opacity": 0.9},
-        "hovertemplate": "went in at %{y}<br>came out at %{x}<extra></extra>",
+        "hovertemplate": "on disk at %{y}<br>in the stream at %{x}<extra></extra>",
     }  # fmt: skip
-    return Figure.unchecked([diagonal, dots], layout)
+    return Figure.unchecked([diagonal, dots, *_farthest_marks(places_in)], layout)
+
+
+def _farthest(places_in: Any) -> list[tuple[int, int, str]]:
+    """Of the sample that came most places too early, and too late: places out and in, and words."""
+    moves = np.arange(len(places_in)) - places_in  # above 0: later
+    return [
+        (at, int(places_in[at]), f"{count(abs(int(moves[at])), 'place')} {when}")
+        for at, when in ((int(moves.argmin()), "early"), (int(moves.argmax()), "late"))
+        if moves[at]
+    ]
+
+
+def _farthest_marks(places_in: Any) -> list[dict[str, Any]]:
+    """A line from where such a sample would have stayed to where it came, and its dot."""
+    return [
+        {
+            "type": "scatter", "mode": "lines+markers", "name": text, "x": [place, at],
+            "y": [place, place], "line": {"width": 2, "color": style.FAILED},
+            "marker": {"size": [0, 10], "color": style.FAILED}, "hoverinfo": "skip",
+        }
+        for at, place, text in _farthest(places_in)
+    ]  # fmt: skip
+
+
+def _farthest_labels(places_in: Any) -> list[dict[str, Any]]:
+    """How far it moved, beside its dot: in the empty part of the picture."""
+    return [
+        {
+            "text": text, "x": at, "y": place, "showarrow": False, "yanchor": "middle",
+            "xanchor": (side := "right" if at < place else "left"),
+            "xshift": -10 if side == "right" else 10, "font": {"color": style.FAILED},
+        }
+        for at, place, text in _farthest(places_in)
+    ]  # fmt: skip
+
+
+def _in_a_corner(text: str, x: float, y: float, side: str) -> dict[str, Any]:
+    return {
+        "text": text, "x": x, "y": y, "xref": "paper", "yref": "paper", "xanchor": side,
+        "yanchor": "top" if y > 0.5 else "bottom", "showarrow": False,
+    }  # fmt: skip
 
 
 def _how_far_samples_move(places_in: Any) -> tuple[str, str]:

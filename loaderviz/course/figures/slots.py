@@ -15,7 +15,9 @@ from loaderviz.figures import style
 from loaderviz.figures.display import Figure
 from loaderviz.figures.timelines import boxes
 
-N_FILLS = 2 * len(style.PALETTE)  # each colour, and its other shade
+# Olive is near lime, and comes last: pictures of few sequences have no two that look alike.
+IN_TURN = np.array([0, 1, 2, 3, 5, 6, 4])
+N_FILLS = 2 * len(IN_TURN)  # each colour, and its other shade
 
 
 @dataclass(frozen=True)
@@ -74,10 +76,10 @@ class Slots:
         """Says in one line whether every slot goes on where it was, and whether samples repeat."""
         n, steps = len(self.table), self.broken[1:].size
         if self.breaks:
-            return f"{self.breaks} of {steps} times a slot jumps instead of going on"
+            return f"{self.breaks} of {steps} times a slot does not go on where it was"
         if self.repeats:
-            return f"Every slot goes on, but {self.repeats} of {n} batches repeat a sample"
-        return "Every slot goes on where it was, and no batch repeats a sample"
+            return f"Every slot goes on, but {self.repeats} of {n} batches hold a sample twice"
+        return "Every slot goes on where it was, and no batch holds a sample twice"
 
     @property
     def numbers(self) -> str:
@@ -86,8 +88,8 @@ class Slots:
         bars = " (red bars)" if self.breaks else ""
         frames = " (red frames)" if self.repeats else ""
         return (
-            f"{n} batches of {slots} slots · {self.breaks} breaks{bars} · {self.repeats} batches "
-            f"with a sample more than once{frames}"
+            f"{n} batches of {slots} slots · {self.breaks} breaks{bars} · "
+            f"{self.repeats or 'no'} batches with the same sample in two slots{frames}"
         )
 
     def __repr__(self) -> str:
@@ -135,14 +137,15 @@ def _marks(slots: Slots) -> list[dict[str, Any]]:
     batch, lane = (index.ravel() for index in np.indices(slots.table.shape))
     sample, sequence = slots.table.ravel(), slots.sequence.ravel()
     number = _fill_numbers(sequence)
+    colour = IN_TURN[number % len(IN_TURN)]
     hover = [
         f"<b>batch {i}</b>, slot {slot}<br>sample {key}, sequence {which}"
         for i, slot, key, which in zip(batch, lane, sample, sequence, strict=True)
     ]
     samples = boxes.bars(
         "sample", batch - 0.44, batch + 0.44, lane, thickness=0.72,
-        fill=style.batch_codes(number, number // len(style.PALETTE)), batch=sequence,
-        hover=hover, insidetextanchor="middle", **boxes.number_labels(sample, 12, on=number),
+        fill=style.batch_codes(colour, number // len(IN_TURN)), batch=sequence,
+        hover=hover, insidetextanchor="middle", **boxes.number_labels(sample, 12, on=colour),
     )  # fmt: skip
     twice = np.flatnonzero(slots.repeated.ravel())
     frames = boxes.bars(

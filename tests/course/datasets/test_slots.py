@@ -112,7 +112,7 @@ def test_workers_of_a_plain_loader_break_the_sequences():
     loader = DataLoader(SlotStreams(SEQUENCES, 4), batch_size=None, num_workers=2)
     slots = Slots.of(islice(loader, 12), SEQUENCES)
     assert slots.breaks > 20  # each batch comes twice: no slot goes on but after it
-    assert slots.verdict == f"{slots.breaks} of 44 times a slot jumps instead of going on"
+    assert slots.verdict == f"{slots.breaks} of 44 times a slot does not go on where it was"
 
 
 def test_each_dataset_has_one_worker_on_the_timeline():
