@@ -98,3 +98,27 @@ def test_each_kind_of_control_gives_its_kind_of_value():
     assert labels == ["n", "s", "of", "on"]
     with pytest.raises(LoaderVizError, match="m=1: the controls are n, s, of, on"):
         shown.set(m=1)
+
+
+def test_a_real_run_shows_that_it_is_under_way_and_its_sliders_count_once_they_are_let_go():
+    seen = []
+
+    def draw(workers, for_real):
+        if seen or for_real:
+            (place,) = shown._views.children
+            seen.append((bool(shown._running.value), place.stale))
+        if workers == 2:
+            raise ValueError("broken")
+        return what_if(workers)
+
+    shown = vary(draw, workers=(0, 8, 1), for_real=False)
+    slider = shown._controls["workers"]
+    assert slider.continuous_update
+    shown.set(for_real=True)
+    assert not slider.continuous_update
+    shown.set(workers=2)  # a run that fails is over as well
+    shown.set(for_real=False)
+    assert slider.continuous_update
+    assert seen == [(True, True), (True, True), (False, False)]
+    assert shown._running.value == ""
+    assert not shown._views.children[0].stale
