@@ -27,6 +27,7 @@ IN_CODE = {
     "MyBelt": "01_map_and_iterable",
     "stream": "06_streaming",
     "order": "11_stop_and_resume",
+    "WordFile": "12_what_a_worker_costs",
 }
 # And those whose answer is a value or a line, which the text of the solution has.
 IN_A_LINE = [
