@@ -53,9 +53,7 @@ class Vary(StaticFallback):
         self._error: Exception | None = None
         row = widgets.Box(list(self._controls.values())).add_class("loaderviz-controls")
         style = widgets.HTML(f"<style>{_CSS}</style>")
-        super().__init__(
-            [row, self._running, self._problem, self._views, style, figure_scripts()]
-        )
+        super().__init__([row, self._running, self._problem, self._views, style, figure_scripts()])
         self.add_class("loaderviz-vary")
         for widget in self._controls.values():
             widget.observe(lambda _: self._redraw(), names="value")
