@@ -21,9 +21,9 @@ hint = Hints(
 )
 
 
-def slow_loader(name: str) -> Figure:
+def slow_loader(loader: str) -> Figure:
     """The timeline of loader A, B or C, which one cause slows down; simulated."""
-    return timeline(_run(name, sick=True), title=TITLE.format(name))
+    return timeline(_run(loader, sick=True), title=TITLE.format(loader))
 
 
 @explains_errors

@@ -27,14 +27,14 @@ assert 0.35 < waits_s("spawn", 2, 2, True)[1] < 0.6
 # %% after workers-on-a-timeline-60b: quick samples come slower, slow ones up to twice as fast
 assert np.interp(0.1, ms, times[2]) < 0.8
 assert 0.1 < even_ms < 1
-assert 1.5 < times[2][-1] <= 2.05
-assert abs(times[8][0] - times[2][0]) < 0.05 * times[2][0] < 1.5 < times[8][-1]
+assert 1.5 < times[2][-1] <= 2.05 < times[8][-1]
+assert abs(times[8][0] - times[2][0]) < 0.1 * times[2][0]
 
 # %% after workers-on-a-timeline-56: without workers a batch of free samples takes less
 assert ms_a_batch[0] < ms_a_batch[1]
 
-# %% after 1c40aa17: 4 workers need more than 64 MiB
-assert 64 < 4 * 2 * 64 * sample_mib < 80
+# %% after 1c40aa17: three fit into 64 MiB, and four do not
+assert 3 * each < 64 < 4 * each
 
 # %% after how-many-workers-55: the list's pages are copied, the array's are not
 assert grown["list"][-1] > 20 > 2 > grown["array"][-1]
