@@ -12,6 +12,7 @@ from loaderviz.errors import LoaderVizError
 
 LABEL = "120px"
 WIDTH = "388px"
+FOR_REAL = "for_real"  # the control of ``vary`` that starts real runs
 GEOMETRIC = 20  # sliders from 1 to 20 or more stop at 1, 3, 9 rather than at 1, 11, 21
 
 

@@ -24,7 +24,7 @@ import plotly.graph_objects as go
 
 from loaderviz.figures.display import CONFIG, html_for_export
 from loaderviz.loaders.random_state import global_states
-from loaderviz.widgets.html_controls import is_slider, positions, stops
+from loaderviz.widgets.html_controls import FOR_REAL, is_slider, positions, stops
 
 ASKED_FOR = "LOADERVIZ_FRAMES"
 MOST_FRAMES = 240
@@ -58,7 +58,7 @@ def frames_html(
         stopping_at: the positions of some sliders; of the others they are chosen.
         note: a sentence in HTML about what else is missing.
     """
-    moved = {name: each for name, each in controls.items() if name != "for_real"}
+    moved = {name: each for name, each in controls.items() if name != FOR_REAL}
     now = {name: each.value for name, each in controls.items()}  # drawing may move them
     states = list(global_states())
     try:

@@ -13,9 +13,11 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.figures import timeline
 from loaderviz.trace import Trace
 from loaderviz.widgets.figure_view import FigureView, figure_scripts
-from loaderviz.widgets.html_controls import control
+from loaderviz.widgets.html_controls import FOR_REAL, control, is_slider
 from loaderviz.widgets.html_without_kernel import StaticFallback, control_values_html, static_html
 from loaderviz.widgets.page_frames import frames_html
+
+RUNNING = "<p class='loaderviz-running' role='status'>Running on this machine …</p>"
 
 
 def vary(draw: Callable[..., Any], **controls: Any) -> Vary:
@@ -28,8 +30,9 @@ def vary(draw: Callable[..., Any], **controls: Any) -> Vary:
             returns a figure, anything that has one (a ``Trace``, an ``Audit``), text, or a list
             of these.
         controls: ``(least, most, first value)`` or ``(least, most, first value, step)`` is a
-            slider, a list a choice, ``True`` or ``False`` a check box. While one named ``for_real``
-            is ticked, it is said that the loader runs until ``draw`` is done.
+            slider, a list a choice, ``True`` or ``False`` a check box. While one that is called
+            ``for_real`` is ticked, ``draw`` is taken to run something: what is shown is dimmed
+            until that is over, and a slider counts once it is let go.
 
     Raises:
         LoaderVizError: for a control that is none of these. What ``draw`` raises is shown in place
@@ -45,12 +48,12 @@ class Vary(StaticFallback):
         self._draw = draw
         self._controls = {name: control(name, spec) for name, spec in controls.items()}
         self._views = widgets.VBox()
-        self._problem = widgets.HTML()
+        self._problem, self._running = widgets.HTML(), widgets.HTML()
         self._result: Any = None
         self._error: Exception | None = None
         row = widgets.Box(list(self._controls.values())).add_class("loaderviz-controls")
         style = widgets.HTML(f"<style>{_CSS}</style>")
-        super().__init__([row, self._problem, self._views, style, figure_scripts()])
+        super().__init__([row, self._running, self._problem, self._views, style, figure_scripts()])
         self.add_class("loaderviz-vary")
         for widget in self._controls.values():
             widget.observe(lambda _: self._redraw(), names="value")
@@ -91,12 +94,10 @@ class Vary(StaticFallback):
 
     def _redraw(self) -> None:
         values = {name: widget.value for name, widget in self._controls.items()}
-        figures = [view for view in self._views.children if isinstance(view, FigureView)]
-        takes_long = bool(values.get("for_real"))
-        if takes_long:
-            self._problem.value = "<p role='status'>The loader runs: the picture will follow.</p>"
-            for view in figures:
-                view.stale = True
+        for_real = bool(values.get(FOR_REAL))
+        for widget in filter(is_slider, self._controls.values()):
+            widget.continuous_update = not for_real
+        self._tell_that_it_runs(for_real)
         try:
             self._result = self._draw(**values)
             self._error = None
@@ -107,9 +108,14 @@ class Vary(StaticFallback):
             self._error = error
             self._problem.value = _problem_html(error)
             self._views.layout.display = "none"
-        if takes_long:
-            for view in figures:
-                view.stale = False
+        finally:
+            self._tell_that_it_runs(False)
+
+    def _tell_that_it_runs(self, runs: bool) -> None:
+        self._running.value = RUNNING if runs else ""
+        for view in self._views.children:
+            if isinstance(view, FigureView):
+                view.stale = runs
 
     def _show(self, result: Any) -> None:
         shown = shown_parts(result)

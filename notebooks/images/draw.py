@@ -22,21 +22,23 @@ import film
 import marks
 import queue_diagram
 import torch
+from PIL import Image
 from playwright.sync_api import Browser, sync_playwright
 from torch.utils.data import DataLoader, get_worker_info
 
-from loaderviz import Trace, audit, recommend, record, timeline
+from loaderviz import Trace, audit, record, timeline
 from loaderviz._audit import Audit
 from loaderviz._plot_timings import take
-from loaderviz._recommend import Recommendation
 from loaderviz.course import train_script
 from loaderviz.course.datasets import (
     Dice,
+    FaceLandmarks,
     FileLines,
     SleepingDataset,
     SleepingStream,
     Stream,
 )
+from loaderviz.course.datasets.faces import with_landmarks
 from loaderviz.course.figures import beside, chart, classes, draws, stacked
 from loaderviz.course.launch_ranks import torchrun
 from loaderviz.course.simulated_device import feed, side_by_side
@@ -108,14 +110,21 @@ def any_order_and_one() -> list[Any]:
     return [figure]
 
 
-def one_slow_sample() -> list[Trace]:
-    """Of batch 4: its batch holds up the loop, and soon all workers."""
-    times = [0.03] * 64
-    times[16] = 0.75
-    loader = DataLoader(SleepingDataset(64, times), batch_size=4, num_workers=4)
+def three_workers() -> list[Any]:
+    """They read a little too slowly for their loop."""
+    loader = DataLoader(SleepingDataset(48, 0.04), batch_size=4, num_workers=3)
     with record(loader) as rec:
-        take(loader, model_time=0.05)
-    return [rec.trace]
+        take(loader, model_time=0.04)
+    return [timeline(rec.trace, title="Who waits for whom?")]
+
+
+def short_epoch() -> list[Any]:
+    """Of four forked workers, whose start can be seen."""
+    fork = {"multiprocessing_context": "fork"}
+    loader = DataLoader(SleepingDataset(48, 0.02), batch_size=4, num_workers=4, **fork)
+    with record(loader) as rec:
+        take(loader, model_time=0.02)
+    return [timeline(rec.trace, title="What do four workers cost?")]
 
 
 def seeded_by_torch() -> list[Any]:
@@ -171,12 +180,6 @@ def two_ranks() -> list[Any]:
     return [each.figure(numbers="sample") for each in audits]
 
 
-def a_rule_and_what_is_recommended() -> list[Recommendation]:
-    """Four workers, as for a GPU, where samples wait for a far-away disk."""
-    loader = DataLoader(SleepingDataset(8000, 0.02), batch_size=8, num_workers=4)
-    return [recommend(loader, step_s=0.02, max_workers=16)]
-
-
 def waiting_for_copies_and_ahead_of_them() -> list[Any]:
     """Simulated: a picture that needs no GPU."""
     return [side_by_side([feed("pageable"), feed("copied ahead")], seconds=0.66)]
@@ -213,14 +216,14 @@ PICTURES: dict[str, Callable[[], list[Any]]] = {
     "same_contents": other_rows,
     "map_and_iterable": any_order_and_one,
     "streaming": eight_files,
-    "workers_on_a_timeline": one_slow_sample,
+    "workers_on_a_timeline": three_workers,
+    "what_a_worker_costs": short_epoch,
     "randomness": seeded_by_torch,
     "batches_by_length": texts_by_length,
     "mixing_a_stream": sorted_and_shuffled,
     "many_ranks": two_ranks,
     "your_own_loader": before_and_after,
     "stop_and_resume": begun_anew,
-    "how_many_workers": a_rule_and_what_is_recommended,
     "feeding_the_gpu": waiting_for_copies_and_ahead_of_them,
 }
 
@@ -230,9 +233,12 @@ def main() -> None:
     chromium = os.environ.get("LOADERVIZ_CHROMIUM") or next(filter(None, map(shutil.which, names)))
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        for name in sys.argv[1:] or [*PICTURES, "report", "marks", "queues", "slider"]:
+        for name in sys.argv[1:] or [*PICTURES, "faces", "report", "marks", "queues", "slider"]:
             if name == "marks":
                 marks.PICTURE.write_text(marks.svg(), "utf-8")
+                continue
+            if name == "faces":
+                draw_faces("how_many_workers_light.png")
                 continue
             if name == "queues":
                 queue_diagram.draw()
@@ -245,6 +251,19 @@ def main() -> None:
                 continue
             draw(browser, [figure_of(each) for each in PICTURES[name]()], f"{name}_light.png")
         browser.close()
+
+
+def draw_faces(name: str) -> None:
+    """A row of samples of notebook 07, with their landmarks, all equally high."""
+    faces = FaceLandmarks(48)
+    pictures = [with_landmarks(faces[number]) for number in range(7)]
+    high = [each.resize((each.width * 240 // each.height, 240)) for each in pictures]
+    row = Image.new("RGB", (sum(each.width + 8 for each in high) - 8, 240), "white")
+    left = 0
+    for each in high:
+        row.paste(each, (left, 0))
+        left += each.width + 8
+    row.quantize(128).save(HERE / name)
 
 
 def draw_report(browser: Browser, trace: Trace, name: str) -> None:
@@ -263,7 +282,7 @@ def draw_report(browser: Browser, trace: Trace, name: str) -> None:
 def figure_of(drawn: Any) -> Any:
     if isinstance(drawn, Trace):
         return timeline(drawn)
-    return drawn.figure() if isinstance(drawn, Audit | Recommendation) else drawn
+    return drawn.figure() if isinstance(drawn, Audit) else drawn
 
 
 def draw(browser: Browser, figures: list[Any], name: str) -> None:

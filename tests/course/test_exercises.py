@@ -32,6 +32,7 @@ IN_CODE = {
     "order": "11_stop_and_resume",
     "mixed": "14_mixing_a_stream",
     "batches": "15_batches_by_length",
+    "WordFile": "12_what_a_worker_costs",
 }
 # And those whose answer is a value or a line, which the text of the solution has.
 IN_A_LINE = [

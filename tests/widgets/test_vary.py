@@ -100,16 +100,25 @@ def test_each_kind_of_control_gives_its_kind_of_value():
         shown.set(m=1)
 
 
-def test_while_it_runs_for_real_it_says_so_and_the_picture_before_is_dimmed():
+def test_a_real_run_shows_that_it_is_under_way_and_its_sliders_count_once_they_are_let_go():
     seen = []
 
-    def draw(n, for_real):
-        if for_real:
-            seen.append((shown._problem.value, shown._views.children[0].stale))
-        return what_if(n)
+    def draw(workers, for_real):
+        if seen or for_real:
+            (place,) = shown._views.children
+            seen.append((bool(shown._running.value), place.stale))
+        if workers == 2:
+            raise ValueError("broken")
+        return what_if(workers)
 
-    shown = vary(draw, n=(0, 3, 2), for_real=False)
+    shown = vary(draw, workers=(0, 8, 1), for_real=False)
+    slider = shown._controls["workers"]
+    assert slider.continuous_update
     shown.set(for_real=True)
-    assert seen == [("<p role='status'>The loader runs: the picture will follow.</p>", True)]
-    assert shown._problem.value == ""
+    assert not slider.continuous_update
+    shown.set(workers=2)  # a run that fails is over as well
+    shown.set(for_real=False)
+    assert slider.continuous_update
+    assert seen == [(True, True), (True, True), (False, False)]
+    assert shown._running.value == ""
     assert not shown._views.children[0].stale

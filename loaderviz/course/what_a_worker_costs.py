@@ -1,0 +1,69 @@
+"""An exercise of notebook 12: a dataset that sends little to its workers."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from loaderviz.course.datasets import WordArray
+from loaderviz.course.exercises import Check, Hints, explains_errors
+from loaderviz.text import size
+
+N_WORDS, MOST_BYTES = 100_000, 2_000
+
+hint = Hints(
+    "what is sent is pickle.dumps(dataset), and that holds vars(dataset): the path, and the words.",
+    "`__getstate__` returns what is sent in their place: a dict with the path alone will do.",
+    "`__setstate__` gets this dict in the worker, on an empty object: call `__init__` with it.",
+)
+
+
+@explains_errors
+def sends_little(dataset_class: type) -> Check:
+    """Whether a dataset of a file's words is sent in few bytes, and reads the words where it came.
+
+    ``dataset_class(path)`` opens an array of words that was saved with ``np.save``.
+    """
+    words = WordArray(N_WORDS).words
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        path = Path(folder, "words.npy")
+        np.save(path, words)
+        dataset = dataset_class(path)
+        sent = _sent(dataset)
+        if len(sent) > MOST_BYTES:
+            return Check(False, f"Not yet: {size(len(sent))} are sent to each worker.")
+        there = _Receiver(io.BytesIO(sent), type(dataset)).load()
+        wrong = [i for i in (0, N_WORDS // 2, N_WORDS - 1) if there[i] != words[i]]
+        if wrong or len(there) != N_WORDS:
+            return Check(False, "Not yet: little is sent, but the worker reads other words.")
+    return Check(True, f"{len(sent)} bytes are sent to each worker, and it reads the same words.")
+
+
+def _sent(dataset: Any) -> bytes:
+    """The pickle of a dataset, its class aside: that need not be in a module, as for a worker."""
+    file = io.BytesIO()
+    _Sender(file, type(dataset)).dump(dataset)
+    return file.getvalue()
+
+
+class _Sender(pickle.Pickler):
+    def __init__(self, file: Any, cls: type) -> None:
+        super().__init__(file)
+        self._class = cls
+
+    def persistent_id(self, obj: Any) -> str | None:
+        return "class" if obj is self._class else None
+
+
+class _Receiver(pickle.Unpickler):
+    def __init__(self, file: Any, cls: type) -> None:
+        super().__init__(file)
+        self._class = cls
+
+    def persistent_load(self, _: Any) -> type:
+        return self._class
