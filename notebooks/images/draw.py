@@ -83,9 +83,12 @@ class SlowRows(IterableDataset[Any]):
                 yield from chunk.to_dict("records")
 
 
-def begun_anew() -> list[Audit]:
-    batches = [batch.tolist() for batch in DataLoader(range(32), batch_size=4)]
-    return [seen_by(batches[:5], batches[:3], n_samples=32)]
+def stopped_amid_an_epoch() -> list[Any]:
+    """What came before the stop; the notebook asks what comes after it."""
+    figure = seen_by([batch.tolist() for batch in DataLoader(range(20), batch_size=4)], [])
+    figure.layout.title.text = "<b>Five of eight batches came. Which are next?</b>"
+    figure.layout.title.subtitle.text = "a box is a sample, its number is its batch · red: to come"
+    return [figure]
 
 
 def requests_and_chunks() -> list[Any]:
@@ -189,7 +192,7 @@ PICTURES: dict[str, Callable[[], list[Any]]] = {
     "randomness": seeded_by_number,
     "many_ranks": two_ranks,
     "your_own_loader": before_and_after,
-    "stop_and_resume": begun_anew,
+    "stop_and_resume": stopped_amid_an_epoch,
     "how_many_workers": a_rule_and_what_is_recommended,
     "feeding_the_gpu": waiting_for_copies_and_ahead_of_them,
 }
