@@ -42,7 +42,7 @@ from loaderviz.course.datasets import (
 from loaderviz.course.figures import draws, stacked
 from loaderviz.course.inside_the_dataloader import slow_dataset
 from loaderviz.course.launch_ranks import torchrun
-from loaderviz.course.simulated_device import feed, side_by_side
+from loaderviz.course.simulated_device import feed
 from loaderviz.course.stop_and_resume import seen_by
 from loaderviz.figures import style
 from loaderviz.report import write
@@ -154,9 +154,9 @@ def a_rule_and_what_is_recommended() -> list[Recommendation]:
     return [recommend(loader, step_s=0.02, max_workers=16)]
 
 
-def waiting_for_copies_and_ahead_of_them() -> list[Any]:
+def a_hungry_device() -> list[Trace]:
     """Simulated: a picture that needs no GPU."""
-    return [side_by_side([feed("pageable"), feed("copied ahead")], seconds=0.66)]
+    return [feed("pageable", load_ms=80, batch_mb=4).trace]
 
 
 def before_and_after() -> list[Any]:
@@ -194,7 +194,7 @@ PICTURES: dict[str, Callable[[], list[Any]]] = {
     "your_own_loader": before_and_after,
     "stop_and_resume": stopped_amid_an_epoch,
     "how_many_workers": a_rule_and_what_is_recommended,
-    "feeding_the_gpu": waiting_for_copies_and_ahead_of_them,
+    "feeding_the_gpu": a_hungry_device,
 }
 
 
