@@ -39,6 +39,13 @@ def dealt(*, shuffle: bool = False) -> DataLoader[int]:
     return DataLoader(numbers, batch_size=3, sampler=sampler)
 
 
+def dealt_to_workers() -> DataLoader[int]:
+    """As ``dealt``, with workers: they read what the sampler of their rank says."""
+    numbers: Any = range(N)
+    sampler: Any = DistributedSampler(numbers, shuffle=False)
+    return DataLoader(numbers, batch_size=3, sampler=sampler, num_workers=2)
+
+
 def stream() -> DataLoader[int]:
     """A stream that is not shared out: every worker of every rank reads all of it."""
     return DataLoader(Stream(range(N)), batch_size=3, num_workers=2)
@@ -105,6 +112,7 @@ def train_in_step(loader: Any) -> list[str]:
 CASES: dict[str, tuple[Callable[[], DataLoader[int]], Callable[[Any], Any]]] = {
     "whole": (whole, read),
     "dealt": (dealt, read),
+    "dealt_to_workers": (dealt_to_workers, read),
     "forgotten": (partial(dealt, shuffle=True), partial(read, epochs=3)),
     "told": (partial(dealt, shuffle=True), partial(read, epochs=3, tell_epoch=True)),
     "stream": (stream, read),

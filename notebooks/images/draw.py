@@ -23,7 +23,7 @@ import queue_diagram
 from playwright.sync_api import Browser, sync_playwright
 from torch.utils.data import DataLoader, IterableDataset
 
-from loaderviz import Trace, audit, recommend, record, timeline
+from loaderviz import Costs, Trace, audit, recommend, record, timeline
 from loaderviz._audit import Audit
 from loaderviz._plot_timings import take
 from loaderviz._recommend import Recommendation
@@ -41,7 +41,7 @@ from loaderviz.course.datasets import (
 )
 from loaderviz.course.figures import draws, stacked
 from loaderviz.course.inside_the_dataloader import slow_dataset
-from loaderviz.course.launch_ranks import torchrun
+from loaderviz.course.ranks_in_step import simulate_in_step
 from loaderviz.course.simulated_device import feed
 from loaderviz.course.stop_and_resume import seen_by
 from loaderviz.figures import style
@@ -143,9 +143,12 @@ def two_parts_of_each_batch() -> list[Any]:
 
 
 def two_ranks() -> list[Any]:
-    """Real ones: neither knows of the other, and with a ``DistributedSampler``."""
-    audits = [audit(run.trace) for run in torchrun("whole", "dealt").values()]
-    return [each.figure(numbers="sample") for each in audits]
+    """Simulated; which samples come is what the notebook asks."""
+    costs = [Costs(sample_s=0.02, step_s=0.04, startup_s=0.01, boot_s=0.03)] * 2
+    figure = timeline(simulate_in_step(costs, num_workers=2, batch_size=3, n_batches=8))
+    figure.layout.title.text = "<b>One training, two processes, four workers</b>"
+    figure.layout.title.subtitle.text = "simulated · two ranks, each with a loader of its own"
+    return [figure]
 
 
 def a_rule_and_what_is_recommended() -> list[Recommendation]:

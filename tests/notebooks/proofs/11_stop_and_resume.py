@@ -29,7 +29,7 @@ import pytest
 with pytest.raises(ValueError, match="saved with 32 samples, but this dataset has 40"):
     new_loader(n=40).sampler.load_state_dict(state)
 
-# %% after resume-24: only draws from epoch and key are the same in another process
+# %% after 84d2f1ab: only draws from epoch and key are the same in another process
 assert throws(Dice(16), 1)[8:] != throws(Dice(16), 2, n_seen=2)
 assert throws(EpochDice(16), 1)[8:] == throws(EpochDice(16), 2, n_seen=2)
 
