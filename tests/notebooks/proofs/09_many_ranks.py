@@ -1,11 +1,13 @@
 """What notebook 09 claims; proven.py puts each part behind the cell that its line names."""
 
 # %% after many-ranks-05: each rank reads all
-assert [sum(epochs[0], []) for epochs in runs["whole"].results] == [[*range(17)]] * 2
+from itertools import chain
+
+assert [[*chain(*epochs[0])] for epochs in runs["whole"].results] == [[*range(17)]] * 2
 
 # %% after many-ranks-12: nine for each; sample 0 comes to rank 0 first, then to rank 1
 found = loaderviz.audit(runs["dealt"].trace)
-assert [len(sum(epochs[0], [])) for epochs in runs["dealt"].results] == [9, 9]
+assert [len([*chain(*epochs[0])]) for epochs in runs["dealt"].results] == [9, 9]
 assert [*found.duplicates["key"]] == [0]
 assert [*found.duplicates["ranks"]] == [(0, 1)]
 assert runs["dealt_to_workers"].trace.summary().n_workers == 4
