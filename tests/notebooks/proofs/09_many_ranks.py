@@ -65,11 +65,11 @@ assert str(default_pg_timeout) == "0:30:00"
 assert [len(events) for events in runs["in_step"].results] == [3, 3]
 
 # %% after many-ranks-70: rank 1's loader holds both up, until it has three workers
-slowest = in_step(6).summary().slowest
+slowest = two_ranks(6).summary().slowest
 assert (slowest.rank, slowest.cause, slowest.holds_up) == (1, "loader", True)
-assert in_step(6, workers=2).summary().slowest.rank == 1
-assert in_step(6, workers=3).summary().slowest is None
-rows = in_step(6).batches
+assert two_ranks(6, workers=2).summary().slowest.rank == 1
+assert two_ranks(6, workers=3).summary().slowest is None
+rows = two_ranks(6).batches
 steps_s = (rows["released_s"] - rows["delivered_s"]).groupby(rows["rank"]).median()
 assert steps_s[0] > 1.5 * steps_s[1]
 
