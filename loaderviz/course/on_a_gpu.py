@@ -1,14 +1,12 @@
-"""Four ways to bring batches to a GPU, recorded on a GPU if there is one.
+"""Four ways to bring batches to a GPU, and their recordings.
 
-Nothing here needs CUDA until it is called. Without CUDA, `traces` opens recordings that
-``notebooks/recordings/record.py`` made on a GPU.
+Nothing here needs CUDA until it is called. ``notebooks/recordings/record.py`` made the recordings.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -147,22 +145,9 @@ def record_way(
     return rec.trace
 
 
-@dataclass(frozen=True)
-class Traces:
-    """A trace of each of the four ``WAYS``, and one line that says where they come from."""
-
-    ways: dict[str, Trace]
-    source: str
-
-
-def traces(folder: str | Path) -> Traces:
-    """Traces recorded here if there is CUDA, else the recordings in ``folder``."""
-    if torch.cuda.is_available():
-        name = torch.cuda.get_device_name()
-        return Traces({way: record_way(way) for way in WAYS}, f"measured here, on your {name}")
-    recorded = {way: load(Path(folder, f"{file_name(way)}.parquet")) for way in WAYS}
-    label = recorded[WAYS[0]].meta["label"]
-    return Traces(recorded, f"no CUDA here: recordings made on a GPU ({label})")
+def recordings(folder: str | Path) -> dict[str, Trace]:
+    """The recording of each of the four ``WAYS`` that ``record.py`` has left in ``folder``."""
+    return {way: load(Path(folder, f"{file_name(way)}.parquet")) for way in WAYS}
 
 
 def file_name(way: str) -> str:

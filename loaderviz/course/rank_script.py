@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader, DistributedSampler
 
-from loaderviz.course.datasets import ShardedStream, SplitStream, Stream, splits
+from loaderviz.course.datasets import ShardedStream, SplitStream, splits
 from loaderviz.loaders.process_group import default_store
 from loaderviz.recorder import record
 
@@ -39,9 +39,11 @@ def dealt(*, shuffle: bool = False) -> DataLoader[int]:
     return DataLoader(numbers, batch_size=3, sampler=sampler)
 
 
-def stream() -> DataLoader[int]:
-    """A stream that is not shared out: every worker of every rank reads all of it."""
-    return DataLoader(Stream(range(N)), batch_size=3, num_workers=2)
+def dealt_to_workers() -> DataLoader[int]:
+    """As ``dealt``, with workers: they read what the sampler of their rank says."""
+    numbers: Any = range(N)
+    sampler: Any = DistributedSampler(numbers, shuffle=False)
+    return DataLoader(numbers, batch_size=3, sampler=sampler, num_workers=2)
 
 
 def by_worker() -> DataLoader[int]:
@@ -105,9 +107,9 @@ def train_in_step(loader: Any) -> list[str]:
 CASES: dict[str, tuple[Callable[[], DataLoader[int]], Callable[[Any], Any]]] = {
     "whole": (whole, read),
     "dealt": (dealt, read),
+    "dealt_to_workers": (dealt_to_workers, read),
     "forgotten": (partial(dealt, shuffle=True), partial(read, epochs=3)),
     "told": (partial(dealt, shuffle=True), partial(read, epochs=3, tell_epoch=True)),
-    "stream": (stream, read),
     "by_worker": (by_worker, read),
     "by_rank_and_worker": (by_rank_and_worker, read),
     "in_step": (uneven, train_in_step),

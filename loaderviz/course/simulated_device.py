@@ -94,6 +94,8 @@ def side_by_side(feds: Sequence[Fed], *, title: str = "", seconds: float | None 
     slow, fast = (choose(feds, key=lambda fed: fed.batch_s) for choose in (max, min))
     every_ms = [f"{1000 * fed.batch_s:.0f} ms" for fed in (fast, slow)]
     by_default = f'A step every {every_ms[0]} "{fast.way}", every {every_ms[1]} "{slow.way}"'
+    if every_ms[0] == every_ms[1]:
+        by_default = f"A step every {every_ms[0]}"
     groups = [
         (
             f"{fed.verdict}, a step every {1000 * fed.batch_s:.0f} ms",
@@ -106,7 +108,8 @@ def side_by_side(feds: Sequence[Fed], *, title: str = "", seconds: float | None 
     return compared_streams(
         groups,
         title=title or by_default,
-        numbers="simulated · all on one axis · grey: the loop is held up · hatched: it waits",
+        numbers="simulated · one axis · grey: the loop is held up · hatched: it waits · "
+        "white in copies and steps: idle",
         seconds=seconds,
     )
 

@@ -1,4 +1,4 @@
-"""An exercise of notebook 11, and what two processes in a row have been given."""
+"""An exercise of notebook 11, and the picture of an epoch that two processes share."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 import torch
 
 from loaderviz._audit.audit_of_numbers import DeliveredBatch, audit_batches
-from loaderviz._audit.audit_result import Audit
 from loaderviz.course.exercises import Check, Hints, explains_errors
+from loaderviz.figures.display import Figure
 
 N, BATCH_SIZE, SEED = 32, 4, 3  # samples, samples in a batch
 STOP = 12  # samples, before the interruption
+LANES = ("before the stop", "after it")
 
 order_hint = Hints(
     "what has to be the same in the process that resumes, and what may not depend on the process?",
@@ -21,15 +22,35 @@ order_hint = Hints(
 )
 
 
-def seen_by(*processes: Sequence[Sequence[int]], n_samples: int) -> Audit:
-    """The audit of one epoch that several processes shared: the batches of each, in their order.
+def seen_by(
+    before: Sequence[Sequence[int]], after: Sequence[Sequence[int]], n_samples: int = N
+) -> Figure:
+    """Draw one epoch of samples 0 to ``n_samples - 1`` in two lanes, by the key of each sample.
 
-    They are numbered on from process to process, as the batches of one training.
+    Args:
+        before: the batches until the stop.
+        after: those of the process that goes on, which are numbered on.
+        n_samples: how many the dataset holds.
     """
-    batches = [batch for process in processes for batch in process]
-    return audit_batches(
-        (DeliveredBatch(0, -1, number, batch) for number, batch in enumerate(batches)), n_samples
-    )
+    batches = [(0, batch) for batch in before] + [(1, batch) for batch in after]
+    listed = (DeliveredBatch(lane, -1, n, batch) for n, (lane, batch) in enumerate(batches))
+    figure: Figure = audit_batches(listed, n_samples, idle=[(0, -1), (1, -1)]).figure()
+    figure.layout.yaxis.ticktext = LANES
+    figure.layout.xaxis.title.text = "key of the sample"
+    counts = f"{len(before)} batches before the stop, {len(after)} after it"
+    figure.layout.title.subtitle.text = f"{counts} · the number in a box is its batch"
+    figure.layout.meta["loaderviz"]["lanes"] = [*LANES]
+    for drawn in figure.data:
+        if drawn.name == "delivered":
+            drawn.hovertext = [_named(text) for text in drawn.hovertext]
+    return figure
+
+
+def _named(hover: str) -> str:
+    """What the mouse shows of a sample, with the name of the lane; the audit calls lanes ranks."""
+    for rank, lane in enumerate(LANES):
+        hover = hover.replace(f"rank {rank} · main process", lane)
+    return hover
 
 
 @explains_errors
@@ -41,7 +62,7 @@ def resumes(order: Callable[[int, int, int, int], Sequence[int]]) -> Check:
     drew = not torch.equal(torch.get_rng_state(), state)
     torch.manual_seed(2)  # another process
     rest = list(order(N, SEED, 1, STOP))
-    figure = seen_by(_batches(whole[1][:STOP]), _batches(rest), n_samples=N).figure()
+    figure = seen_by(_batches(whole[1][:STOP]), _batches(rest))
     if sorted(whole[0]) != list(range(N)):
         return Check(False, f"Not yet: an epoch should have each of {N} samples once.", figure)
     if whole[0] == whole[1]:

@@ -26,7 +26,7 @@ from PIL import Image
 from playwright.sync_api import Browser, sync_playwright
 from torch.utils.data import DataLoader, get_worker_info
 
-from loaderviz import Trace, audit, record, timeline
+from loaderviz import Costs, Trace, audit, record, timeline
 from loaderviz._audit import Audit
 from loaderviz._plot_timings import take
 from loaderviz.course import train_script
@@ -40,8 +40,8 @@ from loaderviz.course.datasets import (
 )
 from loaderviz.course.datasets.faces import with_landmarks
 from loaderviz.course.figures import beside, chart, classes, draws, stacked
-from loaderviz.course.launch_ranks import torchrun
-from loaderviz.course.simulated_device import feed, side_by_side
+from loaderviz.course.ranks_in_step import simulate_in_step
+from loaderviz.course.simulated_device import feed
 from loaderviz.course.stop_and_resume import seen_by
 from loaderviz.report import write
 
@@ -91,9 +91,12 @@ def other_rows() -> list[Any]:
     return [beside({"key": range(12), "its row": came}, title=title, x="in the order they came")]
 
 
-def begun_anew() -> list[Audit]:
-    batches = [batch.tolist() for batch in DataLoader(range(32), batch_size=4)]
-    return [seen_by(batches[:5], batches[:3], n_samples=32)]
+def stopped_amid_an_epoch() -> list[Any]:
+    """What came before the stop; the notebook asks what comes after it."""
+    figure = seen_by([batch.tolist() for batch in DataLoader(range(20), batch_size=4)], [])
+    figure.layout.title.text = "<b>Five of eight batches came. Which are next?</b>"
+    figure.layout.title.subtitle.text = "a box is a sample, its number is its batch · red: to come"
+    return [figure]
 
 
 def any_order_and_one() -> list[Any]:
@@ -175,14 +178,17 @@ def eight_files() -> list[Any]:
 
 
 def two_ranks() -> list[Any]:
-    """Real ones: neither knows of the other, and with a ``DistributedSampler``."""
-    audits = [audit(run.trace) for run in torchrun("whole", "dealt").values()]
-    return [each.figure(numbers="sample") for each in audits]
+    """Simulated; which samples come is what the notebook asks."""
+    costs = [Costs(sample_s=0.02, step_s=0.04, startup_s=0.01, boot_s=0.03)] * 2
+    figure = timeline(simulate_in_step(costs, num_workers=2, batch_size=3, n_batches=8))
+    figure.layout.title.text = "<b>One training, two processes, four workers</b>"
+    figure.layout.title.subtitle.text = "simulated · two ranks, each with a loader of its own"
+    return [figure]
 
 
-def waiting_for_copies_and_ahead_of_them() -> list[Any]:
+def a_hungry_device() -> list[Trace]:
     """Simulated: a picture that needs no GPU."""
-    return [side_by_side([feed("pageable"), feed("copied ahead")], seconds=0.66)]
+    return [feed("pageable", load_ms=80, batch_mb=4).trace]
 
 
 def before_and_after() -> list[Any]:
@@ -223,8 +229,8 @@ PICTURES: dict[str, Callable[[], list[Any]]] = {
     "mixing_a_stream": sorted_and_shuffled,
     "many_ranks": two_ranks,
     "your_own_loader": before_and_after,
-    "stop_and_resume": begun_anew,
-    "feeding_the_gpu": waiting_for_copies_and_ahead_of_them,
+    "stop_and_resume": stopped_amid_an_epoch,
+    "feeding_the_gpu": a_hungry_device,
 }
 
 

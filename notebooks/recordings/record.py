@@ -1,10 +1,10 @@
-"""Makes the recordings that notebook 08 shows where there is no GPU. Run it where there is one.
+"""Makes the recordings that notebook 08 shows. Run it on a machine with a GPU.
 
     python notebooks/recordings/record.py
 
 It needs loaderviz, a torch that finds the GPU (2.7 or later), and about 1 GB of shared memory
 (`docker run --shm-size=1g`). It takes a few seconds and writes one small Parquet file for each way
-of feeding the GPU beside itself; the notebook shows them as soon as all four are there.
+of feeding the GPU beside itself; the notebook opens all four, and its text has their numbers.
 """
 
 import sys

@@ -269,10 +269,15 @@ def test_the_classes_in_a_batch_are_those_of_other_orders_too(monkeypatch):
     assert f"{mixing_a_stream.classes_in_a_batch(1000, 100):.1f}" == f"{told:.1f}" == "4.3"
 
 
-def test_what_two_processes_were_given_is_one_epoch():
-    found = stop_and_resume.seen_by([[0, 1], [2, 3]], [[0, 1]], n_samples=6)
-    assert found.missing["sample"].tolist() == [4, 5]
-    assert found.duplicates["sample"].tolist() == [0, 1]
+def test_an_epoch_of_two_processes_has_a_lane_for_each():
+    figure = stop_and_resume.seen_by([[0, 1], [2, 3]], [[0, 1]], n_samples=6)
+    (delivered,) = (drawn for drawn in figure.data if drawn.name == "delivered")
+    assert [*delivered.y] == [0, 0, 0, 0, 1, 1]
+    assert delivered.hovertext[4] == "sample 0<br>batch 2, after it"
+    assert [*figure.layout.yaxis.ticktext] == ["before the stop", "after it"]
+    title = figure.layout.title
+    assert "2 of 6 samples came more than once; 2 of 6 samples never arrived" in title.text
+    assert title.subtitle.text.startswith("2 batches before the stop, 1 after it")
 
 
 def test_what_can_be_asked_of_a_dataset_is_found_out_by_asking():

@@ -34,8 +34,8 @@ from loaderviz.course.figures import (
     padding,
     shuffle,
     stacked,
-    streams,
 )
+from loaderviz.course.figures.device_streams import Streams, compared_streams
 from loaderviz.figures import style
 
 WORDS = {"title": "Rates", "x": "workers", "y": "samples/s"}
@@ -74,7 +74,7 @@ def audited(**options):
         shuffle([1, 0, 2]),
         Slots.of([[10, 20], [11, 40], [12, 12]], SEQUENCES).figure(),
         padding({"one": [torch.tensor([[1, 0]])]}),
-        streams({"steps": [(0, 0, 1)]}, title="", numbers=""),
+        compared_streams([("", Streams({"steps": [(0, 0, 1)]}))], title="", numbers=""),
     ],
 )
 def test_plotly_knows_each_option(figure):
@@ -101,7 +101,7 @@ def test_plotly_knows_each_option(figure):
         (lambda: contact_sheet([]), "no batch"),
         (lambda: contact_sheet([np.zeros((4, 1, 8, 8))]), "shape"),
         (lambda: stacked({}), "at least one trace"),
-        (lambda: streams({"steps": []}, title="", numbers=""), "no box"),
+        (lambda: compared_streams([("", Streams({}))], title="", numbers=""), "no box"),
         (lambda: epochs(audited(drop_last=True), title=""), "no sample came"),
     ],
 )

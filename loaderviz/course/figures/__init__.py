@@ -2,7 +2,6 @@
 
 from loaderviz.course.figures.beside import beside
 from loaderviz.course.figures.chart import chart
-from loaderviz.course.figures.device_streams import streams
 from loaderviz.course.figures.draws import draws
 from loaderviz.course.figures.epochs import epochs
 from loaderviz.course.figures.padding import padding
@@ -23,5 +22,4 @@ __all__ = [
     "padding",
     "shuffle",
     "stacked",
-    "streams",
 ]

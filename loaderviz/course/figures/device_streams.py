@@ -39,24 +39,6 @@ class Streams:
     held: Sequence[Box] = ()
 
 
-def streams(
-    lanes: Mapping[str, Sequence[Box]], *, title: str, numbers: str, held: Sequence[Box] = ()
-) -> Figure:
-    """Draw who works on which batch when; a batch has the same colour and number in all lanes.
-
-    Args:
-        lanes: from top to bottom, the boxes of each lane by its name. A box is (batch, start, end),
-            with times in seconds.
-        title: what the figure shows, in one line.
-        numbers: the subtitle: what the title rests on, and whether it was measured.
-        held: grey boxes in the first lane: the loop is held up by the device.
-
-    Raises:
-        LoaderVizError: for no box at all.
-    """
-    return compared_streams([("", Streams(lanes, held=held))], title=title, numbers=numbers)
-
-
 def compared_streams(
     groups: Sequence[tuple[str, Streams]],
     *,
@@ -80,7 +62,7 @@ def compared_streams(
     work, waits, held, heads, lanes = _rows(groups)
     times = [time for _, _, (_, *ends) in (*work, *waits, *held) for time in ends]
     if not times:
-        raise LoaderVizError("streams() got no box: nothing was copied, stepped on or waited for")
+        raise LoaderVizError("no box to draw: nothing was copied, stepped on or waited for")
     start_s, whole_s = min(times), max(times) - min(times)
     span_s = whole_s if seconds is None else seconds
     in_seconds = x == "seconds"
