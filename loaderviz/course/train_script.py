@@ -89,7 +89,7 @@ def read(file: Path) -> Sample:
 
 
 def folder(n_day: int = 80, n_night: int = 40) -> Path:
-    """So many pictures in ``day`` and in ``night``; made once."""
+    """A folder with so many pictures in ``day`` and in ``night``; made once."""
     n = {"day": n_day, "night": n_night}
     return cached_folder(f"photos-v1-{n_day}-{n_night}", lambda folder: _draw(folder, n))
 
@@ -102,7 +102,7 @@ def _draw(folder: Path, n: dict[str, int]) -> None:
             pillow().new("RGB", (32, 32), colour).save(folder / kind / f"{number:04d}.png")
 
 
-def train(model: torch.nn.Module, loader: DataLoader[Sample], step_s: float = 0.02) -> None:
+def train(model: torch.nn.Module, loader: DataLoader[Sample], step_s: float = 0.01) -> None:
     """An epoch: tell pictures by day from those by night."""
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
     for pictures, is_night in loader:
@@ -114,7 +114,7 @@ def train(model: torch.nn.Module, loader: DataLoader[Sample], step_s: float = 0.
 
 
 @torch.no_grad()
-def evaluate(model: torch.nn.Module, photos: HeldOut, step_s: float = 0.01) -> float:
+def evaluate(model: torch.nn.Module, photos: HeldOut, step_s: float = 0.005) -> float:
     """The share of pictures that the model tells rightly."""
     n_right = 0
     for pictures, is_night in DataLoader(photos, batch_size=4):

@@ -23,11 +23,10 @@ import queue_diagram
 from playwright.sync_api import Browser, sync_playwright
 from torch.utils.data import DataLoader, IterableDataset
 
-from loaderviz import Trace, audit, recommend, record, timeline
+from loaderviz import Trace, audit, load, recommend, record, timeline
 from loaderviz._audit import Audit
 from loaderviz._plot_timings import take
 from loaderviz._recommend import Recommendation
-from loaderviz.course import train_script
 from loaderviz.course.datasets import (
     Dice,
     MultiStreamDataLoader,
@@ -48,6 +47,7 @@ from loaderviz.figures import style
 from loaderviz.report import write
 
 HERE = Path(__file__).parent
+RECORDINGS = HERE.parent / "recordings"
 # The look of a page that is neither light nor dark; what separates boxes is seen through.
 ON_ANY = f"""<style>
   .loaderviz {{ --lv-text: {style.ON_ANY} !important; --lv-muted: {style.ON_ANY} !important;
@@ -55,7 +55,7 @@ ON_ANY = f"""<style>
   .loaderviz .bars path[style*="stroke: rgb(255, 255, 255)"] {{ stroke: transparent !important; }}
 </style>"""
 WIDTH, SCALE = 1100, 2
-REPORT_HEIGHT = 500
+REPORT_HEIGHT = 400
 
 
 def two_workers() -> list[Trace]:
@@ -156,26 +156,12 @@ def waiting_for_copies_and_ahead_of_them() -> list[Any]:
     return [side_by_side([feed("pageable"), feed("copied ahead")], seconds=0.66)]
 
 
-def before_and_after() -> list[Any]:
-    """The stand-in of notebook 10 and its cure, on one axis of time."""
-    traces = {}
-    for when, loader in (
-        ("Before", train_script.make_loader()),
-        ("After", train_script.make_cured()),
-    ):
-        with record(loader) as rec:
-            take(loader, model_time=0.008, n_batches=40)
-        verdict = rec.trace.summary().verdict
-        traces[f"{when}: {verdict[0].lower()}{verdict[1:]}"] = rec.trace
-    return stacked(traces)
-
-
-def the_stand_in() -> Trace:
-    """An epoch of the script of notebook 10."""
-    loader = train_script.make_loader()
-    with record(loader) as rec:
-        take(loader, model_time=0.008)
-    return rec.trace
+def a_loop_that_waits() -> list[Any]:
+    """The recording that notebook 10 begins with: its first seconds."""
+    title = "Half of the time this loop waits: what would help?"
+    figure = timeline(load(RECORDINGS / "photos_2_workers.parquet"), title=title)
+    figure.layout.title.subtitle.text = "measured on 2 CPUs, November 2026"
+    return [figure.update_xaxes(range=[0, 4])]
 
 
 # What is drawn, one below another.
@@ -188,7 +174,7 @@ PICTURES: dict[str, Callable[[], list[Any]]] = {
     "workers_on_a_timeline": one_slow_sample,
     "randomness": seeded_by_number,
     "many_ranks": two_ranks,
-    "your_own_loader": before_and_after,
+    "your_own_loader": a_loop_that_waits,
     "stop_and_resume": begun_anew,
     "how_many_workers": a_rule_and_what_is_recommended,
     "feeding_the_gpu": waiting_for_copies_and_ahead_of_them,
@@ -211,7 +197,7 @@ def main() -> None:
                 film.film(browser)
                 continue
             if name == "report":
-                draw_report(browser, the_stand_in(), "report_light.png")
+                draw_report(browser, load(RECORDINGS / "photos_5_workers.parquet"), "report_light.png")
                 continue
             draw(browser, [figure_of(each) for each in PICTURES[name]()], f"{name}_light.png")
         browser.close()
