@@ -1,8 +1,8 @@
 """The stand-in of notebooks 10 and 16: a small training script on a folder of pictures.
 
-``python -m loaderviz.course.train_script`` trains for two epochs, and evaluates after each. It is as
-short as such scripts are, to be read as well as run, wrong in common ways, and does nothing to be
-recorded. ``dies`` as an argument lets it fail at a damaged picture.
+``python -m loaderviz.course.train_script`` trains for two epochs, and evaluates after each. It is
+as short as such scripts are, to be read as well as run, wrong in common ways, and does nothing to
+be recorded. ``dies`` as an argument lets it fail at a picture that has gone.
 """
 
 import sys

@@ -3,7 +3,8 @@
     python notebooks/recordings/record_16.py
 
 As `loaderviz run` does it. The store takes 100 ms for a picture, as does a training step; the
-training has five workers, the evaluation none, and steps of 50 ms. Where others use the machine, put `chrt -r 10` in front.
+training has five workers, the evaluation none, and steps of 50 ms. Where others use the machine,
+put `chrt -r 10` in front: what they did is no part of the recording.
 """
 
 import subprocess

@@ -1,6 +1,8 @@
 # %% after your-own-loader-09: 40 of the days never come, others in each epoch; no night is missing
-assert found.n_delivered == 80 and not len(found.duplicates)
-assert len(found.missing) == 40 and found.missing["key"].max() < 80
+assert len(found.deliveries) == 80
+assert not len(found.duplicates)
+assert len(found.missing) == 40
+assert found.missing["key"].max() < 80
 first, second = (set(loaderviz.audit(stand_in).missing["key"]) for _ in range(2))
 assert first != second
 
@@ -8,7 +10,9 @@ assert first != second
 assert [each.code for each in diagnosis if each.severity == "error"] == ["LV201"]
 
 # %% after your-own-loader-32: the cure is right
-assert loaderviz.audit(cured).n_delivered == 120 and not len(loaderviz.audit(cured).missing)
+checked = loaderviz.audit(cured)
+assert len(checked.deliveries) == 120
+assert checked.exactly_once
 assert not [each for each in loaderviz.doctor(cured) if each.severity == "error"]
 
 # %% after your-own-loader-17: two workers cannot keep up, and half of an epoch is waiting
@@ -23,7 +27,8 @@ assert advice.settings["num_workers"] == 5
 
 # %% after your-own-loader-44: hardly a wait is left, and it is the first batch's
 assert "five workers keep up" in after.summary().verdict
-assert before.summary().wait_s > 18 and 0.1 < after.summary().wait_s < 1
+assert before.summary().wait_s > 18
+assert 0.1 < after.summary().wait_s < 1
 assert ideal.summary().elapsed_s < after.summary().elapsed_s < 1.1 * ideal.summary().elapsed_s
 assert 1.9 < before.summary().elapsed_s / ideal.summary().elapsed_s < 2.1
 
