@@ -3,8 +3,8 @@
     python notebooks/recordings/record_10.py
 
 The store takes 100 ms for a picture, as does a step, and the folder has 6,000. The first 180
-batches are recorded, and the first 200 pictures one by one. Where others use the machine, put `chrt -r 10`
-in front: what they did is no part of the recordings.
+batches are recorded, and the first 200 pictures one by one. Where others use the machine, put
+`chrt -r 10` in front: what they did is no part of the recordings.
 """
 
 import sys
