@@ -64,6 +64,7 @@ def start_python(arguments: Sequence[str], **options: Any) -> subprocess.Popen[b
     package_root = str(Path(__file__).parents[2])
     path = os.pathsep.join(filter(None, [package_root, os.environ.get("PYTHONPATH")]))
     quiet = {"PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}  # torchrun warns if it is not set
+    quiet["FORCE_COLOR"] = ""  # a kernel sets it, and what is printed is shown as text, too
     return subprocess.Popen(
         [sys.executable, *arguments],
         env={**os.environ, "PYTHONPATH": path, "COLUMNS": "100", **quiet},

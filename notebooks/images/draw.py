@@ -26,10 +26,9 @@ from PIL import Image
 from playwright.sync_api import Browser, sync_playwright
 from torch.utils.data import DataLoader, get_worker_info
 
-from loaderviz import Costs, Trace, audit, record, timeline
+from loaderviz import Costs, Trace, audit, load, record, timeline
 from loaderviz._audit import Audit
 from loaderviz._plot_timings import take
-from loaderviz.course import train_script
 from loaderviz.course.datasets import (
     Dice,
     FaceLandmarks,
@@ -46,8 +45,9 @@ from loaderviz.course.stop_and_resume import seen_by
 from loaderviz.report import write
 
 HERE = Path(__file__).parent
+RECORDINGS = HERE.parent / "recordings"
 WIDTH, SCALE = 1100, 2
-REPORT_HEIGHT = 500
+REPORT_HEIGHT = 400
 
 
 def no_workers() -> list[Any]:
@@ -191,26 +191,12 @@ def a_hungry_device() -> list[Trace]:
     return [feed("pageable", load_ms=80, batch_mb=4).trace]
 
 
-def before_and_after() -> list[Any]:
-    """The stand-in of notebook 10 and its cure, on one axis of time."""
-    traces = {}
-    for when, loader in (
-        ("Before", train_script.make_loader()),
-        ("After", train_script.make_cured()),
-    ):
-        with record(loader) as rec:
-            take(loader, model_time=0.008, n_batches=40)
-        verdict = rec.trace.summary().verdict
-        traces[f"{when}: {verdict[0].lower()}{verdict[1:]}"] = rec.trace
-    return stacked(traces)
-
-
-def the_stand_in() -> Trace:
-    """An epoch of the script of notebook 10."""
-    loader = train_script.make_loader()
-    with record(loader) as rec:
-        take(loader, model_time=0.008)
-    return rec.trace
+def a_loop_that_waits() -> list[Any]:
+    """The recording that notebook 10 begins with: its first seconds."""
+    title = "Half of the time this loop waits: what would help?"
+    figure = timeline(load(RECORDINGS / "photos_2_workers.parquet"), title=title)
+    figure.layout.title.subtitle.text = "measured on 2 CPUs, November 2026"
+    return [figure.update_xaxes(range=[0, 4])]
 
 
 # What is drawn, one below another.
@@ -228,7 +214,7 @@ PICTURES: dict[str, Callable[[], list[Any]]] = {
     "batches_by_length": texts_by_length,
     "mixing_a_stream": sorted_and_shuffled,
     "many_ranks": two_ranks,
-    "your_own_loader": before_and_after,
+    "your_own_loader": a_loop_that_waits,
     "stop_and_resume": stopped_amid_an_epoch,
     "feeding_the_gpu": a_hungry_device,
 }
@@ -253,7 +239,9 @@ def main() -> None:
                 film.film(browser)
                 continue
             if name == "report":
-                draw_report(browser, the_stand_in(), "report_light.png")
+                draw_report(
+                    browser, load(RECORDINGS / "photos_5_workers.parquet"), "report_light.png"
+                )
                 continue
             draw(browser, [figure_of(each) for each in PICTURES[name]()], f"{name}_light.png")
         browser.close()

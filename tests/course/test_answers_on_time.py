@@ -16,6 +16,7 @@ from loaderviz.course import (
     first_look,
     how_many_workers,
     inside_the_dataloader,
+    on_a_server,
     train_script,
     your_own_loader,
 )
@@ -163,11 +164,32 @@ def test_cured(tmp_path, changes, passed, says):
 
 def test_the_cured_stand_in_delivers_every_sample_once_and_settings_leave_a_loader_as_it_is():
     loader = train_script.make_cured()
-    assert audit(loader, key=train_script.number_of).exactly_once
+    found = audit(loader)
+    assert found.exactly_once
+    assert (len(found.deliveries), found.n_samples) == (120, 120)
     changed = your_own_loader.with_settings(loader, {"num_workers": 3, "prefetch_factor": 4})
     assert (changed.num_workers, changed.prefetch_factor, changed.batch_size) == (3, 4, 4)
     assert changed.dataset is loader.dataset
-    assert loader.num_workers == 5
+    assert loader.num_workers == 2
+
+
+RECORDINGS = NOTEBOOK.parent / "recordings"
+
+
+@pytest.mark.parametrize(
+    ("options", "passed", "says"),
+    [
+        ("--max-wait 0.6", False, "the bad night passes"),
+        ("--max-wait 0.25", True, "the bad night is stopped"),
+        pytest.param("--max-wait 0.01", False, "the good night fails", marks=pytest.mark.slow),
+        pytest.param("", False, "nothing to check", marks=pytest.mark.slow),
+    ],
+)
+def test_a_check_for_every_night(options, passed, says):
+    good, bad = (RECORDINGS / f"photos_{n}_workers.parquet" for n in (5, 2))
+    check = on_a_server.nightly(options, good=good, bad=bad)
+    assert says in check.message.lower()
+    assert check.passed is passed
 
 
 # In other processes
