@@ -1,4 +1,4 @@
-"""A training script of notebook 10 that does not go on: a server leaves one request unanswered.
+"""A training script of notebook 16 that does not go on: a server leaves one request unanswered.
 
 ``python -m loaderviz.course.hanging_script`` trains, until then. ``hung_run`` has it recorded,
 and holds it while ``loaderviz stuck`` looks at it.
