@@ -117,7 +117,7 @@ slow-unit: $(TEST) ## those that are slow: sweeps, and processes that import tor
 	$(UNIT) -m slow $(ARGS)
 
 # The longest first, so that the last to end do not run alone.
-LONGEST := 10_your_own_loader 03_workers_on_a_timeline 07_how_many_workers 11_stop_and_resume 09_many_ranks
+LONGEST := 16_on_a_server 10_your_own_loader 02_inside_the_dataloader 12_what_a_worker_costs 07_how_many_workers 09_many_ranks
 NOTEBOOKS := $(LONGEST:%=notebooks/%.ipynb) $(filter-out $(LONGEST:%=notebooks/%.ipynb),$(wildcard notebooks/*.ipynb))
 # What nbval runs are copies with the proofs in them that no reader sees.
 PROVEN := build/notebooks
@@ -127,8 +127,10 @@ notebooks: $(TEST) ## run every notebook and compare the outputs it keeps; START
 
 # The one whose workers are started most often.
 SPAWNED := 02_inside_the_dataloader
-slow-notebooks: ## run a notebook with workers that are spawned, as on macOS
+AGAIN := 04_duplicates_and_losses 09_many_ranks 10_your_own_loader
+slow-notebooks: ## run a notebook with workers that are spawned, as on macOS, and some twice in one kernel
 	@$(MAKE) --no-print-directory notebooks START=spawn NOTEBOOKS='$(SPAWNED:%=notebooks/%.ipynb)'
+	@$(MAKE) --no-print-directory notebooks TWICE=1 NOTEBOOKS='$(AGAIN:%=notebooks/%.ipynb)'
 
 BROWSER := $(PYTEST) -n 2 --dist loadscope --no-loadscope-reorder tests/browser
 browser: $(TEST) ## some notebooks, a page and a report in a real JupyterLab and Chromium

@@ -49,6 +49,13 @@ def test_a_reader_sees_no_proof(notebook):
     assert not [source for source in code if re.search(r"^# Proof|^assert\b", source, re.MULTILINE)]
 
 
+def test_the_code_of_a_question_is_folded_as_it_has_the_answer(notebook):
+    asking = [
+        cell for cell in notebook.cells if re.search(r"^predict\(", cell.source, re.MULTILINE)
+    ]
+    assert [cell.source for cell in asking if not cell.metadata.get("jupyter")] == []
+
+
 def test_no_answer_stands_open_below_a_question(notebook):
     """A question is asked by ``predict``, or its printed answer is folded (``guess_first``)."""
     for cell, below in zip(notebook.cells, notebook.cells[1:], strict=False):

@@ -11,7 +11,7 @@ from loaderviz.widgets import play, vary
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 TITLE = "After the first batch the model never waits: two workers keep up"
-MISSING = "To move these "
+MISSING = "To move these controls, run this cell in JupyterLab with ipywidgets and anywidget"
 
 
 def what_if(workers):
