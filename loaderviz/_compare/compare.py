@@ -20,6 +20,7 @@ SAME, BETTER, WORSE, TOO_SHORT = "within noise", "better", "worse", "too short t
 NEGLIGIBLE = ""
 STEP = "step"  # the measure of that name
 CAUSE = "waiting: "  # begins the name of a measure that is a cause of waiting
+MANY_TIMES = 10  # from there on percent is hard to read
 LEAST = 0.01  # a smaller change counts as none, however certain; so does a cause of less time
 CAVEAT = "Noise is that of the batches within a run. Repeat a run to see how much runs differ."
 UNEXPLAINED = ", and no setting differs: unless the code does, it is chance or the machine"
@@ -197,10 +198,17 @@ def _change_words(row: dict[str, Any]) -> str:
     """A measure's change in words, with its interval where there is one."""
     if math.isnan(row["ratio"]):
         return row["change"] or "–"
-    words = change(row["ratio"] - 1)
+    words = _times(row["ratio"])
     if not math.isnan(row["low"]):
-        words += f" ({change(row['low'] - 1)} to {change(row['high'] - 1)})"
+        words += f" ({_times(row['low'])} to {_times(row['high'])})"
     return f"{words} {row['change']}".rstrip()
+
+
+def _times(ratio: float) -> str:
+    """A change in percent; where it is large, how many times as much."""
+    if ratio < MANY_TIMES:
+        return change(ratio - 1)
+    return f"{ratio:.0f} times" if ratio < MANY_TIMES**2 else f"over {MANY_TIMES**2} times"
 
 
 def _value_words(value: float, unit: str) -> str:

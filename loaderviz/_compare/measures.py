@@ -135,7 +135,8 @@ def ratio_interval(a: Measure, b: Measure, burst_batches: int) -> tuple[float, f
     log_ratios = log_ratios[np.isfinite(log_ratios)]
     if len(log_ratios) < N_DRAWS // 2:
         return math.nan, math.nan
-    spread = np.percentile(log_ratios, PERCENTILES) - log_ratio
+    low, high = np.percentile(log_ratios, PERCENTILES) - log_ratio
+    spread = np.array([min(low, 0.0), max(high, 0.0)])  # what was measured is within it
     low, high = np.exp(log_ratio + spread * _widening(n_blocks))
     return float(low), float(high)
 

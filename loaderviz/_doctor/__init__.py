@@ -46,6 +46,7 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.describe_loader import dataloader_behind, foreign_loader_error
 from loaderviz.loaders.forked_run import may_fork
 from loaderviz.text import wrapped
+from loaderviz.trace import Trace
 
 __all__ = [
     "Diagnosis",
@@ -145,6 +146,11 @@ def doctor(
 def _setup(loader: Any, budget_s: float, resume: bool | Mapping[str, Any]) -> Setup:
     if not isinstance(budget_s, int | float) or not 0 < budget_s < math.inf:
         raise LoaderVizError(f"budget_s={budget_s!r}: give seconds, more than 0")
+    if isinstance(loader, Trace):
+        raise LoaderVizError(
+            "doctor() runs a DataLoader, and this is a Trace: save it, and `loaderviz doctor FILE` "
+            "says what a recording alone tells"
+        )
     torch_loader = dataloader_behind(loader)
     if torch_loader is None:
         raise foreign_loader_error("doctor() takes a torch DataLoader", loader)

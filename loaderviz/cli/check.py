@@ -97,9 +97,11 @@ def _check_exactly_once(trace: Trace) -> tuple[bool, str]:
     audits = [audit(trace.of_loader(n)) for n in numbers if not hands_over(trace.meta, n)]
     if not audits:
         raise LoaderVizError("no batch is in this recording: there is nothing to audit")
+    samples_left_out, _ = left_out(trace.meta)
     for result in audits:
         epochs = result.epochs
-        if (epochs["duplicates"] > 0).any() or (epochs["missing"] > epochs["dropped"]).any():
+        lacks = bool((epochs["missing"] > epochs["dropped"]).any())
+        if (epochs["duplicates"] > 0).any() or (lacks and not samples_left_out):
             return False, result.verdict
     undecided = [result for result in audits if result.epochs["duplicates"].isna().any()]
     if undecided:
@@ -107,7 +109,6 @@ def _check_exactly_once(trace: Trace) -> tuple[bool, str]:
             f"--exactly-once: {undecided[0].verdict}. A recording knows the samples of map-style "
             "datasets, by their keys; loaderviz.audit(loader) knows those of streams too."
         )
-    samples_left_out, _ = left_out(trace.meta)
     if samples_left_out:
         raise LoaderVizError(
             f"--exactly-once: {samples_left_out:,} samples are not in this recording; "
