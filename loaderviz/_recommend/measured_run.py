@@ -44,6 +44,7 @@ class Run:
         parts_s: seconds a batch in each of up to eight parts of the run, in order.
         cpus: how many CPUs this process and its workers kept busy; NaN: not known.
         main_cpus: those of this process alone.
+        other_cpus: how many others, of the whole machine, other processes kept busy.
         died: whether a worker was killed.
     """
 
@@ -55,6 +56,7 @@ class Run:
     parts_s: tuple[float, ...] = ()
     cpus: float = math.nan
     main_cpus: float = math.nan
+    other_cpus: float = math.nan
     died: bool = False
 
 
@@ -150,7 +152,8 @@ class _Epoch:
     steps_s: list[float] = field(default_factory=list)
     ahead: dict[int, int] = field(default_factory=dict)  # by how many batches were taken
     ended_s: float = math.nan  # when it was over; NaN where the run was over before
-    cpus: tuple[float, float] = (math.nan, math.nan)  # kept busy in all, and by this process
+    # Kept busy by all of the run, by this process alone, and by others.
+    cpus: tuple[float, float, float] = (math.nan, math.nan, math.nan)
 
     @property
     def latency_s(self) -> float:
@@ -191,6 +194,7 @@ def _run_of(epochs: list[_Epoch], setting: LoaderSettings, read_s: float) -> Run
         kept_up=_kept_up(epochs[-1]),
         cpus=epochs[-1].cpus[0],
         main_cpus=epochs[-1].cpus[1],
+        other_cpus=epochs[-1].cpus[2],
     )
     whole = [each for each in epochs if not math.isnan(each.ended_s)]
     if whole:
@@ -231,7 +235,7 @@ def _iterate(
     """Fill in what each step was; whether the run was over before the epoch was."""
     round_ = max(1, setting.num_workers)
     others, workers = child_processes(), set[psutil.Process]()
-    begun = np.zeros(3)
+    begun = np.zeros(4)
     iterator = iter(loader)
     for n, batch in enumerate(iterator, 1):
         if n == 1:
@@ -245,22 +249,25 @@ def _iterate(
             epoch.ahead[n] = n_ahead(iterator)
         epoch.ends_s.append(time.monotonic())
         if limits.are_reached(n, epoch.ends_s[0], LEAST_ROUNDS * round_):
-            seconds, all_s, main_s = (_cpu_times(workers) - begun).tolist()
-            epoch.cpus = (all_s / seconds, main_s / seconds)
+            seconds, all_s, main_s, machine_s = (_cpu_times(workers) - begun).tolist()
+            others_s = max(machine_s - all_s, 0.0)
+            epoch.cpus = (all_s / seconds, main_s / seconds, others_s / seconds)
             return True
     epoch.ended_s = time.monotonic()  # its workers are gone, with what they took
     return False
 
 
 def _cpu_times(workers: Iterable[psutil.Process]) -> Any:
-    """Now: the time, CPU seconds of this process and of its workers, and of this process alone."""
+    """Now: the time, CPU seconds of this process and its workers, of it alone, of the machine."""
     main_s = time.process_time()
     all_s = main_s
     for worker in workers:
         with contextlib.suppress(psutil.Error):
             times = worker.cpu_times()
             all_s += times.user + times.system
-    return np.array([time.monotonic(), all_s, main_s])
+    machine = psutil.cpu_times()
+    machine_s = machine.user + machine.system + getattr(machine, "nice", 0.0)
+    return np.array([time.monotonic(), all_s, main_s, machine_s])
 
 
 def pace_of_part(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
+import psutil
 
 from loaderviz._recommend.look_at_loader import Look
 from loaderviz._recommend.recommendation import (
@@ -166,6 +167,12 @@ def _limits(outcome: Outcome) -> str:
     of_cpus = f"{cpus:.1f} of {count(outcome.cpus, 'CPU')}"
     if cpus >= BUSY * outcome.cpus:
         return f"CPU: {of_cpus} {'is' if outcome.cpus == 1 else 'are'} busy"
+    others, of_machine = outcome.cpus_busy(best, "other_cpus"), psutil.cpu_count() or 1
+    if cpus + others >= BUSY * of_machine:
+        return (
+            f"CPU: other processes keep {others:.1f} of the machine's "
+            f"{count(of_machine, 'CPU')} busy, this run {cpus:.1f}: ask again when they are done"
+        )
     if n == 0:
         return f"main process: it reads each batch itself, {duration(batch_s)} a batch"
     if main >= BUSY:
