@@ -190,8 +190,8 @@ def _audit_by_number(
             }
         else:
             expected = replace(expected, n_judged=0)
-    if not loader.num_workers:
-        _check_that_it_was_read(expected, delivered)
+    if len(delivered) and not len(expected):
+        evidence = _of_nothing_read(loader, delivered, evidence)
     if n_samples is not None:
         expected, evidence = _limit_to_passed(delivered, expected, evidence)
     evidence = replace(evidence, n_known=evidence.n_known or len(expected))
@@ -312,14 +312,23 @@ def _partial_audit(run: CopyRun, evidence: Evidence, *, by_key: bool) -> Audit:
     return conclude(tables, evidence, run.trace)
 
 
-def _check_that_it_was_read(expected: Expected, delivered: Delivered) -> None:
-    """Raise LoaderVizError where the dataset was used up by the run."""
-    if len(delivered) and not len(expected):
-        raise LoaderVizError(
-            f"the loader delivered {len(delivered):,} samples, and then this process read none: "
-            "the dataset cannot be iterated twice, because it holds an iterator that is used up. "
-            "Make the iterator anew in each __iter__; or record the loader and audit the trace."
-        )
+def _of_nothing_read(loader: DataLoader[Any], delivered: Delivered, evidence: Evidence) -> Evidence:
+    """Where samples came, and this process then reads none.
+
+    Raises:
+        LoaderVizError: without workers: then the run has used the dataset up.
+    """
+    used_up = (
+        "it holds an iterator, or an open file, that is at its end. Make that anew in each "
+        "__iter__; or record the loader and audit the trace."
+    )
+    if loader.num_workers:
+        remark = f"This process reads none: the dataset yields in workers alone, or {used_up}"
+        return replace(_noting(evidence, remark), by_content=False)
+    raise LoaderVizError(
+        f"the loader delivered {len(delivered):,} samples, and then this process read none: "
+        f"the dataset cannot be iterated twice, because {used_up}"
+    )
 
 
 def _limit_to_passed(

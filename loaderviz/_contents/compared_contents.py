@@ -27,7 +27,7 @@ WRONG = (BUFFER, REPLACED, CHANGED, DROPPED)
 UNKNOWN = (RANDOM, NOT_COMPARED)
 UNSURE = (BUFFER, REPLACED, CHANGED)  # or random: a second reading tells
 NO_LIMIT = 2**62
-LEAST_TAIL = 8  # keys that hold what earlier ones hold: fewer may be rows that are there twice
+LEAST_TAIL = 4  # keys that hold what earlier ones hold: fewer may be rows that are there twice
 
 WORDS = {
     BUFFER: "were overwritten when another was read",
@@ -38,7 +38,7 @@ WORDS = {
 
 FILLED = "came in place of what could not be read"
 ONE_BUFFER = (
-    "A sample changes when the next one is read: the dataset gives the same buffer again and "
+    "A sample changes when a later one is read: the dataset gives the same buffer again and "
     "again. Remedy: give a copy of it, sample.clone() or sample.copy()."
 )
 
@@ -105,7 +105,7 @@ class ComparedContents:
             not self.wrong
             and not self.n_fewer
             and not self.own_collate
-            and _longer_than_data(self.reference) is None
+            and repeated_tail(self.reference) is None
             and bool((self.table["state"] == SAME).all())
         )
 
@@ -156,9 +156,9 @@ def compare_contents(
         fault = faults[0].replace("collate_fn", f"collate_fn={names['collate_fn']}", 1)
         of_samples = left_out or reference.reads_change or {*WRONG} & {*states}
         sentence = f"{sentence}; {fault}" if of_samples else fault
-    elif n_unknown:
+    elif n_unknown and not left_out:
         sentence += ", before collate_fn made fewer rows of them"
-    elif "collate_fn" in names and SAME in states:
+    elif "collate_fn" in names and SAME in states and not left_out:
         sentence += f", before collate_fn={names['collate_fn']} made batches of them"
     notes = (*_notes(table, reference, left_out, names, faults), *_on_fewer_rows(n_unknown, names))
     return ComparedContents(
@@ -274,7 +274,7 @@ def _sentence(states: Sequence[str], reference: Reference, n_left_out: int) -> s
     if n_compared:
         are = "are" if n_compared == n else "were compared, and are"
         own = f"{n_compared:,} of {count(n, 'sample')} {are} the dataset's own"
-        tail = _longer_than_data(reference)
+        tail = repeated_tail(reference)
         return own if tail is None else f"{own}, and from key {tail:,} on they repeat"
     return f"contents were not compared: {_why_not(counts, reference)}"
 
@@ -310,6 +310,8 @@ def _notes(
         )
     if REPLACED in states and reference.swallowed:
         yield _note_on_swallowed(table, reference)
+    elif reference.reads_change:
+        pass  # which says it all
     elif {REPLACED, CHANGED} & states and not (table["worker"] >= 0).any():
         yield (
             "The data has changed while the loader ran: something works in place on what the "
@@ -345,7 +347,7 @@ def _notes(
     if (tail := repeated_tail(reference)) is not None:
         yield (
             f"Key {tail:,} and those after it hold what the keys from 0 on hold: the dataset is "
-            f"longer than its data, unless it repeats itself on purpose."
+            "longer than its data, unless that is meant."
         )
     n_read, n_keys = len(reference.numbers), table["key"].nunique()
     if 0 < n_read < n_keys:
@@ -372,12 +374,6 @@ def _note_on_swallowed(table: pd.DataFrame, reference: Reference) -> str:
         "something else was returned in place of the sample that was asked for. Let it raise, or "
         "leave such keys out of the dataset."
     )
-
-
-def _longer_than_data(reference: Reference) -> int | None:
-    """The same, where some samples come once more often than the others."""
-    tail = repeated_tail(reference)
-    return tail if tail and len(reference.numbers) % tail else None
 
 
 def repeated_tail(reference: Reference) -> int | None:

@@ -20,7 +20,7 @@ from itertools import islice
 from typing import Any
 
 from loaderviz._contents.collate_trial import CollateTrial, try_collate
-from loaderviz._contents.one_sample import read_sample, seeder
+from loaderviz._contents.one_sample import LatestSamples, read_sample, seeder
 from loaderviz._contents.swallowed_exceptions import Swallowed, noting_exceptions
 from loaderviz.loaders.content_hash import content_number
 from loaderviz.loaders.forked_run import ChildProcess, may_fork
@@ -29,7 +29,7 @@ from loaderviz.own_errors import own_errors
 
 SEED, OTHER_SEED = 1, 2
 READABLE = (int, str, bool, float)  # keys that a recording keeps as they are
-N_CLOSER = 64  # keys: so many are read again, and hashed again after the next one
+N_CLOSER = 64  # keys: so many are read again, and hashed again after later ones
 MOST_PICKLED = 256 << 20  # bytes of a dataset that may be there twice
 MOST_PARTS = 1000  # keys whose samples' parts are hashed
 LARGE = 8  # values: parts that are equal with fewer may be so by chance
@@ -358,8 +358,7 @@ def _readings(
 
 def _read(dataset: Any, keys: Sequence[Any], time_s: float, looks: bool) -> Reference:
     done = Reference()
-    before: Any = None
-    key_before: Any = None
+    latest = LatestSamples()
     met: list[Swallowed] = []
     end = time.monotonic() + time_s
     debugger = sys.gettrace()
@@ -374,7 +373,7 @@ def _read(dataset: Any, keys: Sequence[Any], time_s: float, looks: bool) -> Refe
             sample = read_sample(dataset, key)
         except Exception as error:  # the reader's own
             done.raised[key] = f"{type(error).__name__}: {error}"
-            done.numbers[key] = before = None
+            done.numbers[key] = None
             continue
         finally:
             sys.settrace(debugger)
@@ -385,9 +384,11 @@ def _read(dataset: Any, keys: Sequence[Any], time_s: float, looks: bool) -> Refe
         if (met and len(done.swallowed) <= MOST_PARTS) or place < N_CLOSER:
             done.parts[key] = _large_parts(sample)
         done.numbers[key] = content_number(sample)
-        if before is not None and content_number(before) != done.numbers[key_before]:
-            done.reused.append(key_before)
-        before, key_before = (sample if place < N_CLOSER else None), key
+        if place < N_CLOSER:
+            done.reused += latest.changed_by(key, sample, done.numbers[key])
+        elif place == N_CLOSER:
+            done.reused += latest.changed()
+    done.reused += latest.changed()
     return done
 
 

@@ -19,8 +19,8 @@ class StreamRead:
 
     Attributes:
         overwritten: the place of a sample, from 0, that changed when the next one was read.
-        replaced: what was met and not raised where a sample came that comes elsewhere, too, in a
-            stream whose other samples all differ.
+        replaced: what was met and not raised where a sample came that comes elsewhere, too, or the
+            same filler each time, in a stream whose other samples all differ.
     """
 
     overwritten: int | None = None
@@ -74,6 +74,10 @@ class StreamWatch:
         swallowed = self._swallowed
         others = [number for place, number in enumerate(self._numbers) if place not in swallowed]
         twice = [place for place in swallowed if self._numbers[place] in others]
+        failed = [place for place in swallowed if not swallowed[place].of_lookup]
+        came = {self._numbers[place] for place in failed}
+        if len(failed) > 1 and len(came) == 1 and None not in came:
+            twice += failed  # a filler, the same for each
         told_apart = None not in others and len({*others}) == len(others)
         replaced = swallowed[twice[0]] if twice and told_apart else None
         return StreamRead(self._overwritten, replaced)

@@ -208,7 +208,7 @@ def _raise_for_troubles(case: Case, diagnosis: Diagnosis) -> None:
     epochs = {epoch.number: epoch for epoch in case.epochs if epoch.run == "plain"}
     if len(epochs) == 2 and all(epoch.complete for epoch in epochs.values()):
         first, second = (len(epochs[number].notes) for number in (0, 1))
-        if first and not second and "LV124" not in diagnosis.codes:
+        if first and not second and not {"LV124", "LV503"} & set(diagnosis.codes):
             text = f"the first epoch delivered {first} batches, the second none"
             raise DoctorError(_error_text(case, "once", text), diagnosis)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from torch.utils.data import RandomSampler, SequentialSampler, WeightedRandomSampler
+from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler, WeightedRandomSampler
 from torch.utils.data.distributed import DistributedSampler
 
 from loaderviz._contents.compared_contents import (
@@ -23,7 +23,7 @@ from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.loader_setup import Setup
 from loaderviz.loaders.content_hash import digest_or_none
-from loaderviz.loaders.held_objects import is_a
+from loaderviz.loaders.held_objects import Part, is_a
 from loaderviz.text import count
 
 OF_TORCH = (SequentialSampler, RandomSampler, WeightedRandomSampler, DistributedSampler)
@@ -65,7 +65,7 @@ def __getitem__(self, index):  # or where __iter__ yields
     n, n_all = len(compared.of_state(BUFFER)), len(compared.table)
     return seen(
         f"{n} of {count(n_all, 'sample')} had been overwritten when their batch was collated",
-        f"sample {compared.reference.reused[0]!r} changes when the next one is read",
+        f"sample {compared.reference.reused[0]!r} changes when a later one is read",
         fix=fix,
     )
 
@@ -78,7 +78,7 @@ def _one_buffer_of_a_stream(case: Case, fix: str) -> Seen | None:
     n = sum(each == digests[-1] for digests in batches for each in digests[:-1])
     held = f"{n} of {count(sum(map(len, batches)), 'sample')} held what the last of their batch did"
     return seen(
-        f"sample {read.overwritten} of the stream changes when the next one is read, and a batch "
+        f"sample {read.overwritten} of the stream changes when a later one is read, and a batch "
         "is collated when all of its samples were",
         *([held] if n else []),
         fix=fix,
@@ -218,10 +218,18 @@ def worker_init_fn(worker_id):
 
 @check("LV121")
 def _same_order_by_chance(case: Case) -> Seen | None:
-    sampler = case.setup.sampler
+    sampler, batches = case.setup.sampler, case.setup.settings["batch_sampler"]
+    if not is_a(batches, BatchSampler, type(None)):
+        sampler = Part("batch_sampler", batches)
     own = not case.setup.iterable and not is_a(sampler.value, *OF_TORCH)
     if not own or not CHANCE & set(names_used_by(sampler.value)):
         return None
+    if hasattr(sampler.value, "set_epoch"):
+        if case.setup.set_epoch_is_called:
+            return None
+        raise Undecided(
+            f"{sampler.path} has a set_epoch, which is not called here: its order may depend on it"
+        )
     first, second = (_keys_of_epoch(case, number) for number in (0, 1))
     n = min(len(first), len(second))
     if n < 8 or first[:n] != second[:n] or first[:n] == sorted(first[:n], key=str):
@@ -282,7 +290,7 @@ def _longer_than_its_data(case: Case) -> Seen | None:
         return None  # each comes as often as the others: on purpose, as far as can be told
     return seen(
         f"len(dataset) is {length}, and from key {tail} on the keys hold what those from 0 on hold",
-        f"{length % tail} samples come once more often than the others",
+        f"{count(length % tail, 'sample comes', 'samples come')} once more often than the others",
         fix=f"""
 def __len__(self):
     return {tail}  # as many as there are

@@ -27,6 +27,19 @@ class Rows(Dataset):
         return self.rows[index]
 
 
+class RingOfBuffers(Rows):
+    """Three buffers in turn: the next sample changes none."""
+
+    def __init__(self):
+        super().__init__()
+        self.buffers = [torch.zeros(4) for _ in range(3)]
+        self.n = 0
+
+    def __getitem__(self, index):
+        self.n += 1
+        return self.buffers[self.n % 3].copy_(self.rows[index])
+
+
 class OneBuffer(Rows):
     def __init__(self):
         super().__init__()
@@ -167,6 +180,7 @@ def states(found):
     ("dataset", "options", "expected", "cure"),
     [
         (OneBuffer, {}, {"buffer": 35, "same": 5}, "sample.clone()"),
+        (RingOfBuffers, {}, {"buffer": 25, "same": 15}, "sample.clone()"),
         (Replacing, {}, {"replaced": 5, "same": 35}, "OSError: truncated, for 5 keys"),
         (NextInstead, {}, {"replaced": 5, "same": 35}, "OSError: truncated, for 5 keys"),
         (SomeNone, {"collate_fn": without_none}, {"dropped": 5, "same": 35}, "without_none"),
