@@ -84,7 +84,8 @@ class Audit(ShownResult):
         n_workers = int((workers["worker"] >= 0).sum())
         parts = [
             "simulated" if self.simulated else "",
-            f"{count(delivered, 'sample')} delivered{expected}",
+            f"{count(delivered, 'sample')} {'read' if self.n_left_out else 'delivered'}{expected}",
+            f"{self.n_left_out:,} of them left out" if self.n_left_out else "",
             "contents compared" if self._all_compared() else "",
             count(n_workers, "worker") if n_workers else "no workers",
             count(n_ranks, "rank") if n_ranks > 1 else "",

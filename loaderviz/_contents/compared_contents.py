@@ -337,8 +337,8 @@ def _notes(
     ]
     if silent:
         yield (
-            f"{silent[0].line} met {silent[0].name}: {silent[0].message}, for "
-            f"{count(len(silent), 'key')}, and went on: whether what it gives then is theirs is "
+            f"For {count(len(silent), 'key')} {silent[0].line} met {silent[0].name} "
+            f"({silent[0].message}, say), and went on: whether what it gives then is theirs is "
             "not known."
         )
     n_random = int((table["state"] == RANDOM).sum())
@@ -370,7 +370,7 @@ def _note_on_swallowed(table: pd.DataFrame, reference: Reference) -> str:
     met = [error for key, error in reference.swallowed.items() if key in replaced]
     error = (met or list(reference.swallowed.values()))[0]
     return (
-        f"{error.line} met {error.name}: {error.message}, for {count(len(met), 'key')}, and "
+        f"For {count(len(met), 'key')} {error.line} met {error.name} ({error.message}, say), and "
         "something else was returned in place of the sample that was asked for. Let it raise, or "
         "leave such keys out of the dataset."
     )
