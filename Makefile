@@ -127,7 +127,7 @@ notebooks: $(TEST) ## run every notebook and compare the outputs it keeps; START
 
 # The one whose workers are started most often.
 SPAWNED := 02_inside_the_dataloader
-AGAIN := 04_duplicates_and_losses 09_many_ranks 10_your_own_loader
+AGAIN := 04_duplicates_and_losses 10_your_own_loader
 slow-notebooks: ## run a notebook with workers that are spawned, as on macOS, and some twice in one kernel
 	@$(MAKE) --no-print-directory notebooks START=spawn NOTEBOOKS='$(SPAWNED:%=notebooks/%.ipynb)'
 	@$(MAKE) --no-print-directory notebooks TWICE=1 NOTEBOOKS='$(AGAIN:%=notebooks/%.ipynb)'

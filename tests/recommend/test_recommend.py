@@ -45,7 +45,7 @@ class TestALoader:
             "each batch, for 2 s at most."
         )
         assert found.settings["num_workers"] in (1, 2, 3, 4)  # 2, on a machine of its own
-        assert re.search(r" samples/s measured \([\d.]+ as it is now\)", found.verdict)
+        assert re.search(r" samples/s measured(, | \([\d.]+ )as it is now", found.verdict)
         assert re.match(r"\d+ settings measured in \d s · .*step 20 ms · ", found.numbers)
         assert found.measured
         assert found.demand_per_s == 200
