@@ -69,7 +69,7 @@ def _is_read(sample: Any) -> str:
 _ATTEMPTS: dict[str, Callable[[Any], Any]] = {
     "len(dataset)": len,
     "dataset[2]": lambda dataset: _is_read(dataset[2]),
-    "`for` ends after": _where_a_loop_ends,
+    "`for` ends": _where_a_loop_ends,
     "second `for`": _a_second_loop,
     "shuffle=True": lambda dataset: _is_read(next(iter(DataLoader(dataset, shuffle=True)))),
     "sampler=[2, 0]": lambda dataset: _is_read(next(iter(DataLoader(dataset, sampler=[2, 0])))),
