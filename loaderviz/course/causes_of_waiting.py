@@ -8,8 +8,8 @@ from loaderviz.figures.display import Figure
 from loaderviz.simulator import Costs, simulate
 from loaderviz.text import duration
 from loaderviz.trace import Trace
-from loaderviz.why.attribution import CAUSES
 
+CHOICES = "workers", "prefetch", "collate", "slow_samples", "uneven", "sampler"
 ANSWERS = {"A": "collate", "B": "uneven", "C": "sampler"}
 TITLE = "What does the loop wait for? Loader {}"
 
@@ -32,7 +32,7 @@ def name_causes(**answers: str) -> Check:
 
     Shows the first loader whose cause is another; or else what cutting each cause would save.
     """
-    name = first_wrong(answers, ANSWERS, CAUSES)
+    name = first_wrong(answers, ANSWERS, CHOICES)
     if name is not None:
         text = f"Not yet: it is not {answers[name]!r} that loader {name} waits for."
         return Check(False, text, slow_loader(name))

@@ -82,7 +82,7 @@ def test_a_dearer_or_slower_way_to_feed_a_device_is_told(way, workers, says):
 @pytest.mark.parametrize(
     ("answers", "says"),
     [
-        (dict.fromkeys(CAUSES, "?"), "A: '?' is none of 'start'"),
+        (dict.fromkeys(CAUSES, "?"), "A: '?' is none of 'workers'"),
         (CAUSES | {"A": "workers"}, "not 'workers' that loader A"),  # more would collate, too
         (CAUSES | {"C": "prefetch"}, "not 'prefetch' that loader C"),  # workers are idle
     ],

@@ -7,7 +7,7 @@ explorer.set(num_workers=0, step_s=0.05)
 
 # %% after 3a6c1e52: the rest of the reading is waited for, and without workers all of it
 alone = loaderviz.simulate(costs, num_workers=0, batch_size=4, n_batches=12)
-for trace, wait_s in ((one, 0.03), (alone, 0.08)):
+for trace, wait_s in ((one, 0.04), (alone, 0.12)):
     waits = (trace.batches["delivered_s"] - trace.batches["requested_s"])[1:]
     assert waits.between(wait_s - 1e-6, wait_s + 1e-6).all()
 
