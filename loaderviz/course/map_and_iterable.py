@@ -69,8 +69,8 @@ def _is_read(sample: Any) -> str:
 _ATTEMPTS: dict[str, Callable[[Any], Any]] = {
     "len(dataset)": len,
     "dataset[2]": lambda dataset: _is_read(dataset[2]),
-    "`for` ends": _where_a_loop_ends,
-    "second `for`": _a_second_loop,
+    "a for loop ends after": _where_a_loop_ends,
+    "a second for loop": _a_second_loop,
     "shuffle=True": lambda dataset: _is_read(next(iter(DataLoader(dataset, shuffle=True)))),
     "sampler=[2, 0]": lambda dataset: _is_read(next(iter(DataLoader(dataset, sampler=[2, 0])))),
     "dataset + dataset": lambda dataset: type(dataset + dataset).__name__,

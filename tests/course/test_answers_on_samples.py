@@ -295,7 +295,7 @@ def test_what_can_be_asked_of_a_dataset_is_found_out_by_asking():
     assert list(table["stream"])[2:] == ["after 8", "the same", *refused]
     assert table["stream"]["len(dataset)"].startswith("no: ")
     assert list(table["log"])[2:] == ["no end", "the same", *refused]
-    assert table["once"]["second `for`"] == "no: used up"
+    assert table["once"]["a second for loop"] == "no: used up"
 
 
 class Twice(DoubledRows):
