@@ -66,9 +66,10 @@ def _check_loader(loader: DataLoader[Any]) -> Check:
         if wait_share <= MOST_WAITING:
             break
     figure = timeline(rec.trace)
+    waits = f"waits {percent(wait_share)} of the time"
+    figure.layout.title.text = f"<b>After the first batch the model {waits}</b>"
     if wait_share > MOST_WAITING:
-        waits = f"after the first batch it waits {percent(wait_share)} of the time"
-        return Check(False, f"Right, but slow: {waits}.", figure)
+        return Check(False, f"Right, but slow: after the first batch it {waits}.", figure)
     return Check(True, "Every sample once, new random numbers, and the model is busy.", figure)
 
 

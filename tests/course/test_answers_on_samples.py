@@ -257,7 +257,8 @@ def test_a_loader_announces_fewer_samples_than_come():
 def test_a_picture_shows_the_answer():
     assert "came twice" in duplicates.once(lambda samples, *place: samples).figure.layout.title.text
     seeds = randomness.apart(lambda base, rank, worker, epoch: base + worker).figure
-    assert "The same numbers in every epoch and every rank" in seeds.layout.title.text
+    assert "The first two workers" in seeds.layout.title.text
+    assert "different sequences: 2" in seeds.layout.title.subtitle.text
     shares = many_ranks.share(floor).figure
     assert "rank 1 · worker 0" in shares.layout.yaxis.ticktext
 

@@ -36,8 +36,8 @@ def draws(table: pd.DataFrame) -> Figure:
         [_boxes(lanes, labels)],
         labels,
         title=verdict,
-        numbers=f"{len(table):,} numbers · {len(labels)} lanes · one colour is one sequence of "
-        f"numbers: {lanes['sequence'].nunique()} of them",
+        numbers=f"{len(table):,} numbers · {len(labels)} lanes · one colour is one sequence · "
+        f"different sequences: {lanes['sequence'].nunique()}",
         x_title="numbers, in the order in which they were drawn",
         x={"range": [0, longest], "tickvals": [], "showgrid": False, "fixedrange": True},
         uniformtext={"minsize": 9, "mode": "hide"},

@@ -93,7 +93,7 @@ def crops(table: pd.DataFrame) -> Figure:
         labels,
         title=verdict,
         numbers=f"{len(table)} crops, in the order in which they were made · one colour of frame "
-        f"is one sequence of crops: {lanes['sequence'].nunique()} of them",
+        f"is one sequence · different sequences: {lanes['sequence'].nunique()}",
         lane_px=LANE_PX,
         axis_px=BOTTOM_PX,
         x={
