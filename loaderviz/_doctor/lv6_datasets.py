@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from torch.utils.data import Dataset
@@ -36,10 +37,10 @@ SAVED = 0.5  # of the padding, by batches of similar lengths
 LEAST_BATCHES = 8
 
 FEW_SHAPES = """
-def collate(samples):  # as collate_fn: pads to a multiple of 64, so that there are few shapes
+def collate(samples):  # as collate_fn: pads to a multiple of {n}, so that there are few shapes
     padded = torch.nn.utils.rnn.pad_sequence(samples, batch_first=True)
-    return torch.nn.functional.pad(padded, (0, -padded.shape[1] % 64))
-# tokenizers: pad_to_multiple_of=64; images: one height and width
+    return torch.nn.functional.pad(padded, (0, -padded.shape[1] % {n}))
+# tokenizers: pad_to_multiple_of={n}; images: one height and width
 """
 BY_LENGTH = """
 order = sorted(range(len(dataset)), key=lambda key: lengths[key])  # lengths: noted once
@@ -145,8 +146,15 @@ def _many_shapes(case: Case) -> Seen | None:
         f"{len(full)} batches of {largest} samples have {len(shapes)} shapes: {one}; {other}; ...",
         "a model that is compiled, captured in CUDA graphs or tuned by cudnn.benchmark begins anew "
         "for each shape, until it gives up; one that runs as it is need not mind",
-        fix=FEW_SHAPES,
+        fix=FEW_SHAPES.format(n=_multiple(shapes)),
     )
+
+
+def _multiple(signatures: Iterable[str]) -> int:
+    """To which lengths are padded: at most a quarter of the longest, or 8."""
+    lengths = {int(n) for each in signatures for n in re.findall(r"\[\d+, (\d+)", each)}
+    longest = max(lengths) if len(lengths) > 1 else 4 * 64  # else another dimension differs
+    return next((n for n in (64, 32, 16) if n <= longest / 4), 8)
 
 
 @check("LV604")

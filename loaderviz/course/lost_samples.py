@@ -28,7 +28,12 @@ def announced(dataset: Dataset[Any], **settings: Any) -> str:
     )
 
 
-FAULTS = ("nothing", "all to every worker", "the same to every worker", "drop_last")
+FAULTS = (
+    "nothing",
+    "every worker reads all samples",
+    "every worker reads the same half",
+    "drop_last",
+)
 faults_hint = Hints(
     "loaderviz.audit(lost_samples.loader('A')) counts what comes twice and what never comes.",
     "a loader can deliver the right number of samples and still the wrong ones.",
@@ -58,7 +63,7 @@ def loader(letter: str) -> DataLoader[Any]:
     return DataLoader(SplitStream(range(24), split), **options)
 
 
-_FAULT_OF = {"A": "the same to every worker", "B": "nothing", "C": "drop_last"}
+_FAULT_OF = {"A": "every worker reads the same half", "B": "nothing", "C": "drop_last"}
 
 
 @explains_errors

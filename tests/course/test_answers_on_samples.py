@@ -81,7 +81,7 @@ SHARED_OUT = [
 
 # Notebook 17
 
-SOLVED = {"A": "the same to every worker", "B": "nothing", "C": "drop_last"}
+SOLVED = {"A": "every worker reads the same half", "B": "nothing", "C": "drop_last"}
 FAULTS = [
     (SOLVED, True, "All three"),
     (SOLVED | {"A": "nothing"}, False, "A: 'nothing' is not it. 12 of 24 samples came"),

@@ -2,11 +2,13 @@
 
 from collections import UserDict
 
+import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset
 
 from loaderviz import doctor
 from loaderviz._doctor.batch_probe import Probe
+from loaderviz._doctor.lv6_datasets import _multiple
 from loaderviz._doctor.sample_parts import Padding, padding_of
 
 
@@ -81,6 +83,15 @@ def test_shapes_are_counted_without_a_smaller_last_batch():
     shapes = {tuple(batch.shape) for batch in loader if len(batch) == 12}
     (first, _) = finding(loader, "LV603").evidence
     assert f"16 batches of 12 samples have {len(shapes)} shapes" in first
+
+
+@pytest.mark.parametrize(
+    ("longest", "multiple"), [(20, 8), (60, 8), (64, 16), (255, 32), (256, 64)]
+)
+def test_a_multiple_is_no_more_than_a_quarter_of_the_longest_but_8(longest, multiple):
+    signatures = [f"ids: int64 [8, {longest}]; mask: int64 [8, {longest}]", "ids: int64 [8, 3]"]
+    assert _multiple(signatures) == multiple
+    assert _multiple([f"float32 [8, 3, {n}, 224]" for n in range(200, 230)]) == 64
 
 
 def test_workers_and_a_fixed_length_change_no_padding():

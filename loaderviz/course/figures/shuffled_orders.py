@@ -15,6 +15,10 @@ from loaderviz.text import count, percent
 
 HEIGHT_PX, LEFT_PX = 440, 76
 STRIP_PX = 56
+CLASS_COLOURS = (  # neighbours differ in hue and in lightness
+    *(style.BLUE, style.AMBER, style.GREEN, style.PINK, style.OLIVE, style.SKY, style.PLUM),
+    *(style.LIME, style.WAIT, style.QUIET),
+)
 STRIP_SHARE = 0.78  # of a lane's height
 
 
@@ -36,8 +40,8 @@ def classes(orders: Mapping[str, Sequence[int]], *, title: str) -> Figure:
     strips = [
         {
             "type": "heatmap", "name": name, "z": order[None, :], "x0": 0, "dx": 1, "y0": lane,
-            "dy": STRIP_SHARE, "zmin": 0, "zmax": max(n_classes - 1, 1), "colorscale": "Cividis",
-            "showscale": False,
+            "dy": STRIP_SHARE, "zmin": 0, "zmax": max(n_classes - 1, 1), "showscale": False,
+            "colorscale": _scale(n_classes),
             "hovertemplate": f"{name}<br>sample %{{x}}: class %{{z}}<extra></extra>",
         }
         for lane, (name, order) in enumerate(zip(orders, table, strict=True))
@@ -51,6 +55,13 @@ def classes(orders: Mapping[str, Sequence[int]], *, title: str) -> Figure:
         x_title="samples, in the order in which they come",
         x={"range": [-0.5, n - 0.5], "showgrid": False, "tickformat": ",d"},
     )
+
+
+def _scale(n_classes: int) -> Any:
+    """A colour for each class, that no other has; a scale where there are more than colours."""
+    if not 1 < n_classes <= len(CLASS_COLOURS):
+        return "Cividis"
+    return [[i / (n_classes - 1), CLASS_COLOURS[i]] for i in range(n_classes)]
 
 
 def shuffle(order: Sequence[int]) -> Figure:
@@ -84,10 +95,10 @@ def shuffle(order: Sequence[int]) -> Figure:
     room = 0.02 * n + 0.5
     options: dict[str, Any] = {"range": [-room, n - 1 + room], "tickformat": ",d"}
     layout |= {
-        "xaxis": axes.axis(colours, "place in the shuffled stream", **options),
-        "yaxis": axes.axis(colours, "place on disk", 8, **options),
+        "xaxis": axes.axis(colours, "place in the run", **options),
+        "yaxis": axes.axis(colours, "place in the source", 8, **options),
         "annotations": [
-            _in_a_corner("above the line: came earlier than on disk", 0.02, 0.97, "left"),
+            _in_a_corner("above the line: came earlier than in the source", 0.02, 0.97, "left"),
             _in_a_corner("below the line: came later", 0.99, 0.03, "right"),
             *_farthest_labels(places_in),
         ],
@@ -99,7 +110,7 @@ def shuffle(order: Sequence[int]) -> Figure:
     dots = {
         "type": "scatter", "mode": "markers", "name": "sample", "x": np.arange(n), "y": places_in,
         "marker": {"size": 6 if n <= 300 else 4, "color": style.READY_LINE, "opacity": 0.9},
-        "hovertemplate": "on disk at %{y}<br>in the stream at %{x}<extra></extra>",
+        "hovertemplate": "place %{x} in the run<br>place %{y} in the source<extra></extra>",
     }  # fmt: skip
     return Figure.unchecked([diagonal, dots, *_farthest_marks(places_in)], layout)
 

@@ -45,5 +45,5 @@ assert loaderviz.audit(fresh, epochs=3).exactly_once
 first = loaderviz.audit(lost_samples.loader("A"))
 assert len(first.deliveries) == 24
 assert sorted(first.missing["sample"]) == list(range(12, 24))
-solved = {"A": "the same to every worker", "B": "nothing", "C": "drop_last"}
+solved = {"A": "every worker reads the same half", "B": "nothing", "C": "drop_last"}
 assert lost_samples.faults(solved).passed
