@@ -93,7 +93,7 @@ def side_by_side(feds: Sequence[Fed], *, title: str = "", seconds: float | None 
     """
     slow, fast = (choose(feds, key=lambda fed: fed.batch_s) for choose in (max, min))
     every_ms = [f"{1000 * fed.batch_s:.0f} ms" for fed in (fast, slow)]
-    by_default = f'A step every {every_ms[0]} "{fast.way}", every {every_ms[1]} "{slow.way}"'
+    by_default = f"{fast.way}: a step every {every_ms[0]}; {slow.way}: every {every_ms[1]}"
     if every_ms[0] == every_ms[1]:
         by_default = f"A step every {every_ms[0]}"
     groups = [
@@ -109,7 +109,7 @@ def side_by_side(feds: Sequence[Fed], *, title: str = "", seconds: float | None 
         groups,
         title=title or by_default,
         numbers="simulated · one axis · grey: the loop is held up · hatched: it waits · "
-        "white in copies and steps: idle",
+        "gaps in copies and steps: idle",
         seconds=seconds,
     )
 
@@ -133,7 +133,7 @@ def feed(way: str, *, n_batches: int = 16, item: bool = False, **speeds: Any) ->
             speed of 0, or a number of workers that is not whole.
     """
     if way not in WAYS:
-        raise LoaderVizError(f"way={way!r} is not one of {', '.join(WAYS)}")
+        raise LoaderVizError(f"way={way!r} is not one of {', '.join(map(repr, WAYS))}")
     whole_number("n_batches", n_batches, at_least=2)
     loop = _Loop(way, n_batches, item, **speeds)
     loop.run()

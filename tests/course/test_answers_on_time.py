@@ -66,7 +66,7 @@ def test_an_answer_is_judged_and_told_why(check, answer, passed, says):
         ("pinned, non_blocking", 3, "steps take 80 %"),
         ("copied ahead", 2, "steps take 73 %"),
         ("copied ahead", 4, "fewer workers would do"),
-        ("by post", 3, "not one of pageable"),
+        ("by post", 3, "not one of 'pageable'"),
         ("pinned", 0, "1 to 8"),
     ],
 )

@@ -130,8 +130,8 @@ class TestTheSimulatedLoop:
             boxes = [start for start, lane in zip(work.base, work.y, strict=True) if lane in lanes]
             assert boxes == [start for _, start, _ in (*fed.copies, *fed.steps)]
         assert figure.layout.xaxis.range[1] > feds[0].steps[-1][2]
-        assert '20 ms "copied ahead"' in figure.layout.title.text
-        assert '39 ms "pageable"' in figure.layout.title.text
+        assert "copied ahead: a step every 20 ms" in figure.layout.title.text
+        assert "pageable: every 39 ms" in figure.layout.title.text
 
     def test_what_is_cut_off_is_told(self):
         feds = [feed(way) for way in WAYS]
