@@ -23,7 +23,7 @@ from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.loader_setup import Setup
 from loaderviz.loaders.content_hash import digest_or_none
-from loaderviz.loaders.held_objects import Part, is_a
+from loaderviz.loaders.held_objects import Part, attributes, is_a
 from loaderviz.text import count
 
 OF_TORCH = (SequentialSampler, RandomSampler, WeightedRandomSampler, DistributedSampler)
@@ -265,6 +265,8 @@ def names_used_by(value: Any) -> Iterator[str]:
 @check("LV122")
 def _evaluation_drops(case: Case) -> Seen | None:
     settings = case.setup.settings
+    if type(settings["batch_sampler"]) is BatchSampler:
+        settings = attributes(settings["batch_sampler"])  # which forms the batches
     in_order = is_a(case.setup.sampler.value, SequentialSampler)
     if case.setup.iterable or not settings["drop_last"] or not in_order:
         return None
