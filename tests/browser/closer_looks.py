@@ -100,7 +100,7 @@ def mixing_a_stream(page: Page) -> None:
 
 def many_ranks(page: Page) -> None:
     """Adds two ranks and a sample: the figures follow."""
-    dealing, ending = page.locator(".loaderviz-vary").all()
+    dealing, ending, _ = page.locator(".loaderviz-vary").all()
     expect(dealing.locator(".gtitle")).to_contain_text("Every sample came exactly once")
     slider(dealing, page, "ranks").focus()
     page.keyboard.press("ArrowRight")
