@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 from torch.utils.data import (
@@ -238,6 +238,7 @@ def test_any_two_shares_are_counted_against_the_whole(whole, first, second):
     found = audit(two_workers(Cases(whole, first, second), batch_size=3))
     came = first + second
     held = {each: whole.count(each) for each in {*whole, *came}}
+    assume(sum(each not in whole for each in came) < 8)  # or content tells no sample
     extra = sum(came.count(each) for each, n in held.items() if n == 0)
     twice = sum(max(came.count(each) - n, 0) for each, n in held.items() if n)
     never = sum(max(n - came.count(each), 0) for each, n in held.items())
