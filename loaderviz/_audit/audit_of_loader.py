@@ -46,8 +46,8 @@ from loaderviz._audit.keys_of_ranks import (
 from loaderviz._audit.run_copy import CopyRun, describe_lacking_rows, raise_failure, run_copy
 from loaderviz._audit.watching_copy import is_iterable
 from loaderviz._contents.compared_contents import BUFFER, ONE_BUFFER, WORDS, ComparedContents
-from loaderviz._contents.read_alone import PristineCopy
-from loaderviz._contents.swallowed_exceptions import Swallowed
+from loaderviz._contents.read_alone import PristineCopy, collates
+from loaderviz._contents.read_stream import StreamRead
 from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.content_hash import SampleIdentifier
 from loaderviz.loaders.random_state import keep_random_state
@@ -58,6 +58,7 @@ from loaderviz.trace import Trace
 _NOT_JUDGED = "whether any is missing is not known"
 MIN_UNLIKE = 7  # of fewer samples all may be others by some fault
 MOSTLY = 0.75  # of what came: where more differs, content tells no sample
+OF_SHARES = ("Remedy: share", "Workers that")  # begin the notes on them
 _SHUFFLING = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
 
 
@@ -81,7 +82,7 @@ def audit_loader(
     with (
         keep_random_state(loader),
         TemporaryDirectory(prefix="loaderviz-audit-") as folder,
-        PristineCopy(loader.dataset, loader.collate_fn) if by_key else nullcontext() as pristine,
+        PristineCopy(loader.dataset, collates(loader)) if by_key else nullcontext() as pristine,
     ):
         run = run_copy(loader, epochs, None if by_key else identifier, n_samples, Path(folder))
         evidence = _evidence_before_run(loader, by_content=key is None and is_iterable(loader))
@@ -212,8 +213,7 @@ def _audit_by_number(
     audit = conclude(tables, evidence, run.trace, keys)
     if n_buffer:
         return _audit_of_one_buffer(audit, n_buffer)
-    replaced = expected.stream.replaced
-    return audit if replaced is None else _audit_of_replaced(audit, replaced)
+    return _audit_of_replaced(audit, expected.stream)
 
 
 def _n_overwritten(delivered: Delivered, expected: Expected) -> int:
@@ -239,19 +239,23 @@ def _audit_of_one_buffer(audit: Audit, n_overwritten: int) -> Audit:
     return replace(audit, verdict=verdict, notes=notes, is_changed=True)
 
 
-def _audit_of_replaced(audit: Audit, met: Swallowed) -> Audit:
-    """Where a stream yields another sample in place of one that raised an error."""
+def _audit_of_replaced(audit: Audit, seen: StreamRead) -> Audit:
+    """The same where a stream yields something else in place of a sample that raised an error."""
+    met = seen.replaced
+    if met is None:
+        return audit
     replaces = f"the stream replaces some: {met.line} meets {met.name}"
     whole = audit.verdict.replace("very sample", "very sample that one process reads")
     verdict = f"{whole}, but {replaces}" if audit.exactly_once else f"{audit.verdict}; {replaces}"
     note = (
-        f"{met.line} met {met.name}: {met.message}, and a sample that comes elsewhere was yielded "
-        "then. Let it raise, or leave such samples out, and say how many."
+        f"{met.line} met {met.name}: {met.message}, and {seen.by_what} was yielded then. Let it "
+        "raise, or leave such samples out, and say how many."
     )
-    others = [
-        each for each in audit.notes if not each.startswith(("Remedy: share", "Workers that"))
-    ]
-    return replace(audit, verdict=verdict, notes=(note, *others), is_changed=True)
+    notes = audit.notes
+    if audit.n_samples is None or len(audit.duplicates) < audit.n_samples:
+        # What comes again may be what replaces others, and no overlap of shares.
+        notes = tuple(each for each in notes if not each.startswith(OF_SHARES))
+    return replace(audit, verdict=verdict, notes=(note, *notes), is_changed=True)
 
 
 def audit_trace(

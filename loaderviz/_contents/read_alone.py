@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from torch.utils.data import DataLoader
+
 from loaderviz._contents.collate_trial import CollateTrial, try_collate
 from loaderviz._contents.one_sample import LatestSamples, read_sample, seeder
 from loaderviz._contents.swallowed_exceptions import Swallowed, noting_exceptions
@@ -95,7 +97,9 @@ class PristineCopy:
     """
 
     def __init__(self, dataset: Any, collate_fn: Any = None) -> None:
+        """``collate_fn``: to be tried by ``try_collate``; None where it gets no list of samples."""
         self._child: ChildProcess | None = None
+        self._collates = collate_fn is not None
         self._pickled: bytes | None = None
         if not may_fork(num_workers=1):  # in a fork, a dataset that uses CUDA says that it cannot
             self._pickled = _pickled(dataset)
@@ -151,6 +155,10 @@ class PristineCopy:
 
     def try_collate(self, batches: Sequence[Sequence[Any]], budget_s: float) -> CollateTrial:
         """Call ``collate_fn`` on samples of these keys, a list for each batch. Raises nothing."""
+        if not self._collates:
+            return CollateTrial(
+                not_tried="it is called with one sample, and not with a list of them"
+            )
         batches = [[key for key in keys if isinstance(key, READABLE)] for keys in batches]
         if not all(batches) or not batches or self._child is None:
             return CollateTrial(not_tried="its samples have no keys to read them by in a copy")
@@ -176,6 +184,15 @@ class PristineCopy:
             return self._child.sent[-1]
         self.__exit__()  # or what it says too late would answer the next question
         return None
+
+
+def collates(loader: DataLoader[Any]) -> Any:
+    """The loader's ``collate_fn`` where that makes a batch of a list of samples; else None.
+
+    With ``batch_size=None`` it is called with what the dataset returns (torch/utils/data/_utils/
+    fetch.py, ``auto_collation``).
+    """
+    return None if loader.batch_sampler is None else loader.collate_fn
 
 
 class _Bounded(io.BytesIO):

@@ -12,6 +12,8 @@ from loaderviz._contents.read_alone import N_CLOSER
 from loaderviz._contents.swallowed_exceptions import Swallowed, noting_exceptions
 from loaderviz.loaders.content_hash import content_number
 
+ELSEWHERE, FILLER = "a sample that comes elsewhere, too", "the same filler each time"
+
 
 @dataclass(frozen=True)
 class StreamRead:
@@ -19,12 +21,14 @@ class StreamRead:
 
     Attributes:
         overwritten: the place of a sample, from 0, that changed when the next one was read.
-        replaced: what was met and not raised where a sample came that comes elsewhere, too, or the
-            same filler each time, in a stream whose other samples all differ.
+        replaced: what was met and not raised where another sample came, in a stream whose other
+            samples all differ.
+        by_what: came then: a sample that comes elsewhere, too, or the same filler each time.
     """
 
     overwritten: int | None = None
     replaced: Swallowed | None = None
+    by_what: str = ""
 
 
 def read_stream(dataset: Any) -> StreamRead:
@@ -76,8 +80,9 @@ class StreamWatch:
         twice = [place for place in swallowed if self._numbers[place] in others]
         failed = [place for place in swallowed if not swallowed[place].of_lookup]
         came = {self._numbers[place] for place in failed}
-        if len(failed) > 1 and len(came) == 1 and None not in came:
-            twice += failed  # a filler, the same for each
+        filled = failed if len(failed) > 1 and len(came) == 1 and None not in came else []
         told_apart = None not in others and len({*others}) == len(others)
-        replaced = swallowed[twice[0]] if twice and told_apart else None
-        return StreamRead(self._overwritten, replaced)
+        if not told_apart or not (twice or filled):
+            return StreamRead(self._overwritten)
+        by_what = ELSEWHERE if twice else FILLER
+        return StreamRead(self._overwritten, swallowed[(twice or filled)[0]], by_what)

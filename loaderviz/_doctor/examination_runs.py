@@ -16,7 +16,7 @@ from typing import Any
 
 from torch.utils.data import DataLoader, SequentialSampler
 
-from loaderviz._contents.read_alone import PristineCopy
+from loaderviz._contents.read_alone import PristineCopy, collates
 from loaderviz._doctor import batch_probe
 from loaderviz._doctor.checks import LOOKS, LookFor, NotLearnt
 from loaderviz._doctor.contents_of_epoch import compare_first_epoch
@@ -119,7 +119,7 @@ def _undisturbed(setup: Setup, copied: bool) -> AbstractContextManager[PristineC
     """A copy of this process to read keys in, where this process is a copy itself."""
     if copied and not setup.iterable:
         set_epoch(setup.dataset, 0)  # as before the epoch that is compared
-        return PristineCopy(setup.dataset, setup.settings["collate_fn"])
+        return PristineCopy(setup.dataset, collates(setup.loader))
     return contextlib.nullcontext()
 
 

@@ -126,8 +126,7 @@ def _replaced_in_a_stream(case: Case) -> Seen | None:
         return None
     error = read.replaced
     return seen(
-        f"{error.line} meets {error.name}: {error.message}; what comes is a sample that comes "
-        "elsewhere in the stream, too",
+        f"{error.line} meets {error.name}: {error.message}; what comes is {read.by_what}",
         fix="""
 def __iter__(self):
     for item in self.items:

@@ -265,6 +265,8 @@ def _cpu_times(workers: Iterable[psutil.Process]) -> Any:
         with contextlib.suppress(psutil.Error):
             times = worker.cpu_times()
             all_s += times.user + times.system
+            # Of processes that it has started and waited for, such as ffmpeg; not on Windows.
+            all_s += getattr(times, "children_user", 0.0) + getattr(times, "children_system", 0.0)
     machine = psutil.cpu_times()
     machine_s = machine.user + machine.system + getattr(machine, "nice", 0.0)
     return np.array([time.monotonic(), all_s, main_s, machine_s])

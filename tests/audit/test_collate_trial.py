@@ -167,3 +167,13 @@ def test_collate_fn_is_as_it_was_once_it_was_tried():
     audited(cleared, 2)
     assert counting.n == 0
     assert not cleared.scratch.any()
+
+
+def test_where_it_gets_one_sample_and_no_list_it_is_not_tried():
+    def halved(sample):
+        assert not isinstance(sample, list)
+        return sample[0] / 2
+
+    found = audit(DataLoader(Texts(), batch_size=None, collate_fn=halved))
+    assert not found.is_changed
+    assert found.verdict.startswith("Every key came exactly once")

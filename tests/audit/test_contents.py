@@ -373,6 +373,25 @@ def test_a_stream_that_repeats_a_sample_after_an_error_is_not_said_to_be_whole()
     assert found.verdict.startswith("Every sample that one process reads came exactly once")
 
 
+def filled_after_an_error(stream, index, before):
+    try:
+        return torch.tensor([index + 0 / (index % 8 - 7)])
+    except ZeroDivisionError:
+        return torch.tensor([-1])
+
+
+class Filling(IterableDataset):
+    def __iter__(self):
+        for index in shard(range(N)):
+            yield filled_after_an_error(self, index, None)
+
+
+def test_a_filler_in_a_stream_is_not_said_to_come_elsewhere():
+    found = audited(Filling(), 0)
+    assert "the same filler each time was yielded then" in " ".join(found.notes)
+    assert "elsewhere" not in str(found)
+
+
 def test_keys_past_the_data_are_not_said_to_be_samples_of_their_own():
     class TooLong(Dataset):
         def __len__(self):
