@@ -46,7 +46,7 @@ from loaderviz._audit.keys_of_ranks import (
 from loaderviz._audit.run_copy import CopyRun, describe_lacking_rows, raise_failure, run_copy
 from loaderviz._audit.watching_copy import is_iterable
 from loaderviz._contents.compared_contents import BUFFER, ONE_BUFFER, WORDS, ComparedContents
-from loaderviz._contents.read_alone import PristineCopy, collates
+from loaderviz._contents.pristine_copy import PristineCopy, collates
 from loaderviz._contents.read_stream import StreamRead
 from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.content_hash import SampleIdentifier
@@ -203,10 +203,10 @@ def _audit_by_number(
     if evidence.by_content and n_unlike and not n_buffer:
         second = read_dataset(dataset, identifier, n_samples and len(expected))
         by_chance = not np.array_equal(np.sort(second.numbers), np.sort(expected.numbers))
-        as_many = abs(len(delivered) - epochs * len(expected)) <= epochs * evidence.n_workers
-        mostly = n_unlike > max(MIN_UNLIKE, MOSTLY * len(delivered))
-        if by_chance or (as_many and mostly):
-            n_about = 0 if by_chance else evidence.n_workers
+        n_about = 0 if by_chance else evidence.n_workers
+        if by_chance or _depends_on_share(
+            n_unlike / epochs, len(delivered) / epochs, expected, n_about
+        ):
             return _audit_by_count(delivered, expected, evidence, run, n_about)
     keys = keys_of_deliveries(delivered, expected, tables) if identifier.key is not None else None
     evidence = _check_dataset_length(loader, expected, evidence)
@@ -214,6 +214,12 @@ def _audit_by_number(
     if n_buffer:
         return _audit_of_one_buffer(audit, n_buffer)
     return _audit_of_replaced(audit, expected.stream)
+
+
+def _depends_on_share(n_unlike: int, n_in_epoch: float, expected: Expected, n_workers: int) -> bool:
+    """Whether, in an epoch, nearly as many came as one process reads, and most are others."""
+    as_many = abs(n_in_epoch - len(expected)) <= n_workers
+    return as_many and n_unlike > max(MIN_UNLIKE, MOSTLY * len(expected))
 
 
 def _n_overwritten(delivered: Delivered, expected: Expected) -> int:

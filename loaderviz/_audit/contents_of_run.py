@@ -15,7 +15,7 @@ from loaderviz._contents.compared_contents import (
     ComparedContents,
     compare_contents,
 )
-from loaderviz._contents.read_alone import PristineCopy
+from loaderviz._contents.pristine_copy import PristineCopy
 
 
 def contents_of(

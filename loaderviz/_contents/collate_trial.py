@@ -16,10 +16,9 @@ import numpy as np
 import torch
 from torch.utils.data import default_collate, default_convert
 
-from loaderviz._contents.one_sample import read_sample, seeder
+from loaderviz._contents.one_sample import OTHER_SEED, SEED, read_sample, seeder
 from loaderviz.loaders.content_hash import content_number
 
-SEED, OTHER_SEED = 1, 2
 N_BATCHES = 4
 MOST_ROWS = 8  # of a batch: what collate_fn does to more it does to these
 MOST_PAIRS = 6  # of samples that are exchanged

@@ -13,7 +13,8 @@ import torch
 from torch.utils.data import default_collate, default_convert
 
 from loaderviz._contents.collate_trial import N_BATCHES, CollateTrial
-from loaderviz._contents.read_alone import N_CLOSER, READABLE, PristineCopy, Reference
+from loaderviz._contents.pristine_copy import PristineCopy
+from loaderviz._contents.read_alone import N_CLOSER, READABLE, Reference
 from loaderviz.loaders.content_hash import content_number
 from loaderviz.text import count
 

@@ -14,6 +14,7 @@ from loaderviz.loaders.content_hash import content_number
 from loaderviz.loaders.held_objects import is_a
 from loaderviz.loaders.random_state import held_generators
 
+SEED, OTHER_SEED = 1, 2  # any two
 LONGEST_RING = 8  # samples that are kept: of large ones no more fit into memory
 
 

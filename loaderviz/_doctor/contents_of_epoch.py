@@ -9,7 +9,7 @@ from loaderviz._contents.compared_contents import (
     ComparedContents,
     compare_contents,
 )
-from loaderviz._contents.read_alone import PristineCopy
+from loaderviz._contents.pristine_copy import PristineCopy
 from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.run_epochs import Epoch
 from loaderviz.trace import load

@@ -16,7 +16,7 @@ from typing import Any
 
 from torch.utils.data import DataLoader, SequentialSampler
 
-from loaderviz._contents.read_alone import PristineCopy, collates
+from loaderviz._contents.pristine_copy import PristineCopy, collates
 from loaderviz._doctor import batch_probe
 from loaderviz._doctor.checks import LOOKS, LookFor, NotLearnt
 from loaderviz._doctor.contents_of_epoch import compare_first_epoch

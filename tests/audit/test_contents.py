@@ -422,12 +422,12 @@ def test_a_stream_that_yields_copies_or_a_constant_is_right(give):
     ],
 )
 def test_where_no_process_can_be_forked_a_pickle_is_read(dataset, expected, monkeypatch):
-    monkeypatch.setattr("loaderviz._contents.read_alone.may_fork", lambda num_workers: False)
+    monkeypatch.setattr("loaderviz._contents.pristine_copy.may_fork", lambda num_workers: False)
     assert states(audited(dataset())) == expected
 
 
 def test_what_can_be_copied_in_no_way_is_not_compared(monkeypatch):
-    monkeypatch.setattr("loaderviz._contents.read_alone.may_fork", lambda num_workers: False)
+    monkeypatch.setattr("loaderviz._contents.pristine_copy.may_fork", lambda num_workers: False)
 
     class Unpicklable(Rows):
         """By its class, which is local."""
@@ -438,7 +438,7 @@ def test_what_can_be_copied_in_no_way_is_not_compared(monkeypatch):
 @pytest.mark.parametrize("forks", [True, False])
 def test_generators_stand_where_they_stood(forks, monkeypatch):
     if not forks:
-        monkeypatch.setattr("loaderviz._contents.read_alone.may_fork", lambda num_workers: False)
+        monkeypatch.setattr("loaderviz._contents.pristine_copy.may_fork", lambda num_workers: False)
     dataset = OwnGenerator()
     before = dataset.rng.bit_generator.state, torch.get_rng_state(), random.getstate()
     audited(dataset, 0, collate_fn=as_a_list)
