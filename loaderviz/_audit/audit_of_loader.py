@@ -216,7 +216,9 @@ def _audit_by_number(
     return _audit_of_replaced(audit, expected.stream)
 
 
-def _depends_on_share(n_unlike: int, n_in_epoch: float, expected: Expected, n_workers: int) -> bool:
+def _depends_on_share(
+    n_unlike: float, n_in_epoch: float, expected: Expected, n_workers: int
+) -> bool:
     """Whether, in an epoch, nearly as many came as one process reads, and most are others."""
     as_many = abs(n_in_epoch - len(expected)) <= n_workers
     return as_many and n_unlike > max(MIN_UNLIKE, MOSTLY * len(expected))
