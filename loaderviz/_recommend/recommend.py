@@ -162,6 +162,9 @@ def _question(
     needed = 1  # where no worker could be run
     if not math.isnan(look.read_s):
         needed = needed_workers(look.read_s, step_s, look.cpu_s, cpus, most)
+    first = first_settings(needed, most, present)
+    if look.naive and present.num_workers > 1:  # run where there is time: it is no answer
+        first = [*first[1:], present]
     n_batches = asked.n_batches or look.n_batches
     free = FreeBytes.now()
 
@@ -170,7 +173,7 @@ def _question(
         return can_run and look.sizes.fit(setting, free)
 
     return Question(
-        first=first_settings(needed, most, present),
+        first=first,
         present=present,
         needed=needed,
         most=most,

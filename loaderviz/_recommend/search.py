@@ -47,7 +47,7 @@ class Question:
     """What is to be found.
 
     Attributes:
-        first: settings to begin with, today's first.
+        first: settings to begin with; the first of them is the answer where none can be run.
         present: today's.
         needed: workers that are expected to do.
         most: workers to try.
@@ -71,7 +71,7 @@ class Found:
 
     Attributes:
         question: what was to be found.
-        best: the setting; today's, where nothing could be run.
+        best: the setting; the first to begin with, where nothing could be run.
         runs: of each setting that was run.
         too_short: whether there was no time to try a setting, or to tell the last two apart.
     """
@@ -157,7 +157,7 @@ class Search:
         self._start_s = 0.0  # of a worker, as far as it was seen
         self._longer = 1.0  # times as long as asked for: what a run takes beside starting
         self._skipped: set[LoaderSettings] = set()  # for lack of time
-        self.found = Found(question, question.present)
+        self.found = Found(question, question.first[0])
 
     def run(self) -> Found:
         """The cheapest setting of those that are as good as the fastest."""

@@ -60,9 +60,10 @@ class Machine:
         needed: int = 16,
         most: int = 16,
         budget_s: float = 30.0,
+        first: list[LoaderSettings] | None = None,
         **given: object,
     ) -> Found:
-        first = first_settings(needed, most, present)
+        first = first or first_settings(needed, most, present)
         question = Question(first, present, needed, most, **given)
         return Search(
             question, self.measure, budget_s=budget_s, deadline=budget_s, clock=lambda: self.now
@@ -103,6 +104,14 @@ def handing_over(read_s: float, hand_s: float) -> Callable[[LoaderSettings], flo
 def test_the_fewest_workers_that_are_as_good_as_the_best(batch_s, step_s, needed, best):
     found = Machine(batch_s, step_s=step_s).search(needed=needed)
     assert found.best == S(best)
+
+
+@pytest.mark.parametrize("batch_s", [0.1, math.inf])
+def test_with_time_for_one_run_the_answer_is_what_to_begin_with(batch_s):
+    # As of a stream that each of today's two workers delivers whole.
+    found = Machine(lambda s: batch_s).search(first=[S(0), S(1), S(2)], most=1, budget_s=0.2)
+    assert found.best == S(0)
+    assert found.too_short
 
 
 @pytest.mark.parametrize(
