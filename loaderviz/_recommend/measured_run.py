@@ -199,8 +199,9 @@ def _run_of(epochs: list[_Epoch], setting: LoaderSettings, read_s: float) -> Run
     whole = [each for each in epochs if not math.isnan(each.ended_s)]
     if whole:
         lengths = np.array([len(each.ends_s) for each in whole])
-        took_s = np.array([each.ended_s - each.begun_s for each in whole])
-        took_s = np.maximum(took_s - run.start_s, 0.0)
+        # Of each its own start: what other work adds to one is no part of another.
+        took_s = np.array([each.ended_s - each.first_s for each in whole])
+        took_s += np.minimum([each.latency_s for each in whole], read_s)
         n, parts_s = int(lengths.sum()), tuple((took_s / lengths).tolist())
         return replace(run, pace_s=float(took_s.sum()) / n, n_batches=n, parts_s=parts_s)
     first = epochs[0]
