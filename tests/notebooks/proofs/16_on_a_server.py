@@ -13,6 +13,12 @@ assert "HeldOut" in shares.verdict
 assert "89 %" in shares.verdict
 waited = {each.name.split()[0]: each.waited_s for each in shares.loaders}
 assert waited["HeldOut"] > 5 * waited["CuredPhotos"]
+assert f"{waited['CuredPhotos']:.1f} s" == "1.7 s"
+n_batches = {each.name.split()[0]: each.n_batches for each in shares.loaders}
+assert n_batches == {"HeldOut": 3 * 12, "CuredPhotos": 3 * 45}
+(unsaid,) = shares.causes.query("loader == 0 and cause == 'workers'")["seconds"]
+assert f"{unsaid:.2f} s" == "1.21 s"
+assert "1.21 s" not in printed
 assert "16.0 s waiting" in printed
 assert "31.8 s in all" in printed
 
@@ -35,3 +41,5 @@ assert "40 of the keys 0 to 119 are not in the trace" in printed
 paths = {when: f"recordings/{name}" for when, name in nights.items()}
 assert not on_a_server.nightly("--max-wait 0.6", **paths).passed
 assert on_a_server.nightly("--max-wait 0.25", **paths).passed
+waits = {when: loaderviz.load(path).summary().wait_share for when, path in paths.items()}
+assert (f"{waits['bad']:.0%}", f"{waits['good']:.0%}") == ("51%", "5%")
