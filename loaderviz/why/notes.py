@@ -58,12 +58,12 @@ def _times(summary: Summary, whose: str) -> list[str]:
         return [pace, "steps and waiting not seen"]
     each = 1 / max(summary.n_ranks, 1)
     startup_s = each * summary.startup_s
-    parts_s = [each * summary.step_s, each * summary.wait_s, startup_s]
-    whole, (steps, waiting, starting) = durations_that_add_up(parts_s)
+    waiting_s = each * summary.wait_s + startup_s
+    whole, (steps, waiting) = durations_that_add_up([each * summary.step_s, waiting_s])
     told = f"{whole} {whose}: {steps} in steps + {waiting} waiting"
-    if startup_s >= SHOWN_S and not starting.startswith("0 "):
+    if startup_s >= max(SHOWN_S, NAMED * waiting_s):
         ending = summary.ending_s >= NAMED * summary.startup_s
-        told += f" + {starting} starting{' and ending workers' * ending}"
+        told += f" ({duration(startup_s)} for workers to start{' and end' * ending})"
     device_s = [each * summary.device_busy_s, each * summary.device_idle_s]
     if sum(device_s) == 0:
         return [told]

@@ -15,7 +15,7 @@ from loaderviz.why.summary import Summary
 
 COLUMNS = (
     ("epoch", "from iter() to the end of the last step, of one epoch"),
-    ("samples/s", "from the first batch on"),
+    ("samples/s, once it runs", "from the first batch on"),
     ("model waits", "in next(), and while the workers start"),
     ("delivered twice", "samples that came more than once in an epoch"),
     ("most in flight", "batches that are being made, are ready, or are in their step"),
