@@ -56,7 +56,7 @@ def epochs(audit: Audit, *, title: str) -> Figure:
         title=title,
         numbers=f"{totals} of {last + 1} samples · the number and colour of a box is the worker "
         "that delivered it",
-        x_title="samples, in the order in which one process reads them",
+        x_title="samples, by their place in the dataset",
         x={"range": [-0.6, last + 0.6], "showgrid": False, "nticks": 17},
         uniformtext={"minsize": 9, "mode": "hide"},
     )

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 STRIP_PX, AXIS_PX, TITLE_PX = 76, 62, 86
 LANE_PX = {2: 52, 4: 44, 8: 32}  # the height of a lane, for at most as many lanes
 LEAST_LANE_PX = 24
-SAMPLES = "samples, in the order in which one process reads them"
+SAMPLES = "samples, by their place in the dataset"
+NUMBER_PX = 12  # the size of the type
 
 
 def draw(audit: Audit, epoch: int, theme: style.ThemeName, numbers_of: str = "batch") -> Figure:
@@ -150,8 +151,11 @@ def _sample_boxes(
         edge=boxes.edge_codes(fills, sample, ends, columns.n, boxes.NUMBER_WIDTH), batch=sample,
         hover=hover,
     )  # fmt: skip
-    numbers = _batch_numbers if numbers_of == "batch" else _sample_numbers
-    return [marks | {"width": height}, numbers(sample, lane, deliveries["batch"].to_numpy())]
+    tall = height * lanes.px > NUMBER_PX  # boxes that have room for a number
+    sample, lane, batch = sample[tall], lane[tall], deliveries["batch"].to_numpy()[tall]
+    if numbers_of == "sample":
+        return [marks | {"width": height}, _sample_numbers(sample, lane, batch)]
+    return [marks | {"width": height}, _batch_numbers(sample, lane, batch, columns.n)]
 
 
 def _side_by_side(lane: Any, sample: Any) -> tuple[Any, Any]:
@@ -174,22 +178,24 @@ def _sample_numbers(sample: Any, lane: Any, batch: Any) -> dict[str, Any]:
     return boxes.bars(
         "number", sample - 0.5, sample + 0.5, lane, thickness=0.7, fill=style.TRANSPARENT,
         edge_px=0, batch=sample, insidetextanchor="middle",
-        **boxes.number_labels(sample, 12, on=batch),
+        **boxes.number_labels(sample, NUMBER_PX, on=batch),
     )  # fmt: skip
 
 
-def _batch_numbers(sample: Any, lane: Any, batch: Any) -> dict[str, Any]:
-    """A number for each run of neighbours of one batch; hidden where the run is too narrow."""
+def _batch_numbers(sample: Any, lane: Any, batch: Any, n_columns: int) -> dict[str, Any]:
+    """A number for each run of neighbours of one batch that is wide enough for it."""
     order = np.lexsort((sample, lane))
     sample, lane, batch = sample[order], lane[order], batch[order]
     breaks = (np.diff(lane) != 0) | (np.diff(batch) != 0) | (np.diff(sample) > 1)
     first = np.flatnonzero(np.append(True, breaks)) if len(sample) else np.zeros(0, np.int64)
     last = np.append(first[1:], len(sample))[: len(first)] - 1
+    wide = sample[last] + 1 - sample[first] >= boxes.NUMBER_WIDTH * n_columns
+    first, last = first[wide], last[wide]
     return boxes.bars(
         "number", sample[first] - 0.5, sample[last] + 0.5, lane[first], thickness=0.7,
         fill=style.TRANSPARENT, edge_px=0, batch=sample[first],
         insidetextanchor="start",  # not on the edge between two boxes
-        **boxes.number_labels(batch[first], 12),
+        **boxes.number_labels(batch[first], NUMBER_PX),
     )  # fmt: skip
 
 
