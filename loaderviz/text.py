@@ -108,7 +108,9 @@ def change(relative: float) -> str:
     """  # noqa: RUF002
     if not math.isfinite(relative):
         return NOT_KNOWN
-    return f"{'−' if relative < 0 else '+'}{abs(100 * relative):.0f} %"  # noqa: RUF001
+    whole = round(100 * relative)
+    sign = "−" if whole < 0 else "+" * (whole > 0)  # noqa: RUF001
+    return f"{sign}{abs(whole)} %"
 
 
 def count(n: float, singular: str, plural: str = "") -> str:

@@ -26,7 +26,7 @@ OF_ONE_NUMBER = (text.rate, text.duration, text.size, text.percent, text.change)
         (text.size, {0: "0 B", 512: "512 B", 1000: "0.977 KiB", 1536: "1.5 KiB"}),
         (text.size, {140 << 20: "140 MiB", 3 << 30: "3 GiB", 5 << 40: "5 TiB"}),
         (text.size, {2 << 50: "2,050 TiB"}),
-        (text.change, {0.5: "+50 %", 0: "+0 %", -0.12: "−12 %", 2: "+200 %"}),  # noqa: RUF001
+        (text.change, {0.5: "+50 %", 0: "0 %", -0.12: "−12 %", 2: "+200 %"}),  # noqa: RUF001
         (text.worker_name, {-1: "main process", 0: "worker 0", 3: "worker 3"}),
         (partial(text.count, singular="worker"), {0: "0 workers", 1: "1 worker"}),
         (partial(text.count, singular="CPU"), {1.0: "1 CPU", 2.0: "2 CPUs", 2.5: "2.5 CPUs"}),

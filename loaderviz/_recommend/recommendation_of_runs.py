@@ -22,6 +22,7 @@ from loaderviz._recommend.search import Found, Question
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.text import count, duration, percent, rate
 
+OTHERS: Final = "other processes"
 BUSY: Final = 0.85  # of the CPUs: the last part of one goes into changing between processes
 LONGER: Final = 1.3  # times as long beside others as alone: more than runs of one setting differ
 
@@ -132,8 +133,10 @@ def _verdict(outcome: Outcome) -> str:
         pace += f" ({rate(now)} as it is now)"
     if outcome.keeps_busy:
         return f"{workers} {'keeps' if best.num_workers <= 1 else 'keep'} the model busy: {pace}"
-    part = _limits(outcome).partition(":")[0]
+    part, _, detail = _limits(outcome).partition(": ")
     names = {"shared": "what samples share", "step": "the model's step", "CPU": "the CPUs"}
+    if detail.startswith(OTHERS):
+        names["CPU"] = "CPUs that other processes use, too"
     return f"{workers}: {pace}, limited by {names.get(part, part)}"
 
 
@@ -170,7 +173,7 @@ def _limits(outcome: Outcome) -> str:
     others, of_machine = outcome.cpus_busy(best, "other_cpus"), psutil.cpu_count() or 1
     if cpus + others >= BUSY * of_machine:
         return (
-            f"CPU: other processes keep {others:.1f} of the machine's "
+            f"CPU: {OTHERS} keep {others:.1f} of the machine's "
             f"{count(of_machine, 'CPU')} busy, this run {cpus:.1f}: ask again when they are done"
         )
     if n == 0:
