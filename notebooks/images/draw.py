@@ -194,7 +194,7 @@ def a_hungry_device() -> list[Trace]:
 def a_loop_that_waits() -> list[Any]:
     """The recording that notebook 10 begins with: its first seconds."""
     title = "Half of the time this loop waits: what would help?"
-    figure = timeline(load(RECORDINGS / "photos_2_workers.parquet"), title=title)
+    figure = timeline(load(RECORDINGS / "photos_before.parquet"), title=title)
     figure.layout.title.subtitle.text = "measured on 2 CPUs, November 2026"
     return [figure.update_xaxes(range=[0, 4])]
 
@@ -240,7 +240,7 @@ def main() -> None:
                 continue
             if name == "report":
                 draw_report(
-                    browser, load(RECORDINGS / "photos_5_workers.parquet"), "report_light.png"
+                    browser, load(RECORDINGS / "photos_after.parquet"), "report_light.png"
                 )
                 continue
             draw(browser, [figure_of(each) for each in PICTURES[name]()], f"{name}_light.png")

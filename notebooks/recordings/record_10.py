@@ -28,8 +28,8 @@ def photos(num_workers: int) -> Any:
 
 
 LOADERS = {
-    "photos_2_workers": lambda: photos(2),
-    "photos_5_workers": lambda: photos(5),
+    "photos_before": lambda: photos(2),
+    "photos_after": lambda: photos(5),
     "photos_ideal": lambda: ideal(photos(2)),
 }
 
