@@ -81,9 +81,9 @@ class Mixing(ShownResult):
         if np.isnan(self.score):
             return n
         return (
-            f"{n} · in {self.window:,} that follow one another, the nearest in the source is "
-            f"{rate(self.neighbour_distance)} away; after a uniform shuffle "
-            f"{rate(self.shuffled_distance)}"
+            f"{n} · the nearest of {self.window:,} that follow one another: "
+            f"{rate(self.neighbour_distance)} places away in the source (as they lie 1, after a "
+            f"uniform shuffle {rate(self.shuffled_distance)})"
         )
 
     @property
