@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.nn.utils.rnn import PackedSequence, unpack_sequence
 from torch.utils.data import default_collate, default_convert
 
 from loaderviz._contents.one_sample import OTHER_SEED, SEED, read_sample, seeder
@@ -31,6 +32,10 @@ LEFT_OVER = (
 )
 DATA_CHANGED = (
     "collate_fn changes the dataset's own data in place: key {key!r} holds something else after it"
+)
+CUT = (
+    "collate_fn makes rows of another size of the same samples once {one} and {two} change places: "
+    "what is longer than one of them is cut"
 )
 PARTED = (
     "collate_fn puts rows of {one} and {two} together that are of different samples: which, "
@@ -126,7 +131,7 @@ class _Trial:
         return batch, content_number(batch)
 
     def parted(self, keys: list[Any]) -> Iterator[str]:
-        """Whether rows of two parts go together otherwise once two samples are exchanged.
+        """Whether rows of two parts go together otherwise once two samples are exchanged, or are cut.
 
         Of parts with a row for each sample, whose rows stay the same ones. A part that tells the
         order of the others keeps them together. What is put together by chance is meant so.
@@ -135,13 +140,16 @@ class _Trial:
         if self.collate(self.again(keys), OTHER_SEED)[1] != number:
             return
         made = parts_of(batch, len(keys))
-        if len(keys) < LEAST_ROWS or len(made) < 2 or any(map(_is_order, made.values())):
+        if len(keys) < LEAST_ROWS or any(map(_is_order, made.values())):
             return
         before = {name: _rows(part) for name, part in made.items()}
         for i, j in list(combinations(range(len(keys)), 2))[:MOST_PAIRS]:
             exchanged = self.again(keys)
             exchanged[i], exchanged[j] = exchanged[j], exchanged[i]
             now = parts_of(self.collate(exchanged)[0], len(keys))
+            if any(_size_of(made[name]) != _size_of(now[name]) for name in made if name in now):
+                yield CUT.format(one=f"key {keys[i]!r}", two=f"key {keys[j]!r}")
+                return
             after = {name: _rows(part) for name, part in now.items()}
             kept = [name for name in before if Counter(before[name]) == Counter(after.get(name))]
             for one, two in combinations(kept, 2):
@@ -151,12 +159,22 @@ class _Trial:
                     return
 
 
+def _size_of(part: Any) -> Any:
+    """How large its rows are together: its shape, or the sum of theirs."""
+    if isinstance(part, torch.Tensor | np.ndarray):
+        return tuple(part.shape)
+    return sum(len(row) for row in part if isinstance(row, Sequence | torch.Tensor | np.ndarray))
+
+
 def _rows(part: Any) -> list[int | None]:
     return [content_number(row) for row in part]
 
 
 def parts_of(batch: Any, n_rows: int, name: str = "") -> dict[str, Any]:
     """The tensors, arrays and lists of a batch with a row for each sample, by where they are."""
+    if isinstance(batch, PackedSequence):
+        rows = unpack_sequence(batch)  # as they were before pack_padded_sequence sorted them
+        return {name or "the batch": rows} if len(rows) == n_rows else {}
     if isinstance(batch, torch.Tensor | np.ndarray):
         return {name or "the batch": batch} if batch.ndim and len(batch) == n_rows else {}
     inner: Iterable[tuple[Any, Any]]

@@ -142,6 +142,8 @@ def compare_contents(
         judge.state(*row) if state in UNSURE else state
         for row, state in zip(rows, states, strict=True)
     ]
+    if states.count(RANDOM) > states.count(SAME):  # those that are the same are so by chance
+        states = [RANDOM if state == SAME else state for state in states]
     table = delivered.assign(state=states)
     known = [each for of, each in collated.items() if len(each.numbers) == sizes[of]]
     nothing = content_number(None)
@@ -246,13 +248,15 @@ class _Judge:
     ) -> None:
         """Find out which of these keys hold something else each time they are read.
 
-        A few first: where each of them does, so do all. What is not known is not held against a
-        loader.
+        A few first: where most of them do, so do all, and those that hold the same twice do so by
+        chance, as a small number that is drawn may. What is not known is not held against a loader.
         """
         keys = list(dict.fromkeys(keys))
         some, others = keys[:N_CLOSER], keys[N_CLOSER:]
         again = dict(read_again(some))
-        if any(number is not None for number in again.values()):
+        if sum(number is None for number in again.values()) > len(again) / 2:
+            again = {}
+        else:
             again |= read_again(others)
         self._by_chance = {key for key in keys if again.get(key) is None}
         self._own = {**self._own, **again}

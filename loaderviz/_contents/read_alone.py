@@ -105,12 +105,18 @@ def _changed_by_reading(dataset: Any, keys: list[Any], time_s: float) -> tuple[l
     if after.numbers == fresh.numbers:
         return [], len(fresh.numbers)
     ((other,),) = _in_copies(dataset, [list(fresh.numbers)], time_s, (OTHER_SEED,))
-    changed = [
-        key
-        for key, number in other.numbers.items()
-        if after.numbers[key] != number == fresh.numbers[key]
-    ]
-    return changed, len(other.numbers)
+    return _otherwise(after, fresh, other), len(other.numbers)
+
+
+def _otherwise(read: Reference, first: Reference, second: Reference) -> list[Any]:
+    """Keys that hold something else in ``read`` than in two others, which agree.
+
+    None where these agree of less than half: small numbers that are drawn agree by chance.
+    """
+    same = [key for key, held in second.numbers.items() if first.numbers.get(key) == held]
+    if len(same) < len(second.numbers) / 2:
+        return []
+    return [key for key in same if read.numbers[key] != second.numbers[key]]
 
 
 def _cached_as_another(dataset: Any, keys: list[Any], time_s: float) -> tuple[list[Any], int]:
@@ -124,12 +130,7 @@ def _cached_as_another(dataset: Any, keys: list[Any], time_s: float) -> tuple[li
     first, second = (
         _in_copies(dataset, [backwards], time_s, (seed,))[0][0] for seed in (SEED, OTHER_SEED)
     )
-    cached = [
-        key
-        for key, number in second.numbers.items()
-        if forwards.numbers[key] != number == first.numbers.get(key)
-    ]
-    return cached, len(second.numbers)
+    return _otherwise(forwards, first, second), len(second.numbers)
 
 
 def read_twice(dataset: Any, keys: list[Any], budget_s: float) -> dict[Any, int | None]:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from torch.nn.utils.rnn import pad_sequence
+from torch.nn.utils.rnn import pack_sequence, pad_sequence
 from torch.utils.data import DataLoader, Dataset
 
 from loaderviz import audit
@@ -57,6 +57,21 @@ def sorted_texts_alone(samples):
     texts, labels = zip(*samples, strict=True)
     texts = sorted(texts, key=len)
     return {"text": pad_sequence(texts, batch_first=True), "label": torch.tensor(labels)}
+
+
+def packed_texts_sorted_alone(samples):
+    texts, labels = zip(*samples, strict=True)
+    return pack_sequence(sorted(texts, key=len, reverse=True)), torch.tensor(labels)
+
+
+def packed(samples):
+    texts, labels = zip(*samples, strict=True)
+    return pack_sequence(texts, enforce_sorted=False), torch.tensor(labels)
+
+
+def cut_to_the_first(samples):
+    n = len(samples[0][0])
+    return torch.stack([torch.cat([text, torch.zeros(n)])[:n] for text, _ in samples])
 
 
 def labels_reversed(samples):
@@ -123,6 +138,8 @@ def audited(collate_fn, num_workers):
         (NotCleared(), "=NotCleared makes another batch of the same samples"),
         (in_place, "=in_place changes the dataset's own data in place: key 0 "),
         (labels_reversed, "=labels_reversed puts rows of [0] and [1] together"),
+        (packed_texts_sorted_alone, "puts rows of [0] and [1] together"),
+        (cut_to_the_first, "=cut_to_the_first makes rows of another size of the same samples"),
         (
             sorted_texts_alone,
             "rows of ['text'] and ['label'] together that are of different samples",
@@ -142,6 +159,7 @@ def test_a_fault_of_collate_fn_is_told_in_the_verdict(collate_fn, says):
     "collate_fn",
     [
         all_sorted,
+        packed,
         sorted_with_ties,
         with_the_order,
         mixed_up,

@@ -406,6 +406,20 @@ def test_keys_past_the_data_are_not_said_to_be_samples_of_their_own():
     )
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_small_numbers_that_are_drawn_and_the_same_by_chance_are_held_against_no_loader(seed):
+    class Negatives(Rows):
+        """Which differ with the seed of the process, and draw from no generator that is known."""
+
+        def __getitem__(self, index):
+            return random.Random(1000 * torch.initial_seed() + index).randrange(4)
+
+    torch.manual_seed(seed)
+    found = audited(Negatives(), num_workers=2)
+    assert not found.is_changed
+    assert states(found) == {"random": N}
+
+
 @pytest.mark.parametrize("give", [copied, zeros])
 def test_a_stream_that_yields_copies_or_a_constant_is_right(give):
     assert audited(Stream(give)).verdict == "Every sample came exactly once"
