@@ -131,7 +131,7 @@ class _Trial:
         return batch, content_number(batch)
 
     def parted(self, keys: list[Any]) -> Iterator[str]:
-        """Whether rows of two parts go together otherwise once two samples are exchanged, or are cut.
+        """Whether rows go together otherwise, or are cut, once two samples are exchanged.
 
         Of parts with a row for each sample, whose rows stay the same ones. A part that tells the
         order of the others keeps them together. What is put together by chance is meant so.
