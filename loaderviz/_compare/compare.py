@@ -136,7 +136,7 @@ def _row(a: Measure, b: Measure, burst_batches: int, busier: float) -> dict[str,
     """The row of ``Comparison.measures`` for one measure of both runs."""
     low, high = ratio_interval(a, b, burst_batches)
     low, high = low / (1 + busier), high * (1 + busier)
-    ratio = b.value / a.value if a.value else math.nan
+    ratio = b.value / a.value if a.value else math.inf if b.value else math.nan
     return {
         "measure": a.name,
         "unit": a.unit,

@@ -129,6 +129,10 @@ def ratio_interval(a: Measure, b: Measure, burst_batches: int) -> tuple[float, f
     n_blocks = min(blocks_a.shape[1], blocks_b.shape[1])
     if n_blocks < MIN_BLOCKS:
         return math.nan, math.nan
+    if not b.value and (blocks_a[0] > 0).all():
+        return 0.0, 0.0  # all of it has gone
+    if not a.value and (blocks_b[0] > 0).all():
+        return math.inf, math.inf
     with np.errstate(divide="ignore", invalid="ignore"):
         log_ratios = np.log(_resample(blocks_b, rng) / _resample(blocks_a, rng))
         log_ratio = np.log(np.float64(b.value) / np.float64(a.value))
