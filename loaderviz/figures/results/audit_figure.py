@@ -60,7 +60,10 @@ def draw(audit: Audit, epoch: int, theme: style.ThemeName, numbers_of: str = "ba
     columns = Columns.for_samples(int(max(last_samples)) + 1)
     lanes = _Lanes.from_tables(audit.per_worker[audit.per_worker["epoch"] == epoch], deliveries)
     height = TITLE_PX + STRIP_PX + AXIS_PX + len(lanes.labels) * lanes.px
+    title, not_compared, why = _title(audit, epoch).partition("; contents were not compared")
     numbers = audit.numbers
+    if not_compared:  # which is too long for a title
+        numbers += f" · contents not compared{why}"
     if len(audit.epochs) > 1:
         numbers += f" · this is epoch {epoch}"
     if columns.size > 1:
@@ -72,7 +75,7 @@ def draw(audit: Audit, epoch: int, theme: style.ThemeName, numbers_of: str = "ba
     right_px = 22 + 8 * max(3, *(len(f"{n:,}") for n in lanes.totals))  # alike for most
     layout = style.layout(
         colours,
-        title=_title(audit, epoch),
+        title=title,
         numbers=numbers,
         height=height,
         margins=(axes.labels_px(lanes.labels), right_px, TITLE_PX, AXIS_PX),
