@@ -30,7 +30,7 @@ from loaderviz.why.summary import Summary
 
 Label = Literal["batch", "key"]
 MOST_SAMPLES = 3000  # more boxes make a page slow: past it each batch is one box
-TIME = "seconds since the recording began"
+TIME = "seconds since the start"
 MOST_LANES = 24  # of several ranks; past it each rank has one row
 # Past it the page draws: bands when zoomed out, batches when zoomed in (as in waits_figure.js).
 MOST_BATCHES = 1500
@@ -258,7 +258,7 @@ def _left_out(trace: Trace) -> str:
     samples_left_out, batches_left_out = left_out(trace.meta)
     text = ""
     if samples_left_out:
-        text += f" · past the limit, {samples_left_out:,} samples and spans are left out"
+        text += f" · beyond max_spans, {samples_left_out:,} samples and spans are left out"
     if batches_left_out:
         text += f", and {batches_left_out:,} batches"
     return text
