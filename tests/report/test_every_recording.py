@@ -43,8 +43,7 @@ READERS: dict[str, Callable[[Trace, Path], object]] = {
     "costs": lambda trace, _: lv.Costs.from_trace(trace),
     "ranks": lambda trace, _: repr(trace.of_ranks([0])),
     "loaders": lambda trace, _: [repr(trace.of_loader(each)) for each in range(3)],
-    "report": lambda trace, _: page_of(content_of(trace)),
-    "report in numbers": lambda trace, _: print_json(content_of(trace).data()),
+    "report": lambda trace, _: tell(content_of(trace)),
     "perfetto": lambda trace, folder: trace.to_perfetto(folder / "trace.json"),
 }
 ON_DISK = ("causes", "check", "csv", "top")
