@@ -25,6 +25,7 @@ NEVER_WAITS: Final = 0.02  # a smaller share of the time is not worth a change o
 # Of the time past the first batch: a longer run waits as much, whatever the start cost.
 KEEPS_WAITING: Final = 0.1
 NO_STEP: Final = 0.05  # a step that is a smaller part of the waiting is no training step
+TOO_SHORT: Final = "Too short to tell"
 MADE: Final = ("main_process", "workers", "cpu", "collate", "handover")  # takes less by slices
 
 WORDS = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight"}
@@ -122,7 +123,7 @@ def _too_short(pace: Pace) -> str:
     more = count(pace.more_batches, "more batch", "more batches")
     if pace.changes:
         return f"No steady pace: {pace.changes[-1]}; record {more}"
-    return f"Too short to tell what the training waits for: record {more}"
+    return f"{TOO_SHORT} what the training waits for: record {more}"
 
 
 def _recorded(summary: Summary) -> str:

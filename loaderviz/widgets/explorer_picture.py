@@ -14,10 +14,12 @@ import numpy as np
 from loaderviz.figures import axes, style
 from loaderviz.figures.display import Drawing
 from loaderviz.figures.timelines import boxes, timeline
+from loaderviz.text import percent
 from loaderviz.trace import Trace
 from loaderviz.trace.columns_of_rows import arrays
 from loaderviz.trace.steps import step_ends
 from loaderviz.why.summary import Summary
+from loaderviz.why.verdict import TOO_SHORT
 
 ROOM = 1.12  # the longest run leaves this much for its duration, written beside it
 SHORTEST = 0.3  # of the axis: below that the axis shrinks
@@ -49,6 +51,9 @@ def picture(trace: Trace, summary: Summary, span_s: float, pinned: Trace | None 
     the same moment.
     """
     marks, layout = timeline.drawn(trace, summary, span_s, with_phases=False)
+    if summary.verdict.startswith(TOO_SHORT):  # of a training; it is compared with runs as short
+        waits = percent(summary.wait_share)
+        layout["title"]["text"] = f"<b>The model waits {waits} of this run, a short one</b>"
     begin_s = begin_of(trace)
     tick_s = next(s for s in _ticks(span_s) if span_s / s <= TICKS)
     ticks = [n * tick_s for n in range(math.floor(span_s / tick_s) + 1)]
