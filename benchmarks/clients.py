@@ -1,17 +1,19 @@
 """Is a recorded minute right in other people's trainers? `python benchmarks/clients.py`.
 
-Needs accelerate, lightning and transformers, which the environment of `make strangers` has. Each
-trains a small model by its own loop, unchanged, as a script that `loaderviz run` records for its
-first 60 batches: reading bound, bound by the step, and in turns without workers; each with a first
-step that is slow. Then the same script runs for two epochs of 300 batches, unrecorded; the second
-is compared with the projected one. Last, where the loop waits, it runs with as many workers as
-`recommend` measures: what that saves is compared with what cutting the first cause was said to.
-Printed is what `long_runs.py` prints.
+Needs accelerate, lightning and transformers, which the environment of `make strangers` has, and
+timm with torchvision; `--only timm` runs one. Each trains a small model by its own loop,
+unchanged, as a script that `loaderviz run` records for its first 60 batches: reading bound, bound
+by the step, and in turns without workers; each with a first step that is slow. Then the same
+script runs for two epochs of 300 batches, unrecorded; the second is compared with the projected
+one. Last, where the loop waits, it runs with as many workers as `recommend` measures: what that
+saves is compared with what cutting the first cause was said to. Printed is what `long_runs.py`
+prints.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 import subprocess
 import sys
@@ -21,6 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from long_runs import MAIN, NEVER, START, WORKERS, Row, print_result
 from torch.utils.data import DataLoader, Dataset
@@ -43,6 +46,22 @@ class Slow(Dataset[Any]):
     def __getitem__(self, key: int) -> dict[str, torch.Tensor]:
         time.sleep(self.sample_s)
         return {"x": torch.zeros(8), "labels": torch.zeros(1)}
+
+
+class Pictures(Dataset[Any]):
+    """The same as arrays, which timm makes tensors of; it sets ``transform``."""
+
+    transform: Any = None
+
+    def __init__(self, slow: Any) -> None:
+        self.slow = slow
+
+    def __len__(self) -> int:
+        return len(self.slow)
+
+    def __getitem__(self, key: int) -> tuple[Any, int]:
+        self.slow[key]
+        return np.zeros((3, 8, 8), np.uint8), 0
 
 
 class Model(torch.nn.Module):
@@ -117,8 +136,37 @@ def accelerate(model: Model, loader: DataLoader[Any], most: int) -> None:
                 return
 
 
+def timm(model: Model, loader: DataLoader[Any], most: int) -> None:
+    for name in ("nms", "qnms"):  # torchvision that was built for CUDA, beside a torch without
+        with contextlib.suppress(RuntimeError):
+            torch.library.define(
+                f"torchvision::{name}", "(Tensor boxes, Tensor s, float t) -> Tensor"
+            )
+    from timm.data import create_loader
+
+    made = create_loader(
+        Pictures(loader.dataset),
+        input_size=(3, 8, 8),
+        batch_size=BATCH_SIZE,
+        is_training=True,
+        num_workers=loader.num_workers,
+        device=torch.device("cpu"),
+    )
+    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+    n = 0
+    for _epoch in range(2):
+        for pictures, _ in made:
+            x = pictures.flatten(1)[:, :8]
+            model(x, torch.zeros(len(x), 1))["loss"].backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            n += 1
+            if n == most:
+                return
+
+
 CLIENTS: dict[str, Callable[[Model, DataLoader[Any], int], None]] = {
-    each.__name__: each for each in (lightning, transformers, accelerate)
+    each.__name__: each for each in (lightning, transformers, accelerate, timm)
 }
 
 
@@ -186,13 +234,15 @@ def examine(client: str, kind: Kind) -> Row:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--train", nargs=4, metavar=("CLIENT", "KIND", "WORKERS", "BATCHES"))
-    told = parser.parse_args().train
+    parser.add_argument("--only", choices=CLIENTS)
+    arguments = parser.parse_args()
+    told = arguments.train
     if told:
         kind = next(each for each in KINDS if each.name == told[1])
         train(told[0], kind, int(told[2]), int(told[3]))
         return
     rows = []
-    for client in CLIENTS:
+    for client in [arguments.only] if arguments.only else CLIENTS:
         for kind in KINDS:
             rows.append(examine(client, kind))
             print(rows[-1], flush=True)
