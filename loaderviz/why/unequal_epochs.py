@@ -61,12 +61,13 @@ def unequal(trace: Trace) -> list[Unequal]:
     rows["sure"] = rows["taken"] + rows["on_the_way"].where(~ended & to_its_end, 0)
     rows["most"] = rows["sure"].groupby(of_epoch).transform("max")
     found = []
-    for (loader, epoch), own in rows[rows["most"] > rows["fewest"]].groupby(["loader", "epoch"]):
-        fewest, most = int(own["fewest"].iloc[0]), int(own["most"].iloc[0])
+    for _, own in rows[rows["most"] > rows["fewest"]].groupby(["loader", "epoch"]):
+        numbers = own[["loader", "epoch", "fewest", "most"]].iloc[0]
+        loader, epoch, fewest, most = map(int, numbers)
         last, first = (
             own.loc[own[name] == n, "rank"] for name, n in (("end", fewest), ("sure", most))
         )
-        found.append(Unequal(int(loader), int(epoch), fewest, tuple(last), most, tuple(first)))
+        found.append(Unequal(loader, epoch, fewest, tuple(last), most, tuple(first)))
     return found
 
 
