@@ -33,7 +33,7 @@ def compare_first_epoch(
     batches = trace.batches[trace.batches["delivered_s"].notna() & (trace.batches["epoch"] == 0)]
     numbers = batches.sort_values("delivered_s")["batch"].tolist()
     collated = {
-        (0, number): Collated([*note.contents], None, note.n_rows)
+        (0, number): Collated([*note.digests], None, note.n_rows)
         for number, note in zip(numbers, epoch.notes, strict=False)
     }
     delivered = trace.samples.merge(batches[["epoch", "batch"]], on=["epoch", "batch"])

@@ -173,8 +173,8 @@ def _probed(setup: Setup, budget_s: float, *, num_workers: int | None = None) ->
             settings["collate_fn"],
             None if workers else setup.dataset,
             batched=settings["batch_sampler"] is not None,
-            digest=setup.iterable,
-            contents=not setup.iterable and num_workers is None,
+            digest=setup.iterable or num_workers is None,
+            labels=setup.iterable,
             # That takes milliseconds in a large process, and tells only of these.
             weigh=bool(workers and setup.forks and setup.large_containers),
         ),
