@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Sequence
 
 NOT_KNOWN = "–"
 MAIN_PROCESS = "main process"
@@ -37,42 +36,6 @@ def duration(seconds: float) -> str:
         if abs(in_unit) >= 0.9995:
             return f"{_three_digits(in_unit)} {unit}"
     return f"{_three_digits(1e6 * seconds)} µs"
-
-
-def durations_that_add_up(parts_s: Sequence[float]) -> tuple[str, list[str]]:
-    """The sum of some times, and each of them, so rounded that the sum is right as it is written.
-
-    To two digits of the sum, or to three where a part would vanish; all in one unit.
-    ``[0.484, 0.207, 0.0099]`` is "700 ms" and "480 ms", "210 ms", "10 ms".
-    """
-    total_s = sum(parts_s)
-    if not math.isfinite(total_s) or total_s < _NOISE:
-        return duration(total_s), [duration(part_s) for part_s in parts_s]
-    exponent = math.floor(math.log10(total_s)) - 1
-    if any(_NOISE < part_s < 0.5 * 10**exponent for part_s in parts_s):
-        exponent -= 1
-    exact = [part_s / 10**exponent for part_s in parts_s]
-    whole = [math.floor(each + _NOISE) for each in exact]
-    # The parts that lose most by rounding down are rounded up, as many as the sum needs.
-    by_loss = sorted(range(len(exact)), key=lambda i: whole[i] - exact[i])
-    for i in by_loss[: round(sum(exact)) - sum(whole)]:
-        whole[i] += 1
-    power, unit = next((p, u) for p, u in ((0, "s"), (-3, "ms"), (-6, "µs")) if _fits(total_s, p))
-    decimals = max(power - exponent, 0)
-    while decimals and all(each % 10 ** (power - exponent - decimals + 1) == 0 for each in whole):
-        decimals -= 1
-
-    def text(units: int) -> str:
-        if not units:
-            return "0 s"
-        return f"{units * 10.0 ** (exponent - power):,.{decimals}f} {unit}"
-
-    return text(sum(whole)), [text(each) for each in whole]
-
-
-def _fits(seconds: float, power: int) -> bool:
-    """Whether a time is at least about 1 in the unit of 10 to this power of seconds."""
-    return power == -6 or seconds >= 0.9995 * 10**power
 
 
 def size(n_bytes: float) -> str:

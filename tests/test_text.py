@@ -38,31 +38,6 @@ def test_numbers_have_three_digits_and_the_unit_that_suits(written, said):
 
 
 @pytest.mark.parametrize(
-    ("parts_s", "total", "parts"),
-    [([0.484, 0.207, 0.0099], "700 ms", ["480 ms", "210 ms", "10 ms"]),
-     ([5.4, 0.6, 0.2], "6.2 s", ["5.4 s", "0.6 s", "0.2 s"]),
-     ([6, 0.04, 0], "6.04 s", ["6.00 s", "0.04 s", "0 s"]),
-     ([3, 2], "5 s", ["3 s", "2 s"]), ([1 / 3] * 3, "1.0 s", ["0.4 s", "0.3 s", "0.3 s"]),
-     ([1234, 300], "1,500 s", ["1,200 s", "300 s"]), ([0.0, 0.0], "0 s", ["0 s", "0 s"])],
-)  # fmt: skip
-def test_durations_that_are_added_are_told_to_two_digits_of_their_sum(parts_s, total, parts):
-    assert text.durations_that_add_up(parts_s) == (total, parts)
-
-
-@given(st.lists(st.floats(0, 1e5), min_size=1, max_size=5))
-def test_durations_add_up_as_they_are_written(parts_s):
-    def read(written):
-        number, unit = written.replace(",", "").split(" ")
-        return float(number) * {"s": 1, "ms": 1e-3, "µs": 1e-6}[unit]
-
-    total, parts = text.durations_that_add_up(parts_s)
-    assert sum(map(read, parts)) == pytest.approx(read(total), rel=1e-9, abs=1e-12)
-    assert read(total) == pytest.approx(sum(parts_s), rel=0.06, abs=1e-9)
-    one_unit = {each.split(" ")[1] for each in [total, *parts] if each != "0 s"}
-    assert len(one_unit) <= 1
-
-
-@pytest.mark.parametrize(
     ("share", "decimals", "written"),
     [(0, 0, "0 %"), (-1e-16, 0, "0 %"), (1e-16, 0, "0 %"), (0.004, 0, "under 1 %"),
      (0.004, 1, "0.4 %"), (0.0004, 1, "under 0.1 %"), (0.006, 0, "1 %"), (0.41, 0, "41 %"),

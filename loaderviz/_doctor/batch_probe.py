@@ -18,7 +18,6 @@ from torch.utils.data import get_worker_info
 
 from loaderviz._contents.compared_contents import most_rows
 from loaderviz._doctor.process_state import (
-    allowed_cpus,
     generator_states,
     handing_over_cpu_s,
     handle_ids,
@@ -47,7 +46,6 @@ class Note(NamedTuple):
     at_s: float = NAN  # when it was made, by time.monotonic()
     cpu_s: float = NAN  # CPU time until now, of this process and children that it has waited for
     handing_s: float = NAN  # CPU time of threads that hand over, until now (NaN: unknown)
-    cpus: tuple[int, ...] = ()  # numbers of those that it may run on
     cuda: bool = False  # whether this process uses CUDA
     digests: tuple[int | None, ...] = ()  # of the samples' contents, where asked for
     n_rows: int = 0  # samples that the batch may hold, by its shape, where they were looked at
@@ -132,7 +130,6 @@ class Probe:
             at_s=time.monotonic(),
             cpu_s=time.process_time() + children_cpu_ns() / 1e9,
             handing_s=handing_over_cpu_s(),
-            cpus=allowed_cpus(),
             cuda=torch.cuda.is_initialized(),
             digests=digests,
             digest_s=digest_s,

@@ -10,12 +10,11 @@ import numpy as np
 from loaderviz import machine
 from loaderviz._doctor.batch_contents import MANY_OBJECTS, Contents
 from loaderviz._doctor.checks import Seen, check, seen
-from loaderviz._doctor.costly_causes import costly_cause
 from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
-from loaderviz._doctor.process_state import allowed_cpus
+from loaderviz._doctor.lv3_causes import costly_cause
 from loaderviz.text import duration, percent
-from loaderviz.why.worker_cpus import helping_threads
+from loaderviz.why.worker_cpus import helping_threads, shared_cpus
 
 CROWDED = 1.25  # CPUs wanted for each that is allowed: less may be noise of the measure
 LEAST_SPAN_S = 0.05  # to measure CPU time
@@ -77,17 +76,16 @@ DataLoader(dataset, num_workers={max(1, int(allowed))})
 
 def _confined(case: Case) -> Seen | None:
     """Workers that may run on fewer CPUs than the main process."""
-    n_allowed = len(allowed_cpus())
-    worker_cpus = {cpu for note in case.epoch().notes for cpu in note.cpus}
-    n_workers = len({note.worker for note in case.epoch().notes})
-    if len(worker_cpus) >= min(n_allowed, n_workers) or (n_allowed > 1) < (n_workers > 1):
+    case.epoch()
+    shared = None if case.trace is None else shared_cpus(case.trace, 0, machine.rank())
+    if shared is None:
         return None
     return seen(
-        f"the main process may run on {n_allowed} CPUs, but all its {n_workers} workers only on "
-        f"{sorted(worker_cpus)}: something that they import or run sets their affinity",
-        fix=f"""
+        f"the main process may use {case.cpus_allowed:g} CPUs, and all {case.setup.num_workers} "
+        f"workers only {sorted(shared)}: something that they import or run sets their affinity",
+        fix="""
 def free_cpus(worker_id):  # as worker_init_fn
-    os.sched_setaffinity(0, range({n_allowed}))
+    os.sched_setaffinity(0, range(os.cpu_count()))
 """,
     )
 

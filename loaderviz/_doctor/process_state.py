@@ -115,13 +115,6 @@ def positions() -> dict[tuple[int, str], int]:
     return found
 
 
-def allowed_cpus() -> tuple[int, ...]:
-    """The numbers of the CPUs that this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return tuple(sorted(os.sched_getaffinity(0)))
-    return tuple(range(os.cpu_count() or 1))
-
-
 def handing_over_cpu_s() -> float:
     """CPU time of the threads in which queues pickle and send (Linux; else NaN).
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from loaderviz.text import count, duration, durations_that_add_up, percent, rate
+from loaderviz.text import count, duration, percent, rate
 from loaderviz.why.loader_share import is_cycled
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 NAMED: Final = 0.05  # of an epoch, or of the loop's time: a smaller part is not named
 MOST_NOTES: Final = 3  # of one kind; others are counted
-SHOWN_S: Final = 0.0005  # a shorter start would be shown as 0
+SHOWN: Final = 0.005  # of the time: a shorter start is not told
 FEWEST_STARTS: Final = 3  # that show that workers pile up: two may be those of neighbours
 SHOWN_STARTS: Final = 6  # at most
 
@@ -58,17 +58,15 @@ def _times(summary: Summary, whose: str) -> list[str]:
         return [pace, "steps and waiting not seen"]
     each = 1 / max(summary.n_ranks, 1)
     startup_s = each * summary.startup_s
-    parts_s = [each * summary.step_s, each * summary.wait_s, startup_s]
-    whole, (steps, waiting, starting) = durations_that_add_up(parts_s)
-    told = f"{whole} {whose}: {steps} in steps + {waiting} waiting"
-    if startup_s >= SHOWN_S and not starting.startswith("0 "):
+    steps, waiting = (duration(each * total_s) for total_s in (summary.step_s, summary.wait_s))
+    told = f"{duration(each * summary.elapsed_s)} {whose}: {steps} in steps + {waiting} waiting"
+    if startup_s > SHOWN * each * summary.elapsed_s:
         ending = summary.ending_s >= NAMED * summary.startup_s
-        told += f" + {starting} starting{' and ending workers' * ending}"
-    device_s = [each * summary.device_busy_s, each * summary.device_idle_s]
-    if sum(device_s) == 0:
+        told += f" + {duration(startup_s)} starting{' and ending workers' * ending}"
+    busy, idle = (each * total_s for total_s in (summary.device_busy_s, summary.device_idle_s))
+    if busy + idle == 0:
         return [told]
-    _, (busy, idle) = durations_that_add_up(device_s)
-    return [told, f"device: {busy} busy + {idle} idle"]
+    return [told, f"device: {duration(busy)} busy + {duration(idle)} idle"]
 
 
 def notes_of(summary: Summary) -> list[str]:
