@@ -81,13 +81,9 @@ def __iter__(self):  # of the dataset
 
 @check("LV311", recorded=True)
 def _drift(case: Case) -> Seen | None:
-    cause = costly_cause(case, "drift")
-    if cause is None:
-        return None
-    return seen(
-        *cause.evidence,
-        fix=f"""
-{cause.cure}
+    return _seen(
+        costly_cause(case, "drift"),
+        fix="""
 DataLoader(dataset, shuffle=True)  # if samples are sorted by size
 # else time dataset[0] again and again in one process: if it slows down, something grows
 """,
@@ -96,14 +92,10 @@ DataLoader(dataset, shuffle=True)  # if samples are sorted by size
 
 @check("LV312", recorded=True)
 def _slow_sampler(case: Case) -> Seen | None:
-    cause = costly_cause(case, "sampler")
-    if cause is None:
-        return None
-    return seen(
-        *cause.evidence,
+    return _seen(
+        costly_cause(case, "sampler"),
         "the main process draws them, between steps: workers do not help",
-        fix=f"""
-{cause.cure}
+        fix="""
 def __iter__(self):  # of the sampler
     yield from torch.randperm(self.n).tolist()
 """,
@@ -115,12 +107,16 @@ def _throttled(case: Case) -> Seen | None:
     cause = costly_cause(case, "throttled")
     if cause is None:
         return None
-    workers = max(1, int(case.cpus_allowed))
-    return seen(
-        *cause.evidence,
+    workers = min(max(1, int(case.cpus_allowed)), max(1, case.setup.num_workers))
+    return _seen(
+        cause,
         fix=f"""
-{cause.cure}
-DataLoader(dataset, num_workers={min(workers, max(1, case.setup.num_workers))})
+DataLoader(dataset, num_workers={workers})
 # in the shell: docker run --cpus=...; in Kubernetes: resources.limits.cpu
 """,
     )
+
+
+def _seen(cause: CostlyCause | None, *more: str, fix: str) -> Seen | None:
+    """What shows a cause, its cure as the table says it, and code."""
+    return None if cause is None else seen(*cause.evidence, *more, fix=f"{cause.cure}{fix}")

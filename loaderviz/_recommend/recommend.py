@@ -24,7 +24,7 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.loaders.describe_loader import dataloader_behind, describe, foreign_loader_error
 from loaderviz.loaders.forked_run import may_fork
-from loaderviz.status_line import BudgetLine
+from loaderviz.status_line import StatusLine
 from loaderviz.text import duration, wrapped
 from loaderviz.trace import Trace
 from loaderviz.why.causes.savings import most_workers
@@ -119,8 +119,8 @@ def _measure(loader: DataLoader[Any], asked: Request) -> Recommendation:
     deadline = begun + asked.budget_s
     cpus = machine.cpu_allowance() / (machine.local_world_size() or 1)
     print(wrapped(_announced(loader, asked), hanging=2))
-    with BudgetLine(begun, asked.budget_s) as progress:
-        progress.show("a first look")
+    with StatusLine() as line:
+        line.write("recommend: a first look")
         look = look_at(
             loader,
             asked.step,
@@ -136,7 +136,8 @@ def _measure(loader: DataLoader[Any], asked: Request) -> Recommendation:
                 time.sleep(step_s)
 
         def measure(setting: LoaderSettings, seconds: float, n_batches: int) -> Run:
-            progress.show(str(setting))
+            so_far = f"{time.monotonic() - begun:.0f} of {asked.budget_s:g} s"
+            line.write(f"recommend: {so_far}, {setting}")
             run = run_setting(
                 loader,
                 setting,
