@@ -333,16 +333,8 @@ class Content:
             else {
                 "rank": prediction.rank,
                 "loader": prediction.loader,
-                "verdict": recommendation.verdict,
-                "settings": recommendation.settings,
-                "code": recommendation.code,
-                "limits": recommendation.limits,
-                "notes": list(recommendation.notes),
-                "measured": recommendation.measured,
                 "from_batches": prediction.n_batches,
-                "candidates": recommendation.candidates.astype(object)
-                .where(recommendation.candidates.notna(), None)
-                .to_dict("records"),
+                **recommendation.data(),
             },
             "not_predicted": prediction.why_not or None,
             "audits": [_audit_data(loader_audit) for loader_audit in self.audits],
