@@ -331,8 +331,8 @@ def compare(case: Case) -> str:
     start = time.perf_counter()
     found = recommend(
         case.loader(**(case.settings or {})),
-        step_s=case.step_s,
-        step_cpu_share=float(case.busy),
+        step_s=None if case.busy else case.step_s,
+        step=(lambda batch: step(case.step_s, busy=True)) if case.busy else None,
         max_workers=MOST_WORKERS,
     )
     asked_s = time.perf_counter() - start

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import math
 import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from loaderviz.argument_checks import number, whole_number
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import timeline
 from loaderviz.recorder import record
@@ -79,7 +79,6 @@ def _check(loader: Any, model_time: float, n_batches: int | None) -> None:
         raise LoaderVizError(
             f"plot_timings() takes a DataLoader, but got {type(loader).__name__} {loader!r:.60}"
         )
-    if not (isinstance(model_time, int | float) and 0 <= model_time < math.inf):
-        raise LoaderVizError(f"model_time={model_time!r}: give seconds, 0 or more")
-    if n_batches is not None and (not isinstance(n_batches, int) or n_batches < 1):
-        raise LoaderVizError(f"n_batches={n_batches!r}: give 1 or more, or None for all")
+    number("model_time", model_time)
+    if n_batches is not None:
+        whole_number("n_batches", n_batches, at_least=1)

@@ -45,7 +45,8 @@ def number(name: str, value: float, *, at_most: float = math.inf) -> float:
         LoaderVizError: which names the argument, for anything else.
     """
     # Real is what int, float and numpy's numbers have in common.
-    if not isinstance(value, Real) or not 0 <= value <= at_most or value == math.inf:
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= at_most or value == math.inf:
         limit = "" if at_most == math.inf else f" and at most {at_most:g}"
         raise LoaderVizError(f"{name}={value!r}: give a finite number, 0 or more{limit}")
     return float(value)

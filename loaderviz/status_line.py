@@ -84,21 +84,3 @@ class Progress(StatusLine):
             left_s = (now - self._begun) / self._n * max(self._total - self._n, 0)
             n, left = f"{n} of {self._total:,}", f", {duration(left_s)} left"
         self.write(f"{self._description}: {n} {self._unit}{left}")
-
-
-class BudgetLine(StatusLine):
-    """Says what runs now, and how much of its time is used: ``recommend: 12 of 30 s, 4 workers``.
-
-    Args:
-        begun: a time of ``time.monotonic``, in seconds.
-        budget_s: how long it may take from there on.
-    """
-
-    def __init__(self, begun: float, budget_s: float) -> None:
-        super().__init__()
-        self._begun, self._budget_s = begun, budget_s
-
-    def show(self, what: str) -> None:
-        """Say what is run now."""
-        seconds = time.monotonic() - self._begun
-        self.write(f"recommend: {seconds:.0f} of {self._budget_s:g} s, {what}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -266,17 +267,10 @@ def _judge(
 
 
 def _tuples(values: IntArray, sizes: IntArray) -> Any:
-    """``values`` cut into tuples of these sizes; rows with the same values share one tuple."""
-    tuples = np.empty(len(sizes), object)
-    starts = np.cumsum(sizes) - sizes
-    for size in np.unique(sizes):
-        rows = np.flatnonzero(sizes == size)
-        table = values[starts[rows][:, None] + np.arange(size)]
-        distinct, index = np.unique(table, axis=0, return_inverse=True)
-        shared = np.empty(len(distinct), object)
-        shared[:] = [tuple(row) for row in distinct.tolist()]
-        tuples[rows] = shared[index.reshape(-1)]
-    return tuples
+    """``values`` cut into tuples of these sizes; equal ones are one tuple."""
+    each, known = iter(values.tolist()), dict[tuple[int, ...], tuple[int, ...]]()
+    tuples = (tuple(islice(each, size)) for size in sizes.tolist())
+    return np.fromiter((known.setdefault(cut, cut) for cut in tuples), object, len(sizes))
 
 
 def _rises(place: IntArray, rank: IntArray) -> bool:

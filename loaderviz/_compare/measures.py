@@ -21,7 +21,7 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.trace.described_loaders import as_the_loop_sees_it, unseen
 from loaderviz.trace.steps import groups, step_ends
 from loaderviz.why.attribution import CAUSES, attribute
-from loaderviz.why.notes import RECORD_ITS_OBJECT
+from loaderviz.why.notes import READ_AHEAD
 
 if TYPE_CHECKING:
     from loaderviz.trace import Trace
@@ -74,10 +74,7 @@ def measures(trace: Trace) -> list[Measure]:
     """
     trace = as_the_loop_sees_it(trace)
     if unseen(trace):
-        raise LoaderVizError(
-            "a thread of its own takes the batches ahead of the loop, whose waits are not in this "
-            f"recording. {RECORD_ITS_OBJECT}"
-        )
+        raise LoaderVizError(READ_AHEAD)
     batches = {column: trace.batches[column].to_numpy() for column in _COLUMNS}
     delivered = np.flatnonzero(~np.isnan(batches["delivered_s"] - batches["requested_s"]))
     attribution = attribute(trace)

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch.nn.utils.rnn import PackedSequence, unpack_sequence
-from torch.utils.data import default_collate, default_convert
 
 from loaderviz._contents.one_sample import OTHER_SEED, SEED, read_sample, seeder
 from loaderviz.loaders.content_hash import content_number
@@ -54,11 +53,6 @@ class CollateTrial:
 
     faults: tuple[str, ...] = ()
     not_tried: str = ""
-
-
-def is_own(collate_fn: Any) -> bool:
-    """Whether it is the reader's, and none of torch's."""
-    return collate_fn not in (None, default_collate, default_convert)
 
 
 def try_collate(

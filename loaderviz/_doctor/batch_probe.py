@@ -18,16 +18,14 @@ from torch.utils.data import get_worker_info
 
 from loaderviz._contents.compared_contents import most_rows
 from loaderviz._doctor.process_state import (
-    allowed_cpus,
     generator_states,
     handing_over_cpu_s,
     handle_ids,
     lengths_and_epoch,
-    run_delay_s,
     shared_and_own_bytes,
 )
 from loaderviz._doctor.sample_parts import Padding, labels_of, padding_of
-from loaderviz.loaders.content_hash import content_number, digest_or_none
+from loaderviz.loaders.content_hash import content_number
 from loaderviz.loaders.random_state import numpy_generators, stream_being_read
 from loaderviz.machine import children_cpu_ns
 from loaderviz.recorder.batch_signature import walk
@@ -48,11 +46,8 @@ class Note(NamedTuple):
     at_s: float = NAN  # when it was made, by time.monotonic()
     cpu_s: float = NAN  # CPU time until now, of this process and children that it has waited for
     handing_s: float = NAN  # CPU time of threads that hand over, until now (NaN: unknown)
-    delay_s: float = NAN  # until now, how long it was ready to run without a CPU (NaN: unknown)
-    cpus: tuple[int, ...] = ()  # numbers of those that it may run on
     cuda: bool = False  # whether this process uses CUDA
     digests: tuple[int | None, ...] = ()  # of the samples' contents, where asked for
-    contents: tuple[int | None, ...] = ()  # of the samples: hashes, of a map-style dataset
     n_rows: int = 0  # samples that the batch may hold, by its shape, where they were looked at
     digest_s: float = 0.0  # how long looking at the samples took
     values: Mapping[str, int] = {}  # see lengths_and_epoch(): those that have changed
@@ -61,7 +56,7 @@ class Note(NamedTuple):
     made: Mapping[str, int] = {}  # see Probe._made_here()
     memory: tuple[int, int] | None = None  # see shared_and_own_bytes(); None where not measured
     handles: Mapping[str, int] = {}  # see handle_ids(); with the first batch only
-    labels: Mapping[str, tuple[int, ...]] = {}  # see labels_of(); where digests are asked for
+    labels: Mapping[str, tuple[int, ...]] = {}  # see labels_of(); where asked for
     signature: str = ""  # see signature_text(); empty where it is not known
     padding: Padding | None = None  # see padding_of()
     fault: str = ""  # an error of the doctor itself
@@ -71,8 +66,8 @@ class Probe:
     """Replaces a ``collate_fn``: returns the user's batch and a Note.
 
     It looks at what takes time only where it is told to: at the samples of a batch of several
-    (``batched``), at their contents (``digest`` and, for a proof, ``contents``), at the memory of
-    its process (``weigh``).
+    (``batched``), at their contents (``digest``) and labels, at the memory of its process
+    (``weigh``).
     """
 
     def __init__(
@@ -82,13 +77,12 @@ class Probe:
         *,
         batched: bool,
         digest: bool,
-        contents: bool,
+        labels: bool,
         weigh: bool,
     ) -> None:
         self._collate_fn = collate_fn
         self._dataset = dataset  # where the main process loads; a worker knows its own
-        self._batched, self._digest, self._weigh = batched, digest, weigh
-        self._contents = contents
+        self._batched, self._digest, self._labels, self._weigh = batched, digest, labels, weigh
         self._calls = 0
         self._measured_s = 0.0
         self._values: dict[str, int] = {}
@@ -103,19 +97,16 @@ class Probe:
         several = self._batched and type(samples) in (list, tuple)
         n_samples = len(samples) if several else 1
         if self._digest:
-            digests = tuple(map(digest_or_none, samples if several else [samples]))
-        contents: tuple[int | None, ...] = ()
-        if self._contents:
-            contents = tuple(map(content_number, samples if several else [samples]))
+            digests = tuple(map(content_number, samples if several else [samples]))
         digest_s = time.perf_counter() - begun_s
         batch = self._collate_fn(samples)
         try:
             note = self._note(n_samples, digests, digest_s)
-            if contents or digests:
-                note = note._replace(contents=contents, n_rows=most_rows(batch))
+            if digests:
+                note = note._replace(n_rows=most_rows(batch))
             begun_s = time.perf_counter()
             with contextlib.suppress(Exception):  # of the user's containers: no more is known then
-                labels = labels_of(samples, several=several) if self._digest else {}
+                labels = labels_of(samples, several=several) if self._labels else {}
                 padding = padding_of(samples, batch) if several else None
                 signature = signature_text(batch) if walk(batch) else ""
                 note = note._replace(labels=labels, signature=signature, padding=padding)
@@ -139,8 +130,6 @@ class Probe:
             at_s=time.monotonic(),
             cpu_s=time.process_time() + children_cpu_ns() / 1e9,
             handing_s=handing_over_cpu_s(),
-            delay_s=run_delay_s(),
-            cpus=allowed_cpus(),
             cuda=torch.cuda.is_initialized(),
             digests=digests,
             digest_s=digest_s,
@@ -165,7 +154,7 @@ class Probe:
             return {}
         before, self._generators = self._generators, numpy_generators(dataset, stream)
         digests = {
-            path: digest_or_none(generator.bit_generator.state)
+            path: content_number(generator.bit_generator.state)
             for path, generator in self._generators.items()
             if self._calls_of_stream == 1 or before.get(path) is generator
         }

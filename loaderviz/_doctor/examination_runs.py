@@ -16,10 +16,14 @@ from typing import Any
 
 from torch.utils.data import DataLoader, SequentialSampler
 
+from loaderviz._contents.compared_contents import (
+    Collated,
+    ComparedContents,
+    compare_contents,
+)
 from loaderviz._contents.pristine_copy import PristineCopy, collates
 from loaderviz._doctor import batch_probe
 from loaderviz._doctor.checks import LOOKS, LookFor, NotLearnt
-from loaderviz._doctor.contents_of_epoch import compare_first_epoch
 from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.process_state import positions
 from loaderviz._doctor.resume_runs import resumable
@@ -36,6 +40,7 @@ from loaderviz.errors import error_text
 from loaderviz.loaders.copy_loader import copy_loader
 from loaderviz.loaders.held_objects import is_a
 from loaderviz.recorder import Recording
+from loaderviz.trace import load
 
 EPOCHS = 2
 PLAIN = "plain"  # the folder of the recording of the loader as it is
@@ -100,7 +105,7 @@ def _run_all(setup: Setup, folder: Path, budget_s: float, send: Send, *, copied:
         if undisturbed is not None and went_well:
             set_epoch(setup.dataset, 0)  # which may lie in memory that copies share
             seconds = CONTENTS_SHARE * budget_s
-            send(compare_first_epoch(setup, undisturbed, epochs[0], folder / PLAIN, seconds))
+            send(_compare_first_epoch(setup, undisturbed, epochs[0], folder / PLAIN, seconds))
     if went_well and setup.num_workers:
         probed = _probed(setup, budget_s, num_workers=0)
         took_s = time.monotonic() - begun_s  # alone, it may take that long for each worker
@@ -121,6 +126,41 @@ def _undisturbed(setup: Setup, copied: bool) -> AbstractContextManager[PristineC
         set_epoch(setup.dataset, 0)  # as before the epoch that is compared
         return PristineCopy(setup.dataset, collates(setup.loader))
     return contextlib.nullcontext()
+
+
+def _compare_first_epoch(
+    setup: Setup, pristine: PristineCopy, epoch: Epoch, recording: Path, budget_s: float
+) -> ComparedContents:
+    """Compare the samples of this epoch, whose notes say what each held when it was collated.
+
+    A later epoch may rightly hold others, where the dataset knows the number of its epoch.
+
+    Args:
+        setup: of a loader whose dataset is map-style.
+        pristine: a copy of this process from before the epoch.
+        epoch: the first.
+        recording: the folder in which it was recorded.
+        budget_s: seconds to read keys for.
+    """
+    trace = load(recording)
+    batches = trace.batches[trace.batches["delivered_s"].notna() & (trace.batches["epoch"] == 0)]
+    numbers = batches.sort_values("delivered_s")["batch"].tolist()
+    collated = {
+        (0, number): Collated([*note.digests], None, note.n_rows)
+        for number, note in zip(numbers, epoch.notes, strict=False)
+    }
+    delivered = trace.samples.merge(batches[["epoch", "batch"]], on=["epoch", "batch"])
+    delivered = delivered[["epoch", "key", "worker", "batch", "position"]]
+    settings = setup.settings
+    return compare_contents(
+        delivered,
+        collated,
+        pristine,
+        budget_s,
+        max(1, setup.num_workers),
+        collate_fn=settings["collate_fn"],
+        worker_init_fn=settings["worker_init_fn"],
+    )
 
 
 def _send_and_keep(send: Send, epochs: list[Epoch], observation: Any) -> None:
@@ -173,8 +213,8 @@ def _probed(setup: Setup, budget_s: float, *, num_workers: int | None = None) ->
             settings["collate_fn"],
             None if workers else setup.dataset,
             batched=settings["batch_sampler"] is not None,
-            digest=setup.iterable,
-            contents=not setup.iterable and num_workers is None,
+            digest=setup.iterable or num_workers is None,
+            labels=setup.iterable,
             # That takes milliseconds in a large process, and tells only of these.
             weigh=bool(workers and setup.forks and setup.large_containers),
         ),

@@ -75,11 +75,6 @@ class Setup:
         """Whether workers stay from epoch to epoch."""
         return bool(self.settings["persistent_workers"])
 
-    @property
-    def batches_in_flight(self) -> int:
-        """How many batches the workers have been asked for at any time; 0 without workers."""
-        return self.num_workers * (self.settings["prefetch_factor"] or 0)
-
     @cached_property
     def parts(self) -> tuple[Part, ...]:
         """The dataset and the objects that it holds."""

@@ -22,7 +22,7 @@ from loaderviz._doctor.checks import CHECKS, Seen, check, look, seen
 from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.loader_setup import Setup
-from loaderviz.loaders.content_hash import digest_or_none
+from loaderviz.loaders.content_hash import content_number
 from loaderviz.loaders.held_objects import Part, attributes, is_a
 from loaderviz.text import count
 
@@ -166,7 +166,7 @@ def _name_of_collate(case: Case) -> str:
 
 def _left_out_of_a_stream(case: Case) -> tuple[int, int]:
     """How many None samples of a stream its batches have no row for, and of how many samples."""
-    nothing, notes = digest_or_none(None), case.epoch().notes
+    nothing, notes = content_number(None), case.epoch().notes
     n_left_out = sum(note.digests.count(nothing) for note in notes if note.n_rows < note.n_samples)
     return n_left_out, sum(note.n_samples for note in notes)
 

@@ -1,12 +1,61 @@
-"""LV3xx, from the table of causes: unequal shards, drift, a slow sampler, a CPU quota."""
+"""LV3xx, from the table of causes: unequal shards, drift, a slow sampler, a CPU quota.
+
+``costly_cause`` finds those that are worth a finding: rows of ``Summary.causes``, with their cost.
+"""
 
 from __future__ import annotations
 
+import math
+import textwrap
+from dataclasses import dataclass
+
 from loaderviz._doctor.checks import OF_RECORDINGS, Seen, check, seen
-from loaderviz._doctor.costly_causes import costly_cause
 from loaderviz._doctor.examination import Case
+from loaderviz.text import duration, percent
+from loaderviz.why.attribution import PHRASES
+from loaderviz.why.verdict import KEEPS_WAITING, NEVER_WAITS
 
 MOST_NAMED = 8  # workers
+LEAST_LOST_S = 0.01  # in a recorded loop: of less no share says anything
+# The doctor's own loop is short and has no training step, so everything in it is waiting.
+LEAST_RUN_S = 0.1  # of all of it
+LEAST_BATCH_S = 1e-3  # of each batch
+
+
+@dataclass(frozen=True)
+class CostlyCause:
+    """What a cause costs, and its cure as the table of causes says it."""
+
+    evidence: tuple[str, ...]
+    cure: str  # comment lines for the head of a fix
+
+
+def costly_cause(case: Case, cause: str) -> CostlyCause | None:
+    """What this cause costs the loop; None if there is none of it, or if cutting it saves little.
+
+    Raises Undecided if the loader was not run.
+    """
+    rows = case.causes[case.causes["cause"] == cause]
+    if rows.empty:
+        return None
+    row = rows.iloc[0]
+    seconds, saves_s = float(row["seconds"]), float(row["saves_s"])
+    lost_s = seconds if math.isnan(saves_s) else min(seconds, saves_s)
+    lost_share = float(row["share"]) * lost_s / seconds if seconds > 0 else 0.0
+    if case.recording is not None:
+        if lost_share < NEVER_WAITS or lost_s < LEAST_LOST_S:
+            return None
+    else:
+        n_batches = sum(len(epoch.notes) for epoch in case.epochs if epoch.run == "plain")
+        least_s = max(LEAST_RUN_S, LEAST_BATCH_S * n_batches)
+        if lost_share < KEEPS_WAITING or lost_s < least_s:
+            return None
+    loop = "the loop" if case.recording is not None else "the doctor's loop, which has no step,"
+    waits = f"{loop} waits {percent(row['share'])} of the time ({duration(seconds)})"
+    evidence = [f"{waits}: {PHRASES[cause]}", str(row["evidence"])]
+    if saves_s > 0:
+        evidence.append(f"cutting that saves {duration(saves_s)} (replayed)")
+    return CostlyCause(tuple(evidence), textwrap.indent(textwrap.fill(row["cure"], 88), "# "))
 
 
 @check("LV310", recorded=True)
@@ -32,13 +81,9 @@ def __iter__(self):  # of the dataset
 
 @check("LV311", recorded=True)
 def _drift(case: Case) -> Seen | None:
-    cause = costly_cause(case, "drift")
-    if cause is None:
-        return None
-    return seen(
-        *cause.evidence,
-        fix=f"""
-{cause.cure}
+    return _seen(
+        costly_cause(case, "drift"),
+        fix="""
 DataLoader(dataset, shuffle=True)  # if samples are sorted by size
 # else time dataset[0] again and again in one process: if it slows down, something grows
 """,
@@ -47,14 +92,10 @@ DataLoader(dataset, shuffle=True)  # if samples are sorted by size
 
 @check("LV312", recorded=True)
 def _slow_sampler(case: Case) -> Seen | None:
-    cause = costly_cause(case, "sampler")
-    if cause is None:
-        return None
-    return seen(
-        *cause.evidence,
+    return _seen(
+        costly_cause(case, "sampler"),
         "the main process draws them, between steps: workers do not help",
-        fix=f"""
-{cause.cure}
+        fix="""
 def __iter__(self):  # of the sampler
     yield from torch.randperm(self.n).tolist()
 """,
@@ -66,12 +107,16 @@ def _throttled(case: Case) -> Seen | None:
     cause = costly_cause(case, "throttled")
     if cause is None:
         return None
-    workers = max(1, int(case.cpus_allowed))
-    return seen(
-        *cause.evidence,
+    workers = min(max(1, int(case.cpus_allowed)), max(1, case.setup.num_workers))
+    return _seen(
+        cause,
         fix=f"""
-{cause.cure}
-DataLoader(dataset, num_workers={min(workers, max(1, case.setup.num_workers))})
+DataLoader(dataset, num_workers={workers})
 # in the shell: docker run --cpus=...; in Kubernetes: resources.limits.cpu
 """,
     )
+
+
+def _seen(cause: CostlyCause | None, *more: str, fix: str) -> Seen | None:
+    """What shows a cause, its cure as the table says it, and code."""
+    return None if cause is None else seen(*cause.evidence, *more, fix=f"{cause.cure}{fix}")

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 import os
 
+import numpy as np
+
 from loaderviz import machine
 from loaderviz._doctor.batch_contents import MANY_OBJECTS, Contents
-from loaderviz._doctor.batch_probe import Note
 from loaderviz._doctor.checks import Seen, check, seen
-from loaderviz._doctor.costly_causes import costly_cause
 from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
-from loaderviz._doctor.process_state import allowed_cpus
+from loaderviz._doctor.lv3_causes import costly_cause
 from loaderviz.text import duration, percent
-from loaderviz.why.worker_cpus import helping_threads
+from loaderviz.why.worker_cpus import helping_threads, shared_cpus
 
 CROWDED = 1.25  # CPUs wanted for each that is allowed: less may be noise of the measure
 LEAST_SPAN_S = 0.05  # to measure CPU time
@@ -76,17 +76,16 @@ DataLoader(dataset, num_workers={max(1, int(allowed))})
 
 def _confined(case: Case) -> Seen | None:
     """Workers that may run on fewer CPUs than the main process."""
-    n_allowed = len(allowed_cpus())
-    worker_cpus = {cpu for note in case.epoch().notes for cpu in note.cpus}
-    n_workers = len({note.worker for note in case.epoch().notes})
-    if len(worker_cpus) >= min(n_allowed, n_workers) or (n_allowed > 1) < (n_workers > 1):
+    case.epoch()
+    shared = None if case.trace is None else shared_cpus(case.trace, 0, machine.rank())
+    if shared is None:
         return None
     return seen(
-        f"the main process may run on {n_allowed} CPUs, but all its {n_workers} workers only on "
-        f"{sorted(worker_cpus)}: something that they import or run sets their affinity",
-        fix=f"""
+        f"the main process may use {case.cpus_allowed:g} CPUs, and all {case.setup.num_workers} "
+        f"workers only {sorted(shared)}: something that they import or run sets their affinity",
+        fix="""
 def free_cpus(worker_id):  # as worker_init_fn
-    os.sched_setaffinity(0, range({n_allowed}))
+    os.sched_setaffinity(0, range(os.cpu_count()))
 """,
     )
 
@@ -97,28 +96,22 @@ def _cpus_wanted(case: Case) -> tuple[float, float]:
     Of the time that a worker does not wait for a CPU, it computes as much as it would on a machine
     that has enough of them: other processes do not count.
     """
-    wanted = had_one = 0.0
-    longest_s = 0.0
-    for number in (0, 1):
-        epoch_wanted = epoch_cpu_s = epoch_ready_s = 0.0
-        notes_by_pid: dict[int, list[Note]] = {}
-        for note in case.epoch(number).notes:
-            notes_by_pid.setdefault(note.pid, []).append(note)
-        for first, *_, last in (notes for notes in notes_by_pid.values() if len(notes) > 1):
-            time_s = max(last.at_s - first.at_s, 1e-9)
-            cpu_s = last.cpu_s - first.cpu_s
-            delay_s = last.delay_s - first.delay_s
-            longest_s = max(longest_s, time_s)
-            if math.isnan(delay_s):
-                raise Undecided("this system does not say how long workers wait for a CPU")
-            epoch_wanted += cpu_s / max(time_s - delay_s, min(cpu_s, time_s), 1e-9)
-            epoch_cpu_s += cpu_s
-            epoch_ready_s += cpu_s + delay_s
-        if not number or epoch_wanted < wanted:
-            wanted, had_one = epoch_wanted, epoch_cpu_s / max(epoch_ready_s, 1e-9)
-    if longest_s < LEAST_SPAN_S or wanted == 0:
+    case.epoch(1)
+    if case.trace is None or case.trace.batches["queued_s"].isna().all():
+        raise Undecided("this system does not say how long workers wait for a CPU")
+    batches = case.trace.batches
+    batches = batches.assign(cpu_s=batches["process_cpu_s"].fillna(batches["cpu_s"]))
+    lanes = batches.groupby(["epoch", "worker"])
+    sums = lanes[["cpu_s", "queued_s"]].sum()
+    time_s = lanes["ready_s"].max() - lanes["started_s"].min()
+    if not time_s.max() >= LEAST_SPAN_S or not sums["cpu_s"].sum() > 0:
         raise Undecided("the run was too short to measure how many CPUs the workers need")
-    return wanted, had_one
+    least_s = np.minimum(sums["cpu_s"], time_s)
+    ran_s = (time_s - sums["queued_s"]).clip(lower=least_s).clip(lower=1e-9)
+    wanted = (sums["cpu_s"] / ran_s).groupby("epoch").sum()
+    quietest = int(wanted.to_numpy().argmin())
+    cpu_s, queued_s = sums.groupby("epoch").sum().to_numpy()[quietest].tolist()
+    return float(wanted.min()), cpu_s / max(cpu_s + queued_s, 1e-9)
 
 
 @check("LV309", recorded=True)

@@ -12,9 +12,9 @@ import numpy as np
 
 from loaderviz._doctor.batch_contents import Contents
 from loaderviz._doctor.checks import Seen, check, seen
-from loaderviz._doctor.costly_causes import costly_cause
 from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
+from loaderviz._doctor.lv3_causes import costly_cause
 from loaderviz._doctor.run_epochs import Epoch
 from loaderviz.text import count, duration, percent
 

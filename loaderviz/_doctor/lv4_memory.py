@@ -75,7 +75,7 @@ def _small_shared_memory(case: Case) -> Seen | None:
     setup = case.setup
     if not setup.num_workers or not SHM.is_dir():
         return None
-    in_flight = setup.batches_in_flight + 1
+    in_flight = setup.num_workers * setup.settings["prefetch_factor"] + 1
     free = shutil.disk_usage(SHM).free
     if (trouble := case.trouble_of_kind("shared memory")) is not None:
         batch_bytes = 0

@@ -10,10 +10,10 @@ import torch
 from torch.utils.data import Dataset, IterableDataset
 
 from loaderviz._doctor.checks import CHECKS, Seen, check, seen
-from loaderviz._doctor.costly_causes import costly_cause
 from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.loader_setup import Setup
+from loaderviz._doctor.lv3_causes import costly_cause
 from loaderviz._doctor.pickled_parts import SENT, SentPart
 from loaderviz.loaders.held_objects import Part, walk
 from loaderviz.text import count, duration, size

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from loaderviz.loaders.content_hash import digest_or_none
+from loaderviz.loaders.content_hash import content_number
 from loaderviz.loaders.held_objects import attributes, walk
 from loaderviz.loaders.random_state import global_states, held_states
 
@@ -40,7 +40,7 @@ _SIZED = (list, tuple, dict, set, np.ndarray, torch.Tensor)
 def generator_states(dataset: Any, collate_fn: Any) -> dict[str, int]:
     """A digest of the state of each generator, by path: the global ones, and those of these two."""
     states = (*global_states(), *held_states(dataset=dataset, collate_fn=collate_fn))
-    digests = {state.path: digest_or_none(state.value) for state in states}
+    digests = {state.path: content_number(state.value) for state in states}
     return {path: digest for path, digest in digests.items() if digest is not None}
 
 
@@ -113,21 +113,6 @@ def positions() -> dict[tuple[int, str], int]:
         except (OSError, ValueError, KeyError):  # closed meanwhile
             continue
     return found
-
-
-def allowed_cpus() -> tuple[int, ...]:
-    """The numbers of the CPUs that this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return tuple(sorted(os.sched_getaffinity(0)))
-    return tuple(range(os.cpu_count() or 1))
-
-
-def run_delay_s() -> float:
-    """How long this process has been ready to run without getting a CPU (Linux; else NaN)."""
-    try:
-        return int(Path("/proc/self/schedstat").read_text().split()[1]) / 1e9
-    except (OSError, ValueError, IndexError):
-        return float("nan")
 
 
 def handing_over_cpu_s() -> float:

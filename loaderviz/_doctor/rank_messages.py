@@ -71,7 +71,8 @@ def _message(case: Case) -> dict[str, Any]:
         for name in (first_two[0].states if len(first_two) == 2 else {})
         if first_two[0].states[name] != first_two[1].states.get(name)
     ]
-    digests = [digest for note in epoch.notes for digest in note.digests if digest is not None]
+    noted = epoch.notes if case.setup.iterable else ()
+    digests = [digest for note in noted for digest in note.digests if digest is not None]
     return {
         "n_batches": len(epoch.notes),
         "complete": epoch.complete,

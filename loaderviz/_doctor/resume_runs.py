@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from loaderviz._doctor.resume_comparison import SeenBatch, keys_of_last_batches
 from loaderviz._doctor.run_epochs import MOST_BATCHES
 from loaderviz.errors import error_text
-from loaderviz.loaders.content_hash import digest_or_none
+from loaderviz.loaders.content_hash import content_number
 from loaderviz.loaders.forked_run import run_forked
 from loaderviz.loaders.held_objects import is_a
 from loaderviz.loaders.random_state import global_states, held_states
@@ -229,7 +229,7 @@ def _iterate(
                 ended = True
                 break
             delivered_s.append(time.perf_counter() - begun_s)
-            digests.append(digest_or_none(batch))
+            digests.append(content_number(batch))
             del batch
         at_the_end()
         del batches

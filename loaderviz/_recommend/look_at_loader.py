@@ -21,7 +21,7 @@ from loaderviz._recommend.measured_run import copy_until
 from loaderviz._recommend.memory_budget import FreeBytes, Sizes
 from loaderviz.errors import LoaderVizError
 from loaderviz.loader_settings import PREFETCH_FACTOR, LoaderSettings
-from loaderviz.loaders.content_hash import digest_or_none
+from loaderviz.loaders.content_hash import content_number
 from loaderviz.loaders.forked_run import may_fork, run_forked
 from loaderviz.loaders.random_state import keep_random_state
 from loaderviz.recorder import record
@@ -127,7 +127,7 @@ def _iterate(
         seen.n_batches += 1
         if seen.n_batches <= LEAST_BATCHES:
             seen.batch_bytes = max(seen.batch_bytes, contents_of(batch).tensor_bytes)
-            seen.digests.append(digest_or_none(batch))
+            seen.digests.append(content_number(batch))
             seen.worker_bytes = max(seen.worker_bytes, _most_own_bytes(others))
         called = time.monotonic()
         if step is not None:

@@ -60,20 +60,6 @@ class Run:
     died: bool = False
 
 
-def replayed_step(step_s: float, cpu_share: float) -> Step:
-    """In place of the model: that share of the time works on a CPU, and then sleeps."""
-    busy_s = step_s * cpu_share
-
-    def step(batch: Any) -> None:
-        until = time.thread_time() + busy_s
-        while time.thread_time() < until:
-            pass
-        if step_s > busy_s:
-            time.sleep(step_s - busy_s)
-
-    return step
-
-
 def run_setting(
     loader: DataLoader[Any],
     setting: LoaderSettings,

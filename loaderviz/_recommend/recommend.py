@@ -13,18 +13,18 @@ from torch.utils.data import DataLoader
 from loaderviz import machine
 from loaderviz._recommend.bounds_of_trace import recommend_bounds
 from loaderviz._recommend.look_at_loader import Look, look_at
-from loaderviz._recommend.measured_run import Run, replayed_step, run_setting
+from loaderviz._recommend.measured_run import Run, run_setting
 from loaderviz._recommend.memory_budget import FreeBytes
 from loaderviz._recommend.recommendation import Recommendation
 from loaderviz._recommend.recommendation_of_runs import Outcome, Request, recommendation_of
 from loaderviz._recommend.search import SHARE, Question, Search
 from loaderviz._recommend.settings_to_try import first_settings, needed_workers
-from loaderviz.argument_checks import whole_number
+from loaderviz.argument_checks import number, whole_number
 from loaderviz.errors import LoaderVizError
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.loaders.describe_loader import dataloader_behind, describe, foreign_loader_error
 from loaderviz.loaders.forked_run import may_fork
-from loaderviz.status_line import BudgetLine
+from loaderviz.status_line import StatusLine
 from loaderviz.text import duration, wrapped
 from loaderviz.trace import Trace
 from loaderviz.why.causes.savings import most_workers
@@ -38,7 +38,6 @@ def recommend(
     *,
     step_s: float | None = None,
     step: Callable[[Any], object] | None = None,
-    step_cpu_share: float = 0.0,
     epochs: int | None = None,
     n_batches: int | None = None,
     max_workers: int | None = None,
@@ -72,9 +71,9 @@ def recommend(
         loader_or_trace: a ``DataLoader``, or a ``Trace`` of one, as ``record`` makes it.
         step_s: seconds that the model takes for a batch. None: as recorded in the trace; for a
             loader no step at all, so that the fastest loading is recommended.
-        step: called with each batch in place of such a pause: your own training step. It goes on
-            training with each run. Without workers it runs in a copy of this process, too.
-        step_cpu_share: the part of ``step_s``, 0 to 1, that keeps a CPU busy: 0 for a GPU.
+        step: called with each batch in place of such a pause: your own training step, such as one
+            that keeps a CPU busy. It goes on training with each run. Without workers it runs in a
+            copy of this process, too.
         epochs: how often the loop goes through the loader; None: once. For a loader that is run.
         n_batches: batches of an epoch, where the loader does not tell, or where the loop ends
             earlier. Where it is known, the start of the workers counts. For a loader that is run.
@@ -95,7 +94,7 @@ def recommend(
             what was given.
         Exception: whatever else the loader, its dataset or ``step`` raises, unchanged.
     """
-    asked = Request(step_s, step, step_cpu_share, epochs, n_batches, max_workers, budget_s)
+    asked = Request(step_s, step, epochs, n_batches, max_workers, budget_s)
     _check(asked)
     if isinstance(loader_or_trace, Trace):
         if step is not None or budget_s != BUDGET_S:
@@ -120,8 +119,8 @@ def _measure(loader: DataLoader[Any], asked: Request) -> Recommendation:
     deadline = begun + asked.budget_s
     cpus = machine.cpu_allowance() / (machine.local_world_size() or 1)
     print(wrapped(_announced(loader, asked), hanging=2))
-    with BudgetLine(begun, asked.budget_s) as progress:
-        progress.show("a first look")
+    with StatusLine() as line:
+        line.write("recommend: a first look")
         look = look_at(
             loader,
             asked.step,
@@ -130,15 +129,19 @@ def _measure(loader: DataLoader[Any], asked: Request) -> Recommendation:
             budget_s=asked.budget_s,
         )
         step_s = asked.step_s or (0.0 if asked.step is None else look.step_s)
-        step = asked.step or replayed_step(step_s, asked.step_cpu_share)
         read_s = 0.0 if math.isnan(look.read_s) else look.read_s
 
+        def pause(batch: Any) -> None:
+            if step_s:
+                time.sleep(step_s)
+
         def measure(setting: LoaderSettings, seconds: float, n_batches: int) -> Run:
-            progress.show(str(setting))
+            so_far = f"{time.monotonic() - begun:.0f} of {asked.budget_s:g} s"
+            line.write(f"recommend: {so_far}, {setting}")
             run = run_setting(
                 loader,
                 setting,
-                step,
+                asked.step or pause,
                 seconds=seconds,
                 deadline=deadline,
                 read_s=read_s,
@@ -196,17 +199,13 @@ def _announced(loader: DataLoader[Any], asked: Request) -> str:
 
 
 def _check(asked: Request) -> None:
-    for name in ("step_s", "step_cpu_share", "budget_s"):
-        value = getattr(asked, name)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if value is not None and not (is_number and 0 <= value < math.inf):
-            raise LoaderVizError(f"{name}={value!r}: give a number, 0 or more")
+    for name in ("step_s", "budget_s"):
+        if getattr(asked, name) is not None:
+            number(name, getattr(asked, name))
     for name in ("epochs", "n_batches", "max_workers"):
         if getattr(asked, name) is not None:
             whole_number(name, getattr(asked, name), at_least=1)
-    step, share = asked.step, asked.step_cpu_share
-    if share > 1:
-        raise LoaderVizError(f"step_cpu_share={share!r}: a share is 0 to 1, 1 for all of the step")
+    step = asked.step
     if not asked.budget_s:
         raise LoaderVizError("budget_s=0: give seconds to measure in, such as 30")
     if step is not None and not callable(step):

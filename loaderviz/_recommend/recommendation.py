@@ -69,6 +69,15 @@ class Recommendation(ShownResult):
     cpu_allowance: float
     trace: Trace | None
 
+    def data(self) -> dict[str, Any]:
+        """What it says as plain data, for JSON."""
+        known = self.candidates.astype(object).where(self.candidates.notna(), None)
+        names = ("verdict", "settings", "code", "limits", "notes", "memory_bytes", "shm_bytes")
+        return {
+            **{name: getattr(self, name) for name in (*names, "measured", "demand_per_s")},
+            "candidates": known.to_dict("records"),
+        }
+
     def figure(self, *, theme: Any = "light") -> Any:
         """Draw the throughput by the number of workers: as measured, or between which bounds.
 

@@ -33,7 +33,6 @@ class Request:
 
     step_s: float | None
     step: Callable[[Any], object] | None
-    step_cpu_share: float
     epochs: int | None
     n_batches: int | None
     max_workers: int | None

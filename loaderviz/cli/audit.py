@@ -13,7 +13,6 @@ from loaderviz.cli.loader_target import (
     ScriptArgs,
     import_loader,
     script_arguments,
-    stdout_to_stderr,
 )
 from loaderviz.cli.shared_options import EXIT_FOUND, AsJson, print_json
 from loaderviz.text import printable
@@ -59,7 +58,7 @@ def audit(
     if Path(target).exists():
         audits = _audits_of_recording(load(target))
     else:
-        with stdout_to_stderr(), script_arguments(target, args):
+        with script_arguments(target, args):
             found = audit_loader(
                 import_loader(target), epochs, n_samples=n_samples, budget_s=budget_s
             )

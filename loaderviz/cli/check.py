@@ -13,7 +13,7 @@ from loaderviz.trace import Trace, load
 from loaderviz.trace.described_loaders import hands_over, left_out, unseen
 from loaderviz.trace.loaders_as_one import as_one
 from loaderviz.trace.unread_samples import require_memory
-from loaderviz.why.notes import RECORD_ITS_OBJECT
+from loaderviz.why.notes import READ_AHEAD
 from loaderviz.why.rank_summary import by_rank
 
 
@@ -70,10 +70,7 @@ def _check_max_wait(trace: Trace, max_share: float) -> tuple[bool, str]:
     """
     trace = as_one(trace)
     if unseen(trace):
-        raise LoaderVizError(
-            "--max-wait: a thread of its own takes the batches ahead of the loop, whose waits are "
-            f"not in this recording. {RECORD_ITS_OBJECT}"
-        )
+        raise LoaderVizError(f"--max-wait: {READ_AHEAD}")
     ranks = by_rank(trace)
     ranks = ranks[ranks["n_batches"] > 0]
     if ranks.empty:

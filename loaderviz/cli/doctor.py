@@ -14,7 +14,6 @@ from loaderviz.cli.loader_target import (
     Target,
     import_loader,
     script_arguments,
-    stdout_to_stderr,
 )
 from loaderviz.cli.shared_options import EXIT_FOUND, AsJson, print_json
 from loaderviz.text import printable
@@ -41,7 +40,7 @@ def doctor(
     Exit code: 0 nothing but advice, 1 an error or a warning, 2 the loader could not be examined.
     """
     failure = None
-    with stdout_to_stderr(), script_arguments(target, args):
+    with script_arguments(target, args):
         loader = import_loader(target)
         try:
             diagnosis = examine(loader, run=run, budget_s=budget_s, resume=resume)

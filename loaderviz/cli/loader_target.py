@@ -65,21 +65,16 @@ def import_loader(target: str) -> DataLoader[Any]:
 def script_arguments(target: str, args: list[str] | None) -> Iterator[None]:
     """Put the script's own name and arguments into ``sys.argv``, as if it had been started.
 
-    Workers that are started by spawn get them too.
+    Workers that are started by spawn get them too. What it prints goes to stderr: stdout is for the
+    result.
     """
     ours = sys.argv
     sys.argv = [target.partition(":")[0], *(args or ())]
     try:
-        yield
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
     finally:
         sys.argv = ours
-
-
-@contextlib.contextmanager
-def stdout_to_stderr() -> Iterator[None]:
-    """Send what is printed inside to stderr: stdout is for the result."""
-    with contextlib.redirect_stdout(sys.stderr):
-        yield
 
 
 def _import_module(module_or_file: str) -> Any:

@@ -14,7 +14,6 @@ from loaderviz.cli.loader_target import (
     ScriptArgs,
     import_loader,
     script_arguments,
-    stdout_to_stderr,
 )
 from loaderviz.cli.shared_options import AsJson, print_json, terminal
 from loaderviz.text import percent, printable, rate
@@ -71,22 +70,14 @@ def recommend(
     }
     if budget_s is not None:
         options["budget_s"] = budget_s
-    with stdout_to_stderr(), script_arguments(target, args):
+    with script_arguments(target, args):
         loader_or_trace = load(target) if Path(target).exists() else import_loader(target)
         recommendation = recommend_settings(loader_or_trace, **options)
     if as_json:
-        print_json(_as_data(recommendation))
+        print_json(recommendation.data())
     else:
         typer.echo(printable(recommendation))
         terminal().print(_table(recommendation))
-
-
-def _as_data(recommendation: Recommendation) -> dict[str, Any]:
-    names = ("verdict", "settings", "code", "limits", "notes", "memory_bytes", "shm_bytes")
-    return {
-        **{name: getattr(recommendation, name) for name in (*names, "measured", "demand_per_s")},
-        "candidates": recommendation.candidates.to_dict("records"),
-    }
 
 
 def _table(recommendation: Recommendation) -> Table:

@@ -11,7 +11,6 @@ import datetime
 import enum
 import numbers
 import pathlib
-import pickle
 import uuid
 from array import array
 from collections.abc import Callable, Mapping, Set
@@ -145,18 +144,6 @@ def content_number(content: Any) -> int | None:
         return None
 
 
-def digest_or_none(content: Any) -> int | None:
-    """The content's number, from -2**63 to 2**63 - 1; None where it has none. Raises nothing.
-
-    An object of a kind that ``digest_of`` refuses is known by its pickle here. That may differ
-    where the content does not, so it is no proof, as an audit needs it.
-    """
-    try:
-        return _number_of(content, _feed_pickle)
-    except Exception:  # the user's classes may raise anything
-        return None
-
-
 def _number_of(content: Any, other: Other = None) -> int:
     kind = type(content)
     if kind is int or kind is str:
@@ -233,12 +220,6 @@ def _no_content(value: Any) -> str:
         f"{kind.__module__}.{kind.__qualname__} is no tensor, array, text, number, image, "
         "container or dataclass"
     )
-
-
-def _feed_pickle(update: Callable[[Any], None], value: Any) -> None:
-    kind = type(value)
-    update(f"{kind.__module__}.{kind.__qualname__} pickled:".encode())
-    update(pickle.dumps(value, protocol=4))
 
 
 def _feed_attributes(update: Callable[[Any], None], value: Any) -> None:

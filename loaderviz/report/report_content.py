@@ -172,7 +172,7 @@ class Content:
     def shapes(self) -> Shapes:
         """What the batches are made of."""
         names = ("loader", "shapes", "batches", "samples", "share", "first_epoch", "first_batch")
-        nothing = Shapes(pd.DataFrame(columns=names), 0, 0, (), {})
+        nothing = Shapes(pd.DataFrame(columns=names), 0, 0, {})
         return self.part("shapes", self.trace.shapes, nothing)
 
     @property
@@ -319,7 +319,6 @@ class Content:
                 "n_shapes": self.shapes.n_shapes,
                 "n_unknown": self.shapes.n_unknown,
                 "most_common": self.shapes.table.head(MOST_SHAPES).to_dict("records"),
-                "predicted_padding": [dataclasses.asdict(each) for each in self.shapes.padding],
             },
             "ranks": self.ranks,
             "slowest_rank": self.slowest_rank,
@@ -334,16 +333,8 @@ class Content:
             else {
                 "rank": prediction.rank,
                 "loader": prediction.loader,
-                "verdict": recommendation.verdict,
-                "settings": recommendation.settings,
-                "code": recommendation.code,
-                "limits": recommendation.limits,
-                "notes": list(recommendation.notes),
-                "measured": recommendation.measured,
                 "from_batches": prediction.n_batches,
-                "candidates": recommendation.candidates.astype(object)
-                .where(recommendation.candidates.notna(), None)
-                .to_dict("records"),
+                **recommendation.data(),
             },
             "not_predicted": prediction.why_not or None,
             "audits": [_audit_data(loader_audit) for loader_audit in self.audits],

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
 import numpy as np
 
+from loaderviz.argument_checks import number
 from loaderviz.array_types import Seconds
 from loaderviz.errors import LoaderVizError
 from loaderviz.machine import cpu_allowance
@@ -189,10 +189,4 @@ def _times(name: str, value: Any) -> Seconds:
 def _number(name: str, value: Any) -> float:
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float | np.integer | np.floating)
-        or not 0 <= value < math.inf
-    ):
-        raise LoaderVizError(f"{name}={value!r}: give a finite number, 0 or more")
-    return float(value)
+    return number(name, value)

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from multiprocessing import get_all_start_methods
 
+from loaderviz.argument_checks import true_or_false, whole_number
 from loaderviz.errors import LoaderVizError
-from loaderviz.loader_settings import LoaderSettings
+from loaderviz.loader_settings import LoaderSettings, refuse_without_workers
 from loaderviz.simulator.costs import Costs
 from loaderviz.simulator.simulated_loader import run_loop
-from loaderviz.simulator.simulated_settings import checked
+from loaderviz.simulator.simulated_settings import (
+    SimulatedSettings,
+    dataset_size,
+    streams_of,
+)
 from loaderviz.simulator.simulated_trace import trace_of
+from loaderviz.simulator.typical_costs import check_start_method
 from loaderviz.trace import Trace
+from loaderviz.trace.check_trace import MOST_SAMPLES
 
 
 def simulate(
@@ -76,18 +84,29 @@ def simulate(
             "Give Costs(sample_s=0.01), or Costs.from_trace(trace)."
         )
     loader = LoaderSettings(num_workers, prefetch_factor, in_order, persistent_workers, pin_memory)
-    if start_method is None and loader.num_workers:
-        start_method = costs.start_method
-    settings = checked(
+    if loader.num_workers:
+        start_method = start_method or costs.start_method or get_all_start_methods()[0]
+    else:
+        refuse_without_workers("start_method", start_method)
+    check_start_method(start_method)
+    size = 1 if batch_size is None else whole_number("batch_size", batch_size, at_least=1)
+    n_total, most_batches = dataset_size(n_batches, n_samples, shards, size)
+    streams = streams_of(kind, shards, n_total, max(loader.num_workers, 1))
+    settings = SimulatedSettings(
         loader,
-        batch_size=batch_size,
-        n_batches=n_batches,
-        n_samples=n_samples,
-        kind=kind,
-        shards=shards,
-        drop_last=drop_last,
+        batch_size=size,
+        n_samples=n_total,
+        shards=streams,
+        naive=shards is None,
+        drop_last=true_or_false("drop_last", drop_last),
         start_method=start_method,
-        epochs=epochs,
+        most_batches=most_batches,
+        epochs=whole_number("epochs", epochs, at_least=1),
     )
+    n_simulated = settings.epochs * sum(streams or [n_total])
+    if n_simulated > MOST_SAMPLES:
+        raise LoaderVizError(
+            f"{n_simulated:,} samples are too many to simulate: {MOST_SAMPLES:,} at most"
+        )
     log, plans = run_loop(costs, settings)
     return trace_of(log, plans, settings, costs)

@@ -1,17 +1,14 @@
-"""What is simulated beside the costs: a loader, a dataset, epochs. Bad values are refused here."""
+"""What is simulated beside the costs: a loader, a dataset, epochs."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from loaderviz.argument_checks import true_or_false, whole_number
+from loaderviz.argument_checks import whole_number
 from loaderviz.errors import LoaderVizError
-from loaderviz.loader_settings import LoaderSettings, refuse_without_workers
-from loaderviz.simulator.typical_costs import check_start_method
-from loaderviz.trace.check_trace import MOST_SAMPLES
+from loaderviz.loader_settings import LoaderSettings
 
 
 @dataclass(frozen=True)
@@ -29,63 +26,10 @@ class SimulatedSettings:
     epochs: int = 1
 
 
-def checked(
-    loader: LoaderSettings,
-    *,
-    batch_size: Any,
-    n_batches: Any = None,
-    n_samples: Any = None,
-    kind: Any = "map",
-    shards: Any = None,
-    drop_last: Any = False,
-    start_method: Any = None,
-    epochs: Any = 1,
-) -> SimulatedSettings:
-    """The arguments of ``simulate``, checked.
-
-    Raises:
-        LoaderVizError: for a value that ``simulate`` cannot use.
-    """
-    n_in_batch = 1 if batch_size is None else whole_number("batch_size", batch_size, at_least=1)
-    if not loader.num_workers:
-        refuse_without_workers("start_method", start_method)
-    check_start_method(start_method)
-    if kind not in ("map", "iterable"):
-        raise LoaderVizError(f"kind={kind!r}: a dataset is 'map' or 'iterable'")
-    if kind == "map" and shards is not None:
-        raise LoaderVizError(
-            "shards are the streams of an iterable-style dataset: give kind='iterable' too"
-        )
+def dataset_size(n_batches: Any, n_samples: Any, shards: Any, size: int) -> tuple[int, int | None]:
+    """Samples of the dataset, and how many batches the loop takes at most."""
     if n_batches is not None:
         n_batches = whole_number("n_batches", n_batches, at_least=1)
-    epochs = whole_number("epochs", epochs, at_least=1)
-    n_total, most_batches = _dataset_size(n_batches, n_samples, shards, n_in_batch)
-    streams = None
-    if kind == "iterable":
-        n_streams = max(loader.num_workers, 1)
-        streams = (n_total,) * n_streams if shards is None else _shards(shards, n_streams)
-    n_simulated = epochs * sum(streams or [n_total])
-    if n_simulated > MOST_SAMPLES:
-        raise LoaderVizError(
-            f"{n_simulated:,} samples are too many to simulate: {MOST_SAMPLES:,} at most"
-        )
-    return SimulatedSettings(
-        loader,
-        batch_size=n_in_batch,
-        n_samples=n_total,
-        shards=streams,
-        naive=shards is None,
-        drop_last=true_or_false("drop_last", drop_last),
-        start_method=start_method or (_default_start_method() if loader.num_workers else None),
-        most_batches=most_batches,
-        epochs=epochs,
-    )
-
-
-def _dataset_size(
-    n_batches: int | None, n_samples: Any, shards: Any, size: int
-) -> tuple[int, int | None]:
-    """Samples of the dataset, and how many batches the loop takes at most."""
     if n_samples is not None and shards is not None:
         raise LoaderVizError(
             f"n_samples={n_samples!r} and shards={shards!r} both say how much there is: give one"
@@ -101,6 +45,19 @@ def _dataset_size(
     return n_batches * size, None
 
 
+def streams_of(kind: Any, shards: Any, n_samples: int, n_streams: int) -> tuple[int, ...] | None:
+    """Samples of each worker's stream; None for a map-style dataset."""
+    if kind not in ("map", "iterable"):
+        raise LoaderVizError(f"kind={kind!r}: a dataset is 'map' or 'iterable'")
+    if kind == "map":
+        if shards is not None:
+            raise LoaderVizError(
+                "shards are the streams of an iterable-style dataset: give kind='iterable' too"
+            )
+        return None
+    return (n_samples,) * n_streams if shards is None else _shards(shards, n_streams)
+
+
 def _shards(shards: Any, n_streams: int) -> tuple[int, ...]:
     if not isinstance(shards, Iterable) or isinstance(shards, str):
         raise LoaderVizError(f"shards={shards!r}: give the number of samples of each worker")
@@ -109,9 +66,3 @@ def _shards(shards: Any, n_streams: int) -> tuple[int, ...]:
         workers = "the main process, which loads," if n_streams == 1 else f"{n_streams} workers"
         raise LoaderVizError(f"{len(sizes)} shards for {workers}: give {n_streams}")
     return sizes
-
-
-def _default_start_method() -> str:
-    if sys.platform != "linux":
-        return "spawn"
-    return "fork" if sys.version_info < (3, 14) else "forkserver"

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
+from loaderviz.array_types import Floats
 
 # Median absolute deviations that a value is off the median: hyperfine's "modified Z-score" of 10
 # (src/outlier_detection.rs, after Iglewicz and Hoaglin, How to Detect and Handle Outliers, 1993).

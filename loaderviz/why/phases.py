@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 START, RESTART, WARM_UP, EARLIER = "start", "restart", "warm-up", "earlier"
 PACE, PAUSE, UNSTEADY, END = "pace", "pause", "no steady state", "end"
-_OF_STEPS = (WARM_UP, EARLIER, PACE, PAUSE, UNSTEADY)  # what a batch may lie in
 
 FEWEST: Final = 8  # batches that show a pace: two halves (pyperf) of two quartiles each
 # A level that lasts for less of the run is no steady state: 500 of 2,000 (Barrett et al., 4.3).

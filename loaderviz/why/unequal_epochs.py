@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from loaderviz.trace.described_loaders import left_out, recordings
 
@@ -43,48 +41,33 @@ def unequal(trace: Trace) -> list[Unequal]:
     where the recording has ended, and where workers have nothing more to make. A rank whose
     recording left batches out tells nothing.
     """
-    columns = ("loader", "epoch", "rank")
     cut = [each["rank"] for each in recordings(trace.meta) if left_out(each)[1]]
-    whole = ~np.isin(trace.batches["rank"].to_numpy(), cut)
-    batches = {
-        column: trace.batches[column].to_numpy()[whole]
-        for column in (*columns, "worker", "delivered_s", "state")
-    }
-    if len(batches["rank"]) == 0:
+    batches = trace.batches[~trace.batches["rank"].isin(cut)]
+    if batches["rank"].nunique() < 2:
         return []
-    delivered = ~np.isnan(batches["delivered_s"])
-    failed = np.isin(batches["state"].astype(str), ["failed", "lost"])
-    order = np.lexsort(tuple(batches[column] for column in reversed(columns)))
-    keys = np.stack([batches[column][order] for column in columns])
-    begins = np.flatnonzero(np.append(True, (np.diff(keys) != 0).any(axis=0)))
-    loader, epoch, rank = keys[:, begins]
-    taken = np.add.reduceat(delivered[order].astype(np.int64), begins)
-    on_the_way = np.add.reduceat((~delivered & ~failed)[order].astype(np.int64), begins)
-    by_workers = batches["worker"][order][begins] >= 0
-    closed = ~np.isin(rank, _running(trace)) | _has_later(loader, epoch, rank)
-    exhausted = on_the_way == 0
-    ended = closed | (by_workers & exhausted & (taken > 0))
+    taken = batches["delivered_s"].notna()
+    ways = {"taken": taken, "on_the_way": ~taken & ~batches["state"].isin(["failed", "lost"])}
+    by_rank = batches.assign(**ways).groupby(["loader", "epoch", "rank"])
+    rows = by_rank.agg({"taken": "sum", "on_the_way": "sum", "worker": "first"}).reset_index()
+    last_epoch = rows.groupby(["loader", "rank"])["epoch"].transform("max")
+    closed = ~rows["rank"].isin(_running(trace)) | (rows["epoch"] < last_epoch)
+    exhausted = rows["on_the_way"] == 0
+    ended = closed | ((rows["worker"] >= 0) & exhausted & (rows["taken"] > 0))
+    rows["end"] = rows["taken"].where(ended)
+    of_epoch = [rows["loader"], rows["epoch"]]
+    rows["fewest"] = rows["end"].groupby(of_epoch).transform("min")
+    # A loop that was left early says nothing of the batches that were still to come.
+    to_its_end = (exhausted & (rows["end"] == rows["fewest"])).groupby(of_epoch).transform("any")
+    rows["sure"] = rows["taken"] + rows["on_the_way"].where(~ended & to_its_end, 0)
+    rows["most"] = rows["sure"].groupby(of_epoch).transform("max")
     found = []
-    epochs = np.flatnonzero(np.append(True, (np.diff(loader) != 0) | (np.diff(epoch) != 0)))
-    for first, end in zip(epochs, np.append(epochs[1:], len(rank)), strict=True):
-        own = slice(first, end)
-        ends = np.where(ended[own], taken[own], np.iinfo(np.int64).max)
-        fewest = int(ends.min())
-        # A loop that was left early says nothing of the batches that were still to come.
-        to_its_end = bool(exhausted[own][ends == fewest].any())
-        sure = taken[own] + np.where(~ended[own] & to_its_end, on_the_way[own], 0)
-        most = int(sure.max())
-        if most > fewest:
-            found.append(
-                Unequal(
-                    int(loader[first]),
-                    int(epoch[first]),
-                    fewest,
-                    tuple(map(int, rank[own][ends == fewest])),
-                    most,
-                    tuple(map(int, rank[own][sure == most])),
-                )
-            )
+    for _, own in rows[rows["most"] > rows["fewest"]].groupby(["loader", "epoch"]):
+        numbers = own[["loader", "epoch", "fewest", "most"]].iloc[0]
+        loader, epoch, fewest, most = map(int, numbers)
+        last, first = (
+            own.loc[own[name] == n, "rank"] for name, n in (("end", fewest), ("sure", most))
+        )
+        found.append(Unequal(loader, epoch, fewest, tuple(last), most, tuple(first)))
     return found
 
 
@@ -95,15 +78,6 @@ def _running(trace: Trace) -> list[int]:
     if trace.meta.get("complete", True):
         return []
     return [int(each) for each in trace.batches["rank"].unique()]
-
-
-def _has_later(loader: Any, epoch: Any, rank: Any) -> Any:
-    """Whether a later epoch of the same rank and loader is there; rows are sorted by epoch."""
-    order = np.lexsort((epoch, rank, loader))
-    same = (np.diff(loader[order]) == 0) & (np.diff(rank[order]) == 0)
-    later = np.empty(len(order), bool)
-    later[order] = np.append(same, False)
-    return later
 
 
 def _who(ranks: tuple[int, ...]) -> str:

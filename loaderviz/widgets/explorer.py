@@ -202,9 +202,8 @@ class Explorer(StaticFallback):
             summary = predicted.summary()
             self._view.show(picture(predicted, summary, self._span_s, self._pinned_trace))
             self._causes.value = cause_bar(summary, cpus_full=cpus_are_full(predicted))
-            self._numbers["predicted"] = RunNumbers.of(
-                predicted, summary, n_repeated=self._n_repeated(predicted)
-            )
+            n_repeated = self._n_repeated(predicted, self.settings)
+            self._numbers["predicted"] = RunNumbers.of(predicted, summary, n_repeated=n_repeated)
             self._show_scene()
         if measured is not None:
             self._measured_view.show(picture(measured, measured.summary(), self._span_s))
@@ -264,14 +263,14 @@ class Explorer(StaticFallback):
         elif progress.state == "failed":
             self._show_failure(progress.failure or Failure("the run failed", ""))
         elif trace is not None:
-            self._finish(settings, trace, progress.n_repeated)
+            self._finish(settings, trace)
         if trace is not None and settings != self.settings:
             self._fit_axis(trace)
             self._measured_view.show(picture(trace, trace.summary(), self._span_s))
         elif trace is not None and progress.state != "done":
             self._draw()
 
-    def _finish(self, settings: ExplorerSettings, trace: Trace, n_repeated: int | None) -> None:
+    def _finish(self, settings: ExplorerSettings, trace: Trace) -> None:
         n_batches = trace.summary().n_batches
         # A small dataset has fewer batches than were expected.
         self._progress.max = self._progress.value = n_batches
@@ -281,8 +280,7 @@ class Explorer(StaticFallback):
             self._measured_loader = measured_loader(trace, self._user_loader)
             if self._predicted is None and settings == self.settings:
                 self._predicted = predict(settings, self._measured_loader)
-        if n_repeated is None:
-            n_repeated = self._n_repeated(trace)
+        n_repeated = self._n_repeated(trace, settings)
         self._numbers["measured"] = RunNumbers.of(trace, trace.summary(), n_repeated=n_repeated)
         if settings != self.settings:
             del self._numbers["measured"]
@@ -325,17 +323,17 @@ class Explorer(StaticFallback):
             return self._predicted.summary().n_batches
         return settings.n_batches * settings.epochs
 
-    def _n_repeated(self, trace: Trace) -> int | None:
+    def _n_repeated(self, trace: Trace, settings: ExplorerSettings) -> int | None:
         """Samples that came more than once in an epoch; None if that cannot be known.
 
         They are counted by their keys, or by how many more came than the teaching dataset holds.
         """
-        if self.settings.kind == "map":
+        if settings.kind == "map":
             keys = trace.samples[["epoch", "key"]].astype(str)
             return int(keys.duplicated().sum())
         if self._user_loader is not None:
             return None
-        n_surplus = trace.summary().n_samples - self.settings.n_samples * self.settings.epochs
+        n_surplus = trace.summary().n_samples - settings.n_samples * settings.epochs
         return max(0, n_surplus)
 
     def _static_html(self) -> str:

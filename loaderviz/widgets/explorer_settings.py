@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset
 
-from loaderviz.argument_checks import whole_number
+from loaderviz.argument_checks import number, whole_number
 from loaderviz.errors import LoaderVizError
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.loaders.copy_loader import copy_loader
@@ -52,13 +52,9 @@ class ExplorerSettings:
             whole_number(name, getattr(self, name), at_least=at_least)
         if self.cores is not None:
             whole_number("cores", self.cores, at_least=1)
-        for name in ("sample_s", "step_s", "spread", "cpu_share"):
-            value = getattr(self, name)
-            quantity = "seconds" if name.endswith("_s") else "a number"
-            if not (isinstance(value, int | float) and 0 <= value < math.inf):
-                raise LoaderVizError(f"{name}={value!r}: give {quantity}, 0 or more")
-        if self.cpu_share > 1:
-            raise LoaderVizError(f"cpu_share={self.cpu_share!r}: give a share, 0 to 1")
+        for name in ("sample_s", "step_s", "spread"):
+            number(name, getattr(self, name))
+        number("cpu_share", self.cpu_share, at_most=1)
         if self.kind not in KINDS:
             raise LoaderVizError(f"kind={self.kind!r} is not one of {', '.join(KINDS)}")
 

@@ -11,9 +11,9 @@ import plotly.graph_objects as go
 
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures.display import html_for_export, title_html
-from loaderviz.widgets.figure_view import FigureView, figure_scripts
+from loaderviz.widgets.figure_view import figure_scripts
 from loaderviz.widgets.html_without_kernel import StaticFallback
-from loaderviz.widgets.vary import shown_parts, text_html
+from loaderviz.widgets.vary import shown_parts, text_html, views_of
 
 FEWEST, MOST = 2, 4  # answers
 
@@ -80,10 +80,7 @@ class Predict(StaticFallback):
         verdict = "Right." if answer == self._right else f"No: {self._right}."
         self._reply.value = _reply_html(verdict, self._because)
         if not self._views.children:
-            self._views.children = [
-                widgets.HTML(text_html(part)) if isinstance(part, str) else FigureView(part)
-                for part in self._parts
-            ]
+            self._views.children = views_of(self._parts)
 
     def _static_html(self) -> str:
         answers = " · ".join(map(html.escape, self._buttons))

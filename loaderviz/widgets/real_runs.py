@@ -51,8 +51,6 @@ class Progress:
         delivered: how many batches have been delivered.
         trace: what has been recorded so far; None before the first batch is delivered.
         failure: what went wrong; None unless ``state`` is ``failed``.
-        n_repeated: samples of the teaching dataset that came again in an epoch; None where nobody
-            counted.
     """
 
     settings: ExplorerSettings
@@ -60,7 +58,6 @@ class Progress:
     delivered: int = 0
     trace: Trace | None = None
     failure: Failure | None = None
-    n_repeated: int | None = None
 
 
 class RealRuns:
@@ -169,13 +166,13 @@ class LoaderRun:
         trace, delivered = self._recorded()
         if not over:
             return Progress(self.settings, "running", delivered, trace)
-        sent = self._process.sent[-1] if self._process.sent else None
-        failure = sent if isinstance(sent, Failure) else self._unexpected_end(delivered)
+        sent = self._process.sent
+        failure = sent[-1] if sent else self._unexpected_end(delivered)
         if failure is not None:
             return Progress(self.settings, "failed", delivered, trace, failure)
         if self._cancelled:
             return Progress(self.settings, "cancelled", delivered, trace)
-        return Progress(self.settings, "done", delivered, trace, n_repeated=sent)
+        return Progress(self.settings, "done", delivered, trace)
 
     def _recorded(self) -> tuple[Trace | None, int]:
         """What has been recorded, and how many batches are delivered; None before the first is."""
@@ -219,44 +216,28 @@ def _run_in_child(
     settings: ExplorerSettings,
     user_loader: DataLoader[Any] | None,
     folder: Path,
-    send: Callable[[Failure | int | None], None],
+    send: Callable[[Failure], None],
 ) -> None:
-    """Run the loader and record it into ``folder``, in the process of the run.
-
-    Sends what failed, or how many samples of the teaching dataset came more than once in an epoch.
-    """
+    """Run the loader and record it into ``folder``, in the process of the run; send what failed."""
     # Nobody would see torch's warning of too many workers here; the slider marks the CPUs instead.
     warnings.filterwarnings("ignore", message="This DataLoader will create")
     if settings.cores is not None and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: settings.cores])
     try:
         loader = settings.make_loader(user_loader)
-        teaching = user_loader is None
-        n_repeated = 0
+        n_batches = None if user_loader is None else settings.n_batches
         with Recording((loader,), path=folder):
             for _ in range(settings.epochs):
-                n_repeated += _run_epoch(loader, settings, teaching)
-        send(n_repeated if teaching else None)
+                _run_epoch(loader, settings.step_s, n_batches)
     except Exception as error:
         send(_failure(error))
         sys.exit(1)
 
 
-def _run_epoch(loader: DataLoader[Any], settings: ExplorerSettings, teaching: bool) -> int:
-    """Take every batch of the teaching dataset, or ``settings.n_batches`` of the user's own.
-
-    Returns:
-        How many samples of the teaching dataset came more than once; 0 for the user's own.
-    """
-    seen: set[int] = set()
-    parent, n_repeated = os.getppid(), 0
-    batches = iter(loader)
-    for batch in batches if teaching else itertools.islice(batches, settings.n_batches):
-        time.sleep(settings.step_s)
-        if teaching:
-            indices = batch[:, 0].tolist()
-            n_repeated += len(indices) - len(set(indices) - seen)
-            seen.update(indices)
+def _run_epoch(loader: DataLoader[Any], step_s: float, n_batches: int | None) -> None:
+    """Take so many batches, None: all; until the process that asked for the run has ended."""
+    parent = os.getppid()
+    for _ in itertools.islice(loader, n_batches):
+        time.sleep(step_s)
         if os.getppid() != parent:
-            break  # the process that asked for the run has ended
-    return n_repeated
+            break

@@ -122,10 +122,7 @@ class Vary(StaticFallback):
         types = [widgets.HTML if isinstance(item, str) else FigureView for item in shown]
         views = self._views.children
         if len(views) != len(types) or not all(map(isinstance, views, types)):
-            self._views.children = [
-                widgets.HTML(text_html(item)) if isinstance(item, str) else FigureView(item)
-                for item in shown
-            ]
+            self._views.children = views_of(shown)
             return
         for view, item in zip(views, shown, strict=True):
             if isinstance(view, FigureView):
@@ -142,6 +139,14 @@ def shown_parts(result: Any) -> list[Any]:
     """
     results = result if isinstance(result, list | tuple) else [result]
     return [item if isinstance(item, str) else _figure_of(item) for item in results]
+
+
+def views_of(parts: list[Any]) -> list[widgets.Widget]:
+    """A widget for each of ``shown_parts``."""
+    return [
+        widgets.HTML(text_html(part)) if isinstance(part, str) else FigureView(part)
+        for part in parts
+    ]
 
 
 def _problem_html(error: Exception) -> str:

@@ -14,7 +14,6 @@ from loaderviz._recommend.measured_run import (
     _Epoch,
     _kept_up,
     pace_of_part,
-    replayed_step,
     run_setting,
 )
 from loaderviz.course.datasets import SleepingDataset
@@ -54,7 +53,7 @@ def test_only_what_is_made_meanwhile_is_the_pace(took_s, ahead, setting, pace_s)
 
 def run(loader: DataLoader, setting: LoaderSettings, step_s: float = 0.0, **given: object) -> Run:
     given = {"seconds": 0.3, "deadline": time.monotonic() + 20, **given}
-    return run_setting(loader, setting, replayed_step(step_s, 0.0), **given)
+    return run_setting(loader, setting, lambda batch: time.sleep(step_s), **given)
 
 
 @pytest.mark.parametrize(
