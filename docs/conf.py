@@ -11,6 +11,7 @@ import loaderviz
 OF_SHORT_NAMES = {
     "Figure": "loaderviz.figures.display.Figure",
     "LoaderShare": "loaderviz.why.loader_share.LoaderShare",
+    "PredictedPadding": "loaderviz.why.predicted_padding.PredictedPadding",
     "Slowest": "loaderviz.why.slowest_rank.Slowest",
     "Unequal": "loaderviz.why.unequal_epochs.Unequal",
 }

@@ -13,6 +13,7 @@ from loaderviz._doctor.checks import Seen, check, seen
 from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
 from loaderviz.text import percent
+from loaderviz.why.predicted_padding import sent_if_sorted
 from loaderviz.why.shapes import short
 
 COLLATE = """
@@ -165,7 +166,7 @@ def _padding(case: Case) -> Seen | None:
     n_sent = sum(batch.padded_length * len(batch.lengths) for batch in batches)
     n_longest = sum(max(batch.lengths) * len(batch.lengths) for batch in batches)
     lengths = [length for batch in batches for length in batch.lengths]
-    n_sorted = _sent_if_sorted(lengths, max(len(batch.lengths) for batch in batches))
+    n_sorted = int(sent_if_sorted(lengths, max(len(batch.lengths) for batch in batches)))
     fewest = min(n_longest, n_sorted)
     padding = n_sent - n_data
     if padding < MUCH * n_sent or n_sent - fewest < SAVED * padding:
@@ -178,10 +179,3 @@ def _padding(case: Case) -> Seen | None:
         f"in batches of similar lengths {percent(1 - n_data / n_sorted)}",
         fix=TO_LONGEST if to_longest else BY_LENGTH.format(size=len(batches[0].lengths)),
     )
-
-
-def _sent_if_sorted(lengths: list[int], size: int) -> int:
-    """How much would be sent of samples of these lengths, sorted, in batches of so many."""
-    ordered = sorted(lengths)
-    parts = [ordered[i : i + size] for i in range(0, len(ordered), size)]
-    return sum(part[-1] * len(part) for part in parts)

@@ -172,7 +172,7 @@ class Content:
     def shapes(self) -> Shapes:
         """What the batches are made of."""
         names = ("loader", "shapes", "batches", "samples", "share", "first_epoch", "first_batch")
-        nothing = Shapes(pd.DataFrame(columns=names), 0, 0, {})
+        nothing = Shapes(pd.DataFrame(columns=names), 0, 0, (), {})
         return self.part("shapes", self.trace.shapes, nothing)
 
     @property
@@ -319,6 +319,7 @@ class Content:
                 "n_shapes": self.shapes.n_shapes,
                 "n_unknown": self.shapes.n_unknown,
                 "most_common": self.shapes.table.head(MOST_SHAPES).to_dict("records"),
+                "predicted_padding": [dataclasses.asdict(each) for each in self.shapes.padding],
             },
             "ranks": self.ranks,
             "slowest_rank": self.slowest_rank,

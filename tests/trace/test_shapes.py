@@ -1,10 +1,14 @@
-"""What a trace says of the shapes of its batches."""
+"""What a trace says of the shapes of its batches, and what it predicts of padding."""
 
 import dataclasses
 
 import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader
 
 import loaderviz as lv
+from loaderviz.why.predicted_padding import predict_padding, sent_if_sorted
 from loaderviz.why.shapes import MOST_SHOWN
 from traces import made
 
@@ -84,3 +88,51 @@ def test_loaders_have_their_own_rows():
     assert shapes.table["loader"].tolist() == [0, 1, 1]
     assert shapes.n_shapes == 2
     assert "100 %  Train: a  (1 batch)" in str(shapes)
+
+
+def lengths_of(name):
+    draws = np.random.default_rng(0)
+    return {
+        "long tail": np.clip(draws.lognormal(4, 0.6, 4000), 1, 2000).astype(int),
+        "even": draws.integers(10, 200, 4000),
+        "of two kinds": np.where(draws.random(4000) < 0.1, 100, 20),
+    }[name]
+
+
+@pytest.mark.parametrize("size", [4, 32])
+@pytest.mark.parametrize("name", ["long tail", "even", "of two kinds"])
+def test_what_is_predicted_of_padding_is_at_most_what_there_is(name, size):
+    lengths = lengths_of(name)
+    samples = [torch.ones(int(length), dtype=torch.int8) for length in lengths]
+    loader = DataLoader(
+        samples,
+        batch_size=size,
+        shuffle=True,
+        drop_last=True,
+        generator=torch.Generator().manual_seed(0),
+        collate_fn=lambda batch: torch.nn.utils.rnn.pad_sequence(batch, batch_first=True),
+    )
+    sent = data = 0
+    with lv.record(loader) as rec:
+        for batch in loader:
+            sent, data = sent + batch.numel(), data + int(batch.sum())
+    predicted = predict_padding(rec.trace, 0)
+    saved = 1 - sent_if_sorted(lengths.tolist(), size) / len(lengths) * len(loader) * size / sent
+    padding = 1 - data / sent
+    assert 0.2 * padding < predicted.share < 1.05 * padding  # which batches come is chance
+    assert 0.2 * saved < predicted.saved < 1.05 * saved
+    assert "at least" in str(rec.trace.shapes())
+    assert "Predicted" in str(rec.trace.shapes())
+
+
+def test_padding_is_predicted_only_where_the_assumption_may_hold():
+    lengths = [f"{{'ids': int64 [4, {n}], 'mask': bool [4, {n}]}}" for n in range(5, 55)]
+    assert predict_padding(shaped(*lengths, shuffled=True), 0) is not None
+    two = [f"(int64 [4, {n}], int64 [4, {90 - n}])" for n in range(5, 55)]
+    unlike = [f"int64 [4, {n}]" if n % 2 else f"float32 [4, {n}]" for n in range(5, 55)]
+    for trace in (
+        shaped(*lengths),  # maybe sorted by length
+        shaped(*lengths, shuffled=False),
+        *(shaped(*each, shuffled=True) for each in (lengths[:10], lengths[:1] * 50, two, unlike)),
+    ):
+        assert predict_padding(trace, 0) is None
