@@ -27,6 +27,10 @@ RECORD_ITS_OBJECT = (
     "Record the object that the loop iterates, in the loop's own thread: record(prefetcher), or "
     "watch(...) where it is a generator."
 )
+READ_AHEAD = (
+    "a thread of its own takes the batches ahead of the loop, whose waits are not in this "
+    f"recording. {RECORD_ITS_OBJECT}"
+)
 CYCLED = (
     "itertools.cycle keeps all batches of the first epoch and hands them out again: no new order, "
     "no new augmentation, and all of them in memory. In its place "

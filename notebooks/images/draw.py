@@ -239,9 +239,7 @@ def main() -> None:
                 film.film(browser)
                 continue
             if name == "report":
-                draw_report(
-                    browser, load(RECORDINGS / "photos_after.parquet"), "report_light.png"
-                )
+                draw_report(browser, load(RECORDINGS / "photos_after.parquet"), "report_light.png")
                 continue
             draw(browser, [figure_of(each) for each in PICTURES[name]()], f"{name}_light.png")
         browser.close()
