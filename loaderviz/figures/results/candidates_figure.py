@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 TITLE_PX, AXIS_PX, HEIGHT_PX = 92, 68, 410
 LINE, BAND = style.READY_LINE, "rgba(58, 135, 194, 0.16)"
 CHOSEN = style.GREEN
-MEASURED_TITLE = "workers · the line: in order, prefetch_factor 2<br>hollow points: other settings"
+MEASURED_TITLE = "workers · the line: in order, prefetch_factor 2"
+OTHERS = "<br>hollow points: other settings"
 BOUNDS_TITLE = "workers · the band: bounds from a recording, not measured"
 BEYOND_FILL = "rgba(125, 133, 144, 0.10)"
 NARROW_PX, LETTER_PX = 230, 7  # the width of the plot at least; of a label's letter
@@ -226,7 +227,9 @@ def _top(recommendation: Recommendation) -> float:
 def _axes(recommendation: Recommendation, theme: style.Theme) -> dict[str, Any]:
     most = int(recommendation.candidates["num_workers"].max())
     top = _top(recommendation)
-    title = MEASURED_TITLE if recommendation.measured else BOUNDS_TITLE
+    run = recommendation.candidates.dropna(subset="samples_per_s")
+    others = OTHERS if len(_default_rows(run)) < len(run) else ""
+    title = f"{MEASURED_TITLE}{others}" if recommendation.measured else BOUNDS_TITLE
     x_range = [-0.03 * most - 0.1, _axis_end(recommendation)]
     return {
         "xaxis": axes.axis(
