@@ -14,7 +14,6 @@ import itertools
 import json
 import linecache
 import os
-import sys
 import sysconfig
 from collections.abc import Callable
 from pathlib import Path
@@ -33,15 +32,16 @@ Result = TypeVar("Result")
 MOST_SOURCE: Final = 120  # characters of a line
 MOST_NAME: Final = 200
 MOST_STACKS: Final = 20_000  # that are told apart, of one process
-YOURS: Final = ""  # the owner of the user's own code
+AGES: Final = (16, 512)  # looks after which code is read anew: it is specialised as it runs
+PACKAGES: Final = ("site-packages", "dist-packages")
 _QUICK: Final = ("_LEN", "_ISINSTANCE", "_LIST_APPEND", "_TYPE_1", "_STR_1", "_TUPLE_1")
 _LONG: Final = ("BINARY_OP", "BINARY_SUBSCR", "COMPARE_OP", "STORE_SUBSCR", "CONTAINS_OP")
-_CACHE: Final = dis.opmap["CACHE"]
-_ARRAYS: Final = ("@", "*", "+", "-", "/")
+_ARRAYS: Final = ("@", "*", "+", "-", "/")  # on other numbers they are most often specialised
 _HANDLERS_RUN: Final = ("RESUME", "JUMP_BACKWARD", "CALL", "PRECALL")
 # In 3.11 a call into C is made by the first of its two instructions, once that is specialised.
 _ONLY_PREPARE: Final = ("PRECALL", "PRECALL_ADAPTIVE", "PRECALL_PYFUNC", "PRECALL_BOUND_METHOD")
 _PYTHON_CALLS: Final = ("CALL_PY", "CALL_BOUND_METHOD", "BINARY_SUBSCR_GETITEM")
+_CACHE: Final = dis.opmap["CACHE"]
 _RECORDER: Final = f"{Path(__file__).parent}{os.sep}"
 _PACKAGE: Final = f"{Path(__file__).parents[1]}{os.sep}"  # which may be a checkout
 
@@ -50,17 +50,16 @@ class LineLog:
     """The looks of this process, and where they are written: a spool file, once it is open."""
 
     def __init__(self, looks: LineLooks) -> None:
-        self._looks = looks
         self.resume, self.pause, self.stop = looks.resume, looks.pause, looks.stop
         self._spool: Spool | None = None
         self._early: list[tuple[list[Look], int, int]] = []  # before it was open
-        self._frames: dict[tuple[int, int], int] = {}  # by code and instruction
-        self._lines: dict[tuple[str, int, str], int] = {}
+        self._frames: dict[tuple[CodeType, int], int] = {}
         self._stacks: dict[tuple[int, ...], int] = {}
-        self._callees: dict[tuple[int, int], CodeType] = {}  # by code and instruction of the call
+        self._callees: dict[tuple[CodeType, int], CodeType] = {}  # by where they are called
         self._reader: CodeType | None = None
+        # Of stacks seen before, by the ids of their code, which stays: the numbers of what it is.
+        self._known: dict[tuple[int, ...], tuple[list[int], Frames]] = {}
         self._n_looks = 0
-        self._kept: dict[int, CodeType] = {}  # so that no other has the same id
 
     @classmethod
     def start(cls) -> Self | str:
@@ -93,90 +92,40 @@ class LineLog:
 
         Where that cannot be done it looks no more.
         """
-        if self._spool is None:
+        spool = self._spool
+        if spool is None:
             self._early.append((looks, iterator, phase))
             return
         try:
             for at_ns, weight_ns, cpu_ns, frames in looks:
                 self._n_looks += 1
-                settled = self._settled(frames)
-                for each in settled:
-                    stack = self._stack(each, self._spool)
-                    if stack is not None:
-                        now_phase = Phase.COLLATE if 0 < collate_ns <= at_ns else phase
-                        shares_ns = weight_ns // len(settled), cpu_ns // len(settled)
-                        fields = iterator, now_phase, stack, at_ns, *shares_ns
-                        self._spool.write(Tag.LOOK, *fields)
+                now_phase = Phase.COLLATE if 0 < collate_ns <= at_ns else phase
+                numbers = self._numbers(frames, spool)
+                for stack in numbers:
+                    shares_ns = weight_ns // len(numbers), cpu_ns // len(numbers)
+                    spool.write(Tag.LOOK, iterator, now_phase, stack, at_ns, *shares_ns)
         except NoRoomError:
             self.stop()
         except own_errors(Exception) as error:
             self.stop()
-            self._spool.note_problem(f"lines: {type(error).__name__}: {error}")
+            spool.note_problem(f"lines: {type(error).__name__}: {error}")
 
-    def _settled(self, frames: Frames) -> list[Frames]:
-        """The same with the instruction that took the time, or several among which it was shared.
-
-        Innermost first.
-        """
-        frames = [(code, _begin(code, at)) for code, at in frames]
-        for (inner, _), (outer, at) in itertools.pairwise(frames):
-            self._callees[id(outer), at] = inner
-            self._kept[id(outer)] = outer
-        if not frames:
-            return []
-        code, at = frames[0]
-        if len(frames) > 1 and self._instruction(code, at).name.startswith("RESUME"):
-            frames = frames[1:]
-            code, at = frames[0]
-            before = self._long_before(code, at)
-        elif self._instruction(code, at).may_call_long():
-            before = self._long_before(code, at)
-            if before is not None and before.is_arithmetic and before.line != _line_at(code, at):
-                return [self._entered(code, each, frames[1:]) for each in (before.at, at)]
-            before = None
-        else:
-            before = self._long_before(code, at)
-        return [self._entered(code, at if before is None else before.at, frames[1:])]
-
-    def _entered(self, code: CodeType, at: int, callers: Frames) -> Frames:
-        """The stack, and what was called there, and has just returned after a long operator."""
-        stack = [(code, at), *callers]
-        while len(stack) < MOST_FRAMES:
-            callee = self._callees.get((id(code), at))
-            if callee is None and code.co_filename == fetch.__file__:
-                callee = self._reader
-            last = None if callee is None else self._long_before(callee, len(callee.co_code))
-            if callee is None or last is None:
-                break
-            code, at = callee, last.at
-            stack.insert(0, (code, at))
-        return stack
-
-    def _instructions(self, code: CodeType) -> list[Instruction]:
-        return _instructions(code, self._n_looks.bit_length())  # it is specialised as it runs
-
-    def _instruction(self, code: CodeType, at: int) -> Instruction:
-        own = self._instructions(code)
-        return next((each for each in own if each.at == at), Instruction(at, "", "", 0))
-
-    def _long_before(self, code: CodeType, at: int) -> Instruction | None:
-        """Where before an instruction time may have gone since a handler could have run last.
-
-        That is an operator of types that CPython has no quick way for, or a call whose function has
-        returned without such a place after its last operator.
-        """
-        for each in reversed(self._instructions(code)):
-            if each.at < at:
-                if each.may_take_long():
-                    return each
-                if each.runs_handlers():
-                    return None
-        return None
+    def _numbers(self, frames: Frames, spool: Spool) -> list[int]:
+        """The numbers of the stacks among which a look is shared; none for what is ours alone."""
+        age = sum(self._n_looks > each for each in AGES)
+        key = (age, *itertools.chain(*[(id(code), at) for code, at in frames]))
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= MOST_STACKS:
+                self._known.clear()
+            stacks = [self._stack(each, spool) for each in self._settled(frames, age)]
+            known = self._known[key] = [each for each in stacks if each is not None], frames
+        return known[0]
 
     def _stack(self, frames: Frames, spool: Spool) -> int | None:
         """The number of a stack, which is written if it is new; None for one of ours alone."""
-        numbers = [self._frame(code, at, spool) for code, at in frames]
-        key = tuple(number for number in reversed(numbers) if number)
+        numbers = [self._frame(code, at, spool) for code, at in reversed(frames)]
+        key = tuple(filter(None, numbers))
         if not key:
             return None
         number = self._stacks.get(key, 0)
@@ -186,26 +135,49 @@ class LineLog:
         return number
 
     def _frame(self, code: CodeType, at: int, spool: Spool) -> int:
-        """The number of a frame, which is written if its line is new; 0 for one of ours."""
-        number = self._frames.get((id(code), at))
-        if number is None:
-            self._kept[id(code)] = code
-            number = 0
-            if not code.co_filename.startswith(_RECORDER):
-                number = self._line(code, _line_at(code, at), spool)
-            self._frames[id(code), at] = number
-        return number
-
-    def _line(self, code: CodeType, line: int, spool: Spool) -> int:
-        key = code.co_filename, line, code.co_qualname
-        number = self._lines.get(key)
-        if number is None:
-            number = self._lines[key] = len(self._lines) + 1
-            file, owner = place(code.co_filename)
+        """The number of a frame, which is written if it is new; 0 for one of ours."""
+        if code.co_filename.startswith(_RECORDER):
+            return 0
+        number = self._frames.get((code, at), 0)
+        if not number:
+            number = self._frames[code, at] = len(self._frames) + 1
+            (file, owner), line = place(code.co_filename), _line_at(code, at)
             source = linecache.getline(code.co_filename, line).strip()[:MOST_SOURCE]
             about = [file[-MOST_NAME:], code.co_qualname[-MOST_NAME:], owner, source]
             spool.write(Tag.FRAME, number, line, *pack_text(json.dumps(about)))
         return number
+
+    def _settled(self, frames: Frames, age: int) -> list[Frames]:
+        """The same with the instruction that took the time, or several among which it was shared.
+
+        Innermost first.
+        """
+        frames = [(code, _begin(code, at)) for code, at in frames]
+        self._callees.update({outer: inner for (inner, _), outer in itertools.pairwise(frames)})
+        if not frames:
+            return []
+        begins = len(frames) > 1 and _instruction(*frames[0], age).name.startswith("RESUME")
+        (code, at), *callers = frames[1:] if begins else frames  # what was before is its caller's
+        here, before = _instruction(code, at, age), _long_before(code, at, age)
+        into_c = here.may_call_long() and not (begins and here.name.startswith(_PYTHON_CALLS))
+        if before is None or (into_c and not before.is_arithmetic):
+            places = [at]
+        elif here.may_call_long() and not begins and before.line != here.line:
+            places = [before.at, at]
+        else:
+            places = [before.at]
+        return [self._entered([(code, each), *callers], age) for each in places]
+
+    def _entered(self, stack: Frames, age: int) -> Frames:
+        """The stack, and what was called there, and has just returned after a long operator."""
+        while len(stack) < MOST_FRAMES:
+            is_fetch = stack[0][0].co_filename == fetch.__file__
+            callee = self._callees.get(stack[0], self._reader if is_fetch else None)
+            last = None if callee is None else _long_before(callee, len(callee.co_code), age)
+            if callee is None or last is None:
+                break
+            stack.insert(0, (callee, last.at))
+        return stack
 
 
 @functools.cache
@@ -216,44 +188,33 @@ def place(filename: str) -> tuple[str, str]:
     name; others from where they are installed. Their owner is the package: "pandas", "Python".
     """
     if "ipykernel_" in filename:
-        return "cell", YOURS
+        return "cell", ""
     if filename.startswith("<"):
-        return filename, YOURS if filename in ("<string>", "<stdin>") else "Python"
+        return filename, "" if filename in ("<string>", "<stdin>") else "Python"
     path = Path(filename)
     if filename.startswith(_PACKAGE):
         return path.relative_to(Path(_PACKAGE).parent).as_posix(), "loaderviz"
-    for folder in _installed():
-        if path.is_relative_to(folder):
-            named = path.relative_to(folder)
-            return named.as_posix(), named.parts[0].removesuffix(".py")
-    for folder in map(Path, {sysconfig.get_path(each) for each in ("stdlib", "platstdlib")}):
-        if path.is_relative_to(folder):
-            return path.relative_to(folder).as_posix(), "Python"
-    try:
-        return path.relative_to(Path.cwd()).as_posix(), YOURS
-    except own_errors(ValueError, OSError):
-        return "/".join(path.parts[-2:]), YOURS
-
-
-@functools.cache
-def _installed() -> list[Path]:
-    """Folders of packages, the innermost first."""
-    folders = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-    folders |= {each for each in sys.path if each.endswith(("site-packages", "dist-packages"))}
-    return sorted(map(Path, folders), key=lambda each: -len(each.parts))
+    for i, folder in enumerate(path.parts[:-1]):
+        if folder in PACKAGES:
+            inside = path.parts[i + 1 :]
+            return "/".join(inside), inside[0].removesuffix(".py")
+    for root_, owner in ((sysconfig.get_path("stdlib"), "Python"), (Path.cwd(), "")):
+        if path.is_relative_to(root_):
+            return path.relative_to(root_).as_posix(), owner
+    return "/".join(path.parts[-2:]), ""
 
 
 class Instruction(NamedTuple):
     """One instruction: its place in the code, its name as it is specialised, its operator."""
 
     at: int
-    name: str
-    operator: str
-    line: int
+    name: str = ""
+    operator: str = ""
+    line: int = 0
 
     @property
     def is_arithmetic(self) -> bool:
-        """Whether it may be one on arrays: on other numbers it is most often specialised."""
+        """Whether it may be one on arrays."""
         return self.name.startswith("BINARY_OP") and self.operator.removesuffix("=") in _ARRAYS
 
     def may_take_long(self) -> bool:
@@ -277,7 +238,26 @@ def _begin(code: CodeType, at: int) -> int:
     return at
 
 
-@functools.lru_cache(maxsize=4096)
+def _instruction(code: CodeType, at: int, age: int) -> Instruction:
+    return next((each for each in _instructions(code, age) if each.at == at), Instruction(at))
+
+
+def _long_before(code: CodeType, at: int, age: int) -> Instruction | None:
+    """Where before an instruction time may have gone since a handler could have run last.
+
+    That is an operator of types that CPython has no quick way for, or a call whose function has
+    returned without such a place after its last operator.
+    """
+    for each in reversed(_instructions(code, age)):
+        if each.at < at:
+            if each.may_take_long():
+                return each
+            if each.runs_handlers():
+                return None
+    return None
+
+
+@functools.lru_cache(maxsize=1024)
 def _instructions(code: CodeType, _age: int) -> list[Instruction]:
     return [
         Instruction(each.offset, each.opname, each.argrepr, _line_at(code, each.offset))
@@ -285,7 +265,7 @@ def _instructions(code: CodeType, _age: int) -> list[Instruction]:
     ]
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=1024)
 def _lines(code: CodeType) -> dict[int, int | None]:
     return {at: line for begin, end, line in code.co_lines() for at in range(begin, end, 2)}
 

@@ -1,8 +1,8 @@
 """Looks at which line this process runs, while it reads samples: a timer's signal, and a handler.
 
 A Python handler runs between two instructions of the main thread, where an instruction that calls
-has just returned (``looked_at_line.py`` finds which took the time). So a look weighs as much as the
-time since the one before it in which it was looked, and a long call in C counts in full. A thread
+has just returned (``line_log.py`` finds which took the time). A look weighs as many stretches as
+were due until then, so that a long call in C counts in full. A thread
 that looks would be given the GIL where the code lets go of it, and see little else; Python 3.12's
 ``sys.monitoring`` tells of each line that is run, at several times the price, and not in 3.11.
 
@@ -28,10 +28,10 @@ from loaderviz.clocks.process_clock import now
 from loaderviz.own_errors import own_errors
 
 SIGNAL: Final = int(getattr(signal, "SIGWINCH", 0))
-EVERY_NS: Final = 10_000_000  # on average, of the time in which it looks
-MOST_LOOKS: Final = 1 << 14  # after so many, half as often
+EVERY_NS: Final = 5_000_000  # of the time in which it looks
+MOST_LOOKS: Final = 1 << 15  # after so many, half as often
 MOST_FRAMES: Final = 128  # of a stack, from the innermost out
-GOLDEN: Final = 0.6180339887498949  # its multiples spread evenly, and keep no samples' time
+GOLDEN: Final = 0.6180339887498949  # its multiples spread evenly over a stretch
 MONOTONIC, THREAD = 1, 4  # CLOCK_MONOTONIC, SIGEV_THREAD_ID of Linux
 OTHER_SYSTEM: Final = "only Linux has a timer for one thread"
 USED: Final = "the program, or another recording, handles SIGWINCH"
@@ -47,8 +47,8 @@ class Look(NamedTuple):
     """What one look saw; times in ns."""
 
     at_ns: int
-    weight_ns: int  # since the look before it, where it was looked
-    cpu_ns: int  # of these: the thread's CPU time
+    weight_ns: int
+    cpu_ns: int  # the part of that in which the thread had a CPU
     frames: Frames
 
 
@@ -85,14 +85,16 @@ class LineLooks:
         self._set_action, self._action_before = library.sigaction, ctypes.create_string_buffer(512)
         self._set_action(SIGNAL, None, self._action_before)
         self._set_time, self._pid, self._thread = set_time, os.getpid(), threading.get_ident()
-        self._spec, self._left = _TimerSpec(), _TimerSpec()
-        self._arguments = timer, 0, ctypes.byref(self._spec), ctypes.byref(self._left)
+        self._spec = _TimerSpec()
+        self._arguments = timer, 0, ctypes.byref(self._spec), None
         self._looks: list[Look] = []
-        self._since_ns = 0  # when it began, or looked last; 0: it does not look
-        self._cpu_ns = 0  # of this thread, then
-        self._earlier_ns = self._earlier_cpu_ns = 0  # since the last look, before a pause
-        self._every_ns, self._n_looks, self._turn = EVERY_NS, 0, 0.5
-        self._wait_anew()
+        # It looks once in each stretch of its own time, somewhere else in each: no matter how long
+        # samples take, and how late a look comes.
+        self._since_ns = self._since_cpu_ns = 0  # by the clocks, when it began; 0: it does not look
+        self._own_ns = self._own_cpu_ns = 0  # in which it has looked until then
+        self._last = 0, 0  # both, at the last look
+        self._every_ns, self._base_ns, self._nth = EVERY_NS, 0, 0
+        self._due_ns = self._every_ns // 2
 
     @classmethod
     def start(cls) -> LineLooks | str:
@@ -134,28 +136,24 @@ class LineLooks:
     def resume(self) -> None:
         """Look from now on: at what is called by a ``root``."""
         if _current is self and threading.get_ident() == self._thread:
-            self._cpu_ns = thread_time_ns()
+            self._since_cpu_ns = thread_time_ns()
             self._since_ns = now()
-            self._set_time(*self._arguments)
+            self._set_timer(max(self._due_ns - self._own_ns, 1))
 
     def pause(self) -> list[Look]:
         """Look no more until ``resume``; returns what was seen since it was last paused."""
         since_ns, self._since_ns = self._since_ns, 0
         looks, self._looks = self._looks, []
         if since_ns:
-            self._spec.s = self._spec.ns = 0
-            self._set_time(*self._arguments)
-            self._spec.s, self._spec.ns = self._left.s, self._left.ns
-            if not (self._left.s or self._left.ns):  # it is over: this look came too late
-                self._wait_anew()
-            self._earlier_ns += now() - since_ns
-            self._earlier_cpu_ns += thread_time_ns() - self._cpu_ns
+            self._set_timer(0)
+            self._own_ns += now() - since_ns
+            self._own_cpu_ns += thread_time_ns() - self._since_cpu_ns
+            self._count_due()  # what has come too late is nobody's
         return looks
 
     def look(self, frame: FrameType | None) -> None:
         """Note what is being run, and set the timer again."""
-        since_ns = self._since_ns
-        if not since_ns:  # the signal came late
+        if not self._since_ns:  # the signal came late
             return
         at_ns, cpu_ns = now(), thread_time_ns()
         frames: Frames = []
@@ -165,21 +163,33 @@ class LineLooks:
                 break
             frames.append((code, frame.f_lasti))
             frame = frame.f_back
-        weight_ns = self._earlier_ns + at_ns - since_ns
-        spent_ns = self._earlier_cpu_ns + cpu_ns - self._cpu_ns
-        self._earlier_ns = self._earlier_cpu_ns = 0
-        self._looks.append(Look(at_ns, weight_ns, min(max(spent_ns, 0), weight_ns), frames))
-        self._n_looks += 1
-        if self._n_looks % MOST_LOOKS == 0:
-            self._every_ns *= 2
-        self._wait_anew()
-        self._since_ns, self._cpu_ns = now(), cpu_ns  # the look itself is nobody's
-        self._set_time(*self._arguments)
+        self._own_ns += at_ns - self._since_ns
+        self._own_cpu_ns += cpu_ns - self._since_cpu_ns
+        weight_ns = self._count_due()
+        if weight_ns:
+            (last_ns, last_cpu_ns), self._last = self._last, (self._own_ns, self._own_cpu_ns)
+            computed = (self._own_cpu_ns - last_cpu_ns) / max(self._own_ns - last_ns, 1)
+            spent_ns = int(weight_ns * min(max(computed, 0.0), 1.0))
+            self._looks.append(Look(at_ns, weight_ns, spent_ns, frames))
+        self._since_cpu_ns, self._since_ns = cpu_ns, now()  # the look itself is nobody's
+        self._set_timer(max(self._due_ns - self._own_ns, 1))
 
-    def _wait_anew(self) -> None:
-        self._turn = (self._turn + GOLDEN) % 1.0
-        wait_ns = int(self._every_ns * (0.5 + self._turn))
+    def _count_due(self) -> int:
+        """The stretches whose look was due until now, in ns; and when the next one is."""
+        weight_ns = 0
+        while self._due_ns <= self._own_ns:
+            weight_ns += self._every_ns
+            self._nth += 1
+            if self._nth == MOST_LOOKS:
+                self._base_ns += self._nth * self._every_ns
+                self._every_ns, self._nth = 2 * self._every_ns, 0
+            place = self._nth + GOLDEN * self._nth % 1.0
+            self._due_ns = self._base_ns + int(self._every_ns * place)
+        return weight_ns
+
+    def _set_timer(self, wait_ns: int) -> None:
         self._spec.s, self._spec.ns = divmod(wait_ns, 1_000_000_000)
+        self._set_time(*self._arguments)
 
 
 def _handle(_signal: int, frame: FrameType | None) -> None:
