@@ -21,6 +21,7 @@ ROW_PX, LINE_PX, GAP_PX, RIGHT_PX, LEFT_PX = 26, 26, 58, 22, 14
 MOST_ROWS: Final = 12  # of the picture: what is called further in is not drawn
 MOST_LINES: Final = 10
 LEAST: Final = 0.01  # of the reading: less is not drawn
+CHARACTERS: Final = 110  # that fit into the widest box
 MOST_NAME: Final = 34  # characters of a line's name at the axis
 
 
@@ -89,7 +90,6 @@ def lines(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
         "xaxis2": axes.axis(colours, "seconds of reading, of all workers", anchor="y2",
                             range=[0, 1.02 * float(rows["seconds"].max())], nticks=8),
         "yaxis2": axes.lane_axis(colours, names, domain=[0, lines_px / inner_px], anchor="x2"),
-        "uniformtext": {"minsize": 10, "mode": "hide"},
         "annotations": [axes.in_margin(_KEY, 0, x=0, y=lines_px / inner_px, yref="paper",
                                        yanchor="bottom", yshift=4, align="left")],
     }  # fmt: skip
@@ -154,10 +154,12 @@ def _stacks(boxes: list[tuple[Box, float, int]], whole_s: float) -> dict[str, An
             "color": [_colour(box.waited_s / (box.seconds or 1.0)) for box, _, _ in boxes],
             "line": {"width": 1, "color": style.EDGE},
         },
-        "text": [html.escape(box.name) for box, _, _ in boxes],
+        "text": [
+            html.escape(box.name[: int(CHARACTERS * box.seconds / whole_s)]) for box, _, _ in boxes
+        ],
         "textposition": "inside",
         "insidetextanchor": "start",
-        "constraintext": "inside",
+        "constraintext": "none",
         "textangle": 0,
         "insidetextfont": {"color": "#1b1f24", "size": 12},
         "hovertext": [_hover(box, whole_s) for box, _, _ in boxes],

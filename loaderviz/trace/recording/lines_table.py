@@ -71,6 +71,8 @@ class LinesRead:
 def _waited(at_s: Any, phase: Any, loader: int, worker: int, batches: Any) -> Any:
     """Whether the loop waited then: for the batch that was made, or as it was begun for any."""
     of_loader = batches["loader"] == loader
+    if not of_loader.any():  # none was written down, or delivered
+        return np.zeros(len(at_s), bool)
     made = of_loader & (batches["worker"] == worker)
     started_s, ready_s, requested_s, delivered_s = (
         batches[name] for name in ("started_s", "ready_s", "requested_s", "delivered_s")

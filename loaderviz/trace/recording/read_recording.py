@@ -232,8 +232,12 @@ class _Reader:
         """The trace of all that was read; ``meta`` is that of the recording."""
         batches, samples = self._sent().tables(self._rank, self._start_ns)
         if meta.pop("lines_asked", False):
-            seen = self._lines.seen(self._rank, self._start_ns, self._loaders, batches, samples)
-            meta["lines"] = packed(seen, self._lines.not_seen)
+            meta["lines"] = packed([], self._lines.not_seen)
+            try:
+                seen = self._lines.seen(self._rank, self._start_ns, self._loaders, batches, samples)
+                meta["lines"] = packed(seen, self._lines.not_seen)
+            except own_errors(*_DAMAGE) as error:
+                self.problems.append(f"what was seen of lines of code is damaged: {error}")
         left_out = _leave_out_empty_epochs(batches, samples)
         cycled = {self._loaders.get(iterator) for iterator in self._cycled}
         loaders = [

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 MAKING: Final = PHASES[:2]  # read and collate: of these a replay knows what they take
 NAMED: Final = 0.1  # of its phase: less is not the line that a cause goes to
 FEWEST_LOOKS: Final = 5  # that found it
+LEAST: Final = 0.01  # of what its loader was looked at: less is none of the lines that matter
 NOTHING: Final = 0.005  # of the time: less is none
 PHASE_OF: Final = {
     **dict.fromkeys(("cpu", "workers", "main_process", "slow_samples"), "read"),
@@ -30,24 +31,28 @@ WHAT: Final = {
     "init": "setting up workers",
     "sampler": "drawing keys",
 }
-# A part of a line, in small letters, and what is known of it.
-KNOWN: Final = (
-    (".iloc[", "A DataFrame makes a Series for each row: take arrays of its columns in __init__."),
-    (".loc[", "A DataFrame makes a Series for each row: take arrays of its columns in __init__."),
-    ("json.load", "Parsed anew for each sample: parse once, or store what is read as arrays."),
-    (".resize(", "A JPEG is decoded in full before it is made smaller: image.draft() comes first."),
-    ("torch.tensor([", "A list is copied number by number: make one NumPy array, and from_numpy."),
-    ("np.random.", "Drawn in float64: default_rng().random(dtype=np.float32) draws half as much."),
-    ("sleep(", "It waits, as to try again: what fails, and how often?"),
-    ("zipfile(", "The archive is opened anew for each sample: keep it open, one in each worker."),
-    ("tarfile.open(", "The archive is opened anew for each sample: keep it open in each worker."),
-    ("h5py.file(", "The file is opened anew for each sample: keep it open, one in each worker."),
+_TABLE: Final = (
+    "A DataFrame makes a Series for each row: arrays of its columns are quicker to read."
 )
+_ARCHIVE: Final = "If it is opened anew for each sample: keep it open, one in each worker."
+KNOWN: Final = {  # parts of a line, in small letters, and what that may cost
+    (".iloc[",): _TABLE,
+    (".loc[",): _TABLE,
+    ("json.load",): "If it is parsed anew for each sample: parse once, or store arrays.",
+    ("image.open", ".resize("): "A JPEG is decoded in full first: image.draft() makes it smaller.",
+    ("torch.tensor([",): "A list is copied number by number: make a NumPy array of it first.",
+    ("np.random.", "float32"): "What is drawn in float64 and cast can be drawn as float32.",
+    ("sleep(",): "It waits, as to try again: what fails, and how often?",
+    ("zipfile(",): _ARCHIVE,
+    ("tarfile.open(",): _ARCHIVE,
+    ("h5py.file(",): _ARCHIVE,
+}
 
 
 def known_cost(source: str) -> str:
-    """What is known of a line that costs much, in one sentence; empty where that is nothing."""
-    return next((words for part, words in KNOWN if part in source.lower()), "")
+    """What a line like this may cost, in one sentence; empty where that is not known."""
+    line = source.lower()
+    return next((words for parts, words in KNOWN.items() if all(p in line for p in parts)), "")
 
 
 def place_of(row: dict[str, Any]) -> str:
@@ -69,7 +74,7 @@ def costly_lines(summary: Summary, most: int = 10) -> list[dict[str, Any]]:
         {**row, "loader": loader, "half_saves": saves(loader, row["phase"], row["seconds"])}
         for loader in sorted({row.loader for row in seen})
         for row in rows_of([row for row in seen if row.loader == loader])
-        if row["looks"]
+        if row["share"] >= LEAST
     ]
     return sorted(rows, key=lambda row: -row["seconds"])[:most]
 
