@@ -43,6 +43,11 @@ class Tag:
     CYCLED = 15  # iterator, which itertools.cycle holds
     READ_AHEAD = 16  # iterator that another thread than the loop's asks, and the iterator that
     # hands its batches to the loop; NOBODY: that one is not seen, or not yet
+    FRAME = 17  # its number in this file, line, and packed text: JSON of [file, function, owner,
+    # source]; the owner is the package, empty for the user's own code
+    STACK = 18  # its number in this file, and those of its frames, the innermost last
+    LOOK = 19  # iterator, Phase, stack (0: unknown), when, what it weighs, CPU time of that
+    NO_LOOKS = 20  # packed text: why this process does not look at lines
 
 
 class Batch:
@@ -113,6 +118,13 @@ class State:
     DONE = 1
     RAISED = 2
     EXHAUSTED = 3  # an iterable-style dataset had no full batch left
+
+
+class Phase:
+    """What a process was doing when it was looked at."""
+
+    READ, COLLATE, INIT, SAMPLER = range(4)
+    NAMES: Final = ("read", "collate", "init", "sampler")
 
 
 class KeyKind:

@@ -22,6 +22,7 @@ COMMANDS = (
     "notebooks",
     "run",
     "summary",
+    "lines",
     "report",
     "audit",
     "doctor",

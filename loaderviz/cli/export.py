@@ -10,7 +10,7 @@ import typer
 
 from loaderviz.cli.shared_options import TracePath
 from loaderviz.errors import LoaderVizError
-from loaderviz.export import export_csv
+from loaderviz.export import export_csv, stacks_file
 from loaderviz.text import printable
 from loaderviz.trace import load
 
@@ -18,6 +18,14 @@ from loaderviz.trace import load
 class _Format(StrEnum):
     perfetto = "perfetto"
     csv = "csv"
+    speedscope = "speedscope"
+    collapsed = "collapsed"
+
+
+_STACKS = {
+    _Format.speedscope: ("speedscope.json", stacks_file.write_speedscope),
+    _Format.collapsed: ("collapsed.txt", stacks_file.write_collapsed),
+}
 
 
 def export(
@@ -42,15 +50,23 @@ def export(
         ),
     ] = None,
 ) -> None:
-    """Write a trace for Perfetto and chrome://tracing, or as CSV tables."""
+    """Write a trace for Perfetto and chrome://tracing, or as CSV tables.
+
+    Of a recording with lines of code, --to speedscope and --to collapsed write
+    the stacks in which samples were read, for speedscope.app and flame graphs.
+    """
     trace = load(trace_path)
     base = trace_path.resolve()
     if trace_path.is_file():
         base = base.with_suffix("")
+    if profile is not None and to is not _Format.perfetto:
+        raise LoaderVizError(f"--with needs --to perfetto: {to} has no room for a profile")
     if to is _Format.csv:
-        if profile is not None:
-            raise LoaderVizError("--with needs --to perfetto: a profile is not a table")
         paths = export_csv.write(trace, out or base.with_name(f"{base.name}-csv"))
+    elif to in _STACKS:
+        suffix, write = _STACKS[to]
+        paths = [out or base.with_name(f"{base.name}.{suffix}")]
+        write(trace, paths[0])
     else:
         paths = [out or base.with_name(f"{base.name}.json.gz")]
         trace.to_perfetto(paths[0], profile=profile)

@@ -38,6 +38,10 @@ def run(
             "--join", help="DIR holds recordings of this same run, say from other machines."
         ),
     ] = False,
+    lines: Annotated[
+        bool,
+        typer.Option("--lines", help="Also look which lines of code read the samples (Linux)."),
+    ] = False,
     max_spans: Annotated[
         int | None,
         typer.Option(
@@ -75,7 +79,7 @@ def run(
 
     Exit code: the script's; 2 for bad input, before the script has started.
     """
-    limits = {"max_spans": max_spans, "max_bytes": max_bytes}
+    limits = {"max_spans": max_spans, "max_bytes": max_bytes, "lines": lines or None}
     start(
         target,
         args or [],

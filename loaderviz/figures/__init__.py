@@ -1,7 +1,8 @@
 """Figures: functions from a trace or a result to a plotly figure, without side effects."""
 
 from loaderviz.figures.results.causes_figure import causes
+from loaderviz.figures.results.lines_figure import lines
 from loaderviz.figures.results.starts_figure import starts
 from loaderviz.figures.timelines.timeline import timeline
 
-__all__ = ["causes", "starts", "timeline"]
+__all__ = ["causes", "lines", "starts", "timeline"]

@@ -20,6 +20,7 @@ from loaderviz.record_layout import (
 )
 from loaderviz.recorder.batch_samples import n_samples_of_item
 from loaderviz.recorder.device_events import Device
+from loaderviz.recorder.line_log import LineLog
 from loaderviz.recorder.recording_files import RecordingFiles, RecordPlace
 from loaderviz.recorder.user_frames import is_cycled
 from loaderviz.spool import NoIntegersError, Spool
@@ -49,6 +50,7 @@ class IteratorLog:
         self.number, self.loader = number, loader  # of the iterator, and of its loader
         self.is_read_ahead = False  # by another thread than ``loop_thread``, where that is given
         self.handed_over_by = NOBODY  # the iterator that the loop has its batches from instead
+        self.lines: LineLog | None = None  # of this process
         self._loop_thread = loop_thread
         self.being_built = False
         self.paid_bytes = 0  # taken from the budget for each of its workers' files

@@ -18,6 +18,7 @@ from loaderviz.recorder import class_hooks, dataloader_hooks, foreign_hooks
 from loaderviz.recorder.device_events import Device
 from loaderviz.recorder.foreign_log import ForeignLog
 from loaderviz.recorder.iterator_log import IteratorLog
+from loaderviz.recorder.line_log import LineLog
 from loaderviz.recorder.loader_numbers import LoaderNumbers
 from loaderviz.recorder.recorded_iterator import unwatch, watch
 from loaderviz.recorder.recording_files import RecordingFiles, RecordPlace
@@ -40,6 +41,7 @@ class Watcher:
         every_loader: bool,
         tell_of_early_workers: bool,
         loop_thread: int,
+        lines: bool = False,
     ) -> None:
         self.files = files
         self.forgotten = False  # in a forked process: the files are the parent's
@@ -47,6 +49,8 @@ class Watcher:
         self._lineless = set(range(len(loaders))) if len(loaders) > 1 else set[int]()
         self._every_loader = every_loader
         self._tell_of_early_workers = tell_of_early_workers
+        self._wants_lines = lines
+        self._lines: LineLog | None = None  # of this process
         self._loop_thread = loop_thread  # another one that asks a DataLoader reads ahead
         self._classes = {type(loader) for loader in loaders}
         self._foreign = LoaderNumbers(foreign)  # loaders that are none of torch's
@@ -68,6 +72,8 @@ class Watcher:
 
     def start(self) -> None:
         """Watch from now on, also the persistent workers that run already."""
+        if self._wants_lines:
+            self._lines = self.files.log_lines()
         hooks = dataloader_hooks.hooks_of(self._classes)
         class_hooks.attach(self, {**hooks, **foreign_hooks.hooks_of(self._foreign_classes)})
         for loader in self._loaders.living():
@@ -94,6 +100,8 @@ class Watcher:
                 guarded(timer.detach)
             for foreign_log in (*self._earlier_foreign_logs, *self._foreign_logs.values()):
                 guarded(foreign_log.leave)
+            if self._lines is not None:
+                guarded(self._lines.stop)
             guarded(self._finish_device)
             guarded(self._note_exits)
             guarded(self.files.finish, at_ns)
@@ -140,7 +148,12 @@ class Watcher:
         """The ``worker_init_fn`` of the iterator's workers, which also calls the user's."""
         files = self.files
         return WorkerHook(
-            user_init, files.folder, log.number, log.paid_bytes, answers=files.workers_answer()
+            user_init,
+            files.folder,
+            log.number,
+            log.paid_bytes,
+            answers=files.workers_answer(),
+            lines=self._wants_lines,
         )
 
     def fetcher_made(self, log: IteratorLog, iterator: Any, fetcher: Any) -> None:
@@ -150,7 +163,9 @@ class Watcher:
             spool = None if files.is_stopped() else files.borrow_spool(log.number)
             if spool is None:
                 return
-            timer = FetchTimer(fetcher, spool, log.number, 0, files.control, self._memory, log)
+            timer = FetchTimer(
+                fetcher, spool, log.number, 0, files.control, self._memory, log, lines=self._lines
+            )
             self._timers.append(timer)
 
     def iterator_built(self, log: IteratorLog, iterator: Any) -> None:
@@ -285,6 +300,7 @@ class Watcher:
             self._device,
             self._loop_thread,
         )
+        log.lines = self._lines
         self.files.write(Tag.ITERATOR, log.number, loader_number, now(), adopted)
         watch(iterator, log)
         self._watched.append((weakref.ref(iterator, log.note_end), log))

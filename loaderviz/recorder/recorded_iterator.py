@@ -15,6 +15,7 @@ from torch.utils.data.dataloader import _DatasetKind
 
 from loaderviz.clocks.process_clock import now
 from loaderviz.own_errors import own_errors
+from loaderviz.record_layout import Phase
 from loaderviz.recorder.iterator_log import IteratorLog
 from loaderviz.recorder.user_frames import hide_recorder_frames
 
@@ -70,7 +71,12 @@ class _RecordedMulti(_Recorded):
 
     def _next_index(self) -> Any:
         drawing_ns = now()
-        index = super()._next_index()  # type: ignore[misc]
+        draw = super()._next_index  # type: ignore[misc]
+        log = next((log for log in _logs(self) if log.lines is not None), None)
+        if log is None or log.lines is None:
+            index = draw()
+        else:
+            index = log.lines.look_at(draw, iterator=log.number, phase=Phase.SAMPLER)
         n_samples = _n_samples(index) if self._auto_collation else 1
         self.__dict__[_DRAWN] = drawing_ns, now(), n_samples
         return index

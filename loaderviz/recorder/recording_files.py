@@ -16,9 +16,10 @@ from loaderviz import spool_archive
 from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.content_hash import plain_number
 from loaderviz.own_errors import own_errors, own_errors_suppressed, warn_or_print
-from loaderviz.record_layout import MAIN_PROCESS, Batch, Tag
+from loaderviz.record_layout import MAIN_PROCESS, Batch, Tag, pack_text
 from loaderviz.recorder.control_page import Control
 from loaderviz.recorder.fetch_spool import FetchSpool, HereSpool
+from loaderviz.recorder.line_log import LineLog
 from loaderviz.recorder.recording_size_limit import WORKER_BYTES, Budget
 from loaderviz.recorder.stack_on_signal import StackOnSignal
 from loaderviz.spool import HEADER_BYTES, NoRoomError, Spool
@@ -204,6 +205,24 @@ class RecordingFiles:
         with self.lock:
             self._meta.update(facts)
             self._save_meta()
+
+    def log_lines(self) -> LineLog | None:
+        """Where this process writes which lines it runs; None, with a word why, where it cannot."""
+        lines = LineLog.start()
+        if isinstance(lines, str):
+            self.write(Tag.NO_LOOKS, *pack_text(lines))
+            return None
+        try:
+            path = self.folder / "here-lines.spool"
+            spool = FetchSpool(path, {"worker": MAIN_PROCESS}, self._budget)
+        except own_errors(OSError, NoRoomError) as error:
+            lines.stop()
+            if not isinstance(error, NoRoomError):
+                self.fail(error)
+            return None
+        self._here_spools.append(spool)
+        lines.write_to(spool)
+        return lines
 
     def borrow_spool(self, iterator: int) -> FetchSpool | None:
         """A spool for an iterator that loads in this process; None where none can be made.

@@ -28,6 +28,7 @@ from loaderviz.trace import Trace, read_folder
 from loaderviz.trace.check_trace import LEFT_OUT
 
 MAX_SPANS = 10_000_000
+LINES_VARIABLE = "LOADERVIZ_LINES"
 
 
 def record(
@@ -37,6 +38,7 @@ def record(
     label: str | None = None,
     max_spans: int = MAX_SPANS,
     max_bytes: int | None = None,
+    lines: bool | None = None,
 ) -> Recording:
     """Record what a ``DataLoader`` does while a block of code iterates it.
 
@@ -70,6 +72,9 @@ def record(
             batches until all are; ``trace.meta`` counts the rest, in ``left_out`` and
             ``left_out_batches``. The one file that a rank leaves in the end is smaller, but while
             it is written the others are still there.
+        lines: also look, some hundred times a second, which line of code reads the samples, in
+            each process that does: see ``Trace.lines``. None: where LOADERVIZ_LINES is set to 1. On
+            Linux, in main threads; where the program handles SIGWINCH it is left out, with a word.
 
     Raises:
         LoaderVizError: for an object that no loop takes batches from, or whose class is not
@@ -90,6 +95,7 @@ def record(
         label=label,
         max_spans=max_spans,
         max_bytes=max_bytes,
+        lines=lines,
     )
 
 
@@ -110,6 +116,7 @@ class Recording:
         label: str | None = None,
         max_spans: int = MAX_SPANS,
         max_bytes: int | None = None,
+        lines: bool | None = None,
     ) -> None:
         dataloader_hooks.check_torch()
         max_spans = whole_number("max_spans", max_spans, at_least=0)
@@ -129,6 +136,7 @@ class Recording:
         self._loop_thread = loop_thread
         self._label = None if label is None else as_text(label)
         self._max_spans, self._max_bytes = max_spans, max_bytes
+        self._lines = os.environ.get(LINES_VARIABLE) == "1" if lines is None else bool(lines)
         self._folder: Path | None = None
         self._watcher: Watcher | None = None  # while the block runs
         self._alignment: Alignment | None = None
@@ -197,6 +205,7 @@ class Recording:
                 every_loader=self._every_loader,
                 tell_of_early_workers=self._tell_of_early_workers,
                 loop_thread=self._loop_thread or threading.get_ident(),
+                lines=self._lines,
             )
             if self._path is not None:
                 self._watcher.files.answer_with_stack()
@@ -296,6 +305,7 @@ class Recording:
             "label": self._label,
             "max_spans": self._max_spans,
             "max_bytes": self._max_bytes,
+            **({"lines_asked": True} if self._lines else {}),
             "rank": machine.rank(),
             "pid": os.getpid(),
             "started": process_clock.read_with_wall_clock(),

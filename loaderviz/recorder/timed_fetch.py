@@ -23,7 +23,7 @@ from torch.utils.data._utils.fetch import _IterableDatasetFetcher
 from loaderviz.clocks.process_clock import now
 from loaderviz.machine import rss_bytes, rss_peak_bytes
 from loaderviz.own_errors import own_errors
-from loaderviz.record_layout import KeyKind, State, Tag, Task, encode_keys, task_layout
+from loaderviz.record_layout import KeyKind, Phase, State, Tag, Task, encode_keys, task_layout
 from loaderviz.recorder.batch_samples import n_samples_of_item
 from loaderviz.recorder.control_page import FULL, STOPPED, Control
 from loaderviz.recorder.fetch_spool import FetchSpool
@@ -35,6 +35,7 @@ from loaderviz.spool import RSS_PEAK, NoIntegersError, NoRoomError
 
 if TYPE_CHECKING:
     from loaderviz.recorder.iterator_log import IteratorLog
+    from loaderviz.recorder.line_log import LineLog
     from loaderviz.recorder.recording_files import RecordPlace
 
 RSS_EVERY_NS = 50_000_000  # to read it takes longer than a small batch
@@ -80,8 +81,12 @@ class FetchTimer:
         memory: ProcessMemory,
         log: IteratorLog | None = None,
         accounts: WorkerAccounts | None = None,
+        lines: LineLog | None = None,
     ) -> None:
         self.spool = spool
+        self._lines = lines
+        if lines is not None:
+            lines.expect(fetcher.dataset)
         self._memory = memory
         self._accounts = accounts
         self._iterator, self._round = iterator, round_
@@ -128,6 +133,8 @@ class FetchTimer:
                 place = self._reserve(keys, started_ns)
             block, start = place
             self._block, self._start = block, start
+            if self._lines is not None and not self._page[FULL]:
+                self._lines.resume()
             if self._gathered is not None:
                 return self._gathered
             if self.per_sample:
@@ -201,6 +208,7 @@ class FetchTimer:
         if block is None:
             return
         self._block = None
+        looks = [] if self._lines is None else self._lines.pause()
         if error is not None and isinstance(
             error, KeyboardInterrupt
         ):  # Ctrl-C reaches workers too: no batch failed
@@ -219,6 +227,7 @@ class FetchTimer:
                 memory.read(ready_ns)
                 self.spool.header[RSS_PEAK] = memory.rss_peak_bytes
                 cpus = self._accounts.new_cpus() if self._accounts is not None else None
+            collate_ns = block[start + Task.COLLATE]
             if self._gathered is not None:
                 block, start = self._write_gathered(self._gathered, block, start)
                 self._gathered = None
@@ -247,6 +256,8 @@ class FetchTimer:
                 self.spool.write_text(number, text)
             if cpus is not None:  # after the record of the fetch: the next may begin a new block
                 self.spool.write(Tag.CPUS, *cpus)
+            if looks and self._lines is not None:
+                self._lines.write(looks, self._iterator, Phase.READ, collate_ns)
         except own_errors(Exception) as failure:
             self._fail(failure)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from torch.utils.data import Subset
 from torch.utils.data._utils.fetch import _IterableDatasetFetcher, _MapDatasetFetcher
 
+from loaderviz.recorder.line_looks import root
 from loaderviz.recorder.user_frames import hide_recorder_frames
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class _Timed:
 
     _loaderviz_original: Any  # the class that the fetcher had
 
+    @root
     def fetch(self, index: Any) -> Any:
         timers: list[FetchTimer] = self.__dict__[_TIMERS]
         timed_index = index

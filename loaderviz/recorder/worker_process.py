@@ -14,9 +14,11 @@ from torch.utils.data import _DatasetKind, get_worker_info
 from loaderviz.clocks.process_clock import now
 from loaderviz.machine import rss_peak_bytes
 from loaderviz.own_errors import own_errors
+from loaderviz.record_layout import Phase, Tag, pack_text
 from loaderviz.recorder.control_page import Control
 from loaderviz.recorder.fetch_spool import FetchSpool
 from loaderviz.recorder.kernel_books import WorkerAccounts
+from loaderviz.recorder.line_log import LineLog
 from loaderviz.recorder.recording_size_limit import Budget
 from loaderviz.recorder.stack_on_signal import StackOnSignal
 from loaderviz.recorder.timed_fetch import FetchTimer, ProcessMemory
@@ -41,12 +43,15 @@ class WorkerHook:
         paid_bytes: int = 0,
         *,
         answers: bool = False,
+        lines: bool = False,
     ) -> None:
         self._user_init = user_init
         self._folder = folder
         self.iterator = iterator
         self._paid_bytes = paid_bytes  # taken from the recording's budget, where it has one
         self._answers = answers  # to ``loaderviz stuck``
+        self._wants_lines = lines
+        self._lines: LineLog | str = ""  # of the worker, or why it has none
         self._start: dict[str, Any] = {}  # its parts so far
         self._made_by = os.getpid()
 
@@ -60,10 +65,12 @@ class WorkerHook:
         in_own_process = os.getpid() != self._made_by
         if self._answers and in_own_process:  # before the user's function, which may be stuck
             self._answer_with_stack()
+        if self._wants_lines and in_own_process:
+            self._lines = LineLog.start()
         if self._user_init is not None:
             begun_ns = now()
             try:
-                self._user_init(worker_id)
+                self._looked_at(self._user_init, worker_id)
             except BaseException as error:
                 if isinstance(error, Exception):  # the worker goes on: it has that to send
                     self._set_up(worker_id, start, in_own_process, first_round=1)
@@ -92,6 +99,11 @@ class WorkerHook:
             if control is not None:  # else the recording has ended, and its folder is gone
                 control.note_problem(f"worker {worker_id}: {type(error).__name__}: {error}")
 
+    def _looked_at(self, call: Callable[..., Any], *args: Any) -> Any:
+        if isinstance(self._lines, str):
+            return call(*args)
+        return self._lines.look_at(call, *args, iterator=self.iterator, phase=Phase.INIT)
+
     def _answer_with_stack(self) -> None:
         stack = StackOnSignal.register(self._folder)
         if stack is not None:  # atexit does not run in workers; multiprocessing's finalizers do
@@ -115,6 +127,11 @@ class WorkerHook:
             budget,
             self._paid_bytes,
         )
+        lines = None if isinstance(self._lines, str) else self._lines
+        if lines is not None:
+            lines.write_to(spool)
+        elif self._wants_lines:
+            spool.write(Tag.NO_LOOKS, *pack_text(str(self._lines)))
         dataset_kind: Any = _DatasetKind
         create_fetcher = dataset_kind.create_fetcher
         rounds = itertools.count(first_round)
@@ -122,7 +139,7 @@ class WorkerHook:
 
         def create_timed_fetcher(kind: int, dataset: Any, *args: Any) -> Any:
             try:
-                fetcher = create_fetcher(kind, dataset, *args)
+                fetcher = self._looked_at(create_fetcher, kind, dataset, *args)
             except BaseException as error:
                 hide_recorder_frames(error)
                 raise
@@ -139,6 +156,7 @@ class WorkerHook:
                         control,
                         memory,
                         accounts=accounts,
+                        lines=lines,
                     )
             except own_errors(Exception) as error:
                 spool.note_problem(f"{type(error).__name__}: {error}")

@@ -25,6 +25,7 @@ from loaderviz._explain import explanation_html
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures.display import CONFIG, figure_script
 from loaderviz.figures.results import causes_figure
+from loaderviz.figures.results.lines_figure import lines
 from loaderviz.figures.results.memory_figure import memory
 from loaderviz.figures.results.starts_figure import KEY_PX, starts
 from loaderviz.figures.results.waits_figure import waits
@@ -32,10 +33,11 @@ from loaderviz.figures.timelines import timeline
 from loaderviz.report.report_content import MOST_SHAPES, Content, key_text
 from loaderviz.text import count, duration, percent, rate, size
 from loaderviz.why.causes.cause_texts import first_causes, saves_text
+from loaderviz.why.causes.costly_lines import saves_words
 
 PARTS: Final = (
     *("waits", "workers", "ranks", "loaders", "findings", "prediction", "audits"),
-    *("loader_names", "causes", "shapes", "about", "actions"),
+    *("loader_names", "causes", "lines", "shapes", "about", "actions"),
 )
 TOP_PX: Final = 14  # margin above a figure, whose title is the page's own heading
 LABELS_PX: Final = 34  # the same above a figure that has labels there
@@ -100,6 +102,8 @@ def _figures(content: Content) -> Iterator[PageFigure]:
     ]
     if any(row["cause"] in ("start", "restart") for row in content.costly_causes):
         makers.append(("starts", lambda: starts(trace), KEY_PX))
+    if content.lines:
+        makers.append(("lines", lambda: lines(trace), TOP_PX))
     recommendation = content.prediction.recommendation
     if recommendation is not None:
         makers.append(("candidates", recommendation.figure, LABELS_PX))
@@ -202,6 +206,7 @@ def _template() -> Any:
         "rate": rate,
         "key": key_text,
         "saves": saves_text,
+        "half_saves": saves_words,
     }
     template = files("loaderviz.report").joinpath("report_page.html").read_text("utf-8")
     environment.globals["count"] = count

@@ -28,6 +28,7 @@ from loaderviz.trace import Trace
 from loaderviz.trace.described_loaders import left_out, loader_description
 from loaderviz.trace.loaders_as_one import as_one, lives
 from loaderviz.why.causes.cause_texts import cause_rows
+from loaderviz.why.causes.costly_lines import costly_lines, known_cost
 from loaderviz.why.loader_share import short_names
 from loaderviz.why.notes import NAMED, RECORD_ITS_OBJECT
 from loaderviz.why.shapes import Shapes
@@ -154,6 +155,15 @@ class Content:
     def causes(self) -> Rows:
         """Where the waiting went: a row for each cause, as ``cause_rows`` makes them."""
         return self.part("causes", lambda: cause_rows(self.summary), NO_ROWS)
+
+    @cached_property
+    def lines(self) -> Rows:
+        """The lines of code that took longest to read samples; none where they were not seen."""
+        return self.part("lines of code", self._lines, NO_ROWS)
+
+    def _lines(self) -> Rows:
+        rows = costly_lines(self.summary)
+        return [{**row, "known": known_cost(row["source"])} for row in rows]
 
     @property
     def costly_causes(self) -> Rows:
@@ -312,6 +322,7 @@ class Content:
                 "wait_share": self.summary.wait_share,
             },
             "causes": self.summary.causes.to_dict("records"),
+            "lines": self.lines,
             "actions": [dataclasses.asdict(action) for action in self.actions],
             "waits": dataclasses.asdict(self.waits),
             "workers": [{**row, "last_key": key_text(row["last_key"])} for row in self.workers],

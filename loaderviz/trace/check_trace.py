@@ -15,6 +15,7 @@ from loaderviz import schema
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace.columns_of_rows import BATCH, Table, batch_rows
 from loaderviz.trace.described_loaders import UNDERLYING
+from loaderviz.trace.lines_of_code import may_be_lines
 from loaderviz.trace.underlying_keys import is_underlying
 
 MOST_WORKERS: Final = 4096  # of one loader
@@ -312,6 +313,7 @@ META: Final[Mapping[str, Rule]] = {
         lambda value: isinstance(value, Mapping) and all(map(is_underlying, value.values())),
         "by name, datasets and the keys that positions stand for",
     ),
+    "lines": (may_be_lines, "what lines_of_code.py describes"),
     "problems": _list_of(str, "texts"),
     "unread": _list_of(str, "texts"),
     **_LEFT_OUT,

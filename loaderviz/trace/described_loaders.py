@@ -11,6 +11,7 @@ import math
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from loaderviz.trace.lines_of_code import of_these
 from loaderviz.trace.unread_samples import SamplesField
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ _OF_THE_LOOP: Final = {
 def meta_of_ranks(meta: Mapping[str, Any], ranks: Collection[int]) -> dict[str, Any]:
     """The same ``meta``, with only these ranks' recordings in its ``ranks``."""
     picked = [recording for recording in recordings(meta) if recording["rank"] in ranks]
-    return {**meta, **({"ranks": picked} if "ranks" in meta else {})}
+    return of_these({**meta, **({"ranks": picked} if "ranks" in meta else {})}, ranks=ranks)
 
 
 def recordings(meta: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from loaderviz.trace.described_loaders import UNDERLYING, as_the_loop_sees_it, loader_description
+from loaderviz.trace.lines_of_code import of_these
 from loaderviz.trace.underlying_keys import names_by_rank
 from loaderviz.trace.unread_samples import UnreadSamples
 
@@ -61,7 +62,10 @@ def as_one(trace: Trace) -> Trace:
         samples=_SamplesAsOne(trace, numbers),
         workers=_renumbered(trace.workers, numbers),
         spans=trace.spans,
-        meta={**trace.meta, "loaders": loaders},
+        meta=of_these(
+            {**trace.meta, "loaders": loaders},
+            loaders={number: first for number, (first, _) in numbers.items()},
+        ),
     )
 
 

@@ -16,6 +16,7 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.trace.check_trace import TABLES, check
 from loaderviz.trace.columns_of_rows import arrays
 from loaderviz.trace.described_loaders import as_the_loop_sees_it, meta_of_ranks
+from loaderviz.trace.lines_of_code import table
 from loaderviz.trace.loaders_as_one import as_one
 from loaderviz.trace.unread_samples import SamplesField, UnreadSamples
 
@@ -168,6 +169,32 @@ class Trace:
         """
         table: pd.DataFrame = ask_above("phases of a trace", as_one(self))
         return table
+
+    def lines(self, *, user: bool = True) -> pd.DataFrame:
+        """Which lines of code took the time in which samples were read, the longest first.
+
+        A row for each of the user's own lines, the calls of other packages that it makes included;
+        where a stack has none, for the first line of a package. Recorded with
+        ``record(loader, lines=True)``, by a look at the main thread of each process some hundred
+        times a second while it reads: threads and processes that a sample starts are not seen.
+
+        Columns: ``file`` (from the project's folder), ``line``, ``function``, ``source``;
+        ``seconds`` and ``share`` (of all that was looked at, 0 to 1) in which it was the innermost
+        such line; ``total_s`` and ``total_share``, with the user's own functions that it calls;
+        ``cpu_s``, the CPU time of that thread in ``seconds``, where what is left is waiting;
+        ``waited_s``, how much of ``seconds`` the loop waited for; ``looks`` that found it, and the
+        ``phase`` that has most of them: ``read``, ``collate``, ``init`` (of a worker: its
+        ``worker_init_fn``, and the iterator of its stream), or ``sampler``. Arithmetic, such as
+        ``a @ b``, and a call into C on a later line can share their time half and half; ``cpu_s``
+        mixes what took turns within a hundredth of a second.
+
+        Args:
+            user: False for a row for each innermost line, whoever's it is.
+
+        Raises:
+            LoaderVizError: where lines were not recorded.
+        """
+        return table(self, user=user)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the trace to one file; ``loaderviz.load(path)`` opens it again.

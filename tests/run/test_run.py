@@ -402,3 +402,21 @@ def test_runs_that_begin_in_one_second_have_folders_of_their_own(start, tmp_path
 def test_a_command_that_is_no_script_is_pointed_to_its_module(start):
     with pytest.raises(lv.LoaderVizError, match=r"loaderviz run -m torch\.distributed\.run"):
         start("torchrun")
+
+
+@slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="lines are seen on Linux")
+def test_with_lines_each_process_is_looked_at(tmp_path):
+    (tmp_path / "train.py").write_text(
+        "import time\n"
+        "from torch.utils.data import DataLoader\n"
+        "class Slow:\n"
+        "    def __len__(self): return 40\n"
+        "    def __getitem__(self, key):\n"
+        "        time.sleep(0.01)\n"
+        "        return key\n"
+        "for batch in DataLoader(Slow(), batch_size=4, num_workers=1): pass\n"
+    )
+    assert run("--lines", "--out", "run", "train.py", cwd=tmp_path).returncode == 0
+    first = lv.load(tmp_path / "run").lines().iloc[0]
+    assert (first["file"], first["line"], first["phase"]) == ("train.py", 6, "read")

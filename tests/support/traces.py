@@ -1,11 +1,13 @@
 """Hand-built traces, so that figures and summaries are tested without running a loader."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from loaderviz import Trace
+from loaderviz.trace.lines_of_code import Frame, Looked, packed
 
 
 def made(
@@ -115,3 +117,20 @@ def recorded(n: int, *, mean_ns: float = 1e6, spread: float = 0.1, workers: int 
         },
         workers={"worker": range(workers), "exit": "done"},
     )
+
+
+USERS = Frame("dataset.py", 41, "Rows.__getitem__", "", "row = self.table.iloc[i]")
+HELPER = Frame("dataset.py", 60, "augment", "", "time.sleep(0.1)")
+CALLER = Frame("dataset.py", 42, "Rows.__getitem__", "", "return augment(row)")
+PANDAS = Frame("pandas/core/indexing.py", 1191, "_LocIndexer.__getitem__", "pandas", "return self")
+FETCHER = Frame("torch/utils/data/_utils/fetch.py", 54, "fetch", "torch", "data = [...]")
+LINES = (
+    Looked(0, 0, 0, 0, (FETCHER, USERS, PANDAS, PANDAS), 60, 3.0, 2.9, 1.5, 0.0),
+    Looked(0, 0, 1, 0, (FETCHER, CALLER, HELPER), 19, 0.9, 0.1, 0.0, 0.9),
+    Looked(0, 0, 1, 1, (FETCHER,), 2, 0.1, 0.1, 0.0, 0.0),
+)
+
+
+def with_lines(trace: Trace, *seen: Looked, not_seen: tuple[str, ...] = ()) -> Trace:
+    """The trace with what looks have seen: by default three stacks, the first of pandas."""
+    return replace(trace, meta={**trace.meta, "lines": packed(seen or LINES, not_seen)})

@@ -19,6 +19,7 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.regular_file import refuse_leading_out
 from loaderviz.trace.columns_of_rows import Table, arrays
 from loaderviz.trace.described_loaders import UNDERLYING, loader_description
+from loaderviz.trace.lines_of_code import packed, recorded, unpacked
 from loaderviz.trace.merge.run_samples import RunSamples, SampleSource, joined
 from loaderviz.trace.parquet.read_parquet import TraceButSamples, read_but_samples
 from loaderviz.trace.recording.read_recording import META_NAME, read_folder
@@ -175,10 +176,18 @@ def _merged_meta(
         for problem in recording.trace.meta.get("problems") or ()
     ]
     unread = [*problems, *_missing_ranks(recordings)]
+    lines = [
+        (source, meta["lines"])
+        for source, meta in zip(sources, metas, strict=True)
+        if recorded(meta)
+    ]
+    seen = [unpacked(each, first_loader=source.first_loader) for source, each in lines]
+    not_seen = [f"rank {source.rank}, {why}" for source, each in lines for why in each["not_seen"]]
     complete = all(meta.get("complete", True) for meta in metas) and not problems
     return {
         **{name: value for name, value in metas[0].items() if name not in _OF_ONE_RECORDING},
         "loaders": loaders,
+        **({"lines": packed(itertools.chain(*seen), not_seen)} if lines else {}),
         UNDERLYING: dict(itertools.islice(described.items(), MOST_UNDERLYING)),
         "ranks": [
             {

@@ -19,8 +19,10 @@ from loaderviz.spool import SpoolFile, Words
 from loaderviz.text import worker_name
 from loaderviz.trace.check_trace import LEFT_OUT, MOST_EPOCHS, InvalidTraceError, check_meta
 from loaderviz.trace.described_loaders import ASKED_BY, HANDED_OVER_BY, HANDS_OVER
+from loaderviz.trace.lines_of_code import packed
 from loaderviz.trace.recording.batches_table import SentBatches, seconds_since
 from loaderviz.trace.recording.fetch_columns import Fetches, read_fetches
+from loaderviz.trace.recording.lines_table import LinesRead
 from loaderviz.trace.recording.workers_table import Worker, worker_columns
 from loaderviz.trace.trace import Trace
 
@@ -122,6 +124,7 @@ class _Reader:
         self._fetches: list[tuple[int, Fetches]] = []  # of each process, with its worker's number
         self._spans: list[tuple[int, ...]] = []
         self._span_names: list[str] = []
+        self._lines = LinesRead()
         self._left_out = self._left_out_batches = 0
         self._ended_ns = 0
         self._seen: set[tuple[Any, ...]] = set()  # workers whose files were read
@@ -186,6 +189,8 @@ class _Reader:
             self._span_names.append(unpack_text(words[name_at:]))
         elif tag == Tag.FINISH:
             (self._ended_ns,) = fields
+        elif tag == Tag.NO_LOOKS:
+            self._lines.not_seen.append(f"main process: {unpack_text(words)}")
         elif tag == Tag.LEFT_OUT:
             self._left_out += max(fields[0], 0)
             self._left_out_batches += max(sum(fields[1:]), 0)
@@ -215,6 +220,7 @@ class _Reader:
         records = file.records()
         if number < 0:
             self._add_batches(file, records.get(Tag.BATCH, np.zeros(0, np.int64)))
+        self._lines.read(number, name, file, records)
         fetches = read_fetches(file, records)
         if fetches.damaged:
             self.problems.append(f"{name}: what it wrote is damaged")
@@ -225,6 +231,13 @@ class _Reader:
     def trace(self, meta: dict[str, Any]) -> Trace:
         """The trace of all that was read; ``meta`` is that of the recording."""
         batches, samples = self._sent().tables(self._rank, self._start_ns)
+        if meta.pop("lines_asked", False):
+            meta["lines"] = packed([], self._lines.not_seen)
+            try:
+                seen = self._lines.seen(self._rank, self._start_ns, self._loaders, batches, samples)
+                meta["lines"] = packed(seen, self._lines.not_seen)
+            except own_errors(*_DAMAGE) as error:
+                self.problems.append(f"what was seen of lines of code is damaged: {error}")
         left_out = _leave_out_empty_epochs(batches, samples)
         cycled = {self._loaders.get(iterator) for iterator in self._cycled}
         loaders = [

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from loaderviz.failed_part import part
+from loaderviz.why.causes.costly_lines import name_lines
 from loaderviz.why.causes.evidence_and_cures import CaseOfACause, evidence_and_cure
 from loaderviz.why.causes.savings import Replays, epoch_seconds
 from loaderviz.why.notes import slowed_down
@@ -48,6 +49,7 @@ def causes_of(summary: Summary) -> pd.DataFrame:
         # In the order of what counts; of causes that count alike, by their seconds.
         found.sort(key=lambda each: (-each[1], -each[0]["seconds"]))
         rows += [row for row, _ in found]
+    part("lines of causes", lambda: name_lines(summary, rows), None, failed)
     return pd.DataFrame(rows, columns=CAUSES_COLUMNS)
 
 

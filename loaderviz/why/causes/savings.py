@@ -97,6 +97,22 @@ class Replays:
         scale = 1.0 if cause in ("start", "restart") else pace.epoch.n_batches / n
         return scale * self._saves(loop, elapsed_s, pace.loader, cause, advised)
 
+    def shorter(self, epoch: tuple[Loop, float] | None, loader: int, part: float) -> float:
+        """The part of a whole epoch, else of the recorded loop, that less making would save.
+
+        ``part``: of the time that making each batch of a loader takes. NaN where nobody can tell.
+        """
+        if not self.is_alike:
+            return math.nan
+        loop, as_is_s = epoch or (self.recorded, self.recorded_s)
+        if as_is_s <= 0:
+            return math.nan
+        epochs = {
+            key: replace(each, making_s=each.making_s * (1 - part)) if key[0] == loader else each
+            for key, each in loop.epochs.items()
+        }
+        return max(0.0, 1 - replace(loop, epochs=epochs).elapsed_s() / as_is_s)
+
     def _saves(
         self, loop: Loop, as_is_s: float, loader: int, cause: str, advised: int | None
     ) -> float:

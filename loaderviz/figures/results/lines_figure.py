@@ -1,0 +1,209 @@
+"""Where a sample's time goes: the stacks in which samples were read, and the ten longest lines."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, Final
+
+from loaderviz.errors import LoaderVizError
+from loaderviz.figures import axes, style
+from loaderviz.figures.display import Figure
+from loaderviz.figures.style import AXIS_PX, TITLE_PX
+from loaderviz.text import count, duration, percent
+from loaderviz.trace import Trace
+from loaderviz.trace.lines_of_code import PHASES, Frame, Looked, looked, own_frames, rows_of
+from loaderviz.trace.loaders_as_one import as_one
+
+ROW_PX, LINE_PX, GAP_PX, RIGHT_PX, LEFT_PX = 26, 26, 58, 22, 14
+MOST_ROWS: Final = 12  # of the picture: what is called further in is not drawn
+MOST_LINES: Final = 10
+LEAST: Final = 0.01  # of the reading: less is not drawn
+CHARACTERS: Final = 110  # that fit into the widest box
+MOST_NAME: Final = 34  # characters of a line's name at the axis
+
+
+@dataclass
+class Box:
+    """A part of the reading: a frame, or several of one package, called from the box above it."""
+
+    name: str
+    about: str = ""
+    seconds: float = 0.0
+    waited_s: float = 0.0
+    inner: dict[str, Box] = field(default_factory=dict)
+
+    def add(self, row: Looked, names: list[tuple[str, str]]) -> None:
+        """Add what was seen of a stack, to this box and to those inside that have these names."""
+        self.seconds += row.seconds
+        self.waited_s += row.waited_s
+        if names:
+            (name, about), *further = names
+            self.inner.setdefault(name, Box(name, about)).add(row, further)
+
+
+def lines(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
+    """Draw which lines of code took the time in which samples were read, and what called them.
+
+    On top is all that was looked at; below each box lie the lines that it called, as wide as the
+    time that they took: your own each, those of a package in one. Boxes are the more orange, the
+    more of it the loop waited for; what is below 1 % is not drawn. Under them are the ten longest
+    lines of your own, with what the CPU time was and what was waiting; hover for their source.
+
+    Args:
+        trace: a recorded ``Trace``, with lines.
+        theme: text and grid for a light or a dark page. In JupyterLab the page's theme decides.
+
+    Raises:
+        LoaderVizError: if ``trace`` is no trace, for one without lines of code, and for an unknown
+            theme.
+    """
+    axes.check_given("lines", trace)
+    trace = as_one(trace)
+    colours, rows = style.theme(theme), trace.lines()
+    seen = looked(trace)
+    rows = rows[rows["looks"] > 0].head(MOST_LINES)
+    if rows.empty:
+        raise LoaderVizError("no look found a line of code: record more batches")
+    root = Box("reading")
+    for row in seen:
+        root.add(row, [(PHASES[row.phase], ""), *_names(row.stack)])
+    boxes = [*_laid_out(root, 0.0, 0, LEAST * root.seconds)]
+    depth = 1 + max(row for _, _, row in boxes)
+    names = [_name(row) for row in rows.to_dict("records")]
+    top_px, lines_px = ROW_PX * depth, LINE_PX * len(rows)
+    inner_px = top_px + GAP_PX + lines_px
+    layout = style.layout(
+        colours,
+        title=_title(rows_of(seen)[0]),
+        numbers=f"measured · {duration(root.seconds)} of reading in {_looks(seen)} · orange: the "
+        "loop waited",
+        height=TITLE_PX + inner_px + AXIS_PX,
+        margins=(axes.labels_px(names), RIGHT_PX, TITLE_PX, AXIS_PX),
+    )
+    layout |= {
+        "xaxis": axes.axis(colours, anchor="y", showticklabels=False, showgrid=False,
+                           range=[0, root.seconds]),
+        "yaxis": axes.lane_axis(colours, [""] * depth, domain=[1 - top_px / inner_px, 1]),
+        "xaxis2": axes.axis(colours, "seconds of reading, of all workers", anchor="y2",
+                            range=[0, 1.02 * float(rows["seconds"].max())], nticks=8),
+        "yaxis2": axes.lane_axis(colours, names, domain=[0, lines_px / inner_px], anchor="x2"),
+        "annotations": [axes.in_margin(_KEY, 0, x=0, y=lines_px / inner_px, yref="paper",
+                                       yanchor="bottom", yshift=4, align="left")],
+    }  # fmt: skip
+    return Figure.unchecked([_stacks(boxes, root.seconds), *_bars(rows)], layout)
+
+
+_KEY: Final = (
+    f"The longest lines: <span style='color: {style.BLUE}'>■</span> on a CPU  "
+    f"<span style='color: {style.QUIET}'>■</span> waiting"
+)
+
+
+def _looks(seen: list[Looked]) -> str:
+    return count(sum(row.looks for row in seen), "look")
+
+
+def _title(row: dict[str, Any]) -> str:
+    where = html.escape(f"{row['file']}:{row['line']}")
+    return f"{percent(row['share'])} of the reading goes to {where}"
+
+
+def _name(row: dict[Any, Any]) -> str:
+    name = f"{row['file']}:{row['line']}"
+    return html.escape(name if len(name) <= MOST_NAME else f"…{name[1 - MOST_NAME :]}")
+
+
+def _names(stack: tuple[Frame, ...]) -> Iterator[tuple[str, str]]:
+    """Of each box of a stack its name, and what is known of it; packages have one for all calls."""
+    own = own_frames(stack)
+    shown = stack[stack.index(own[0]) :] if own else ()
+    for owner, group in groupby(shown, lambda frame: frame.owner):
+        frames = [*group]
+        if not owner:
+            for frame in frames:
+                name = f"{frame.function.rpartition('.')[2]}:{frame.line}"
+                yield f"{name}  {frame.source}", f"{frame.file}:{frame.line} {frame.function}"
+        else:
+            last = frames[-1]
+            about = f"{count(len(frames), 'frame')} of {owner}, the last {last.file}:{last.line}"
+            yield owner, about
+
+
+def _laid_out(box: Box, at_s: float, row: int, least_s: float) -> Iterator[tuple[Box, float, int]]:
+    """Each box that is drawn, with where it begins and in which row."""
+    yield box, at_s, row
+    if row + 1 < MOST_ROWS:
+        for inner in sorted(box.inner.values(), key=lambda each: -each.seconds):
+            if inner.seconds >= least_s:
+                yield from _laid_out(inner, at_s, row + 1, least_s)
+            at_s += inner.seconds
+
+
+def _stacks(boxes: list[tuple[Box, float, int]], whole_s: float) -> dict[str, Any]:
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "base": [at_s for _, at_s, _ in boxes],
+        "x": [box.seconds for box, _, _ in boxes],
+        "y": [row for _, _, row in boxes],
+        "width": 0.94,
+        "marker": {
+            "color": [_colour(box.waited_s / (box.seconds or 1.0)) for box, _, _ in boxes],
+            "line": {"width": 1, "color": style.EDGE},
+        },
+        "text": [
+            html.escape(box.name[: int(CHARACTERS * box.seconds / whole_s)]) for box, _, _ in boxes
+        ],
+        "textposition": "inside",
+        "insidetextanchor": "start",
+        "constraintext": "none",
+        "textangle": 0,
+        "insidetextfont": {"color": "#1b1f24", "size": 12},
+        "hovertext": [_hover(box, whole_s) for box, _, _ in boxes],
+        "hovertemplate": "%{hovertext}<extra></extra>",
+    }
+
+
+def _hover(box: Box, whole_s: float) -> str:
+    about = f"<br>{html.escape(box.about)}" if box.about else ""
+    waited = percent(box.waited_s / (box.seconds or 1.0))
+    share = percent(box.seconds / (whole_s or 1.0))
+    numbers = f"{duration(box.seconds)}, {share} of the reading; the loop waited for {waited} of it"
+    return f"<b>{html.escape(box.name)}</b>{about}<br>{numbers}"
+
+
+def _colour(waited: float) -> str:
+    """From quiet blue, where the loop did not wait, to the colour of waiting."""
+    pairs = [[int(colour[i : i + 2], 16) for i in (1, 3, 5)] for colour in (style.SKY, style.AMBER)]
+    mixed = [round(a + (b - a) * min(max(waited, 0.0), 1.0)) for a, b in zip(*pairs, strict=True)]
+    return "#" + "".join(f"{each:02x}" for each in mixed)
+
+
+def _bars(rows: Any) -> Iterator[dict[str, Any]]:
+    """The ten longest lines: a bar for their CPU time, and after it one for their waiting."""
+    cpu_s = rows["cpu_s"].to_numpy()
+    waits_s = rows["seconds"].to_numpy() - cpu_s
+    sources = [html.escape(source) for source in rows["source"]]
+    for base, seconds, colour, what in (
+        (0 * cpu_s, cpu_s, style.BLUE, "on a CPU"),
+        (cpu_s, waits_s, style.QUIET, "waiting, also for a CPU"),
+    ):
+        yield {
+            "type": "bar",
+            "orientation": "h",
+            "xaxis": "x2",
+            "yaxis": "y2",
+            "base": base,
+            "x": seconds,
+            "y": list(range(len(rows))),
+            "width": 0.7,
+            "marker": {"color": colour, "line": {"width": 0}},
+            "hovertext": [
+                f"<b>{source}</b><br>{duration(each)} {what}"
+                for source, each in zip(sources, seconds, strict=True)
+            ],
+            "hovertemplate": "%{hovertext}<extra></extra>",
+        }

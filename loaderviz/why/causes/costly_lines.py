@@ -1,0 +1,146 @@
+"""The lines of code that cost most: what a shorter one saves, and which one a cause goes to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from loaderviz.text import percent
+from loaderviz.trace.lines_of_code import HOW_TO_RECORD, PHASES, Looked, looked, recorded, rows_of
+from loaderviz.why.causes.savings import Replays
+
+if TYPE_CHECKING:
+    from loaderviz.why.summary import Summary
+
+MAKING: Final = PHASES[:2]  # read and collate: of these a replay knows what they take
+NAMED: Final = 0.1  # of its phase: less is not the line that a cause goes to
+FEWEST_LOOKS: Final = 5  # that found it
+LEAST: Final = 0.01  # of what its loader was looked at: less is none of the lines that matter
+NOTHING: Final = 0.005  # of the time: less is none
+PHASE_OF: Final = {
+    **dict.fromkeys(("cpu", "workers", "main_process", "slow_samples"), "read"),
+    **dict.fromkeys(("start", "restart"), "init"),
+    "collate": "collate",
+    "sampler": "sampler",
+}
+WHAT: Final = {
+    "read": "reading",
+    "collate": "collating",
+    "init": "setting up workers",
+    "sampler": "drawing keys",
+}
+_TABLE: Final = (
+    "A DataFrame makes a Series for each row: arrays of its columns are quicker to read."
+)
+_ARCHIVE: Final = "If it is opened anew for each sample: keep it open, one in each worker."
+KNOWN: Final = {  # parts of a line, in small letters, and what that may cost
+    (".iloc[",): _TABLE,
+    (".loc[",): _TABLE,
+    ("json.load",): "If it is parsed anew for each sample: parse once, or store arrays.",
+    ("image.open", ".resize("): "A JPEG is decoded in full first: image.draft() makes it smaller.",
+    ("torch.tensor([",): "A list is copied number by number: make a NumPy array of it first.",
+    ("np.random.", "float32"): "What is drawn in float64 and cast can be drawn as float32.",
+    ("sleep(",): "It waits, as to try again: what fails, and how often?",
+    ("zipfile(",): _ARCHIVE,
+    ("tarfile.open(",): _ARCHIVE,
+    ("h5py.file(",): _ARCHIVE,
+}
+
+
+def known_cost(source: str) -> str:
+    """What a line like this may cost, in one sentence; empty where that is not known."""
+    line = source.lower()
+    return next((words for parts, words in KNOWN.items() if all(p in line for p in parts)), "")
+
+
+def place_of(row: dict[str, Any]) -> str:
+    """A line as it is named: "dataset.py:41  row = self.table.iloc[i]"."""
+    return f"{row['file']}:{row['line']}  {row['source']}".strip()
+
+
+def costly_lines(summary: Summary, most: int = 10) -> list[dict[str, Any]]:
+    """The rows of ``Trace.lines()`` that took longest, of each loader by itself.
+
+    With ``loader``; and ``half_saves``, the part of a whole epoch, or of the run where there is no
+    pace, that would be saved if the line took half as long, NaN where nobody can tell.
+    """
+    if summary.trace is None:
+        return []
+    seen = looked(summary.trace)
+    saves = _halves(summary, seen)
+    rows = [
+        {**row, "loader": loader, "half_saves": saves(loader, row["phase"], row["seconds"])}
+        for loader in sorted({row.loader for row in seen})
+        for row in rows_of([row for row in seen if row.loader == loader])
+        if row["share"] >= LEAST
+    ]
+    return sorted(rows, key=lambda row: -row["seconds"])[:most]
+
+
+def saves_words(half_saves: float) -> str:
+    """What half as long a line saves, in words."""
+    if math.isnan(half_saves):
+        return "unknown"
+    return "nothing" if half_saves < NOTHING else percent(half_saves)
+
+
+def name_lines(summary: Summary, rows: Sequence[dict[str, Any]]) -> None:
+    """Add to the evidence of these causes which line they go to, or to a cure how to learn it."""
+    trace = summary.trace
+    if trace is None or trace.meta.get("simulated"):
+        return
+    of_lines = [row for row in rows if row["cause"] in PHASE_OF]
+    if not recorded(trace.meta):
+        for row in of_lines[:1]:
+            if row["cure"]:
+                row["cure"] += f" {HOW_TO_RECORD}."
+        return
+    seen = looked(trace)
+    saves = _halves(summary, seen)
+    for row in of_lines:
+        line = _line_of(row["cause"], [each for each in seen if each.loader == row["loader"]])
+        if line is not None:
+            phase, half = line["phase"], saves(row["loader"], line["phase"], line["seconds"])
+            row["evidence"] += f"; {percent(line['share'])} of {WHAT[phase]} goes to "
+            row["evidence"] += f"{place_of(line)} (half as long, it saves {saves_words(half)}"
+            row["evidence"] += f" of {_whole(summary, row['loader'])})"
+
+
+def _line_of(cause: str, seen: list[Looked]) -> dict[str, Any] | None:
+    """The line that a cause goes to; of slow samples the one that takes longest in these."""
+    phase = PHASES.index(PHASE_OF[cause])
+    of_phase = [row for row in seen if row.phase == phase]
+    if cause == "slow_samples":
+        of_phase = [row._replace(seconds=row.slow_s) for row in of_phase]
+    first = next(iter(rows_of(of_phase)), None)
+    enough = first is not None and first["share"] >= NAMED and first["looks"] >= FEWEST_LOOKS
+    return first if enough else None
+
+
+def _whole(summary: Summary, loader: int) -> str:
+    pace = summary.pace_of(loader)
+    return "the run" if pace is None or pace.epoch is None else "a whole epoch"
+
+
+def _halves(summary: Summary, seen: list[Looked]) -> Any:
+    """Of a loader, a phase and seconds in it: which part is saved if these were half as many."""
+    assert summary.trace is not None
+    reading, attribution = summary.attribution
+    replays = Replays.of(summary.trace, attribution, reading)
+
+    @cache
+    def made_s(loader: int) -> float:
+        own = [row for row in seen if row.loader == loader and PHASES[row.phase] in MAKING]
+        return sum(row.seconds for row in own)
+
+    @cache
+    def saves(loader: int, phase: str, seconds: float) -> float:
+        if phase not in MAKING or made_s(loader) <= 0:
+            return math.nan
+        pace = summary.pace_of(loader)
+        epoch = replays.epoch(pace) if pace is not None else None
+        return replays.shorter(epoch, loader, 0.5 * seconds / made_s(loader))
+
+    return saves

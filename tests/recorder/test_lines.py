@@ -1,0 +1,327 @@
+"""Which lines of code read the samples: what is seen, and that nothing else changes."""
+
+import random
+import signal
+import sys
+import threading
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset
+
+import loaderviz as lv
+from loaderviz.recorder import line_log
+from loaderviz.recorder.line_looks import SIGNAL, USED
+
+on_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a timer for a thread")
+pytestmark = on_linux
+
+
+def busy(seconds: float) -> None:
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
+
+
+class TwoLines(Dataset):
+    """Three quarters of each sample are in one line, and the rest in another."""
+
+    def __len__(self) -> int:
+        return 40
+
+    def __getitem__(self, key: int) -> int:
+        time.sleep(0.015)
+        busy(0.005)
+        return key
+
+
+def seen(loader, **options):
+    with lv.record(loader, lines=True, **options) as rec:
+        batches = list(loader)
+    return rec.trace, batches
+
+
+def by_source(trace):
+    return trace.lines().set_index("source")
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_each_line_has_its_part_of_the_time(num_workers):
+    trace, _ = seen(DataLoader(TwoLines(), batch_size=4, num_workers=num_workers))
+    lines = by_source(trace)
+    sleeps = lines.loc["time.sleep(0.015)"]
+    assert sleeps["share"] > 0.5
+    assert sleeps["share"] > lines.loc["busy(0.005)"]["total_share"] > 0
+    assert sleeps["cpu_s"] < sleeps["seconds"] / 2
+    assert (sleeps["phase"], sleeps["function"]) == ("read", "TwoLines.__getitem__")
+    assert sleeps["file"].endswith("test_lines.py")
+    assert sleeps["waited_s"] > 0  # nobody steps: the loop waits for one worker or the other
+
+
+def test_what_was_seen_is_about_the_time_of_reading():
+    trace, _ = seen(DataLoader(TwoLines(), batch_size=4))
+    reading_s = (trace.batches["ready_s"] - trace.batches["started_s"]).sum()
+    assert 0.7 * reading_s < trace.lines(user=False)["seconds"].sum() <= 1.01 * reading_s
+
+
+def slow_collate(samples):
+    time.sleep(0.03)
+    return samples
+
+
+def slow_init(worker):
+    time.sleep(0.2)
+
+
+class SlowSampler:
+    def __iter__(self):
+        for key in range(0, 40, 2):
+            time.sleep(0.02)
+            yield [key, key + 1]
+
+    def __len__(self):
+        return 20
+
+
+class SlowToBegin(IterableDataset):
+    def __iter__(self):
+        time.sleep(0.2)
+        return iter(range(40))
+
+
+@pytest.mark.parametrize(
+    ("phase", "source", "make"),
+    [
+        ("collate", "time.sleep(0.03)", partial(DataLoader, range(40), collate_fn=slow_collate)),
+        ("init", "time.sleep(0.2)", partial(DataLoader, range(40), worker_init_fn=slow_init)),
+        ("init", "time.sleep(0.2)", partial(DataLoader, SlowToBegin())),
+        (
+            "sampler",
+            "time.sleep(0.02)",
+            partial(DataLoader, range(40), batch_sampler=SlowSampler()),
+        ),
+    ],
+    ids=["collate", "worker_init_fn", "iter of a stream", "sampler"],
+)
+def test_the_phases_are_told_apart(phase, source, make):
+    trace, _ = seen(make(num_workers=1))
+    assert by_source(trace).loc[source]["phase"] == phase
+
+
+class Arithmetic(Dataset):
+    """An operator takes the time, and a function of the user's is called after it."""
+
+    def __init__(self):
+        self.matrix = np.random.default_rng(0).random((400, 400))
+
+    def __len__(self):
+        return 60
+
+    def __getitem__(self, key):
+        product = self.matrix @ self.matrix
+        return plain(product)
+
+
+def plain(value):
+    return float(value[0, 0])
+
+
+class EndsInArithmetic(Arithmetic):
+    def __getitem__(self, key):
+        return self.matrix @ self.matrix
+
+
+@pytest.mark.parametrize("cls", [Arithmetic, EndsInArithmetic])
+def test_an_operator_is_not_told_as_what_comes_after_it(cls):
+    trace, _ = seen(DataLoader(cls(), batch_size=4))
+    first = trace.lines().iloc[0]
+    assert "self.matrix @ self.matrix" in first["source"]
+    assert first["share"] > 0.5
+
+
+class Drawing(Dataset):
+    def __len__(self):
+        return 24
+
+    def __getitem__(self, key):
+        time.sleep(0.004)
+        return key, torch.rand(2), random.random(), float(np.random.rand())
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_batches_and_draws_are_those_of_a_loader_that_is_not_recorded(num_workers):
+    def batches(recorded):
+        for seeded in (torch.manual_seed, random.seed, np.random.seed):
+            seeded(0)
+        loader = DataLoader(Drawing(), batch_size=4, num_workers=num_workers, shuffle=True)
+        found = seen(loader)[1] if recorded else list(loader)
+        return found, torch.rand(1).item(), random.random()
+
+    assert str(batches(True)) == str(batches(False))
+
+
+class UsesAlarms(Dataset):
+    """The usual time limit for a sample: the one timer and signal that a process has for it."""
+
+    def __len__(self):
+        return 40
+
+    def __getitem__(self, key):
+        def give_up(_signal, _frame):
+            raise TimeoutError
+
+        before = signal.signal(signal.SIGALRM, give_up)
+        signal.setitimer(signal.ITIMER_REAL, 0.02 if key == 7 else 20)
+        try:
+            time.sleep(0.005 if key != 7 else 10)
+        except TimeoutError:
+            return -1
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        return key
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_time_limits_by_alarms_work_as_ever(num_workers):
+    _, batches = seen(DataLoader(UsesAlarms(), batch_size=40, num_workers=num_workers))
+    assert [key for key in batches[0].tolist() if key < 0] == [-1]
+
+
+class GoesDeep(Dataset):
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, key):
+        def down(n):
+            return down(n + 1)
+
+        try:
+            down(0)
+        except RecursionError:
+            time.sleep(0.005)
+        if key == 5:
+            raise ValueError("sample 5")
+        return key
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_errors_of_a_sample_are_its_own(num_workers):
+    loader = DataLoader(GoesDeep(), num_workers=num_workers)
+    with (
+        lv.record(loader, lines=True) as rec,
+        pytest.raises(ValueError, match="sample 5") as raised,
+    ):
+        list(loader)
+    assert "line_log" not in str(raised.value)
+    assert (rec.trace.batches["state"] == "delivered").sum() >= 5
+
+
+def test_nothing_is_looked_at_unless_asked_for(monkeypatch):
+    loader = DataLoader(TwoLines(), batch_size=20)
+    with lv.record(loader) as rec:
+        assert signal.getsignal(SIGNAL) is signal.SIG_DFL
+        list(loader)
+    with pytest.raises(lv.LoaderVizError, match="lines=True"):
+        rec.trace.lines()
+    monkeypatch.setenv("LOADERVIZ_LINES", "1")
+    with lv.record(loader) as rec:
+        list(loader)
+    assert len(rec.trace.lines())
+    with lv.record(loader, lines=False) as rec:
+        list(loader)
+    assert "lines" not in rec.trace.meta
+
+
+def test_the_signal_is_given_back():
+    seen(DataLoader(TwoLines(), batch_size=20))
+    assert signal.getsignal(SIGNAL) is signal.SIG_DFL
+
+
+def test_a_handler_in_c_is_put_back():
+    """As readline has one, which Python's ``signal`` does not know."""
+    readline = pytest.importorskip("readline")
+    assert readline
+    before = caught()
+    seen(DataLoader(TwoLines(), batch_size=20))
+    assert caught() == before
+
+
+def caught() -> str:
+    """The signals that this process handles (proc(5), status)."""
+    return Path("/proc/self/status").read_text().partition("\nSigCgt:")[2].split()[0]
+
+
+def test_where_the_program_uses_the_signal_nothing_is_looked_at_and_that_is_said(restored):
+    calls = []
+    signal.signal(SIGNAL, lambda *_: calls.append(1))
+    trace, batches = seen(DataLoader(TwoLines(), batch_size=20))
+    assert len(batches) == 2
+    assert trace.lines().empty
+    assert trace.meta["lines"]["not_seen"] == [f"main process: {USED}"]
+    assert trace.meta["complete"]
+    signal.raise_signal(SIGNAL)
+    assert calls == [1]
+
+
+def test_two_recordings_at_once_look_once():
+    loader = DataLoader(TwoLines(), batch_size=20)
+    with lv.record(loader, lines=True) as outer, lv.record(loader, lines=True) as inner:
+        list(loader)
+    assert len(outer.trace.lines())
+    assert inner.trace.lines().empty
+    assert USED in inner.trace.meta["lines"]["not_seen"][0]
+
+
+def test_a_recording_in_another_thread_says_that_it_does_not_look():
+    found = []
+    loader = DataLoader(TwoLines(), batch_size=20)
+    thread = threading.Thread(target=lambda: found.append(seen(loader)[0]))
+    thread.start()
+    thread.join()
+    assert "main one" in found[0].meta["lines"]["not_seen"][0]
+
+
+def test_lines_are_saved_with_the_trace(tmp_path):
+    trace, _ = seen(DataLoader(TwoLines(), batch_size=4, num_workers=1), path=tmp_path / "run")
+    trace.save(tmp_path / "saved.parquet")
+    for path in ("run", "saved.parquet"):
+        assert lv.load(tmp_path / path).lines().equals(trace.lines())
+
+
+def test_within_max_bytes_it_stops_looking():
+    loader = DataLoader(TwoLines(), batch_size=4, num_workers=2)
+    trace, batches = seen(loader, max_bytes=1 << 20, max_spans=8)
+    assert len(batches) == 10
+    assert trace.lines()["looks"].sum() < 100
+
+
+def test_a_failure_of_the_log_ends_the_looks_and_nothing_else(monkeypatch):
+    monkeypatch.setattr(line_log, "MOST_STACKS", "many")
+    loader = DataLoader(TwoLines(), batch_size=4)
+    with pytest.warns(UserWarning, match="lines: TypeError"):
+        trace, batches = seen(loader)
+    assert len(batches) == len(trace.batches) == 10
+
+
+@pytest.fixture
+def restored():
+    yield
+    signal.signal(SIGNAL, signal.SIG_DFL)
+
+
+@pytest.mark.slow
+def test_spawned_and_persistent_workers_are_looked_at_in_each_epoch():
+    loader = DataLoader(
+        TwoLines(), batch_size=4, num_workers=2, multiprocessing_context="spawn",
+        persistent_workers=True,
+    )  # fmt: skip
+    with lv.record(loader, lines=True) as rec:
+        one = [len(batch) for batch in loader]
+        seconds = rec.snapshot().lines()["seconds"].sum()
+        assert [len(batch) for batch in loader] == one
+    assert rec.trace.lines()["seconds"].sum() > 1.5 * seconds

@@ -1,0 +1,75 @@
+"""The lines of code that cost most: what half as long ones save, and which one a cause goes to."""
+
+import math
+
+import pytest
+
+from loaderviz import Costs, simulate
+from loaderviz.trace.lines_of_code import HOW_TO_RECORD, Frame
+from loaderviz.why.causes.costly_lines import costly_lines, known_cost
+from traces import FETCHER, LINES, USERS, together, with_lines
+
+
+def looped(step_s: float, *seen, num_workers: int = 2, sample_s=0.01, **costs):
+    """A loop as it would be recorded: each of 60 batches takes 80 ms to read."""
+    how = Costs(sample_s=sample_s, step_s=step_s, cores=8.0, **costs)
+    trace = simulate(how, num_workers=num_workers, batch_size=8, n_batches=60)
+    trace = together(trace, **{**trace.meta, "simulated": False})
+    return with_lines(trace, *seen) if seen else trace
+
+
+def test_half_as_long_a_line_saves_what_the_loop_waits_for_it():
+    first, *_ = costly_lines(looped(0.001, *LINES).summary())
+    assert first["line"] == 41
+    assert first["half_saves"] == pytest.approx(0.5 * 0.75, abs=0.03)  # of all that is looked at
+
+
+def test_a_line_that_nobody_waits_for_saves_nothing():
+    first, *_ = costly_lines(looped(0.2, *LINES).summary())
+    assert first["half_saves"] < 0.005
+
+
+def test_what_a_line_of_a_start_saves_is_not_known():
+    first, *_ = costly_lines(looped(0.001, LINES[0]._replace(phase=2)).summary())
+    assert math.isnan(first["half_saves"])
+
+
+def evidence(summary, cause):
+    causes = summary.causes.set_index("cause")
+    return causes.loc[cause]["evidence"]
+
+
+@pytest.mark.parametrize(("workers", "cause"), [(0, "main_process"), (2, "workers")])
+def test_a_cause_names_the_line_that_it_goes_to(workers, cause):
+    said = evidence(looped(0.02, *LINES, num_workers=workers).summary(), cause)
+    assert "77 % of reading goes to dataset.py:41  row = self.table.iloc[i]" in said
+    assert "half as long, it saves" in said
+    assert "of a whole epoch" in said
+
+
+def test_slow_samples_go_to_the_line_that_takes_longest_in_them():
+    now_and_then = [0.3 if i % 40 == 0 else 0.002 for i in range(480)]
+    trace = looped(0.02, *LINES, sample_s=now_and_then)
+    assert "100 % of reading goes to dataset.py:60" in evidence(trace.summary(), "slow_samples")
+
+
+def test_collating_goes_to_a_line_of_collate_fn():
+    collate = Frame("dataset.py", 7, "pad", "", "torch.stack(rows)")
+    looked = LINES[0]._replace(phase=1, stack=(FETCHER, collate))
+    trace = looped(0.02, LINES[0], looked, collate_s=0.05)
+    assert "collating goes to dataset.py:7" in evidence(trace.summary(), "collate")
+
+
+def test_without_lines_one_cure_says_how_to_have_them_named():
+    causes = looped(0.02).summary().causes
+    assert causes["cure"].str.contains(HOW_TO_RECORD, regex=False).sum() == 1
+
+
+def test_few_looks_name_no_line():
+    assert "goes to" not in evidence(looped(0.02, LINES[0]._replace(looks=2)).summary(), "workers")
+
+
+def test_known_costs_are_told_in_a_sentence():
+    assert known_cost(USERS.source).startswith("A DataFrame makes a Series")
+    assert known_cost("x = json.loads(line)")
+    assert known_cost("return x + 1") == ""
