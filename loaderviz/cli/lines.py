@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import typer
@@ -15,6 +16,7 @@ from loaderviz.why.causes.costly_lines import costly_lines, known_cost, place_of
 
 BAR = 16  # characters
 SAVES = "Saved: of an epoch, or of the run, replayed with the line half as long."
+UNKNOWN = "Unknown where the CPUs are full, and beside reading and collating: only a run tells."
 
 
 def lines(trace_path: TracePath, as_json: AsJson = False) -> None:
@@ -39,6 +41,8 @@ def lines(trace_path: TracePath, as_json: AsJson = False) -> None:
         if words := known_cost(row["source"]):
             typer.echo(f"{'':{BAR}}  {words}")
     typer.echo(SAVES if rows else "No look found a line: too little was read.")
+    if any(math.isnan(row["half_saves"]) for row in rows):
+        typer.echo(UNKNOWN)
     for why in meta["lines"]["not_seen"]:
         typer.echo(printable(f"Not looked at: {why}."))
 

@@ -19,6 +19,7 @@ NAMED: Final = 0.1  # of its phase: less is not the line that a cause goes to
 FEWEST_LOOKS: Final = 5  # that found it
 LEAST: Final = 0.01  # of what its loader was looked at: less is none of the lines that matter
 NOTHING: Final = 0.005  # of the time: less is none
+FULL: Final = 0.05  # of the time, waited for CPUs: what less computing saves then, no replay knows
 PHASE_OF: Final = {
     **dict.fromkeys(("cpu", "workers", "main_process", "slow_samples"), "read"),
     **dict.fromkeys(("start", "restart"), "init"),
@@ -104,8 +105,10 @@ def name_lines(summary: Summary, rows: Sequence[dict[str, Any]]) -> None:
         if line is not None:
             phase, half = line["phase"], saves(row["loader"], line["phase"], line["seconds"])
             row["evidence"] += f"; {percent(line['share'])} of {WHAT[phase]} goes to "
-            row["evidence"] += f"{place_of(line)} (half as long, it saves {saves_words(half)}"
-            row["evidence"] += f" of {_whole(summary, row['loader'])})"
+            row["evidence"] += place_of(line)
+            if not math.isnan(half):
+                of_whole = f"{saves_words(half)} of {_whole(summary, row['loader'])}"
+                row["evidence"] += f" (half as long, it saves {of_whole})"
 
 
 def _line_of(cause: str, seen: list[Looked]) -> dict[str, Any] | None:
@@ -129,6 +132,7 @@ def _halves(summary: Summary, seen: list[Looked]) -> Any:
     assert summary.trace is not None
     reading, attribution = summary.attribution
     replays = Replays.of(summary.trace, attribution, reading)
+    are_full = summary.seconds_by_cause.get("cpu", 0.0) > FULL * summary.elapsed_s
 
     @cache
     def made_s(loader: int) -> float:
@@ -137,7 +141,7 @@ def _halves(summary: Summary, seen: list[Looked]) -> Any:
 
     @cache
     def saves(loader: int, phase: str, seconds: float) -> float:
-        if phase not in MAKING or made_s(loader) <= 0:
+        if phase not in MAKING or made_s(loader) <= 0 or are_full:
             return math.nan
         pace = summary.pace_of(loader)
         epoch = replays.epoch(pace) if pace is not None else None
