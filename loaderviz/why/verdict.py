@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from loaderviz.text import count, percent, rate
 from loaderviz.why.attribution import PHRASES
+from loaderviz.why.line_of_cause import line_named
 from loaderviz.why.loader_share import is_cycled
 from loaderviz.why.notes import slowed_down
 from loaderviz.why.samples_in_memory import one_by_one_s
@@ -170,7 +171,8 @@ def _cause(summary: Summary, pace: Pace | None = None) -> str:
     whose = ""
     if len(summary.asked) > 1 and pace is None:
         whose = f", {percent(loader.waited_s / summary.elapsed_s)} for {loader.name}"
-    return f"{whose}: {_why(summary, cause, loader, pace)}"
+    line = line_named(summary, cause, loader.loader)
+    return f"{whose}: {_why(summary, cause, loader, pace)}{line}"
 
 
 def _why(summary: Summary, cause: str, loader: LoaderShare, pace: Pace | None) -> str:

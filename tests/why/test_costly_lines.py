@@ -47,6 +47,20 @@ def test_a_cause_names_the_line_that_it_goes_to(workers, cause):
     assert "of a whole epoch" in said
 
 
+def test_the_verdict_names_the_line_too():
+    verdict = looped(0.02, *LINES).summary().verdict
+    assert verdict.endswith("; 77 % of reading goes to dataset.py:41")
+    assert "goes to" not in looped(0.02).summary().verdict
+
+
+def test_what_a_line_saves_is_not_known_where_cpus_are_full():
+    how = Costs(sample_s=0.01, cpu_share=1.0, step_s=0.001, cores=2.0)
+    trace = simulate(how, num_workers=4, batch_size=8, n_batches=60)
+    trace = together(trace, **{**trace.meta, "simulated": False})
+    first, *_ = costly_lines(with_lines(trace, *LINES).summary())
+    assert math.isnan(first["half_saves"])
+
+
 def test_slow_samples_go_to_the_line_that_takes_longest_in_them():
     now_and_then = [0.3 if i % 40 == 0 else 0.002 for i in range(480)]
     trace = looped(0.02, *LINES, sample_s=now_and_then)

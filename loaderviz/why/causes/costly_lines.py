@@ -10,28 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 from loaderviz.text import percent
 from loaderviz.trace.lines_of_code import HOW_TO_RECORD, PHASES, Looked, looked, recorded, rows_of
 from loaderviz.why.causes.savings import Replays
+from loaderviz.why.line_of_cause import PHASE_OF, WHAT, line_of
 
 if TYPE_CHECKING:
     from loaderviz.why.summary import Summary
 
 MAKING: Final = PHASES[:2]  # read and collate: of these a replay knows what they take
-NAMED: Final = 0.1  # of its phase: less is not the line that a cause goes to
-FEWEST_LOOKS: Final = 5  # that found it
 LEAST: Final = 0.01  # of what its loader was looked at: less is none of the lines that matter
 NOTHING: Final = 0.005  # of the time: less is none
 FULL: Final = 0.05  # of the time, waited for CPUs: what less computing saves then, no replay knows
-PHASE_OF: Final = {
-    **dict.fromkeys(("cpu", "workers", "main_process", "slow_samples"), "read"),
-    **dict.fromkeys(("start", "restart"), "init"),
-    "collate": "collate",
-    "sampler": "sampler",
-}
-WHAT: Final = {
-    "read": "reading",
-    "collate": "collating",
-    "init": "setting up workers",
-    "sampler": "drawing keys",
-}
 _TABLE: Final = (
     "A DataFrame makes a Series for each row: arrays of its columns are quicker to read."
 )
@@ -101,7 +88,7 @@ def name_lines(summary: Summary, rows: Sequence[dict[str, Any]]) -> None:
     seen = looked(trace)
     saves = _halves(summary, seen)
     for row in of_lines:
-        line = _line_of(row["cause"], [each for each in seen if each.loader == row["loader"]])
+        line = line_of(row["cause"], [each for each in seen if each.loader == row["loader"]])
         if line is not None:
             phase, half = line["phase"], saves(row["loader"], line["phase"], line["seconds"])
             row["evidence"] += f"; {percent(line['share'])} of {WHAT[phase]} goes to "
@@ -109,17 +96,6 @@ def name_lines(summary: Summary, rows: Sequence[dict[str, Any]]) -> None:
             if not math.isnan(half):
                 of_whole = f"{saves_words(half)} of {_whole(summary, row['loader'])}"
                 row["evidence"] += f" (half as long, it saves {of_whole})"
-
-
-def _line_of(cause: str, seen: list[Looked]) -> dict[str, Any] | None:
-    """The line that a cause goes to; of slow samples the one that takes longest in these."""
-    phase = PHASES.index(PHASE_OF[cause])
-    of_phase = [row for row in seen if row.phase == phase]
-    if cause == "slow_samples":
-        of_phase = [row._replace(seconds=row.slow_s) for row in of_phase]
-    first = next(iter(rows_of(of_phase)), None)
-    enough = first is not None and first["share"] >= NAMED and first["looks"] >= FEWEST_LOOKS
-    return first if enough else None
 
 
 def _whole(summary: Summary, loader: int) -> str:
