@@ -186,7 +186,7 @@ RECORDINGS = NOTEBOOK.parent / "recordings"
     ],
 )
 def test_a_check_for_every_night(options, passed, says):
-    good, bad = (RECORDINGS / f"photos_{n}_workers.parquet" for n in (5, 2))
+    good, bad = (RECORDINGS / f"photos_{when}.parquet" for when in ("after", "before"))
     check = on_a_server.nightly(options, good=good, bad=bad)
     assert says in check.message.lower()
     assert check.passed is passed
