@@ -5,7 +5,8 @@ sample; what `trace.lines()` says of them, with the functions that they call, is
 points of the time of all marked lines. The first ten were there while the recorder was made. The
 other ten were written before any was run, and nothing was changed for them.
 
-`--cost` records batches of about 1 ms and of 1 s with lines and without, in turns.
+`--cost` records batches of about 1 ms and of 1 s with lines and without, in turns. `--saving` makes
+the longest line of ten loops half as long, and compares what that saves with what was said.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from loaderviz import record
+from loaderviz.why.causes.costly_lines import costly_lines
 
 MOST = 8  # lines that a sample marks
 DATA = np.random.default_rng(0).bytes(1 << 21)
@@ -382,17 +384,79 @@ def cost(rounds: int) -> None:
         )
 
 
+class TwoLines(Dataset[int]):
+    """Waits on one line, and computes or waits on another."""
+
+    def __init__(self, wait_s: float, compute_s: float) -> None:
+        self.wait_s, self.compute_s = wait_s, compute_s
+
+    def __len__(self) -> int:
+        return 100_000
+
+    def __getitem__(self, key: int) -> int:
+        time.sleep(self.wait_s)
+        busy(self.compute_s)
+        return key
+
+
+# Seconds of waiting and of computing a sample, of a step after eight of them, and workers.
+TO_CUT = [
+    (0.004, 0.001, 0.000, 0), (0.004, 0.001, 0.020, 0), (0.001, 0.004, 0.010, 0),
+    (0.008, 0.001, 0.000, 2), (0.008, 0.001, 0.020, 2), (0.010, 0.000, 0.030, 2),
+    (0.004, 0.001, 0.040, 1), (0.006, 0.002, 0.010, 1), (0.020, 0.001, 0.020, 4),
+    (0.012, 0.001, 0.012, 4),
+]  # fmt: skip
+
+
+def batch_s(dataset: Any, step_s: float, workers: int, n_batches: int) -> float:
+    """What the loop takes for a batch, unrecorded, the first few left out."""
+    loader = DataLoader(dataset, batch_size=8, num_workers=workers)
+    begun = 0.0
+    for n, _ in enumerate(loader):
+        if n == 4 * max(workers, 1):
+            begun = time.perf_counter()
+        time.sleep(step_s)
+        if n == n_batches + 4 * max(workers, 1):
+            break
+    return (time.perf_counter() - begun) / n_batches
+
+
+def saving() -> None:
+    """What half as long a line was said to save of an epoch, over what it saved."""
+    for wait_s, compute_s, step_s, workers in TO_CUT:
+        dataset = TwoLines(wait_s, compute_s)
+        loader = DataLoader(dataset, batch_size=8, num_workers=workers)
+        with record(loader, lines=True) as rec:
+            for n, _ in enumerate(loader):
+                time.sleep(step_s)
+                if n == 150:
+                    break
+        first = costly_lines(rec.trace.summary())[0]
+        shorter = TwoLines(
+            *((wait_s / 2, compute_s) if "sleep" in first["source"] else (wait_s, compute_s / 2))
+        )
+        was, now = (batch_s(each, step_s, workers, 150) for each in (dataset, shorter))
+        print(
+            f"{workers} workers, {1000 * wait_s:g} + {1000 * compute_s:g} ms, step "
+            f"{1000 * step_s:g} ms: said {first['half_saves']:6.1%}, saved {1 - now / was:6.1%}",
+            flush=True,
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="of datasets; by default all")
     parser.add_argument("--seconds", type=float, default=8.0, help="for each dataset")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--cost", action="store_true")
+    parser.add_argument("--saving", action="store_true")
     parser.add_argument("--rounds", type=int, default=40)
     given = parser.parse_args()
     torch.set_num_threads(1)
     if given.cost:
         cost(given.rounds)
+    elif given.saving:
+        saving()
     else:
         accuracy(given.seconds, given.workers, given.names)
 
