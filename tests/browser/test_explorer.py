@@ -164,31 +164,33 @@ def test_the_axis_stays_while_the_workers_are_dragged_and_the_pinned_run_is_a_gh
     assert ends[0] < ends[1]  # three workers are done before none
 
 
-BESIDE = """() => {
-  const [side, main] = ["side", "main"].map((part) => document.querySelector(`.loaderviz-${part}`));
-  return side.getBoundingClientRect().right <= main.getBoundingClientRect().left;
-}"""
+# All at one moment, and when plotly has drawn to the width that it has: the page scrolls while the
+# lab lays it out anew.
+BOXES = """(plot) => new Promise((tell) => {
+  const box = (part) => document.querySelector(`.loaderviz-explore ${part}`).getBoundingClientRect();
+  const look = () => {
+    const [settings, figure, numbers] = [
+      ".loaderviz-settings", ".loaderviz-figure .main-svg", ".loaderviz-numbers"].map(box);
+    const drawn = Math.abs(plot._fullLayout.width - plot.clientWidth) <= 2;
+    const beside = settings.right <= figure.left;
+    if (drawn && beside === WIDE) tell([settings, figure, numbers].map((found) => found.toJSON()));
+    else setTimeout(look, 50);
+  };
+  look();
+})"""
 
 
 @pytest.mark.slow
 def test_a_narrow_window_has_the_settings_on_top_and_the_whole_figure_below(explored: Page):
-    def boxes():
-        parts = (".loaderviz-settings", ".loaderviz-figure .main-svg", ".loaderviz-numbers")
-        return [explorer(explored).locator(part).first.bounding_box() for part in parts]
-
-    explored.set_viewport_size({"width": 1600, "height": 900})
-    explored.wait_for_function(BESIDE)
-    settings, figure, numbers = boxes()
-    assert settings["x"] + settings["width"] <= figure["x"]  # beside each other
-    assert numbers["y"] + numbers["height"] <= figure["y"]
-    explored.set_viewport_size({"width": 900, "height": 900})
     plot = explorer(explored).locator(".js-plotly-plot").first
-    until_narrow = "(gd) => new Promise((r) => { const look = () => gd._fullLayout.width <= "
-    until_narrow += "gd.clientWidth + 2 ? r() : setTimeout(look, 50); look(); })"
-    plot.evaluate(until_narrow)
-    settings, narrow, numbers = boxes()
-    assert settings["y"] + settings["height"] <= numbers["y"]
-    assert numbers["y"] + numbers["height"] <= narrow["y"]
+    explored.set_viewport_size({"width": 1600, "height": 900})
+    settings, figure, numbers = plot.evaluate(BOXES.replace("WIDE", "true"))
+    assert settings["right"] <= figure["left"]
+    assert numbers["bottom"] <= figure["top"]
+    explored.set_viewport_size({"width": 900, "height": 900})
+    settings, narrow, numbers = plot.evaluate(BOXES.replace("WIDE", "false"))
+    assert settings["bottom"] <= numbers["top"]
+    assert numbers["bottom"] <= narrow["top"]
     assert narrow["height"] == figure["height"]
 
 
