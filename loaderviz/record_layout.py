@@ -48,6 +48,8 @@ class Tag:
     STACK = 18  # its number in this file, and those of its frames, the innermost last
     LOOK = 19  # iterator, Phase, stack (0: unknown), when, what it weighs, CPU time of that
     NO_LOOKS = 20  # packed text: why this process does not look at lines
+    LOST = 21  # what a ring has written over, of one stream: BATCH or TASK, iterator, round, worker
+    # (0 for TASK), how many such records, and samples; the last one holds
 
 
 class Batch:

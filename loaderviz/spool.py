@@ -9,6 +9,9 @@ reserved whole, then filled in as things happen: a zero means "not yet".
     block    words in this block, words used, its number in the order of writing, records...
     record   words in this record, tag, fields...
 
+A spool with a ``Ring`` writes over its oldest blocks, once they are old enough and nobody fills in
+anything there any more: so its file stays as large as it is.
+
 The problem, text at the end of the header, says why the writer gave up; it is empty otherwise.
 """
 
@@ -29,6 +32,7 @@ import numpy as np
 from loaderviz.errors import LoaderVizError
 from loaderviz.own_errors import own_errors, own_errors_suppressed
 from loaderviz.regular_file import open_regular
+from loaderviz.spool_ring import BLOCK_HEAD, Ring
 
 _NAMES = {n: b"LVSPOOL%d" % n for n in range(1, 7)}
 # How the records are laid out, by the first word of a file: see ``loaderviz.record_layout``.
@@ -43,8 +47,8 @@ PROBLEM_AT = HEADER_BYTES - PROBLEM_BYTES
 FIRST_BLOCK_BYTES = 1 << 18
 LARGEST_BLOCK_BYTES = 1 << 24
 WINDOW_BYTES = 1 << 16
+RING_BLOCK_BYTES = 1 << 17
 SMALL_WINDOW_BYTES = max(1 << 14, mmap.ALLOCATIONGRANULARITY)  # where there is a limit
-BLOCK_HEAD = 3  # words
 
 Words = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -71,7 +75,8 @@ class Spool:
 
     With a ``limit`` it takes the bytes of each part of its file one part ahead, so that what is
     under way when the last bytes are taken still has room; after that ``reserve`` and ``write``
-    raise NoRoomError. ``paid_bytes`` were taken for it beforehand.
+    raise NoRoomError. ``paid_bytes`` were taken for it beforehand. With a ``ring``, which knows no
+    limit, old blocks are written over before the file grows.
 
     Raises:
         LoaderVizError: for a ``meta`` that does not fit the header.
@@ -80,12 +85,18 @@ class Spool:
     """
 
     def __init__(
-        self, path: Path, meta: dict[str, Any], limit: Limit | None = None, paid_bytes: int = 0
+        self,
+        path: Path,
+        meta: dict[str, Any],
+        limit: Limit | None = None,
+        paid_bytes: int = 0,
+        ring: Ring | None = None,
     ) -> None:
         text = json.dumps(meta).encode()
         if len(text) > PROBLEM_AT - META_AT:
             raise LoaderVizError(f"spool meta of {len(text)} bytes does not fit its header")
         self._limit, self._paid_bytes = limit, paid_bytes
+        self._ring = ring
         self._take_bytes(HEADER_BYTES)
         self._fd = -1
         self._identity: tuple[int, int] | None = None
@@ -109,7 +120,7 @@ class Spool:
         self._page = page
         self._file_bytes = HEADER_BYTES
         self._next_block_bytes = self._limited(FIRST_BLOCK_BYTES)
-        self._block = self.header[:0]
+        self._block, self._block_at = self.header[:0], 0  # and where it is in the file
         self._block_number = 0
         self._used = 0
         self._latest = self._block, 0
@@ -199,12 +210,38 @@ class Spool:
 
     def _make_room(self, n_words: int) -> None:
         self._check_file()
-        n_bytes = self._next_block_bytes
+        n_bytes = self._next_block_bytes if self._ring is None else RING_BLOCK_BYTES
         while n_bytes < (n_words + BLOCK_HEAD) * WORD:
             n_bytes *= 2
-        self._take_bytes(n_bytes, ahead=True)
-        self._add_block(n_bytes)
+        before, ring = self._block, self._ring
+        if ring is not None and len(before):
+            ring.note_full(self._block_at, before, is_mapped=True)
+        if ring is None or not self._reuse(n_bytes, ring):
+            self._take_bytes(n_bytes, ahead=True)
+            self._add_block(n_bytes)
         self._next_block_bytes = self._limited(min(2 * self._next_block_bytes, LARGEST_BLOCK_BYTES))
+        self._tell_of_lost(before)
+
+    def _reuse(self, n_bytes: int, ring: Ring) -> bool:
+        """Begin to write over an old block of the ring; returns whether there is one."""
+        offset = ring.take(n_bytes)
+        if offset < 0:
+            return False
+        block = memoryview(mmap.mmap(self._fd, n_bytes, offset=offset)).cast("q")
+        ring.lose(block)
+        used = block[1]
+        block[1] = BLOCK_HEAD
+        block[BLOCK_HEAD:used] = memoryview(bytes((used - BLOCK_HEAD) * WORD)).cast("q")
+        self._block_number += 1
+        block[2] = self._block_number
+        self._block, self._block_at, self._used = block, offset, BLOCK_HEAD
+        return True
+
+    def _tell_of_lost(self, before: memoryview[int]) -> None:
+        """In a new block of a ring, say what has been written over; ``before`` is the last one."""
+        if self._ring is not None and len(before):
+            for tag, *fields in self._ring.told(before):
+                self.write(tag, *fields)
 
     def _limited(self, n_bytes: int) -> int:
         return n_bytes if self._limit is None else min(n_bytes, self._limit.largest_block_bytes)
@@ -226,8 +263,8 @@ class Spool:
         block = memoryview(mmap.mmap(self._fd, n_bytes, offset=self._file_bytes)).cast("q")
         self._block_number += 1
         block[:BLOCK_HEAD] = array("q", [n_bytes // WORD, BLOCK_HEAD, self._block_number])
+        self._block, self._block_at, self._used = block, self._file_bytes, BLOCK_HEAD
         self._file_bytes += n_bytes
-        self._block, self._used = block, BLOCK_HEAD
 
 
 class RollingSpool(Spool):
@@ -246,9 +283,11 @@ class RollingSpool(Spool):
             n_bytes *= 2
         grows = n_bytes > len(block) * WORD
         self._take_bytes(len(block) * WORD + (n_bytes if grows else 0), ahead=True)
+        before = block[:0]
         if len(block):
-            _write_at(self._fd, self._file_bytes, block.cast("B"))
-            self._file_bytes += len(block) * WORD
+            self._put(block)
+            if self._ring is not None:
+                before = memoryview(bytes(block)).cast("q")
         if grows:
             self._add_block(n_bytes)
         else:
@@ -259,6 +298,25 @@ class RollingSpool(Spool):
             block[BLOCK_HEAD:used] = zeros
             self._used = BLOCK_HEAD
         self._latest = self._block[:0], 0
+        self._tell_of_lost(before)
+
+    def _put(self, block: memoryview[int]) -> None:
+        """Copy a full block to the end of the file, or over an old one of the ring."""
+        ring, n_bytes = self._ring, len(block) * WORD
+        offset = -1 if ring is None else ring.take(n_bytes)
+        if ring is not None and offset >= 0:
+            ring.lose(memoryview(os.pread(self._fd, n_bytes, offset)).cast("q"))
+            # Empty until all is there, for whoever is killed in between.
+            _write_at(self._fd, offset, memoryview(_words(BLOCK_HEAD).pack(n_bytes // WORD, 3, 0)))
+            head = BLOCK_HEAD * WORD
+            _write_at(self._fd, offset + head, block.cast("B")[head:])
+            _write_at(self._fd, offset, block.cast("B")[:head])
+        else:
+            offset = self._file_bytes
+            _write_at(self._fd, offset, block.cast("B"))
+            self._file_bytes += n_bytes
+        if ring is not None:
+            ring.note_full(offset, block, is_mapped=False)
 
 
 @functools.cache

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import mmap
+from collections.abc import Callable
 from pathlib import Path
+
+from loaderviz.spool_ring import Ring
 
 _NAME = "control"
 STOPPED, FULL, SPENT = 0, 1, 2  # bytes of the page
 MAX_BYTES = slice(8, 16)  # an int64; 0: no limit
 FREED_BYTES = slice(16, 24)  # an int64 that only the main process writes
+KEPT_NS = slice(24, 32)  # an int64; 0: no ring
 PROBLEM = slice(64, 512)  # text
 
 
@@ -75,6 +79,18 @@ class Control:
     def freed_bytes(self) -> int:
         """How many bytes of those that were taken have been given back."""
         return int.from_bytes(self.page[FREED_BYTES], "little")
+
+    def set_kept_ns(self, kept_ns: int) -> None:
+        """Let every process keep what is so old at most, beside what it was about to write over."""
+        self.page[KEPT_NS] = kept_ns.to_bytes(8, "little")
+
+    def kept_ns(self) -> int:
+        """For how long the details of a recording are kept; 0: for good."""
+        return int.from_bytes(self.page[KEPT_NS], "little")
+
+    def ring(self, on_lost: Callable[[int], None] | None = None) -> Ring | None:
+        """How one more file of the recording keeps its latest records only; None if all stay."""
+        return Ring(self.kept_ns, on_lost) if self.kept_ns() else None
 
     def note_problem(self, problem: str) -> None:
         """Say why a worker records nothing, where it has no file of its own to say it in."""

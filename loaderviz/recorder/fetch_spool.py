@@ -16,6 +16,7 @@ from loaderviz.recorder.batch_signature import (
 )
 from loaderviz.recorder.signature_text import signature_text
 from loaderviz.spool import Limit, RollingSpool, Spool
+from loaderviz.spool_ring import Ring
 
 MOST_SIGNATURES: Final = 10_000  # that are kept in mind: each batch may have one of its own
 
@@ -31,13 +32,24 @@ class FetchSpool(RollingSpool):
     _sends = True  # its batches to another process
 
     def __init__(
-        self, path: Path, meta: dict[str, Any], limit: Limit | None = None, paid_bytes: int = 0
+        self,
+        path: Path,
+        meta: dict[str, Any],
+        limit: Limit | None = None,
+        paid_bytes: int = 0,
+        ring: Ring | None = None,
     ) -> None:
-        super().__init__(path, meta, limit, paid_bytes)
+        super().__init__(path, meta, limit, paid_bytes, ring)
         self._n_texts = 0
         self._known: dict[Any, _Entry] = {}  # by key; of a batch that is a number by its type too
         self._last: tuple[list[Any] | None, _Entry] = None, _NOTHING  # measured
         self._new: tuple[Any, ...] | None = None  # the key of the last, if that is to be written
+
+    def _tell_of_lost(self, before: memoryview[int]) -> None:
+        super()._tell_of_lost(before)
+        if self._ring is not None:  # each block has the texts that it names, or the next one
+            self._known.clear()
+            self._last, self._new = (None, _NOTHING), None
 
     def measure(self, batch: Any) -> tuple[int | None, int, str]:
         """What a batch weighs in bytes, None if unknown, and the number of its signature, 0: none.

@@ -55,10 +55,18 @@ class RecordingFiles:
         self._described: tuple[dict[str, Any], bytes] = ({}, b"")  # the last, and its line there
         self._save_meta()
         self.control = Control.create(folder)
-        max_bytes = meta["max_bytes"]
+        kept_s, max_bytes = meta.get("last_s"), meta["max_bytes"]
+        if kept_s:
+            self.control.set_kept_ns(round(kept_s * 1e9))
+            max_bytes = None  # TODO
         self._budget = Budget.create(folder, self.control, max_bytes) if max_bytes else None
         self.unlimited_spans = -1 if max_bytes else self._max_spans  # one comparison for each batch
         self._main: Spool | None = Spool(folder / "main.spool", {}, self._budget)
+        self._batches: Spool = self._main  # and of the user's spans
+        ring = self.control.ring(self._note_lost)
+        if ring is not None:
+            meta_ = {"worker": MAIN_PROCESS}
+            self._batches = Spool(folder / "here-batches.spool", meta_, ring=ring)
         self._ended_workers: Spool | None = None  # the archive of their files
         self._stack: StackOnSignal | None = None
         self._open = True
@@ -77,11 +85,14 @@ class RecordingFiles:
 
     def write(self, tag: int, *fields: int) -> RecordPlace | None:
         """Write down one event of the main process; returns where, None where it could not."""
+        return self._write(self._main, tag, fields)
+
+    def _write(self, spool: Spool | None, tag: int, fields: tuple[int, ...]) -> RecordPlace | None:
         with self.lock:
-            if self._main is None or (self._is_spent() and tag not in _CLOSING_TAGS):
+            if spool is None or (self._is_spent() and tag not in _CLOSING_TAGS):
                 return None
             try:
-                return self._main.write(tag, *fields)
+                return spool.write(tag, *fields)
             except NoRoomError:
                 return None
             except own_errors(OSError, ValueError) as error:
@@ -105,7 +116,7 @@ class RecordingFiles:
                     self._leave_out(n_samples, n_batches=1)
                     return None
             try:
-                return self._main.pack(Batch.LAYOUT, record)
+                return self._batches.pack(Batch.LAYOUT, record)
             except NoRoomError:
                 self._leave_out(n_samples, n_batches=1)
             except own_errors(OSError, ValueError) as error:
@@ -124,9 +135,13 @@ class RecordingFiles:
             if self.n_spans > self._max_spans:
                 self.control.set_full()
             elif self._budget is None or not self.control.is_full():
-                return self.write(Tag.SPAN, *fields)
+                return self._write(self._main and self._batches, Tag.SPAN, fields)
             self._leave_out(1)
             return None
+
+    def _note_lost(self, n_batches: int) -> None:
+        with self.lock:
+            self._leave_out(0, n_batches)
 
     def _leave_out(self, n_spans: int, n_batches: int = 0) -> None:
         if self._left_out is None:
@@ -160,7 +175,7 @@ class RecordingFiles:
                 return
             if self._ended_workers is None:
                 archive = self.folder / ENDED_WORKERS_NAME
-                self._ended_workers = Spool(archive, {}, self._budget)
+                self._ended_workers = Spool(archive, {}, self._budget, ring=self.control.ring())
             n_bytes = spool_archive.move(path, self._ended_workers)
             if self._budget is not None:
                 self._budget.give_back(n_bytes)
@@ -234,7 +249,8 @@ class RecordingFiles:
         path, meta = self.folder / f"here-{iterator}.spool", {"worker": MAIN_PROCESS}
         try:
             try:
-                spool = HereSpool(path, meta, self._budget)
+                ring = self.control.ring(self._note_lost)
+                spool = HereSpool(path, meta, self._budget, ring=ring)
             except NoRoomError:  # nothing will be written to it, so any spool will do
                 if self._here_spools:
                     return self._here_spools[0]
@@ -265,6 +281,7 @@ class RecordingFiles:
             with own_errors_suppressed(Exception):
                 main.note_problem(f"{type(error).__name__}: {error}")
                 main.close()
+                self._batches.close()
         self.warn_once(error)
 
     def note_problem(self, problem: str) -> None:
@@ -296,6 +313,7 @@ class RecordingFiles:
                 if self.control.problem():
                     self._main.note_problem(self.control.problem())
                 self._main.close()
+                self._batches.close()
             if self._ended_workers is not None:
                 self._ended_workers.close()
             for spool in self._here_spools:

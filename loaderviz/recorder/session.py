@@ -39,6 +39,7 @@ def record(
     max_spans: int = MAX_SPANS,
     max_bytes: int | None = None,
     lines: bool | None = None,
+    last_s: float | None = None,
 ) -> Recording:
     """Record what a ``DataLoader`` does while a block of code iterates it.
 
@@ -96,6 +97,7 @@ def record(
         max_spans=max_spans,
         max_bytes=max_bytes,
         lines=lines,
+        last_s=last_s,
     )
 
 
@@ -117,6 +119,7 @@ class Recording:
         max_spans: int = MAX_SPANS,
         max_bytes: int | None = None,
         lines: bool | None = None,
+        last_s: float | None = None,
     ) -> None:
         dataloader_hooks.check_torch()
         max_spans = whole_number("max_spans", max_spans, at_least=0)
@@ -137,6 +140,7 @@ class Recording:
         self._label = None if label is None else as_text(label)
         self._max_spans, self._max_bytes = max_spans, max_bytes
         self._lines = os.environ.get(LINES_VARIABLE) == "1" if lines is None else bool(lines)
+        self._last_s = last_s
         self._folder: Path | None = None
         self._watcher: Watcher | None = None  # while the block runs
         self._alignment: Alignment | None = None
@@ -306,6 +310,7 @@ class Recording:
             "max_spans": self._max_spans,
             "max_bytes": self._max_bytes,
             **({"lines_asked": True} if self._lines else {}),
+            **({"last_s": self._last_s} if self._last_s else {}),
             "rank": machine.rank(),
             "pid": os.getpid(),
             "started": process_clock.read_with_wall_clock(),

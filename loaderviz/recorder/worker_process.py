@@ -126,6 +126,7 @@ class WorkerHook:
             },
             budget,
             self._paid_bytes,
+            control.ring(),
         )
         lines = None if isinstance(self._lines, str) else self._lines
         if lines is not None:

@@ -297,6 +297,8 @@ _CLOCK: Final[Mapping[str, Rule]] = {
 META: Final[Mapping[str, Rule]] = {
     "rank": _whole(0, (1 << 31) - 1),
     "world_size": _whole(0, (1 << 31) - 1),
+    "last_s": _number(0, MOST_S),
+    "begins_s": _number(0, MOST_S),
     "pid": _whole(0, (1 << 31) - 1),
     "started": (
         lambda value: (

@@ -10,7 +10,7 @@ import numpy as np
 from loaderviz.record_layout import Batch, State, Task
 from loaderviz.spool import Words
 from loaderviz.trace.columns_of_rows import Table, where
-from loaderviz.trace.recording.fetch_columns import Fetches, ragged_range
+from loaderviz.trace.recording.fetch_columns import Fetches, ragged_range, sums_before
 
 STREAM = [Batch.ITERATOR, Batch.ROUND, Batch.WORKER]  # of a batch's record
 
@@ -23,6 +23,7 @@ class AllFetches(NamedTuple):
 
     heads: Words
     streams: Words  # iterator, round and worker of each; the blank one belongs to none
+    nth: Words  # of its stream
     n_samples: Words
     n_rows: Words
     left_out: Any
@@ -54,6 +55,7 @@ class AllFetches(NamedTuple):
         return cls(
             heads=heads,
             streams=streams,
+            nth=chain(*(part.nth for part in parts), [0]),
             n_samples=chain(*(part.n_samples for part in parts), [0]),
             n_rows=n_rows,
             left_out=chain(*(part.left_out for part in parts), [False]).astype(bool),
@@ -94,6 +96,7 @@ class SentBatches:
         loaders: dict[int, int],
         epochs: dict[tuple[int, int], int],
         adopted: set[int],
+        lost: dict[tuple[int, ...], int],
     ) -> SentBatches:
         """Those of these records, but the ones that a stream was sent in vain after its end.
 
@@ -103,11 +106,15 @@ class SentBatches:
             loaders: of each iterator.
             epochs: of each iterator's rounds.
             adopted: iterators whose work is not seen.
+            lost: how many records of each iterator, round and worker a ring has written over.
         """
         made = AllFetches.from_processes(by_process)
         # Those of one iterator may be in two files; it sends its tasks in their order.
         sent = records[np.argsort(records[:, Batch.TASK], kind="stable")]
-        fetch = _match_tasks(sent[:, STREAM], made.streams)
+        streams = sent[:, STREAM]
+        nth = sums_before(streams, np.ones(len(sent), np.int64), lost)
+        sent_as = np.column_stack([streams, nth])
+        fetch = _match_tasks(sent_as, np.column_stack([made.streams, made.nth]))
         kept = ~_in_vain(sent, fetch, made)
         sent, fetch = sent[kept], fetch[kept]
         rounds = sent[:, [Batch.ITERATOR, Batch.ROUND]].tolist()
@@ -221,21 +228,16 @@ def _counted(words: Words) -> Any:
 def _match_tasks(sent: Words, made: Words) -> Words:
     """For each task that was sent, the index of its fetch, or -1 if it has none.
 
-    The k-th task of a stream became the k-th fetch of that stream. ``sent`` and ``made`` hold the
-    stream of each task and of each fetch: iterator, round and worker, int64 of shape (n, 3).
+    The k-th task of a stream became the k-th fetch of that stream. ``sent`` and ``made`` hold of
+    each task and of each fetch: iterator, round, worker and k, int64 of shape (n, 4).
     """
-    streams = np.concatenate([made, sent])
-    in_turn = np.lexsort(streams.T)  # of each stream all fetches, and then all tasks
-    begins = np.ones(len(streams), bool)
-    begins[1:] = (np.diff(streams[in_turn], axis=0) != 0).any(axis=1)
-    stream, first = np.cumsum(begins) - 1, np.flatnonzero(begins)
-    is_fetch = in_turn < len(made)
-    n_made = np.bincount(stream[is_fetch], minlength=len(first))
-    task = np.flatnonzero(~is_fetch)
-    nth = task - (first + n_made)[stream[task]]
-    found = nth < n_made[stream[task]]
+    both = np.concatenate([made, sent])
+    in_turn = np.lexsort(both.T)  # stable: a fetch, and then its task
+    alike = (np.diff(both[in_turn], axis=0) == 0).all(axis=1)
+    first, second = in_turn[:-1][alike], in_turn[1:][alike]
+    pairs = (first < len(made)) & (second >= len(made))
     fetch = np.full(len(sent), -1, np.int64)
-    fetch[in_turn[task[found]] - len(made)] = in_turn[(first[stream[task]] + nth)[found]]
+    fetch[second[pairs] - len(made)] = first[pairs]
     return fetch
 
 

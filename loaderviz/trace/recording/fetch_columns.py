@@ -16,7 +16,8 @@ from loaderviz.trace.check_trace import MOST_CHARACTERS, MOST_SAMPLES
 # this. They take memory, and a file could claim any number.
 MOST_UNASKED = 1 << 16
 
-MOST_TEXTS = 1 << 16  # that are looked up in one file; their numbers count from 1
+MOST_TEXTS = 1 << 16  # that are looked up in one file
+_LOST_WORDS = 8  # of a LOST record
 _TEXT_AT = 3  # in a TEXT record, after its number
 
 # What reading keys can raise if they are damaged or their process died while it wrote them.
@@ -31,6 +32,7 @@ class Fetches:
 
     Attributes:
         heads: the fixed words of each TASK record, of shape (n, Task.STAMPS).
+        nth: of its stream, each fetch: those that a ring has written over count, too.
         n_samples: how many samples each fetch read.
         n_rows: how many rows of samples each fetch has here: a sample that was begun counts too,
             one that was left out does not.
@@ -45,6 +47,7 @@ class Fetches:
     """
 
     heads: Words
+    nth: Words
     n_samples: Words
     n_rows: Words
     left_out: np.ndarray[Any, np.dtype[np.bool_]]
@@ -103,7 +106,11 @@ def read_fetches(file: SpoolFile, records: dict[int, Words]) -> Fetches:
     next_stamp = words[np.minimum(stamp + 1, len(words) - 1)]
     end = np.where(in_one_call[fetch], collate[fetch], next_stamp)
     end[position >= n_samples[fetch]] = 0
-    counts = _counts_before(heads, n_samples)
+    lost = lost_of(words, records, Tag.TASK)
+    streams = heads[:, [Task.ITERATOR, Task.ROUND]]
+    before = {stream[:2]: n for stream, n in lost.items()}
+    nth = sums_before(streams, np.ones(n, np.int64), {key: n for key, (n, _) in before.items()})
+    counts = sums_before(streams, n_samples, {key: n for key, (_, n) in before.items()})
     key = _keys(words, starts, n_head, heads, counts, fetch, position)
     reading = None
     if n and begun[-1] and heads[-1, Task.STATE] == State.RUNNING:
@@ -111,7 +118,7 @@ def read_fetches(file: SpoolFile, records: dict[int, Words]) -> Fetches:
         reading = _keys(words, starts, n_head, heads, counts, last, n_samples[last]).tolist()[0]
     shapes = _texts(words, records.get(Tag.TEXT, starts[:0]), heads[:, Task.SHAPES])
     return Fetches(
-        heads, n_samples, n_rows, left_out, position, start, end, key, shapes, reading, damaged
+        heads, nth, n_samples, n_rows, left_out, position, start, end, key, shapes, reading, damaged
     )
 
 
@@ -123,13 +130,17 @@ def ragged_range(sizes: Words) -> Words:
 
 def _texts(words: Words, records: Words, numbers: Words) -> Any:
     """The texts of these numbers, None for one that was not written; equal ones are one object."""
-    texts = np.full(MOST_TEXTS, None, object)
+    asked = np.unique(numbers[numbers > 0])[:MOST_TEXTS]
+    texts = np.full(len(asked) + 1, None, object)
     for start in records[words[records] > _TEXT_AT].tolist():
         number = int(words[start + _TEXT_AT - 1])
-        if 0 < number < len(texts):
+        at = int(np.searchsorted(asked, number))
+        if at < len(asked) and asked[at] == number:
             text = unpack_text(words[start + _TEXT_AT : start + words[start]])
-            texts[number] = text[:MOST_CHARACTERS] or None
-    return texts[np.where((numbers > 0) & (numbers < len(texts)), numbers, 0)]
+            texts[at] = text[:MOST_CHARACTERS] or None
+    at_each = np.searchsorted(asked, numbers)
+    is_known = np.isin(numbers, asked)
+    return texts[np.where(is_known, at_each, len(asked))]
 
 
 def _record_starts(words: Words, records: dict[int, Words], n_head: int) -> Words:
@@ -167,15 +178,35 @@ def _count_nonzero(words: Words, first: Words, sizes: Words) -> Words:
     return counts
 
 
-def _counts_before(heads: Words, n_samples: Words) -> Words:
-    """How many samples of the same stream came before each fetch."""
-    in_turn = np.lexsort([heads[:, Task.ROUND], heads[:, Task.ITERATOR]])
-    streams = heads[in_turn][:, [Task.ITERATOR, Task.ROUND]]
-    begins = np.ones(len(heads), bool)
-    begins[1:] = (np.diff(streams, axis=0) != 0).any(axis=1)
-    so_far = np.cumsum(n_samples[in_turn]) - n_samples[in_turn]
-    before = np.empty(len(heads), np.int64)
-    before[in_turn] = so_far - so_far[begins][np.cumsum(begins) - 1]
+def lost_of(words: Words, records: dict[int, Words], tag: int) -> dict[tuple[int, ...], list[int]]:
+    """Of each stream how many records with this tag, and samples, a ring has written over.
+
+    A stream is an iterator, a round and the worker that a batch was sent to, or 0 of fetches.
+    """
+    lost = {}
+    for start in records.get(Tag.LOST, np.zeros(0, np.int64)).tolist():
+        of, *stream, n, n_samples = words[start + 2 : start + _LOST_WORDS].tolist()
+        if of == tag:
+            lost[tuple(stream)] = [n, n_samples]
+    return lost
+
+
+def sums_before(streams: Words, values: Words, lost: dict[tuple[int, ...], int]) -> Words:
+    """The sum of the values of the same stream that came before each; ``lost`` is before all.
+
+    ``streams``: that of each value, of shape (n, m).
+    """
+    in_turn = np.lexsort(streams.T)
+    begins = np.ones(len(streams), bool)
+    begins[1:] = (np.diff(streams[in_turn], axis=0) != 0).any(axis=1)
+    so_far = np.cumsum(values[in_turn]) - values[in_turn]
+    first = np.flatnonzero(begins)
+    base = so_far[first]
+    if lost:
+        of_streams = map(tuple, streams[in_turn[first]].tolist())
+        base = base - np.array([lost.get(stream, 0) for stream in of_streams], np.int64)
+    before = np.empty(len(streams), np.int64)
+    before[in_turn] = so_far - base[np.cumsum(begins) - 1]
     return before
 
 

@@ -21,9 +21,9 @@ from loaderviz.trace.check_trace import LEFT_OUT, MOST_EPOCHS, InvalidTraceError
 from loaderviz.trace.described_loaders import ASKED_BY, HANDED_OVER_BY, HANDS_OVER
 from loaderviz.trace.lines_of_code import packed
 from loaderviz.trace.recording.batches_table import SentBatches, seconds_since
-from loaderviz.trace.recording.fetch_columns import Fetches, read_fetches
+from loaderviz.trace.recording.fetch_columns import Fetches, lost_of, read_fetches
 from loaderviz.trace.recording.lines_table import LinesRead
-from loaderviz.trace.recording.workers_table import Worker, worker_columns
+from loaderviz.trace.recording.workers_table import START_COLUMNS, Worker, worker_columns
 from loaderviz.trace.trace import Trace
 
 META_NAME = "meta.json"
@@ -122,6 +122,7 @@ class _Reader:
         self._read_ahead: dict[int, int] = {}  # of iterators: see Tag.READ_AHEAD
         self._batches = np.zeros((0, Batch.N_WORDS), np.int64)
         self._fetches: list[tuple[int, Fetches]] = []  # of each process, with its worker's number
+        self._lost: dict[tuple[int, ...], int] = {}  # batches of a stream: see Tag.LOST
         self._spans: list[tuple[int, ...]] = []
         self._span_names: list[str] = []
         self._lines = LinesRead()
@@ -220,6 +221,10 @@ class _Reader:
         records = file.records()
         if number < 0:
             self._add_batches(file, records.get(Tag.BATCH, np.zeros(0, np.int64)))
+            for start in records.get(Tag.SPAN, ()):
+                self._read_event(Tag.SPAN, file.words[start + 2 : start + file.words[start]])
+            lost = lost_of(file.words, records, Tag.BATCH)
+            self._lost.update({stream: n for stream, (n, _) in lost.items()})
         self._lines.read(number, name, file, records)
         fetches = read_fetches(file, records)
         if fetches.damaged:
@@ -230,7 +235,10 @@ class _Reader:
 
     def trace(self, meta: dict[str, Any]) -> Trace:
         """The trace of all that was read; ``meta`` is that of the recording."""
-        batches, samples = self._sent().tables(self._rank, self._start_ns)
+        sent = self._sent()
+        if meta.get("last_s") and self._left_out_batches:
+            meta = self._begin_later(sent, meta)
+        batches, samples = sent.tables(self._rank, self._start_ns)
         if meta.pop("lines_asked", False):
             meta["lines"] = packed([], self._lines.not_seen)
             try:
@@ -260,6 +268,21 @@ class _Reader:
             },
         )
 
+    def _begin_later(self, sent: SentBatches, meta: dict[str, Any]) -> dict[str, Any]:
+        """Let the trace begin with what a ring has kept; returns the ``meta`` that says so."""
+        moments = sent.records[:, Batch.DISPATCHED]
+        from_ns = max(int(moments[moments > 0].min(initial=self._ended_ns)), self._start_ns)
+        later_ns = from_ns - self._start_ns
+        self._start_ns, self._wall_ns = from_ns, self._wall_ns + later_ns
+        iterators = {*sent.records[:, Batch.ITERATOR].tolist()}
+        self._workers = {
+            key: worker
+            for key, worker in self._workers.items()
+            if worker.iterator in iterators or worker.started_ns >= from_ns
+        }
+        started = [self._start_ns, self._wall_ns]
+        return {**meta, "started": started, "begins_s": later_ns / 1e9}
+
     def _who_asks(self, loaders: list[Any]) -> list[Any]:
         """The descriptions of the loaders, with who asks those that the loop does not ask."""
         told = [dict(about) for about in loaders]
@@ -276,7 +299,12 @@ class _Reader:
     def _sent(self) -> SentBatches:
         """The batches of the trace; what is not shown of them is counted, or a problem."""
         sent = SentBatches.of(
-            self._batches, self._fetches, self._loaders, self._epochs, self._adopted
+            self._batches,
+            self._fetches,
+            self._loaders,
+            self._epochs,
+            self._adopted,
+            self._lost,
         )
         n_unseen = int(sent.unseen.sum())
         if n_unseen and self._left_out_batches:  # there was no more room for their records
@@ -311,6 +339,9 @@ class _Reader:
             gone=self._workers_gone,
             clocks=(self._start_ns, self._wall_ns),
         )
+        before = columns["started_s"] < 0  # of what the ring has kept
+        for name in ("asked_s", "started_s", "first_task_s", *START_COLUMNS):
+            columns[name] = np.where(before, np.nan, columns[name])
         return {"rank": self._rank, **columns}
 
 

@@ -20,6 +20,7 @@ from loaderviz.trace.recording.fetch_columns import Fetches
 
 # What the file of a worker says of its start, where it is known.
 START_PARTS = ("pickle_ns", "pickle_bytes", "boot_ns", "unpickle_ns", "init_ns")
+START_COLUMNS = [part.replace("_ns", "_s") for part in (*START_PARTS, "first_read_ns")]
 
 SAME_PROCESS_S = 10.0  # the most that the recorded and the system's time of a start may differ
 
