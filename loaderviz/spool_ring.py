@@ -36,7 +36,9 @@ class Ring:
         on_lost: told of each block that is written over how many batches were in it.
     """
 
-    def __init__(self, kept_ns: Callable[[], int], on_lost: Callable[[int], None] | None = None) -> None:
+    def __init__(
+        self, kept_ns: Callable[[], int], on_lost: Callable[[int], None] | None = None
+    ) -> None:
         self._kept_ns = kept_ns
         self._on_lost = on_lost
         self._full: list[_Full] = []  # the oldest first

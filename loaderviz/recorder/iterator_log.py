@@ -134,6 +134,8 @@ class IteratorLog:
         n, files = len(keys), self._files
         if not self._in_one_step or self._is_lost or files.n_spans + n > files.unlimited_spans:
             return None
+        if at_ns >= files.next_window_ns:
+            files.close_windows(at_ns)
         number, round_, task = self.number, self._round, self._n_tasks_here
         words = (
             Batch.N_WORDS, Tag.BATCH, number, round_, task, MAIN_PROCESS, at_ns, 0,

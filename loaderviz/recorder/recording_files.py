@@ -22,13 +22,16 @@ from loaderviz.recorder.fetch_spool import FetchSpool, HereSpool
 from loaderviz.recorder.line_log import LineLog
 from loaderviz.recorder.recording_size_limit import WORKER_BYTES, Budget
 from loaderviz.recorder.stack_on_signal import StackOnSignal
+from loaderviz.recorder.window_log import WindowLog
 from loaderviz.spool import HEADER_BYTES, NoRoomError, Spool
 from loaderviz.stack_note import PATTERN as STACK_FILES
-from loaderviz.trace import ENDED_WORKERS_NAME, META_NAME, MORE_LOADERS_NAME
+from loaderviz.trace import ENDED_WORKERS_NAME, MAIN_NAME, META_NAME, MORE_LOADERS_NAME
 from loaderviz.trace.check_trace import fitting
 from loaderviz.trace.described_loaders import UNDERLYING
+from loaderviz.trace.windows import window_s_of
 
 MOST_LONG = 16  # descriptions of what keys stand for, of half a megabyte at most
+NEVER_NS = 1 << 62
 RecordPlace = tuple["memoryview[int]", int]  # the block of a record, and the word it begins at
 
 _RECORDER = __name__.rpartition(".")[0]
@@ -55,18 +58,24 @@ class RecordingFiles:
         self._described: tuple[dict[str, Any], bytes] = ({}, b"")  # the last, and its line there
         self._save_meta()
         self.control = Control.create(folder)
-        kept_s, max_bytes = meta.get("last_s"), meta["max_bytes"]
-        if kept_s:
-            self.control.set_kept_ns(round(kept_s * 1e9))
+        last_s, max_bytes = meta.get("last_s"), meta["max_bytes"]
+        if last_s:
+            self.control.set_kept_ns(round(last_s * 1e9))
             max_bytes = None  # TODO
         self._budget = Budget.create(folder, self.control, max_bytes) if max_bytes else None
         self.unlimited_spans = -1 if max_bytes else self._max_spans  # one comparison for each batch
-        self._main: Spool | None = Spool(folder / "main.spool", {}, self._budget)
+        self._main: Spool | None = Spool(folder / MAIN_NAME, {}, self._budget)
         self._batches: Spool = self._main  # and of the user's spans
         ring = self.control.ring(self._note_lost)
         if ring is not None:
             meta_ = {"worker": MAIN_PROCESS}
             self._batches = Spool(folder / "here-batches.spool", meta_, ring=ring)
+        self._windows: WindowLog | None = None
+        self.next_window_ns = NEVER_NS
+        if last_s:
+            started_ns, window_s = meta["started"][0], window_s_of(last_s)
+            self._windows = WindowLog(folder, meta["rank"], started_ns, window_s)
+            self.next_window_ns = self._windows.next_ns
         self._ended_workers: Spool | None = None  # the archive of their files
         self._stack: StackOnSignal | None = None
         self._open = True
@@ -108,6 +117,8 @@ class RecordingFiles:
         with self.lock:
             if self._main is None:
                 return None
+            if record[6] >= self.next_window_ns:
+                self.close_windows(record[6])
             self.n_spans += n_samples
             if self.n_spans > self.unlimited_spans:
                 if self.n_spans > self._max_spans:
@@ -122,6 +133,18 @@ class RecordingFiles:
             except own_errors(OSError, ValueError) as error:
                 self.fail(error)
             return None
+
+    def close_windows(self, at_ns: int, *, ended: bool = False) -> None:
+        """Write the windows that are over; where that cannot be done, write none any more."""
+        with self.lock:
+            if self._windows is None:
+                return
+            try:
+                self._windows.close(at_ns, ended=ended)
+                self.next_window_ns = self._windows.next_ns
+            except own_errors(Exception) as error:
+                self._windows, self.next_window_ns = None, NEVER_NS
+                self.warn_once(error)
 
     def count_samples(self, n: int) -> None:
         """Count samples of a ready-made batch, which was written down as one that is asked for."""
@@ -171,8 +194,10 @@ class RecordingFiles:
         """
         with self.lock, own_errors_suppressed(OSError, LoaderVizError, NoRoomError):
             is_large = path.stat().st_size > spool_archive.LARGEST_FILE_BYTES
-            if is_large or not self._open or self._is_spent():
+            if (is_large and self._windows is None) or not self._open or self._is_spent():
                 return
+            if self._windows is not None:
+                self._windows.read(path)
             if self._ended_workers is None:
                 archive = self.folder / ENDED_WORKERS_NAME
                 self._ended_workers = Spool(archive, {}, self._budget, ring=self.control.ring())
@@ -306,6 +331,7 @@ class RecordingFiles:
     def finish(self, at_ns: int) -> None:
         """Write that the recording has ended, here and for all workers; once more does no harm."""
         with self.lock:
+            self.close_windows(at_ns, ended=True)
             self.write(Tag.FINISH, at_ns)
             self._open = False
             if self._main is not None:
@@ -335,7 +361,8 @@ class RecordingFiles:
         """Never write again: in a forked process the files are the parent's."""
         self.lock = threading.RLock()  # another thread may have held it, and is not here
         self._open = False
-        self._main = None
+        self._main = self._windows = None
+        self.next_window_ns = NEVER_NS
         self._more_loaders = self._ended_workers = self._stack = None
         self._left_out = None
         self._idle_spools.clear()

@@ -76,6 +76,8 @@ def record(
         lines: also look, some hundred times a second, which line of code reads the samples, in
             each process that does: see ``Trace.lines``. None: where LOADERVIZ_LINES is set to 1. On
             Linux, in main threads; where the program handles SIGWINCH it is left out, with a word.
+        last_s: leave this recording on: keep the last ``last_s`` seconds in full, and of all before
+            ``trace.windows``. None: keep everything.
 
     Raises:
         LoaderVizError: for an object that no loop takes batches from, or whose class is not

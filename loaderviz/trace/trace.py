@@ -19,6 +19,7 @@ from loaderviz.trace.described_loaders import as_the_loop_sees_it, meta_of_ranks
 from loaderviz.trace.lines_of_code import table
 from loaderviz.trace.loaders_as_one import as_one
 from loaderviz.trace.unread_samples import SamplesField, UnreadSamples
+from loaderviz.trace.windows import of_these, windows_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -109,7 +110,8 @@ class Trace:
             tables["samples"] = samples.of_ranks(ranks)
         else:
             tables["samples"] = _rows(samples, "rank", ranks)
-        return self._part(**tables, meta=meta_of_ranks(self.meta, ranks))
+        meta = of_these(meta_of_ranks(self.meta, ranks), "rank", ranks)
+        return self._part(**tables, meta=meta)
 
     def of_loader(self, number: int) -> Trace:
         """The trace of this loader alone, in all ranks; spans belong to no loader, and stay.
@@ -120,7 +122,8 @@ class Trace:
             return self
         names = ("batches", "samples", "workers")
         tables = {name: _rows(getattr(self, name), "loader", [number]) for name in names}
-        return self._part(**tables, spans=self.spans, meta=self.meta)
+        meta = of_these(self.meta, "loader", [number])
+        return self._part(**tables, spans=self.spans, meta=meta)
 
     def _part(self, **fields: Any) -> Trace:
         """A trace of some of these rows: they were checked before."""
@@ -169,6 +172,28 @@ class Trace:
         """
         table: pd.DataFrame = ask_above("phases of a trace", as_one(self))
         return table
+
+    @property
+    def windows(self) -> pd.DataFrame:
+        """The run minute by minute: a row for each rank, loader, epoch and minute, in order.
+
+        Of a recording with ``last_s`` of its whole run, also of what is no longer in the other
+        tables. There times are seconds since the recording began, and ``meta["begins_s"]`` is the
+        one at which the other tables begin; windows are a tenth of ``last_s``, a minute at most,
+        and after three days twice as long.
+
+        Columns: ``rank``, ``loader``, ``epoch``; ``start_s`` and ``end_s``; ``batches`` that the
+        loop was done with, what it waited for them (``wait_s``) and did with them (``step_s``);
+        ``samples`` that were read, of which ``supply_per_s`` is what the workers make when none
+        stands idle, and ``demand_per_s`` what the loop takes when it never waits, in samples per
+        second; quantiles of what the loop waited for a batch (``ready_p50_s``, ``ready_p95_s``,
+        ``ready_p99_s``) and of what reading one took (``read_p50_s``, ``read_p99_s``), in seconds;
+        ``read_cpu_share``, of reading the part that its thread computed, 0 to 1; ``disk_bytes``
+        that a disk gave; ``memory_bytes``, the resident memory of all who read, each as its
+        largest; ``slowest_worker``, by the time for a sample, -1 for the main process or none. NaN
+        where it is not known.
+        """
+        return windows_of(self)
 
     def lines(self, *, user: bool = True) -> pd.DataFrame:
         """Which lines of code took the time in which samples were read, the longest first.

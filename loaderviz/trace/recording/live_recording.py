@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import psutil
 
 from loaderviz import machine
 from loaderviz.clocks.process_clock import now
 from loaderviz.errors import LoaderVizError
 from loaderviz.record_layout import MAIN_PROCESS, NOBODY, Batch, State, Tag, Task
-from loaderviz.spool import BLOCK_HEAD, HEADER_BYTES, SpoolHead, Words, blocks
+from loaderviz.spool import Words
 from loaderviz.trace.recording.read_recording import more_loaders, read_meta
+from loaderviz.trace.recording.spool_tail import SpoolTail
 
 Nth = tuple[int, int]  # an iterator, and which of its batches: the first is 1
 WINDOW_S: Final = 5.0  # rates and shares are of the last WINDOW_S seconds
@@ -105,7 +105,7 @@ class LiveRecording:
                 f"{str(folder)!r} holds no recording that runs ({error})"
             ) from error
         self._folder = folder
-        self._main = _Tail(folder / "main.spool")
+        self._main = SpoolTail(folder / "main.spool")
         self._makers: dict[str, _Maker] = {}
         self._datasets: list[str] = []  # of each loader, the type of its dataset
         self._loader_of: dict[int, int] = {}  # by iterator
@@ -274,7 +274,7 @@ class _Maker:
     """A process that makes batches, as its spool file shows it."""
 
     def __init__(self, path: Path) -> None:
-        self._tail = _Tail(path)
+        self._tail = SpoolTail(path)
         self.worker = int(self._tail.head.meta.get("worker", MAIN_PROCESS))
         self._started_ns = int(self._tail.head.meta.get("started_ns", 0))
         self.ended = self.moved = False
@@ -356,36 +356,3 @@ class _Maker:
             ready=max(self._n_made - n_taken[*self._stream, self.worker], 0),
             rss_bytes=self._rss_bytes,
         )
-
-
-class _Tail:
-    """A spool file that grows, read on from where the last read ended."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._block, self._at = 0, BLOCK_HEAD  # the number of the block read last, and how far
-        self.head = SpoolHead(path)
-
-    def read(self) -> tuple[Words, list[tuple[int, int]]]:
-        """The file's words after its header, and of each new record the tag and first word."""
-        self.head = SpoolHead(self._path)
-        try:
-            words: Words = np.memmap(self._path, np.int64, "r", HEADER_BYTES)
-        except (OSError, ValueError):  # it has no block yet
-            return np.zeros(0, np.int64), []
-        new_records: list[tuple[int, int]] = []
-        for number, start, end in blocks(words.data):
-            if number < self._block:
-                continue
-            if number > self._block:
-                self._block, self._at = number, BLOCK_HEAD
-            at = start + self._at
-            while at + 2 <= end and 2 <= words[at] <= end - at:
-                new_records.append((int(words[at + 1]), at))
-                at += int(words[at])
-            self._at = at - start
-        return words, new_records
-
-    def read_last_again(self, n_words: int) -> None:
-        """Let the next ``read`` return the last record once more; it has ``n_words`` words."""
-        self._at -= n_words

@@ -18,6 +18,7 @@ from loaderviz.regular_file import read_text
 from loaderviz.spool import SpoolFile, Words
 from loaderviz.text import worker_name
 from loaderviz.trace.check_trace import LEFT_OUT, MOST_EPOCHS, InvalidTraceError, check_meta
+from loaderviz.trace.columns_of_rows import where
 from loaderviz.trace.described_loaders import ASKED_BY, HANDED_OVER_BY, HANDS_OVER
 from loaderviz.trace.lines_of_code import packed
 from loaderviz.trace.recording.batches_table import SentBatches, seconds_since
@@ -25,8 +26,12 @@ from loaderviz.trace.recording.fetch_columns import Fetches, lost_of, read_fetch
 from loaderviz.trace.recording.lines_table import LinesRead
 from loaderviz.trace.recording.workers_table import START_COLUMNS, Worker, worker_columns
 from loaderviz.trace.trace import Trace
+from loaderviz.trace.windows import packed as packed_windows
+from loaderviz.trace.windows import rows_of, values_of, window_s_of, written
 
 META_NAME = "meta.json"
+MAIN_NAME = "main.spool"
+WINDOWS_NAME = "windows"  # rows of trace/windows.py, where the recording is a ring
 MORE_LOADERS_NAME = "loaders.jsonl"  # a line for each that was met when it was first iterated
 ENDED_WORKERS_NAME = "ended-workers.spool"  # see spool_archive.py
 
@@ -57,7 +62,7 @@ def read_folder(folder: Path) -> Trace:
         raise LoaderVizError(
             f"{str(folder)!r} holds no recording: its {META_NAME} cannot be read ({error})"
         ) from error
-    reader.read_main(SpoolFile(folder / "main.spool"))
+    reader.read_main(SpoolFile(folder / MAIN_NAME))
     for path in sorted([*folder.glob("here-*.spool"), *folder.glob("worker-*.spool")]):
         with reader.noting_damage(path):
             reader.read_process(SpoolFile(path))
@@ -70,7 +75,7 @@ def read_folder(folder: Path) -> Trace:
                 with reader.noting_damage(path):
                     reader.read_process(spool_archive.ArchivedSpool(archive.format, record))
     try:
-        return reader.trace(meta)
+        return reader.trace(meta, folder / WINDOWS_NAME)
     except InvalidTraceError as error:
         raise LoaderVizError(
             f"the recording in {str(folder)!r} is damaged ({error}); copy it again, or record anew"
@@ -233,12 +238,14 @@ class _Reader:
         if worker is not None:
             worker.read(file, records, fetches)
 
-    def trace(self, meta: dict[str, Any]) -> Trace:
+    def trace(self, meta: dict[str, Any], windows: Path) -> Trace:
         """The trace of all that was read; ``meta`` is that of the recording."""
         sent = self._sent()
         if meta.get("last_s") and self._left_out_batches:
             meta = self._begin_later(sent, meta)
         batches, samples = sent.tables(self._rank, self._start_ns)
+        if meta.get("last_s"):
+            meta["windows"] = self._windows(batches, meta, windows)
         if meta.pop("lines_asked", False):
             meta["lines"] = packed([], self._lines.not_seen)
             try:
@@ -267,6 +274,14 @@ class _Reader:
                 "ended_s": (self._ended_ns - self._start_ns) / 1e9 if self._ended_ns else None,
             },
         )
+
+    def _windows(self, batches: dict[str, Any], meta: dict[str, Any], path: Path) -> Any:
+        """Those that were written, and those after them, from what the ring has kept."""
+        rows = written(path)
+        begins_s, window_s = meta.get("begins_s", 0.0), window_s_of(meta["last_s"])
+        until_s = max((row["start_s"] + window_s for row in rows), default=0.0)
+        parts = [where(part, part["at_s"] >= until_s) for part in values_of(batches, begins_s)]
+        return packed_windows([*rows, *rows_of(*parts, self._rank, until_s, window_s)])
 
     def _begin_later(self, sent: SentBatches, meta: dict[str, Any]) -> dict[str, Any]:
         """Let the trace begin with what a ring has kept; returns the ``meta`` that says so."""

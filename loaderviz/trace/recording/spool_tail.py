@@ -1,0 +1,43 @@
+"""Reads on in a spool file while it is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from loaderviz.spool import BLOCK_HEAD, HEADER_BYTES, SpoolHead, Words, blocks
+
+
+class SpoolTail:
+    """A spool file that grows, read on from where the last read ended."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._block, self._at = 0, BLOCK_HEAD  # the number of the block read last, and how far
+        self.head = SpoolHead(path)
+
+    def read(self) -> tuple[Words, list[tuple[int, int]]]:
+        """The file's words after its header, and of each new record the tag and first word."""
+        self.head = SpoolHead(self._path)
+        try:
+            words: Words = np.memmap(self._path, np.int64, "r", HEADER_BYTES)
+        except (OSError, ValueError):  # it has no block yet
+            return np.zeros(0, np.int64), []
+        new_records: list[tuple[int, int]] = []
+        view = words.data
+        for number, start, end in blocks(view):
+            if number < self._block:
+                continue
+            if number > self._block:
+                self._block, self._at = number, BLOCK_HEAD
+            at = start + self._at
+            while at + 2 <= end and 2 <= view[at] <= end - at:
+                new_records.append((view[at + 1], at))
+                at += view[at]
+            self._at = at - start
+        return words, new_records
+
+    def read_last_again(self, n_words: int) -> None:
+        """Let the next ``read`` return the last record once more; it has ``n_words`` words."""
+        self._at -= n_words

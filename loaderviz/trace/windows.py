@@ -1,0 +1,214 @@
+"""A run minute by minute: what ``Trace.windows`` tells, also of what a ring no longer holds.
+
+The main process writes a row for each loader and window into a file, as it goes: of what the loop
+waited for and did, and of those who read for it. What it had not written is worked out from the
+batches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from loaderviz.own_errors import own_errors
+from loaderviz.trace.columns_of_rows import Table, arrays, where
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from loaderviz.trace.trace import Trace
+
+WINDOW_S: Final = 60.0
+# A ring of 10 minutes has windows of one; a shorter ring has as many of them.
+WINDOWS_OF_RING: Final = 10
+
+COLUMNS: Final = {
+    **{"rank": "int64", "loader": "int64", "epoch": "int64", "start_s": "float64"},
+    **{"end_s": "float64", "batches": "int64", "samples": "int64", "wait_s": "float64"},
+    **{"step_s": "float64", "supply_per_s": "float64", "demand_per_s": "float64"},
+    **{"ready_p50_s": "float64", "ready_p95_s": "float64", "ready_p99_s": "float64"},
+    **{"read_p50_s": "float64", "read_p99_s": "float64", "read_cpu_share": "float64"},
+    **{"disk_bytes": "float64", "memory_bytes": "float64", "slowest_worker": "int64"},
+}
+
+COLUMNS_OF_READING: Final = (
+    *("supply_per_s", "read_p50_s", "read_p99_s", "read_cpu_share", "disk_bytes", "memory_bytes"),
+)
+FILE_ROW: Final = np.dtype([(name, "<f8") for name in COLUMNS])
+Row = dict[str, float]
+
+
+def window_s_of(last_s: float | None) -> float:
+    """How long the windows are of a recording that keeps its last ``last_s`` seconds, or all."""
+    return min(WINDOW_S, last_s / WINDOWS_OF_RING) if last_s else WINDOW_S
+
+
+def values_of(batches: Table, begins_s: float = 0.0) -> tuple[Table, Table]:
+    """What ``rows_of`` takes, of the table ``batches`` of one rank whose times begin there."""
+    names = ("worker", "loader", "epoch")
+    batches = {name: values for name, values in batches.items() if name != "rank"}
+    got = ~np.isnan(batches["requested_s"] + batches["delivered_s"])
+    own = where(batches, got)
+    released_s = np.fmax(own["released_s"], own["delivered_s"])
+    loop = {
+        **{name: own[name] for name in names},
+        "at_s": released_s + begins_s,
+        "took_s": np.maximum(own["delivered_s"] - own["requested_s"], 0.0),
+        "other_s": released_s - own["delivered_s"],
+    }
+    own = where(batches, ~np.isnan(batches["ready_s"] - batches["started_s"]))
+    reading = {
+        **{name: own[name] for name in names},
+        "at_s": own["ready_s"] + begins_s,
+        "took_s": own["ready_s"] - own["started_s"],
+        "other_s": own["cpu_s"],
+        "samples": own["n_samples"],
+        "disk_bytes": own["disk_bytes"],
+        "memory_bytes": own["rss_bytes"],
+    }
+    return loop, reading
+
+
+def rows_of(loop: Table, reading: Table, rank: int, start_s: float, window_s: float) -> list[Row]:
+    """A row for each loader, epoch and window, in order.
+
+    Args:
+        loop: of each batch that the loop got ``loader``, ``epoch``, ``at_s`` (when it was done with
+            it, which decides the window), ``took_s`` to wait for it and ``other_s`` for the step.
+        reading: of each batch that was read the same, with ``worker``, ``samples``, ``disk_bytes``
+            and ``memory_bytes``: when it was ready, what it took, and the CPU time of that.
+        rank: whose they are.
+        start_s: when the first window begins; nothing is before it.
+        window_s: how long a window is.
+    """
+    parts = _by_window(loop, start_s, window_s), _by_window(reading, start_s, window_s)
+    rows = []
+    for window, loader, epoch in sorted({*parts[0], *parts[1]}):
+        of_loop, of_reading = (part.get((window, loader, epoch), {}) for part in parts)
+        ends = [values["at_s"].max() for values in (of_loop, of_reading) if values]
+        begin_s = start_s + window * window_s
+        rows.append({
+            **{"rank": rank, "loader": loader, "epoch": epoch, "start_s": begin_s},
+            "end_s": min(begin_s + window_s, float(max(ends))),
+            **_loop_columns(of_loop),
+            **_reading_columns(of_reading, float(of_loop["other_s"].sum()) if of_loop else 0.0),
+        })  # fmt: skip
+    return rows
+
+
+def _by_window(values: Table, start_s: float, window_s: float) -> dict[tuple[int, int, int], Table]:
+    at_s = values["at_s"]
+    if not len(at_s):
+        return {}
+    window = np.maximum(np.floor((at_s - start_s) / window_s), 0).astype(np.int64)
+    keys = np.stack([window, values["loader"], values["epoch"]])
+    order = np.lexsort(keys)
+    keys = keys[:, order]
+    cuts = np.flatnonzero((np.diff(keys) != 0).any(axis=0)) + 1
+    firsts = keys[:, np.append(0, cuts)].T.tolist()
+    groups = np.split(order, cuts)
+    return {
+        tuple(key): {name: column[rows] for name, column in values.items()}
+        for key, rows in zip(firsts, groups, strict=True)
+    }
+
+
+def _loop_columns(loop: Table) -> Row:
+    took_s = loop["took_s"] if loop else np.zeros(0)
+    p50, p95, p99 = np.quantile(took_s, [0.5, 0.95, 0.99]) if len(took_s) else [math.nan] * 3
+    return {
+        "batches": len(took_s),
+        "wait_s": float(took_s.sum()),
+        "step_s": float(loop["other_s"].sum()) if loop else 0.0,
+        **{"ready_p50_s": float(p50), "ready_p95_s": float(p95), "ready_p99_s": float(p99)},
+    }
+
+
+def _reading_columns(reading: Table, step_s: float) -> Row:
+    if not reading:
+        unknown = dict.fromkeys(COLUMNS_OF_READING, math.nan)
+        return {**unknown, "samples": 0, "demand_per_s": math.nan, "slowest_worker": -1}
+    took_s, samples = reading["took_s"], reading["samples"]
+    p50, p99 = np.quantile(took_s, [0.5, 0.99])
+    supply, memory, each_s = 0.0, 0.0, {}
+    for worker in np.unique(reading["worker"]).tolist():
+        own = reading["worker"] == worker
+        n, busy_s = int(samples[own].sum()), float(took_s[own].sum())
+        supply += n / busy_s if busy_s > 0 else 0.0
+        memory += float(reading["memory_bytes"][own].max())
+        each_s[worker] = busy_s / n if n else 0.0
+    return {
+        "samples": int(samples.sum()),
+        "supply_per_s": supply,
+        "demand_per_s": float(samples.sum()) / step_s if step_s > 0 else math.nan,
+        "read_p50_s": float(p50),
+        "read_p99_s": float(p99),
+        "read_cpu_share": float(np.nansum(reading["other_s"]) / (took_s.sum() or math.nan)),
+        "disk_bytes": float(np.nansum(reading["disk_bytes"])),
+        "memory_bytes": memory,
+        "slowest_worker": max(each_s, key=each_s.__getitem__),
+    }
+
+
+def packed(rows: Iterable[Row]) -> dict[str, list[Any]]:
+    """What ``meta["windows"]`` holds: a list for each of ``COLUMNS``, None where nobody knows."""
+    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+    for row in rows:
+        for name, values in columns.items():
+            value = row[name]
+            whole = COLUMNS[name] == "int64"
+            known = math.isfinite(value)
+            values.append(int(value) if whole and known else round(value, 6) if known else None)
+    return columns
+
+
+def written(path: Path) -> list[Row]:
+    """The rows in the file of a recording, the whole ones; raises OSError but where it lacks."""
+    try:
+        data = path.read_bytes()
+    except own_errors(FileNotFoundError):
+        return []
+    rows = np.frombuffer(data[: len(data) // FILE_ROW.itemsize * FILE_ROW.itemsize], FILE_ROW)
+    return [dict(zip(COLUMNS, row, strict=True)) for row in rows.tolist()]
+
+
+def may_be_windows(kept: Any) -> bool:
+    """Whether ``meta["windows"]`` may be this."""
+    if not isinstance(kept, Mapping) or {*kept} != {*COLUMNS}:
+        return False
+    lengths = {len(values) if isinstance(values, list) else -1 for values in kept.values()}
+    return len(lengths) == 1 and all(
+        (value is None and kind == "float64") or (type(value) in (int, float) and value >= -1)
+        for name, kind in COLUMNS.items()
+        for value in kept[name]
+    )
+
+
+def of_these(meta: Mapping[str, Any], column: str, numbers: Iterable[int]) -> dict[str, Any]:
+    """``meta`` with the windows of these ``rank``s or ``loader``s alone."""
+    kept = meta.get("windows")
+    if kept is None:
+        return dict(meta)
+    wanted = {*numbers}
+    rows = [i for i, value in enumerate(kept[column]) if value in wanted]
+    return {**meta, "windows": {name: [each[i] for i in rows] for name, each in kept.items()}}
+
+
+def windows_of(trace: Trace) -> pd.DataFrame:
+    """What ``Trace.windows`` is: from what was written, else from the batches."""
+    import pandas as pd
+
+    kept: Any = trace.meta.get("windows")
+    if kept is None:
+        rows: list[Row] = []
+        for rank in np.unique(trace.batches["rank"]).tolist():
+            values = values_of(arrays(trace.batches[trace.batches["rank"] == rank]))
+            rows += rows_of(*values, rank, 0.0, WINDOW_S)
+        kept = packed(rows)
+    return pd.DataFrame({
+        name: pd.Series(kept[name], dtype=kind) for name, kind in COLUMNS.items()
+    })  # fmt: skip
