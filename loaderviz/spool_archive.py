@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from loaderviz.record_layout import Tag, pack_text, unpack_text
-from loaderviz.spool import BLOCK_HEAD, Spool, SpoolFile, Words, blocks
+from loaderviz.spool import Spool, SpoolFile, Words, blocks
+from loaderviz.spool_ring import BLOCK_HEAD
 
 LARGEST_FILE_BYTES = 1 << 20  # what a larger one does not use is little: it need not be moved
 _ENDED, _RSS_PEAK, _N_TEXT, _TEXT = range(2, 6)

@@ -39,6 +39,12 @@ def duration(seconds: float) -> str:
     return f"{_three_digits(1e6 * seconds)} µs"
 
 
+def clock_time(seconds: float) -> str:
+    """When in a run something was, in hours, minutes and seconds: ``111600`` is "31:00:00"."""
+    minutes, s = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{s:02}"
+
+
 def durations_that_add_up(parts_s: Sequence[float]) -> tuple[str, list[str]]:
     """The sum of some times, and each of them, so rounded that the sum is right as it is written.
 

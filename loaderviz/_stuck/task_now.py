@@ -12,7 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from loaderviz.record_layout import KeyKind, State, Tag, Task, decode_keys, unpack_text
-from loaderviz.spool import BLOCK_HEAD, HEADER_BYTES, SpoolFile, SpoolHead, Words, blocks
+from loaderviz.spool import HEADER_BYTES, SpoolFile, SpoolHead, Words, blocks
+from loaderviz.spool_ring import BLOCK_HEAD
 from loaderviz.trace.recording.fetch_columns import read_fetches
 
 _MOST_KEYS: Final = 8  # of a batch, that are named where the sample is not known

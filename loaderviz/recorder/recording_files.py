@@ -19,16 +19,15 @@ from loaderviz.own_errors import own_errors, own_errors_suppressed, warn_or_prin
 from loaderviz.record_layout import MAIN_PROCESS, Batch, Tag, pack_text
 from loaderviz.recorder.control_page import Control
 from loaderviz.recorder.fetch_spool import FetchSpool, HereSpool
+from loaderviz.recorder.flight_log import FlightLog, FlightOptions
 from loaderviz.recorder.line_log import LineLog
 from loaderviz.recorder.recording_size_limit import WORKER_BYTES, Budget
 from loaderviz.recorder.stack_on_signal import StackOnSignal
-from loaderviz.recorder.window_log import WindowLog
 from loaderviz.spool import HEADER_BYTES, NoRoomError, Spool
 from loaderviz.stack_note import PATTERN as STACK_FILES
 from loaderviz.trace import ENDED_WORKERS_NAME, MAIN_NAME, META_NAME, MORE_LOADERS_NAME
 from loaderviz.trace.check_trace import fitting
 from loaderviz.trace.described_loaders import UNDERLYING
-from loaderviz.trace.windows import window_s_of
 
 MOST_LONG = 16  # descriptions of what keys stand for, of half a megabyte at most
 NEVER_NS = 1 << 62
@@ -41,7 +40,9 @@ _CLOSING_TAGS = (Tag.EXIT, Tag.FINISH, Tag.LEFT_OUT)  # for these there is room 
 class RecordingFiles:
     """Open from the start of a recording to its end; raises OSError where it cannot begin."""
 
-    def __init__(self, folder: Path, meta: dict[str, Any]) -> None:
+    def __init__(
+        self, folder: Path, meta: dict[str, Any], flight: FlightOptions | None = None
+    ) -> None:
         self.folder = folder
         self.lock = threading.RLock()
         self._meta = meta
@@ -59,9 +60,9 @@ class RecordingFiles:
         self._save_meta()
         self.control = Control.create(folder)
         last_s, max_bytes = meta.get("last_s"), meta["max_bytes"]
-        if last_s:
+        if last_s:  # FlightLog sees to max_bytes
             self.control.set_kept_ns(round(last_s * 1e9))
-            max_bytes = None  # TODO
+            max_bytes = None
         self._budget = Budget.create(folder, self.control, max_bytes) if max_bytes else None
         self.unlimited_spans = -1 if max_bytes else self._max_spans  # one comparison for each batch
         self._main: Spool | None = Spool(folder / MAIN_NAME, {}, self._budget)
@@ -70,12 +71,11 @@ class RecordingFiles:
         if ring is not None:
             meta_ = {"worker": MAIN_PROCESS}
             self._batches = Spool(folder / "here-batches.spool", meta_, ring=ring)
-        self._windows: WindowLog | None = None
+        self._flight: FlightLog | None = None
         self.next_window_ns = NEVER_NS
         if last_s:
-            started_ns, window_s = meta["started"][0], window_s_of(last_s)
-            self._windows = WindowLog(folder, meta["rank"], started_ns, window_s)
-            self.next_window_ns = self._windows.next_ns
+            self._flight = FlightLog(folder, meta, self.control, flight or FlightOptions())
+            self.next_window_ns = self._flight.next_ns
         self._ended_workers: Spool | None = None  # the archive of their files
         self._stack: StackOnSignal | None = None
         self._open = True
@@ -137,14 +137,25 @@ class RecordingFiles:
     def close_windows(self, at_ns: int, *, ended: bool = False) -> None:
         """Write the windows that are over; where that cannot be done, write none any more."""
         with self.lock:
-            if self._windows is None:
+            flight = self._flight
+            if flight is None:
                 return
             try:
-                self._windows.close(at_ns, ended=ended)
-                self.next_window_ns = self._windows.next_ns
+                self.next_window_ns = NEVER_NS  # what is told may iterate a loader itself
+                flight.close(at_ns, ended=ended)
+                self.next_window_ns = flight.next_ns
             except own_errors(Exception) as error:
-                self._windows, self.next_window_ns = None, NEVER_NS
+                self._flight = None
                 self.warn_once(error)
+
+    def save_incident(self, why: str, kind: str, at_ns: int) -> dict[str, Any] | None:
+        """Save what the ring holds; None where that cannot be done."""
+        with self.lock:
+            try:
+                return None if self._flight is None else self._flight.save(why, kind, at_ns)
+            except own_errors(Exception) as error:
+                self.warn_once(error)
+                return None
 
     def count_samples(self, n: int) -> None:
         """Count samples of a ready-made batch, which was written down as one that is asked for."""
@@ -194,10 +205,10 @@ class RecordingFiles:
         """
         with self.lock, own_errors_suppressed(OSError, LoaderVizError, NoRoomError):
             is_large = path.stat().st_size > spool_archive.LARGEST_FILE_BYTES
-            if (is_large and self._windows is None) or not self._open or self._is_spent():
+            if (is_large and self._flight is None) or not self._open or self._is_spent():
                 return
-            if self._windows is not None:
-                self._windows.read(path)
+            if self._flight is not None:
+                self._flight.read(path)
             if self._ended_workers is None:
                 archive = self.folder / ENDED_WORKERS_NAME
                 self._ended_workers = Spool(archive, {}, self._budget, ring=self.control.ring())
@@ -361,7 +372,7 @@ class RecordingFiles:
         """Never write again: in a forked process the files are the parent's."""
         self.lock = threading.RLock()  # another thread may have held it, and is not here
         self._open = False
-        self._main = self._windows = None
+        self._main = self._flight = None
         self.next_window_ns = NEVER_NS
         self._more_loaders = self._ended_workers = self._stack = None
         self._left_out = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -12,7 +12,7 @@ from typing import Any, Self
 from torch.utils.data import DataLoader
 
 from loaderviz import machine
-from loaderviz.argument_checks import whole_number
+from loaderviz.argument_checks import number, whole_number
 from loaderviz.clocks import process_clock
 from loaderviz.clocks.machine_offsets import NOT_MEASURED, Alignment, start_alignment
 from loaderviz.clocks.process_clock import now
@@ -21,6 +21,7 @@ from loaderviz.loaders.describe_loader import dataloader_behind, describe
 from loaderviz.own_errors import own_errors, own_errors_suppressed
 from loaderviz.plain_value import as_text
 from loaderviz.recorder import dataloader_hooks, recording_folders, recording_size_limit
+from loaderviz.recorder.flight_log import FlightOptions
 from loaderviz.recorder.iterator_watcher import Watcher
 from loaderviz.recorder.kernel_books import MachineAccounts
 from loaderviz.recorder.recording_files import RecordingFiles
@@ -28,6 +29,7 @@ from loaderviz.trace import Trace, read_folder
 from loaderviz.trace.check_trace import LEFT_OUT
 
 MAX_SPANS = 10_000_000
+LEAST_LAST_S = 10
 LINES_VARIABLE = "LOADERVIZ_LINES"
 
 
@@ -40,6 +42,8 @@ def record(
     max_bytes: int | None = None,
     lines: bool | None = None,
     last_s: float | None = None,
+    on_window: Callable[[dict[str, Any]], object] | None = None,
+    on_incident: Callable[[dict[str, Any]], object] | None = None,
 ) -> Recording:
     """Record what a ``DataLoader`` does while a block of code iterates it.
 
@@ -76,8 +80,14 @@ def record(
         lines: also look, some hundred times a second, which line of code reads the samples, in
             each process that does: see ``Trace.lines``. None: where LOADERVIZ_LINES is set to 1. On
             Linux, in main threads; where the program handles SIGWINCH it is left out, with a word.
-        last_s: leave this recording on: keep the last ``last_s`` seconds in full, and of all before
-            ``trace.windows``. None: keep everything.
+        last_s: leave the recording on: keep the last ``last_s`` seconds in full, 10 or more, and of
+            the whole run ``trace.windows``, a row a minute. Where a pace changes for two windows,
+            a wait is three times as long as any before, or an exception ends the block, what is
+            kept then is saved in ``path``, and ``trace.incidents`` names it. With ``max_bytes``
+            fewer seconds are kept where they would take more. None: keep everything.
+        on_window: with ``last_s``, called with each row of ``trace.windows`` as a dict, once its
+            minute is over. An error of it is warned of once; the loop goes on.
+        on_incident: the same with each row of ``trace.incidents``, once it is saved.
 
     Raises:
         LoaderVizError: for an object that no loop takes batches from, or whose class is not
@@ -100,6 +110,8 @@ def record(
         max_bytes=max_bytes,
         lines=lines,
         last_s=last_s,
+        on_window=on_window,
+        on_incident=on_incident,
     )
 
 
@@ -122,6 +134,8 @@ class Recording:
         max_bytes: int | None = None,
         lines: bool | None = None,
         last_s: float | None = None,
+        on_window: Callable[[dict[str, Any]], object] | None = None,
+        on_incident: Callable[[dict[str, Any]], object] | None = None,
     ) -> None:
         dataloader_hooks.check_torch()
         max_spans = whole_number("max_spans", max_spans, at_least=0)
@@ -142,7 +156,14 @@ class Recording:
         self._label = None if label is None else as_text(label)
         self._max_spans, self._max_bytes = max_spans, max_bytes
         self._lines = os.environ.get(LINES_VARIABLE) == "1" if lines is None else bool(lines)
-        self._last_s = last_s
+        self._last_s = None if last_s is None else number("last_s", last_s)
+        if self._last_s is not None and self._last_s < LEAST_LAST_S:
+            raise LoaderVizError(f"last_s={last_s!r}: give {LEAST_LAST_S} seconds or more")
+        if self._last_s is None and (on_window or on_incident):
+            raise LoaderVizError("on_window= and on_incident= need last_s=, such as last_s=600")
+        if self._last_s is not None and self._lines:
+            raise LoaderVizError("lines=True looks at a whole run: leave last_s= out")
+        self._flight = FlightOptions(on_window, on_incident, is_kept=self._path is not None)
         self._folder: Path | None = None
         self._watcher: Watcher | None = None  # while the block runs
         self._alignment: Alignment | None = None
@@ -188,6 +209,16 @@ class Recording:
             self._watcher.let_go()
         return read_folder(self._folder)
 
+    def save_incident(self, why: str) -> None:
+        """Save what is kept of a recording with ``last_s``, as an incident with this text.
+
+        Raises:
+            LoaderVizError: outside the block, and without ``last_s``.
+        """
+        if self._watcher is None or self._last_s is None:
+            raise LoaderVizError("save_incident() is for the block of record(loader, last_s=...)")
+        self._watcher.files.save_incident(as_text(why), "asked", now())
+
     def add_class(self, cls: type) -> None:
         """Record the loaders of a class that was made after the start, where all are recorded."""
         if self._watcher is not None:
@@ -205,7 +236,7 @@ class Recording:
         try:
             meta = self._describe()
             self._watcher = Watcher(
-                RecordingFiles(self._folder, meta),
+                RecordingFiles(self._folder, meta, self._flight),
                 self._loaders,
                 self._foreign,
                 every_loader=self._every_loader,
@@ -240,6 +271,9 @@ class Recording:
         traceback: TracebackType | None,
     ) -> None:
         try:
+            if self._watcher is not None and isinstance(error, Exception):
+                what = f"{type(error).__name__}: {error}"
+                self._watcher.files.save_incident(what, "exception", now())
             self._finish()
         except BaseException:  # from outside: torch's own handler says so that a worker died
             try:

@@ -14,7 +14,7 @@ import numpy as np
 
 from loaderviz.errors import LoaderVizError
 from loaderviz.own_errors import own_errors_suppressed
-from loaderviz.record_layout import MAIN_PROCESS, Batch, Tag, Task
+from loaderviz.record_layout import MAIN_PROCESS, Batch, State, Tag, Task
 from loaderviz.spool import Words
 from loaderviz.trace import MAIN_NAME, WINDOWS_NAME
 from loaderviz.trace.columns_of_rows import Table
@@ -50,6 +50,11 @@ class WindowLog:
         self._epochs: dict[tuple[int, int], int] = {}  # of each iterator's rounds
         self._loop = np.zeros((0, len(_LOOP)), np.int64)
         self._reading = np.zeros((0, len(_READING)), np.int64)
+
+    @property
+    def window_s(self) -> float:
+        """How long a window is now."""
+        return self._window_ns / 1e9
 
     def read(self, path: Path) -> None:
         """Read on in one file, which may be moved after that; raises LoaderVizError or OSError."""
@@ -134,11 +139,12 @@ class _Reader:
         fetches = read_fetches(file, {Tag.TASK: starts})
         heads = fetches.heads
         ready, began = heads[:, Task.READY], heads[:, Task.STARTED]
-        return np.column_stack([
+        values: Words = np.column_stack([
             *(heads[:, Task.ITERATOR], heads[:, Task.ROUND], ready, ready - began),
             *(heads[:, Task.CPU], np.full(len(heads), self._worker), fetches.n_samples),
             *(np.maximum(heads[:, Task.DISK] - 1, 0), heads[:, Task.RSS]),
-        ])[(ready > 0) & (began > 0)]  # fmt: skip
+        ])  # fmt: skip
+        return values[(heads[:, Task.STATE] == State.DONE) & (ready > 0) & (began > 0)]
 
 
 class _Part:
@@ -160,7 +166,7 @@ def _loop_values(
     done = is_same & (heads[:, Batch.RELEASED] > 0)
     got = heads[done & (heads[:, Batch.DELIVERED] > 0)]
     delivered = got[:, Batch.DELIVERED]
-    values = np.column_stack([
+    values: Words = np.column_stack([
         *(got[:, Batch.ITERATOR], got[:, Batch.ROUND], got[:, Batch.RELEASED]),
         *(np.maximum(delivered - got[:, Batch.REQUESTED], 0), got[:, Batch.RELEASED] - delivered),
     ])  # fmt: skip

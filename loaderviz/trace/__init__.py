@@ -3,6 +3,7 @@
 from loaderviz.trace.loading import load
 from loaderviz.trace.recording.read_recording import (
     ENDED_WORKERS_NAME,
+    INCIDENTS_NAME,
     MAIN_NAME,
     META_NAME,
     MORE_LOADERS_NAME,
@@ -13,6 +14,7 @@ from loaderviz.trace.trace import Trace
 
 __all__ = [
     "ENDED_WORKERS_NAME",
+    "INCIDENTS_NAME",
     "MAIN_NAME",
     "META_NAME",
     "MORE_LOADERS_NAME",

@@ -17,7 +17,7 @@ from loaderviz.trace.columns_of_rows import BATCH, Table, batch_rows
 from loaderviz.trace.described_loaders import UNDERLYING
 from loaderviz.trace.lines_of_code import may_be_lines
 from loaderviz.trace.underlying_keys import is_underlying
-from loaderviz.trace.windows import may_be_windows
+from loaderviz.trace.windows import may_be_incidents, may_be_windows
 
 MOST_WORKERS: Final = 4096  # of one loader
 MOST_AHEAD: Final = 1 << 16  # batches that the workers of a loader are asked for ahead
@@ -300,6 +300,7 @@ META: Final[Mapping[str, Rule]] = {
     "world_size": _whole(0, (1 << 31) - 1),
     "last_s": _number(0, MOST_S),
     "begins_s": _number(0, MOST_S),
+    "incident": _TEXT,
     "pid": _whole(0, (1 << 31) - 1),
     "started": (
         lambda value: (
@@ -316,6 +317,7 @@ META: Final[Mapping[str, Rule]] = {
         lambda value: isinstance(value, Mapping) and all(map(is_underlying, value.values())),
         "by name, datasets and the keys that positions stand for",
     ),
+    "incidents": (may_be_incidents, "a list of rows of windows.py"),
     "windows": (may_be_windows, "what windows.py describes"),
     "lines": (may_be_lines, "what lines_of_code.py describes"),
     "problems": _list_of(str, "texts"),

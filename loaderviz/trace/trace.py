@@ -19,7 +19,7 @@ from loaderviz.trace.described_loaders import as_the_loop_sees_it, meta_of_ranks
 from loaderviz.trace.lines_of_code import table
 from loaderviz.trace.loaders_as_one import as_one
 from loaderviz.trace.unread_samples import SamplesField, UnreadSamples
-from loaderviz.trace.windows import of_these, windows_of
+from loaderviz.trace.windows import incidents_of, of_these, windows_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -194,6 +194,20 @@ class Trace:
         where it is not known.
         """
         return windows_of(self)
+
+    @property
+    def incidents(self) -> pd.DataFrame:
+        """What a recording with ``last_s`` has saved: a row for each incident, in order.
+
+        Columns: ``rank``, ``incident`` (its number); ``kind``: ``step`` or ``reading`` (it takes
+        longer than before, for two windows at least), ``wait`` (three times as long as any before),
+        ``exception``, or ``asked`` by ``save_incident``; ``loader``, None where it is of none;
+        ``start_s`` and ``end_s``, seconds since the recording began, to a window, ``end_s`` NaN
+        where it has not ended; ``before_s`` and ``after_s``, what took longer; ``text``; and
+        ``path``, which ``loaderviz.load`` opens: what was kept then. Of more than ten the first
+        three and the latest seven have one, of a recording without a ``path`` none.
+        """
+        return incidents_of(self)
 
     def lines(self, *, user: bool = True) -> pd.DataFrame:
         """Which lines of code took the time in which samples were read, the longest first.

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from loaderviz.trace.trace import Trace
 
 WINDOW_S: Final = 60.0
-# A ring of 10 minutes has windows of one; a shorter ring has as many of them.
-WINDOWS_OF_RING: Final = 10
+LEAST_WINDOW_S: Final = 1.0
+WINDOWS_OF_RING: Final = 10  # where that is less than 10 minutes
 
 COLUMNS: Final = {
     **{"rank": "int64", "loader": "int64", "epoch": "int64", "start_s": "float64"},
@@ -35,6 +35,11 @@ COLUMNS: Final = {
     **{"disk_bytes": "float64", "memory_bytes": "float64", "slowest_worker": "int64"},
 }
 
+INCIDENT_COLUMNS: Final = {
+    **{"rank": "int64", "incident": "int64", "kind": "object", "loader": "float64"},
+    **{"start_s": "float64", "end_s": "float64", "before_s": "float64", "after_s": "float64"},
+    **{"text": "object", "path": "object"},
+}
 COLUMNS_OF_READING: Final = (
     *("supply_per_s", "read_p50_s", "read_p99_s", "read_cpu_share", "disk_bytes", "memory_bytes"),
 )
@@ -44,7 +49,7 @@ Row = dict[str, float]
 
 def window_s_of(last_s: float | None) -> float:
     """How long the windows are of a recording that keeps its last ``last_s`` seconds, or all."""
-    return min(WINDOW_S, last_s / WINDOWS_OF_RING) if last_s else WINDOW_S
+    return min(WINDOW_S, max(LEAST_WINDOW_S, (last_s or WINDOW_S * 10) / WINDOWS_OF_RING))
 
 
 def values_of(batches: Table, begins_s: float = 0.0) -> tuple[Table, Table]:
@@ -124,6 +129,7 @@ def _loop_columns(loop: Table) -> Row:
         "batches": len(took_s),
         "wait_s": float(took_s.sum()),
         "step_s": float(loop["other_s"].sum()) if loop else 0.0,
+        "longest_s": float(took_s.max(initial=0.0)),  # no column: incidents.py asks for it
         **{"ready_p50_s": float(p50), "ready_p95_s": float(p95), "ready_p99_s": float(p99)},
     }
 
@@ -196,6 +202,30 @@ def of_these(meta: Mapping[str, Any], column: str, numbers: Iterable[int]) -> di
     wanted = {*numbers}
     rows = [i for i, value in enumerate(kept[column]) if value in wanted]
     return {**meta, "windows": {name: [each[i] for i in rows] for name, each in kept.items()}}
+
+
+def may_be_incidents(kept: Any) -> bool:
+    """Whether ``meta["incidents"]`` may be a list of rows."""
+    return isinstance(kept, list) and all(
+        isinstance(row, Mapping)
+        and {*row} == {*INCIDENT_COLUMNS}
+        and all(
+            value is None or isinstance(value, str if kind == "object" else int | float)
+            for value, kind in ((row[name], kind) for name, kind in INCIDENT_COLUMNS.items())
+        )
+        for row in kept
+    )
+
+
+def incidents_of(trace: Trace) -> pd.DataFrame:
+    """What ``Trace.incidents`` is."""
+    import pandas as pd
+
+    rows = trace.meta.get("incidents") or []
+    return pd.DataFrame({
+        name: pd.Series([row[name] for row in rows], dtype=kind)
+        for name, kind in INCIDENT_COLUMNS.items()
+    })  # fmt: skip
 
 
 def windows_of(trace: Trace) -> pd.DataFrame:

@@ -31,6 +31,7 @@ from loaderviz.trace.windows import rows_of, values_of, window_s_of, written
 
 META_NAME = "meta.json"
 MAIN_NAME = "main.spool"
+INCIDENTS_NAME = "incidents"  # a folder of recordings, and a file with a line for each
 WINDOWS_NAME = "windows"  # rows of trace/windows.py, where the recording is a ring
 MORE_LOADERS_NAME = "loaders.jsonl"  # a line for each that was met when it was first iterated
 ENDED_WORKERS_NAME = "ended-workers.spool"  # see spool_archive.py
@@ -62,7 +63,7 @@ def read_folder(folder: Path) -> Trace:
         raise LoaderVizError(
             f"{str(folder)!r} holds no recording: its {META_NAME} cannot be read ({error})"
         ) from error
-    reader.read_main(SpoolFile(folder / MAIN_NAME))
+    reader.read_main(SpoolFile(folder / MAIN_NAME), ends=meta.get("incident") is None)
     for path in sorted([*folder.glob("here-*.spool"), *folder.glob("worker-*.spool")]):
         with reader.noting_damage(path):
             reader.read_process(SpoolFile(path))
@@ -75,7 +76,7 @@ def read_folder(folder: Path) -> Trace:
                 with reader.noting_damage(path):
                     reader.read_process(spool_archive.ArchivedSpool(archive.format, record))
     try:
-        return reader.trace(meta, folder / WINDOWS_NAME)
+        return reader.trace(meta, folder)
     except InvalidTraceError as error:
         raise LoaderVizError(
             f"the recording in {str(folder)!r} is damaged ({error}); copy it again, or record anew"
@@ -135,16 +136,17 @@ class _Reader:
         self._ended_ns = 0
         self._seen: set[tuple[Any, ...]] = set()  # workers whose files were read
 
-    def read_main(self, file: SpoolFile) -> None:
+    def read_main(self, file: SpoolFile, *, ends: bool = True) -> None:
         """What the main process wrote about its loaders, workers, batches and spans.
 
-        Most batches that it makes itself are in the file of its fetches.
+        Most batches that it makes itself are in the file of its fetches. ``ends``: whether it should
+        say that it has ended, and is no copy of one that goes on.
         """
         words, records = file.words, file.records()
         finished = Tag.FINISH in records
         if file.problem:
             self.problems.append(file.problem)
-        elif not finished:
+        elif ends and not finished:
             self.problems.append("the recording has not ended: it is running, or was killed")
         self._add_batches(file, records.pop(Tag.BATCH, np.zeros(0, np.int64)))
         for tag, starts in records.items():
@@ -238,14 +240,16 @@ class _Reader:
         if worker is not None:
             worker.read(file, records, fetches)
 
-    def trace(self, meta: dict[str, Any], windows: Path) -> Trace:
-        """The trace of all that was read; ``meta`` is that of the recording."""
-        sent = self._sent()
-        if meta.get("last_s") and self._left_out_batches:
+    def trace(self, meta: dict[str, Any], folder: Path) -> Trace:
+        """The trace of all that was read; ``meta`` is that of the recording in ``folder``."""
+        is_ring = bool(meta.get("last_s"))
+        sent = self._sent(is_ring=is_ring)
+        if is_ring and self._left_out_batches:
             meta = self._begin_later(sent, meta)
         batches, samples = sent.tables(self._rank, self._start_ns)
-        if meta.get("last_s"):
-            meta["windows"] = self._windows(batches, meta, windows)
+        if is_ring:
+            meta["windows"] = self._windows(batches, meta, folder / WINDOWS_NAME)
+            meta["incidents"] = _incidents(folder / f"{INCIDENTS_NAME}.jsonl", self._rank)
         if meta.pop("lines_asked", False):
             meta["lines"] = packed([], self._lines.not_seen)
             try:
@@ -280,8 +284,10 @@ class _Reader:
         rows = written(path)
         begins_s, window_s = meta.get("begins_s", 0.0), window_s_of(meta["last_s"])
         until_s = max((row["start_s"] + window_s for row in rows), default=0.0)
-        parts = [where(part, part["at_s"] >= until_s) for part in values_of(batches, begins_s)]
-        return packed_windows([*rows, *rows_of(*parts, self._rank, until_s, window_s)])
+        loop, reading = (
+            where(part, part["at_s"] >= until_s) for part in values_of(batches, begins_s)
+        )
+        return packed_windows([*rows, *rows_of(loop, reading, self._rank, until_s, window_s)])
 
     def _begin_later(self, sent: SentBatches, meta: dict[str, Any]) -> dict[str, Any]:
         """Let the trace begin with what a ring has kept; returns the ``meta`` that says so."""
@@ -311,7 +317,7 @@ class _Reader:
                 read[HANDED_OVER_BY] = asked.get("class") or "another loader"
         return told
 
-    def _sent(self) -> SentBatches:
+    def _sent(self, *, is_ring: bool) -> SentBatches:
         """The batches of the trace; what is not shown of them is counted, or a problem."""
         sent = SentBatches.of(
             self._batches,
@@ -322,7 +328,7 @@ class _Reader:
             self._lost,
         )
         n_unseen = int(sent.unseen.sum())
-        if n_unseen and self._left_out_batches:  # there was no more room for their records
+        if n_unseen and (is_ring or self._left_out_batches):  # there is no room for their records
             self._left_out_batches += n_unseen
             sent = sent.only(~sent.unseen)
         elif n_unseen:
@@ -358,6 +364,19 @@ class _Reader:
         for name in ("asked_s", "started_s", "first_task_s", *START_COLUMNS):
             columns[name] = np.where(before, np.nan, columns[name])
         return {"rank": self._rank, **columns}
+
+
+def _incidents(path: Path, rank: int) -> list[dict[str, Any]]:
+    """The incidents in a file, which has a line more where one has ended; in their order."""
+    try:
+        lines = read_text(path).split("\n")[:-1]
+    except own_errors(FileNotFoundError):
+        return []
+    rows = {about["incident"]: {"rank": rank, **about} for about in map(json.loads, lines)}
+    for about in rows.values():
+        if about["path"] is not None and not Path(about["path"]).exists():
+            about["path"] = None  # others have taken its place
+    return [rows[number] for number in sorted(rows)]
 
 
 def _leave_out_empty_epochs(batches: dict[str, Any], samples: dict[str, Any]) -> list[str]:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from loaderviz.spool import BLOCK_HEAD, HEADER_BYTES, SpoolHead, Words, blocks
+from loaderviz.spool import HEADER_BYTES, SpoolHead, Words, blocks
+from loaderviz.spool_ring import BLOCK_HEAD
 
 
 class SpoolTail:

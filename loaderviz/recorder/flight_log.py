@@ -1,0 +1,91 @@
+"""What a recording that keeps its last seconds writes beside them: its windows, and incidents."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from loaderviz.recorder.control_page import Control
+from loaderviz.recorder.incidents import IncidentLog
+from loaderviz.recorder.window_log import WindowLog
+from loaderviz.trace.windows import COLUMNS, window_s_of
+
+ROOM: Final = 0.8  # of max_bytes: a block more may be needed
+Told = Callable[[dict[str, Any]], object]
+
+
+@dataclass(frozen=True)
+class FlightOptions:
+    """Who is told of windows and incidents, and whether the recording's folder stays."""
+
+    on_window: Told | None = None
+    on_incident: Told | None = None
+    is_kept: bool = False
+
+
+class FlightLog:
+    """The windows and incidents of one recording; ``meta`` is its description."""
+
+    def __init__(
+        self, folder: Path, meta: dict[str, Any], control: Control, options: FlightOptions
+    ) -> None:
+        self._folder, self._control = folder, control
+        self._last_s, self._max_bytes = meta["last_s"], meta["max_bytes"]
+        started_ns, window_s = meta["started"][0], window_s_of(meta["last_s"])
+        self._started_ns = started_ns
+        self._windows = WindowLog(folder, meta["rank"], started_ns, window_s)
+        self._on_window = options.on_window and _harmless(options.on_window, "on_window")
+        tell = options.on_incident and _harmless(options.on_incident, "on_incident")
+        self._incidents = IncidentLog(folder, is_kept=options.is_kept, tell=tell)
+
+    @property
+    def next_ns(self) -> int:
+        """When the window that runs is over."""
+        return self._windows.next_ns
+
+    def read(self, path: Path) -> None:
+        """Read on in the file of a worker that is about to be moved."""
+        self._windows.read(path)
+
+    def close(self, at_ns: int, *, ended: bool = False) -> None:
+        """Write the windows that are over, look at them, and tell of them."""
+        rows = self._windows.close(at_ns, ended=ended)
+        if self._max_bytes:
+            self._keep_less(at_ns, self._max_bytes)
+        self._incidents.look_at(rows, self._windows.window_s, at_ns)
+        if self._on_window is not None:
+            for row in rows:
+                self._on_window({name: row[name] for name in COLUMNS})
+
+    def _keep_less(self, at_ns: int, max_bytes: int) -> None:
+        """Keep as many seconds as fit, by what those so far have taken."""
+        n_bytes = sum(path.stat().st_size for path in self._folder.iterdir() if path.is_file())
+        kept_ns = min(self._control.kept_ns(), max(at_ns - self._started_ns, 1))
+        fitting_ns = int(kept_ns * ROOM * max_bytes / n_bytes)
+        self._control.set_kept_ns(max(1, min(round(self._last_s * 1e9), fitting_ns)))
+
+    def save(self, why: str, kind: str, at_ns: int) -> dict[str, Any]:
+        """Save an incident that somebody asks for, or that ends the loop."""
+        at_s = (at_ns - self._started_ns) / 1e9
+        return self._incidents.save(why, at_ns, kind=kind, start_s=at_s, end_s=at_s)
+
+
+def _harmless(tell: Told, name: str) -> Told:
+    """The same function, of which no error reaches the loop: the first is told as a warning."""
+    failed: list[Exception] = []
+
+    def told(about: dict[str, Any]) -> None:
+        try:
+            tell(about)
+        except Exception as error:
+            if not failed:
+                warnings.warn(
+                    f"{name}= failed and the recording goes on: {type(error).__name__}: {error}",
+                    stacklevel=2,
+                )
+            failed.append(error)
+
+    return told
