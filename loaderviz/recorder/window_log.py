@@ -144,7 +144,9 @@ class _Reader:
             *(heads[:, Task.CPU], np.full(len(heads), self._worker), fetches.n_samples),
             *(np.maximum(heads[:, Task.DISK] - 1, 0), heads[:, Task.RSS]),
         ])  # fmt: skip
-        return values[(heads[:, Task.STATE] == State.DONE) & (ready > 0) & (began > 0)]
+        is_done: Words = (heads[:, Task.STATE] == State.DONE) & (ready > 0) & (began > 0)
+        made: Words = values[is_done]
+        return made
 
 
 class _Part:

@@ -139,8 +139,8 @@ class _Reader:
     def read_main(self, file: SpoolFile, *, ends: bool = True) -> None:
         """What the main process wrote about its loaders, workers, batches and spans.
 
-        Most batches that it makes itself are in the file of its fetches. ``ends``: whether it should
-        say that it has ended, and is no copy of one that goes on.
+        Most batches that it makes itself are in the file of its fetches. ``ends``: whether it
+        should say that it has ended, and is no copy of one that goes on.
         """
         words, records = file.words, file.records()
         finished = Tag.FINISH in records
@@ -292,7 +292,8 @@ class _Reader:
     def _begin_later(self, sent: SentBatches, meta: dict[str, Any]) -> dict[str, Any]:
         """Let the trace begin with what a ring has kept; returns the ``meta`` that says so."""
         moments = sent.records[:, Batch.DISPATCHED]
-        from_ns = max(int(moments[moments > 0].min(initial=self._ended_ns)), self._start_ns)
+        known = moments[moments > 0]
+        from_ns = int(known.min()) if len(known) else max(self._ended_ns, self._start_ns)
         later_ns = from_ns - self._start_ns
         self._start_ns, self._wall_ns = from_ns, self._wall_ns + later_ns
         iterators = {*sent.records[:, Batch.ITERATOR].tolist()}
