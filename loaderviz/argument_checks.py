@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 from numbers import Real
 from typing import Any
 
@@ -50,6 +51,19 @@ def number(name: str, value: float, *, at_most: float = math.inf) -> float:
         limit = "" if at_most == math.inf else f" and at most {at_most:g}"
         raise LoaderVizError(f"{name}={value!r}: give a finite number, 0 or more{limit}")
     return float(value)
+
+
+def seconds_of(name: str, text: str) -> float:
+    """A time such as ``10min``, ``90s``, ``1.5h`` or ``600`` in seconds.
+
+    Raises:
+        LoaderVizError: for any other text.
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|sec|m|min|h)?", text.strip())
+    if found is None:
+        raise LoaderVizError(f"{name} {text!r}: give a time such as 10min, 90s or 1h")
+    units = {"h": 3600.0, "m": 60.0, "min": 60.0}
+    return float(found[1]) * units.get(found[2] or "s", 1.0)
 
 
 def position(index: int, length: int) -> int:

@@ -120,7 +120,7 @@ def _limits_of_trace(trace: Trace, kind: str) -> tuple[str, ...]:
     is_delivered = batches["delivered_s"].notna()
     n_never_taken = int((~is_delivered).sum())
     n_unseen = int((is_delivered & batches["started_s"].isna()).sum())
-    samples_left_out, _ = left_out(trace.meta)
+    samples_left_out, batches_left_out = left_out(trace.meta)
     sentences = [
         "A trace of an iterable-style dataset counts samples and does not know what they were: "
         "audit(loader) finds what comes twice or never."
@@ -134,6 +134,11 @@ def _limits_of_trace(trace: Trace, kind: str) -> tuple[str, ...]:
         sentences.append(f"{n_unseen:,} batches were not seen in their worker.")
     if samples_left_out:
         sentences.append(f"{samples_left_out:,} samples past the limit are not in the trace.")
+    if batches_left_out:
+        sentences.append(
+            f"{batches_left_out:,} batches are not in the trace, so that no sample of theirs is "
+            "called missing."
+        )
     return tuple(sentences)
 
 

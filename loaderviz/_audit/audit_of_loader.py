@@ -54,6 +54,7 @@ from loaderviz.loaders.random_state import keep_random_state
 from loaderviz.sharding import ranks
 from loaderviz.text import count
 from loaderviz.trace import Trace
+from loaderviz.trace.described_loaders import left_out
 
 _NOT_JUDGED = "whether any is missing is not known"
 MIN_UNLIKE = 7  # of fewer samples all may be others by some fault
@@ -299,6 +300,8 @@ def audit_trace(
             remarks = (behind.remark, *remarks)
             if not behind.together:
                 evidence = replace(evidence, which_samples=" of a single rank in the trace")
+        if left_out(trace.meta)[1]:  # batches: what does not come here may have come before
+            expected = replace(expected, n_judged=0)
         delivered = replace(delivered, number=numbers)
         shared = shared_with_other_loaders(trace.meta, loader, delivered, keys)
         evidence = replace(

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from loaderviz.cli.shared_options import EXIT_FOUND, AsJson, TracePath, print_json
 from loaderviz.errors import LoaderVizError
 from loaderviz.text import percent, printable
 from loaderviz.trace import Trace, load
+from loaderviz.trace.columns_of_rows import arrays, where
 from loaderviz.trace.described_loaders import hands_over, left_out, unseen
 from loaderviz.trace.loaders_as_one import as_one
 from loaderviz.trace.unread_samples import require_memory
 from loaderviz.why.notes import READ_AHEAD
 from loaderviz.why.rank_summary import by_rank
+from loaderviz.why.whole_run import after_warmup as without_warmup
 
 
 def check(
@@ -27,6 +30,14 @@ def check(
             "for workers to start.",
         ),
     ] = None,
+    after_warmup: Annotated[
+        bool,
+        typer.Option(
+            "--after-warmup",
+            help="Leave out of --max-wait the first minute, and later ones in which a batch still "
+            "took longer.",
+        ),
+    ] = False,
     exactly_once: Annotated[
         bool,
         typer.Option(
@@ -48,7 +59,7 @@ def check(
     trace = load(trace_path)
     results = []
     if max_wait is not None:
-        results.append(("max-wait", *_check_max_wait(trace, max_wait)))
+        results.append(("max-wait", *_check_max_wait(trace, max_wait, after_warmup)))
     if exactly_once:
         results.append(("exactly-once", *_check_exactly_once(trace)))
     if as_json:
@@ -63,11 +74,13 @@ def check(
         raise LoaderVizError(f"what is not in this recording was not checked: {'; '.join(unread)}")
 
 
-def _check_max_wait(trace: Trace, max_share: float) -> tuple[bool, str]:
+def _check_max_wait(trace: Trace, max_share: float, after_warmup: bool) -> tuple[bool, str]:
     """Whether it passes, and why; of several ranks the one that waits the most decides.
 
-    That rank may hold up all others.
+    That rank may hold up all others. Of a recording with ``last_s``, and after warm-up, by windows.
     """
+    if after_warmup or trace.meta.get("begins_s"):
+        return _check_windows(trace, max_share, after_warmup)
     trace = as_one(trace)
     if unseen(trace):
         raise LoaderVizError(f"--max-wait: {READ_AHEAD}")
@@ -84,6 +97,26 @@ def _check_max_wait(trace: Trace, max_share: float) -> tuple[bool, str]:
     return bool(shares[worst] <= max_share), why
 
 
+def _check_windows(trace: Trace, max_share: float, after_warmup: bool) -> tuple[bool, str]:
+    rows = arrays(trace.windows)
+    of_ranks = {int(rank): where(rows, rows["rank"] == rank) for rank in np.unique(rows["rank"])}
+    if after_warmup:
+        of_ranks = {rank: without_warmup(own) for rank, own in of_ranks.items()}
+    shares = {
+        rank: float(own["wait_s"].sum() / (own["wait_s"] + own["step_s"]).sum())
+        for rank, own in of_ranks.items()
+        if own["batches"].sum()
+    }
+    if not shares:
+        raise LoaderVizError("--max-wait: no minute of this recording is left to check")
+    worst = max(shares, key=shares.__getitem__)
+    who = f"rank {worst}" if len(shares) > 1 else "the loop"
+    after = " after warm-up" * after_warmup
+    waited = percent(shares[worst], decimals=1)
+    why = f"{who} waits {waited} of the time{after}; at most {100 * max_share:g} % is allowed"
+    return shares[worst] <= max_share, why
+
+
 def _check_exactly_once(trace: Trace) -> tuple[bool, str]:
     """Whether it passes, and why."""
     from loaderviz._audit import audit  # imports torch
@@ -94,7 +127,7 @@ def _check_exactly_once(trace: Trace) -> tuple[bool, str]:
     audits = [audit(trace.of_loader(n)) for n in numbers if not hands_over(trace.meta, n)]
     if not audits:
         raise LoaderVizError("no batch is in this recording: there is nothing to audit")
-    samples_left_out, _ = left_out(trace.meta)
+    samples_left_out, batches_left_out = left_out(trace.meta)
     for result in audits:
         epochs = result.epochs
         lacks = bool((epochs["missing"] > epochs["dropped"]).any())
@@ -110,6 +143,11 @@ def _check_exactly_once(trace: Trace) -> tuple[bool, str]:
         raise LoaderVizError(
             f"--exactly-once: {samples_left_out:,} samples are not in this recording; "
             "record with a larger max_spans"
+        )
+    if batches_left_out:
+        raise LoaderVizError(
+            f"--exactly-once: {batches_left_out:,} batches are not in this recording; record "
+            "without last_s and max_bytes"
         )
     verdicts = "; ".join(dict.fromkeys(result.verdict for result in audits))
     shared = [note for result in audits for note in result.notes if IN_ANOTHER in note][:1]

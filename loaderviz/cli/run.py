@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from loaderviz._run.start_script import start
+from loaderviz.argument_checks import seconds_of
 
 
 def run(
@@ -42,6 +43,15 @@ def run(
         bool,
         typer.Option("--lines", help="Also look which lines of code read the samples (Linux)."),
     ] = False,
+    last: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Leave it on: keep the last TIME in full, such as 10min or 90s, and of the whole "
+            "run a row a minute.",
+            show_default=False,
+        ),
+    ] = None,
     max_spans: Annotated[
         int | None,
         typer.Option(
@@ -79,7 +89,9 @@ def run(
 
     Exit code: the script's; 2 for bad input, before the script has started.
     """
-    limits = {"max_spans": max_spans, "max_bytes": max_bytes, "lines": lines or None}
+    last_s = None if last is None else seconds_of("--last", last)
+    limits: dict[str, Any] = {"max_spans": max_spans, "max_bytes": max_bytes, "last_s": last_s}
+    limits["lines"] = lines or None
     start(
         target,
         args or [],

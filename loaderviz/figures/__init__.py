@@ -2,7 +2,8 @@
 
 from loaderviz.figures.results.causes_figure import causes
 from loaderviz.figures.results.lines_figure import lines
+from loaderviz.figures.results.run_figure import run
 from loaderviz.figures.results.starts_figure import starts
 from loaderviz.figures.timelines.timeline import timeline
 
-__all__ = ["causes", "lines", "starts", "timeline"]
+__all__ = ["causes", "lines", "run", "starts", "timeline"]

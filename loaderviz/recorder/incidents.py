@@ -22,9 +22,10 @@ from loaderviz.text import clock_time, duration
 from loaderviz.trace import INCIDENTS_NAME, META_NAME
 from loaderviz.trace.windows import Row
 from loaderviz.why.level_changes import stands_out
-from loaderviz.why.phases import ALIKE, FEWEST
+from loaderviz.why.phases import FEWEST
 
 MOST_BEFORE: Final = 60  # windows that the next one is compared with
+SHIFT: Final = 1.25  # times as long: half of the way, in proportion, to 1.5 times
 IN_A_ROW: Final = 2  # windows that show a shift, or its end: one may be a checkpoint
 TIMES_AS_LONG: Final = 3  # as any wait before
 FIRST_KEPT, LATEST_KEPT = 3, 7  # incidents whose details are kept
@@ -50,7 +51,7 @@ class Shift:
             self.before.append(value)
             return None
         is_far = stands_out(np.array([value]), np.array(self.before))[0]
-        if is_far and value > (1 + ALIKE) * self.usual():
+        if is_far and value > SHIFT * self.usual():
             self._odd.append(value)
             self._usual.clear()
             if len(self._odd) >= MOST_BEFORE:  # that is how it is now
@@ -122,8 +123,10 @@ class IncidentLog:
         for name, begins in shown.items():
             if begins and loader not in self._open:
                 usual_s, now_s = self._shifts[loader, name].usual(), values[name]
-                what = "reading a sample" if name == "reading" else "a batch and its step"
-                text = f"{what} takes {now_s / usual_s:.3g} times as long as before: "
+                what = (
+                    "reading a sample takes" if name == "reading" else "a batch and its step take"
+                )
+                text = f"{what} {now_s / usual_s:.3g} times as long as before: "
                 text += f"{duration(now_s)}, not {duration(usual_s)}"
                 since_s = max(start_s - window_s, 0.0)
                 about = {"kind": name, "loader": loader, "start_s": since_s, "end_s": None}

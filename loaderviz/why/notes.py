@@ -10,6 +10,7 @@ import numpy as np
 
 from loaderviz.text import count, duration, durations_that_add_up, percent, rate
 from loaderviz.why.loader_share import is_cycled
+from loaderviz.why.whole_run import whole_run
 
 if TYPE_CHECKING:
     from loaderviz.trace.trace import Trace
@@ -77,7 +78,9 @@ def _times(summary: Summary, whose: str) -> list[str]:
 
 def notes_of(summary: Summary) -> list[str]:
     """What else a reader has to know, a sentence each."""
-    told = _kept_for_nothing(summary)
+    whole = None if summary.trace is None else whole_run(summary.trace)
+    told = [] if whole is None else [f"{whole}."]
+    told += _kept_for_nothing(summary)
     told += training_of(summary) if summary.waits_are_seen else [RECORD_ITS_OBJECT]
     told += [] if summary.failed_shapes is None else [f"In {summary.failed_shapes}."]
     told += _some(summary.unequal, "{}.", lambda more: f"Likewise in {len(more):,} more.")

@@ -131,6 +131,7 @@ class _Reader:
         self._lost: dict[tuple[int, ...], int] = {}  # batches of a stream: see Tag.LOST
         self._spans: list[tuple[int, ...]] = []
         self._span_names: list[str] = []
+        self._spans_from_ns = 0
         self._lines = LinesRead()
         self._left_out = self._left_out_batches = 0
         self._ended_ns = 0
@@ -244,6 +245,7 @@ class _Reader:
         """The trace of all that was read; ``meta`` is that of the recording in ``folder``."""
         is_ring = bool(meta.get("last_s"))
         sent = self._sent(is_ring=is_ring)
+        sent = self._latest(sent, meta["last_s"]) if is_ring else sent
         if is_ring and self._left_out_batches:
             meta = self._begin_later(sent, meta)
         batches, samples = sent.tables(self._rank, self._start_ns)
@@ -337,9 +339,19 @@ class _Reader:
         self._left_out += sent.n_samples_left_out
         return sent
 
+    def _latest(self, sent: SentBatches, last_s: float) -> SentBatches:
+        """Those of the last seconds: a ring holds more of what comes seldom."""
+        done_ns = sent.records[:, Batch.DISPATCHED : Batch.RELEASED + 1].max(axis=1, initial=0)
+        from_ns = max(self._ended_ns, int(done_ns.max(initial=0))) - round(last_s * 1e9)
+        kept = done_ns >= from_ns
+        self._left_out_batches += int((~kept).sum())
+        self._spans_from_ns = from_ns
+        return sent.only(kept)
+
     def _span_rows(self) -> dict[str, Any]:
         names = self._span_names
-        order = sorted(range(len(names)), key=lambda i: (self._spans[i], names[i]))
+        kept = [i for i, span in enumerate(self._spans) if max(span[:2]) >= self._spans_from_ns]
+        order = sorted(kept, key=lambda i: (self._spans[i], names[i]))
         spans = np.array([self._spans[i] for i in order], np.int64).reshape(-1, 4)
         start, end, device_start, device_end = spans.T
         has_device = (device_start != 0) & (device_end != 0)

@@ -1,0 +1,95 @@
+"""What a recording that keeps its last seconds says of its whole run, by its windows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from loaderviz.text import clock_time, count, percent
+from loaderviz.trace.columns_of_rows import Table, arrays, where
+from loaderviz.why.level_changes import levels
+from loaderviz.why.phases import ALIKE
+
+if TYPE_CHECKING:
+    from loaderviz.trace.trace import Trace
+
+
+@dataclass(frozen=True)
+class WholeRun:
+    """The run of a trace that holds only its end in full.
+
+    Attributes:
+        seconds: from its beginning to its last window's end.
+        wait_share: of the loops' time in their windows, of all loaders and ranks, 0 to 1.
+        kept_s: how many seconds the trace holds.
+        epochs: of the loader that has most.
+        incidents: a sentence each, without its full stop, the longest-lasting first.
+    """
+
+    seconds: float
+    wait_share: float
+    kept_s: float
+    epochs: int
+    incidents: tuple[str, ...]
+
+    def __str__(self) -> str:
+        told = f"In all of {clock_time(self.seconds)}, {count(self.epochs, 'epoch')}, the loop "
+        told += f"waits {percent(self.wait_share)}; what is said above is of the last "
+        told += clock_time(self.kept_s)
+        return ". ".join([told, *self.incidents[:1]])
+
+
+def whole_run(trace: Trace) -> WholeRun | None:
+    """The whole run; None of a trace that holds all of it, or has no windows."""
+    begins_s = trace.meta.get("begins_s") or 0.0
+    windows = trace.windows if trace.meta.get("windows") and begins_s else None
+    if windows is None or windows.empty:
+        return None
+    rows = arrays(windows)
+    wait_s, step_s = rows["wait_s"].sum(), rows["step_s"].sum()
+    seconds = float(rows["end_s"].max())
+    return WholeRun(
+        seconds=seconds,
+        wait_share=float(wait_s / ((wait_s + step_s) or 1.0)),
+        kept_s=seconds - begins_s,
+        epochs=int(rows["epoch"].max()) + 1,
+        incidents=tuple(_incidents(trace, rows)),
+    )
+
+
+def _incidents(trace: Trace, rows: Table) -> list[str]:
+    table: list[dict[str, Any]] = trace.incidents.to_dict("records")
+    end_s = float(rows["end_s"].max())
+    told = []
+    for row in table:
+        ended = not np.isnan(row["end_s"])
+        until_s = row["end_s"] if ended else end_s
+        within = where(rows, (rows["start_s"] >= row["start_s"]) & (rows["start_s"] < until_s))
+        wait_s, step_s = within["wait_s"].sum(), within["step_s"].sum()
+        until = f"to {clock_time(until_s)}" if ended else "on"
+        text = f"From {clock_time(row['start_s'])} {until} it waits "
+        text += f"{percent(wait_s / ((wait_s + step_s) or 1.0))}: {row['text']}"
+        if row["kind"] not in ("step", "reading"):
+            text = f"At {clock_time(row['start_s'])}: {row['text']}"
+        told.append((until_s - row["start_s"], f"{text} (incident {row['incident']})"))
+    return [text for _, text in sorted(told, key=lambda each: -each[0])]
+
+
+def after_warmup(rows: Table) -> Table:
+    """The windows of one rank without those of its warm-up.
+
+    That is the first, with the start of the workers, and all of a first level of the time for a
+    batch that later ones are quicker than.
+    """
+    done = where(rows, rows["batches"] > 0)
+    order = np.argsort(done["start_s"], kind="stable")
+    done = where(done, order)
+    each_s = (done["wait_s"] + done["step_s"]) / done["batches"]
+    later = each_s[1:]
+    begins = levels(later, ALIKE * float(np.median(later))) if len(later) else [0]
+    first = 1
+    if len(begins) > 1 and np.median(later[: begins[1]]) > np.median(later[begins[1] :]):
+        first += begins[1]
+    return where(done, slice(first, None))
