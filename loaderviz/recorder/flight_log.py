@@ -56,6 +56,8 @@ class FlightLog:
         if self._max_bytes:
             self._keep_less(at_ns, self._max_bytes)
         self._incidents.look_at(rows, self._windows.window_s, at_ns)
+        if ended:
+            self._incidents.end()
         if self._on_window is not None:
             for row in rows:
                 self._on_window({name: row[name] for name in COLUMNS})

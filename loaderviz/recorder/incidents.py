@@ -33,47 +33,41 @@ QUIET_NS: Final = 600 * 10**9  # after a line to stderr
 
 
 class Shift:
-    """One duration of a loader, window by window."""
+    """One duration of a loader, window by window.
+
+    Attributes:
+        usual: what it takes usually, the median of the windows before a shift; 0 at first.
+        now: the median of those since a shift; 0 before any.
+        is_open: whether there is a shift that goes on.
+    """
 
     def __init__(self) -> None:
-        self.before: deque[float] = deque(maxlen=MOST_BEFORE)
+        self.usual = self.now = 0.0
+        self.is_open = False
+        self._before: deque[float] = deque(maxlen=MOST_BEFORE)
         self._odd: list[float] = []  # in a row
-        self._usual: list[float] = []  # in a row, since a shift
-        self.is_open = False
+        self._back: list[float] = []  # in a row, after a shift
 
-    def usual(self) -> float:
-        """What it takes usually: the median of the windows before a shift."""
-        return float(np.median(self.before))
-
-    def note(self, value: float) -> bool | None:
-        """Note the next window; True where a shift shows, False where one is over, else None."""
-        if len(self.before) < FEWEST:
-            self.before.append(value)
-            return None
-        is_far = stands_out(np.array([value]), np.array(self.before))[0]
-        if is_far and value > SHIFT * self.usual():
+    def note(self, value: float) -> None:
+        """Note the next window."""
+        before = np.array(self._before)
+        is_far = len(before) >= FEWEST and stands_out(np.array([value]), before)[0]
+        if is_far and value > SHIFT * np.median(before):
             self._odd.append(value)
-            self._usual.clear()
-            if len(self._odd) >= MOST_BEFORE:  # that is how it is now
-                self.before.extend(self._odd)
-                self._odd.clear()
-                self.is_open = False
-            elif len(self._odd) >= IN_A_ROW and not self.is_open:
+            self._back.clear()
+            if len(self._odd) >= IN_A_ROW:
                 self.is_open = True
-                return True
-            return None
-        if not self.is_open:
+                self.usual, self.now = float(np.median(before)), float(np.median(self._odd))
+            if len(self._odd) >= MOST_BEFORE:  # that is how it is from now on
+                self._before.extend(self._odd)
+                self._odd.clear()
+            return
+        self._back.append(value)
+        if not self.is_open or len(self._back) >= IN_A_ROW:
+            self._before.extend(self._back)
             self._odd.clear()
-            self.before.append(value)
-            return None
-        self._usual.append(value)
-        if len(self._usual) < IN_A_ROW:
-            return None
-        self.before.extend(self._usual)
-        self._odd.clear()
-        self._usual.clear()
-        self.is_open = False
-        return False
+            self._back.clear()
+            self.is_open = False
 
 
 class IncidentLog:
@@ -119,28 +113,39 @@ class IncidentLog:
         supply = [row["supply_per_s"] for row in rows if row["supply_per_s"] > 0]
         if supply:
             values = {"reading": 1 / min(supply), **values}
-        shown = {name: self._shifts[loader, name].note(value) for name, value in values.items()}
-        for name, begins in shown.items():
-            if begins and loader not in self._open:
-                usual_s, now_s = self._shifts[loader, name].usual(), values[name]
-                what = (
-                    "reading a sample takes" if name == "reading" else "a batch and its step take"
-                )
-                text = f"{what} {now_s / usual_s:.3g} times as long as before: "
-                text += f"{duration(now_s)}, not {duration(usual_s)}"
-                since_s = max(start_s - window_s, 0.0)
-                about = {"kind": name, "loader": loader, "start_s": since_s, "end_s": None}
-                about |= {"before_s": usual_s, "after_s": now_s}
-                self._open[loader] = self.save(text, at_ns, **about)
-        if loader in self._open:
-            if not any(self._shifts[loader, name].is_open for name in values):
-                ended = {**self._open.pop(loader), "end_s": start_s}
-                self._write(ended)
+        for name, value in values.items():
+            self._shifts[loader, name].note(value)
+        shifted = [name for name in values if self._shifts[loader, name].is_open]
+        known = self._open.get(loader)
+        if shifted and known is None:
+            since_s = max(start_s - (IN_A_ROW - 1) * window_s, 0.0)
+            about = self._told(loader, shifted[0]) | {"start_s": since_s, "end_s": None}
+            self._open[loader] = self.save(at_ns=at_ns, **about)
+        elif known is not None and known["kind"] in shifted:
+            known.update(self._told(loader, known["kind"]))
+        elif known is not None:
+            del self._open[loader]
+            self._write({**known, "end_s": start_s})
         elif is_long:
-            text = f"the loop waited {duration(longest_s)} for a batch, longer than ever"
-            about = {"kind": "wait", "loader": loader, "start_s": start_s, "end_s": end_s}
-            about |= {"before_s": max(before_s[:-1]), "after_s": longest_s}
-            self.save(text, at_ns, **about)
+            self.save(
+                f"the loop waited {duration(longest_s)} for a batch, longer than ever", at_ns,
+                kind="wait", loader=loader, start_s=start_s, end_s=end_s,
+                before_s=max(before_s[:-1]), after_s=longest_s,
+            )  # fmt: skip
+
+    def _told(self, loader: int, name: str) -> dict[str, Any]:
+        """What is told of a shift."""
+        shift = self._shifts[loader, name]
+        what = "reading a sample takes" if name == "reading" else "a batch and its step take"
+        text = f"{what} {shift.now / shift.usual:.3g} times as long as before: "
+        text += f"{duration(shift.now)}, not {duration(shift.usual)}"
+        times = {"before_s": shift.usual, "after_s": shift.now}
+        return {"text": text, "kind": name, "loader": loader, **times}
+
+    def end(self) -> None:
+        """Write down what is known at the end of the shifts that go on."""
+        for known in self._open.values():
+            self._write(known)
 
     def save(self, text: str, at_ns: int, **about: Any) -> dict[str, Any]:
         """Write an incident down, and save what the ring holds; returns what was written.

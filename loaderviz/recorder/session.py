@@ -338,6 +338,8 @@ class Recording:
         except own_errors(LoaderVizError) as error:
             watcher.files.warn_once(error)
         else:
+            with own_errors_suppressed(OSError):
+                recording_folders.move_incidents(folder)
             recording_folders.remove(folder)
 
     def _describe(self) -> dict[str, Any]:

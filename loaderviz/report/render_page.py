@@ -27,6 +27,7 @@ from loaderviz.figures.display import CONFIG, figure_script
 from loaderviz.figures.results import causes_figure
 from loaderviz.figures.results.lines_figure import lines
 from loaderviz.figures.results.memory_figure import memory
+from loaderviz.figures.results.run_figure import FLAGS_PX, run
 from loaderviz.figures.results.starts_figure import KEY_PX, starts
 from loaderviz.figures.results.waits_figure import waits
 from loaderviz.figures.timelines import timeline
@@ -100,6 +101,8 @@ def _figures(content: Content) -> Iterator[PageFigure]:
         ("waits", lambda: waits(trace), TOP_PX),
         ("memory", lambda: memory(trace), TOP_PX),
     ]
+    if trace.meta.get("windows") and trace.meta.get("begins_s"):
+        makers.append(("run", lambda: run(trace), TOP_PX + FLAGS_PX))
     if any(row["cause"] in ("start", "restart") for row in content.costly_causes):
         makers.append(("starts", lambda: starts(trace), KEY_PX))
     if content.lines:

@@ -23,7 +23,7 @@ from loaderviz.report.predictions_and_audits import (
     predict,
 )
 from loaderviz.report.report_tables import Waits
-from loaderviz.text import percent
+from loaderviz.text import clock_time, percent
 from loaderviz.trace import Trace
 from loaderviz.trace.described_loaders import left_out, loader_description
 from loaderviz.trace.loaders_as_one import as_one, lives
@@ -37,6 +37,7 @@ from loaderviz.why.verdict import NEVER_WAITS
 
 SHARED = "DataLoader(dataset, sampler=DistributedSampler(dataset))  # each rank its own share"
 MOST_SHAPES: Final = 10  # that are shown
+MOST_INCIDENTS: Final = 20
 MOST_CHARACTERS: Final = 300  # of a text from the trace
 
 Rows = list[dict[str, Any]]
@@ -247,6 +248,20 @@ class Content:
         if not meta.get("complete", True) and not problems:
             problems.append("the recording is not complete")
         return problems
+
+    @property
+    def incidents(self) -> Rows:
+        """What a recording with ``last_s`` has saved, with when that was."""
+        rows: Rows = self.trace.incidents.to_dict("records")
+        return [
+            {
+                **row,
+                "clock": clock_time(row["start_s"]),
+                "text": _bounded_text(row["text"]),
+                "path": row["path"] and _bounded_text(row["path"]),
+            }
+            for row in rows[:MOST_INCIDENTS]
+        ]
 
     @cached_property
     def actions(self) -> list[Action]:

@@ -204,6 +204,38 @@ def of_these(meta: Mapping[str, Any], column: str, numbers: Iterable[int]) -> di
     return {**meta, "windows": {name: [each[i] for i in rows] for name, each in kept.items()}}
 
 
+def merged(
+    parts: Iterable[tuple[Mapping[str, Any], int, int, float]],
+) -> dict[str, Any]:
+    """What ``meta`` has of windows and incidents of several recordings, on one clock.
+
+    Args:
+        parts: of each its ``meta``, its rank, the number of its first loader in the run, and when
+            its tables begin in those of the run, in seconds.
+    """
+    kept = [part for part in parts if part[0].get("windows") is not None]
+    if not kept:
+        return {}
+    begun_s = [shift_s - (meta.get("begins_s") or 0.0) for meta, _, _, shift_s in kept]
+    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+    incidents = []
+    for (meta, rank, first_loader, _), own_s in zip(kept, begun_s, strict=True):
+        later_s = own_s - min(begun_s)
+        n = len(meta["windows"]["rank"])
+        for name, values in columns.items():
+            own = meta["windows"][name]
+            own = [rank] * n if name == "rank" else own
+            own = [each + first_loader for each in own] if name == "loader" else own
+            own = [each + later_s for each in own] if name in ("start_s", "end_s") else own
+            values += own
+        for row in meta.get("incidents") or ():
+            moved = {name: row[name] + later_s for name in ("start_s", "end_s") if row[name]}
+            if row["loader"] is not None:
+                moved["loader"] = row["loader"] + first_loader
+            incidents.append({**row, "rank": rank, **moved})
+    return {"windows": columns, "incidents": incidents, "begins_s": max(-min(begun_s), 0.0)}
+
+
 def may_be_incidents(kept: Any) -> bool:
     """Whether ``meta["incidents"]`` may be a list of rows."""
     return isinstance(kept, list) and all(

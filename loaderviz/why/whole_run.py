@@ -60,7 +60,7 @@ def whole_run(trace: Trace) -> WholeRun | None:
 
 
 def _incidents(trace: Trace, rows: Table) -> list[str]:
-    table: list[dict[str, Any]] = trace.incidents.to_dict("records")
+    table: list[Any] = trace.incidents.to_dict("records")
     end_s = float(rows["end_s"].max())
     told = []
     for row in table:

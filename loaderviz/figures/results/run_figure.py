@@ -16,7 +16,8 @@ from loaderviz.trace import Trace
 from loaderviz.trace.columns_of_rows import Table, arrays, where
 
 SHARE_PX, PACE_PX, GAP_PX, RANK_PX = 120, 150, 34, 22
-LEFT_PX, RIGHT_PX, TOP_PX = 74, 90, 104
+FLAGS_PX: Final = 24  # of incidents, above the plot
+LEFT_PX, RIGHT_PX, TOP_PX = 74, 90, style.TITLE_PX + FLAGS_PX
 MOST_RANKS: Final = 64
 MOST_EPOCHS: Final = 40  # that are marked
 MOST_POINTS: Final = 2_000  # of a line: of more, neighbours become one

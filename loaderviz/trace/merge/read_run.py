@@ -17,6 +17,7 @@ import numpy as np
 from loaderviz.clocks.rank_alignment import Clock, RecordingStart, align_starts
 from loaderviz.errors import LoaderVizError
 from loaderviz.regular_file import refuse_leading_out
+from loaderviz.trace import windows
 from loaderviz.trace.columns_of_rows import Table, arrays
 from loaderviz.trace.described_loaders import UNDERLYING, loader_description
 from loaderviz.trace.lines_of_code import packed, recorded, unpacked
@@ -188,6 +189,10 @@ def _merged_meta(
         **{name: value for name, value in metas[0].items() if name not in _OF_ONE_RECORDING},
         "loaders": loaders,
         **({"lines": packed(itertools.chain(*seen), not_seen)} if lines else {}),
+        **windows.merged(
+            (meta, source.rank, source.first_loader, source.shift_s)
+            for source, meta in zip(sources, metas, strict=True)
+        ),
         UNDERLYING: dict(itertools.islice(described.items(), MOST_UNDERLYING)),
         "ranks": [
             {

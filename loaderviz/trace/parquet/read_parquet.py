@@ -33,6 +33,7 @@ from loaderviz.trace.parquet.write_parquet import (
     layout_of,
 )
 from loaderviz.trace.trace import Trace
+from loaderviz.trace.windows import may_be_incidents
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -146,6 +147,11 @@ class _File:
         self.meta = json.loads(metadata[META_KEY].decode())
         if not isinstance(self.meta, dict):
             raise ValueError("its meta is not a dict")
+        incidents = self.meta.get("incidents")
+        for about in incidents if incidents and may_be_incidents(incidents) else ():
+            there = Path("incidents", path.stem, str(about["incident"]))
+            saved = [path.parent / there, *([Path(about["path"])] if about["path"] else [])]
+            about["path"] = next((str(each) for each in saved if each.is_dir()), None)
         layout = parquet.metadata.schema.to_arrow_schema()
         key_types = (pa.int64(), pa.string())
         if not any(layout.equals(layout_of(kind, self._lacking)) for kind in key_types):

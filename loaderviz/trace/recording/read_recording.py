@@ -251,7 +251,7 @@ class _Reader:
         batches, samples = sent.tables(self._rank, self._start_ns)
         if is_ring:
             meta["windows"] = self._windows(batches, meta, folder / WINDOWS_NAME)
-            meta["incidents"] = _incidents(folder / f"{INCIDENTS_NAME}.jsonl", self._rank)
+            meta["incidents"] = _incidents(folder, self._rank)
         if meta.pop("lines_asked", False):
             meta["lines"] = packed([], self._lines.not_seen)
             try:
@@ -379,16 +379,16 @@ class _Reader:
         return {"rank": self._rank, **columns}
 
 
-def _incidents(path: Path, rank: int) -> list[dict[str, Any]]:
-    """The incidents in a file, which has a line more where one has ended; in their order."""
+def _incidents(folder: Path, rank: int) -> list[dict[str, Any]]:
+    """The incidents of a recording, whose file has a line more where one has ended."""
     try:
-        lines = read_text(path).split("\n")[:-1]
+        lines = read_text(folder / f"{INCIDENTS_NAME}.jsonl").split("\n")[:-1]
     except own_errors(FileNotFoundError):
         return []
     rows = {about["incident"]: {"rank": rank, **about} for about in map(json.loads, lines)}
-    for about in rows.values():
-        if about["path"] is not None and not Path(about["path"]).exists():
-            about["path"] = None  # others have taken its place
+    for number, about in rows.items():
+        path = folder / INCIDENTS_NAME / str(number)
+        about["path"] = str(path) if path.is_dir() else None
     return [rows[number] for number in sorted(rows)]
 
 

@@ -1,0 +1,273 @@
+"""A recording that keeps its last seconds: what is kept is exact, and the windows tell the rest."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset, get_worker_info
+
+from loaderviz import LoaderVizError, Trace, audit, figures, load, record
+from loaderviz.recorder import session
+from loaderviz.recorder.incidents import FIRST_KEPT, LATEST_KEPT, Shift
+from loaderviz.trace import windows
+
+N, BATCH, EPOCHS, LAST_S = 600, 2, 3, 0.2
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        info = get_worker_info()
+        first, step = (0, 1) if info is None else (info.id, info.num_workers)
+        yield from range(first, N, step)
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """Rings of a fraction of a second, in small blocks."""
+    monkeypatch.setattr(session, "LEAST_LAST_S", 0)
+    monkeypatch.setattr(windows, "LEAST_WINDOW_S", LAST_S / 4)
+    monkeypatch.setattr("loaderviz.spool.RING_BLOCK_BYTES", 1 << 13)
+    monkeypatch.setattr("loaderviz.spool.WINDOW_BYTES", 1 << 13)
+
+
+def ended(loader, epochs=EPOCHS, **options):
+    """What the loop got, and the recording."""
+    got = []
+    with record(loader, last_s=LAST_S, **options) as rec:
+        for epoch in range(epochs):
+            for i, batch in enumerate(loader):
+                got.append((epoch, i, batch))
+                np.dot(np.ones((60, 60)), np.ones((60, 60)))
+    return got, rec.trace
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("dataset", [TensorDataset, Stream])
+def test_what_is_kept_is_what_came_last_and_the_windows_count_all(dataset, workers, short):
+    data = Stream() if dataset is Stream else TensorDataset(torch.arange(N))
+    loader = DataLoader(data, batch_size=BATCH, num_workers=workers, persistent_workers=workers > 0)
+    got, trace = ended(loader)
+    assert len(got) == EPOCHS * N / BATCH
+    batches = trace.batches
+    assert 0 < len(batches) < len(got)
+    n_asked_in_vain = trace.meta["left_out_batches"] + len(batches) - len(got)
+    assert 0 <= n_asked_in_vain <= (EPOCHS * 4 * workers if dataset is Stream else 0)
+    assert trace.meta["problems"] == []
+    assert batches["batch"].max() == N / BATCH - 1
+    assert (batches["state"] == "delivered").all()
+    assert batches["shapes"].notna().all()
+    for column in ("started_s", "ready_s"):
+        assert batches[column].between(batches["dispatched_s"], batches["delivered_s"]).all()
+    if dataset is TensorDataset:
+        assert (trace.samples["key"] // BATCH == trace.samples["batch"]).all()
+    else:  # its number in its worker's stream
+        place = trace.samples["batch"] // max(workers, 1) * BATCH + trace.samples["position"]
+        assert (trace.samples["key"] == place).all()
+    told = trace.windows
+    assert told["batches"].sum() == len(got)
+    assert told["samples"].sum() == EPOCHS * N
+    assert trace.meta["begins_s"] + batches["dispatched_s"].min() > 0
+    end_s = trace.meta["begins_s"] + batches["released_s"].max()
+    assert math.isclose(told["end_s"].max(), end_s, abs_tol=1e-5)
+
+
+def test_the_files_of_a_ring_do_not_grow(short, tmp_path):
+    def n_bytes(epochs, path):
+        loader = DataLoader(TensorDataset(torch.arange(N)), batch_size=BATCH, num_workers=1)
+        ended(loader, epochs, path=path)
+        names = ("here-batches.spool", "ended-workers.spool")
+        return [(path / name).stat().st_size for name in names]
+
+    few, many = n_bytes(3, tmp_path / "few"), n_bytes(9, tmp_path / "many")
+    assert sum(many) < 2 * sum(few)
+
+
+def test_max_bytes_shortens_what_is_kept(short, tmp_path, monkeypatch):
+    monkeypatch.setattr(windows, "WINDOW_S", 0.05)
+    loader = DataLoader(TensorDataset(torch.arange(N)), batch_size=BATCH)
+    path, n_epochs, max_bytes = tmp_path / "run", 40, 1 << 20
+    with record(loader, last_s=1000, path=path, max_bytes=max_bytes) as rec:
+        for _ in range(n_epochs):
+            for _ in loader:
+                pass
+    n_bytes = sum(each.stat().st_size for each in path.iterdir() if each.suffix == ".spool")
+    assert max_bytes / 4 < n_bytes < 1.3 * max_bytes
+    assert len(rec.trace.batches) < n_epochs * N / BATCH
+    assert rec.trace.windows["batches"].sum() == n_epochs * N / BATCH
+
+
+def test_it_is_saved_and_opened_again(short, tmp_path):
+    loader = DataLoader(TensorDataset(torch.arange(N)), batch_size=BATCH)
+    _, trace = ended(loader, path=tmp_path / "run")
+    trace.save(tmp_path / "run.parquet")
+    for path in (tmp_path / "run", tmp_path / "run.parquet"):
+        again = load(path)
+        assert again.windows.equals(trace.windows)
+        assert again.incidents.equals(trace.incidents)
+    assert trace.of_loader(0).windows.equals(trace.windows)
+
+
+def test_nothing_that_may_have_come_before_is_called_missing(short, tmp_path, loaderviz):
+    loader = DataLoader(TensorDataset(torch.arange(N)), batch_size=BATCH)
+    _, trace = ended(loader, path=tmp_path / "run")
+    result = audit(trace)
+    assert result.exactly_once is None
+    assert "No sample in the trace came more than once" in result.verdict
+    said = loaderviz("check", tmp_path / "run", "--exactly-once")
+    assert said.code == 2
+    assert "batches are not in this recording" in said.err
+    said = loaderviz("check", tmp_path / "run", "--max-wait", "1", "--after-warmup")
+    assert said.code == 0
+    assert "after warm-up" in said.out
+    told = " ".join(loaderviz("summary", tmp_path / "run").out.split())
+    assert "what is said above is of the last" in told
+
+
+def test_what_somebody_asks_for_and_what_ends_the_loop_is_saved(short, tmp_path, capsys):
+    loader = DataLoader(TensorDataset(torch.arange(N)), batch_size=BATCH)
+    heard = []
+    recording = record(loader, last_s=LAST_S, path=tmp_path / "run", on_incident=heard.append)
+
+    def loop():
+        with recording as rec:
+            for i, _ in enumerate(loader):
+                if i == 50:
+                    rec.save_incident("the loss is odd")
+                if i == 80:
+                    raise ValueError("nan")
+
+    with pytest.raises(ValueError, match="nan"):
+        loop()
+    rows = recording.trace.incidents
+    assert rows["kind"].tolist() == ["asked", "exception"]
+    assert rows["text"].tolist() == ["the loss is odd", "ValueError: nan"]
+    assert [row["text"] for row in heard] == rows["text"].tolist()
+    first = load(rows["path"].iloc[0])
+    assert first.meta["incident"] == "the loss is odd"
+    assert first.meta["problems"] == []
+    assert len(first.batches) == 51
+    assert len(capsys.readouterr().err.splitlines()) == 1  # in ten minutes
+
+
+def test_the_first_incidents_and_the_latest_are_kept(short, tmp_path):
+    loader = DataLoader(TensorDataset(torch.arange(16)))
+    with record(loader, last_s=LAST_S, path=tmp_path / "run") as rec:
+        for i, _ in enumerate(loader):
+            rec.save_incident(f"number {i + 1}")
+    rows = rec.trace.incidents.set_index("incident")
+    kept = rows.index[rows["path"].notna()].tolist()
+    assert kept == [*range(1, FIRST_KEPT + 1), *range(16 - LATEST_KEPT + 1, 17)]
+
+
+def test_whoever_is_told_cannot_break_the_loop(short):
+    def fails(row):
+        raise RuntimeError(row["batches"])
+
+    loader = DataLoader(TensorDataset(torch.arange(N)), batch_size=BATCH)
+    with pytest.warns(UserWarning, match="on_window= failed and the recording goes on"):
+        got, trace = ended(loader, on_window=fails)
+    assert len(got) == EPOCHS * N / BATCH
+    assert trace.windows["batches"].sum() == len(got)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"last_s": 5}, "last_s=5: give 10 seconds or more"),
+        ({"last_s": "1h"}, "give a finite number"),
+        ({"on_window": print}, "need last_s="),
+        ({"last_s": 60, "lines": True}, "leave last_s= out"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(options, words):
+    with pytest.raises(LoaderVizError, match=words):
+        record(DataLoader([1]), **options)
+
+
+def test_an_incident_is_saved_in_the_block_of_a_ring_alone():
+    recording = record(DataLoader([1]))
+    with pytest.raises(LoaderVizError, match="last_s"), recording:
+        recording.save_incident("now")
+
+
+def noted(values):
+    """After which windows a shift was open."""
+    shift, opened = Shift(), []
+    for i, value in enumerate(values):
+        shift.note(value)
+        if shift.is_open:
+            opened.append(i)
+    return opened, shift
+
+
+def usual(n, seed=0, noise=0.03):
+    return np.exp(np.random.default_rng(seed).normal(0, noise, n))
+
+
+@pytest.mark.parametrize("times", [1.5, 3, 20])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_shift_is_seen_in_its_second_window_and_ends_with_it(times, seed):
+    values = usual(60, seed)
+    values[30:34] *= times
+    opened, shift = noted(values)
+    assert opened == [31, 32, 33, 34]
+    assert shift.now / shift.usual == pytest.approx(times, rel=0.1)
+
+
+def test_one_odd_window_and_a_hundred_healthy_hours_are_no_shift():
+    values = usual(6_000)
+    values[::500] *= 5
+    assert noted(values)[0] == []
+
+
+def test_what_stays_is_how_it_is_now():
+    values = usual(400)
+    values[100:] *= 2
+    opened, shift = noted(values)
+    assert opened[0] == 101
+    assert not shift.is_open
+
+
+def of_rank(rank, share, begun_s=0.0):
+    n = 30
+    loop = {"loader": np.zeros(n, int), "epoch": np.arange(n) // 10, "took_s": np.full(n, share)}
+    loop |= {"at_s": begun_s + 20.0 * np.arange(n) + 1, "other_s": np.full(n, 1.0)}
+    reading = {**loop, "worker": np.arange(n) % 2, "samples": np.full(n, 4)}
+    reading |= {"disk_bytes": np.zeros(n), "memory_bytes": np.full(n, 1e6)}
+    return windows.packed(windows.rows_of(loop, reading, rank, 0.0, 60.0))
+
+
+def test_windows_of_ranks_are_on_one_clock():
+    kept = [
+        ({"windows": of_rank(0, 0.5), "begins_s": 100.0}, 0, 0, 0.0),
+        ({"windows": of_rank(0, 0.5), "begins_s": 90.0}, 1, 0, 5.0),
+    ]
+    meta = windows.merged(kept)
+    assert meta["begins_s"] == 100.0
+    pairs = [*zip(meta["windows"]["rank"], meta["windows"]["start_s"], strict=True)]
+    starts = {rank: min(s for r, s in pairs if r == rank) for rank in (0, 1)}
+    assert starts == {0: 0.0, 1: 15.0}
+
+
+@pytest.mark.parametrize("n_ranks", [1, 3])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_picture_has_the_rank_that_waits_most_on_top(n_ranks, theme):
+    columns = {name: [] for name in windows.COLUMNS}
+    for rank in range(n_ranks):
+        for name, values in of_rank(rank, 0.2 * (rank + 1)).items():
+            columns[name] += values
+    incident = {"rank": 0, "incident": 1, "kind": "step", "loader": 0, "start_s": 120.0}
+    incident |= {"end_s": None, "before_s": 1.0, "after_s": 3.0, "path": None}
+    incident["text"] = "a batch and its step take 3 times as long as before: 3 s, not 1 s"
+    trace = Trace.from_columns(meta={"windows": columns, "incidents": [incident]})
+    figure = figures.run(trace, theme=theme)
+    assert "at 0:02:00 a batch and its step take 3 times as long" in figure.layout.title.text
+    first = figure.data[0]
+    if n_ranks == 1:
+        assert first.y[0] == pytest.approx(0.2 / 1.2, abs=1e-3)
+    else:
+        assert figure.layout.yaxis2.ticktext[0] == "rank 2"
+        assert first.z[0][0] == pytest.approx(0.6 / 1.6, abs=1e-3)
+    assert [line.name for line in figure.data[1:]] == ["supply", "demand"]
+    assert any(note.text.endswith(" 1") for note in figure.layout.annotations)
