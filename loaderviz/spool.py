@@ -305,7 +305,7 @@ class RollingSpool(Spool):
         ring, n_bytes = self._ring, len(block) * WORD
         offset = -1 if ring is None else ring.take(n_bytes)
         if ring is not None and offset >= 0:
-            ring.lose(memoryview(os.pread(self._fd, n_bytes, offset)).cast("q"))
+            ring.lose(memoryview(_read_at(self._fd, n_bytes, offset)).cast("q"))
             # Empty until all is there, for whoever is killed in between.
             _write_at(self._fd, offset, memoryview(_words(BLOCK_HEAD).pack(n_bytes // WORD, 3, 0)))
             head = BLOCK_HEAD * WORD
@@ -332,6 +332,13 @@ def _write_at(fd: int, offset: int, data: memoryview[int]) -> None:
         written = os.write(fd, data)
     if written < len(data):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _read_at(fd: int, n_bytes: int, offset: int) -> bytes:
+    if hasattr(os, "pread"):
+        return os.pread(fd, n_bytes, offset)
+    os.lseek(fd, offset, os.SEEK_SET)
+    return os.read(fd, n_bytes)
 
 
 def _identity(fd: int) -> tuple[int, int] | None:

@@ -140,13 +140,15 @@ class RecordingFiles:
             flight = self._flight
             if flight is None:
                 return
+            self.next_window_ns = NEVER_NS  # what is told may iterate a loader itself
             try:
-                self.next_window_ns = NEVER_NS  # what is told may iterate a loader itself
                 flight.close(at_ns, ended=ended)
-                self.next_window_ns = flight.next_ns
             except own_errors(Exception) as error:
-                self._flight = None
+                self._flight = flight = None
                 self.warn_once(error)
+            finally:
+                if flight is not None and not ended:
+                    self.next_window_ns = flight.next_ns
 
     def save_incident(self, why: str, kind: str, at_ns: int) -> dict[str, Any] | None:
         """Save what the ring holds; None where that cannot be done."""

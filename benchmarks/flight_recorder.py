@@ -1,0 +1,191 @@
+"""A recording that is left on: what it costs, how large it stays, and whether it finds shifts.
+
+    python benchmarks/flight_recorder.py --overhead   beside `record` without a ring, in turns
+    python benchmarks/flight_recorder.py --size       28 hours, by a clock that runs ahead
+    python benchmarks/flight_recorder.py --kills 20   killed at a random moment, then opened
+    python benchmarks/flight_recorder.py --shifts     slower for a while, for good, in one worker
+
+RESULTS.md has what it printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+PAIRS, N_BATCHES = 5, 20_000
+HOURS, PER_S = 28, 100
+HERE = Path(__file__)
+RUN_S, FROM_S, WHILE_S = 32.0, 15.0, 5.0  # of --shifts: windows are of a second
+KINDS = [  # times as long; for how long; which workers
+    *((times, length, "all") for times in (1.5, 3.0, 20.0) for length in (WHILE_S, RUN_S)),
+    *((20.0, RUN_S, "one"), (3.0, RUN_S, "one"), (1.0, 0.0, "none"), (1.0, 0.0, "none")),
+]
+
+
+def overhead() -> None:
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+
+    import loaderviz
+
+    for workers in (0, 2):
+        data = TensorDataset(torch.arange(N_BATCHES))
+        loader = DataLoader(data, num_workers=workers, persistent_workers=workers > 0)
+        ratios = []
+        for _ in range(PAIRS + 1):
+            took = []
+            for last_s in (None, 10):
+                with loaderviz.record(loader, last_s=last_s):
+                    begun = time.perf_counter()
+                    for _batch in loader:
+                        pass
+                    took.append(time.perf_counter() - begun)
+            ratios.append(took[1] / took[0])
+        each = took[0] / N_BATCHES * 1e6
+        print(
+            f"{workers} workers, batches of {each:.0f} us: with a ring "
+            f"{statistics.median(ratios[1:]):.3f} of the time without, "
+            f"{min(ratios[1:]):.3f} to {max(ratios[1:]):.3f}"
+        )
+
+
+def size() -> None:
+    ahead_ns = 0
+    real = time.perf_counter_ns
+    time.perf_counter_ns = lambda: real() + ahead_ns
+    import psutil
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+
+    import loaderviz
+
+    loader = DataLoader(TensorDataset(torch.arange(3600 * PER_S)))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "run"
+        with loaderviz.record(loader, last_s=600, path=path):
+            for hour in range(1, HOURS + 1):
+                for _batch in loader:
+                    ahead_ns += 10**9 // PER_S
+                if hour in (1, 2, HOURS // 2, HOURS):
+                    n = sum(each.stat().st_size for each in path.rglob("*") if each.is_file())
+                    rss = psutil.Process().memory_info().rss
+                    print(f"hour {hour}: {n / 1e6:.2f} MB of files, {rss / 1e6:.0f} MB of memory")
+        begun = time.perf_counter()
+        trace = loaderviz.load(path)
+        loaderviz.figures.run(trace)
+        took = time.perf_counter() - begun
+        print(f"{len(trace.windows):,} windows, {trace.windows['batches'].sum():,} batches; "
+              f"from the folder to the picture {took:.2f} s")  # fmt: skip
+
+
+def loop(path: str, times: float, length_s: float, who: str) -> None:
+    """Training of ``--kills`` and ``--shifts``: writes down how far it is."""
+    import torch
+    from torch.utils.data import DataLoader, Dataset, get_worker_info
+
+    import loaderviz
+
+    begun = time.time()
+
+    class Samples(Dataset[torch.Tensor]):
+        def __len__(self) -> int:
+            return 1_000_000
+
+        def __getitem__(self, key: int) -> torch.Tensor:
+            info = get_worker_info()
+            slow = FROM_S < time.time() - begun < FROM_S + length_s
+            slow = slow and (who == "all" or (who == "one" and info is not None and info.id == 0))
+            time.sleep(0.004 * (times if slow else 1.0))
+            return torch.tensor(key)
+
+    loader = DataLoader(Samples(), batch_size=2, num_workers=2)
+    with loaderviz.record(loader, last_s=10, path=path), Path(f"{path}.at").open("w") as at:
+        for i, _batch in enumerate(loader):
+            time.sleep(0.002)
+            at.seek(0)
+            at.write(f"{i + 1}\n")
+            at.flush()
+            if time.time() - begun > RUN_S:
+                break
+
+
+def kills(n: int) -> None:
+    import loaderviz
+
+    good = 0
+    for seed in range(n):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "run"
+            process = start(path, 1.0, 0.0, "none")
+            time.sleep(6 + random.Random(seed).uniform(1, 14))
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            time.sleep(6)  # until torch's workers have seen that they are alone
+            at = int(Path(f"{path}.at").read_text().split()[0])
+            trace = loaderviz.load(path)
+            told, last = int(trace.windows["batches"].sum()), int(trace.batches["batch"].max())
+            right = at - 1 <= told <= at + 1 and last >= at - 1
+            good += right
+            print(f"killed at batch {at}: windows tell of {told}, the ring's last is {last}", right)
+    print(f"{good} of {n} whole")
+
+
+def shifts(seeds: int) -> None:
+    import loaderviz
+
+    found, false, healthy_s = 0, 0, 0.0
+    cases = [(*kind, seed) for seed in range(seeds) for kind in KINDS]
+    for times, length_s, who, _seed in cases:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "run"
+            start(path, times, length_s, who).wait()
+            trace = loaderviz.load(path)
+            rows = trace.incidents[trace.incidents["kind"].isin(["step", "reading", "wait"])]
+            within = rows["start_s"].between(FROM_S - 2.5, FROM_S + length_s + 2.5)
+            hit = bool(within.any()) and who != "none"
+            found += hit
+            false += int((~within).sum()) if who != "none" else len(rows)
+            healthy_s += FROM_S if who != "none" else RUN_S
+            print(f"{times:g} times for {length_s:g} s in {who}: {rows['text'].tolist()}", hit)
+    n = sum(who != "none" for _, _, who, _ in cases)
+    print(f"{found} of {n} shifts found; {false} false alarms in {healthy_s:.0f} healthy windows")
+
+
+def start(path: Path, times: float, length_s: float, who: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, str(HERE), "--loop", str(path), str(times), str(length_s), who]
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parents[1])}
+    return subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--overhead", action="store_true")
+    parser.add_argument("--size", action="store_true")
+    parser.add_argument("--kills", type=int, default=0)
+    parser.add_argument("--shifts", type=int, nargs="?", const=1, default=0)
+    parser.add_argument("--loop", nargs=4, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.loop:
+        path, times, length_s, who = given.loop
+        loop(path, float(times), float(length_s), who)
+    if given.overhead:
+        overhead()
+    if given.size:
+        size()
+    if given.kills:
+        kills(given.kills)
+    if given.shifts:
+        shifts(given.shifts)
+
+
+if __name__ == "__main__":
+    main()
