@@ -39,11 +39,11 @@ def overhead() -> None:
 
     for workers in (0, 2):
         data = TensorDataset(torch.arange(N_BATCHES))
-        loader = DataLoader(data, num_workers=workers, persistent_workers=workers > 0)
         ratios = []
         for _ in range(PAIRS + 1):
             took = []
             for last_s in (None, 10):
+                loader = DataLoader(data, num_workers=workers)
                 with loaderviz.record(loader, last_s=last_s):
                     begun = time.perf_counter()
                     for _batch in loader:

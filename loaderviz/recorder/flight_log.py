@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from loaderviz.own_errors import own_errors, warn_or_print
 from loaderviz.recorder.control_page import Control
 from loaderviz.recorder.incidents import IncidentLog
 from loaderviz.recorder.window_log import WindowLog
@@ -78,13 +79,18 @@ class FlightLog:
 def _harmless(tell: Told, name: str) -> Told:
     """The same function, of which no error reaches the loop: the first is told as a warning."""
     failed: list[Exception] = []
+    function: Any = tell
+    while isinstance(function, functools.partial):
+        function = function.func
+    code = getattr(function, "__code__", None)  # a method has that of its function, too
+    method = "__call__" if code is None else code.co_name
 
     def told(about: dict[str, Any]) -> None:
         try:
             tell(about)
-        except Exception as error:
+        except own_errors(Exception, method=method, of=[function]) as error:
             if not failed:
-                warnings.warn(
+                warn_or_print(
                     f"{name}= failed and the recording goes on: {type(error).__name__}: {error}",
                     stacklevel=2,
                 )

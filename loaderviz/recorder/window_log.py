@@ -39,7 +39,7 @@ class WindowLog:
     """
 
     def __init__(self, folder: Path, rank: int, started_ns: int, window_s: float) -> None:
-        self._folder, self._rank = folder, rank
+        self._folder, self._whose = folder, rank
         self._started_ns = self._from_ns = started_ns
         self._window_ns = round(window_s * 1e9)
         self._n_windows = 0
@@ -88,7 +88,7 @@ class WindowLog:
         rows = rows_of(
             self._taken("_loop", _LOOP, until_ns),
             self._taken("_reading", _READING, until_ns),
-            self._rank,
+            self._whose,
             (self._from_ns - self._started_ns) / 1e9,
             self._window_ns / 1e9,
         )

@@ -252,7 +252,7 @@ class Content:
     @property
     def incidents(self) -> Rows:
         """What a recording with ``last_s`` has saved, with when that was."""
-        rows: Rows = self.trace.incidents.to_dict("records")
+        rows: list[Any] = self.trace.incidents.to_dict("records")
         return [
             {
                 **row,

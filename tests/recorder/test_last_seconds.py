@@ -1,5 +1,6 @@
 """A recording that keeps its last seconds: what is kept is exact, and the windows tell the rest."""
 
+import functools
 import math
 import time
 
@@ -170,13 +171,20 @@ def test_the_first_incidents_and_the_latest_are_kept(short, tmp_path):
     assert kept == [*range(1, FIRST_KEPT + 1), *range(16 - LATEST_KEPT + 1, 17)]
 
 
-def test_whoever_is_told_cannot_break_the_loop(short):
+@pytest.mark.parametrize("kind", ["function", "object", "partial", "lambda"])
+def test_whoever_is_told_cannot_break_the_loop(kind, short):
     def fails(row):
         raise RuntimeError(row["batches"])
 
+    class Fails:
+        def __call__(self, row):
+            return fails(row)
+
     loader = DataLoader(TensorDataset(torch.arange(N)), batch_size=BATCH)
+    ways = {"function": fails, "object": Fails(), "partial": functools.partial(fails)}
+    tell = ways.get(kind, lambda row: fails(row))
     with pytest.warns(UserWarning, match="on_window= failed and the recording goes on"):
-        got, trace = ended(loader, on_window=fails)
+        got, trace = ended(loader, on_window=tell)
     assert len(got) == EPOCHS * N / BATCH
     assert trace.windows["batches"].sum() == len(got)
 
