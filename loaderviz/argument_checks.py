@@ -12,6 +12,8 @@ import numpy as np
 
 from loaderviz.errors import LoaderVizError
 
+LEAST_LAST_S = 10  # of ``record(last_s=...)``
+
 
 def whole_number(name: str, value: Any, *, at_least: int = 0) -> int:
     """The value as an int, for any integer type (numpy's too) but bool.

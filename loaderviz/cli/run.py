@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from loaderviz._run.start_script import start
-from loaderviz.argument_checks import seconds_of
+from loaderviz.argument_checks import LEAST_LAST_S, seconds_of
+from loaderviz.errors import LoaderVizError
 
 
 def run(
@@ -90,6 +91,8 @@ def run(
     Exit code: the script's; 2 for bad input, before the script has started.
     """
     last_s = None if last is None else seconds_of("--last", last)
+    if last_s is not None and last_s < LEAST_LAST_S:
+        raise LoaderVizError(f"--last {last}: give {LEAST_LAST_S} seconds or more")
     limits: dict[str, Any] = {"max_spans": max_spans, "max_bytes": max_bytes, "last_s": last_s}
     limits["lines"] = lines or None
     start(

@@ -20,11 +20,11 @@ Told = Callable[[dict[str, Any]], object]
 
 @dataclass(frozen=True)
 class FlightOptions:
-    """Who is told of windows and incidents, and whether the recording's folder stays."""
+    """Who is told of windows and incidents, and in which folder those are saved, if at all."""
 
     on_window: Told | None = None
     on_incident: Told | None = None
-    is_kept: bool = False
+    saved_in: Path | None = None
 
 
 class FlightLog:
@@ -40,7 +40,7 @@ class FlightLog:
         self._windows = WindowLog(folder, meta["rank"], started_ns, window_s)
         self._on_window = options.on_window and _harmless(options.on_window, "on_window")
         tell = options.on_incident and _harmless(options.on_incident, "on_incident")
-        self._incidents = IncidentLog(folder, is_kept=options.is_kept, tell=tell)
+        self._incidents = IncidentLog(folder, options.saved_in, tell)
 
     @property
     def next_ns(self) -> int:

@@ -19,13 +19,14 @@ import numpy as np
 
 from loaderviz.own_errors import own_errors, own_errors_suppressed
 from loaderviz.text import clock_time, duration
-from loaderviz.trace import INCIDENTS_NAME, META_NAME
+from loaderviz.trace import INCIDENTS_NAME, META_NAME, MORE_LOADERS_NAME, WINDOWS_NAME
 from loaderviz.trace.windows import Row
 from loaderviz.why.level_changes import stands_out
 from loaderviz.why.phases import FEWEST
 
 MOST_BEFORE: Final = 60  # windows that the next one is compared with
 SHIFT: Final = 1.25  # times as long: half of the way, in proportion, to 1.5 times
+COPIED: Final = (META_NAME, MORE_LOADERS_NAME, WINDOWS_NAME)  # beside the spools
 IN_A_ROW: Final = 2  # windows that show a shift, or its end: one may be a checkpoint
 TIMES_AS_LONG: Final = 3  # as any wait before
 FIRST_KEPT, LATEST_KEPT = 3, 7  # incidents whose details are kept
@@ -75,14 +76,17 @@ class IncidentLog:
 
     Args:
         folder: of the recording.
-        is_kept: whether the folder stays, and copies are of use.
+        saved_in: where copies go; None where they are of no use.
         tell: is given each incident, once it is saved; raises what it likes.
     """
 
     def __init__(
-        self, folder: Path, *, is_kept: bool, tell: Callable[[dict[str, Any]], object] | None
+        self,
+        folder: Path,
+        saved_in: Path | None,
+        tell: Callable[[dict[str, Any]], object] | None,
     ) -> None:
-        self._folder, self._is_kept, self._tell = folder, is_kept, tell
+        self._folder, self._saved_in, self._tell = folder, saved_in, tell
         self._shifts: dict[tuple[int, str], Shift] = defaultdict(Shift)
         self._open: dict[int, dict[str, Any]] = {}  # by loader: a shift that goes on
         self._longest_s: dict[int, list[float]] = defaultdict(list)  # waits, of windows before
@@ -154,7 +158,7 @@ class IncidentLog:
         ``before_s`` and ``after_s``.
         """
         self._n += 1
-        path = self._copy(text) if self._is_kept else None
+        path = None if self._saved_in is None else self._copy(self._saved_in, text)
         incident = {
             **{"incident": self._n, "text": text, "path": path and str(path)},
             **{"loader": None, "before_s": None, "after_s": None, **about},
@@ -174,13 +178,13 @@ class IncidentLog:
         with (self._folder / f"{INCIDENTS_NAME}.jsonl").open("ab") as file:
             file.write(f"{json.dumps(incident)}\n".encode())
 
-    def _copy(self, text: str) -> Path | None:
+    def _copy(self, saved_in: Path, text: str) -> Path | None:
         """Save what the recording holds now, and forget a copy where there are too many."""
-        path = self._folder / INCIDENTS_NAME / f"{self._n}"
+        path = saved_in / f"{self._n}"
         try:
             path.mkdir(parents=True)
             for each in self._folder.iterdir():
-                if each.is_file() and not each.name.startswith(INCIDENTS_NAME):
+                if each.suffix == ".spool" or each.name in COPIED:
                     shutil.copyfile(each, path / each.name)
             meta = json.loads((path / META_NAME).read_text())
             (path / META_NAME).write_text(json.dumps({**meta, "incident": text}))

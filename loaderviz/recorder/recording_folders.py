@@ -22,7 +22,6 @@ from pathlib import Path
 
 from loaderviz.errors import LoaderVizError
 from loaderviz.own_errors import own_errors, own_errors_suppressed, warn_or_print
-from loaderviz.trace import INCIDENTS_NAME
 
 if os.name == "posix":
     import fcntl
@@ -88,15 +87,6 @@ def make_in_run(run: Path, rank: int, *, allow_restart: bool = False) -> Path:
 def finished_file(folder: Path) -> Path:
     """The path of the one file that replaces a rank's folder when its recording has ended."""
     return folder.with_name(f"{folder.name}.parquet")
-
-
-def move_incidents(folder: Path) -> None:
-    """Keep what was saved of a rank's incidents beside the file that replaces its folder."""
-    saved = folder / INCIDENTS_NAME
-    if saved.is_dir():
-        of_run = folder.parent / INCIDENTS_NAME
-        of_run.mkdir(exist_ok=True)
-        saved.rename(of_run / folder.name)
 
 
 def remove(folder: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -12,7 +13,7 @@ from typing import Any, Self
 from torch.utils.data import DataLoader
 
 from loaderviz import machine
-from loaderviz.argument_checks import number, whole_number
+from loaderviz.argument_checks import LEAST_LAST_S, number, whole_number
 from loaderviz.clocks import process_clock
 from loaderviz.clocks.machine_offsets import NOT_MEASURED, Alignment, start_alignment
 from loaderviz.clocks.process_clock import now
@@ -25,11 +26,10 @@ from loaderviz.recorder.flight_log import FlightOptions
 from loaderviz.recorder.iterator_watcher import Watcher
 from loaderviz.recorder.kernel_books import MachineAccounts
 from loaderviz.recorder.recording_files import RecordingFiles
-from loaderviz.trace import Trace, read_folder
+from loaderviz.trace import INCIDENTS_NAME, Trace, read_folder
 from loaderviz.trace.check_trace import LEFT_OUT
 
 MAX_SPANS = 10_000_000
-LEAST_LAST_S = 10
 LINES_VARIABLE = "LOADERVIZ_LINES"
 
 
@@ -163,7 +163,7 @@ class Recording:
             raise LoaderVizError("on_window= and on_incident= need last_s=, such as last_s=600")
         if self._last_s is not None and self._lines:
             raise LoaderVizError("lines=True looks at a whole run: leave last_s= out")
-        self._flight = FlightOptions(on_window, on_incident, is_kept=self._path is not None)
+        self._flight = FlightOptions(on_window, on_incident)
         self._folder: Path | None = None
         self._watcher: Watcher | None = None  # while the block runs
         self._alignment: Alignment | None = None
@@ -235,8 +235,12 @@ class Recording:
             self._folder = recording_folders.make(self._path)
         try:
             meta = self._describe()
+            saved_in = self._folder / INCIDENTS_NAME
+            if self._path_is_shared:  # one file will be in place of the folder
+                saved_in = self._folder.parent / INCIDENTS_NAME / self._folder.name
+            flight = replace(self._flight, saved_in=None if self._path is None else saved_in)
             self._watcher = Watcher(
-                RecordingFiles(self._folder, meta, self._flight),
+                RecordingFiles(self._folder, meta, flight),
                 self._loaders,
                 self._foreign,
                 every_loader=self._every_loader,
@@ -338,8 +342,6 @@ class Recording:
         except own_errors(LoaderVizError) as error:
             watcher.files.warn_once(error)
         else:
-            with own_errors_suppressed(OSError):
-                recording_folders.move_incidents(folder)
             recording_folders.remove(folder)
 
     def _describe(self) -> dict[str, Any]:

@@ -386,9 +386,10 @@ def _incidents(folder: Path, rank: int) -> list[dict[str, Any]]:
     except own_errors(FileNotFoundError):
         return []
     rows = {about["incident"]: {"rank": rank, **about} for about in map(json.loads, lines)}
+    saved_in = folder / INCIDENTS_NAME, folder.parent / INCIDENTS_NAME / folder.name  # of a rank
     for number, about in rows.items():
-        path = folder / INCIDENTS_NAME / str(number)
-        about["path"] = str(path) if path.is_dir() else None
+        paths = [path / str(number) for path in saved_in if (path / str(number)).is_dir()]
+        about["path"] = str(paths[0]) if paths else None
     return [rows[number] for number in sorted(rows)]
 
 
