@@ -23,6 +23,7 @@ from loaderviz.trace.recording.spool_tail import SpoolTail
 from loaderviz.trace.windows import COLUMNS, FILE_ROW, Row, rows_of
 
 MOST_WINDOWS: Final = 4320  # three days of minutes: later ones are twice as long, and so on
+MOST_TRIES: Final = 5  # to read a file while a worker writes it
 _FILES: Final = ("here-*.spool", "worker-*.spool")
 _LOOP: Final = ("iterator", "round", "at", "took", "other")
 _READING: Final = (*_LOOP, "worker", "samples", "disk_bytes", "memory_bytes")
@@ -126,18 +127,29 @@ class _Reader:
 
     def read(self) -> tuple[Words, Words]:
         """What the loop is done with since the last time, and what was read: columns as above."""
+        before = self._open
+        for _ in range(MOST_TRIES):
+            loop, reading = self._read()
+            if not self._tail.was_overtaken():
+                break
+            self._open = before
+        return loop, reading
+
+    def _read(self) -> tuple[Words, Words]:
         words, records = self._tail.read()
         new = [(at, int(words[at + Batch.DISPATCHED])) for tag, at in records if tag == Tag.BATCH]
         loop, self._open = _loop_values(words, [*self._open, *new])
         starts = np.array([at for tag, at in records if tag == Tag.TASK], np.int64)
-        if records[-1:] and records[-1][0] == Tag.TASK and not words[starts[-1] + Task.READY]:
-            self._tail.read_last_again(int(words[starts[-1]]))  # it is under way
-        return loop, self._reading(words, starts)
+        is_last = bool(records) and records[-1][0] == Tag.TASK
+        return loop, self._reading(words, starts, is_last=is_last)
 
-    def _reading(self, words: Words, starts: Words) -> Words:
+    def _reading(self, words: Words, starts: Words, *, is_last: bool) -> Words:
+        """What the fetches there took; ``is_last``: one of them is the last record of all."""
         file: Any = _Part(words, self._tail.head.format)
         fetches = read_fetches(file, {Tag.TASK: starts})
         heads = fetches.heads
+        if is_last and len(heads) and heads[-1, Task.STATE] == State.RUNNING:
+            self._tail.read_last_again(int(heads[-1, 0]))
         ready, began = heads[:, Task.READY], heads[:, Task.STARTED]
         values: Words = np.column_stack([
             *(heads[:, Task.ITERATOR], heads[:, Task.ROUND], ready, ready - began),

@@ -17,21 +17,36 @@ class SpoolTail:
         self._path = path
         self._block, self._at = 0, BLOCK_HEAD  # the number of the block read last, and how far
         self.head = SpoolHead(path)
+        self._before = self._block, self._at  # the last read
+        self._seen: list[tuple[int, int]] = []  # blocks of the last read: first word, and number
+        self._view: memoryview[int] = memoryview(b"").cast("q")
+
+    def was_overtaken(self) -> bool:
+        """Whether a block of the last read was written over since: then the next reads it again.
+
+        Its records have a place of their own by then.
+        """
+        if all(self._view[start + 2] == number for start, number in self._seen):
+            return False
+        self._block, self._at = self._before
+        return True
 
     def read(self) -> tuple[Words, list[tuple[int, int]]]:
         """The file's words after its header, and of each new record the tag and first word."""
         self.head = SpoolHead(self._path)
+        self._before, self._seen = (self._block, self._at), []
         try:
             words: Words = np.memmap(self._path, np.int64, "r", HEADER_BYTES)
         except (OSError, ValueError):  # it has no block yet
             return np.zeros(0, np.int64), []
         new_records: list[tuple[int, int]] = []
-        view = words.data
+        self._view = view = words.data
         for number, start, end in blocks(view):
             if number < self._block:
                 continue
             if number > self._block:
                 self._block, self._at = number, BLOCK_HEAD
+            self._seen.append((start, number))
             at = start + self._at
             while at + 2 <= end and 2 <= view[at] <= end - at:
                 new_records.append((view[at + 1], at))
