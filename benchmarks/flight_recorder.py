@@ -126,7 +126,10 @@ def kills(n: int) -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "run"
             process = start(path, 1.0, 0.0, "none")
-            time.sleep(6 + random.Random(seed).uniform(1, 14))
+            time.sleep(random.Random(seed).uniform(1, 14))
+            while not Path(f"{path}.at").exists():
+                time.sleep(1)
+            time.sleep(1)
             process.send_signal(signal.SIGKILL)
             process.wait()
             time.sleep(6)  # until torch's workers have seen that they are alone
@@ -177,10 +180,10 @@ def main() -> None:
     if given.loop:
         path, times, length_s, who = given.loop
         loop(path, float(times), float(length_s), who)
-    if given.overhead:
-        overhead()
-    if given.size:
+    if given.size:  # before anything has imported loaderviz, which takes the clock as it finds it
         size()
+    elif given.overhead:
+        overhead()
     if given.kills:
         kills(given.kills)
     if given.shifts:
