@@ -110,6 +110,9 @@ class SlowToBegin(IterableDataset):
 def test_the_phases_are_told_apart(phase, source, make):
     trace, _ = seen(make(num_workers=1))
     assert by_source(trace).loc[source]["phase"] == phase
+    if phase in ("collate", "sampler"):
+        trace, _ = seen(make(num_workers=0))
+        assert by_source(trace).loc[source]["phase"] == phase
 
 
 class Arithmetic(Dataset):
