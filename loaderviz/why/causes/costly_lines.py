@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from loaderviz.text import percent
 from loaderviz.trace.lines_of_code import HOW_TO_RECORD, PHASES, Looked, looked, recorded, rows_of
 from loaderviz.why.causes.savings import Replays
-from loaderviz.why.line_of_cause import PHASE_OF, WHAT, line_of
+from loaderviz.why.line_of_cause import PHASE_OF, line_of, what_of
 
 if TYPE_CHECKING:
     from loaderviz.why.summary import Summary
@@ -88,13 +88,16 @@ def name_lines(summary: Summary, rows: Sequence[dict[str, Any]]) -> None:
     seen = looked(trace)
     saves = _halves(summary, seen)
     for row in of_lines:
-        line = line_of(row["cause"], [each for each in seen if each.loader == row["loader"]])
+        cause, loader = row["cause"], row["loader"]
+        line = line_of(summary, cause, [each for each in seen if each.loader == loader])
         if line is not None:
-            phase, half = line["phase"], saves(row["loader"], line["phase"], line["seconds"])
-            row["evidence"] += f"; {percent(line['share'])} of {WHAT[phase]} goes to "
+            row["evidence"] += f"; {percent(line['share'])} of {what_of(cause)} goes to "
             row["evidence"] += place_of(line)
+            half = math.nan  # of the slow alone no replay knows it
+            if cause not in summary.attribution[0].slow.rows:
+                half = saves(loader, line["phase"], line["seconds"])
             if not math.isnan(half):
-                of_whole = f"{saves_words(half)} of {_whole(summary, row['loader'])}"
+                of_whole = f"{saves_words(half)} of {_whole(summary, loader)}"
                 row["evidence"] += f" (half as long, it saves {of_whole})"
 
 
