@@ -89,9 +89,10 @@ def table(trace: Trace, *, user: bool) -> pd.DataFrame:
 
 
 def rows_of(seen: Iterable[Looked], *, user: bool = True) -> list[dict[str, Any]]:
-    """The rows of that table, of some of what was seen."""
+    """The rows of that table, of some of what was seen; with ``calls``: files it goes to."""
     by_line: dict[Frame, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     phases: dict[Frame, dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    calls: dict[Frame, set[str]] = defaultdict(set)
     whole_s = 0.0
     for row in seen:
         whole_s += row.seconds
@@ -100,6 +101,8 @@ def rows_of(seen: Iterable[Looked], *, user: bool = True) -> list[dict[str, Any]
             by_line[frame]["total_s"] += row.seconds
         for frame in frames[-1:]:
             phases[frame][row.phase] += row.seconds
+            inside = row.stack[::-1].index(frame)
+            calls[frame].update(each.file for each in row.stack[-inside:][:inside])
             for name in ("looks", "seconds", "cpu_s", "waited_s"):
                 by_line[frame][name] += getattr(row, name)
     found = [
@@ -109,6 +112,7 @@ def rows_of(seen: Iterable[Looked], *, user: bool = True) -> list[dict[str, Any]
             "share": numbers["seconds"] / (whole_s or 1.0),
             "total_share": numbers["total_s"] / (whole_s or 1.0),
             "looks": int(numbers["looks"]),
+            "calls": sorted(calls[frame]),
             "phase": PHASES[max(phases[frame], key=phases[frame].__getitem__, default=0)],
         }
         for frame, numbers in by_line.items()
