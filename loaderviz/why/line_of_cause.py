@@ -58,8 +58,9 @@ def line_of(summary: Summary, cause: str, seen: list[Looked]) -> dict[str, Any] 
         beyond = _beyond(summary, cause, [row for row in seen if PHASES[row.phase] == "read"])
         of_phase = beyond if cause == "slow_samples" else of_phase + beyond
     first = next(iter(rows_of(of_phase)), None)
-    enough = first is not None and first["share"] >= NAMED and first["looks"] >= FEWEST_LOOKS
-    return first if enough else None
+    if first is None or first["share"] < NAMED or first["looks"] < FEWEST_LOOKS:
+        return None
+    return {**first, "share": min(first["share"], 1.0)}  # another line may take less than usual
 
 
 def _beyond(summary: Summary, cause: str, reads: list[Looked]) -> list[Looked]:
