@@ -65,11 +65,11 @@ class _Recorded:
         return data
 
     def _next_index(self) -> Any:
-        draw = super()._next_index  # type: ignore[misc]
-        for log in _logs(self):
+        draw = self._loaderviz_original._next_index
+        for log in self.__dict__[_LOGS]:
             if log.lines is not None:
-                return log.lines.look_at(draw, iterator=log.number, phase=Phase.SAMPLER)
-        return draw()
+                return log.lines.look_at(draw, self, iterator=log.number, phase=Phase.SAMPLER)
+        return draw(self)
 
 
 class _RecordedMulti(_Recorded):
