@@ -35,6 +35,7 @@ FAMILIES = {
     "LV4": "Memory, shared memory and open files",
     "LV5": "Workers and ranks: how they start, and end",
     "LV6": "Datasets and batches of the wrong form",
+    "line-": "Lines of code that are known to cost much, as `loaderviz lines` finds them",
 }
 LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])+)\]\(([^)\s]+)\)")
 LIVE = "live"  # the folder of the pages that `make site` makes, beside the others
@@ -126,7 +127,7 @@ def for_page(page: str, text: str) -> str:
         return f"{text}\n\n```{{toctree}}\n:hidden:\n\n{listed}\n```\n"
     if page == "index.md" and not (HERE / "which_tool.md").exists():
         return text.replace("\nwhich_tool\n", "\n")
-    if page.startswith("codes/LV"):
+    if page.startswith("codes/"):
         text = re.sub(r"\((LV\d+)\)", r"([\1](\1.md))", text)
         return re.sub(r"(?m)Notebook: (\d\d .*)\.$", notebook_link, text, count=1)
     return text
@@ -140,8 +141,8 @@ def notebook_link(match: re.Match[str]) -> str:
 def index_of_codes() -> str:
     """All codes with their titles, family by family."""
     parts = [
-        "# The doctor's codes\n\n`loaderviz.doctor(loader)` looks for each of them. A code keeps "
-        "its meaning. `loaderviz explain LV101` prints its page in a terminal.\n"
+        "# The doctor's codes\n\n`loaderviz.doctor(loader)` looks for each that begins with LV. A "
+        "code keeps its meaning. `loaderviz explain LV101` prints its page in a terminal.\n"
     ]
     codes = sorted(path.stem for path in CODES.iterdir())
     for family, title in FAMILIES.items():

@@ -1,4 +1,6 @@
-"""What each code of the doctor means: a page each, for the command, the findings and the site.
+"""What each code of the doctor, and of a costly line, means: a page each.
+
+They are for the command, the findings and the site.
 
 Reads the pages and nothing else: to explain a code takes no torch.
 """

@@ -1,8 +1,10 @@
 """The pages, one Markdown file for each code. Their form is a contract, which a test holds.
 
-A page has its code and title, then severity and notebook, then a text; under ``##`` follow how the
-pitfall is found, what it costs, code that has it and code that has not, and the threads of people
-who met it. Below a heading is one paragraph, one block of Python, or one list of links.
+A code is one of the doctor's, as LV101, or of a line of code that is known to cost much, as
+line-iloc. A page has its code and title, then severity and notebook, then a text; under ``##``
+follow how the pitfall is found, what it costs, code that has it and code that has not, and the
+threads of people who met it. Below a heading is one paragraph, one block of Python, or one list of
+links.
 """
 
 from __future__ import annotations
@@ -41,14 +43,15 @@ class About:
 @cache
 def codes() -> tuple[str, ...]:
     """All codes that have a page, sorted."""
-    return tuple(sorted(path.stem for path in PAGES.glob("LV*.md")))
+    return tuple(sorted(path.stem for path in PAGES.glob("*.md")))
 
 
 def explanation(code: str) -> str:
     """The page of this code, as Markdown; raises LoaderVizError if there is none."""
-    name = code.upper()
-    if name not in codes():
-        near = difflib.get_close_matches(name, codes(), n=3)
+    by_name = {each.lower(): each for each in codes()}
+    name = by_name.get(code.lower())
+    if name is None:
+        near = [by_name[each] for each in difflib.get_close_matches(code.lower(), by_name, n=3)]
         like = f" Did you mean {', '.join(near)}?" if near else ""
         raise LoaderVizError(f"There is no code {code}.{like} `loaderviz explain` lists them all.")
     return (PAGES / f"{name}.md").read_text("utf-8")

@@ -1,4 +1,4 @@
-"""``loaderviz explain``: what a code of the doctor means, with code that has the pitfall."""
+"""``loaderviz explain``: what a code of the doctor, or of a costly line, means: a page each."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ def explain(
         str | None, typer.Argument(metavar="CODE", help="Such as LV101; all if left out.")
     ] = None,
 ) -> None:
-    """Explain a code of the doctor: how it is found, what it costs, and what cures it.
+    """Explain a code of the doctor, or of a line of code that is known to cost much.
 
-    Without a code, it lists all of them.
+    How it is found, what it costs, and what cures it. Without a code, it lists
+    all of them.
     """
     if code is None:
         for each in codes():

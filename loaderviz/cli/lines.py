@@ -38,7 +38,7 @@ def lines(trace_path: TracePath, as_json: AsJson = False) -> None:
         return
     for row in rows:
         typer.echo(printable(_line(row)))
-        if words := known_cost(row["source"]):
+        if words := known_cost(row):
             typer.echo(f"{'':{BAR}}  {words}")
     typer.echo(SAVES if rows else "No look found a line: too little was read.")
     if any(math.isnan(row["half_saves"]) for row in rows):

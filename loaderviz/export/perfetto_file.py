@@ -2,9 +2,10 @@
 
 Each rank's consumer and each worker is a process. The consumer's lane holds waits and steps, the
 lane below it named spans; where the main process loads, another lane of it holds the batches. A
-worker's lane holds its batches, with samples and collate inside. A flow leads from each batch in
-its worker, by way of the pin thread, to the step on it. Counters show the batches that are ready
-and not delivered, and the memory of each worker.
+worker's lane holds its batches, with samples and collate inside, and the one below it the lines of
+code that it was seen at. A flow leads from each batch in its worker, by way of the pin thread, to
+the step on it. Counters show the batches that are ready and not delivered, and the memory of each
+worker.
 
 Times are those of the trace, to the nanosecond. ``baseTimeNanoseconds`` is the wall clock at time
 0, as in the files of torch.profiler (2.4 and later).
@@ -28,6 +29,7 @@ from loaderviz.export.consumer_events import (
     pin_slices,
     ready_batches,
 )
+from loaderviz.export.line_samples import line_samples
 from loaderviz.export.perfetto_lanes import Source
 from loaderviz.export.torch_profile import EVENTS, GRID_NS, Profile
 from loaderviz.export.worker_events import process_memory, worker_slices
@@ -42,6 +44,7 @@ LAYERS: Final = (
     consumer_slices,
     named_spans,
     worker_slices,
+    line_samples,
     pin_slices,
     device_slices,
     ready_batches,

@@ -83,6 +83,17 @@ class Source:
         ns = whole_ns(seconds).astype(np.int64) + self.shift_ns
         return (ns + self.grid_ns // 2) // self.grid_ns * self.grid_ns
 
+    def readers_at(self, readers: Any, at_s: Any) -> Any:
+        """The number of each reader's process at a time, in seconds; -1 where it is not known.
+
+        ``readers``: int array of shape (n, 3), of rank, loader and worker.
+        """
+        rank, _, worker = readers.T
+        of_streams = {**dict(zip(STREAM, readers.T, strict=True)), "started_s": at_s}
+        row, _ = _worker_rows(of_streams, arrays(self.trace.workers))
+        known = np.where(row < len(self.worker_of), len(self.ranks) + row, -1)
+        return np.where(worker < 0, np.searchsorted(self.ranks, rank), known)
+
     def batch_columns(self, rows: Any, *names: str) -> dict[str, Any]:
         """These columns of the batches in these rows."""
         return {name: self.batches[name][rows] for name in names}

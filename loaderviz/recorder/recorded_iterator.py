@@ -64,6 +64,13 @@ class _Recorded:
             _note(logs, IteratorLog.count_samples, data)
         return data
 
+    def _next_index(self) -> Any:
+        draw = self._loaderviz_original._next_index
+        for log in self.__dict__[_LOGS]:
+            if log.lines is not None:
+                return log.lines.look_at(draw, self, iterator=log.number, phase=Phase.SAMPLER)
+        return draw(self)
+
 
 class _RecordedMulti(_Recorded):
     _send_idx: int
@@ -71,12 +78,7 @@ class _RecordedMulti(_Recorded):
 
     def _next_index(self) -> Any:
         drawing_ns = now()
-        draw = super()._next_index  # type: ignore[misc]
-        log = next((log for log in _logs(self) if log.lines is not None), None)
-        if log is None or log.lines is None:
-            index = draw()
-        else:
-            index = log.lines.look_at(draw, iterator=log.number, phase=Phase.SAMPLER)
+        index = super()._next_index()
         n_samples = _n_samples(index) if self._auto_collation else 1
         self.__dict__[_DRAWN] = drawing_ns, now(), n_samples
         return index

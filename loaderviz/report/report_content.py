@@ -164,7 +164,7 @@ class Content:
 
     def _lines(self) -> Rows:
         rows = costly_lines(self.summary)
-        return [{**row, "known": known_cost(row["source"])} for row in rows]
+        return [{**row, "known": known_cost(row)} for row in rows]
 
     @property
     def costly_causes(self) -> Rows:

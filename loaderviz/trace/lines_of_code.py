@@ -2,9 +2,9 @@
 
 Its ``frames`` are lists of file, line, function, owner (the package, empty for the user's own code)
 and source; its ``stacks`` lists of numbers of frames, the outermost first; its ``looks`` a list for
-each rank, loader, worker, phase and stack, in this order, followed by how many looks found it, and
-in seconds how long that took, the CPU time of it, how much of it the loop waited for, and how much
-went into the slowest tenth of the samples. ``not_seen`` says which processes were not looked at.
+each rank, loader, worker, phase and stack, in this order, followed by how many looks found it, in
+seconds how long that took, the CPU time of it and how much of it the loop waited for, and a list of
+moments in it, in microseconds, evenly spread. ``not_seen`` says which processes were not looked at.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 PHASES: Final = ("read", "collate", "init", "sampler")
 MOST_STACKS: Final = 20_000  # in a file: of what took least only the sum is kept
 MOST_FRAMES: Final = 200_000
+MOST_MOMENTS: Final = 100_000
 COLUMNS: Final = (
     *("file", "line", "function", "source", "seconds", "share", "total_s", "total_share"),
     *("cpu_s", "waited_s", "looks", "phase"),
@@ -55,7 +56,7 @@ class Looked(NamedTuple):
     seconds: float
     cpu_s: float
     waited_s: float
-    slow_s: float
+    moments: tuple[int, ...]  # in us; each is of an equal part of the seconds
 
 
 def recorded(meta: Mapping[str, Any]) -> bool:
@@ -88,9 +89,10 @@ def table(trace: Trace, *, user: bool) -> pd.DataFrame:
 
 
 def rows_of(seen: Iterable[Looked], *, user: bool = True) -> list[dict[str, Any]]:
-    """The rows of that table, of some of what was seen."""
+    """The rows of that table, of some of what was seen; with ``calls``: files it goes to."""
     by_line: dict[Frame, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     phases: dict[Frame, dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    calls: dict[Frame, set[str]] = defaultdict(set)
     whole_s = 0.0
     for row in seen:
         whole_s += row.seconds
@@ -99,6 +101,8 @@ def rows_of(seen: Iterable[Looked], *, user: bool = True) -> list[dict[str, Any]
             by_line[frame]["total_s"] += row.seconds
         for frame in frames[-1:]:
             phases[frame][row.phase] += row.seconds
+            inside = row.stack[::-1].index(frame)
+            calls[frame].update(each.file for each in row.stack[-inside:][:inside])
             for name in ("looks", "seconds", "cpu_s", "waited_s"):
                 by_line[frame][name] += getattr(row, name)
     found = [
@@ -108,6 +112,7 @@ def rows_of(seen: Iterable[Looked], *, user: bool = True) -> list[dict[str, Any]
             "share": numbers["seconds"] / (whole_s or 1.0),
             "total_share": numbers["total_s"] / (whole_s or 1.0),
             "looks": int(numbers["looks"]),
+            "calls": sorted(calls[frame]),
             "phase": PHASES[max(phases[frame], key=phases[frame].__getitem__, default=0)],
         }
         for frame, numbers in by_line.items()
@@ -118,35 +123,43 @@ def rows_of(seen: Iterable[Looked], *, user: bool = True) -> list[dict[str, Any]
 def packed(seen: Iterable[Looked], not_seen: Iterable[str]) -> dict[str, Any]:
     """What ``meta`` is to hold of it, of the stacks that took least only the sum."""
     rows = sorted(seen, key=lambda row: -row.seconds)
+    every = -(-sum(len(row.moments) for row in rows) // MOST_MOMENTS)
     frames: dict[Frame, int] = {}
     stacks: dict[tuple[int, ...], int] = {}
-    looks: dict[tuple[int, ...], list[float]] = {}
+    looks: dict[tuple[int, ...], list[Any]] = {}
     for row in rows:
         stack = row.stack if len(stacks) < MOST_STACKS and len(frames) < MOST_FRAMES else ()
         key = tuple(frames.setdefault(frame, len(frames)) for frame in stack)
         number = stacks.setdefault(key, len(stacks)) if key else -1
-        total = looks.setdefault((*row[:4], number), [0] * (_NUMBERS - 5))
-        for i, value in enumerate(row[5:]):
+        total = looks.setdefault((*row[:4], number), [0, 0.0, 0.0, 0.0, []])
+        for i, value in enumerate(row[5:-1]):
             total[i] += value
+        total[-1] += row.moments[:: max(every, 1)]
     return {
         "frames": [list(frame) for frame in frames],
         "stacks": [list(stack) for stack in stacks],
         "looks": [
-            [*key, int(n), *(round(each, 9) for each in s)] for key, (n, *s) in looks.items()
+            [*key, int(n), *(round(each, 9) for each in s), moments]
+            for key, (n, *s, moments) in looks.items()
         ],
         "not_seen": sorted(set(not_seen)),
     }
 
 
-def unpacked(lines: Mapping[str, Any], *, first_loader: int = 0) -> list[Looked]:
-    """What ``packed`` was given; ``first_loader`` is added to the numbers of loaders."""
+def unpacked(
+    lines: Mapping[str, Any], *, first_loader: int = 0, shift_s: float = 0.0
+) -> list[Looked]:
+    """What ``packed`` was given, with these added to the numbers of loaders, and to the times."""
+    shift_us = round(shift_s * 1e6)
     frames = [*starmap(Frame, lines["frames"])]
     stacks = {-1: tuple[Frame, ...]()}
     stacks |= {i: tuple(frames[each] for each in own) for i, own in enumerate(lines["stacks"])}
-    return [
-        Looked(rank, loader + first_loader, worker, phase, stacks[stack], *numbers)
-        for rank, loader, worker, phase, stack, *numbers in lines["looks"]
-    ]
+    found = []
+    for rank, loader, worker, phase, stack, *numbers, moments in lines["looks"]:
+        shifted = tuple(each + shift_us for each in moments)
+        key = rank, loader + first_loader, worker, phase, stacks[stack]
+        found.append(Looked._make((*key, *numbers, shifted)))
+    return found
 
 
 def of_these(
@@ -185,11 +198,11 @@ def may_be_lines(lines: Any) -> bool:
 
 
 def _may_be_look(look: Any, n_stacks: int) -> bool:
-    if not isinstance(look, list) or len(look) != _NUMBERS:
+    if not isinstance(look, list) or len(look) != _NUMBERS or not isinstance(look[-1], list):
         return False
-    if not all(type(each) in (int, float) and -1 <= each <= 1e12 for each in look):
+    if not all(type(each) in (int, float) and -1 <= each <= 1e12 for each in look[:-1]):
         return False
-    whole = all(type(each) is int for each in look[:6])
+    whole = all(type(each) is int and abs(each) < 1e15 for each in (*look[:6], *look[-1]))
     return whole and 0 <= look[3] < len(PHASES) and look[4] < n_stacks
 
 

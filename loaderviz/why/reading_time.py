@@ -9,7 +9,7 @@ import numpy as np
 
 from loaderviz.array_types import Floats
 from loaderviz.trace.steps import NS, groups, seconds_within
-from loaderviz.why.slow_samples import FEWEST_SAMPLES, slow_samples
+from loaderviz.why.slow_samples import FEWEST_SAMPLES, SlowSamples, slow_samples
 from loaderviz.why.worker_cpus import shared_cpus
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Reading:
 
     by_cause: Mapping[str, Floats]
     cpus_full: Any  # of each batch, whether the CPUs were full while it was made
-    set_up_s: Mapping[int, float]  # see ``SlowSamples``
+    slow: SlowSamples
 
     @classmethod
     def of(cls, trace: Trace) -> Reading:
@@ -79,7 +79,7 @@ class Reading:
         take("uneven", _uneven(trace, batches))
         take("prefetch", _idle(batches, read_s))
         take("unknown", _shared(trace, batches) * (parts["drift"] == 0))
-        return cls(parts, full, slow.set_up_s)
+        return cls(parts, full, slow)
 
 
 def _ratio(part: Any, whole: Any) -> Floats:

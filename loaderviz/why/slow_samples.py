@@ -32,11 +32,13 @@ class SlowSamples:
 
     Attributes:
         by_cause: in seconds of each batch.
+        rows: by cause, the rows of ``trace.samples`` that are slow for it.
         set_up_s: by loader, what a worker's first sample usually takes: of those loaders where that
             is a part of a worker's start.
     """
 
     by_cause: Mapping[str, Floats]
+    rows: Mapping[str, Any]
     set_up_s: Mapping[int, float]
 
 
@@ -71,11 +73,11 @@ def slow_samples(trace: Trace, batches: Mapping[str, Any]) -> SlowSamples:
             usual_s = np.median(took_s[others])
             beyond_s[slow] = took_s[slow] - usual_s
             beyond_s[set_up] = took_s[set_up] - usual_s
+    of_cause = {cause: np.concatenate(parts) for cause, parts in rows.items()}
     by_cause = {
-        cause: _by_batch(samples, np.concatenate(parts), beyond_s, batches)
-        for cause, parts in rows.items()
+        cause: _by_batch(samples, own, beyond_s, batches) for cause, own in of_cause.items()
     }
-    return SlowSamples(by_cause, set_up_s)
+    return SlowSamples(by_cause, of_cause, set_up_s)
 
 
 def _first_reads(trace: Trace) -> tuple[Any, Any]:

@@ -199,6 +199,14 @@ def a_loop_that_waits() -> list[Any]:
     return [figure.update_xaxes(range=[0, 4])]
 
 
+def samples_of_two_lines() -> list[Any]:
+    """The recording that notebook 18 begins with."""
+    title = "Some samples take thirty times as long: by which line of code?"
+    figure = timeline(load(RECORDINGS / "lines_of_a_quick_loop.parquet"), title=title)
+    figure.layout.title.subtitle.text = "measured on 2 CPUs, November 2026"
+    return [figure.update_xaxes(range=[0, 1.5])]
+
+
 # What is drawn, one below another.
 PICTURES: dict[str, Callable[[], list[Any]]] = {
     "first_look": no_workers,
@@ -217,6 +225,7 @@ PICTURES: dict[str, Callable[[], list[Any]]] = {
     "your_own_loader": a_loop_that_waits,
     "stop_and_resume": stopped_amid_an_epoch,
     "feeding_the_gpu": a_hungry_device,
+    "which_line": samples_of_two_lines,
 }
 
 

@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -18,6 +19,7 @@ from loaderviz.course import (
     inside_the_dataloader,
     on_a_server,
     train_script,
+    which_line,
     your_own_loader,
 )
 from loaderviz.course.in_a_worker import arrives, own_mib, stderr_of_workers
@@ -40,9 +42,34 @@ FEWEST = [
 ]
 
 
+def days(read):
+    """A class whose samples ``read`` makes, of the whole table and of the number of the day."""
+    table = which_line.hourly_table()
+
+    class Days:
+        numbers = torch.tensor(table.to_numpy())
+
+        def __getitem__(self, day):
+            return read(self.numbers, day)
+
+    return Days
+
+
+QUICKER = [
+    (days(lambda numbers, day: numbers[24 * day : 24 * day + 24]), True, "times as quick"),
+    (days(lambda numbers, day: numbers[:24]), False, "Day 1 is another one: give rows 24"),
+    (
+        days(lambda numbers, day: (time.sleep(0.004), numbers[24 * day : 24 * day + 24])[1]),
+        False,
+        "at least 3 times as quick",
+    ),
+    (days(lambda numbers, day: [][day]), False, "your code raised IndexError"),
+]
+
 ANSWERS = {
     first_look.enough_workers: ENOUGH_WORKERS,
     how_many_workers.fewest: FEWEST,
+    which_line.quicker: QUICKER,
 }
 
 

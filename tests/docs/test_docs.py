@@ -75,7 +75,7 @@ def raw(path: Path) -> list[str]:
 
 def test_the_index_of_codes_names_each_with_its_title(sources):
     index = (sources / "codes" / "index.md").read_text("utf-8")
-    rows = dict(re.findall(r"^\| \[(LV\d+)\]\(LV\d+\.md\) \| (.*) \| \w+ \|$", index, re.MULTILINE))
+    rows = dict(re.findall(r"^\| \[(\S+)\]\(\1\.md\) \| (.*) \| \w+ \|$", index, re.MULTILINE))
     assert rows == {code: title_of(code) for code in codes()}
 
 

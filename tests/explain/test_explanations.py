@@ -1,4 +1,7 @@
-"""Each code has a page that says what its check says; `tests/doctor` examines the code on it."""
+"""Each code has a page that says what its check says. `tests/doctor` examines the code on it.
+
+That of costly lines is recorded by `tests/why`.
+"""
 
 import re
 from pathlib import Path
@@ -10,8 +13,9 @@ import loaderviz as lv
 from loaderviz._doctor import Diagnosis, Finding
 from loaderviz._doctor.checks import CHECKS, OF_RECORDINGS
 from loaderviz._doctor.findings import SEVERITIES
-from loaderviz._explain import codes, explanation, explanation_html, title_of
+from loaderviz._explain import about, codes, explanation, explanation_html, title_of
 from loaderviz._explain.explanations import PAGES
+from loaderviz.why.causes.costly_lines import KNOWN
 from pitfalls import NOT_ON_A_PAGE, python_on_page
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
@@ -27,13 +31,13 @@ def sections(code: str) -> dict[str, str]:
 
 
 class TestThePages:
-    def test_are_there_for_each_check_and_no_other(self):
-        assert codes() == tuple(sorted(ALL_CHECKS))
+    def test_are_there_for_each_check_and_each_known_cost_and_no_other(self):
+        assert set(codes()) == {*ALL_CHECKS, *(page for page, *_ in KNOWN)}
         assert sorted(path.stem for path in PAGES.iterdir()) == [*codes()]
 
     @pytest.mark.parametrize("code", codes())
     def test_are_read_by_their_check(self, code):
-        said = ALL_CHECKS[code].about
+        said = ALL_CHECKS[code].about if code in ALL_CHECKS else about(code)
         title, _, head, _, *text = sections(code)[""].splitlines()
         assert title == f"# {code}: {said.title}"
         assert said.severity in SEVERITIES
@@ -50,7 +54,7 @@ class TestThePages:
         lines = explanation(code).splitlines()
         assert len(lines) <= 70
         assert max(map(len, lines)) <= 88
-        n_sections = 5 if ALL_CHECKS[code].about.links else 4
+        n_sections = 5 if about(code).links else 4
         assert [*sections(code)][1:] == SECTIONS[:n_sections]
         for name in ("", *SECTIONS[:2]):
             assert "```" not in sections(code)[name]

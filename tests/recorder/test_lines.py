@@ -110,6 +110,64 @@ class SlowToBegin(IterableDataset):
 def test_the_phases_are_told_apart(phase, source, make):
     trace, _ = seen(make(num_workers=1))
     assert by_source(trace).loc[source]["phase"] == phase
+    if phase in ("collate", "sampler"):
+        trace, _ = seen(make(num_workers=0))
+        assert by_source(trace).loc[source]["phase"] == phase
+
+
+class Retries(Dataset):
+    """One sample in fifty waits once more, for less than the usual line takes in all."""
+
+    def __len__(self):
+        return 300
+
+    def __getitem__(self, key):
+        time.sleep(0.005)
+        if key % 50 == 7:
+            time.sleep(0.12)
+        return key
+
+
+class OneHuge(Dataset):
+    """One call in C takes a hundred times as long: there is a single look at it."""
+
+    def __len__(self):
+        return 200
+
+    def __getitem__(self, key):
+        time.sleep(0.004)
+        return sum(range(20_000_000 if key == 77 else 1_000))
+
+
+class SetsUp(Dataset):
+    """On first use, in each worker."""
+
+    opened = False
+
+    def __len__(self):
+        return 200
+
+    def __getitem__(self, key):
+        if not self.opened:
+            time.sleep(0.3)
+            self.opened = True
+        time.sleep(0.004)
+        return key
+
+
+@pytest.mark.parametrize(
+    ("dataset", "cause", "line"),
+    [
+        (Retries(), "slow_samples", "time.sleep(0.12)"),
+        (OneHuge(), "slow_samples", "return sum(range("),
+        (SetsUp(), "start", "time.sleep(0.3)"),
+    ],
+    ids=["a retry", "a huge file", "a set-up"],
+)
+def test_the_line_that_takes_longer_in_slow_samples_is_named(dataset, cause, line):
+    trace, _ = seen(DataLoader(dataset, batch_size=4, num_workers=2))
+    evidence = trace.summary().causes.set_index("cause").loc[cause]["evidence"]
+    assert line in evidence
 
 
 class Arithmetic(Dataset):

@@ -52,7 +52,7 @@ def python_on_page(code: str, section: str) -> str:
 @contextmanager
 def imported_page(code: str, *, cured: bool) -> Iterator[ModuleType]:
     """The code of a page as a module that workers can import, too, however they are started."""
-    name = f"page_of_{code}"
+    name = f"page_of_{code.replace('-', '_')}"
     text = python_on_page(code, "Sick")
     if cured:
         text += python_on_page(code, "Cured")

@@ -125,9 +125,9 @@ CALLER = Frame("dataset.py", 42, "Rows.__getitem__", "", "return augment(row)")
 PANDAS = Frame("pandas/core/indexing.py", 1191, "_LocIndexer.__getitem__", "pandas", "return self")
 FETCHER = Frame("torch/utils/data/_utils/fetch.py", 54, "fetch", "torch", "data = [...]")
 LINES = (
-    Looked(0, 0, 0, 0, (FETCHER, USERS, PANDAS, PANDAS), 60, 3.0, 2.9, 1.5, 0.0),
-    Looked(0, 0, 1, 0, (FETCHER, CALLER, HELPER), 19, 0.9, 0.1, 0.0, 0.9),
-    Looked(0, 0, 1, 1, (FETCHER,), 2, 0.1, 0.1, 0.0, 0.0),
+    Looked(0, 0, 0, 0, (FETCHER, USERS, PANDAS, PANDAS), 60, 3.0, 2.9, 1.5, (500_000, 900_000)),
+    Looked(0, 0, 1, 0, (FETCHER, CALLER, HELPER), 19, 0.9, 0.1, 0.0, (700_000,)),
+    Looked(0, 0, 1, 1, (FETCHER,), 2, 0.1, 0.1, 0.0, ()),
 )
 
 

@@ -77,6 +77,13 @@ def test_ranks_are_merged(tmp_path):
     assert {row.rank for row in lines_of_code.looked(merged)} == {0, 1}
 
 
+def test_the_moments_of_ranks_are_on_one_clock_and_few(monkeypatch):
+    monkeypatch.setattr(lines_of_code, "MOST_MOMENTS", 2)
+    lines = with_lines(made()).meta["lines"]
+    moments = [row.moments for row in lines_of_code.unpacked(lines, shift_s=1.5)]
+    assert moments == [(2_000_000,), (2_200_000,), ()]
+
+
 def test_of_very_many_stacks_the_longest_are_kept_and_of_the_others_the_sum(monkeypatch):
     monkeypatch.setattr(lines_of_code, "MOST_STACKS", 2)
     trace = with_lines(made())
@@ -94,6 +101,7 @@ def test_of_very_many_stacks_the_longest_are_kept_and_of_the_others_the_sum(monk
         lambda lines: lines["looks"][0].__setitem__(4, 99),
         lambda lines: lines["looks"][0].__setitem__(6, "long"),
         lambda lines: lines["looks"][0].__setitem__(3, 4),
+        lambda lines: lines["looks"][0][-1].append(1.5),
         lambda lines: lines["looks"].append([0]),
         lambda lines: lines["not_seen"].append(None),
     ],

@@ -23,7 +23,7 @@ from loaderviz.export.chrome_events import microseconds
 from own_code import in_recorder
 from simulation_strategies import COSTS, configurations
 from trace_processor import query
-from traces import made, recorded
+from traces import LINES, made, recorded, with_lines
 
 NASTY = ['"]}', "\\", "</script>", "a\nb", "nul \0 x", "half \ud800 pair", "☃ 🏔", "", "x" * 3000]
 LOST = "select name, value from stats where value > 0 and severity in ('error', 'data_loss')"
@@ -242,6 +242,30 @@ class TestPerfettoReadsIt:
         assert memory == [("batches ready",), ("memory rss_bytes",)]
 
     @pytest.mark.slow
+    def test_lines_of_code_are_slices_of_the_worker_that_ran_them(self, tmp_path):
+        unknown = LINES[0]._replace(worker=7)  # a worker of which nothing is known
+        here = LINES[1]._replace(worker=-1, stack=LINES[0].stack)
+        trace = with_lines(made(workers=2), *LINES, unknown, here)
+        assert_sound(trace, exported(trace, tmp_path / "t.json"))
+        lost, found, [(source,)] = query(
+            tmp_path / "t.json",
+            LOST,
+            "select p.name, t.name, s.name, s.ts + s.dur, s.dur from slice s "
+            "join thread_track k on s.track_id = k.id join thread t using (utid) "
+            "join process p using (upid) where t.name = 'lines' order by p.name, s.ts",
+            "select distinct string_value from args where key = 'args.source' and "
+            "string_value like 'row%'",
+        )
+        assert lost == []
+        assert source == "row = self.table.iloc[i]"
+        begin = min(end for *_, end, _ in found) - 500_000_000
+        assert [(who, what, end - begin, took) for who, _, what, end, took in found] == [
+            ("training process", "dataset.py:41", 700_000_000, 700_000_000),
+            ("worker 0", "dataset.py:41", 500_000_000, 500_000_000),
+            ("worker 0", "dataset.py:41", 900_000_000, 400_000_000),
+            ("worker 1", "dataset.py:60", 700_000_000, 700_000_000),
+        ]
+
     def test_nothing_of_a_large_trace_is_lost(self, tmp_path):
         trace = recorded(50_000)
         trace.batches["pinned_s"] = (trace.batches["ready_s"] + trace.batches["delivered_s"]) / 2

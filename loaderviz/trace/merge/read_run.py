@@ -182,7 +182,10 @@ def _merged_meta(
         for source, meta in zip(sources, metas, strict=True)
         if recorded(meta)
     ]
-    seen = [unpacked(each, first_loader=source.first_loader) for source, each in lines]
+    seen = [
+        unpacked(each, first_loader=source.first_loader, shift_s=source.shift_s)
+        for source, each in lines
+    ]
     not_seen = [f"rank {source.rank}, {why}" for source, each in lines for why in each["not_seen"]]
     complete = all(meta.get("complete", True) for meta in metas) and not problems
     return {

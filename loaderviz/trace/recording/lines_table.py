@@ -11,10 +11,8 @@ import numpy as np
 
 from loaderviz.record_layout import Tag, unpack_text
 from loaderviz.spool import SpoolFile, Words
-from loaderviz.trace.lines_of_code import PHASES, Frame, Looked
+from loaderviz.trace.lines_of_code import MOST_MOMENTS, PHASES, Frame, Looked
 from loaderviz.trace.recording.batches_table import seconds_since
-
-SLOWEST = 0.9  # the quantile of what samples take: those above are the slowest
 
 
 @dataclass
@@ -45,11 +43,11 @@ class LinesRead:
             stacks[number] = tuple(frames[each] for each in inner)
         self._looks.append((worker, words[starts[:, None] + np.arange(2, 8)], stacks))
 
-    def seen(
-        self, rank: int, start_ns: int, loaders: dict[int, int], batches: Any, samples: Any
-    ) -> list[Looked]:
+    def seen(self, rank: int, start_ns: int, loaders: dict[int, int], batches: Any) -> list[Looked]:
         """By loader, worker, phase and stack; ``loaders``: of each iterator."""
-        total: dict[tuple[Any, ...], Any] = defaultdict(lambda: np.zeros(5))
+        total: dict[tuple[Any, ...], Any] = defaultdict(lambda: np.zeros(4))
+        moments: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+        looked_ns = sum(int(looks[:, 4].clip(0).sum()) for _, looks, _ in self._looks)
         for worker, looks, stacks in self._looks:
             for iterator in np.unique(looks[:, 0]).tolist():
                 loader = loaders.get(iterator)
@@ -58,14 +56,34 @@ class LinesRead:
                 own = looks[looks[:, 0] == iterator]
                 at_s = seconds_since(start_ns, own[:, 3])
                 waited = _waited(at_s, own[:, 1], loader, worker, batches)
-                slow = _among_slowest(at_s, loader, worker, samples)
-                for look, is_waited, is_slow in zip(own.tolist(), waited, slow, strict=True):
+                spread = _spread(own[:, 3] - start_ns, own[:, 4], looked_ns // MOST_MOMENTS)
+                for look, is_waited, when in zip(own.tolist(), waited, spread, strict=True):
                     _, phase, stack, _, weight_ns, cpu_ns = look
                     s = max(weight_ns, 0) / 1e9
                     key = loader, worker, phase % len(PHASES), stacks.get(stack, ())
-                    total[key] += (1, s, max(cpu_ns, 0) / 1e9, s * is_waited, s * is_slow)
+                    total[key] += (1, s, max(cpu_ns, 0) / 1e9, s * is_waited)
+                    moments[key] += when.tolist()
         found = ((key, sums.tolist()) for key, sums in total.items())
-        return [Looked._make((rank, *key, int(sums[0]), *sums[1:])) for key, sums in found]
+        return [
+            Looked._make((rank, *key, int(sums[0]), *sums[1:], tuple(moments[key])))
+            for key, sums in found
+        ]
+
+
+def _spread(at_ns: Any, weight_ns: Any, least_ns: int) -> list[Any]:
+    """Of each look the moments that it stands for, in us, as far apart as looks mostly are.
+
+    One that came late, as after a long call, stands for those until then. ``least_ns``: they are
+    at least so far apart.
+    """
+    known = weight_ns > 0
+    until_ns = np.cumsum(weight_ns.clip(0))
+    every_ns = int(weight_ns[known].min(initial=1 << 62))
+    marks = np.arange(step := max(every_ns, least_ns), until_ns[-1] + 1, step)
+    of_look = np.searchsorted(until_ns, marks)
+    moments = at_ns[of_look] - (until_ns[of_look] - marks) // every_ns * every_ns
+    ends = np.searchsorted(of_look, np.arange(len(at_ns)), side="right")
+    return np.split(moments // 1000, ends[:-1])
 
 
 def _waited(at_s: Any, phase: Any, loader: int, worker: int, batches: Any) -> Any:
@@ -84,17 +102,6 @@ def _waited(at_s: Any, phase: Any, loader: int, worker: int, batches: Any) -> An
     before_any = at_s < np.fmin.reduce(requested_s[of_loader], initial=np.inf)
     of_any = before_any | ((any_row >= 0) & (at_s <= delivered_s[any_row]))
     return np.where(phase <= PHASES.index("collate"), is_awaited, of_any)
-
-
-def _among_slowest(at_s: Any, loader: int, worker: int, samples: Any) -> Any:
-    """Whether a sample was being read that is one of the slowest of its loader."""
-    of_loader = samples["loader"] == loader
-    took_s = samples["end_s"] - samples["start_s"]
-    if not of_loader.any() or np.isnan(took_s[of_loader]).all():
-        return np.zeros(len(at_s), bool)
-    least_s = np.nanquantile(took_s[of_loader], SLOWEST)
-    row = _last_begun(samples["start_s"], at_s, of_loader & (samples["worker"] == worker))
-    return (row >= 0) & (at_s <= samples["end_s"][row]) & (took_s[row] > least_s)
 
 
 def _last_begun(begun_s: Any, at_s: Any, among: Any) -> Any:

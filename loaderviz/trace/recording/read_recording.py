@@ -255,7 +255,7 @@ class _Reader:
         if meta.pop("lines_asked", False):
             meta["lines"] = packed([], self._lines.not_seen)
             try:
-                seen = self._lines.seen(self._rank, self._start_ns, self._loaders, batches, samples)
+                seen = self._lines.seen(self._rank, self._start_ns, self._loaders, batches)
                 meta["lines"] = packed(seen, self._lines.not_seen)
             except own_errors(*_DAMAGE) as error:
                 self.problems.append(f"what was seen of lines of code is damaged: {error}")

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from loaderviz._explain import title_of
 from loaderviz.text import percent
 from loaderviz.trace.lines_of_code import HOW_TO_RECORD, PHASES, Looked, looked, recorded, rows_of
 from loaderviz.why.causes.savings import Replays
-from loaderviz.why.line_of_cause import PHASE_OF, WHAT, line_of
+from loaderviz.why.line_of_cause import FEWEST_LOOKS, PHASE_OF, line_of, what_of
 
 if TYPE_CHECKING:
     from loaderviz.why.summary import Summary
@@ -19,28 +20,32 @@ MAKING: Final = PHASES[:2]  # read and collate: of these a replay knows what the
 LEAST: Final = 0.01  # of what its loader was looked at: less is none of the lines that matter
 NOTHING: Final = 0.005  # of the time: less is none
 FULL: Final = 0.05  # of the time, waited for CPUs: what less computing saves then, no replay knows
-_TABLE: Final = (
-    "A DataFrame makes a Series for each row: arrays of its columns are quicker to read."
+# Pages of ``loaderviz explain``, parts of a line in small letters, and what it calls beside C.
+KNOWN: Final = (
+    ("line-iloc", (".iloc[",), "pandas/"),
+    ("line-iloc", (".loc[",), "pandas/"),
+    ("line-json", ("json.load",), "json/"),
+    ("line-draft", ("image.open(", ".resize("), "PIL/"),
+    ("line-tensor", ("torch.tensor(",), ""),
+    ("line-float64", ("np.random.", ".astype(np.float32"), ""),
+    ("line-sleep", ("time.sleep(",), ""),
+    ("line-open", ("zipfile(",), "zipfile"),
+    ("line-open", ("tarfile.open(",), "tarfile"),
+    ("line-open", ("h5py.file(",), "h5py/"),
 )
-_ARCHIVE: Final = "If it is opened anew for each sample: keep it open, one in each worker."
-KNOWN: Final = {  # parts of a line, in small letters, and what that may cost
-    (".iloc[",): _TABLE,
-    (".loc[",): _TABLE,
-    ("json.load",): "If it is parsed anew for each sample: parse once, or store arrays.",
-    ("image.open", ".resize("): "A JPEG is decoded in full first: image.draft() makes it smaller.",
-    ("torch.tensor([",): "A list is copied number by number: make a NumPy array of it first.",
-    ("np.random.", "float32"): "What is drawn in float64 and cast can be drawn as float32.",
-    ("sleep(",): "It waits, as to try again: what fails, and how often?",
-    ("zipfile(",): _ARCHIVE,
-    ("tarfile.open(",): _ARCHIVE,
-    ("h5py.file(",): _ARCHIVE,
-}
 
 
-def known_cost(source: str) -> str:
-    """What a line like this may cost, in one sentence; empty where that is not known."""
-    line = source.lower()
-    return next((words for parts, words in KNOWN.items() if all(p in line for p in parts)), "")
+def known_cost(row: dict[str, Any]) -> str:
+    """What a line costs that is known to cost much, in one sentence, and where more is said.
+
+    Empty for any other, and for one that few looks have found, as what is done once.
+    """
+    line = row["source"].lower()
+    for page, parts, calls in KNOWN:
+        called = any(each.startswith(calls) for each in row["calls"]) is bool(calls)
+        if called and row["looks"] >= FEWEST_LOOKS and all(part in line for part in parts):
+            return f"{title_of(page)} (loaderviz explain {page})."
+    return ""
 
 
 def place_of(row: dict[str, Any]) -> str:
@@ -75,7 +80,10 @@ def saves_words(half_saves: float) -> str:
 
 
 def name_lines(summary: Summary, rows: Sequence[dict[str, Any]]) -> None:
-    """Add to the evidence of these causes which line they go to, or to a cure how to learn it."""
+    """Add to the evidence of these causes which line they go to; to cures, what it is known for.
+
+    Where lines were not recorded, one cure says how to record them.
+    """
     trace = summary.trace
     if trace is None or trace.meta.get("simulated"):
         return
@@ -88,13 +96,18 @@ def name_lines(summary: Summary, rows: Sequence[dict[str, Any]]) -> None:
     seen = looked(trace)
     saves = _halves(summary, seen)
     for row in of_lines:
-        line = line_of(row["cause"], [each for each in seen if each.loader == row["loader"]])
+        cause, loader = row["cause"], row["loader"]
+        line = line_of(summary, cause, [each for each in seen if each.loader == loader])
         if line is not None:
-            phase, half = line["phase"], saves(row["loader"], line["phase"], line["seconds"])
-            row["evidence"] += f"; {percent(line['share'])} of {WHAT[phase]} goes to "
+            row["evidence"] += f"; {percent(line['share'])} of {what_of(cause)} goes to "
             row["evidence"] += place_of(line)
+            if row["cure"] and (words := known_cost(line)):
+                row["cure"] += f" {words}"
+            half = math.nan  # of the slow alone no replay knows it
+            if cause not in summary.attribution[0].slow.rows:
+                half = saves(loader, line["phase"], line["seconds"])
             if not math.isnan(half):
-                of_whole = f"{saves_words(half)} of {_whole(summary, row['loader'])}"
+                of_whole = f"{saves_words(half)} of {_whole(summary, loader)}"
                 row["evidence"] += f" (half as long, it saves {of_whole})"
 
 

@@ -306,7 +306,7 @@ def _sampler(case: CaseOfACause) -> tuple[str, str]:
 
 
 def _start(case: CaseOfACause) -> tuple[str, str]:
-    set_up_s = case.reading.set_up_s.get(case.loader, math.nan)
+    set_up_s = case.reading.slow.set_up_s.get(case.loader, math.nan)
     evidence = describe_starts(case.workers, set_up_s)
     if case.cause == "restart" and lives(case.trace.meta, case.loader) > 1:
         return evidence, MAKE_IT_ONCE
