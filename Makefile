@@ -107,9 +107,9 @@ javascript: ## rules and types of the scripts that run in the browser; needs Nod
 		echo 'Skipped: the scripts in loaderviz/web are checked by npm packages, which cannot be had here.'; \
 	fi
 
-# One process more than most runners have cores, since the tests wait a lot; a process that has run
-# out of tests takes some of another's. nbval is for notebooks alone, and slow to import.
-UNIT := $(PYTEST) -p no:nbval -n 3 --dist worksteal --ignore=tests/browser --ignore=tests/strangers
+# Twice as many processes as most runners have cores, since the tests wait a lot; a process that has
+# run out of tests takes some of another's. nbval is for notebooks alone, and slow to import.
+UNIT := $(PYTEST) -p no:nbval -n 4 --dist worksteal --ignore=tests/browser --ignore=tests/strangers
 unit: $(TEST) ## unit and property tests; ARGS="-n 0 tests/cli" just those, in one process
 	$(UNIT) -m 'not slow' $(ARGS)
 

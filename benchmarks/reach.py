@@ -78,7 +78,12 @@ class Reach:
         """The tests that reach one of these lines, but those that did not pass."""
         if self._data is None:
             of_room = folder_of_tests(room_of(str(path.relative_to(ROOT))))
-            return {test for test in self.tests.values() if test.folder == of_room}
+            below = () if of_room == "tests" else (f"{of_room}/",)  # `course/datasets` has a folder
+            return {
+                test
+                for test in self.tests.values()
+                if test.folder == of_room or test.folder.startswith(below)
+            }
         of_file = self._of_file(str(path))
         names = {name for line in lines for name in of_file.get(line, ())}
         names |= {user for name in names for user in self._users.get(name, ())}

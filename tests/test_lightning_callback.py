@@ -55,8 +55,8 @@ def draws() -> list[Any]:
 @pytest.mark.parametrize(
     "options",
     [
-        pytest.param({}, id="here", marks=pytest.mark.slow),
-        pytest.param({"num_workers": 2}, id="workers"),
+        pytest.param({}, id="here"),
+        pytest.param({"num_workers": 2}, id="workers", marks=pytest.mark.slow),
     ],
 )
 def test_losses_weights_and_draws_are_those_of_a_fit_without_it(tmp_path, options, fits):

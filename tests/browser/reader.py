@@ -20,6 +20,7 @@ IDLE = re.compile(r"Python 3 \(ipykernel\) \| Idle")
 PROMPTS = "[...document.querySelectorAll('.jp-InputPrompt')].map((each) => each.textContent)"
 CLOSED_OR_ASKED = """() => !document.querySelector(".jp-NotebookPanel")
   || document.querySelector(".jp-Dialog")"""
+REPLIED = "(question) => !question.isConnected || question.querySelector('.loaderviz-reply')"
 RUNNING = f"() => {PROMPTS}.some((each) => each.includes('*'))"
 RAN = f"() => !{PROMPTS}.some((each) => each.includes('*'))"
 
@@ -122,9 +123,12 @@ def scroll_through(page: Page, look: Callable[[], int], *, up: bool = False) -> 
 def answer(page: Page) -> int:
     """Choose the first answer to each question in view that has none yet; how many there were."""
     asked = page.locator(".loaderviz-predict").filter(has_not=page.locator(".loaderviz-reply"))
-    n = asked.count()
-    for _ in range(n):
+    n = 0
+    while asked.count():
+        question = asked.first.element_handle()
         asked.first.locator(".loaderviz-answers button").first.click()
+        page.wait_for_function(REPLIED, arg=question)  # or the same is asked first again
+        n += 1
     return n
 
 

@@ -25,24 +25,23 @@ LOST = (
 
 # An explorer and timelines, lanes of samples, how well a buffer mixes: each with its sliders.
 SOME = ("14_mixing_a_stream.ipynb", "04_duplicates_and_losses.ipynb", "00_first_look.ipynb")
+# Timelines with sliders, questions, queues that play. The explorer is closed in its own tests.
+CLOSED = ("17_lost_samples.ipynb", "03_workers_on_a_timeline.ipynb")
 
 
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=() if name in SOME else pytest.mark.slow) for name in NAMES],
 )
-def test_each_runs_and_shows_what_its_text_says(page: Page, name: str):
+def test_each_runs_and_shows_what_its_text_says(page: Page, name: str, complaints: list[str]):
     run_and_read(page, name)
     controls_respond(page)
+    if name in CLOSED:
+        close_in_the_dark_and_open_again(page, name, complaints)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SOME)
-def test_the_theme_may_change_and_the_notebook_be_closed_while_its_kernel_lives(
-    page: Page, name: str, complaints: list[str]
-):
-    reader.open_notebook(page, name)
-    assert reader.run_all(page) == []
+def close_in_the_dark_and_open_again(page: Page, name: str, complaints: list[str]) -> None:
+    """While its kernel lives, the controls go on; and what is there can be read when it is gone."""
     assert_legible(page, "Dark")
     reader.save(page)
     reader.close_and_reopen(page, name)

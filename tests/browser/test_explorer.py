@@ -11,7 +11,7 @@ from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from browser.conftest import Lab, visit
 from browser.legible import faults
-from browser.reader import bars, open_notebook, run_all, wait_until_idle
+from browser.reader import bars, close_and_reopen, open_notebook, run_all, save, wait_until_idle
 from browser.test_lab import METADATA
 
 LONGER = re.compile(r"[1-9]\d* % (longer|shorter) than predicted")
@@ -167,8 +167,8 @@ def test_the_axis_stays_while_the_workers_are_dragged_and_the_pinned_run_is_a_gh
 # All at one moment, and when plotly has drawn to the width that it has: the page scrolls while the
 # lab lays it out anew.
 BOXES = """(plot) => new Promise((tell) => {
-  const part = (name) => document.querySelector(`.loaderviz-explore ${name}`);
-  const box = (name) => part(name).getBoundingClientRect();
+  const explorer = document.querySelector(".loaderviz-explore");
+  const box = (part) => explorer.querySelector(part).getBoundingClientRect();
   const look = () => {
     const [settings, figure, numbers] = [
       ".loaderviz-settings", ".loaderviz-figure .main-svg", ".loaderviz-numbers"].map(box);
@@ -193,6 +193,15 @@ def test_a_narrow_window_has_the_settings_on_top_and_the_whole_figure_below(expl
     assert settings["bottom"] <= numbers["top"]
     assert numbers["bottom"] <= narrow["top"]
     assert narrow["height"] == figure["height"]
+
+
+@pytest.mark.slow
+def test_it_goes_on_when_its_notebook_is_closed_and_opened_again(explored: Page):
+    save(explored)
+    close_and_reopen(explored, "explorer.ipynb")
+    handle(explored, "workers").focus()
+    explored.keyboard.press("ArrowRight")
+    expect_lanes(explored, ["consumer", *(f"worker {n}" for n in range(4))])
 
 
 @pytest.mark.slow

@@ -114,7 +114,6 @@ def move(control: Locator) -> None:
         control.page.mouse.up()
 
 
-@pytest.mark.slow
 def test_a_slider_draws_as_many_lanes_as_it_says(first: Page):
     box = first.locator(".loaderviz-frames").first
     workers = box.get_by_label("workers")
@@ -124,7 +123,6 @@ def test_a_slider_draws_as_many_lanes_as_it_says(first: Page):
         expect(box.locator(".ytick", has_text="worker ")).to_have_count(lanes)
 
 
-@pytest.mark.slow
 def test_a_control_that_changes_nothing_at_these_positions_is_grey(first: Page):
     box = first.locator(".loaderviz-frames").first
     order = box.locator("label", has_text="in order")
@@ -135,13 +133,11 @@ def test_a_control_that_changes_nothing_at_these_positions_is_grey(first: Page):
     expect(order).to_have_class("loaderviz-idle")
 
 
-@pytest.mark.slow
 def test_what_needs_a_kernel_is_told(first: Page):
     expect(first.locator(".loaderviz-note").last).to_contain_text("Run for real and Pin need")
     expect(first.locator(".loaderviz-numbers")).to_contain_text("predicted")
 
 
-@pytest.mark.slow
 def test_an_answer_is_folded_and_its_figure_fills_the_page_when_it_is_opened(first: Page):
     answer = first.locator("details.answer")
     expect(answer.get_by_text("everyone")).to_be_hidden()
@@ -157,7 +153,6 @@ def test_an_answer_is_folded_and_its_figure_fills_the_page_when_it_is_opened(fir
     assert faults(first)[1] == []
 
 
-@pytest.mark.slow
 def test_its_sections_are_listed_and_all_notebooks_searched(first: Page):
     first.get_by_role("navigation", name="On this page").get_by_role("link", name="Drag").click()
     expect(first.get_by_role("heading", name="Drag")).to_be_in_viewport()
@@ -174,7 +169,6 @@ def test_its_sections_are_listed_and_all_notebooks_searched(first: Page):
     search.fill("")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("width", [390, 1024])
 def test_nothing_is_cut_off_where_there_is_little_room(first: Page, width: int):
     size = first.viewport_size
@@ -191,7 +185,6 @@ def test_nothing_is_cut_off_where_there_is_little_room(first: Page, width: int):
     first.set_viewport_size(size)
 
 
-@pytest.mark.slow
 def test_the_queues_move_without_a_kernel(first: Page):
     player = first.locator(".loaderviz-player")
     words = player.get_by_role("status")
@@ -201,7 +194,6 @@ def test_the_queues_move_without_a_kernel(first: Page):
     expect(player.locator(".loaderviz-cursor")).to_be_visible()
 
 
-@pytest.mark.slow
 def test_its_links_lead_to_pages(first: Page):
     header = first.get_by_role("navigation", name="Notebooks")
     expect(first.get_by_role("main").get_by_role("link", name="01", exact=True)).to_have_attribute(

@@ -206,7 +206,7 @@ RECORDINGS = NOTEBOOK.parent / "recordings"
 @pytest.mark.parametrize(
     ("options", "passed", "says"),
     [
-        ("--max-wait 0.6", False, "the bad night passes"),
+        pytest.param("--max-wait 0.6", False, "the bad night passes", marks=pytest.mark.slow),
         ("--max-wait 0.25", True, "the bad night is stopped"),
         pytest.param("--max-wait 0.01", False, "the good night fails", marks=pytest.mark.slow),
         pytest.param("", False, "nothing to check", marks=pytest.mark.slow),
@@ -244,7 +244,7 @@ def not_doubled(samples):
     [
         (in_main, False, "The worker said: AttributeError: "),  # the unsolved start
         (lambda samples: torch.tensor(samples) * 2, False, "Not yet."),
-        (doubled, True, "It arrived"),
+        pytest.param(doubled, True, "It arrived", marks=pytest.mark.slow),
         pytest.param(not_doubled, False, "not twice each sample", marks=pytest.mark.slow),
     ],
     ids=["of a notebook", "lambda", "of a module", "not doubled"],

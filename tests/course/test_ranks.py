@@ -129,7 +129,7 @@ def test_an_audit_of_what_was_written_down_counts_every_epoch():
 FAST, SLOW = Costs(sample_s=0.005, step_s=0.03), Costs(sample_s=0.03, step_s=0.03)
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(
     samples_s=st.lists(st.floats(0.001, 0.05), min_size=1, max_size=4),
     workers=st.integers(0, 3),

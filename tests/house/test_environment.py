@@ -7,6 +7,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
 import yaml
 from packaging.requirements import Requirement
 
@@ -42,6 +43,7 @@ def test_conda_asks_pip_for_nothing_that_the_project_does_not_declare():
     assert set(extras.split(",")) <= set(PROJECT["optional-dependencies"])
 
 
+@pytest.mark.slow
 def test_pip_can_install_what_conda_asks_for():
     done = subprocess.run(
         [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", *pip_arguments()],

@@ -97,11 +97,9 @@ def test_torch_s_private_parts_are_touched_where_loaders_are_handled_and_nowhere
             name = node.attr if isinstance(node, ast.Attribute) else None
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 name = node.value
-            of_itself = isinstance(node, ast.Attribute) and ast.unparse(node.value) in (
-                "self",
-                "cls",
-            )
-            if name in private and not of_itself:
+            if name not in private:
+                continue
+            if not (isinstance(node, ast.Attribute) and ast.unparse(node.value) in ("self", "cls")):
                 touched.setdefault(str(path.relative_to(ROOT)), set()).add(name)
     assert touched == {}
 

@@ -28,7 +28,6 @@ def tell(content: Content) -> None:
 
 
 READERS: dict[str, Callable[[Trace, Path], object]] = {
-    "repr": lambda trace, _: repr(trace),
     "summary in numbers": lambda trace, _: json.dumps(trace.summary().as_dict(), default=str),
     "notes": lambda trace, _: trace.summary().notes,
     "shapes": lambda trace, _: str(trace.shapes()),
@@ -47,7 +46,7 @@ READERS: dict[str, Callable[[Trace, Path], object]] = {
     "perfetto": lambda trace, folder: trace.to_perfetto(folder / "trace.json"),
 }
 ON_DISK = ("causes", "check", "csv", "top")
-ALWAYS = ("repr", "summary in numbers", "notes", "shapes", "loaders", "report")
+ALWAYS = ("summary in numbers", "notes", "shapes", "loaders", "report")
 
 
 # Of these the first that are named once crashed the summary, when it was needed most.

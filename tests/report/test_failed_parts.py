@@ -65,18 +65,15 @@ def break_it(monkeypatch):
 
 @pytest.mark.parametrize("name", [*OF_SUMMARY, NOTES])
 def test_a_summary_tells_the_rest(name, break_it):
-    whole = str(example().summary())
     break_it(name, IndexError("index -1"))
     summary = example().summary()
     text = str(summary)
-    assert len(summary.causes) >= 0
-    assert text.splitlines()[:1] or whole
     assert "could not be worked out (IndexError)" in "\n".join([text, *summary.notes])
     assert any("(IndexError)" in each for each in summary.failed_parts)
     assert len(text) > 30
 
 
-@pytest.mark.parametrize("name", [*OF_SUMMARY, *OF_REPORT])
+@pytest.mark.parametrize("name", [OF_SUMMARY[0], *OF_REPORT])
 def test_a_report_tells_the_rest(name, break_it):
     break_it(name, IndexError("index -1"))
     content = content_of(example())

@@ -155,7 +155,7 @@ else:
 
 
 @slow
-@pytest.mark.parametrize(("how", "n_batches"), [("first", 8), ("later", 16), ("unseen", 8)])
+@pytest.mark.parametrize(("how", "n_batches"), [("later", 16), ("unseen", 8)])
 def test_of_a_thread_that_reads_ahead_the_loops_wait_is_seen_where_a_class_of_loaders_has_it(
     how, n_batches, tmp_path
 ):
@@ -217,13 +217,10 @@ ENDS = [
     *(
         pytest.param(end, workers, marks=slow)
         for end, workers in [
-            ("a hang is interrupted", 0),
             ("the loop is left", 2),
-            ("it is interrupted", 2),
-            ("the dataset raises", 0),
+            ("it is interrupted", 0),
             ("the dataset raises", 2),
             ("a worker is killed", 2),
-            ("it is terminated", 2),
             ("it is killed", 2),
         ]
     ),
@@ -237,7 +234,7 @@ def test_however_it_ends_all_count_the_batches_that_the_loop_got(
     done = run("--out", "run", SCRIPTS / "ends.py", end, num_workers, cwd=tmp_path)
     n = len(done.stdout.splitlines())
     told = count(n, "batch", "batches")
-    if end not in ("it is terminated", "it is killed"):  # no code of its own runs then
+    if end != "it is killed":  # no code of its own runs then
         assert f"loaderviz: recorded {told};" in done.stderr
     folder = tmp_path / "run"
     assert lv.load(folder).summary().n_batches == n

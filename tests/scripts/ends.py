@@ -51,8 +51,6 @@ def main(end: str, num_workers: int) -> None:
             break
         elif end == "it is interrupted":
             be_killed(signal.SIGINT)
-        elif end == "it is terminated":
-            be_killed(signal.SIGTERM)
         elif end == "it is killed":
             be_killed(signal.SIGKILL)
 

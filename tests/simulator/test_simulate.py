@@ -256,7 +256,7 @@ def story(trace: Trace) -> list[tuple[int, int, list[Any]]]:
 
 
 class TestAgainstTorch:
-    @settings(max_examples=15, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=10, suppress_health_check=list(HealthCheck))
     @given(configurations())
     @example(
         {"num_workers": 3, "batch_size": 1, "epochs": 1, "kind": "iterable", "shards": [3, 1, 2]}

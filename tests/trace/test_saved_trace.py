@@ -128,7 +128,7 @@ def content(place: Path) -> bytes:
 
 
 class TestRoundTrips:
-    @settings(max_examples=40)
+    @settings(max_examples=20)
     @given(trace=traces())
     @example(trace=Trace.from_columns())
     def test_any_trace_comes_back_as_it_was(self, trace, place):
@@ -351,7 +351,7 @@ class TestDamage:
             lambda rows: with_column(rows, "key", pa.repeat("{}", len(rows))),
             lambda rows: with_column(rows, "key", pa.repeat("[" * 100_000, len(rows))),
             lambda rows: with_column(rows, "key", pa.repeat("9" * 5000, len(rows))),
-            lambda rows: pa.concat_tables([rows] * 50_000),
+            lambda rows: rows.take(np.zeros(150_000, int)),
         ],
         ids=range(13),
     )
@@ -484,7 +484,7 @@ class TestSaving:
     @pytest.mark.parametrize(
         ("meta", "key"),
         [
-            ({"good": 1, "bad": object()}, "'bad'"),
+            ({"good": 1, "bad": object(), "problems": ["one"]}, "'bad'"),
             ({"bad": {"deep": [math.nan, {1, 2}]}}, "'bad'"),
             ({(1, 2): {3}}, r"\(1, 2\)"),
             ({"own": HOLDS_ITSELF}, "'own'"),
@@ -494,7 +494,8 @@ class TestSaving:
         Trace.from_columns(meta=meta).save(place)
         opened = lv.load(place).meta
         assert set(opened) == {"problems", *(meta.keys() & {"good"})}
-        (problem,) = opened["problems"]
+        *before, problem = opened["problems"]
+        assert before == meta.get("problems", [])
         assert re.match(rf"left out: meta\[{key}\] cannot be written as JSON", problem)
 
     @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """The teaching datasets: what they hold, that it is the same everywhere, and how they refuse."""
 
 import hashlib
-import multiprocessing
 import pickle
 import sys
 import sysconfig
@@ -76,7 +75,9 @@ def digests(folder):
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
 
 
-@pytest.mark.parametrize("start_method", multiprocessing.get_all_start_methods())
+@pytest.mark.parametrize(
+    "start_method", ["fork", "forkserver", pytest.param("spawn", marks=pytest.mark.slow)]
+)
 @pytest.mark.usefixtures("shared_cache")
 def test_workers_deliver_what_the_main_process_does_whatever_starts_them(start_method):
     dataset = Everything()
