@@ -167,7 +167,8 @@ def test_the_axis_stays_while_the_workers_are_dragged_and_the_pinned_run_is_a_gh
 # All at one moment, and when plotly has drawn to the width that it has: the page scrolls while the
 # lab lays it out anew.
 BOXES = """(plot) => new Promise((tell) => {
-  const box = (part) => document.querySelector(`.loaderviz-explore ${part}`).getBoundingClientRect();
+  const found = (part) => document.querySelector(`.loaderviz-explore ${part}`);
+  const box = (part) => found(part).getBoundingClientRect();
   const look = () => {
     const [settings, figure, numbers] = [
       ".loaderviz-settings", ".loaderviz-figure .main-svg", ".loaderviz-numbers"].map(box);
