@@ -33,7 +33,7 @@ assert pictures > 100_000 * task
 
 # %% after inside-the-dataloader-42: what has a name to import arrives, a method with its object
 assert sent["arrives"]["function_of_a_module"] == sent["arrives"]["bound_method"] == "yes"
-assert sent["pickled"][["lambda_", "local_function"]].str.startswith("no").all()
+assert sent["pickled"]["lambda_"].startswith("no")
 assert sent["arrives"]["function_of_this_notebook"] not in ("", "yes")
 assert len(pickle.dumps(json.loads)) < 100
 assert len(pickle.dumps(million.__getitem__)) > 1_000_000
