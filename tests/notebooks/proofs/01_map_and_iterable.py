@@ -11,7 +11,8 @@ many = list(WeightedRandomSampler([1] * 12 + [9] * 4, num_samples=4000))
 assert 0.65 < sum(number >= 12 for number in many) / len(many) < 0.85  # 4 x 9 lots of 48
 
 # %% after map-and-iterable-46: each row is a request, or each batch
-assert requests == {"RemoteTable": 24, "BulkRemoteTable": 4}
+assert [title.split()[1] for title in traces] == ["24", "4"]
+assert [trace.summary().n_batches for trace in traces.values()] == [4, 4]
 
 # %% after price-loaders: slices deliver every row once
 assert loaderviz.audit(as_slices).exactly_once

@@ -15,7 +15,8 @@ assert simulated["dispatched_s"][12] > before_s
 assert list(simulated["worker"][8:12]) == [0, 1, 0, 1]
 
 # %% after inside-the-dataloader-24: the more are under way, the less the model waits
-assert [round(100 * share) for share in waits.values()] == [32, 8]
+waiting = [trace.summary().wait_share for trace in traces.values()]
+assert [round(100 * share) for share in waiting] == [32, 8]
 
 # %% after inside-the-dataloader-30: torch deals in turn, hands over in order, and then sends more
 recorded = rec.trace.batches.set_index("batch")
