@@ -10,7 +10,7 @@ from loaderviz.figures import style
 
 PICTURE = Path(__file__).with_suffix(".svg")
 HEIGHT, TOP_PX, SIZE_PX = 64, 8, 13
-TEXT_LEFT, LETTER_PX = 70, 7
+TEXT_LEFT, LETTER_PX, GAP_PX = 70, 7, 12
 TALL = 30  # of a consumer's step; a worker's boxes are a little lower, as in the figures
 LOW = TALL * 0.66 / 0.8
 
@@ -91,7 +91,7 @@ def svg() -> str:
             f'<text x="{TEXT_LEFT}" y="10" fill="{style.theme("light").text}">'
             f'<tspan font-weight="bold">{escape(name)}</tspan>{words}</text></g>'
         )
-        width += TEXT_LEFT + LETTER_PX * max(map(len, lines))
+        width += TEXT_LEFT + LETTER_PX * max(map(len, lines)) + GAP_PX
     hatch = (
         '<pattern id="hatch" width="7" height="7" patternUnits="userSpaceOnUse" '
         f'patternTransform="rotate(45)"><rect width="7" height="7" fill="{style.WAIT_FILL}"/>'
