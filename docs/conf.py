@@ -40,6 +40,7 @@ html_theme_options = {"navigation_with_keys": True}
 
 nb_execution_mode = "off"  # they are lean: `make notebooks` runs them
 nb_remove_code_outputs = False
+myst_enable_extensions = ["html_image"]  # a picture with a width is a picture
 myst_heading_anchors = 3
 suppress_warnings = ["myst.header"]  # notebooks begin some sections with a smaller heading
 

@@ -21,7 +21,7 @@ from loaderviz.loaders.process_group import default_store
 from loaderviz.recorder import record
 
 N = 17
-PATIENCE = timedelta(seconds=4)  # how long a rank waits for the others
+PATIENCE = timedelta(seconds=2)  # how long a rank waits for the others
 
 # Loaders
 

@@ -47,7 +47,7 @@ READY_LINE = "#3a87c2"
 READY_FILL = "rgba(58, 135, 194, 0.18)"
 EDGE = "rgba(255, 255, 255, 0.9)"
 TRANSPARENT = "rgba(0, 0, 0, 0)"
-TITLE_PX, AXIS_PX = 82, 58  # of title and subtitle; of the numbers and the title of an axis of time
+TITLE_PX, AXIS_PX = 70, 50  # of title and subtitle; of the numbers and the title of an axis of time
 FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 
 

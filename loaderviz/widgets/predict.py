@@ -118,5 +118,5 @@ def _with_title(figure: go.Figure, title: str) -> go.Figure:
 
 _CSS = """
 .loaderviz-answers { flex-flow: row wrap; gap: 4px; }
-.loaderviz-asked, .loaderviz-reply { line-height: 1.45; margin: 6px 2px; }
+.loaderviz-asked, .loaderviz-reply { line-height: 1.45; margin: 2px; }
 """

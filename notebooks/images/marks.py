@@ -9,8 +9,8 @@ from pathlib import Path
 from loaderviz.figures import style
 
 PICTURE = Path(__file__).with_suffix(".svg")
-WIDTH, COLUMN_PX, ROW_PX, TOP_PX, SIZE_PX = 800, 266, 56, 8, 13
-TEXT_LEFT = 74
+HEIGHT, TOP_PX, SIZE_PX = 64, 8, 13
+TEXT_LEFT, LETTER_PX, GAP_PX = 70, 7, 12
 TALL = 30  # of a consumer's step; a worker's boxes are a little lower, as in the figures
 LOW = TALL * 0.66 / 0.8
 
@@ -83,17 +83,15 @@ MARKS = (
 
 def svg() -> str:
     """The whole picture."""
-    rows = -(-len(MARKS) // 3)
-    height = TOP_PX + rows * ROW_PX
-    cells = []
-    for i, (picture, name, *lines) in enumerate(MARKS):
-        row, column = divmod(i, 3)
+    width, cells = 4, []
+    for picture, name, *lines in MARKS:
         words = "".join(f'<tspan x="{TEXT_LEFT}" dy="16">{escape(line)}</tspan>' for line in lines)
         cells.append(
-            f'<g transform="translate({column * COLUMN_PX + 4} {TOP_PX + row * ROW_PX})">{picture}'
+            f'<g transform="translate({width} {TOP_PX})">{picture}'
             f'<text x="{TEXT_LEFT}" y="10" fill="{style.theme("light").text}">'
             f'<tspan font-weight="bold">{escape(name)}</tspan>{words}</text></g>'
         )
+        width += TEXT_LEFT + LETTER_PX * max(map(len, lines)) + GAP_PX
     hatch = (
         '<pattern id="hatch" width="7" height="7" patternUnits="userSpaceOnUse" '
         f'patternTransform="rotate(45)"><rect width="7" height="7" fill="{style.WAIT_FILL}"/>'
@@ -101,10 +99,10 @@ def svg() -> str:
     )
     font = style.FONT.replace("'", "")
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
-        f'width="{WIDTH}" height="{height}" font-family="{font}" font-size="{SIZE_PX}">\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {HEIGHT}" '
+        f'width="{width}" height="{HEIGHT}" font-family="{font}" font-size="{SIZE_PX}">\n'
         f"<title>The marks of a timeline</title>\n<defs>{hatch}</defs>\n"
-        f'<rect width="{WIDTH}" height="{height}" rx="6" fill="white"/>\n'
+        f'<rect width="{width}" height="{HEIGHT}" rx="6" fill="white"/>\n'
         + "\n".join(cells)
         + "\n</svg>\n"
     )

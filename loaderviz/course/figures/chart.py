@@ -10,7 +10,7 @@ from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
 
 Line = tuple[Sequence[float], Sequence[float]]  # positions along the x axis, and the values
-HEIGHT_PX, TITLE_PX, NAME_PX, AXIS_PX = 360, 100, 110, 54
+HEIGHT_PX, TITLE_PX, NAME_PX, AXIS_PX = 330, 84, 110, 50
 LINE_PX = 16  # between two names, one above the other
 ROOM = 1.18  # the height of the axis, in heights of the highest point: names need room
 

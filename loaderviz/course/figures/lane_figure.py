@@ -8,8 +8,8 @@ from typing import Any
 from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure
 
-TITLE_PX, AXIS_PX, RIGHT_PX = 86, 56, 22  # above, below and beside the lanes
-LANE_PX = 44
+TITLE_PX, AXIS_PX, RIGHT_PX = 74, 50, 22  # above, below and beside the lanes
+LANE_PX = 36
 
 
 def lane_figure(

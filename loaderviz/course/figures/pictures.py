@@ -19,9 +19,9 @@ from loaderviz.figures.display import Figure
 if TYPE_CHECKING:
     import pandas as pd
 
-SHOWN_PX = 96  # the side of a picture, which the page holds twice as large, for sharp screens
+SHOWN_PX = 84  # the side of a picture, which the page holds twice as large, for sharp screens
 QUALITY = 85  # of its JPEG, in percent
-LANE_PX, BOTTOM_PX = 118, 16
+LANE_PX, BOTTOM_PX = 92, 10
 HALF, FRAME = 0.42, 0.03  # half a crop's side, and its frame's width, in lanes
 
 

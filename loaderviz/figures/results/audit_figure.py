@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from loaderviz._audit import Audit
 
-STRIP_PX, AXIS_PX, TITLE_PX = 76, 62, 86
-LANE_PX = {2: 52, 4: 44, 8: 32}  # the height of a lane, for at most as many lanes
+STRIP_PX, AXIS_PX, TITLE_PX = 76, 52, 74
+LANE_PX = {2: 44, 4: 40, 8: 32}  # the height of a lane, for at most as many lanes
 LEAST_LANE_PX = 24
 SAMPLES = "samples, by their place in the dataset"
 NUMBER_PX = 12  # the size of the type

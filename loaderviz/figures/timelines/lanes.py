@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Place = tuple[int, ...]  # (rank,), (rank, loader) or (rank, loader, worker)
 # The height of a lane in pixels, for at most as many lanes below the consumers.
-LANE_PX = {1: 52, 2: 52, 3: 48, 4: 44, 6: 38, 8: 34, 12: 30}
+LANE_PX = {2: 44, 3: 42, 4: 40, 6: 36, 8: 33, 12: 30}
 LEAST_LANE_PX = 25
 MOST_NAMED = 8  # loaders of the main process that have lanes of their own; more share one
 RANK, LOADER, WORKER = ("rank",), ("rank", "loader"), ("rank", "loader", "worker")

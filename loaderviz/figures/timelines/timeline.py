@@ -300,7 +300,7 @@ def _check_that_it_has_batches(trace: Trace) -> None:
 def _height(lanes: Lanes) -> int:
     n_lanes = len(lanes) - 1
     strip_px = READY_PX if lanes.has_workers else 0
-    return round(TITLE_PX + strip_px + 60 + n_lanes * lanes.lane_px + AXIS_PX)
+    return round(TITLE_PX + strip_px + 50 + n_lanes * lanes.lane_px + AXIS_PX)
 
 
 def _time_range(trace: Trace, seconds: float | None) -> list[float]:

@@ -1,8 +1,3 @@
-# %% after inside-the-dataloader-69: half as much padding as words
-assert batch["mask"].numel() == 24
-assert batch["mask"].sum() == 16
-assert (batch["tokens"] != 0).equal(batch["mask"])
-
 # %% after inside-the-dataloader-14: each comes once, and 9 has overtaken 8
 assert sorted(order) == list(range(12))
 assert order.index(9) < order.index(8)
@@ -39,13 +34,13 @@ assert pictures > 100_000 * task
 
 # %% after inside-the-dataloader-42: what has a name to import arrives, a method with its object
 assert sent["arrives"]["function_of_a_module"] == sent["arrives"]["bound_method"] == "yes"
-assert sent["pickled"][["lambda_", "local_function"]].str.startswith("no").all()
+assert sent["pickled"]["lambda_"].startswith("no")
 assert sent["arrives"]["function_of_this_notebook"] not in ("", "yes")
 assert len(pickle.dumps(json.loads)) < 100
 assert len(pickle.dumps(million.__getitem__)) > 1_000_000
 
 # %% after inside-the-dataloader-51: torch makes iterators as often as the model does
-assert [title.rpartition(": ")[2][0] for title in lifetimes] == ["2", "1"]
+assert started == {False: 2, True: 1}
 kept = DataLoader(SleepingDataset(4, 0), num_workers=1, persistent_workers=True)
 assert iter(kept) is iter(kept)
 assert type(iter(kept)).__name__ == "_MultiProcessingDataLoaderIter"

@@ -49,8 +49,14 @@ assert found == {"id": [2, 2], "initial_seed": [4, 2], "randint": [4, 4]}
 stays = DataLoader(Dice(8, "numpy"), batch_size=2, num_workers=2, persistent_workers=True)
 assert sequences(throws(stays)) == 4
 
+
 # %% after randomness-54: one sequence in three epochs
-assert by_plain.groupby("epoch")["number"].agg(tuple).nunique() == 1
+def different(epochs):
+    return len({line.partition(": ")[2] for line in epochs.splitlines()})
+
+
+assert different(by_plain) == 1
+assert different(three_epochs(shared_dice := EpochDice(8), shared_dice.epoch.fill_)) == 3
 
 # %% after randomness-29: worker for worker the same, and different with the rank in the seed
 lanes = one_seed.groupby(["rank", "worker"])["number"].agg(tuple)

@@ -10,6 +10,7 @@ found = loaderviz.audit(runs["dealt"].trace)
 assert [len([*chain(*epochs[0])]) for epochs in runs["dealt"].results] == [9, 9]
 assert [*found.duplicates["key"]] == [0]
 assert [*found.duplicates["ranks"]] == [(0, 1)]
+assert runs["dealt_to_workers"].results == runs["dealt"].results
 assert runs["dealt_to_workers"].trace.summary().n_workers == 4
 
 # %% after many-ranks-16: three of 17 come twice on four ranks, or one never; as in the real ranks
