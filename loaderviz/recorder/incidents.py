@@ -121,6 +121,8 @@ class IncidentLog:
             self._shifts[loader, name].note(value)
         shifted = [name for name in values if self._shifts[loader, name].is_open]
         known = self._open.get(loader)
+        if known is None and "reading" in shifted and not _is_felt(rows):
+            shifted.remove("reading")
         if shifted and known is None:
             since_s = max(start_s - (IN_A_ROW - 1) * window_s, 0.0)
             about = self._told(loader, shifted[0]) | {"start_s": since_s, "end_s": None}
@@ -196,3 +198,11 @@ class IncidentLog:
             with own_errors_suppressed(OSError):
                 shutil.rmtree(self._kept.pop(FIRST_KEPT))
         return path
+
+
+def _is_felt(rows: Sequence[Row]) -> bool:
+    """Whether who reads makes fewer samples than the loop takes: what is quick enough is not."""
+    step_s = sum(row["step_s"] for row in rows)
+    samples = sum(row["samples"] for row in rows)
+    supply = [row["supply_per_s"] for row in rows if row["supply_per_s"] > 0]
+    return bool(supply) and min(supply) * step_s < samples

@@ -200,12 +200,13 @@ class Trace:
         """What a recording with ``last_s`` has saved: a row for each incident, in order.
 
         Columns: ``rank``, ``incident`` (its number); ``kind``: ``step`` or ``reading`` (it takes
-        longer than before, for two windows at least), ``wait`` (three times as long as any before),
-        ``exception``, or ``asked`` by ``save_incident``; ``loader``, None where it is of none;
-        ``start_s`` and ``end_s``, seconds since the recording began, to a window, ``end_s`` NaN
-        where it has not ended; ``before_s`` and ``after_s``, what took longer; ``text``; and
-        ``path``, which ``loaderviz.load`` opens: what was kept then. Of more than ten the first
-        three and the latest seven have one, of a recording without a ``path`` none.
+        longer than before, for two windows at least, and the loop feels it), ``wait`` (three times
+        as long as any before), ``exception``, or ``asked`` by ``save_incident``; ``loader``, NaN
+        where it is of none; ``start_s`` and ``end_s``, seconds since the recording began, to a
+        window, ``end_s`` NaN where it has not ended; ``before_s`` and ``after_s``, what took
+        longer; ``text``; and ``path``, which ``loaderviz.load`` opens: what was kept then. Of more
+        than ten the first three and the latest seven have one, of a recording without a ``path``
+        none.
         """
         return incidents_of(self)
 

@@ -1,6 +1,7 @@
 """A recording that keeps its last seconds: what is kept is exact, and the windows tell the rest."""
 
 import functools
+import json
 import math
 import time
 
@@ -11,7 +12,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset, get_wor
 
 from loaderviz import LoaderVizError, Trace, audit, figures, load, record
 from loaderviz.recorder import session
-from loaderviz.recorder.incidents import FIRST_KEPT, LATEST_KEPT, Shift
+from loaderviz.recorder.incidents import FIRST_KEPT, LATEST_KEPT, IncidentLog, Shift
 from loaderviz.spool import HEADER_BYTES
 from loaderviz.trace import windows
 
@@ -289,3 +290,16 @@ def test_the_picture_has_the_rank_that_waits_most_on_top(n_ranks, theme):
         assert first.z[0][0] == pytest.approx(0.6 / 1.6, abs=1e-3)
     assert [line.name for line in figure.data[1:]] == ["supply", "demand"]
     assert any(note.text.endswith(" 1") for note in figure.layout.annotations)
+
+
+@pytest.mark.parametrize(("step_s", "kinds"), [(1.0, ["reading"]), (40.0, [])])
+def test_reading_that_is_quick_enough_for_the_loop_is_no_incident(step_s, kinds, tmp_path):
+    log = IncidentLog(tmp_path, None, None)
+    usually = {"loader": 0, "longest_s": 0.1, "batches": 10, "samples": 100, "wait_s": 10.0}
+    for i, times in enumerate([*usual(20), *(2 * usual(4))]):
+        supply = 10 / times
+        row = {**usually, "step_s": step_s, "supply_per_s": supply, "start_s": 60.0 * i}
+        log.look_at([{**row, "end_s": 60.0 * (i + 1)}], 60.0, 0)
+    path = tmp_path / "incidents.jsonl"
+    lines = path.read_text().splitlines() if path.exists() else []
+    assert [json.loads(line)["kind"] for line in lines] == kinds
