@@ -77,6 +77,7 @@ def test_what_is_kept_is_what_came_last_and_the_windows_count_all(dataset, worke
     assert math.isclose(told["end_s"].max(), end_s, abs_tol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_files_of_a_ring_are_as_large_as_what_is_kept(short, tmp_path):
     loader = DataLoader(TensorDataset(torch.arange(N)), batch_size=BATCH, num_workers=1)
     ended(loader, 8, path=tmp_path / "ring")
