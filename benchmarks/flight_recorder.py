@@ -76,9 +76,10 @@ def size() -> None:
                 for _batch in loader:
                     ahead_ns += 10**9 // PER_S
                 if hour in (1, 2, HOURS // 2, HOURS):
+                    # Without the copies that incidents have made.
                     n = sum(each.stat().st_size for each in path.iterdir() if each.is_file())
                     rss = psutil.Process().memory_info().rss
-                    print(f"hour {hour}: {n / 1e6:.2f} MB of files but copies, {rss / 1e6:.0f} MB of memory")
+                    print(f"hour {hour}: {n / 1e6:.2f} MB of files, {rss / 1e6:.0f} MB of memory")
         begun = time.perf_counter()
         trace = loaderviz.load(path)
         loaderviz.figures.run(trace)
