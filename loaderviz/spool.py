@@ -213,14 +213,14 @@ class Spool:
         n_bytes = self._next_block_bytes if self._ring is None else RING_BLOCK_BYTES
         while n_bytes < (n_words + BLOCK_HEAD) * WORD:
             n_bytes *= 2
-        before, ring = self._block, self._ring
-        if ring is not None and len(before):
-            ring.note_full(self._block_at, before, is_mapped=True)
+        ring = self._ring
+        if ring is not None and len(self._block):
+            ring.note_full(self._block_at, self._block, is_mapped=True)
         if ring is None or not self._reuse(n_bytes, ring):
             self._take_bytes(n_bytes, ahead=True)
             self._add_block(n_bytes)
         self._next_block_bytes = self._limited(min(2 * self._next_block_bytes, LARGEST_BLOCK_BYTES))
-        self._tell_of_lost(before)
+        self._tell_of_lost()
 
     def _reuse(self, n_bytes: int, ring: Ring) -> bool:
         """Begin to write over an old block of the ring; returns whether there is one."""
@@ -237,10 +237,10 @@ class Spool:
         self._block, self._block_at, self._used = block, offset, BLOCK_HEAD
         return True
 
-    def _tell_of_lost(self, before: memoryview[int]) -> None:
-        """In a new block of a ring, say what has been written over; ``before`` is the last one."""
-        if self._ring is not None and len(before):
-            for tag, *fields in self._ring.told(before):
+    def _tell_of_lost(self) -> None:
+        """In a new block of a ring, say what has been written over."""
+        if self._ring is not None:
+            for tag, *fields in self._ring.told():
                 self.write(tag, *fields)
 
     def _limited(self, n_bytes: int) -> int:
@@ -283,11 +283,8 @@ class RollingSpool(Spool):
             n_bytes *= 2
         grows = n_bytes > len(block) * WORD
         self._take_bytes(len(block) * WORD + (n_bytes if grows else 0), ahead=True)
-        before = block[:0]
         if len(block):
             self._put(block)
-            if self._ring is not None:
-                before = memoryview(bytes(block)).cast("q")
         if grows:
             self._add_block(n_bytes)
         else:
@@ -298,7 +295,7 @@ class RollingSpool(Spool):
             block[BLOCK_HEAD:used] = zeros
             self._used = BLOCK_HEAD
         self._latest = self._block[:0], 0
-        self._tell_of_lost(before)
+        self._tell_of_lost()
 
     def _put(self, block: memoryview[int]) -> None:
         """Copy a full block to the end of the file, or over an old one of the ring."""

@@ -73,9 +73,9 @@ class Ring:
         if self._on_lost is not None:
             self._on_lost(sum(n for stream, (n, _) in counts.items() if stream[0] == Tag.BATCH))
 
-    def told(self, block: memoryview[int]) -> Iterator[tuple[int, ...]]:
-        """The records, each with its tag, that tell of the losses; ``block`` was filled last."""
-        living = {stream for full in self._full for stream in full.streams} | {*_counted(block)[0]}
+    def told(self) -> Iterator[tuple[int, ...]]:
+        """The records, each with its tag, that tell of the losses; the last block was noted."""
+        living = {stream for full in self._full for stream in full.streams}
         self._lost = {stream: lost for stream, lost in self._lost.items() if stream in living}
         for stream, lost in self._lost.items():
             yield (Tag.LOST, *stream, *lost)

@@ -79,11 +79,11 @@ def _check_max_wait(trace: Trace, max_share: float, after_warmup: bool) -> tuple
 
     That rank may hold up all others. Of a recording with ``last_s``, and after warm-up, by windows.
     """
+    if unseen(as_one(trace)):
+        raise LoaderVizError(f"--max-wait: {READ_AHEAD}")
     if after_warmup or trace.meta.get("begins_s"):
         return _check_windows(trace, max_share, after_warmup)
     trace = as_one(trace)
-    if unseen(trace):
-        raise LoaderVizError(f"--max-wait: {READ_AHEAD}")
     ranks = by_rank(trace)
     ranks = ranks[ranks["n_batches"] > 0]
     if ranks.empty:
@@ -114,7 +114,7 @@ def _check_windows(trace: Trace, max_share: float, after_warmup: bool) -> tuple[
     after = " after warm-up" * after_warmup
     waited = percent(shares[worst], decimals=1)
     why = f"{who} waits {waited} of the time{after}; at most {100 * max_share:g} % is allowed"
-    return shares[worst] <= max_share, why
+    return shares[worst] <= max_share, f"{why}. Starts of workers are not in it"
 
 
 def _check_exactly_once(trace: Trace) -> tuple[bool, str]:

@@ -45,8 +45,8 @@ class FetchSpool(RollingSpool):
         self._last: tuple[list[Any] | None, _Entry] = None, _NOTHING  # measured
         self._new: tuple[Any, ...] | None = None  # the key of the last, if that is to be written
 
-    def _tell_of_lost(self, before: memoryview[int]) -> None:
-        super()._tell_of_lost(before)
+    def _tell_of_lost(self) -> None:
+        super()._tell_of_lost()
         if self._ring is not None:  # each block has the texts that it names, or the next one
             self._known.clear()
             self._last, self._new = (None, _NOTHING), None

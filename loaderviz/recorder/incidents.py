@@ -40,11 +40,12 @@ class Shift:
         usual: what it takes usually, the median of the windows before a shift; 0 at first.
         now: the median of those since a shift; 0 before any.
         is_open: whether there is a shift that goes on.
+        stays: whether the last one went on for so long that it counts as usual.
     """
 
     def __init__(self) -> None:
         self.usual = self.now = 0.0
-        self.is_open = False
+        self.is_open = self.stays = False
         self._before: deque[float] = deque(maxlen=MOST_BEFORE)
         self._odd: list[float] = []  # in a row
         self._back: list[float] = []  # in a row, after a shift
@@ -57,11 +58,12 @@ class Shift:
             self._odd.append(value)
             self._back.clear()
             if len(self._odd) >= IN_A_ROW:
-                self.is_open = True
+                self.is_open, self.stays = True, False
                 self.usual, self.now = float(np.median(before)), float(np.median(self._odd))
             if len(self._odd) >= MOST_BEFORE:  # that is how it is from now on
                 self._before.extend(self._odd)
                 self._odd.clear()
+                self.is_open, self.stays = False, True
             return
         self._back.append(value)
         if not self.is_open or len(self._back) >= IN_A_ROW:
@@ -131,7 +133,8 @@ class IncidentLog:
             known.update(self._told(loader, known["kind"]))
         elif known is not None:
             del self._open[loader]
-            self._write({**known, "end_s": start_s})
+            stays = self._shifts[loader, known["kind"]].stays
+            self._write({**known, "end_s": None if stays else start_s})
         elif is_long:
             self.save(
                 f"the loop waited {duration(longest_s)} for a batch, longer than ever", at_ns,

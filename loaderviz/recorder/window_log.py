@@ -131,9 +131,9 @@ class _Reader:
         for _ in range(MOST_TRIES):
             loop, reading = self._read()
             if not self._tail.was_overtaken():
-                break
+                return loop, reading
             self._open = before
-        return loop, reading
+        return loop[:0], reading[:0]  # the next time
 
     def _read(self) -> tuple[Words, Words]:
         words, records = self._tail.read()

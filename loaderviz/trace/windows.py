@@ -229,7 +229,9 @@ def merged(
             own = [each + later_s for each in own] if name in ("start_s", "end_s") else own
             values += own
         for row in meta.get("incidents") or ():
-            moved = {name: row[name] + later_s for name in ("start_s", "end_s") if row[name]}
+            moved = {
+                name: row[name] + later_s for name in ("start_s", "end_s") if row[name] is not None
+            }
             if row["loader"] is not None:
                 moved["loader"] = row["loader"] + first_loader
             incidents.append({**row, "rank": rank, **moved})

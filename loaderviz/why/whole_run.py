@@ -9,6 +9,7 @@ import numpy as np
 
 from loaderviz.text import clock_time, count, percent
 from loaderviz.trace.columns_of_rows import Table, arrays, where
+from loaderviz.trace.described_loaders import unseen
 from loaderviz.why.level_changes import levels
 from loaderviz.why.phases import ALIKE
 
@@ -36,7 +37,7 @@ class WholeRun:
 
     def __str__(self) -> str:
         told = f"In all of {clock_time(self.seconds)}, {count(self.epochs, 'epoch')}, the loop "
-        told += f"waits {percent(self.wait_share)}; what is said above is of the last "
+        told += f"waits {percent(self.wait_share)} in next(); what is said above is of the last "
         told += clock_time(self.kept_s)
         return ". ".join([told, *self.incidents[:1]])
 
@@ -44,7 +45,8 @@ class WholeRun:
 def whole_run(trace: Trace) -> WholeRun | None:
     """The whole run; None of a trace that holds all of it, or has no windows."""
     begins_s = trace.meta.get("begins_s") or 0.0
-    windows = trace.windows if trace.meta.get("windows") and begins_s else None
+    is_told = trace.meta.get("windows") and begins_s and not unseen(trace)  # what the loop waits
+    windows = trace.windows if is_told else None
     if windows is None or windows.empty:
         return None
     rows = arrays(windows)

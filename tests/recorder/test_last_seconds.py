@@ -304,3 +304,24 @@ def test_reading_that_is_quick_enough_for_the_loop_is_no_incident(step_s, kinds,
     path = tmp_path / "incidents.jsonl"
     lines = path.read_text().splitlines() if path.exists() else []
     assert [json.loads(line)["kind"] for line in lines] == kinds
+
+
+@pytest.mark.parametrize(("n_slow", "end_s"), [(10, 1800.0), (70, None)])
+def test_an_incident_ends_where_it_is_as_before_again_alone(n_slow, end_s, tmp_path):
+    log = IncidentLog(tmp_path, None, None)
+    usually = {"loader": 0, "longest_s": 0.1, "batches": 10, "samples": 100, "supply_per_s": 1e6}
+    for i, times in enumerate([*usual(20), *(2 * usual(n_slow)), *usual(10)]):
+        row = {**usually, "wait_s": 10.0 * times, "step_s": 10.0 * times, "start_s": 60.0 * i}
+        log.look_at([{**row, "end_s": 60.0 * (i + 1)}], 60.0, 0)
+    lines = [json.loads(line) for line in (tmp_path / "incidents.jsonl").read_text().splitlines()]
+    assert {line["incident"] for line in lines} == {1}
+    assert lines[-1]["end_s"] in ([None] if end_s is None else [end_s, end_s + 60])
+
+
+def test_an_incident_at_the_very_start_is_moved_with_its_rank():
+    incident = {"incident": 1, "loader": None, "start_s": 0.0, "end_s": None}
+    kept = [
+        ({"windows": of_rank(0, 0.5), "begins_s": 100.0}, 0, 0, 0.0),
+        ({"windows": of_rank(1, 0.5), "begins_s": 90.0, "incidents": [incident]}, 1, 0, 5.0),
+    ]
+    assert windows.merged(kept)["incidents"][0]["start_s"] == 15.0
