@@ -63,8 +63,8 @@ def run(loader: DataLoader, setting: LoaderSettings, step_s: float = 0.0, **give
 def test_a_pace_is_that_of_reading_or_of_steps(workers, step_s, least_s):
     loader = DataLoader(SleepingDataset(100_000, 0.005), batch_size=4)
     found = run(loader, S(workers), step_s)
-    assert 0.95 * least_s < found.pace_s < 1  # other work makes it slower, none quicker
-    assert found.n_batches >= 2
+    assert 0.95 * least_s < found.pace_s < 3 * least_s  # other work makes it slower, none quicker
+    assert found.n_batches >= 4
     assert found.step_s >= step_s
     assert found.kept_up <= (step_s == 0.03)  # beside other work it may not
 
@@ -123,7 +123,7 @@ def test_a_batch_that_takes_longer_than_there_is_time_is_not_waited_for(workers)
 def test_short_epochs_are_run_again_with_the_start_apart():
     loader = DataLoader(SleepingDataset(16, 0.01), batch_size=4)
     found = run(loader, S(2), read_s=0.04)
-    assert found.n_batches >= 4
+    assert found.n_batches >= 8
     assert found.n_batches % 4 == 0
     assert found.start_s > 0
     assert found.pace_s > 0.9 * 0.02

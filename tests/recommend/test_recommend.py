@@ -38,7 +38,7 @@ class TestALoader:
         loader = DataLoader(SleepingDataset(100_000, 0.01), batch_size=4, num_workers=1)
         begun = time.monotonic()
         found = quick(loader, step_s=0.02)
-        assert time.monotonic() - begun < 5 * BUDGET_S  # beside other work, the last run is late
+        assert time.monotonic() - begun < 2 * BUDGET_S
         said = " ".join(capsys.readouterr().out.split())  # in lines
         assert said == (
             "recommend: runs copies of the DataLoader with several settings, a step of 20 ms after "
@@ -46,7 +46,7 @@ class TestALoader:
         )
         assert found.settings["num_workers"] in (1, 2, 3, 4)  # 2, on a machine of its own
         assert re.search(r" samples/s measured(, | \([\d.]+ )as it is now", found.verdict)
-        assert re.match(r"\d+ settings measured in \d+ s · .*step 20 ms · ", found.numbers)
+        assert re.match(r"\d+ settings measured in \d s · .*step 20 ms · ", found.numbers)
         assert found.measured
         assert found.demand_per_s == 200
         assert found.memory_bytes > 0
@@ -130,7 +130,7 @@ class TestALoader:
         loader = DataLoader(SleepingStream(500, 0.002), batch_size=4, num_workers=n_workers)
         found = quick(loader)
         assert found.settings["num_workers"] <= 1
-        assert any("loaderviz.shard(" in note for note in found.notes)
+        assert "loaderviz.shard(" in found.notes[0]
         assert found.candidates["samples_per_s"].max() < 1.1 / 0.002
         if n_workers:  # one that shares itself out is measured as it does
             shared = quick(DataLoader(Shared(range(4000)), batch_size=4))
@@ -141,9 +141,9 @@ class TestALoader:
         free_bytes = memory_budget.FreeBytes(memory=1 << 40, shm=n_fit * 80_000)
         monkeypatch.setattr(memory_budget.FreeBytes, "now", classmethod(lambda cls: free_bytes))
         found = quick(DataLoader(TensorDataset(torch.zeros(100, 20_000)), batch_size=1))
-        tried = found.candidates  # on a busy machine fewer
-        assert tried["fits"].tolist() == (tried["num_workers"] <= most).tolist()
-        assert tried["fits"][tried["runs"] > 0].all()
+        run = found.candidates[found.candidates["runs"] > 0]
+        assert run["num_workers"].max() == most
+        assert run["fits"].all()
         assert found.settings["num_workers"] <= most
         if not most:
             assert any("more of /dev/shm, than is free" in note for note in found.notes)
