@@ -7,6 +7,8 @@ a loader that it iterates itself is a part of its samples.
 from __future__ import annotations
 
 import os
+import signal
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,6 +17,8 @@ from multiprocessing import util
 from torch.utils.data import get_worker_info
 
 from loaderviz._run import script_process
+from loaderviz.errors import LoaderVizError
+from loaderviz.own_errors import own_errors_suppressed
 from loaderviz.recorder import Recording, dataloader_hooks
 
 EXIT_PRIORITY = 100  # before multiprocessing's own finalizers, and before it ends the workers
@@ -50,6 +54,8 @@ def begin(arm_again: Callable[[set[type]], None]) -> None:
     try:
         recording.__enter__()
         _recording = recording
+        if limits.get("last_s"):
+            _answer_signal()
     except BaseException:
         recording.__exit__(None, None, None)
         raise
@@ -67,15 +73,52 @@ def _end() -> None:
     recording, _recording = _recording, None
     if recording is not None:
         with suppress(KeyboardInterrupt):  # a second Ctrl-C: what is written so far can be loaded
-            recording.__exit__(None, None, None)
+            _signal_no_more()
+            error = _what_ended_it()
+            recording.__exit__(None if error is None else type(error), error, None)
             script_process.remember_batches(recording)
         script_process.remember_interrupt()
+
+
+def _what_ended_it() -> BaseException | None:
+    """The exception that nobody caught; of a multiprocessing child it is under way."""
+    error, last = sys.exc_info()[1], getattr(sys, "last_value", None)
+    if error is None and isinstance(last, BaseException):
+        outermost = last.__traceback__
+        if outermost is not None and outermost.tb_frame.f_back is None:  # else the script went on
+            error = last
+    return error
+
+
+def _answer_signal() -> None:
+    """Save an incident on SIGUSR2, where the script has no handler and this is its main thread."""
+    with own_errors_suppressed(ValueError, AttributeError):  # another thread; Windows has none
+        if signal.getsignal(signal.SIGUSR2) is signal.SIG_DFL:
+            signal.signal(signal.SIGUSR2, _save_on_signal)
+
+
+def _signal_no_more() -> None:
+    with own_errors_suppressed(ValueError, AttributeError):
+        if signal.getsignal(signal.SIGUSR2) is _save_on_signal:
+            signal.signal(signal.SIGUSR2, signal.SIG_DFL)
+
+
+def _save_on_signal(number: int, frame: object) -> None:
+    """Save it in a thread, since the loop may be in the middle of writing something down."""
+    if _recording is not None:
+        threading.Thread(target=_save, args=[_recording], daemon=True).start()
+
+
+def _save(recording: Recording) -> None:
+    with own_errors_suppressed(LoaderVizError):  # it has just ended
+        recording.save_incident("SIGUSR2")
 
 
 def _reset_after_fork() -> None:
     """In a forked process: forget the parent's recording, and wait for the first loader again."""
     global _recording
     _recording = None
+    _signal_no_more()
     if _arm_again is not None:
         _arm_again(dataloader_hooks.every_class())
 

@@ -18,6 +18,7 @@ from loaderviz.trace.unread_samples import require_memory
 from loaderviz.why.notes import READ_AHEAD
 from loaderviz.why.rank_summary import by_rank
 from loaderviz.why.whole_run import after_warmup as without_warmup
+from loaderviz.why.whole_run import waited_share
 
 
 def check(
@@ -102,11 +103,7 @@ def _check_windows(trace: Trace, max_share: float, after_warmup: bool) -> tuple[
     of_ranks = {int(rank): where(rows, rows["rank"] == rank) for rank in np.unique(rows["rank"])}
     if after_warmup:
         of_ranks = {rank: without_warmup(own) for rank, own in of_ranks.items()}
-    shares = {
-        rank: float(own["wait_s"].sum() / (own["wait_s"] + own["step_s"]).sum())
-        for rank, own in of_ranks.items()
-        if own["batches"].sum()
-    }
+    shares = {rank: waited_share(own) for rank, own in of_ranks.items() if own["batches"].sum()}
     if not shares:
         raise LoaderVizError("--max-wait: no minute of this recording is left to check")
     worst = max(shares, key=shares.__getitem__)
@@ -114,7 +111,7 @@ def _check_windows(trace: Trace, max_share: float, after_warmup: bool) -> tuple[
     after = " after warm-up" * after_warmup
     waited = percent(shares[worst], decimals=1)
     why = f"{who} waits {waited} of the time{after}; at most {100 * max_share:g} % is allowed"
-    return shares[worst] <= max_share, f"{why}. Starts of workers are not in it"
+    return shares[worst] <= max_share, why
 
 
 def _check_exactly_once(trace: Trace) -> tuple[bool, str]:

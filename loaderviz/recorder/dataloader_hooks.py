@@ -39,6 +39,7 @@ _NEEDED_ATTRIBUTES = (
     (_Iterator, "_reset"),
     (_Multi, "_try_put_index"),
     (_Multi, "_process_data"),
+    (_Multi, "_try_get_data"),
     (dataloader._DatasetKind, "create_fetcher"),
     (_utils.fetch, "_MapDatasetFetcher"),
     (_utils.fetch, "_IterableDatasetFetcher"),

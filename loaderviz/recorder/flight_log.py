@@ -63,6 +63,12 @@ class FlightLog:
             for row in rows:
                 self._on_window({name: row[name] for name in COLUMNS})
 
+    def note_still_waiting(self, loader: int, since_ns: int, at_ns: int) -> None:
+        """Save an incident where the loop stands still for longer than it ever waited."""
+        start_s = (since_ns - self._started_ns) / 1e9
+        waited_s = (at_ns - since_ns) / 1e9
+        self._incidents.note_still_waiting(loader, start_s, waited_s, at_ns, self._windows.window_s)
+
     def _keep_less(self, at_ns: int, max_bytes: int) -> None:
         """Keep as many seconds as fit, by what those so far have taken."""
         n_bytes = sum(path.stat().st_size for path in self._folder.iterdir() if path.is_file())

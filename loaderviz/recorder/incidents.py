@@ -91,6 +91,7 @@ class IncidentLog:
         self._folder, self._saved_in, self._tell = folder, saved_in, tell
         self._shifts: dict[tuple[int, str], Shift] = defaultdict(Shift)
         self._open: dict[int, dict[str, Any]] = {}  # by loader: a shift that goes on
+        self._still: dict[int, dict[str, Any]] = {}  # by loader: a wait that goes on
         self._longest_s: dict[int, list[float]] = defaultdict(list)  # waits, of windows before
         self._kept: list[Path] = []
         self._n = 0
@@ -107,9 +108,7 @@ class IncidentLog:
     def _look_at(self, loader: int, rows: list[Row], window_s: float, at_ns: int) -> None:
         longest_s = max(row["longest_s"] for row in rows)
         before_s = self._longest_s[loader]
-        is_long = len(before_s) >= FEWEST and longest_s > max(
-            TIMES_AS_LONG * max(before_s), window_s / 10
-        )
+        is_long = self._is_long(loader, longest_s, window_s / 10)
         before_s.append(longest_s)
         n_batches = sum(row["batches"] for row in rows)
         if not n_batches:
@@ -135,12 +134,34 @@ class IncidentLog:
             del self._open[loader]
             stays = self._shifts[loader, known["kind"]].stays
             self._write({**known, "end_s": None if stays else start_s})
-        elif is_long:
-            self.save(
-                f"the loop waited {duration(longest_s)} for a batch, longer than ever", at_ns,
-                kind="wait", loader=loader, start_s=start_s, end_s=end_s,
-                before_s=max(before_s[:-1]), after_s=longest_s,
+        elif is_long or loader in self._still:
+            text = f"the loop waited {duration(longest_s)} for a batch, longer than ever"
+            about = {
+                **{"kind": "wait", "loader": loader, "start_s": start_s, "end_s": end_s},
+                **{"before_s": max(before_s[:-1]), "after_s": longest_s},
+            }
+            known = self._still.pop(loader, None)
+            if known is None:
+                self.save(text, at_ns, **about)
+            else:
+                self._write({**known, "text": text, "end_s": end_s, "after_s": longest_s})
+
+    def note_still_waiting(
+        self, loader: int, start_s: float, waited_s: float, at_ns: int, window_s: float
+    ) -> None:
+        """The loop waits since then for a batch of this loader: save that once, if it never did."""
+        if loader not in self._still and self._is_long(loader, waited_s, window_s):
+            text = f"the loop waits for a batch for {duration(waited_s)} and still does"
+            self._still[loader] = self.save(
+                text, at_ns, kind="wait", loader=loader, start_s=start_s, end_s=None,
+                before_s=max(self._longest_s[loader]), after_s=waited_s,
             )  # fmt: skip
+
+    def _is_long(self, loader: int, waited_s: float, at_least_s: float) -> bool:
+        before_s = self._longest_s[loader]
+        if len(before_s) < FEWEST:
+            return False
+        return waited_s > max(TIMES_AS_LONG * max(before_s), at_least_s)
 
     def _told(self, loader: int, name: str) -> dict[str, Any]:
         """What is told of a shift."""

@@ -236,6 +236,11 @@ class IteratorLog:
         """What was handed over was an exception: the batch is not delivered."""
         self._held = None
 
+    def note_still_waiting(self, at_ns: int) -> None:
+        """The loop has asked for a batch a while ago, and goes on waiting for it."""
+        if not self.is_read_ahead:
+            self._files.note_still_waiting(self.loader, self._requested_ns, at_ns)
+
     def note_released(self, at_ns: int) -> None:
         """The loop is done with the batch that it has, if any."""
         if self._held is not None:

@@ -88,6 +88,12 @@ class _RecordedMulti(_Recorded):
         super()._try_put_index()  # type: ignore[misc]
         _note(_logs(self), _note_dispatched, self, task)
 
+    def _try_get_data(self, *args: Any, **kwargs: Any) -> Any:
+        got = super()._try_get_data(*args, **kwargs)  # type: ignore[misc]
+        if not got[0]:  # nothing for MP_STATUS_CHECK_INTERVAL: torch looks whether all workers live
+            _note(_logs(self), IteratorLog.note_still_waiting, now())
+        return got
+
     def _process_data(self, data: Any, worker: int, *args: Any) -> Any:
         _note(_logs(self), IteratorLog.hold_oldest_of, worker)
         return super()._process_data(data, worker, *args)  # type: ignore[misc]

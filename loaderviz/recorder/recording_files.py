@@ -150,6 +150,17 @@ class RecordingFiles:
                 if flight is not None and not ended:
                     self.next_window_ns = flight.next_ns
 
+    def note_still_waiting(self, loader: int, since_ns: int, at_ns: int) -> None:
+        """The loop waits for a batch of this loader since then."""
+        if at_ns >= self.next_window_ns:
+            self.close_windows(at_ns)
+        with self.lock:
+            try:
+                if self._flight is not None:
+                    self._flight.note_still_waiting(loader, since_ns, at_ns)
+            except own_errors(Exception) as error:
+                self.warn_once(error)
+
     def save_incident(self, why: str, kind: str, at_ns: int) -> dict[str, Any] | None:
         """Save what the ring holds; None where that cannot be done."""
         with self.lock:

@@ -49,7 +49,8 @@ class WindowLog:
         self._tails: dict[Path, _Reader] = {}
         self._loaders: dict[int, int] = {}  # of each iterator
         self._epochs: dict[tuple[int, int], int] = {}  # of each iterator's rounds
-        self._loop = np.zeros((0, len(_LOOP)), np.int64)
+        self._begun: dict[int, int] = {}  # when iter() began to make each iterator
+        self._starts = self._loop = np.zeros((0, len(_LOOP)), np.int64)
         self._reading = np.zeros((0, len(_READING)), np.int64)
 
     @property
@@ -74,13 +75,7 @@ class WindowLog:
         n_over = max((at_ns - self._from_ns) // self._window_ns, 0)
         until_ns = at_ns + 1 if ended else self._from_ns + n_over * self._window_ns
         self.next_ns = until_ns + self._window_ns
-        words, records = self._main.read()
-        for tag, at in records:
-            if tag == Tag.ITERATOR:
-                self._loaders[int(words[at + 2])] = int(words[at + 3])
-            elif tag == Tag.EPOCH:
-                iterator, round_, epoch = words[at + 2 : at + 5].tolist()
-                self._epochs[iterator, round_] = epoch
+        self._read_main()
         paths = {path for pattern in _FILES for path in self._folder.glob(pattern)}
         self._tails = {path: tail for path, tail in self._tails.items() if path in paths}
         for path in paths:
@@ -89,6 +84,7 @@ class WindowLog:
         rows = rows_of(
             self._taken("_loop", _LOOP, until_ns),
             self._taken("_reading", _READING, until_ns),
+            self._taken("_starts", _LOOP, until_ns),
             self._whose,
             (self._from_ns - self._started_ns) / 1e9,
             self._window_ns / 1e9,
@@ -101,6 +97,22 @@ class WindowLog:
             with (self._folder / WINDOWS_NAME).open("ab") as file:
                 file.write(data.tobytes())
         return rows
+
+    def _read_main(self) -> None:
+        words, records = self._main.read()
+        for tag, at in records:
+            if tag == Tag.ITERATOR:
+                iterator, self._loaders[iterator], begun_ns, is_adopted = words[
+                    at + 2 : at + 6
+                ].tolist()
+                if not is_adopted:
+                    self._begun[iterator] = begun_ns
+            elif tag == Tag.EPOCH:
+                iterator, round_, epoch, at_ns = words[at + 2 : at + 6].tolist()
+                self._epochs[iterator, round_] = epoch
+                begun_ns = self._begun.pop(iterator, at_ns)
+                start = [iterator, round_, at_ns, at_ns - begun_ns, 0]
+                self._starts = np.concatenate([self._starts, [start]])
 
     def _taken(self, name: str, columns: tuple[str, ...], until_ns: int) -> Table:
         """What was done before that; it is kept no longer."""

@@ -183,7 +183,8 @@ class Trace:
         and after three days twice as long.
 
         Columns: ``rank``, ``loader``, ``epoch``; ``start_s`` and ``end_s``; ``batches`` that the
-        loop was done with, what it waited for them (``wait_s``) and did with them (``step_s``);
+        loop was done with, what it waited in ``iter()``, as for the start of workers
+        (``startup_s``), what it waited for batches (``wait_s``) and did with them (``step_s``);
         ``samples`` that were read, of which ``supply_per_s`` is what the workers make when none
         stands idle, and ``demand_per_s`` what the loop takes when it never waits, in samples per
         second; quantiles of what the loop waited for a batch (``ready_p50_s``, ``ready_p95_s``,
@@ -201,7 +202,8 @@ class Trace:
 
         Columns: ``rank``, ``incident`` (its number); ``kind``: ``step`` or ``reading`` (it takes
         longer than before, for two windows at least, and the loop feels it), ``wait`` (three times
-        as long as any before), ``exception``, or ``asked`` by ``save_incident``; ``loader``, NaN
+        as long as any before, told while it goes on where workers read), ``exception``, or
+        ``asked`` by ``save_incident``; ``loader``, NaN
         where it is of none; ``start_s`` and ``end_s``, seconds since the recording began, to a
         window, ``end_s`` NaN where it has not ended; ``before_s`` and ``after_s``, what took
         longer; ``text``; and ``path``, which ``loaderviz.load`` opens: what was kept then. Of more

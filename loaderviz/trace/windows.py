@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from loaderviz.own_errors import own_errors
+from loaderviz.trace.around_epochs import startups
 from loaderviz.trace.columns_of_rows import Table, arrays, where
 
 if TYPE_CHECKING:
@@ -28,8 +29,9 @@ WINDOWS_OF_RING: Final = 10  # where that is less than 10 minutes
 
 COLUMNS: Final = {
     **{"rank": "int64", "loader": "int64", "epoch": "int64", "start_s": "float64"},
-    **{"end_s": "float64", "batches": "int64", "samples": "int64", "wait_s": "float64"},
-    **{"step_s": "float64", "supply_per_s": "float64", "demand_per_s": "float64"},
+    **{"end_s": "float64", "batches": "int64", "samples": "int64", "startup_s": "float64"},
+    **{"wait_s": "float64", "step_s": "float64"},
+    **{"supply_per_s": "float64", "demand_per_s": "float64"},
     **{"ready_p50_s": "float64", "ready_p95_s": "float64", "ready_p99_s": "float64"},
     **{"read_p50_s": "float64", "read_p99_s": "float64", "read_cpu_share": "float64"},
     **{"disk_bytes": "float64", "memory_bytes": "float64", "slowest_worker": "int64"},
@@ -78,7 +80,9 @@ def values_of(batches: Table, begins_s: float = 0.0) -> tuple[Table, Table]:
     return loop, reading
 
 
-def rows_of(loop: Table, reading: Table, rank: int, start_s: float, window_s: float) -> list[Row]:
+def rows_of(
+    loop: Table, reading: Table, starts: Table, rank: int, start_s: float, window_s: float
+) -> list[Row]:
     """A row for each loader, epoch and window, in order.
 
     Args:
@@ -86,19 +90,23 @@ def rows_of(loop: Table, reading: Table, rank: int, start_s: float, window_s: fl
             it, which decides the window), ``took_s`` to wait for it and ``other_s`` for the step.
         reading: of each batch that was read the same, with ``worker``, ``samples``, ``disk_bytes``
             and ``memory_bytes``: when it was ready, what it took, and the CPU time of that.
+        starts: of each iterator ``loader`` and ``epoch``, when it was made (``at_s``) and what that
+            took (``took_s``).
         rank: whose they are.
         start_s: when the first window begins; nothing is before it.
         window_s: how long a window is.
     """
-    parts = _by_window(loop, start_s, window_s), _by_window(reading, start_s, window_s)
+    parts = [_by_window(part, start_s, window_s) for part in (loop, reading, starts)]
     rows = []
-    for window, loader, epoch in sorted({*parts[0], *parts[1]}):
-        of_loop, of_reading = (part.get((window, loader, epoch), {}) for part in parts)
-        ends = [values["at_s"].max() for values in (of_loop, of_reading) if values]
+    for key in sorted(set().union(*parts)):
+        window, loader, epoch = key
+        of_loop, of_reading, of_starts = found = [part.get(key, {}) for part in parts]
+        ends = [values["at_s"].max() for values in found if values]
         begin_s = start_s + window * window_s
         rows.append({
             **{"rank": rank, "loader": loader, "epoch": epoch, "start_s": begin_s},
             "end_s": min(begin_s + window_s, float(max(ends))),
+            "startup_s": float(of_starts["took_s"].sum()) if of_starts else 0.0,
             **_loop_columns(of_loop),
             **_reading_columns(of_reading, float(of_loop["other_s"].sum()) if of_loop else 0.0),
         })  # fmt: skip
@@ -157,6 +165,22 @@ def _reading_columns(reading: Table, step_s: float) -> Row:
         "disk_bytes": float(np.nansum(reading["disk_bytes"])),
         "memory_bytes": memory,
         "slowest_worker": max(each_s, key=each_s.__getitem__),
+    }
+
+
+def starts_of(trace: Trace, rank: int) -> Table:
+    """The starts of workers of one rank, as ``rows_of`` takes them."""
+    spans = [span[1:] for span in startups(trace) if span[0] == rank]
+    loader, start_s, at_s = np.array(spans).reshape(-1, 3).T
+    epoch = np.zeros(len(spans), np.int64)
+    for number in np.unique(loader):
+        own = trace.batches[(trace.batches["rank"] == rank) & (trace.batches["loader"] == number)]
+        asked = own[["requested_s", "epoch"]].dropna().sort_values("requested_s")
+        nth = np.searchsorted(asked["requested_s"].to_numpy(), at_s[loader == number])
+        epoch[loader == number] = asked["epoch"].to_numpy()[np.minimum(nth, len(asked) - 1)]
+    return {
+        **{"loader": loader.astype(np.int64), "epoch": epoch},
+        **{"at_s": at_s, "took_s": at_s - start_s},
     }
 
 
@@ -271,7 +295,7 @@ def windows_of(trace: Trace) -> pd.DataFrame:
         rows: list[Row] = []
         for rank in np.unique(trace.batches["rank"]).tolist():
             values = values_of(arrays(trace.batches[trace.batches["rank"] == rank]))
-            rows += rows_of(*values, rank, 0.0, WINDOW_S)
+            rows += rows_of(*values, starts_of(trace, rank), rank, 0.0, WINDOW_S)
         kept = packed(rows)
     return pd.DataFrame({
         name: pd.Series(kept[name], dtype=kind) for name, kind in COLUMNS.items()

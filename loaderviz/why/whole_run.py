@@ -23,7 +23,8 @@ class WholeRun:
 
     Attributes:
         seconds: from its beginning to its last window's end.
-        wait_share: of the loops' time in their windows, of all loaders and ranks, 0 to 1.
+        wait_share: of the loops' time in their windows, of all loaders and ranks, 0 to 1; starts
+            of workers are in it.
         kept_s: how many seconds the trace holds.
         epochs: of the loader that has most.
         incidents: a sentence each, without its full stop, the longest-lasting first.
@@ -37,7 +38,7 @@ class WholeRun:
 
     def __str__(self) -> str:
         told = f"In all of {clock_time(self.seconds)}, {count(self.epochs, 'epoch')}, the loop "
-        told += f"waits {percent(self.wait_share)} in next(); what is said above is of the last "
+        told += f"waits {percent(self.wait_share)}; what is said above is of the last "
         told += clock_time(self.kept_s)
         return ". ".join([told, *self.incidents[:1]])
 
@@ -50,11 +51,10 @@ def whole_run(trace: Trace) -> WholeRun | None:
     if windows is None or windows.empty:
         return None
     rows = arrays(windows)
-    wait_s, step_s = rows["wait_s"].sum(), rows["step_s"].sum()
     seconds = float(rows["end_s"].max())
     return WholeRun(
         seconds=seconds,
-        wait_share=float(wait_s / ((wait_s + step_s) or 1.0)),
+        wait_share=waited_share(rows),
         kept_s=seconds - begins_s,
         epochs=int(rows["epoch"].max()) + 1,
         incidents=tuple(_incidents(trace, rows)),
@@ -69,14 +69,19 @@ def _incidents(trace: Trace, rows: Table) -> list[str]:
         ended = not np.isnan(row["end_s"])
         until_s = row["end_s"] if ended else end_s
         within = where(rows, (rows["start_s"] >= row["start_s"]) & (rows["start_s"] < until_s))
-        wait_s, step_s = within["wait_s"].sum(), within["step_s"].sum()
         until = f"to {clock_time(until_s)}" if ended else "on"
         text = f"From {clock_time(row['start_s'])} {until} it waits "
-        text += f"{percent(wait_s / ((wait_s + step_s) or 1.0))}: {row['text']}"
+        text += f"{percent(waited_share(within))}: {row['text']}"
         if row["kind"] not in ("step", "reading"):
             text = f"At {clock_time(row['start_s'])}: {row['text']}"
         told.append((until_s - row["start_s"], f"{text} (incident {row['incident']})"))
     return [text for _, text in sorted(told, key=lambda each: -each[0])]
+
+
+def waited_share(rows: Table) -> float:
+    """The share of the loops' time in these windows that they wait, starts of workers included."""
+    waited_s = float(rows["startup_s"].sum() + rows["wait_s"].sum())
+    return waited_s / ((waited_s + float(rows["step_s"].sum())) or 1.0)
 
 
 def after_warmup(rows: Table) -> Table:

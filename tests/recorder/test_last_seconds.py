@@ -255,7 +255,7 @@ def of_rank(rank, share, begun_s=0.0):
     loop |= {"at_s": begun_s + 20.0 * np.arange(n) + 1, "other_s": np.full(n, 1.0)}
     reading = {**loop, "worker": np.arange(n) % 2, "samples": np.full(n, 4)}
     reading |= {"disk_bytes": np.zeros(n), "memory_bytes": np.full(n, 1e6)}
-    return windows.packed(windows.rows_of(loop, reading, rank, 0.0, 60.0))
+    return windows.packed(windows.rows_of(loop, reading, {"at_s": np.zeros(0)}, rank, 0.0, 60.0))
 
 
 def test_windows_of_ranks_are_on_one_clock():
@@ -325,3 +325,39 @@ def test_an_incident_at_the_very_start_is_moved_with_its_rank():
         ({"windows": of_rank(1, 0.5), "begins_s": 90.0, "incidents": [incident]}, 1, 0, 5.0),
     ]
     assert windows.merged(kept)["incidents"][0]["start_s"] == 15.0
+
+
+class StandsStill(TensorDataset):
+    def __getitem__(self, key):
+        time.sleep(3.0 if key == 900 else 0.002)
+        return super().__getitem__(key)
+
+
+def test_a_loop_that_stands_still_is_told_of_while_it_does(short, tmp_path, monkeypatch):
+    polls = torch.utils.data.dataloader._MultiProcessingDataLoaderIter._try_get_data
+    monkeypatch.setattr(polls, "__defaults__", (0.1,))  # in place of 5 s
+    got, heard = [], []
+    loader = DataLoader(StandsStill(torch.arange(1000)), batch_size=4, num_workers=1)
+    options = {"last_s": LAST_S, "path": tmp_path / "run"}
+    with record(loader, on_incident=lambda row: heard.append((row, len(got))), **options) as rec:
+        for batch in loader:
+            got.append(batch)
+    row, at = next(each for each in heard if "still does" in each[0]["text"])
+    assert (row["kind"], row["loader"], row["end_s"], at) == ("wait", 0, None, 900 // 4)
+    rows = rec.trace.incidents.set_index("incident").loc[row["incident"]]
+    assert "longer than ever" in rows["text"]
+    assert rows["after_s"] > 2.5
+    assert len(load(row["path"]).batches) > 0
+
+
+def test_starts_of_workers_are_in_the_windows(short):
+    loader = DataLoader(TensorDataset(torch.arange(N)), batch_size=BATCH, num_workers=1)
+    with record(loader) as rec:
+        for _ in range(2):
+            list(loader)
+    whole = rec.trace
+    _, ring = ended(loader, 2)
+    for trace in (whole, ring):
+        by_epoch = trace.windows.groupby("epoch")["startup_s"].sum()
+        assert (by_epoch > 0).tolist() == [True, True]
+    assert ring.windows["batches"].sum() == whole.windows["batches"].sum()

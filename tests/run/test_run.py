@@ -417,3 +417,28 @@ def test_with_lines_each_process_is_looked_at(tmp_path):
     assert run("--lines", "--out", "run", "train.py", cwd=tmp_path).returncode == 0
     first = lv.load(tmp_path / "run").lines().iloc[0]
     assert (first["file"], first["line"], first["phase"]) == ("train.py", 6, "read")
+
+
+@pytest.mark.parametrize(
+    ("handler", "kinds"),
+    [("", ["asked", "exception"]), ("signal.signal(signal.SIGUSR2, print)", ["exception"])],
+)
+def test_a_script_that_is_left_on_saves_what_ends_it_and_what_a_signal_asks(
+    handler, kinds, tmp_path
+):
+    (tmp_path / "train.py").write_text(
+        "import os, signal, time\n"
+        "from torch.utils.data import DataLoader\n"
+        f"{handler}\n"
+        "for i, _ in enumerate(DataLoader(range(90))):\n"
+        "    time.sleep(0.01)\n"
+        "    if i == 20:\n"
+        "        os.kill(os.getpid(), signal.SIGUSR2)\n"
+        "raise ValueError('the loss is nan')\n"
+    )
+    said = run("--last", "10s", "--out", "run", "train.py", cwd=tmp_path)
+    assert said.returncode == 1
+    incidents = lv.load(tmp_path / "run").incidents
+    assert incidents["kind"].tolist() == kinds
+    assert incidents["text"].iloc[-1] == "ValueError: the loss is nan"
+    assert len(lv.load(incidents["path"].iloc[0]).batches) >= 20

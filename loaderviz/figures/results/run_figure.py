@@ -14,21 +14,24 @@ from loaderviz.figures.style import AXIS_PX
 from loaderviz.text import clock_time, count, duration, percent, rate
 from loaderviz.trace import Trace
 from loaderviz.trace.columns_of_rows import Table, arrays, where
+from loaderviz.why.whole_run import waited_share
 
 SHARE_PX, PACE_PX, GAP_PX, RANK_PX = 120, 150, 34, 22
 FLAGS_PX: Final = 24  # of incidents, above the plot
 LEFT_PX, RIGHT_PX, TOP_PX = 74, 90, style.TITLE_PX + FLAGS_PX
 MOST_RANKS: Final = 64
+LEAST_START: Final = 0.01  # of a window, that is drawn apart
 MOST_EPOCHS: Final = 40  # that are marked
 MOST_POINTS: Final = 2_000  # of a line: of more, neighbours become one
 HOURS_FROM_S: Final = 7200.0
-_SUMS: Final = ("batches", "samples", "wait_s", "step_s")
+_SUMS: Final = ("batches", "samples", "startup_s", "wait_s", "step_s")
 
 
 def run(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
     """Draw a whole run minute by minute, from ``trace.windows``.
 
-    Above, the share of each minute that the loop waited for batches, of all loaders; below, of the
+    Above, the share of each minute that the loop waited, of all loaders: in grey for the start of
+    workers, in the colour of waits for batches; below, of the
     loader that most is done with, the samples that its workers make when none stands idle (supply)
     and those that the loop takes when it never waits (demand). Dotted lines are epochs, flags are
     incidents: hover tells them, and ``trace.incidents`` opens them. Of several ranks a row for
@@ -48,7 +51,7 @@ def run(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
     if not rows["batches"].sum():
         raise LoaderVizError("no batch was delivered in this trace: there is no run to draw")
     by_rank = {int(rank): where(rows, rows["rank"] == rank) for rank in np.unique(rows["rank"])}
-    ranks = sorted(by_rank, key=lambda rank: -_waits(by_rank[rank]))[:MOST_RANKS]
+    ranks = sorted(by_rank, key=lambda rank: -waited_share(by_rank[rank]))[:MOST_RANKS]
     end_s = float(rows["end_s"].max())
     unit_s, unit = (3600.0, "hours") if end_s >= HOURS_FROM_S else (60.0, "minutes")
     top_px = SHARE_PX if len(ranks) == 1 else RANK_PX * len(ranks)
@@ -90,11 +93,6 @@ def run(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
     return Figure.unchecked([*shares, *lines], layout)
 
 
-def _waits(rows: Table) -> float:
-    wait_s = float(rows["wait_s"].sum())
-    return wait_s / ((wait_s + float(rows["step_s"].sum())) or 1.0)
-
-
 def _main_loader(rows: Table) -> int:
     """The loader that most time goes to."""
     loaders = np.unique(rows["loader"])
@@ -114,6 +112,7 @@ def _by_window(rows: Table) -> Table:
     weights = rows["batches"] * ~np.isnan(rows["supply_per_s"])
     supply = np.bincount(window, weights * np.nan_to_num(rows["supply_per_s"]), len(starts))
     n = np.bincount(window, weights, len(starts))
+    total_s = sums["startup_s"] + sums["wait_s"] + sums["step_s"]
     with np.errstate(invalid="ignore", divide="ignore"):
         return {
             **sums,
@@ -121,28 +120,37 @@ def _by_window(rows: Table) -> Table:
             "end_s": end_s,
             "supply_per_s": supply / n,
             "demand_per_s": sums["samples"] / sums["step_s"],
-            "share": sums["wait_s"] / (sums["wait_s"] + sums["step_s"]),
+            "share": (sums["startup_s"] + sums["wait_s"]) / total_s,
+            "share_of_starts": sums["startup_s"] / total_s,
         }
 
 
 def _share(windows: Table, unit_s: float) -> list[dict[str, Any]]:
-    """The waited share as an area, a step for each window."""
-    share = np.nan_to_num(windows["share"])
+    """The waited share as an area, a step for each window: of starts of workers, and of all."""
+    share, starts = (np.nan_to_num(windows[name]) for name in ("share", "share_of_starts"))
     texts = [
         f"<b>{clock_time(start)}: waits {percent(each)}</b><br>{count(n, 'batch', 'batches')}, "
-        f"{duration(wait)} waited"
-        for start, each, n, wait in zip(
-            windows["start_s"], share, windows["batches"], windows["wait_s"], strict=True
+        f"{duration(wait)} waited" + f"<br>{duration(startup)} to start workers" * bool(startup)
+        for start, each, n, wait, startup in zip(
+            windows["start_s"],
+            share,
+            windows["batches"],
+            windows["wait_s"],
+            windows["startup_s"],
+            strict=True,
         )
     ]
+    parts = [("tozeroy", style.WAIT, style.WAIT_FILL, share)]
+    if starts.max() > LEAST_START:
+        parts.insert(0, ("tozeroy", style.QUIET, style.QUIET, starts))
+        parts[1] = ("tonexty", *parts[1][1:])
     return [{
         "type": "scatter", "mode": "lines", "yaxis": "y2",
         "x": np.append(windows["start_s"], windows["end_s"][-1:]) / unit_s,
-        "y": np.append(share, share[-1:]).round(4),
-        "line": {"shape": "hv", "color": style.WAIT, "width": 1},
-        "fill": "tozeroy", "fillcolor": style.WAIT_FILL,
+        "y": np.append(values, values[-1:]).round(4),
+        "line": {"shape": "hv", "color": line, "width": 1}, "fill": fill, "fillcolor": colour,
         "hovertext": [*texts, *texts[-1:]], "hovertemplate": "%{hovertext}<extra></extra>",
-    }]  # fmt: skip
+    } for fill, line, colour, values in parts]  # fmt: skip
 
 
 def _heat(by_rank: dict[int, Table], ranks: Sequence[int], unit_s: float) -> list[dict[str, Any]]:
@@ -233,7 +241,7 @@ def _flags(trace: Trace, unit_s: float, n_ranks: int) -> list[dict[str, Any]]:
 
 
 def _title(trace: Trace, rows: Table) -> str:
-    share = percent(_waits(rows))
+    share = percent(waited_share(rows))
     incidents: list[Any] = trace.incidents.to_dict("records")
     if not incidents:
         return f"The training waits {share} of the time"

@@ -18,7 +18,7 @@ from loaderviz.regular_file import read_text
 from loaderviz.spool import SpoolFile, Words
 from loaderviz.text import worker_name
 from loaderviz.trace.check_trace import LEFT_OUT, MOST_EPOCHS, InvalidTraceError, check_meta
-from loaderviz.trace.columns_of_rows import where
+from loaderviz.trace.columns_of_rows import Table, where
 from loaderviz.trace.described_loaders import ASKED_BY, HANDED_OVER_BY, HANDS_OVER
 from loaderviz.trace.lines_of_code import packed
 from loaderviz.trace.recording.batches_table import SentBatches, seconds_since
@@ -124,6 +124,7 @@ class _Reader:
         self._epochs: dict[tuple[int, int], int] = {}  # of each iterator's rounds
         self._workers: dict[tuple[int, int], Worker] = {}
         self._begun: dict[int, int] = {}  # when iter() began to make each iterator
+        self._built: dict[int, int] = {}  # when it was done with that
         self._workers_gone: dict[int, tuple[int, int]] = {}  # of iterators: see Tag.WORKERS_GONE
         self._read_ahead: dict[int, int] = {}  # of iterators: see Tag.READ_AHEAD
         self._batches = np.zeros((0, Batch.N_WORDS), np.int64)
@@ -180,7 +181,9 @@ class _Reader:
             iterator, worker, pid = fields
             self._workers[iterator, worker] = Worker(iterator, worker, pid)
         elif tag == Tag.EPOCH:
-            iterator, round_, self._epochs[iterator, round_], _begun = fields
+            iterator, round_, self._epochs[iterator, round_], begun = fields
+            if round_ == 0:
+                self._built[iterator] = begun
         elif tag == Tag.EXIT:
             iterator, worker, code = fields
             self._workers[iterator, worker].exit_code = code
@@ -286,10 +289,25 @@ class _Reader:
         rows = written(path)
         begins_s, window_s = meta.get("begins_s", 0.0), window_s_of(meta["last_s"])
         until_s = max((row["start_s"] + window_s for row in rows), default=0.0)
-        loop, reading = (
-            where(part, part["at_s"] >= until_s) for part in values_of(batches, begins_s)
+        parts = *values_of(batches, begins_s), self._starts(begins_s)
+        later = [where(part, part["at_s"] >= until_s) for part in parts]
+        loop, reading, starts = later
+        rows += rows_of(loop, reading, starts, self._rank, until_s, window_s)
+        return packed_windows(rows)
+
+    def _starts(self, begins_s: float) -> Table:
+        """When each iterator was made, and what that took."""
+        made = [each for each in self._begun if each in self._built]
+        at_ns, begun_ns = (
+            np.array([moments[each] for each in made], np.int64)
+            for moments in (self._built, self._begun)
         )
-        return packed_windows([*rows, *rows_of(loop, reading, self._rank, until_s, window_s)])
+        return {
+            "loader": np.array([self._loaders[each] for each in made], np.int64),
+            "epoch": np.array([self._epochs[each, 0] for each in made], np.int64),
+            "at_s": (at_ns - self._start_ns) / 1e9 + begins_s,
+            "took_s": (at_ns - begun_ns) / 1e9,
+        }
 
     def _begin_later(self, sent: SentBatches, meta: dict[str, Any]) -> dict[str, Any]:
         """Let the trace begin with what a ring has kept; returns the ``meta`` that says so."""
