@@ -15,10 +15,10 @@ from loaderviz.trace.columns_of_rows import arrays, where
 from loaderviz.trace.described_loaders import hands_over, left_out, unseen
 from loaderviz.trace.loaders_as_one import as_one
 from loaderviz.trace.unread_samples import require_memory
+from loaderviz.trace.windows import waited_share
 from loaderviz.why.notes import READ_AHEAD
 from loaderviz.why.rank_summary import by_rank
 from loaderviz.why.whole_run import after_warmup as without_warmup
-from loaderviz.why.whole_run import waited_share
 
 
 def check(

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from loaderviz.cli.shared_options import MOST_SHOWN, AsJson, print_json, terminal
 from loaderviz.errors import LoaderVizError
-from loaderviz.text import MAIN_PROCESS, printable, rate, size
+from loaderviz.text import MAIN_PROCESS, percent, printable, rate, size
 from loaderviz.trace.recording.live_recording import (
     WINDOW_S,
     LiveRecording,
@@ -129,7 +129,7 @@ def _screen_content(recordings: list[RecordingNow]) -> Group:
     shown = recordings
     if len(recordings) > MOST_SHOWN:
         shown = sorted(recordings, key=_waits, reverse=True)[:MOST_SHOWN]
-    parts: list[Table | Text] = [_heading(recordings), _rank_table(shown)]
+    parts: list[Table | Text] = [_heading(recordings), *_whole_run(recordings), _rank_table(shown)]
     if len(recordings) > len(shown):
         note = f"the {len(shown)} of {len(recordings)} ranks that wait the most"
         parts.append(Text(note, "dim"))
@@ -159,6 +159,22 @@ def _heading(recordings: list[RecordingNow]) -> Text:
         f"loaderviz top{label} · {state} · {_clock(max(now.elapsed_s for now in recordings))} · "
         f"{pace} in the last {WINDOW_S:g} s"
     )
+
+
+def _whole_run(recordings: list[RecordingNow]) -> list[Text]:
+    """Of recordings that are left on, what their windows and incidents say of all of the run."""
+    told = [now for now in recordings if not math.isnan(now.run_wait_share)]
+    if not told:
+        return []
+    worst = max(told, key=lambda now: now.run_wait_share)
+    who = f"rank {worst.rank}" if len(recordings) > 1 else "the loop"
+    lines = [Text(f"since its beginning {who} waits {percent(worst.run_wait_share)} of the time")]
+    incidents = sorted(incident for now in told for incident in now.incidents)
+    if incidents:
+        n, (at_s, text) = len(incidents), incidents[-1]
+        latest = "" if n == 1 else f"{n} incidents, the latest "
+        lines.append(Text(printable(f"{latest}at {_clock(at_s)}: {text}"), "red"))
+    return lines
 
 
 def _rank_table(recordings: list[RecordingNow]) -> Table:

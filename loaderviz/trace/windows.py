@@ -168,6 +168,12 @@ def _reading_columns(reading: Table, step_s: float) -> Row:
     }
 
 
+def waited_share(rows: Table) -> float:
+    """The share of the loops' time in these windows that they wait, starts of workers included."""
+    waited_s = float(rows["startup_s"].sum() + rows["wait_s"].sum())
+    return waited_s / ((waited_s + float(rows["step_s"].sum())) or 1.0)
+
+
 def starts_of(trace: Trace, rank: int) -> Table:
     """The starts of workers of one rank, as ``rows_of`` takes them."""
     spans = [span[1:] for span in startups(trace) if span[0] == rank]

@@ -10,6 +10,7 @@ import numpy as np
 from loaderviz.text import clock_time, count, percent
 from loaderviz.trace.columns_of_rows import Table, arrays, where
 from loaderviz.trace.described_loaders import unseen
+from loaderviz.trace.windows import waited_share
 from loaderviz.why.level_changes import levels
 from loaderviz.why.phases import ALIKE
 
@@ -76,12 +77,6 @@ def _incidents(trace: Trace, rows: Table) -> list[str]:
             text = f"At {clock_time(row['start_s'])}: {row['text']}"
         told.append((until_s - row["start_s"], f"{text} (incident {row['incident']})"))
     return [text for _, text in sorted(told, key=lambda each: -each[0])]
-
-
-def waited_share(rows: Table) -> float:
-    """The share of the loops' time in these windows that they wait, starts of workers included."""
-    waited_s = float(rows["startup_s"].sum() + rows["wait_s"].sum())
-    return waited_s / ((waited_s + float(rows["step_s"].sum())) or 1.0)
 
 
 def after_warmup(rows: Table) -> Table:

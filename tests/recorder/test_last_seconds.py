@@ -15,6 +15,7 @@ from loaderviz.recorder import session
 from loaderviz.recorder.incidents import FIRST_KEPT, LATEST_KEPT, IncidentLog, Shift
 from loaderviz.spool import HEADER_BYTES
 from loaderviz.trace import windows
+from loaderviz.trace.recording.live_recording import LiveRecording
 
 N, BATCH, EPOCHS, LAST_S = 600, 2, 3, 0.2
 
@@ -75,6 +76,21 @@ def test_what_is_kept_is_what_came_last_and_the_windows_count_all(dataset, worke
     assert trace.meta["begins_s"] + batches["dispatched_s"].min() > 0
     end_s = trace.meta["begins_s"] + batches["released_s"].max()
     assert math.isclose(told["end_s"].max(), end_s, abs_tol=1e-5)
+
+
+def test_whoever_watches_it_is_told_of_the_whole_run(short, tmp_path):
+    loader = DataLoader(TensorDataset(torch.arange(N)), batch_size=BATCH, num_workers=1)
+    with record(loader, last_s=LAST_S, path=tmp_path / "run") as rec:
+        watched = LiveRecording(tmp_path / "run")
+        assert math.isnan(watched.read_now().run_wait_share)
+        for i, _ in enumerate(loader):
+            time.sleep(0.001)
+            if i == 250:
+                rec.save_incident("the loss is odd")
+                now = watched.read_now()
+    assert 0 < now.run_wait_share < 1
+    assert [text for _, text in now.incidents] == ["the loss is odd"]
+    assert [maker.worker for maker in now.workers] == [0]
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from loaderviz.figures.style import AXIS_PX
 from loaderviz.text import clock_time, count, duration, percent, rate
 from loaderviz.trace import Trace
 from loaderviz.trace.columns_of_rows import Table, arrays, where
-from loaderviz.why.whole_run import waited_share
+from loaderviz.trace.windows import waited_share
 
 SHARE_PX, PACE_PX, GAP_PX, RANK_PX = 120, 150, 34, 22
 FLAGS_PX: Final = 24  # of incidents, above the plot

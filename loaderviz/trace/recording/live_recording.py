@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import psutil
 
 from loaderviz import machine
@@ -19,8 +20,10 @@ from loaderviz.clocks.process_clock import now
 from loaderviz.errors import LoaderVizError
 from loaderviz.record_layout import MAIN_PROCESS, NOBODY, Batch, State, Tag, Task
 from loaderviz.spool import Words
-from loaderviz.trace.recording.read_recording import more_loaders, read_meta
+from loaderviz.trace import WINDOWS_NAME
+from loaderviz.trace.recording.read_recording import incidents_in, more_loaders, read_meta
 from loaderviz.trace.recording.spool_tail import SpoolTail
+from loaderviz.trace.windows import waited_share, written
 
 Nth = tuple[int, int]  # an iterator, and which of its batches: the first is 1
 WINDOW_S: Final = 5.0  # rates and shares are of the last WINDOW_S seconds
@@ -66,6 +69,9 @@ class RecordingNow:
         wait_share: the share of the time that the loop waited for batches, 0 to 1. NaN where a
             thread of its own reads ahead.
         waiting_s: since the loop asked for the batch that it waits for now; 0 where it works.
+        run_wait_share: of a recording with ``last_s`` the same of its windows so far, those that
+            are over; else NaN.
+        incidents: of such a recording, when each was (seconds since it began), and what it says.
         workers: those that run, in order of their numbers.
         problem: why the main process stopped recording; empty where it did not.
     """
@@ -81,6 +87,8 @@ class RecordingNow:
     samples_per_s: float
     wait_share: float
     waiting_s: float
+    run_wait_share: float
+    incidents: tuple[tuple[float, str], ...]
     workers: tuple[WorkerNow, ...]
     problem: str
 
@@ -166,16 +174,28 @@ class LiveRecording:
                 math.nan if self._read_ahead else min(max(waited_ns / 1e9 / window_s, 0.0), 1.0)
             ),
             waiting_s=(now_ns - asked_ns) / 1e9 if asked_ns and not self._read_ahead else 0.0,
+            **self._whole_run(),
             workers=tuple(
                 replace(
                     maker.worker_now(now_ns, since_ns, self._n_taken),
                     loader=self._dataset_of(maker.iterator),
                 )
                 for maker in makers
-                if not maker.ended and not maker.n_unseen
+                if not maker.ended and not maker.n_unseen and maker.makes_batches
             ),
             problem=self._main.head.problem,
         )
+
+    def _whole_run(self) -> dict[str, Any]:
+        """What windows and incidents tell, of a recording that has them."""
+        rows = written(self._folder / WINDOWS_NAME)
+        names = ("startup_s", "wait_s", "step_s")
+        table = {name: np.array([row[name] for row in rows]) for name in names}
+        incidents = incidents_in(self._folder, self._rank)
+        return {
+            "run_wait_share": waited_share(table) if rows and not self._read_ahead else math.nan,
+            "incidents": tuple((row["start_s"], row["text"]) for row in incidents),
+        }
 
     def _dataset_of(self, iterator: int) -> str:
         """The type of the dataset that an iterator is of; empty where that is not known."""
@@ -322,6 +342,11 @@ class _Maker:
                 self._recent.append((head[Task.STARTED], head[Task.READY], n))
             self._rss_bytes = head[Task.RSS] or self._rss_bytes
             self.latest_ns = max(self.latest_ns, head[Task.STARTED], head[Task.READY])
+
+    @property
+    def makes_batches(self) -> bool:
+        """Whether it is a worker, or the main process has read a sample itself."""
+        return self.worker >= 0 or self.latest_ns > 0
 
     @property
     def iterator(self) -> int:

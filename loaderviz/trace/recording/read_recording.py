@@ -254,7 +254,7 @@ class _Reader:
         batches, samples = sent.tables(self._rank, self._start_ns)
         if is_ring:
             meta["windows"] = self._windows(batches, meta, folder / WINDOWS_NAME)
-            meta["incidents"] = _incidents(folder, self._rank)
+            meta["incidents"] = incidents_in(folder, self._rank)
         if meta.pop("lines_asked", False):
             meta["lines"] = packed([], self._lines.not_seen)
             try:
@@ -397,7 +397,7 @@ class _Reader:
         return {"rank": self._rank, **columns}
 
 
-def _incidents(folder: Path, rank: int) -> list[dict[str, Any]]:
+def incidents_in(folder: Path, rank: int) -> list[dict[str, Any]]:
     """The incidents of a recording, whose file has a line more where one has ended."""
     try:
         lines = read_text(folder / f"{INCIDENTS_NAME}.jsonl").split("\n")[:-1]
