@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import functools
 import importlib
+import math
 import sys
 from collections.abc import Callable, Iterable
 from importlib.util import find_spec
@@ -17,7 +18,7 @@ from types import ModuleType
 from typing import Any, TypeVar, cast
 
 from loaderviz import machine
-from loaderviz.argument_checks import whole_number
+from loaderviz.argument_checks import checked_last_s, whole_number
 from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.describe_loader import dataloader_behind
 from loaderviz.own_errors import own_errors, own_errors_suppressed, warn_or_print
@@ -35,11 +36,18 @@ class RecordedSteps:
     one that it was given.
     """
 
-    def __init__(self, n_steps: int, every_n_epochs: int | None) -> None:
+    def __init__(
+        self, n_steps: int, every_n_epochs: int | None, last_s: float | None = None
+    ) -> None:
         self.n_steps = whole_number("n_steps", n_steps, at_least=1)
         self.every_n_epochs = every_n_epochs
         if every_n_epochs is not None:
             self.every_n_epochs = whole_number("every_n_epochs", every_n_epochs, at_least=1)
+        self.last_s = None if last_s is None else checked_last_s(last_s)
+        self._left_on: Recording | None = None  # of the whole training, in place of some steps
+        self._run = Path()  # its folder
+        self._windows: list[dict[str, Any]] = []  # that were not logged yet
+        self._n_incidents = 0
         self.stage = ""  # what is being recorded, such as "train"; empty: nothing
         self._finished: set[str] = set()  # the stages of which there is a recording with a batch
         self._failed = False
@@ -54,6 +62,8 @@ class RecordedSteps:
 
     def is_due(self, epoch: int) -> bool:
         """Whether to record this epoch, counted from 0 at the start of the training."""
+        if self.last_s is not None:
+            return False
         if self.every_n_epochs is None:
             return "train" not in self._finished
         return epoch % self.every_n_epochs == 0
@@ -61,7 +71,7 @@ class RecordedSteps:
     def begin(self, stage: str, loaders: Iterable[Any] = ()) -> None:
         """Begin a recording, of these loaders too where they are none of torch's."""
         self.drop()
-        if self._failed:
+        if self._failed or self.last_s is not None:
             return
         own: list[Any] = []
         foreign: list[Any] = []
@@ -76,6 +86,58 @@ class RecordedSteps:
         recording.__enter__()
         self._recording, self._n_done, self.stage = recording, 0, stage
         atexit.register(self.drop)  # a trainer may not say that an exception has ended it
+
+    def leave_on(self, folder: Path) -> None:
+        """Record the whole training that begins, where ``last_s`` says so."""
+        self.end_run()
+        if self.last_s is None:
+            return
+        self._run, self._n_incidents = folder / "run", 0
+        self._windows.clear()
+        recording = Recording(
+            [],
+            every_loader=True,
+            path=self._run,
+            path_is_shared=True,
+            allow_restart=True,
+            last_s=self.last_s,
+            on_window=self._windows.append,
+            on_incident=self._count_incident,
+        )
+        recording.__enter__()
+        self._left_on = recording
+        atexit.register(self.end_run)
+
+    def _count_incident(self, row: dict[str, Any]) -> None:
+        self._n_incidents += 1
+
+    def metrics_of_run(self) -> dict[str, float]:
+        """What the windows say that are over since the last call, by name; none where none is."""
+        rows = self._windows[:]
+        self._windows.clear()
+        if not rows or machine.rank() != 0:
+            return {}
+        sums = {name: sum(row[name] for row in rows) for name in ("startup_s", "wait_s", "step_s")}
+        waited_s = sums["startup_s"] + sums["wait_s"]
+        longest = max(rows, key=lambda row: row["wait_s"] + row["step_s"])
+        names = ("supply_per_s", "demand_per_s", "ready_p95_s")
+        return {
+            "wait_share": waited_s / ((waited_s + sums["step_s"]) or 1.0),
+            **{name: longest[name] for name in names if math.isfinite(longest[name])},
+            "incidents": float(self._n_incidents),
+        }
+
+    def end_run(self, error: BaseException | None = None) -> None:
+        """End the recording of a whole training, which ``error`` has ended; write its report."""
+        recording, self._left_on = self._left_on, None
+        if recording is None:
+            return
+        atexit.unregister(self.end_run)
+        recording.__exit__(None if error is None else type(error), error, None)
+        if recording.trace.windows["batches"].sum():
+            self._finished.add("train")
+            if machine.rank() == 0:
+                write(recording.trace, self._run.parent / "run.html")
 
     def count(self, stage: str) -> bool:
         """A step of this stage is done; returns whether it was the last one to record."""
@@ -129,6 +191,7 @@ class RecordedSteps:
         self._failed = True
         with own_errors_suppressed(Exception):
             self.drop()
+            self.end_run()
         what = str(error) if isinstance(error, LoaderVizError) else repr(error)
         warn_or_print(f"loaderviz could not record the training: {what}", stacklevel=3)
 

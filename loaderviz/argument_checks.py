@@ -78,3 +78,11 @@ def position(index: int, length: int) -> int:
     if not -length <= integer < length:
         raise IndexError(f"index {integer} is out of range for a dataset of {length} samples")
     return integer % length
+
+
+def checked_last_s(last_s: float) -> float:
+    """``last_s`` of a recording that is left on; raises LoaderVizError for less than 10 seconds."""
+    seconds = number("last_s", last_s)
+    if seconds < LEAST_LAST_S:
+        raise LoaderVizError(f"last_s={last_s!r}: give {LEAST_LAST_S} seconds or more")
+    return seconds

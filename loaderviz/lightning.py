@@ -48,18 +48,31 @@ class Callback(pl.Callback):
 
     Those of the validation begin with ``loaderviz/val/``.
 
+    With ``last_s`` it stays on for the whole training instead, as ``record(last_s=...)`` does: the
+    last seconds in full and a row a minute of all, in ``loaderviz/run``, with its incidents, and at
+    the end the report ``run.html``. Once a minute is over rank 0 logs of it, under
+    ``loaderviz/train/``:
+    ``wait_share``, ``supply_per_s`` and ``demand_per_s`` in samples, ``ready_p95_s`` (of the waits)
+    and how many ``incidents`` there were so far.
+
     Args:
         n_steps: how many batches of a rank to record, 1 or more.
         every_n_epochs: 1 records the start of each epoch, 2 of every other; None of the first.
+        last_s: how many seconds to keep of a whole training, 10 or more; None: record steps.
 
     Raises:
         LoaderVizError: for numbers that are none. Later, in the training, what fails in the
             callback itself is a warning.
     """
 
-    def __init__(self, n_steps: int = 200, every_n_epochs: int | None = None) -> None:
+    def __init__(
+        self,
+        n_steps: int = 200,
+        every_n_epochs: int | None = None,
+        last_s: float | None = None,
+    ) -> None:
         super().__init__()
-        self.recorded = RecordedSteps(n_steps, every_n_epochs)
+        self.recorded = RecordedSteps(n_steps, every_n_epochs, last_s)
         self._folder = Path("loaderviz")
         self._epoch = 0  # of this fit
         self._validation_is_due = False
@@ -74,6 +87,7 @@ class Callback(pl.Callback):
         """Begin with the first epoch, whose iterator is made before the epoch is announced."""
         self._epoch = 0
         self.recorded.prepare()
+        self.recorded.leave_on(self._folder)
         self._begin()
 
     @guarded
@@ -110,6 +124,7 @@ class Callback(pl.Callback):
         batch_idx: int,
     ) -> None:
         """Count the step; end before a validation, whose iterator comes before its hooks."""
+        self._log(trainer, "train", self.recorded.metrics_of_run())
         last, validation_is_next = (
             self.recorded.count("train"),
             _is_validated_next(trainer, batch_idx),
@@ -157,10 +172,12 @@ class Callback(pl.Callback):
     ) -> None:
         """Keep what was recorded until then."""
         self._finish(trainer)
+        self.recorded.end_run(exception)
 
     @guarded
     def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Say so where nothing could be recorded."""
+        self.recorded.end_run()
         self.recorded.warn_if_nothing_was_recorded()
 
     def _begin(self, loaders: Any = ()) -> None:
@@ -172,6 +189,9 @@ class Callback(pl.Callback):
         metrics = self.recorded.finish(self._folder, trainer.global_step)
         if stage == "val":
             self._validation_is_due = False
+        self._log(trainer, stage, metrics)
+
+    def _log(self, trainer: pl.Trainer, stage: str, metrics: dict[str, float]) -> None:
         named = {f"loaderviz/{stage}/{name}": value for name, value in metrics.items()}
         for logger in trainer.loggers if named else ():
             logger.log_metrics(named, step=trainer.global_step)

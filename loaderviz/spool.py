@@ -75,8 +75,8 @@ class Spool:
 
     With a ``limit`` it takes the bytes of each part of its file one part ahead, so that what is
     under way when the last bytes are taken still has room; after that ``reserve`` and ``write``
-    raise NoRoomError. ``paid_bytes`` were taken for it beforehand. With a ``ring``, which knows no
-    limit, old blocks are written over before the file grows.
+    raise NoRoomError. ``paid_bytes`` were taken for it beforehand. With a ``ring`` old blocks are
+    written over before the file grows, and at the limit the oldest, however old.
 
     Raises:
         LoaderVizError: for a ``meta`` that does not fit the header.
@@ -182,6 +182,11 @@ class Spool:
         block[start + 2 : end] = memoryview(bytes((end - start - 2) * WORD)).cast("q")
         return block, start
 
+    @property
+    def block_number(self) -> int:
+        """The number of the block that is being filled, of a ring; else 0, as none is lost."""
+        return 0 if self._ring is None else self._block_number
+
     def note_problem(self, problem: object) -> None:
         """Write down why nothing more will be written; only the first reason is kept."""
         if not self._page[PROBLEM_AT]:
@@ -210,23 +215,44 @@ class Spool:
 
     def _make_room(self, n_words: int) -> None:
         self._check_file()
-        n_bytes = self._next_block_bytes if self._ring is None else RING_BLOCK_BYTES
+        n_bytes = self._next_block_bytes
+        if self._ring is not None:
+            n_bytes = self._limited(RING_BLOCK_BYTES)
         while n_bytes < (n_words + BLOCK_HEAD) * WORD:
             n_bytes *= 2
         ring = self._ring
         if ring is not None and len(self._block):
             ring.note_full(self._block_at, self._block, is_mapped=True)
-        if ring is None or not self._reuse(n_bytes, ring):
-            self._take_bytes(n_bytes, ahead=True)
+        offset = self._old_block(n_bytes)
+        if ring is not None and offset >= 0:
+            self._reuse(offset, n_bytes, ring)
+        else:
             self._add_block(n_bytes)
         self._next_block_bytes = self._limited(min(2 * self._next_block_bytes, LARGEST_BLOCK_BYTES))
         self._tell_of_lost()
 
-    def _reuse(self, n_bytes: int, ring: Ring) -> bool:
-        """Begin to write over an old block of the ring; returns whether there is one."""
+    def _old_block(self, n_bytes: int) -> int:
+        """Where the ring has an old block to write over; -1 where the file may grow instead.
+
+        Raises:
+            NoRoomError: where it may not.
+        """
+        ring = self._ring
+        if ring is None:
+            self._take_bytes(n_bytes, ahead=True)
+            return -1
         offset = ring.take(n_bytes)
         if offset < 0:
-            return False
+            try:
+                self._take_bytes(n_bytes)
+            except NoRoomError:
+                offset = ring.take(n_bytes, however_old=True)
+                if offset < 0:
+                    raise
+        return offset
+
+    def _reuse(self, offset: int, n_bytes: int, ring: Ring) -> None:
+        """Begin to write over an old block of the ring."""
         block = memoryview(mmap.mmap(self._fd, n_bytes, offset=offset)).cast("q")
         ring.lose(block)
         used = block[1]
@@ -235,7 +261,6 @@ class Spool:
         self._block_number += 1
         block[2] = self._block_number
         self._block, self._block_at, self._used = block, offset, BLOCK_HEAD
-        return True
 
     def _tell_of_lost(self) -> None:
         """In a new block of a ring, say what has been written over."""
@@ -282,10 +307,10 @@ class RollingSpool(Spool):
         while n_bytes < 8 * n_words * WORD:  # what stays unused at its end is an eighth at most
             n_bytes *= 2
         grows = n_bytes > len(block) * WORD
-        self._take_bytes(len(block) * WORD + (n_bytes if grows else 0), ahead=True)
         if len(block):
             self._put(block)
         if grows:
+            self._take_bytes(n_bytes)
             self._add_block(n_bytes)
         else:
             zeros = memoryview(bytes((used - BLOCK_HEAD) * WORD)).cast("q")
@@ -300,7 +325,7 @@ class RollingSpool(Spool):
     def _put(self, block: memoryview[int]) -> None:
         """Copy a full block to the end of the file, or over an old one of the ring."""
         ring, n_bytes = self._ring, len(block) * WORD
-        offset = -1 if ring is None else ring.take(n_bytes)
+        offset = self._old_block(n_bytes)
         if ring is not None and offset >= 0:
             ring.lose(memoryview(_read_at(self._fd, n_bytes, offset)).cast("q"))
             # Empty until all is there, for whoever is killed in between.

@@ -33,13 +33,21 @@ class Ring:
 
     Args:
         kept_ns: tells for how long a block stays once it is full.
+        n_reads: tells how often all has been read on so far, for the windows.
+        ask: is called where that should be done again, before what is new is written over.
         on_lost: told of each block that is written over how many batches were in it.
     """
 
     def __init__(
-        self, kept_ns: Callable[[], int], on_lost: Callable[[int], None] | None = None
+        self,
+        kept_ns: Callable[[], int],
+        n_reads: Callable[[], int],
+        ask: Callable[[], None],
+        on_lost: Callable[[int], None] | None = None,
     ) -> None:
         self._kept_ns = kept_ns
+        self._n_reads, self._ask = n_reads, ask
+        self._unread_since, self._n_unread = 0, 0  # full blocks
         self._on_lost = on_lost
         self._full: list[_Full] = []  # the oldest first
         self._lost: dict[_Stream, list[int]] = {}  # records, and samples of fetches
@@ -50,12 +58,18 @@ class Ring:
         user = weakref.ref(block) if is_mapped else _nobody
         streams = frozenset(_counted(block)[0])
         self._full.append(_Full(offset, len(block) * 8, now(), user, streams))
+        n_reads = self._n_reads()
+        if n_reads != self._unread_since:
+            self._unread_since, self._n_unread = n_reads, 0
+        self._n_unread += 1
+        if 2 * self._n_unread >= len(self._full):
+            self._ask()
 
-    def take(self, n_bytes: int) -> int:
+    def take(self, n_bytes: int, *, however_old: bool = False) -> int:
         """Where a block is that may be written over, and has ``n_bytes``; -1 where none is."""
         until_ns = now() - self._kept_ns()
         for i, full in enumerate(self._full):
-            if full.since_ns > until_ns:
+            if full.since_ns > until_ns and not however_old:
                 break
             if full.n_bytes == n_bytes and full.user() is None:
                 del self._full[i]

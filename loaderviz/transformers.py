@@ -49,10 +49,18 @@ class Callback(transformers.TrainerCallback):  # type: ignore[misc]
 
     Those of the evaluation begin with ``eval_loaderviz/``, which becomes ``eval/loaderviz/``.
 
+    With ``last_s`` it stays on for the whole training instead, as ``record(last_s=...)`` does: the
+    last seconds in full and a row a minute of all, in ``loaderviz/run``, with its incidents, and at
+    the end the report ``run.html``. Once a minute is over it logs of it, with what
+    is logged next, under ``loaderviz/``:
+    ``wait_share``, ``supply_per_s`` and ``demand_per_s`` in samples, ``ready_p95_s`` (of the waits)
+    and how many ``incidents`` there were so far.
+
     Args:
         trainer: the one that it is added to, which logs the metrics. It is not kept alive.
         n_steps: how many batches of a rank to record, 1 or more.
         every_n_epochs: 1 records the start of each epoch, 2 of every other; None of the first.
+        last_s: how many seconds to keep of a whole training, 10 or more; None: record steps.
 
     Raises:
         LoaderVizError: for numbers that are none. Later, in the training, what fails in the
@@ -64,8 +72,9 @@ class Callback(transformers.TrainerCallback):  # type: ignore[misc]
         trainer: transformers.Trainer,
         n_steps: int = 200,
         every_n_epochs: int | None = None,
+        last_s: float | None = None,
     ) -> None:
-        self.recorded = RecordedSteps(n_steps, every_n_epochs)
+        self.recorded = RecordedSteps(n_steps, every_n_epochs, last_s)
         self._trainer = weakref.ref(trainer)
         self._epoch = 0  # of this training
         self._evaluation_is_due = False
@@ -75,6 +84,7 @@ class Callback(transformers.TrainerCallback):  # type: ignore[misc]
         """Begin anew."""
         self._epoch = 0
         self.recorded.prepare()
+        self.recorded.leave_on(Path(args.output_dir, "loaderviz"))
 
     @guarded
     def on_epoch_begin(
@@ -98,6 +108,9 @@ class Callback(transformers.TrainerCallback):  # type: ignore[misc]
         if last or (control.should_evaluate and self.recorded.stage == "train"):
             self._finish(args, state, control)
         self._begin_evaluation(control, **kwargs)
+        if self.recorded.last_s is not None and control.should_log:  # on all ranks at one step
+            metrics = self.recorded.metrics_of_run()
+            self._log(args, control, {f"loaderviz/{name}": metrics[name] for name in metrics})
 
     @guarded
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -121,6 +134,7 @@ class Callback(transformers.TrainerCallback):  # type: ignore[misc]
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Say so where nothing could be recorded."""
         self.recorded.drop()
+        self.recorded.end_run()
         self.recorded.warn_if_nothing_was_recorded()
 
     def _begin_evaluation(self, control: Any, eval_dataloader: Any = None, **_: Any) -> None:
@@ -134,10 +148,13 @@ class Callback(transformers.TrainerCallback):  # type: ignore[misc]
             return
         metrics = self.recorded.finish(Path(args.output_dir, "loaderviz"), state.global_step)
         prefix = "loaderviz/" if stage == "train" else f"{stage}_loaderviz/"
+        self._log(args, control, {prefix + name: metrics[name] for name in metrics})
+
+    def _log(self, args: Any, control: Any, metrics: dict[str, float]) -> None:
         trainer = self._trainer()
         if trainer is not None and (metrics or args.world_size > 1):
             should_log = control.should_log  # of this step, which logging ends
             # The base class's, as an override may add what is due only once a step; and on all
             # ranks, as a callback may have them wait for one another.
-            transformers.Trainer.log(trainer, {prefix + name: metrics[name] for name in metrics})
+            transformers.Trainer.log(trainer, metrics)
             control.should_log = should_log

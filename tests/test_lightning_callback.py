@@ -8,6 +8,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ import torch
 from torch.utils.data import DataLoader
 
 import loaderviz as lv
+from loaderviz import argument_checks
 from loaderviz.recorder import class_hooks
+from loaderviz.trace import windows
 from own_code import in_module
 
 pytestmark = [
@@ -93,6 +96,29 @@ def test_the_first_steps_of_the_first_epoch_and_validation_are_recorded_and_logg
             assert logged[f"loaderviz/{stage}/{name}"] == [(step, pytest.approx(value))]
         assert logged[f"loaderviz/{stage}/findings"][0][1] >= 0
     assert (tmp_path / "loaderviz/train-step-4/report.html").exists()
+
+
+@pytest.mark.parametrize("failing_at", [-1, 100])
+def test_it_stays_on_for_a_whole_training_and_logs_its_windows(
+    failing_at, tmp_path, fits, monkeypatch
+):
+    monkeypatch.setattr(argument_checks, "LEAST_LAST_S", 0)
+    monkeypatch.setattr(windows, "LEAST_WINDOW_S", 0.05)
+    model, callback = fits.Model(failing_at), fits.Callback(last_s=0.2)
+    fails = pytest.raises(KeyError) if failing_at > 0 else nullcontext()
+    with fails:
+        fits.fit(tmp_path, callback, model=model, val=fits.loader(), max_epochs=20)
+    run = lv.load(tmp_path / "loaderviz" / "run")
+    assert run.meta["problems"] == []
+    assert run.windows["batches"].sum() >= 6 * (20 if failing_at < 0 else 16)
+    assert run.incidents["kind"].tolist()[-1:] == ["exception"] * (failing_at > 0)
+    assert (tmp_path / "loaderviz/run.html").exists()
+    assert not [*tmp_path.glob("loaderviz/train-step-*")]
+    if failing_at < 0:
+        logged = metrics(tmp_path)
+        assert len(logged["loaderviz/train/wait_share"]) > 2
+        assert {value for _, value in logged["loaderviz/train/incidents"]} >= {0.0}
+        assert all(0 <= value <= 1 for _, value in logged["loaderviz/train/wait_share"])
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,7 @@ class _Reader:
             n_loaders=len(self._meta["loaders"]),
             start_method=description.get("start_method"),
             workers=self._workers(),
-            cut_short=self._cut_short(),
+            cut_short=self._file.problem,
         )
 
     def _asked_iterator(self, last_ns: int) -> tuple[int, int] | None:
@@ -215,12 +215,6 @@ class _Reader:
         """What the recording says of a loader; {} where it was met later and nothing is needed."""
         loaders = self._meta["loaders"]
         return dict(loaders[number]) if number < len(loaders) else {}
-
-    def _cut_short(self) -> str:
-        if self._file.problem:
-            return self._file.problem
-        left_out = self._rows(Tag.LEFT_OUT, 2)
-        return "max_bytes is used up" if left_out and left_out[-1][1] else ""
 
     def _workers(self) -> tuple[tuple[int, int, int], ...]:
         ended = {(iterator, worker) for iterator, worker, _ in self._rows(Tag.EXIT, 3)}

@@ -68,7 +68,7 @@ def run(
             min=1 << 20,  # as in record(), which would have to import torch
             metavar="N",
             help="Bytes that the files of each process and its workers may take, 1 MiB or more: "
-            "samples up to half, batches up to all. By default there is no limit.",
+            "past them the latest is kept. By default there is no limit.",
             show_default=False,
         ),
     ] = None,

@@ -9,10 +9,12 @@ from pathlib import Path
 from loaderviz.spool_ring import Ring
 
 _NAME = "control"
-STOPPED, FULL, SPENT = 0, 1, 2  # bytes of the page
+STOPPED, FULL, SPENT, ASKED = range(4)  # bytes of the page
+FOR_GOOD_NS = 1 << 62
 MAX_BYTES = slice(8, 16)  # an int64; 0: no limit
 FREED_BYTES = slice(16, 24)  # an int64 that only the main process writes
 KEPT_NS = slice(24, 32)  # an int64; 0: no ring
+N_READS = slice(32, 40)  # an int64 that only the main process writes
 PROBLEM = slice(64, 512)  # text
 
 
@@ -51,12 +53,11 @@ class Control:
         self.page[FULL] = 1
 
     def is_full(self) -> bool:
-        """Whether samples and spans are left out, because a limit is reached."""
+        """Whether samples and spans are left out, because ``max_spans`` is reached."""
         return self.page[FULL] != 0
 
     def set_spent(self) -> None:
-        """From now on no file of the recording grows: all of ``max_bytes`` is used."""
-        self.page[FULL] = 1
+        """From now on only the end is noted beside batches: all of ``max_bytes`` is used."""
         self.page[SPENT] = 1
 
     def is_spent(self) -> bool:
@@ -81,16 +82,29 @@ class Control:
         return int.from_bytes(self.page[FREED_BYTES], "little")
 
     def set_kept_ns(self, kept_ns: int) -> None:
-        """Let every process keep what is so old at most, beside what it was about to write over."""
+        """Let every process keep what is so old at most, or all for as long as there is room."""
         self.page[KEPT_NS] = kept_ns.to_bytes(8, "little")
 
     def kept_ns(self) -> int:
-        """For how long the details of a recording are kept; 0: for good."""
+        """For how long the details of a recording are kept; 0: without a ring, that is all."""
         return int.from_bytes(self.page[KEPT_NS], "little")
 
     def ring(self, on_lost: Callable[[int], None] | None = None) -> Ring | None:
         """How one more file of the recording keeps its latest records only; None if all stay."""
-        return Ring(self.kept_ns, on_lost) if self.kept_ns() else None
+        return Ring(self.kept_ns, self.n_reads, self.ask, on_lost) if self.kept_ns() else None
+
+    def ask(self) -> None:
+        """Let the main process read on in all files, before what is new is written over."""
+        self.page[ASKED] = 1
+
+    def n_reads(self) -> int:
+        """How often it has done so."""
+        return int.from_bytes(self.page[N_READS], "little")
+
+    def note_read(self) -> None:
+        """It has done so once more."""
+        self.page[ASKED] = 0
+        self.page[N_READS] = (self.n_reads() + 1).to_bytes(8, "little")
 
     def note_problem(self, problem: str) -> None:
         """Say why a worker records nothing, where it has no file of its own to say it in."""

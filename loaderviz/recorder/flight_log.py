@@ -6,15 +6,13 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from loaderviz.own_errors import own_errors, warn_or_print
-from loaderviz.recorder.control_page import Control
 from loaderviz.recorder.incidents import IncidentLog
 from loaderviz.recorder.window_log import WindowLog
 from loaderviz.trace.windows import COLUMNS, window_s_of
 
-ROOM: Final = 0.8  # of max_bytes: a block more may be needed
 Told = Callable[[dict[str, Any]], object]
 
 
@@ -30,12 +28,9 @@ class FlightOptions:
 class FlightLog:
     """The windows and incidents of one recording; ``meta`` is its description."""
 
-    def __init__(
-        self, folder: Path, meta: dict[str, Any], control: Control, options: FlightOptions
-    ) -> None:
-        self._folder, self._control = folder, control
-        self._last_s, self._max_bytes = meta["last_s"], meta["max_bytes"]
-        started_ns, window_s = meta["started"][0], window_s_of(meta["last_s"])
+    def __init__(self, folder: Path, meta: dict[str, Any], options: FlightOptions) -> None:
+        self._is_left_on = "last_s" in meta  # else a limit alone has made it a ring
+        started_ns, window_s = meta["started"][0], window_s_of(meta.get("last_s"))
         self._started_ns = started_ns
         self._windows = WindowLog(folder, meta["rank"], started_ns, window_s)
         self._on_window = options.on_window and _harmless(options.on_window, "on_window")
@@ -54,9 +49,8 @@ class FlightLog:
     def close(self, at_ns: int, *, ended: bool = False) -> None:
         """Write the windows that are over, look at them, and tell of them."""
         rows = self._windows.close(at_ns, ended=ended)
-        if self._max_bytes:
-            self._keep_less(at_ns, self._max_bytes)
-        self._incidents.look_at(rows, self._windows.window_s, at_ns)
+        if self._is_left_on:
+            self._incidents.look_at(rows, self._windows.window_s, at_ns)
         if ended:
             self._incidents.end()
         if self._on_window is not None:
@@ -65,19 +59,16 @@ class FlightLog:
 
     def note_still_waiting(self, loader: int, since_ns: int, at_ns: int) -> None:
         """Save an incident where the loop stands still for longer than it ever waited."""
+        if not self._is_left_on:
+            return
         start_s = (since_ns - self._started_ns) / 1e9
         waited_s = (at_ns - since_ns) / 1e9
         self._incidents.note_still_waiting(loader, start_s, waited_s, at_ns, self._windows.window_s)
 
-    def _keep_less(self, at_ns: int, max_bytes: int) -> None:
-        """Keep as many seconds as fit, by what those so far have taken."""
-        n_bytes = sum(path.stat().st_size for path in self._folder.iterdir() if path.is_file())
-        kept_ns = min(self._control.kept_ns(), max(at_ns - self._started_ns, 1))
-        fitting_ns = int(kept_ns * ROOM * max_bytes / n_bytes)
-        self._control.set_kept_ns(max(1, min(round(self._last_s * 1e9), fitting_ns)))
-
-    def save(self, why: str, kind: str, at_ns: int) -> dict[str, Any]:
+    def save(self, why: str, kind: str, at_ns: int) -> dict[str, Any] | None:
         """Save an incident that somebody asks for, or that ends the loop."""
+        if not self._is_left_on:
+            return None
         at_s = (at_ns - self._started_ns) / 1e9
         return self._incidents.save(why, at_ns, kind=kind, start_s=at_s, end_s=at_s)
 

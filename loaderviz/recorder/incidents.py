@@ -134,7 +134,7 @@ class IncidentLog:
             del self._open[loader]
             stays = self._shifts[loader, known["kind"]].stays
             self._write({**known, "end_s": None if stays else start_s})
-        elif is_long or loader in self._still:
+        elif is_long:
             text = f"the loop waited {duration(longest_s)} for a batch, longer than ever"
             about = {
                 **{"kind": "wait", "loader": loader, "start_s": start_s, "end_s": end_s},

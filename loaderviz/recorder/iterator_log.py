@@ -19,11 +19,12 @@ from loaderviz.record_layout import (
     batch_and_task_layout,
 )
 from loaderviz.recorder.batch_samples import n_samples_of_item
+from loaderviz.recorder.control_page import ASKED
 from loaderviz.recorder.device_events import Device
 from loaderviz.recorder.line_log import LineLog
 from loaderviz.recorder.recording_files import RecordingFiles, RecordPlace
 from loaderviz.recorder.user_frames import is_cycled
-from loaderviz.spool import NoIntegersError, Spool
+from loaderviz.spool import NoIntegersError, NoRoomError, Spool
 
 
 class IteratorLog:
@@ -132,9 +133,9 @@ class IteratorLog:
         has to tell of a limit or a loss, or ``keys`` are no integers.
         """
         n, files = len(keys), self._files
-        if not self._in_one_step or self._is_lost or files.n_spans + n > files.unlimited_spans:
+        if not self._in_one_step or self._is_lost or files.n_spans + n > files.max_spans:
             return None
-        if at_ns >= files.next_window_ns:
+        if at_ns >= files.next_window_ns or files.control.page[ASKED]:
             files.close_windows(at_ns)
         number, round_, task = self.number, self._round, self._n_tasks_here
         words = (
@@ -143,7 +144,7 @@ class IteratorLog:
         )  # fmt: skip
         try:
             block, start = spool.pack(batch_and_task_layout(n), words)
-        except NoIntegersError:
+        except (NoIntegersError, NoRoomError):
             self._in_one_step = False
             return None
         self._held = block, start

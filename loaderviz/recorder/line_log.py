@@ -60,6 +60,8 @@ class LineLog:
         # Of stacks seen before, by the ids of their code, which stays: the numbers of what it is.
         self._known: dict[tuple[int, ...], tuple[list[int], Frames]] = {}
         self._n_looks = 0
+        self._new_numbers = itertools.count(1)
+        self._block = 0  # of the file, that the frames and stacks are written in
 
     @classmethod
     def start(cls) -> Self | str:
@@ -101,6 +103,11 @@ class LineLog:
                 self._n_looks += 1
                 now_phase = Phase.COLLATE if 0 < collate_ns <= at_ns else phase
                 numbers = self._numbers(frames, spool)
+                if spool.block_number != self._block:  # each names what it has, or the one before
+                    self._block = spool.block_number
+                    for known in (self._known, self._stacks, self._frames):
+                        known.clear()
+                    numbers = self._numbers(frames, spool)
                 for stack in numbers:
                     shares_ns = weight_ns // len(numbers), cpu_ns // len(numbers)
                     spool.write(Tag.LOOK, iterator, now_phase, stack, at_ns, *shares_ns)
@@ -130,7 +137,7 @@ class LineLog:
             return None
         number = self._stacks.get(key, 0)
         if not number and len(self._stacks) < MOST_STACKS:
-            number = self._stacks[key] = len(self._stacks) + 1
+            number = self._stacks[key] = next(self._new_numbers)
             spool.write(Tag.STACK, number, *key)
         return number
 
@@ -140,7 +147,7 @@ class LineLog:
             return 0
         number = self._frames.get((code, at), 0)
         if not number:
-            number = self._frames[code, at] = len(self._frames) + 1
+            number = self._frames[code, at] = next(self._new_numbers)
             (file, owner), line = place(code.co_filename), _line_at(code, at)
             source = linecache.getline(code.co_filename, line).strip()[:MOST_SOURCE]
             about = [file[-MOST_NAME:], code.co_qualname[-MOST_NAME:], owner, source]

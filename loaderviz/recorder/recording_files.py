@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from collections import deque
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,13 +18,13 @@ from loaderviz.errors import LoaderVizError
 from loaderviz.loaders.content_hash import plain_number
 from loaderviz.own_errors import own_errors, own_errors_suppressed, warn_or_print
 from loaderviz.record_layout import MAIN_PROCESS, Batch, Tag, pack_text
-from loaderviz.recorder.control_page import Control
+from loaderviz.recorder.control_page import ASKED, FOR_GOOD_NS, Control
 from loaderviz.recorder.fetch_spool import FetchSpool, HereSpool
 from loaderviz.recorder.flight_log import FlightLog, FlightOptions
 from loaderviz.recorder.line_log import LineLog
-from loaderviz.recorder.recording_size_limit import WORKER_BYTES, Budget
+from loaderviz.recorder.recording_size_limit import BATCHES, NEW_WORKERS, WORKER_BYTES, Budget
 from loaderviz.recorder.stack_on_signal import StackOnSignal
-from loaderviz.spool import HEADER_BYTES, NoRoomError, Spool
+from loaderviz.spool import HEADER_BYTES, NoRoomError, Spool, SpoolHead
 from loaderviz.stack_note import PATTERN as STACK_FILES
 from loaderviz.trace import ENDED_WORKERS_NAME, MAIN_NAME, META_NAME, MORE_LOADERS_NAME
 from loaderviz.trace.check_trace import fitting
@@ -48,7 +49,7 @@ class RecordingFiles:
         self._meta = meta
         meta[UNDERLYING] = {}
         meta["loaders"] = [*map(self._with_samples_apart, meta["loaders"])]
-        self._max_spans = meta["max_spans"]
+        self.max_spans = meta["max_spans"]
         self.n_spans = 0  # samples, counted as they are dispatched, and the user's spans
         self._left_out: RecordPlace | None = None
         self._warned = False
@@ -60,23 +61,24 @@ class RecordingFiles:
         self._save_meta()
         self.control = Control.create(folder)
         last_s, max_bytes = meta.get("last_s"), meta["max_bytes"]
-        if last_s:  # FlightLog sees to max_bytes
-            self.control.set_kept_ns(round(last_s * 1e9))
-            max_bytes = None
         self._budget = Budget.create(folder, self.control, max_bytes) if max_bytes else None
-        self.unlimited_spans = -1 if max_bytes else self._max_spans  # one comparison for each batch
+        self._of_batches = self._budget and self._budget.until(BATCHES)
+        if last_s or max_bytes:
+            self.control.set_kept_ns(round(last_s * 1e9) if last_s else FOR_GOOD_NS)
         self._main: Spool | None = Spool(folder / MAIN_NAME, {}, self._budget)
         self._batches: Spool = self._main  # and of the user's spans
         ring = self.control.ring(self._note_lost)
         if ring is not None:
             meta_ = {"worker": MAIN_PROCESS}
-            self._batches = Spool(folder / "here-batches.spool", meta_, ring=ring)
+            path = folder / "here-batches.spool"
+            self._batches = Spool(path, meta_, self._of_batches, ring=ring)
         self._flight: FlightLog | None = None
         self.next_window_ns = NEVER_NS
-        if last_s:
-            self._flight = FlightLog(folder, meta, self.control, flight or FlightOptions())
+        if ring is not None:
+            self._flight = FlightLog(folder, meta, flight or FlightOptions())
             self.next_window_ns = self._flight.next_ns
         self._ended_workers: Spool | None = None  # the archive of their files
+        self._not_archived: deque[Path] = deque()  # for which that had no room
         self._stack: StackOnSignal | None = None
         self._open = True
 
@@ -112,20 +114,16 @@ class RecordingFiles:
         """Write down a batch that is dispatched; returns where, None where it is left out.
 
         ``record`` is what ``Batch.LAYOUT`` has of it.
-        Past ``max_spans`` its samples are left out; past the budget the batch is, too.
+        Past ``max_spans`` its samples are left out.
         """
         with self.lock:
             if self._main is None:
                 return None
-            if record[6] >= self.next_window_ns:
+            if record[6] >= self.next_window_ns or self.control.page[ASKED]:
                 self.close_windows(record[6])
             self.n_spans += n_samples
-            if self.n_spans > self.unlimited_spans:
-                if self.n_spans > self._max_spans:
-                    self.control.set_full()
-                if self._is_spent():
-                    self._leave_out(n_samples, n_batches=1)
-                    return None
+            if self.n_spans > self.max_spans:
+                self.control.set_full()
             try:
                 return self._batches.pack(Batch.LAYOUT, record)
             except NoRoomError:
@@ -143,6 +141,7 @@ class RecordingFiles:
             self.next_window_ns = NEVER_NS  # what is told may iterate a loader itself
             try:
                 flight.close(at_ns, ended=ended)
+                self.control.note_read()
             except own_errors(Exception) as error:
                 self._flight = flight = None
                 self.warn_once(error)
@@ -179,10 +178,9 @@ class RecordingFiles:
         """Write down a span of the user's, or count it among those left out and return None."""
         with self.lock:
             self.n_spans += 1
-            if self.n_spans > self._max_spans:
-                self.control.set_full()
-            elif self._budget is None or not self.control.is_full():
+            if self.n_spans <= self.max_spans:
                 return self._write(self._main and self._batches, Tag.SPAN, fields)
+            self.control.set_full()
             self._leave_out(1)
             return None
 
@@ -204,12 +202,21 @@ class RecordingFiles:
     def pay_for_workers(self, n_workers: int) -> int:
         """Take from the budget what the files of ``n_workers`` begin with.
 
-        Returns the bytes for each of them; 0 without workers, without a limit, and where the
-        budget is spent.
+        Files of workers that have ended make room. Returns the bytes for each of them; 0 without
+        workers, without a limit, and where there is no room.
         """
-        if self._budget is None or not n_workers:
+        budget = self._budget and self._budget.until(NEW_WORKERS)
+        if budget is None or not n_workers:
             return 0
-        return WORKER_BYTES if self._budget.take(n_workers * WORKER_BYTES) else 0
+        while not budget.take(n_workers * WORKER_BYTES):
+            if not self._not_archived:
+                return 0
+            path = self._not_archived.popleft()
+            with own_errors_suppressed(OSError, LoaderVizError):
+                n_bytes = path.stat().st_size + SpoolHead(path).unused_bytes
+                path.unlink()
+                budget.give_back(n_bytes)
+        return WORKER_BYTES
 
     def archive_worker(self, path: Path) -> None:
         """Move the file of a worker that has ended to those of the others.
@@ -218,14 +225,19 @@ class RecordingFiles:
         """
         with self.lock, own_errors_suppressed(OSError, LoaderVizError, NoRoomError):
             is_large = path.stat().st_size > spool_archive.LARGEST_FILE_BYTES
-            if (is_large and self._flight is None) or not self._open or self._is_spent():
+            if (is_large and self._flight is None) or not self._open:
                 return
             if self._flight is not None:
                 self._flight.read(path)
-            if self._ended_workers is None:
-                archive = self.folder / ENDED_WORKERS_NAME
-                self._ended_workers = Spool(archive, {}, self._budget, ring=self.control.ring())
-            n_bytes = spool_archive.move(path, self._ended_workers)
+            try:
+                if self._ended_workers is None:
+                    archive = self.folder / ENDED_WORKERS_NAME
+                    ring = self.control.ring()
+                    self._ended_workers = Spool(archive, {}, self._of_batches, ring=ring)
+                n_bytes = spool_archive.move(path, self._ended_workers)
+            except NoRoomError:
+                self._not_archived.append(path)
+                return
             if self._budget is not None:
                 self._budget.give_back(n_bytes)
 
@@ -278,7 +290,8 @@ class RecordingFiles:
             return None
         try:
             path = self.folder / "here-lines.spool"
-            spool = FetchSpool(path, {"worker": MAIN_PROCESS}, self._budget)
+            meta = {"worker": MAIN_PROCESS}
+            spool = FetchSpool(path, meta, self._of_batches, ring=self.control.ring())
         except own_errors(OSError, NoRoomError) as error:
             lines.stop()
             if not isinstance(error, NoRoomError):
@@ -299,10 +312,8 @@ class RecordingFiles:
         try:
             try:
                 ring = self.control.ring(self._note_lost)
-                spool = HereSpool(path, meta, self._budget, ring=ring)
-            except NoRoomError:  # nothing will be written to it, so any spool will do
-                if self._here_spools:
-                    return self._here_spools[0]
+                spool = HereSpool(path, meta, self._of_batches, ring=ring)
+            except NoRoomError:  # nothing will be written to it
                 spool = HereSpool(path, meta, self._budget, HEADER_BYTES)
         except own_errors(OSError) as error:
             self.fail(error)

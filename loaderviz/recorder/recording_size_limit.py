@@ -1,9 +1,10 @@
 """How many bytes the processes of one recording may still write: ``max_bytes``.
 
-Half of them are for samples and spans. When that half is used, only batches are written; when all
-is used, no file grows any more and the main process only counts what it leaves out. The bytes taken
-so far are the length of one file, a byte for each page, which every process appends to: appending
-needs no lock that a killed process could keep.
+Each file is a ring: where it may not grow it writes over its oldest block. Those of the main
+process stop growing when half of the bytes are used, those of workers later, so that there is room
+for further workers and for what the main process notes of them. The bytes taken so far are the
+length of one file, a byte for each page, which every process appends to: appending needs no lock
+that a killed process could keep.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ _NAME = "budget"
 # The description (twice while it is rewritten), the control page, and a spool without records.
 _OTHER_BYTES = 1 << 16
 WORKER_BYTES = HEADER_BYTES + 2 * SMALL_WINDOW_BYTES
+# Until which part of the limit is used who may take more: 0 to 1.
+BATCHES, WORKERS, NEW_WORKERS, EVENTS = 1 / 2, 3 / 4, 7 / 8, 1
 
 
 def checked_max_bytes(max_bytes: object) -> int | None:
@@ -43,11 +46,14 @@ def checked_max_bytes(max_bytes: object) -> int | None:
 
 
 class Budget:
-    """The bytes of a recording, as one process takes them: ``take``, before a file grows."""
+    """The bytes of a recording, as one process takes them: ``take``, before a file grows.
 
-    def __init__(self, folder: Path, control: Control) -> None:
-        self._path = folder / _NAME
-        self._control = control
+    ``part``: until which part of them is used.
+    """
+
+    def __init__(self, folder: Path, control: Control, part: float) -> None:
+        self._folder, self._path = folder, folder / _NAME
+        self._control, self._part = control, part
         self._max_pages = control.max_bytes() // PAGE_BYTES
         self.largest_block_bytes = max(self._max_pages // MIN_BLOCKS, 1) * PAGE_BYTES
 
@@ -55,7 +61,7 @@ class Budget:
     def create(cls, folder: Path, control: Control, max_bytes: int) -> Budget:
         """Begin the budget of a new recording; raises OSError where its file cannot be written."""
         control.set_max_bytes(max_bytes)
-        budget = cls(folder, control)
+        budget = cls(folder, control, EVENTS)
         budget._path.touch(exist_ok=False)
         budget.take(_OTHER_BYTES + max_bytes // PAGE_BYTES)
         return budget
@@ -63,34 +69,32 @@ class Budget:
     @classmethod
     def attach(cls, folder: Path, control: Control) -> Budget | None:
         """The budget of a running recording; None where it has no limit."""
-        return cls(folder, control) if control.max_bytes() else None
+        return cls(folder, control, WORKERS) if control.max_bytes() else None
+
+    def until(self, part: float) -> Budget:
+        """The same for who may take less of it."""
+        return Budget(self._folder, self._control, part)
 
     def take(self, n_bytes: int) -> bool:
         """Take ``n_bytes`` of what is left; returns whether there was so much.
 
-        After the first time that there was not, no process is given any more.
-
         Raises OSError where this cannot be told: the disk is full, or the recording's folder gone.
         """
-        if self._control.is_spent():
-            return False
+        most_pages = int(self._part * self._max_pages)
         n_pages = -(-n_bytes // PAGE_BYTES)
         flags = os.O_WRONLY | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
         fd = os.open(self._path, flags)
         try:
             n_freed = self._control.freed_bytes() // PAGE_BYTES
-            fits = os.fstat(fd).st_size - n_freed + n_pages <= self._max_pages
+            fits = os.fstat(fd).st_size - n_freed + n_pages <= most_pages
             if fits:
                 os.write(fd, bytes(n_pages))
                 end = os.lseek(fd, 0, os.SEEK_CUR)  # where this write ended, whoever else wrote
-                n_used = end - n_freed
-                fits = n_used <= self._max_pages
+                fits = end - n_freed <= self._max_pages
         finally:
             os.close(fd)
-        if not fits:
+        if not fits and self._part == EVENTS:
             self._control.set_spent()
-        elif 2 * n_used > self._max_pages:
-            self._control.set_full()
         return fits
 
     def give_back(self, n_bytes: int) -> None:

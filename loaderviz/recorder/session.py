@@ -13,7 +13,7 @@ from typing import Any, Self
 from torch.utils.data import DataLoader
 
 from loaderviz import machine
-from loaderviz.argument_checks import LEAST_LAST_S, number, whole_number
+from loaderviz.argument_checks import checked_last_s, whole_number
 from loaderviz.clocks import process_clock
 from loaderviz.clocks.machine_offsets import NOT_MEASURED, Alignment, start_alignment
 from loaderviz.clocks.process_clock import now
@@ -73,10 +73,9 @@ def record(
         max_spans: the most samples and named spans to write down. Past it batches are recorded as
             before, and ``trace.meta["left_out"]`` counts the rest.
         max_bytes: the most bytes that the files of this process and its workers may take: 1 MiB or
-            more, None for no limit. Samples and spans are written until half of them are used,
-            batches until all are; ``trace.meta`` counts the rest, in ``left_out`` and
-            ``left_out_batches``. The one file that a rank leaves in the end is smaller, but while
-            it is written the others are still there.
+            more, None for no limit. Where they are used, the latest is kept: ``trace.windows``
+            tells of the rest, and ``trace.meta["left_out_batches"]`` counts it. The windows are not
+            in that, nor the one file that a rank leaves in the end, which is smaller.
         lines: also look, some hundred times a second, which line of code reads the samples, in
             each process that does: see ``Trace.lines``. None: where LOADERVIZ_LINES is set to 1. On
             Linux, in main threads; where the program handles SIGWINCH it is left out, with a word.
@@ -84,7 +83,8 @@ def record(
             the whole run ``trace.windows``, a row a minute. Where a pace changes for two windows,
             a wait is three times as long as any before, or an exception ends the block, what is
             kept then is saved in ``path``, and ``trace.incidents`` names it. With ``max_bytes``
-            fewer seconds are kept where they would take more. None: keep everything.
+            fewer seconds are kept where they would take more. None: keep everything, or what fits
+            ``max_bytes``.
         on_window: with ``last_s``, called with each row of ``trace.windows`` as a dict, once its
             minute is over. An error of it is warned of once; the loop goes on.
         on_incident: the same with each row of ``trace.incidents``, once it is saved.
@@ -156,13 +156,9 @@ class Recording:
         self._label = None if label is None else as_text(label)
         self._max_spans, self._max_bytes = max_spans, max_bytes
         self._lines = os.environ.get(LINES_VARIABLE) == "1" if lines is None else bool(lines)
-        self._last_s = None if last_s is None else number("last_s", last_s)
-        if self._last_s is not None and self._last_s < LEAST_LAST_S:
-            raise LoaderVizError(f"last_s={last_s!r}: give {LEAST_LAST_S} seconds or more")
+        self._last_s = None if last_s is None else checked_last_s(last_s)
         if self._last_s is None and (on_window or on_incident):
             raise LoaderVizError("on_window= and on_incident= need last_s=, such as last_s=600")
-        if self._last_s is not None and self._lines:
-            raise LoaderVizError("lines=True looks at a whole run: leave last_s= out")
         self._flight = FlightOptions(on_window, on_incident)
         self._folder: Path | None = None
         self._watcher: Watcher | None = None  # while the block runs
@@ -351,6 +347,7 @@ class Recording:
             "max_bytes": self._max_bytes,
             **({"lines_asked": True} if self._lines else {}),
             **({"last_s": self._last_s} if self._last_s else {}),
+            **({"keeps_latest": True} if self._last_s or self._max_bytes else {}),
             "rank": machine.rank(),
             "pid": os.getpid(),
             "started": process_clock.read_with_wall_clock(),

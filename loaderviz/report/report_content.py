@@ -243,8 +243,8 @@ class Content:
             problems.append(
                 f"past the limit, {n_samples:,} samples and spans were not written down"
             )
-        if n_batches and not meta.get("last_s"):  # else the summary has said so
-            problems.append(f"past max_bytes, {n_batches:,} batches were not written down")
+        if n_batches and not meta.get("windows"):  # else the summary has said so
+            problems.append(f"{n_batches:,} batches were not written down")
         if not meta.get("complete", True) and not problems:
             problems.append("the recording is not complete")
         return problems

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 WINDOW_S: Final = 60.0
 LEAST_WINDOW_S: Final = 1.0
+MOST_EPOCHS: Final = 10  # of one loader in a window, that have a row each
 WINDOWS_OF_RING: Final = 10  # where that is less than 10 minutes
 
 COLUMNS: Final = {
@@ -83,7 +84,7 @@ def values_of(batches: Table, begins_s: float = 0.0) -> tuple[Table, Table]:
 def rows_of(
     loop: Table, reading: Table, starts: Table, rank: int, start_s: float, window_s: float
 ) -> list[Row]:
-    """A row for each loader, epoch and window, in order.
+    """A row for each loader, epoch and window, in order; of very many epochs the last has the row.
 
     Args:
         loop: of each batch that the loop got ``loader``, ``epoch``, ``at_s`` (when it was done with
@@ -96,7 +97,9 @@ def rows_of(
         start_s: when the first window begins; nothing is before it.
         window_s: how long a window is.
     """
-    parts = [_by_window(part, start_s, window_s) for part in (loop, reading, starts)]
+    numbered = [_with_window(part, start_s, window_s) for part in (loop, reading, starts)]
+    many = _of_many_epochs(numbered)
+    parts = [_by_window(part, many) for part in numbered]
     rows = []
     for key in sorted(set().union(*parts)):
         window, loader, epoch = key
@@ -113,12 +116,29 @@ def rows_of(
     return rows
 
 
-def _by_window(values: Table, start_s: float, window_s: float) -> dict[tuple[int, int, int], Table]:
-    at_s = values["at_s"]
-    if not len(at_s):
+def _with_window(values: Table, start_s: float, window_s: float) -> Table:
+    window = np.maximum(np.floor((values["at_s"] - start_s) / window_s), 0)
+    return {**values, "window": window.astype(np.int64)}
+
+
+def _of_many_epochs(parts: Iterable[Table]) -> dict[tuple[int, int], int]:
+    """The last epoch of each window and loader that have more than ``MOST_EPOCHS``."""
+    names = ("window", "loader", "epoch")
+    keys = [np.stack([part[name] for name in names]) for part in parts if len(part["at_s"])]
+    found: dict[tuple[int, int], list[int]] = {}
+    for window, loader, epoch in np.unique(np.concatenate(keys, axis=1), axis=1).T if keys else ():
+        found.setdefault((int(window), int(loader)), []).append(int(epoch))
+    return {key: epochs[-1] for key, epochs in found.items() if len(epochs) > MOST_EPOCHS}
+
+
+def _by_window(
+    values: Table, many: Mapping[tuple[int, int], int]
+) -> dict[tuple[int, int, int], Table]:
+    if not len(values["at_s"]):
         return {}
-    window = np.maximum(np.floor((at_s - start_s) / window_s), 0).astype(np.int64)
-    keys = np.stack([window, values["loader"], values["epoch"]])
+    keys = np.stack([values["window"], values["loader"], values["epoch"]])
+    for (window, loader), epoch in many.items():
+        keys[2, (keys[0] == window) & (keys[1] == loader)] = epoch
     order = np.lexsort(keys)
     keys = keys[:, order]
     cuts = np.flatnonzero((np.diff(keys) != 0).any(axis=0)) + 1

@@ -136,6 +136,19 @@ class TestTransformers:
             assert trace.meta["problems"] == []
             assert len(trace.meta["loaders"]) == 1
 
+    def test_it_stays_on_for_a_whole_training(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("loaderviz.argument_checks.LEAST_LAST_S", 0)
+        monkeypatch.setattr("loaderviz.trace.windows.LEAST_WINDOW_S", 0.05)
+        trainer = self.trainer(tmp_path, {"last_s": 0.2}, num_train_epochs=8)
+        trainer.train()
+        run = lv.load(tmp_path / "loaderviz" / "run")
+        assert run.meta["problems"] == []
+        assert run.windows["batches"].sum() == 8 * 2 * STEPS
+        assert (tmp_path / "loaderviz/run.html").exists()
+        logged = [each for each in trainer.state.log_history if "loaderviz/wait_share" in each]
+        assert len(logged) > 2
+        assert all(0 <= each["loaderviz/wait_share"] <= 1 for each in logged)
+
     def test_metrics_reach_the_reporters(self, tmp_path):
         self.trainer(tmp_path, {"n_steps": 6}, report_to=["tensorboard"]).train()
         found = {name: at for name, at in scalars(tmp_path).items() if "loaderviz" in name}

@@ -259,10 +259,8 @@ def _left_out(trace: Trace) -> str:
     text = ""
     if samples_left_out:
         text += f" · beyond max_spans, {samples_left_out:,} samples and spans are left out"
-    if batches_left_out and trace.meta.get("last_s"):
+    if batches_left_out:
         text += f" · the last of {batches_left_out + len(trace.batches):,} batches"
-    elif batches_left_out:
-        text += f", and {batches_left_out:,} batches"
     return text
 
 

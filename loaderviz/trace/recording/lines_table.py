@@ -53,7 +53,9 @@ class LinesRead:
                 loader = loaders.get(iterator)
                 if loader is None:
                     continue
-                own = looks[looks[:, 0] == iterator]
+                own = looks[(looks[:, 0] == iterator) & (looks[:, 3] >= start_ns)]
+                if not len(own):
+                    continue
                 at_s = seconds_since(start_ns, own[:, 3])
                 waited = _waited(at_s, own[:, 1], loader, worker, batches)
                 spread = _spread(own[:, 3] - start_ns, own[:, 4], looked_ns // MOST_MOMENTS)

@@ -246,9 +246,9 @@ class _Reader:
 
     def trace(self, meta: dict[str, Any], folder: Path) -> Trace:
         """The trace of all that was read; ``meta`` is that of the recording in ``folder``."""
-        is_ring = bool(meta.get("last_s"))
+        is_ring = bool(meta.pop("keeps_latest", False))
         sent = self._sent(is_ring=is_ring)
-        sent = self._latest(sent, meta["last_s"]) if is_ring else sent
+        sent = self._latest(sent, meta["last_s"]) if meta.get("last_s") else sent
         if is_ring and self._left_out_batches:
             meta = self._begin_later(sent, meta)
         batches, samples = sent.tables(self._rank, self._start_ns)
@@ -287,7 +287,7 @@ class _Reader:
     def _windows(self, batches: dict[str, Any], meta: dict[str, Any], path: Path) -> Any:
         """Those that were written, and those after them, from what the ring has kept."""
         rows = written(path)
-        begins_s, window_s = meta.get("begins_s", 0.0), window_s_of(meta["last_s"])
+        begins_s, window_s = meta.get("begins_s", 0.0), window_s_of(meta.get("last_s"))
         until_s = max((row["start_s"] + window_s for row in rows), default=0.0)
         parts = *values_of(batches, begins_s), self._starts(begins_s)
         later = [where(part, part["at_s"] >= until_s) for part in parts]
