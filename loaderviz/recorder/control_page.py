@@ -98,11 +98,11 @@ class Control:
         self.page[ASKED] = 1
 
     def n_reads(self) -> int:
-        """How often it has done so."""
+        """How often it has begun to."""
         return int.from_bytes(self.page[N_READS], "little")
 
     def note_read(self) -> None:
-        """It has done so once more."""
+        """It begins to do so once more."""
         self.page[ASKED] = 0
         self.page[N_READS] = (self.n_reads() + 1).to_bytes(8, "little")
 

@@ -144,7 +144,9 @@ class IteratorLog:
         )  # fmt: skip
         try:
             block, start = spool.pack(batch_and_task_layout(n), words)
-        except (NoIntegersError, NoRoomError):
+        except NoRoomError:
+            return None
+        except NoIntegersError:
             self._in_one_step = False
             return None
         self._held = block, start

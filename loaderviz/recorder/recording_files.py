@@ -140,8 +140,8 @@ class RecordingFiles:
                 return
             self.next_window_ns = NEVER_NS  # what is told may iterate a loader itself
             try:
+                self.control.note_read()  # before it: a block that is full meanwhile asks again
                 flight.close(at_ns, ended=ended)
-                self.control.note_read()
             except own_errors(Exception) as error:
                 self._flight = flight = None
                 self.warn_once(error)

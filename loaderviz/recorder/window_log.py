@@ -148,7 +148,7 @@ class _Reader:
         return loop[:0], reading[:0]  # the next time
 
     def _read(self) -> tuple[Words, Words]:
-        words, records = self._tail.read()
+        words, records = self._tail.read(copied=True)
         new = [(at, int(words[at + Batch.DISPATCHED])) for tag, at in records if tag == Tag.BATCH]
         loop, self._open = _loop_values(words, [*self._open, *new])
         starts = np.array([at for tag, at in records if tag == Tag.TASK], np.int64)

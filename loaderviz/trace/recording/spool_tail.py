@@ -24,15 +24,22 @@ class SpoolTail:
     def was_overtaken(self) -> bool:
         """Whether a block of the last read was written over since: then the next reads it again.
 
-        Its records have a place of their own by then.
+        Its records have a place of their own by then. So has a block that was moved while the last
+        read was under way, which may have missed it.
         """
-        if all(self._view[start + 2] == number for start, number in self._seen):
+        seen = {number for _, number in self._seen}
+        last = max(seen, default=0)
+        there = {number for number, *_ in blocks(self._view) if self._before[0] <= number <= last}
+        if there <= seen and all(self._view[at + 2] == number for at, number in self._seen):
             return False
         self._block, self._at = self._before
         return True
 
-    def read(self) -> tuple[Words, list[tuple[int, int]]]:
-        """The file's words after its header, and of each new record the tag and first word."""
+    def read(self, *, copied: bool = False) -> tuple[Words, list[tuple[int, int]]]:
+        """The file's words after its header, and of each new record the tag and first word.
+
+        ``copied``: as they are now, so that hardly any is overtaken meanwhile.
+        """
         self.head = SpoolHead(self._path)
         self._before, self._seen = (self._block, self._at), []
         try:
@@ -40,7 +47,9 @@ class SpoolTail:
         except (OSError, ValueError):  # it has no block yet
             return np.zeros(0, np.int64), []
         new_records: list[tuple[int, int]] = []
-        self._view = view = words.data
+        self._view = words.data
+        words = np.array(words) if copied else words
+        view = words.data
         for number, start, end in blocks(view):
             if number < self._block:
                 continue
