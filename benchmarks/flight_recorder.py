@@ -4,6 +4,8 @@
     python benchmarks/flight_recorder.py --size       hours of training, by a clock that runs ahead
     python benchmarks/flight_recorder.py --kills 20   killed at a random moment, then opened
     python benchmarks/flight_recorder.py --shifts     slower for a while, for good, in one worker
+    python benchmarks/flight_recorder.py --soak 3600  so many seconds with four workers
+    python benchmarks/flight_recorder.py --ranks 64   three days of so many ranks, opened
 
 RESULTS.md has what it printed.
 """
@@ -19,10 +21,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 PAIRS, N_BATCHES = 5, 20_000
 HOURS, PER_S = 6, 100
+DAYS_ROWS = 3 * 24 * 60
 HERE = Path(__file__)
 RUN_S, FROM_S, WHILE_S = 32.0, 15.0, 5.0  # of --shifts: windows are of a second
 KINDS = [  # times as long; for how long; which workers
@@ -164,6 +168,100 @@ def shifts(seeds: int) -> None:
     print(f"{found} of {n} shifts found; {false} false alarms in {healthy_s:.0f} healthy windows")
 
 
+def soak(seconds: float) -> None:
+    """Four workers and 100 batches a second: CPU time for a batch, memory and files as it goes."""
+    import psutil
+    import torch
+    from torch.utils.data import DataLoader, Dataset
+
+    import loaderviz
+
+    class Samples(Dataset[torch.Tensor]):
+        def __len__(self) -> int:
+            return 100_000_000
+
+        def __getitem__(self, key: int) -> torch.Tensor:
+            time.sleep(0.005)
+            return torch.full((1000,), key)
+
+    def cpu_s() -> float:
+        process = psutil.Process()
+        every = [process, *process.children(recursive=True)]
+        return sum(sum(each.cpu_times()[:2]) for each in every)
+
+    def minutes(until_s: float, path: Path | None) -> None:
+        begun = time.monotonic()
+        loader = DataLoader(Samples(), batch_size=4, num_workers=4)
+        told = sorted({60.0, min(600.0, until_s), min(1800.0, until_s), until_s})
+        n, cpu, at = 0, 0.0, 0.0
+        recording = loaderviz.record(loader, last_s=600, path=path) if path else nullcontext()
+        with recording:
+            for i, _batch in enumerate(loader):
+                time.sleep(0.008)
+                now = time.monotonic() - begun
+                if now > told[0] - 50 and not cpu:
+                    n, cpu, at = i, cpu_s(), now
+                if now > told[0]:
+                    each = (cpu_s() - cpu) / (i - n) * 1e6
+                    every = [psutil.Process(), *psutil.Process().children(recursive=True)]
+                    rss = sum(process.memory_info().rss for process in every) / 1e6
+                    files = [f for f in path.iterdir() if f.is_file()] if path else []
+                    size = sum(f.stat().st_size for f in files) / 1e6
+                    print(
+                        f"{'recorded' if path else 'alone'}, at {now:.0f} s: "
+                        f"{(i - n) / (now - at):.0f} batches/s, {each:.0f} us of CPU a batch, "
+                        f"{rss:.0f} MB of memory in all processes, {size:.2f} MB of files",
+                        flush=True,
+                    )
+                    told, cpu = told[1:], 0.0
+                    if not told:
+                        break
+        if path:
+            print(recording.trace.incidents[["kind", "start_s", "text"]].to_string())
+
+    minutes(60, None)
+    with tempfile.TemporaryDirectory() as folder:
+        minutes(seconds, Path(folder) / "run")
+    minutes(60, None)
+
+
+def ranks(n: int) -> None:
+    """Three days of windows of each rank, beside 10,000 batches of its ring."""
+    from torch.utils.data import DataLoader
+
+    import loaderviz
+    from loaderviz.trace import Trace
+
+    loader = DataLoader(range(10_000))
+    with loaderviz.record(loader, last_s=600) as rec:
+        for _batch in loader:
+            pass
+    kept = rec.trace.meta["windows"]
+    days = {name: [values[0]] * DAYS_ROWS for name, values in kept.items()}
+    days["start_s"] = [60.0 * i for i in range(DAYS_ROWS)]
+    days["end_s"] = [60.0 * (i + 1) for i in range(DAYS_ROWS)]
+    days["epoch"] = [i // 60 for i in range(DAYS_ROWS)]
+    with tempfile.TemporaryDirectory() as folder:
+        for rank in range(n):
+            own = {**days, "rank": [rank] * DAYS_ROWS}
+            tables = {name: getattr(rec.trace, name) for name in ("batches", "samples", "workers")}
+            for table in tables.values():
+                table["rank"] = rank
+            columns = {name: {c: v.to_numpy() for c, v in table.items()}
+                       for name, table in tables.items()}  # fmt: skip
+            meta = {**rec.trace.meta, "windows": own, "begins_s": 60.0 * (DAYS_ROWS - 10)}
+            Trace.from_columns(**columns, meta=meta).save(Path(folder) / f"rank-{rank:05d}.parquet")
+        begun = time.perf_counter()
+        trace = loaderviz.load(folder)
+        loaded = time.perf_counter()
+        loaderviz.figures.run(trace)
+        drawn = time.perf_counter()
+        print(
+            f"{n} ranks, {len(trace.windows):,} windows, {len(trace.batches):,} batches: "
+            f"load {loaded - begun:.2f} s, picture {drawn - loaded:.2f} s"
+        )
+
+
 def start(path: Path, times: float, length_s: float, who: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, str(HERE), "--loop", str(path), str(times), str(length_s), who]
     environment = {**os.environ, "PYTHONPATH": str(HERE.parents[1])}
@@ -176,6 +274,8 @@ def main() -> None:
     parser.add_argument("--size", action="store_true")
     parser.add_argument("--kills", type=int, default=0)
     parser.add_argument("--shifts", type=int, nargs="?", const=1, default=0)
+    parser.add_argument("--soak", type=float, default=0)
+    parser.add_argument("--ranks", type=int, default=0)
     parser.add_argument("--loop", nargs=4, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.loop:
@@ -185,6 +285,10 @@ def main() -> None:
         size()
     elif given.overhead:
         overhead()
+    if given.soak:
+        soak(given.soak)
+    if given.ranks:
+        ranks(given.ranks)
     if given.kills:
         kills(given.kills)
     if given.shifts:
