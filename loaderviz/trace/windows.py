@@ -238,10 +238,14 @@ def may_be_windows(kept: Any) -> bool:
         return False
     lengths = {len(values) if isinstance(values, list) else -1 for values in kept.values()}
     return len(lengths) == 1 and all(
-        (value is None and kind == "float64") or (type(value) in (int, float) and value >= -1)
-        for name, kind in COLUMNS.items()
-        for value in kept[name]
+        {*map(type, values)} <= {int, float} and min(values, default=0) >= -1
+        for values in (_known(kept[name], kind) for name, kind in COLUMNS.items())
     )
+
+
+def _known(values: list[Any], kind: str) -> list[Any]:
+    """Without those that may be unknown, quickly: there may be hundreds of thousands."""
+    return values if kind == "int64" else [value for value in values if value is not None]
 
 
 def of_these(meta: Mapping[str, Any], column: str, numbers: Iterable[int]) -> dict[str, Any]:
