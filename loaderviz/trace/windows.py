@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 WINDOW_S: Final = 60.0
 LEAST_WINDOW_S: Final = 1.0
 MOST_EPOCHS: Final = 10  # of one loader in a window, that have a row each
+DIGITS: Final = 4  # of what a trace keeps of a window's values
 WINDOWS_OF_RING: Final = 10  # where that is less than 10 minutes
 
 COLUMNS: Final = {
@@ -216,9 +217,14 @@ def packed(rows: Iterable[Row]) -> dict[str, list[Any]]:
     for row in rows:
         for name, values in columns.items():
             value = row[name]
-            whole = COLUMNS[name] == "int64"
-            known = math.isfinite(value)
-            values.append(int(value) if whole and known else round(value, 6) if known else None)
+            if not math.isfinite(value):
+                values.append(None)
+            elif COLUMNS[name] == "int64":
+                values.append(int(value))
+            elif name in ("start_s", "end_s"):
+                values.append(round(value, 6))
+            else:
+                values.append(float(f"{value:.{DIGITS}g}"))
     return columns
 
 

@@ -156,6 +156,10 @@ def _name(trace: Trace, loader: int, delivered: Table) -> str:
     about = loader_description(trace.meta, loader)
     dataset = (about.get("dataset") or f"loader {loader}")[:MOST_CHARACTERS]
     most, made = _most_samples(delivered), lives(trace.meta, loader)
+    if trace.meta.get("begins_s") and trace.meta.get("windows"):  # it holds a part of each epoch
+        windows = arrays(trace.windows)
+        windows = where(windows, windows["loader"] == loader)
+        most = _most_samples({**windows, "n_samples": windows["samples"]})
     told = [count(most, "sample")] if most else []
     told += ["shuffled"] if most and about.get("shuffled") is True else []
     told += [f"made {made:,} times"] if made > 1 else []

@@ -42,6 +42,7 @@ from loaderviz.course.figures import beside, chart, classes, draws, stacked
 from loaderviz.course.ranks_in_step import simulate_in_step
 from loaderviz.course.simulated_device import feed
 from loaderviz.course.stop_and_resume import seen_by
+from loaderviz.figures import run
 from loaderviz.report import write
 
 HERE = Path(__file__).parent
@@ -207,6 +208,14 @@ def samples_of_two_lines() -> list[Any]:
     return [figure.update_xaxes(range=[0, 1.5])]
 
 
+def a_whole_training() -> list[Any]:
+    """The recording of notebook 19."""
+    figure = run(load(RECORDINGS / "hour_31.parquet"))
+    figure.layout.title.text = "<b>A training of 33 hours: what was that?</b>"
+    figure.layout.title.subtitle.text = "by a clock that ran ahead"
+    return [figure]
+
+
 # What is drawn, one below another.
 PICTURES: dict[str, Callable[[], list[Any]]] = {
     "first_look": no_workers,
@@ -226,6 +235,7 @@ PICTURES: dict[str, Callable[[], list[Any]]] = {
     "stop_and_resume": stopped_amid_an_epoch,
     "feeding_the_gpu": a_hungry_device,
     "which_line": samples_of_two_lines,
+    "hour_31": a_whole_training,
 }
 
 
@@ -301,7 +311,7 @@ def draw(browser: Browser, figures: list[Any], name: str) -> None:
         )
         page.goto(html.as_uri())
         for number in range(len(figures)):
-            marks_of_it = ".point, .heatmaplayer image"
+            marks_of_it = ".point, .heatmaplayer image, .js-line"
             page.locator(".loaderviz").nth(number).locator(marks_of_it).first.wait_for()
         page.screenshot(path=HERE / name)
         page.close()

@@ -150,8 +150,11 @@ class _File:
         incidents = self.meta.get("incidents")
         for about in incidents if incidents and may_be_incidents(incidents) else ():
             there = Path("incidents", path.stem, str(about["incident"]))
-            saved = [path.parent / there, *([Path(about["path"])] if about["path"] else [])]
-            about["path"] = next((str(each) for each in saved if each.is_dir()), None)
+            told = about[
+                "path"
+            ]  # a folder, or a file of Trace.save, from here or from this file on
+            saved = [path.parent / there, *([path.parent / told, Path(told)] if told else [])]
+            about["path"] = next((str(each) for each in saved if each.exists()), None)
         layout = parquet.metadata.schema.to_arrow_schema()
         key_types = (pa.int64(), pa.string())
         if not any(layout.equals(layout_of(kind, self._lacking)) for kind in key_types):

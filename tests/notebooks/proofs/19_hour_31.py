@@ -1,0 +1,28 @@
+# %% after hour-31-06: the run is as the text says
+from loaderviz.why.whole_run import whole_run
+
+told = whole_run(run)
+assert 33 * 3600 < told.seconds < 33.1 * 3600
+assert 0.2 < told.wait_share < 0.26
+assert run.incidents["start_s"].tolist() == [31 * 3600 + 600]
+assert 40 * 60 <= run.incidents["end_s"].iloc[0] - run.incidents["start_s"].iloc[0] < 43 * 60
+
+# %% after hour-31-11: reading takes longer, a step does not
+each = beside[["step_s", "wait_s"]].div(beside["batches"], axis=0)
+assert abs(each["step_s"].diff().iloc[1]) < 0.01
+assert each["wait_s"].iloc[1] > 5 * each["wait_s"].iloc[0]
+
+# %% after hour-31-13: what was kept is the ten minutes up to then
+assert night.meta["incident"].startswith("reading a sample takes")
+assert 590 < night.batches["released_s"].max() < 610
+
+# %% after hour-31-19: the exercise is not solved yet, and its solution is right
+assert not hour_31.woken(alarm, run).passed
+
+
+def solved(row):
+    waited = row["wait_s"] / (row["wait_s"] + row["step_s"])
+    return row["loader"] == 0 and waited > 0.3
+
+
+assert hour_31.woken(solved, run).passed
