@@ -22,7 +22,6 @@ from torch.utils.data import (
 
 from loaderviz._audit.audit_result import Audit, AuditError
 from loaderviz._audit.conclude_audit import Evidence, conclude
-from loaderviz._audit.contents_of_run import contents_of
 from loaderviz._audit.count_deliveries import (
     Delivered,
     Expected,
@@ -30,9 +29,10 @@ from loaderviz._audit.count_deliveries import (
     count_passed_by_all,
     keys_of_deliveries,
 )
-from loaderviz._audit.delivered_samples import delivered_by_key, delivered_by_number
-from loaderviz._audit.expected_samples import (
+from loaderviz._audit.delivered_and_expected import (
     dataset_length,
+    delivered_by_key,
+    delivered_by_number,
     dropped_by_trace,
     expected_by_key,
     expected_by_trace,
@@ -43,7 +43,13 @@ from loaderviz._audit.keys_of_ranks import (
     remark_on_ranks,
     shared_with_other_loaders,
 )
-from loaderviz._audit.run_copy import CopyRun, describe_lacking_rows, raise_failure, run_copy
+from loaderviz._audit.run_copy import (
+    CopyRun,
+    contents_of,
+    describe_lacking_rows,
+    raise_failure,
+    run_copy,
+)
 from loaderviz._audit.watching_copy import is_iterable
 from loaderviz._contents.compared_contents import BUFFER, ONE_BUFFER, WORDS, ComparedContents
 from loaderviz._contents.pristine_copy import PristineCopy, collates

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -72,6 +72,19 @@ def audit_batches(
     return replace(audit, simulated=simulated)
 
 
+def batches_in_turn(
+    shards: Iterable[Sequence[int]], batch_size: int, rank: int = 0
+) -> Iterator[DeliveredBatch]:
+    """The batches of one rank: each worker cuts its own shard, and the loop gets one from each."""
+    of_workers = (
+        [(worker, shard[at : at + batch_size]) for at in range(0, len(shard), batch_size)]
+        for worker, shard in enumerate(shards)
+    )
+    in_turn = filter(None, itertools.chain(*itertools.zip_longest(*of_workers)))
+    for batch, (worker, numbers) in enumerate(in_turn):
+        yield DeliveredBatch(rank, worker, batch, numbers)
+
+
 def simulate_audit(
     split: Split | None,
     n_samples: int,
@@ -101,18 +114,16 @@ def simulate_audit(
     whole_number("n_samples", n_samples, at_least=0)
     whole_number("num_workers", num_workers, at_least=1)
     whole_number("batch_size", batch_size, at_least=1)
-    of_workers: list[list[tuple[int, list[int]]]] = []
+    shards: list[list[int]] = []
     dropped: list[int] = []
     for worker in range(num_workers):
         dataset = range(n_samples)
         shard = list(dataset if split is None else split(dataset, worker, num_workers))
         end = len(shard) - len(shard) % batch_size if drop_last else len(shard)
-        starts = range(0, end, batch_size)
-        of_workers.append([(worker, shard[start : start + batch_size]) for start in starts])
+        shards.append(shard[:end])
         dropped += shard[end:]
-    in_turn = filter(None, itertools.chain(*itertools.zip_longest(*of_workers)))
     return audit_batches(
-        (DeliveredBatch(0, worker, n, numbers) for n, (worker, numbers) in enumerate(in_turn)),
+        batches_in_turn(shards, batch_size),
         n_samples,
         kind="iterable",
         idle=[(0, worker) for worker in range(num_workers)],

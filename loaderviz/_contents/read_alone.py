@@ -16,8 +16,15 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from loaderviz._contents.one_sample import OTHER_SEED, SEED, LatestSamples, read_sample, seeder
-from loaderviz._contents.swallowed_exceptions import Swallowed, noting_exceptions
+from loaderviz._contents.one_sample import (
+    OTHER_SEED,
+    SEED,
+    LatestSamples,
+    Swallowed,
+    noting_exceptions,
+    read_sample,
+    seeder,
+)
 from loaderviz.loaders.content_hash import content_number
 from loaderviz.loaders.forked_run import ChildProcess
 from loaderviz.loaders.random_state import global_states, held_states

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from loaderviz._contents.one_sample import Swallowed, noting_exceptions
 from loaderviz._contents.read_alone import N_CLOSER
-from loaderviz._contents.swallowed_exceptions import Swallowed, noting_exceptions
 from loaderviz.loaders.content_hash import content_number
 
 ELSEWHERE, FILLER = "a sample that comes elsewhere, too", "the same filler each time"

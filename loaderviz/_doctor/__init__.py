@@ -1,7 +1,7 @@
 """``doctor(loader)``: looks in one DataLoader for each of the known pitfalls.
 
 The checks are small functions in one file per family, named by their codes: ``lv1_delivery``,
-``lv2_generators`` and so on. ``findings_of(trace)`` asks the checks that can be decided from a
+``lv2_random_numbers`` and so on. ``findings_of(trace)`` asks the checks that can be decided from a
 recording; ``checks_of_recordings`` holds those that only a recording of the reader's own run
 decides.
 """
@@ -17,15 +17,12 @@ from loaderviz._doctor import (  # noqa: F401  # for what they register
     checks_of_recordings,
     lv1_contents,
     lv1_delivery,
-    lv1_mixing,
     lv1_order,
     lv1_ranks,
     lv1_resume,
-    lv2_generators,
-    lv2_seeds_and_epochs,
+    lv2_random_numbers,
     lv3_causes,
     lv3_cpus,
-    lv3_handover,
     lv3_items,
     lv3_speed,
     lv4_memory,

@@ -17,6 +17,7 @@ import torch
 from torch.utils.data import get_worker_info
 
 from loaderviz._contents.compared_contents import most_rows
+from loaderviz._doctor.batch_contents import Padding, labels_of, padding_of
 from loaderviz._doctor.process_state import (
     generator_states,
     handing_over_cpu_s,
@@ -24,7 +25,6 @@ from loaderviz._doctor.process_state import (
     lengths_and_epoch,
     shared_and_own_bytes,
 )
-from loaderviz._doctor.sample_parts import Padding, labels_of, padding_of
 from loaderviz.loaders.content_hash import content_number
 from loaderviz.loaders.random_state import numpy_generators, stream_being_read
 from loaderviz.machine import children_cpu_ns

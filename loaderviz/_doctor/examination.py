@@ -126,6 +126,18 @@ class Case:
             raise Undecided(f"the epoch is longer than what was run: {len(epoch.notes)} batches")
         return epoch
 
+    def recorded(self) -> Trace:
+        """``trace``, where there is one; raises Undecided."""
+        if self.trace is None:
+            raise Undecided("the recording was lost")
+        return self.trace
+
+    def keys_of_epoch(self, number: int) -> list[Any]:
+        """What an epoch was asked for, in the order of its batches; raises Undecided."""
+        self.epoch(number)
+        rows = self.recorded().samples.sort_values(["epoch", "batch", "position"])
+        return list(rows.loc[rows["epoch"] == number, "key"])
+
     def epoch_without_workers(self) -> Epoch:
         """An epoch read by one process, without workers; raises Undecided."""
         return self.epoch(0, "alone" if self.setup.num_workers else "plain")
@@ -153,9 +165,7 @@ class Case:
             causes = self.recording.summary.causes
             return causes[causes["loader"] == self.recording.loader]
         self.epoch()
-        if self.trace is None:
-            raise Undecided("the recording was lost")
-        return self.trace.summary().causes
+        return self.recorded().summary().causes
 
     def trouble_of_kind(self, kind: str) -> Trouble | None:
         """The first trouble of this kind (see ``Trouble.kind``); None if there was none."""

@@ -229,7 +229,7 @@ def _same_order_by_chance(case: Case) -> Seen | None:
         raise Undecided(
             f"{sampler.path} has a set_epoch, which is not called here: its order may depend on it"
         )
-    first, second = (_keys_of_epoch(case, number) for number in (0, 1))
+    first, second = (case.keys_of_epoch(number) for number in (0, 1))
     n = min(len(first), len(second))
     if n < 8 or first[:n] != second[:n] or first[:n] == sorted(first[:n], key=str):
         return None
@@ -244,14 +244,6 @@ class MySampler(Sampler):
         yield from torch.randperm(len(self.data), generator=generator).tolist()
 """,
     )
-
-
-def _keys_of_epoch(case: Case, number: int) -> list[Any]:
-    case.epoch(number)
-    if case.trace is None:
-        raise Undecided("the recording was lost")
-    rows = case.trace.samples.sort_values(["epoch", "batch", "position"])
-    return list(rows.loc[rows["epoch"] == number, "key"])
 
 
 def names_used_by(value: Any) -> Iterator[str]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import combinations
 
 from loaderviz._doctor.checks import CHECKS, Seen, check, seen
-from loaderviz._doctor.delivery_counts import DeliveryCounts, count_deliveries
 from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
-from loaderviz._doctor.run_epochs import Epoch
 from loaderviz.loaders.held_objects import attributes
 
 LENGTH = """
@@ -51,9 +51,8 @@ def _counts_of_complete_epoch(case: Case) -> DeliveryCounts:
 def _samples_by_worker(case: Case) -> dict[int, int]:
     """How many samples each worker delivered in the first epoch."""
     counts = dict.fromkeys(range(case.setup.num_workers), 0)
-    for note in case.epoch().notes:
-        counts[note.worker] += note.n_samples
-    return counts
+    by_worker = case.epoch().notes_by_worker().items()
+    return counts | {worker: sum(note.n_samples for note in notes) for worker, notes in by_worker}
 
 
 @check("LV101")
@@ -78,24 +77,26 @@ def _repeated_stream(case: Case) -> Seen | None:
 
 def _is_whole_stream_repeated(case: Case) -> bool:
     """Whether two workers have delivered all of the stream, or the same as far as they came."""
-    streams: dict[int, set[int | None]] = {}
-    for note in case.epoch().notes:
-        streams.setdefault(note.worker, set()).update(note.digests)
+    streams = [set(digests) for digests in _digests_by_worker(case)]
     if case.epoch().complete:
         alone = {digest for note in case.epoch_without_workers().notes for digest in note.digests}
-        return sum(len(each) >= WHOLE * len(alone) for each in streams.values()) > 1
+        return sum(len(each) >= WHOLE * len(alone) for each in streams) > 1
     return any(
         len(one & other) >= WHOLE * min(len(one), len(other))
-        for one, other in combinations(streams.values(), 2)
+        for one, other in combinations(streams, 2)
     )
+
+
+def _digests_by_worker(case: Case) -> list[list[int | None]]:
+    """What each worker delivered in the first epoch, as digests in their order."""
+    by_worker = case.epoch().notes_by_worker().values()
+    return [[digest for note in notes for digest in note.digests] for notes in by_worker]
 
 
 def _same_beginnings(case: Case) -> Seen | None:
     """In a stream that is too long to be counted: do two workers begin with the same samples?"""
-    streams: dict[int, list[int | None]] = {}
-    for note in case.epoch().notes:
-        streams.setdefault(note.worker, []).extend(note.digests)
-    first, *others = streams.values()
+    streams = _digests_by_worker(case)
+    first, *others = streams
     for other in others:
         n = min(len(first), len(other))
         if n >= 2 and None not in first and len(set(first[:n])) > n / 2 and first[:n] == other[:n]:
@@ -104,7 +105,7 @@ def _same_beginnings(case: Case) -> Seen | None:
                 "the stream is longer than what was run, so its repeats were not counted",
                 fix=SHARD,
             )
-    if len(streams) < 2 or any(None in digests for digests in streams.values()):
+    if len(streams) < 2 or any(None in digests for digests in streams):
         raise Undecided("too little of the stream was seen to compare its workers")
     return None
 
@@ -267,21 +268,15 @@ mine = order[info.id :: info.num_workers]  # a stride: no overlap, no gap
     )
 
 
-def _size_at_start(name: str, epoch: Epoch, worker: int) -> int | None:
-    """The size in the worker's first note; None where it has not changed."""
-    notes = (note for note in epoch.notes if note.worker == worker)
-    note = next(notes, None)
-    return None if note is None else note.values.get(name)
-
-
 @check("LV107")
 def _cut_again(case: Case) -> Seen | None:
     if not case.setup.num_workers:
         return None
     first, second = case.complete_epoch(0), case.complete_epoch(1)
     shrunk: dict[str, list[int]] = {}
+    of_worker = second.notes_by_worker().get(first.notes[0].worker, [])
     for name, size in first.notes[0].values.items():
-        later_size = _size_at_start(name, second, first.notes[0].worker)
+        later_size = of_worker[0].values.get(name) if of_worker else None  # None: has not changed
         if name.startswith("len(") and later_size is not None and later_size < size:
             shrunk[name] = [size, later_size]
     if second.n_samples >= first.n_samples or not shrunk:
@@ -297,3 +292,45 @@ class MyStream(IterableDataset):
 # or worker_init_fn=loaderviz.shard_init("data"), which cuts from an untouched original
 """,
     )
+
+
+@dataclass(frozen=True)
+class DeliveryCounts:
+    """Samples that the workers delivered in one epoch, compared with what one process reads."""
+
+    n_alone: int  # read by one process
+    n_delivered: int
+    n_repeats: int  # deliveries beyond the first
+    n_lost: int  # never delivered
+
+
+def count_deliveries(case: Case) -> DeliveryCounts:
+    """Count the first epoch of an iterable-style loader with workers.
+
+    Samples are told apart by their contents. Where these differ from one reading to the next, as
+    with augmentation, only two results are certain: as many samples came as there are, or each
+    worker delivered its fair share, rounded down.
+
+    Raises:
+        Undecided: if neither is the case, or if the epoch was not read to its end.
+    """
+    alone, delivered = case.epoch_without_workers(), case.epoch(0)
+    if not alone.complete:
+        raise Undecided(f"one process has read {alone.n_samples} samples, and there are more")
+    expected = Counter(digest for note in alone.notes for digest in note.digests)
+    received = Counter(digest for note in delivered.notes for digest in note.digests)
+    n_alone, n_delivered = alone.n_samples, delivered.n_samples
+    if None in expected or received.keys() - expected.keys():
+        case.complete_epoch(0)
+        n_workers = case.setup.num_workers
+        floors = dict.fromkeys(range(n_workers), n_alone // n_workers)
+        if n_delivered != n_alone and _samples_by_worker(case) != floors:
+            raise Undecided(
+                f"{n_delivered} samples came and one process reads {n_alone}, and others: what a "
+                "worker yields is by chance, or depends on its share, as where samples are packed"
+            )
+        return DeliveryCounts(n_alone, n_delivered, 0, n_alone - n_delivered)
+    n_repeats, n_lost = (received - expected).total(), (expected - received).total()
+    if not delivered.complete and not n_repeats:
+        raise Undecided(f"only {n_delivered} of {n_alone} samples were delivered in the time given")
+    return DeliveryCounts(n_alone, n_delivered, n_repeats, n_lost if delivered.complete else 0)

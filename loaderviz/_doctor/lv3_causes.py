@@ -65,8 +65,7 @@ def _unequal_shards(case: Case) -> Seen | None:
     cause = costly_cause(case, "uneven")
     if cause is None:
         return None
-    assert case.trace is not None, "causes are those of a trace"
-    read = case.trace.batches.groupby("worker")["n_samples"].sum()
+    read = case.recorded().batches.groupby("worker")["n_samples"].sum()
     shares = ", ".join(f"{n:,}" for n in read.iloc[:MOST_NAMED])
     return seen(
         f"samples by worker: {shares}{', ...' if len(read) > MOST_NAMED else ''}",

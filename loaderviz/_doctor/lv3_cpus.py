@@ -55,11 +55,10 @@ def _too_many_workers(case: Case) -> Seen | None:
 
 def _crowded(case: Case) -> Seen | None:
     """In the reader's own loop, where full CPUs matter only if it waits for them."""
-    assert case.trace is not None, "a recording has a trace"
     workers, allowed = case.setup.num_workers, case.cpus_allowed
     if workers <= allowed:
         return None
-    if case.trace.batches["cpu_s"].isna().all():
+    if case.recorded().batches["cpu_s"].isna().all():
         raise Undecided("the recording does not hold the CPU time of the workers")
     cause = costly_cause(case, "cpu")
     if cause is None:
@@ -97,9 +96,9 @@ def _cpus_wanted(case: Case) -> tuple[float, float]:
     that has enough of them: other processes do not count.
     """
     case.epoch(1)
-    if case.trace is None or case.trace.batches["queued_s"].isna().all():
+    batches = case.recorded().batches
+    if batches["queued_s"].isna().all():
         raise Undecided("this system does not say how long workers wait for a CPU")
-    batches = case.trace.batches
     batches = batches.assign(cpu_s=batches["process_cpu_s"].fillna(batches["cpu_s"]))
     lanes = batches.groupby(["epoch", "worker"])
     sums = lanes[["cpu_s", "queued_s"]].sum()
@@ -122,12 +121,12 @@ def _helper_threads(case: Case) -> Seen | None:
     if case.recording is None:
         workers *= machine.local_world_size() or 1
     cause, contents = costly_cause(case, "cpu"), case.observed(Contents)
-    if cause is None or case.trace is None:
+    if cause is None:
         return None
     if contents is not None and contents.n_others >= MANY_OBJECTS:
         return None  # the thread that helps is the one that pickles them: LV306
     allowed = case.cpus_allowed
-    batches = case.trace.batches
+    batches = case.recorded().batches
     if batches["process_cpu_s"].isna().all():
         raise Undecided("the recording does not hold the CPU time of all threads")
     helped = helping_threads(batches, allowed, handing_over_s=_handing_over_s(case))
@@ -154,11 +153,8 @@ def _handing_over_s(case: Case) -> float:
     """CPU time a batch that the workers' queues take to pickle and send; 0 where nobody looked."""
     spent_s, n_batches = 0.0, 0
     for epoch in case.epochs:
-        by_pid: dict[int, list[float]] = {}
-        for note in epoch.notes:
-            if note.worker >= 0:
-                by_pid.setdefault(note.pid, []).append(note.handing_s)
-        for seconds in by_pid.values():
-            spent_s += seconds[-1] - seconds[0]
-            n_batches += len(seconds) - 1
+        for worker, notes in epoch.notes_by_worker().items():
+            if worker >= 0:
+                spent_s += notes[-1].handing_s - notes[0].handing_s
+                n_batches += len(notes) - 1
     return spent_s / n_batches if n_batches and not math.isnan(spent_s) else 0.0

@@ -11,7 +11,6 @@ import torch
 from torch.utils.data import TensorDataset
 
 from loaderviz._doctor.batch_contents import Contents
-from loaderviz._doctor.batch_probe import Note
 from loaderviz._doctor.checks import Seen, check, seen
 from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
@@ -56,11 +55,8 @@ def _copied_pages(case: Case) -> Seen | None:
 
 def _memory_growth(case: Case) -> list[tuple[int, int, int]]:
     """For each worker: bytes of its own after its first batch and at most, and its samples."""
-    notes_by_pid: dict[int, list[Note]] = {}
-    for note in case.epoch().notes:
-        notes_by_pid.setdefault(note.pid, []).append(note)
     growth = []
-    for notes in notes_by_pid.values():
+    for notes in case.epoch().notes_by_worker().values():
         measures = [note.memory for note in notes if note.memory is not None]
         if len(measures) > 1:
             shared, own = zip(*measures, strict=True)

@@ -104,9 +104,8 @@ def _unequal_shapes(case: Case) -> Seen | None:
     if case.recording is None and case.trouble_of_kind("shapes") is None:
         case.epoch()  # raises Undecided where nothing came
         return None
-    if case.trace is None:
-        raise Undecided("the recording was lost")
-    batches = case.trace.batches if case.recording is None else case.recording.trace.batches
+    trace = case.recorded() if case.recording is None else case.recording.trace
+    batches = trace.batches
     failed = batches[(batches["state"] == "failed") & batches["shapes"].notna()]
     if failed.empty:
         trouble = case.trouble_of_kind("shapes")

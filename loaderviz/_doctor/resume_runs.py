@@ -9,7 +9,7 @@ import contextlib
 import math
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -19,7 +19,6 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
-from loaderviz._doctor.resume_comparison import SeenBatch, keys_of_last_batches
 from loaderviz._doctor.run_epochs import MOST_BATCHES
 from loaderviz.errors import error_text
 from loaderviz.loaders.content_hash import content_number
@@ -27,10 +26,23 @@ from loaderviz.loaders.forked_run import run_forked
 from loaderviz.loaders.held_objects import is_a
 from loaderviz.loaders.random_state import global_states, held_states
 from loaderviz.recorder import Recording
-from loaderviz.trace import load
+from loaderviz.trace import Trace, load
 
 MOST_KEYS = 4  # of a state, that are named
 STATE_FILE, TRACE_FOLDER = "state.pt", "run"
+
+
+@dataclass(frozen=True)
+class SeenBatch:
+    """A batch, as far as two runs can be compared by it."""
+
+    digest: int | None  # of its contents; None if it has none
+    keys: tuple[Any, ...] = ()  # that it was made from; empty for a stream
+
+    @property
+    def identity(self) -> Hashable:
+        """What tells it from other batches: its keys, or its contents where it has none."""
+        return self.keys or self.digest
 
 
 @dataclass(frozen=True)
@@ -236,3 +248,20 @@ def _iterate(
     keys = keys_of_last_batches(load(folder / TRACE_FOLDER), len(digests))
     seen = (SeenBatch(digest, key) for digest, key in zip(digests, keys, strict=True))
     return Run(tuple(seen), tuple(delivered_s), ended)
+
+
+def keys_of_last_batches(trace: Trace, n: int) -> list[tuple[Any, ...]]:
+    """The keys of the last ``n`` batches that the last epoch delivered, in order of delivery.
+
+    Empty ones where they are not known of each batch, and of a stream.
+    """
+    unknown: list[tuple[Any, ...]] = [()] * n
+    if not n or not trace.meta["loaders"] or trace.meta["loaders"][-1]["kind"] != "map":
+        return unknown
+    epoch = trace.batches["epoch"].max()
+    batches = trace.batches[trace.batches["epoch"] == epoch].dropna(subset="delivered_s")
+    numbers = batches.sort_values("delivered_s")["batch"].tolist()[-n:]
+    samples = trace.samples[trace.samples["epoch"] == epoch].sort_values(["batch", "position"])
+    by_batch = {number: tuple(group["key"]) for number, group in samples.groupby("batch")}
+    keys = [by_batch.get(number, ()) for number in numbers]
+    return keys if len(keys) == n and all(keys) else unknown

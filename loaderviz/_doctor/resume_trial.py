@@ -1,28 +1,29 @@
 """Tries out whether a loader resumes: stops it, saves what there is to save, goes on elsewhere.
 
 One process goes on, one stops amid the epoch, and new ones resume, with other random numbers, from
-what the second has saved: see ``resume_runs``.
+what the second has saved: see ``resume_runs``. Its batches are compared with those of the first.
 """
 
 from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from torch.utils.data import DataLoader
 
 from loaderviz._doctor.loader_setup import Setup
-from loaderviz._doctor.resume_comparison import Difference, compare
 from loaderviz._doctor.resume_runs import (
     BY_NUMBER,
     BY_STATE,
     NO_RUN,
     STATE_FILE,
     Run,
+    SeenBatch,
     Way,
     load_given,
     resumable,
@@ -37,6 +38,22 @@ LEAST_BEFORE = 3  # batches until the interruption, where the epoch has twice as
 MOST_BEFORE_S = 0.5  # that they take: what skipping costs has to show
 DEAR_S = 0.1  # that the batches before take at least, where reading them again is worth a word
 DEAR_SHARE = 0.7  # of that time, by which going on is later than beginning
+
+
+# "draws": the same samples in the same order with other contents; "anew": from the beginning;
+# "counts": some come again or never; "others": contents that neither run had before.
+Kind = Literal["draws", "anew", "counts", "order", "others"]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Where a resumed run leaves the run that went on, and how."""
+
+    kind: Kind
+    at: int  # the first batch that differs, counted from 0 where it resumed
+    n_batches: int  # that differ, of those that were compared
+    n_compared: int
+    text: str  # the same in words
 
 
 @dataclass(frozen=True)
@@ -177,3 +194,76 @@ def _after_the_end(trial: ResumeTrial, loader: Any, folder: Path, until: float) 
     n, file = len(trial.whole.batches) + 1, folder / "whole" / STATE_FILE
     run = run_in_process(resume, loader, folder / "after", BY_STATE, file, 0, n, until=until)
     return None if run.failure else len(run.batches)
+
+
+def compare(
+    before: Sequence[SeenBatch],
+    expected: Sequence[SeenBatch],
+    resumed: Sequence[SeenBatch],
+    *,
+    complete: bool,
+) -> Difference | None:
+    """The difference between what came after an interruption and what should have come.
+
+    Args:
+        before: the batches until the interruption.
+        expected: those with which the uninterrupted run went on.
+        resumed: those that the new process delivered.
+        complete: whether ``expected`` and ``resumed`` reach to the end of the epoch.
+
+    Returns:
+        None where all batches are the same.
+    """
+    if not complete:
+        n = min(len(expected), len(resumed))
+        expected, resumed = expected[:n], resumed[:n]
+    if not all(batch.keys for batch in (*before, *expected, *resumed)):  # not of all known
+        before, expected, resumed = (
+            [SeenBatch(batch.digest) for batch in part] for part in (before, expected, resumed)
+        )
+    ids, resumed_ids = _identities(expected), _identities(resumed)
+    kind: Kind = "draws"
+    text = "the same samples in the same order, with other random draws"
+    if ids == resumed_ids:
+        ids, resumed_ids = ([each.digest for each in part] for part in (expected, resumed))
+    else:
+        kind, text = _how(before, expected, resumed, complete=complete)
+    same = [one == other for one, other in zip(ids, resumed_ids, strict=False)]
+    n_compared = max(len(ids), len(resumed_ids))
+    if sum(same) == n_compared:
+        return None
+    at = same.index(False) if False in same else len(same)
+    return Difference(kind, at, n_compared - sum(same), n_compared, text)
+
+
+def _identities(batches: Sequence[SeenBatch]) -> Sequence[Hashable]:
+    return [batch.identity for batch in batches]
+
+
+def _how(
+    before: Sequence[SeenBatch],
+    expected: Sequence[SeenBatch],
+    resumed: Sequence[SeenBatch],
+    *,
+    complete: bool,
+) -> tuple[Kind, str]:
+    """The kind of difference between the batches of two runs, and what happened, in words."""
+    was, due, came = map(_identities, (before, expected, resumed))
+    if was and came[: len(was)] == was:
+        return "anew", "the epoch begins anew: what came before comes a second time"
+    if {*came} - {*was, *due} and not any(batch.keys for batch in resumed):
+        return "others", "the batches have other contents"
+    if not complete:
+        return "order", "the batches are others"
+    right, found = _units([*before, *expected]), _units([*before, *resumed])
+    again, never = (found - right).total(), (right - found).total()
+    unit = "samples" if any(batch.keys for batch in expected) else "batches"
+    if not again and not never:
+        return "order", f"the same {unit} in another order"
+    n = right.total()
+    return "counts", f"of {n} {unit} of the epoch, {again} come again and {never} never"
+
+
+def _units(batches: Sequence[SeenBatch]) -> Counter[Hashable]:
+    """What is counted: samples by their keys, or whole batches of a stream."""
+    return Counter(unit for batch in batches for unit in (batch.keys or (batch.digest,)))

@@ -68,6 +68,21 @@ class Epoch:
         """Samples that were delivered."""
         return sum(note.n_samples for note in self.notes)
 
+    def notes_by_worker(self) -> dict[int, list[batch_probe.Note]]:
+        """The notes of each worker that delivered a batch; -1: the main process."""
+        by_worker: dict[int, list[batch_probe.Note]] = {}
+        for note in self.notes:
+            by_worker.setdefault(note.worker, []).append(note)
+        return by_worker
+
+    def first_notes(self) -> dict[int, list[batch_probe.Note]]:
+        """The same, of those with the states of generators: a worker's first two batches."""
+        found = {
+            worker: [note for note in notes if note.states]
+            for worker, notes in self.notes_by_worker().items()
+        }
+        return {worker: notes for worker, notes in found.items() if notes}
+
     @property
     def pace_s(self) -> float:
         """Seconds per batch after the first one, without the time the doctor took for digests."""

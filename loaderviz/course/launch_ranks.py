@@ -13,7 +13,7 @@ from typing import Any
 from torch.utils.data import DataLoader
 
 from loaderviz._audit import Audit
-from loaderviz._audit.audit_of_numbers import DeliveredBatch, audit_batches
+from loaderviz._audit.audit_of_numbers import DeliveredBatch, audit_batches, batches_in_turn
 from loaderviz.course.run_in_shell import run_python
 from loaderviz.errors import LoaderVizError
 from loaderviz.trace import Trace, load
@@ -110,24 +110,11 @@ def simulate_ranks(
     Raises:
         Exception: whatever ``share`` raises, unchanged.
     """
-    listed = []
+    listed: list[DeliveredBatch] = []
     for rank in range(ranks):
-        parts = [
+        shards = (
             list(share(range(n_samples), rank, ranks, worker, workers)) for worker in range(workers)
-        ]
-        batches_of_workers = [
-            [part[start : start + batch_size] for start in range(0, len(part), batch_size)]
-            for part in parts
-        ]
-        delivered = (
-            (worker, numbers)
-            for turn in itertools.zip_longest(*batches_of_workers)
-            for worker, numbers in enumerate(turn)
-            if numbers is not None
         )
-        listed += [
-            DeliveredBatch(rank, worker, batch, numbers)
-            for batch, (worker, numbers) in enumerate(delivered)
-        ]
+        listed += batches_in_turn(shards, batch_size, rank)
     idle = itertools.product(range(ranks), range(workers))
     return audit_batches(listed, n_samples, kind="iterable", idle=idle, simulated=True)

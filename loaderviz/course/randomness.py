@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from loaderviz.course.exercises import Check, Hints, explains_errors
-from loaderviz.course.figures.draws import draws
+from loaderviz.course.figures.lane_figures import draws
 
 RANKS, WORKERS, EPOCHS = 8, 16, 10
 apart_hint = Hints(

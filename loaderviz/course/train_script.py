@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from loaderviz.course.datasets.picture_cache import cached_folder, pillow
+from loaderviz.course.datasets.images import cached_folder, pillow
 
 Sample = tuple[torch.Tensor, int]  # a picture, and 1 by night
 

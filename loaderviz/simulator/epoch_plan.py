@@ -1,4 +1,4 @@
-"""The plan of one epoch: what there is to load, and what each fetch costs."""
+"""What is simulated, and the plan of one epoch: what there is to load, what each fetch costs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from loaderviz.array_types import Floats, Ints, Seconds
-from loaderviz.simulator.simulated_settings import SimulatedSettings
+from loaderviz.loader_settings import LoaderSettings
 from loaderviz.simulator.typical_costs import RELEASE_BYTES_PER_S
 
 if TYPE_CHECKING:
@@ -19,6 +19,21 @@ if TYPE_CHECKING:
 
 MOST_PARTS = 8  # of a fetch whose samples both wait and compute: more take longer to simulate
 LEAST_S = 1e-9  # worth a part of its own: the unit of the clocks (time.monotonic_ns)
+
+
+@dataclass(frozen=True)
+class SimulatedSettings:
+    """A loader, what there is to load, and how often the loop goes through it."""
+
+    loader: LoaderSettings
+    batch_size: int
+    n_samples: int  # of a map-style dataset
+    shards: tuple[int, ...] | None = None  # samples of each worker's stream; None: map-style
+    naive: bool = False  # every worker yields the same samples
+    drop_last: bool = False
+    start_method: str | None = None
+    most_batches: int | None = None  # that the loop takes from an epoch; None: all
+    epochs: int = 1
 
 
 @dataclass(frozen=True)

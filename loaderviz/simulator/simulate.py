@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from multiprocessing import get_all_start_methods
+from typing import Any
 
 from loaderviz.argument_checks import true_or_false, whole_number
 from loaderviz.errors import LoaderVizError
 from loaderviz.loader_settings import LoaderSettings, refuse_without_workers
 from loaderviz.simulator.costs import Costs
+from loaderviz.simulator.epoch_plan import SimulatedSettings
 from loaderviz.simulator.simulated_loader import run_loop
-from loaderviz.simulator.simulated_settings import (
-    SimulatedSettings,
-    dataset_size,
-    streams_of,
-)
 from loaderviz.simulator.simulated_trace import trace_of
 from loaderviz.simulator.typical_costs import check_start_method
 from loaderviz.trace import Trace
@@ -90,8 +87,8 @@ def simulate(
         refuse_without_workers("start_method", start_method)
     check_start_method(start_method)
     size = 1 if batch_size is None else whole_number("batch_size", batch_size, at_least=1)
-    n_total, most_batches = dataset_size(n_batches, n_samples, shards, size)
-    streams = streams_of(kind, shards, n_total, max(loader.num_workers, 1))
+    n_total, most_batches = _dataset_size(n_batches, n_samples, shards, size)
+    streams = _streams_of(kind, shards, n_total, max(loader.num_workers, 1))
     settings = SimulatedSettings(
         loader,
         batch_size=size,
@@ -110,3 +107,45 @@ def simulate(
         )
     log, plans = run_loop(costs, settings)
     return trace_of(log, plans, settings, costs)
+
+
+def _dataset_size(n_batches: Any, n_samples: Any, shards: Any, size: int) -> tuple[int, int | None]:
+    """Samples of the dataset, and how many batches the loop takes at most."""
+    if n_batches is not None:
+        n_batches = whole_number("n_batches", n_batches, at_least=1)
+    if n_samples is not None and shards is not None:
+        raise LoaderVizError(
+            f"n_samples={n_samples!r} and shards={shards!r} both say how much there is: give one"
+        )
+    if n_samples is not None:
+        return whole_number("n_samples", n_samples, at_least=1), n_batches
+    if shards is not None:
+        return 0, n_batches
+    if n_batches is None:
+        raise LoaderVizError(
+            "how much is there to load? Give n_batches, n_samples, or an iterable's shards"
+        )
+    return n_batches * size, None
+
+
+def _streams_of(kind: Any, shards: Any, n_samples: int, n_streams: int) -> tuple[int, ...] | None:
+    """Samples of each worker's stream; None for a map-style dataset."""
+    if kind not in ("map", "iterable"):
+        raise LoaderVizError(f"kind={kind!r}: a dataset is 'map' or 'iterable'")
+    if kind == "map":
+        if shards is not None:
+            raise LoaderVizError(
+                "shards are the streams of an iterable-style dataset: give kind='iterable' too"
+            )
+        return None
+    return (n_samples,) * n_streams if shards is None else _shards(shards, n_streams)
+
+
+def _shards(shards: Any, n_streams: int) -> tuple[int, ...]:
+    if not isinstance(shards, Iterable) or isinstance(shards, str):
+        raise LoaderVizError(f"shards={shards!r}: give the number of samples of each worker")
+    sizes = tuple(whole_number(f"shards[{i}]", shard, at_least=0) for i, shard in enumerate(shards))
+    if len(sizes) != n_streams:
+        workers = "the main process, which loads," if n_streams == 1 else f"{n_streams} workers"
+        raise LoaderVizError(f"{len(sizes)} shards for {workers}: give {n_streams}")
+    return sizes

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from loaderviz.simulator.epoch_plan import Plan, plan_epoch
+from loaderviz.simulator.epoch_plan import Plan, SimulatedSettings, plan_epoch
 from loaderviz.simulator.processes import Processes
-from loaderviz.simulator.simulated_settings import SimulatedSettings
 from loaderviz.simulator.simulated_trace import DISCARDED, NEVER, Log, Task, WorkerLife
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from loaderviz.array_types import Ints
-from loaderviz.simulator.epoch_plan import Plan
-from loaderviz.simulator.simulated_settings import SimulatedSettings
+from loaderviz.simulator.epoch_plan import Plan, SimulatedSettings
 from loaderviz.trace import Trace
 
 if TYPE_CHECKING:

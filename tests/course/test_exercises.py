@@ -4,7 +4,10 @@ import itertools
 import json
 import random
 import re
+import sys
 from pathlib import Path
+from types import ModuleType
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -63,8 +66,11 @@ def last_value(code):
         if re.search(rf"\b{path.stem}\.", code):
             exec(f"from loaderviz.course import {path.stem}", names)
     definitions, _, call = code.rstrip().rpartition("\n")
-    exec(definitions, names)
-    return eval(call, names)
+    cell = ModuleType("a_cell")  # a module by whose name its classes are pickled
+    cell.__dict__.update(names, __name__=cell.__name__)
+    with mock.patch.dict(sys.modules, {cell.__name__: cell}):
+        exec(definitions, cell.__dict__)
+        return eval(call, cell.__dict__)
 
 
 @pytest.mark.parametrize(("name", "notebook"), IN_CODE.items(), ids=list(IN_CODE))

@@ -7,9 +7,9 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from loaderviz import doctor
+from loaderviz._doctor.batch_contents import Padding, padding_of
 from loaderviz._doctor.batch_probe import Probe
 from loaderviz._doctor.lv6_datasets import _multiple
-from loaderviz._doctor.sample_parts import Padding, padding_of
 
 
 class Lengths(Dataset):

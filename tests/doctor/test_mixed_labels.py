@@ -8,7 +8,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from loaderviz import doctor
-from loaderviz._doctor.sample_parts import labels_of
+from loaderviz._doctor.batch_contents import labels_of
 from patients import SortedClasses
 from streams import Items
 

@@ -18,9 +18,15 @@ from loaderviz._doctor.checks import CHECKS
 from loaderviz._doctor.examination import Case
 from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.lv1_resume import SEED_BY_EPOCH, SavedState, save_a_state
-from loaderviz._doctor.resume_comparison import Difference, SeenBatch, compare
 from loaderviz._doctor.resume_runs import first_difference
-from loaderviz._doctor.resume_trial import ResumeTrial, pristine_copy, try_to_resume
+from loaderviz._doctor.resume_trial import (
+    Difference,
+    ResumeTrial,
+    SeenBatch,
+    compare,
+    pristine_copy,
+    try_to_resume,
+)
 from loaderviz._doctor.run_epochs import Epoch
 from loaderviz.course.datasets import SleepingDataset
 from patients import GloballyNoisy, NaiveResume, NoisyByKey, loader

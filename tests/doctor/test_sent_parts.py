@@ -17,7 +17,7 @@ from torch.utils.data import ConcatDataset, Subset
 from loaderviz._doctor.checks import CHECKS
 from loaderviz._doctor.examination import Case
 from loaderviz._doctor.loader_setup import Setup
-from loaderviz._doctor.pickled_parts import SentPart, weigh_what_is_sent
+from loaderviz._doctor.lv5_sending import SentPart, weigh_what_is_sent
 from loaderviz._doctor.run_epochs import Epoch
 from loaderviz.course.datasets import SleepingDataset
 from patients import Squared, loader, square

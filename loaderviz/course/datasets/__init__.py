@@ -36,6 +36,12 @@ import the dataset's class by name. This folder depends on torch and numpy; pand
 """
 
 from loaderviz.course.datasets import splits
+from loaderviz.course.datasets.batch_streams import (
+    LengthBuckets,
+    LineChunks,
+    MultiStreamDataLoader,
+    SlotStreams,
+)
 from loaderviz.course.datasets.broken_rows import (
     AnotherInstead,
     BrokenRows,
@@ -43,7 +49,6 @@ from loaderviz.course.datasets.broken_rows import (
     NoneInstead,
     collate_what_is_there,
 )
-from loaderviz.course.datasets.crops import CopiedCrops, LazyCrops
 from loaderviz.course.datasets.dice import (
     CopiedDice,
     Dice,
@@ -51,7 +56,14 @@ from loaderviz.course.datasets.dice import (
     EpochDice,
     SeedTeller,
 )
-from loaderviz.course.datasets.faces import FaceLandmarks, RandomCrop, Rescale, pad_faces
+from loaderviz.course.datasets.faces import (
+    CopiedCrops,
+    FaceLandmarks,
+    LazyCrops,
+    RandomCrop,
+    Rescale,
+    pad_faces,
+)
 from loaderviz.course.datasets.images import JpegImages, jpeg_folder
 from loaderviz.course.datasets.shuffling import BufferedStream, ShuffledShards
 from loaderviz.course.datasets.sleeping import (
@@ -61,7 +73,6 @@ from loaderviz.course.datasets.sleeping import (
     SleepingDataset,
     SleepingStream,
 )
-from loaderviz.course.datasets.slots import MultiStreamDataLoader, SlotStreams
 from loaderviz.course.datasets.source_files import SourceFiles
 from loaderviz.course.datasets.streams import (
     CuttingStream,
@@ -72,7 +83,6 @@ from loaderviz.course.datasets.streams import (
     SplitStream,
     Stream,
 )
-from loaderviz.course.datasets.uneven import LengthBuckets, LineChunks
 from loaderviz.course.datasets.word_lists import WordArray, WordList
 from loaderviz.working_dataset import WorkingDataset, WorkingStream
 

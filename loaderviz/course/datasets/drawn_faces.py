@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loaderviz.course.datasets.picture_cache import pillow
+from loaderviz.course.datasets.images import pillow
 
 # Part of the cache folder's name: add 1 with any change to what is drawn or how it is saved.
 VERSION = 1

@@ -2,6 +2,7 @@
 
 It has what such a dataset needs in real life: a table to read, pictures of several sizes to decode,
 transforms that change a picture together with its points, and batches that do not simply stack.
+`CopiedCrops` and `LazyCrops` cut random squares out of one picture.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,7 +16,7 @@ from torch.utils.data import Dataset
 
 from loaderviz.argument_checks import position, whole_number
 from loaderviz.course.datasets import drawn_faces
-from loaderviz.course.datasets.picture_cache import cached_folder, pillow
+from loaderviz.course.datasets.images import cached_folder, pillow
 from loaderviz.errors import LoaderVizError
 
 Sample = dict[str, Any]
@@ -169,3 +170,36 @@ def _make(folder: Path, n: int) -> None:
     columns = [f"{axis}{point}" for point in range(drawn_faces.LANDMARKS) for axis in "xy"]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
     table.to_csv(folder / TABLE, index_label="file")
+
+
+class CopiedCrops(Dataset[torch.Tensor]):
+    """Map-style: a sample is a crop of one picture, uint8 of shape (3, side, side).
+
+    Crops are placed by a generator that the dataset keeps.
+    """
+
+    def __init__(self, n: int, side: int = 240) -> None:
+        self.n, self.side = n, side
+        self.picture: torch.Tensor = FaceLandmarks(1)[0]["image"]
+        self.rng: Any = np.random.default_rng(0)
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        _, height, width = self.picture.shape
+        top, left = self.rng.integers(0, (height - self.side, width - self.side))
+        return self.picture[:, top : top + self.side, left : left + self.side]
+
+
+class LazyCrops(CopiedCrops):
+    """The same, but the generator is made at a process's first crop, from torch's seed there."""
+
+    def __init__(self, n: int, side: int = 240) -> None:
+        super().__init__(n, side)
+        self.rng = None
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        if self.rng is None:
+            self.rng = np.random.default_rng(torch.initial_seed())
+        return super().__getitem__(index)

@@ -1,9 +1,7 @@
 """Figures that the notebooks explain the DataLoader with."""
 
-from loaderviz.course.figures.beside import beside
 from loaderviz.course.figures.chart import chart
-from loaderviz.course.figures.draws import draws
-from loaderviz.course.figures.epochs import epochs
+from loaderviz.course.figures.lane_figures import beside, draws, epochs
 from loaderviz.course.figures.padding import padding
 from loaderviz.course.figures.pictures import contact_sheet, crops
 from loaderviz.course.figures.shuffled_orders import classes, shuffle

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderviz.course.figures.lane_figure import LANE_PX, lane_figure
+from loaderviz.course.figures.lane_figures import LANE_PX, lane_figure
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderviz.course.figures.lane_figure import AXIS_PX, RIGHT_PX
+from loaderviz.course.figures.lane_figures import AXIS_PX, RIGHT_PX
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import axes, style
 from loaderviz.figures.display import Figure

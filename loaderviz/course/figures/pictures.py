@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from loaderviz.course.figures.draws import compare_lanes
-from loaderviz.course.figures.lane_figure import lane_figure
+from loaderviz.course.figures.lane_figures import compare_lanes, lane_figure
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import style
 from loaderviz.figures.display import Figure

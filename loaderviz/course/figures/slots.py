@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from loaderviz.course.figures.lane_figure import lane_figure
+from loaderviz.course.figures.lane_figures import lane_figure
 from loaderviz.errors import LoaderVizError
 from loaderviz.figures import style
 from loaderviz.figures.display import Figure

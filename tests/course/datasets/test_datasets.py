@@ -24,7 +24,6 @@ from loaderviz.course.datasets import (
     SourceFiles,
     images,
     jpeg_folder,
-    picture_cache,
 )
 from loaderviz.errors import LoaderVizError
 
@@ -236,10 +235,10 @@ def test_whoever_is_interrupted_or_loses_the_race_leaves_nothing_behind(cache, e
         raise error
 
     if error is OSError:
-        assert list(digests(picture_cache.cached_folder("pictures", loses))) == ["2.jpg"]
+        assert list(digests(images.cached_folder("pictures", loses))) == ["2.jpg"]
     else:
         with pytest.raises(KeyboardInterrupt):
-            picture_cache.cached_folder("pictures", loses)
+            images.cached_folder("pictures", loses)
         assert list(cache.iterdir()) == []
 
 
