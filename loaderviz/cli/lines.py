@@ -15,6 +15,7 @@ from loaderviz.trace.lines_of_code import HOW_TO_RECORD, recorded
 from loaderviz.why.causes.costly_lines import costly_lines, known_cost, place_of, saves_words
 
 BAR = 16  # characters
+SHORT = "Not on a CPU: lines that took turns within a hundredth of a second share it."
 SAVES = "Saved: of an epoch, or of the run, replayed with the line half as long."
 UNKNOWN = "Unknown where the CPUs are full, and beside reading and collating: only a run tells."
 
@@ -26,6 +27,7 @@ def lines(trace_path: TracePath, as_json: AsJson = False) -> None:
     Each is a line of your own, with the calls of other packages that it makes:
     how long it took, its share, what is saved if it takes half as long, where
     it is, and how much of it was no work of a CPU, where that is most of it.
+    Lines that took turns within a hundredth of a second share that part.
     """
     summary = load(trace_path).summary()
     assert summary.trace is not None
@@ -37,20 +39,25 @@ def lines(trace_path: TracePath, as_json: AsJson = False) -> None:
         print_json({"lines": rows, "not_seen": meta["lines"]["not_seen"]})
         return
     for row in rows:
-        typer.echo(printable(_line(row)))
+        typer.echo(_numbers(row))
+        typer.echo(printable(f"    {place_of(row)}"))
         if words := known_cost(row):
-            typer.echo(f"{'':{BAR}}  {words}")
+            typer.echo(f"    {words}")
     typer.echo(SAVES if rows else "No look found a line: too little was read.")
     if any(math.isnan(row["half_saves"]) for row in rows):
         typer.echo(UNKNOWN)
+    if any(_off_cpu(row) > 0.5 for row in rows):
+        typer.echo(SHORT)
     for why in meta["lines"]["not_seen"]:
         typer.echo(printable(f"Not looked at: {why}."))
 
 
-def _line(row: dict[str, Any]) -> str:
+def _numbers(row: dict[str, Any]) -> str:
     bar = "█" * max(1, round(BAR * row["share"]))
-    waits = 1 - row["cpu_s"] / row["seconds"] if row["seconds"] > 0 else 0.0
-    waiting = f", {percent(waits)} of it not on a CPU" if waits > 0.5 else ""
+    waiting = f", {percent(_off_cpu(row))} of its time not on a CPU" if _off_cpu(row) > 0.5 else ""
     saved = f"half saves {saves_words(row['half_saves'])}"
-    numbers = f"{duration(row['seconds']):>8} {percent(row['share']):>5}  {saved:<18}"
-    return f"{bar:<{BAR}} {numbers}  {place_of(row)}{waiting}"
+    return f"{bar:<{BAR}} {duration(row['seconds']):>8} {percent(row['share']):>5}  {saved}{waiting}"
+
+
+def _off_cpu(row: dict[str, Any]) -> float:
+    return 1 - row["cpu_s"] / row["seconds"] if row["seconds"] > 0 else 0.0

@@ -38,7 +38,7 @@ def copied_ahead(loader: Iterable[Any], device: str = "cuda") -> Iterator[Any]:
     side, ahead = torch.cuda.Stream(), None
     for batch in loader:
         main = torch.cuda.current_stream()
-        main.wait_stream(side)  # work that main queues from here on needs the copy before this one
+        main.wait_stream(side)  # what main queues from here on waits for the last copy
         with torch.cuda.stream(side), span("copy"):
             copied = batch.to(device, non_blocking=True)
         copied.record_stream(main)  # its memory stays in use until main is done with it

@@ -77,7 +77,7 @@ class Predict(StaticFallback):
             button.button_style = "success" if each == self._right else ""
             mark = "✓ " if each == self._right else "✗ " if each == answer else ""
             button.description = f"{mark}{each}"
-        verdict = "Right." if answer == self._right else f"No: {self._right}."
+        verdict = "Right." if answer == self._right else f"Wrong. The answer: {self._right}."
         self._reply.value = _reply_html(verdict, self._because)
         if not self._views.children:
             self._views.children = views_of(self._parts)

@@ -16,12 +16,14 @@ def path(tmp_path):
 def test_each_line_has_its_share_what_it_saves_and_its_place(loaderviz, path):
     said = loaderviz("lines", path)
     assert said.code == 0
-    first, known, second, *_ = said.out.splitlines()
-    for part in ("█", "3 s", "75 %", "half saves", "dataset.py:41  row = self.table.iloc[i]"):
+    first, its_place, known, second, other_place, *_ = said.out.splitlines()
+    for part in ("█", "3 s", "75 %", "half saves"):
         assert part in first
+    assert its_place.strip() == "dataset.py:41  row = self.table.iloc[i]"
     assert "not on a CPU" not in first
     assert "A DataFrame makes a Series" in known
-    assert "dataset.py:60  time.sleep(0.1), 89 % of it not on a CPU" in second
+    assert "89 % of its time not on a CPU" in second
+    assert other_place.strip() == "dataset.py:60  time.sleep(0.1)"
     assert said.out.splitlines()[-1] == "Not looked at: worker 1: in use."
 
 

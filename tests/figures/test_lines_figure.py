@@ -23,7 +23,7 @@ def test_what_is_called_lies_below_its_caller_as_wide_as_its_time():
         "pandas": (3, 0.0, 3.0),
         "__getitem__:42  return a": (2, 3.0, 0.9),
         "augment:60  time.sleep(0": (3, 3.0, 0.9),
-        "co": (1, 3.9, 0.1),
+        "": (1, 3.9, 0.1),
     }
 
 

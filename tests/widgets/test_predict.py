@@ -34,7 +34,7 @@ def test_nothing_is_told_before_an_answer_is_chosen(waiting):
 @pytest.mark.parametrize(
     ("answer", "reply", "marks"),
     [
-        ("hardly", "No: half of the time.", ["✗ hardly", "✓ half of the time"]),
+        ("hardly", "Wrong. The answer: half of the time.", ["✗ hardly", "✓ half of the time"]),
         ("half of the time", "Right.", ["hardly", "✓ half of the time"]),
     ],
 )

@@ -50,7 +50,7 @@ def lines(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
     On top is all that was looked at; below each box lie the lines that it called, as wide as the
     time that they took: your own each, those of a package in one. Boxes are the more orange, the
     more of it the loop waited for; what is below 1 % is not drawn. Under them are the ten longest
-    lines of your own, with what the CPU time was and what was waiting; hover for their source.
+    lines of your own, with the part that was on a CPU and the part that was not; hover for their source.
 
     Args:
         trace: a recorded ``Trace``, with lines.
@@ -78,8 +78,8 @@ def lines(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
     layout = style.layout(
         colours,
         title=_title(rows_of(seen)[0]),
-        numbers=f"measured · {duration(root.seconds)} of reading in {_looks(seen)} · orange: the "
-        "loop waited",
+        numbers=f"measured · {duration(root.seconds)} of reading in {_looks(seen)} · from blue to "
+        "orange: the part that the loop waited for",
         height=TITLE_PX + inner_px + AXIS_PX,
         margins=(axes.labels_px(names), RIGHT_PX, TITLE_PX, AXIS_PX),
     )
@@ -98,7 +98,7 @@ def lines(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
 
 _KEY: Final = (
     f"The longest lines: <span style='color: {style.BLUE}'>■</span> on a CPU  "
-    f"<span style='color: {style.QUIET}'>■</span> waiting"
+    f"<span style='color: {style.QUIET}'>■</span> not on a CPU"
 )
 
 
@@ -154,9 +154,7 @@ def _stacks(boxes: list[tuple[Box, float, int]], whole_s: float) -> dict[str, An
             "color": [_colour(box.waited_s / (box.seconds or 1.0)) for box, _, _ in boxes],
             "line": {"width": 1, "color": style.EDGE},
         },
-        "text": [
-            html.escape(box.name[: int(CHARACTERS * box.seconds / whole_s)]) for box, _, _ in boxes
-        ],
+        "text": [html.escape(_fitting(box, whole_s)) for box, _, _ in boxes],
         "textposition": "inside",
         "insidetextanchor": "start",
         "constraintext": "none",
@@ -165,6 +163,12 @@ def _stacks(boxes: list[tuple[Box, float, int]], whole_s: float) -> dict[str, An
         "hovertext": [_hover(box, whole_s) for box, _, _ in boxes],
         "hovertemplate": "%{hovertext}<extra></extra>",
     }
+
+
+def _fitting(box: Box, whole_s: float) -> str:
+    """As much of its name as the box is wide; nothing where not even the first word fits."""
+    most = int(CHARACTERS * box.seconds / whole_s)
+    return box.name[:most] if len(box.name.split(" ")[0]) <= most else ""
 
 
 def _hover(box: Box, whole_s: float) -> str:
@@ -189,7 +193,7 @@ def _bars(rows: Any) -> Iterator[dict[str, Any]]:
     sources = [html.escape(source) for source in rows["source"]]
     for base, seconds, colour, what in (
         (0 * cpu_s, cpu_s, style.BLUE, "on a CPU"),
-        (cpu_s, waits_s, style.QUIET, "waiting, also for a CPU"),
+        (cpu_s, waits_s, style.QUIET, "not on a CPU"),
     ):
         yield {
             "type": "bar",

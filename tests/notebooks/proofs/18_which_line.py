@@ -10,6 +10,7 @@ assert first["cpu_s"] < first["seconds"] / 2
 
 # %% after which-line-10: the slow samples go to another line
 assert "goes to record_18.py:33  time.sleep(0.3)" in causes.loc["slow_samples", "evidence"]
+assert "something on the machine waited for a CPU" in causes.loc["slow_samples", "evidence"]
 
 # %% after which-line-15: half as long a line saves much, and nearly nothing behind a slow step
 import json
@@ -18,7 +19,9 @@ saved = {}
 for name in ("quick", "slow"):
     path = f"recordings/lines_of_a_{name}_loop.parquet"
     printed = run_python(["-m", "loaderviz", "lines", path, "--json"])[1]
-    (saved[name], *_) = [row["half_saves"] for row in json.loads(printed)["lines"]]
+    longest, *_ = json.loads(printed)["lines"]
+    saved[name] = longest["half_saves"]
+    assert round(longest["seconds"], 1) == 6.5
 assert saved["quick"] > 0.2
 assert saved["slow"] < 0.02
 
