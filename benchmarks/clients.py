@@ -49,8 +49,9 @@ NEVER, WORKERS, MAIN = "never waits", "workers", "main_process"
 class Steps:
     """The steps of a script: they take their time, and note when they were and what they got."""
 
-    def __init__(self, step_s: float) -> None:
+    def __init__(self, step_s: float, *, kept: bool) -> None:
         self.step_s, self.seen = step_s, hashlib.sha256()
+        self.kept = kept  # whether loaders are to keep their workers
         self.times: list[tuple[float, float, bool]] = []
         self.aside = False  # since the last step, by an evaluation
 
@@ -190,6 +191,7 @@ def transformers(steps: Steps, read_s: float, workers: int) -> None:
         eval_strategy="steps",
         eval_steps=20,
         dataloader_num_workers=workers,
+        dataloader_persistent_workers=steps.kept,
         dataloader_pin_memory=False,
         report_to=[],
         save_strategy="no",
@@ -264,8 +266,11 @@ def sentence_transformers(steps: Steps, read_s: float, workers: int) -> None:
     model = st.SentenceTransformer(modules=[embedding], device="cpu")
     slow = Slow(read_s)
 
+    def reading(rows: Any) -> Any:  # all of a batch at once
+        return slow.take_time(rows, len(rows["anchor"]))
+
     texts = [str(i) for i in range(N_SAMPLES)]
-    pairs = Table.from_dict({"anchor": texts, "positive": texts[::-1]}).with_transform(slow.take_time)
+    pairs = Table.from_dict({"anchor": texts, "positive": texts[::-1]}).with_transform(reading)
     loss = MultipleNegativesRankingLoss(model)
     loss.register_forward_hook(lambda *each: steps.take(each[2]))
     arguments = st.SentenceTransformerTrainingArguments(
@@ -273,6 +278,7 @@ def sentence_transformers(steps: Steps, read_s: float, workers: int) -> None:
         num_train_epochs=EPOCHS,
         per_device_train_batch_size=BATCH,
         dataloader_num_workers=workers,
+        dataloader_persistent_workers=steps.kept,
         dataloader_pin_memory=False,
         report_to=[],
         save_strategy="no",
@@ -303,8 +309,9 @@ def lightning(steps: Steps, read_s: float, workers: int) -> None:
     trainer = Trainer(
         max_epochs=EPOCHS, val_check_interval=20, enable_model_summary=False, accelerator="cpu", **quiet
     )
-    train = DataLoader(Named(read_s), BATCH, shuffle=True, num_workers=workers)
-    trainer.fit(Module(), train, DataLoader(Named(read_s, 5 * BATCH), BATCH, num_workers=workers))
+    options: dict[str, Any] = {"num_workers": workers, "persistent_workers": steps.kept}
+    train = DataLoader(Named(read_s), BATCH, shuffle=True, **options)
+    trainer.fit(Module(), train, DataLoader(Named(read_s, 5 * BATCH), BATCH, **options))
 
 
 def accelerate(steps: Steps, read_s: float, workers: int) -> None:
@@ -357,6 +364,8 @@ def skorch(steps: Steps, read_s: float, workers: int) -> None:
         iterator_train__shuffle=True,
         iterator_train__num_workers=workers,
         iterator_valid__num_workers=workers,
+        iterator_train__persistent_workers=steps.kept,
+        iterator_valid__persistent_workers=steps.kept,
         verbose=0,
     )
     net.fit(Pairs(read_s), y=None)
@@ -422,9 +431,9 @@ CLIENTS = [
 ]
 
 
-def script(client: Client, workers: int, *before: str) -> dict[str, Any]:
+def script(client: Client, workers: int, *before: str, kept: bool = False) -> dict[str, Any]:
     """Run it as a script of its own, after these words of the command line; what it found."""
-    told = ["--train", str(CLIENTS.index(client)), str(workers)]
+    told = ["--train", str(CLIENTS.index(client)), str(workers), str(int(kept))]
     command = [sys.executable, *before, __file__, *told]
     quiet = {**os.environ, "TOKENIZERS_PARALLELISM": "false", "YOLO_CONFIG_DIR": tempfile.gettempdir()}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=quiet)
@@ -433,10 +442,10 @@ def script(client: Client, workers: int, *before: str) -> dict[str, Any]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def train(client: Client, workers: int) -> None:
+def train(client: Client, workers: int, *, kept: bool) -> None:
     torch.manual_seed(0)
     allow_torchvision()
-    steps = Steps(client.step_s)
+    steps = Steps(client.step_s, kept=kept)
     client.run(steps, client.read_s, workers)
     print(json.dumps(steps.result()))
 
@@ -449,10 +458,13 @@ def examine(client: Client, kept: Path) -> None:
     pace, causes = summary.main_pace, summary.causes
     waits = pace.waited_share if pace is not None else float("nan")
     first = causes.iloc[0] if len(causes) else {"cause": "none", "cure": ""}
-    numbers = [int(n) for n in re.findall(r"num_workers=(\d+)", first["cure"])]
-    advised = numbers[0] if numbers else client.workers
-    others = {client.workers, 0, 2, 4, 2 * advised} - {advised}
-    reached = {n: script(client, n)["rate"] / plain["rate"] for n in sorted({advised, *others})}
+    numbers = re.search(r"num_workers=(\d+)|some (\d+) gain", first["cure"])
+    advised = int(numbers[1] or numbers[2]) if numbers else client.workers
+    tried = sorted({client.workers, advised, 0, 2 * advised or 2})
+    reached = {str(n): script(client, n)["rate"] / plain["rate"] for n in tried}
+    if "persistent_workers=True" in first["cure"]:
+        kept = script(client, advised, kept=True)
+        reached[f"{advised} kept"] = kept["rate"] / plain["rate"]
     print(f"\n{client.name}")
     print(f"  same: {plain['seen'] == recorded['seen']} ({plain['steps']} steps)")
     print(f"  loaders: {len(summary.asked)} of {client.loaders}")
@@ -466,12 +478,12 @@ def examine(client: Client, kept: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("clients", nargs="*", help="a part of their names, such as monai")
-    parser.add_argument("--train", nargs=2, metavar=("NUMBER", "WORKERS"))
+    parser.add_argument("--train", nargs=3, metavar=("NUMBER", "WORKERS", "KEPT"))
     parser.add_argument("--keep", type=Path, help="a folder for the recordings, to look at")
     arguments = parser.parse_args()
     if arguments.train:
-        number, workers = map(int, arguments.train)
-        train(CLIENTS[number], workers)
+        number, workers, kept = map(int, arguments.train)
+        train(CLIENTS[number], workers, kept=bool(kept))
         return
     with tempfile.TemporaryDirectory() as folder:
         for client in CLIENTS:
