@@ -7,7 +7,7 @@ knows nothing of loaderviz. Of each are compared
   recorded, to the last digit;
 - *loaders*: how many lines `loaderviz summary` has of loaders, and how many loaders there are;
 - *waits*: the part of the time in which the loop is said to wait, and that between two steps of the
-  script by its own clock, which no recorder touches;
+  script by its own clock, which no recorder touches; in a trainer it has more to do in between;
 - *first*: the first cause, and the one that the client has by its making;
 - *reached*: samples/s past the first fifth of the steps, with the settings as they are, as advised,
   and with others, in parts of the first.
@@ -132,7 +132,7 @@ class Pictures(Slow):
 
 
 def allow_torchvision() -> None:
-    """PyPI's torchvision is built for CUDA: beside torch for CPUs it lacks operators, unused here."""
+    """One that is built for CUDA lacks operators beside a torch for CPUs; here nobody uses them."""
     for name in ("nms", "qnms"):
         with contextlib.suppress(RuntimeError):
             schema = f"torchvision::{name}(Tensor boxes, Tensor s, float t) -> Tensor"
@@ -254,10 +254,11 @@ def torchvision(steps: Steps, read_s: float, workers: int) -> None:
 
 def sentence_transformers(steps: Steps, read_s: float, workers: int) -> None:
     import sentence_transformers as st
-    from datasets import Dataset as Table
     from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
     from sentence_transformers.sentence_transformer.modules import StaticEmbedding
     from tokenizers import Tokenizer, models, pre_tokenizers
+
+    from datasets import Dataset as Table
 
     words = {word: i for i, word in enumerate(["[UNK]", "[PAD]", *map(str, range(N_SAMPLES))])}
     tokenizer = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
@@ -307,7 +308,11 @@ def lightning(steps: Steps, read_s: float, workers: int) -> None:
 
     quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
     trainer = Trainer(
-        max_epochs=EPOCHS, val_check_interval=20, enable_model_summary=False, accelerator="cpu", **quiet
+        max_epochs=EPOCHS,
+        val_check_interval=20,
+        enable_model_summary=False,
+        accelerator="cpu",
+        **quiet,
     )
     options: dict[str, Any] = {"num_workers": workers, "persistent_workers": steps.kept}
     train = DataLoader(Named(read_s), BATCH, shuffle=True, **options)
@@ -372,7 +377,7 @@ def skorch(steps: Steps, read_s: float, workers: int) -> None:
 
 
 def fastai(steps: Steps, read_s: float, workers: int) -> None:
-    import fastai.callback.progress  # for no_bar()
+    import fastai.callback.progress  # noqa: F401, for no_bar()
     from fastai.data.core import DataLoaders
     from fastai.learner import Learner
 
@@ -386,7 +391,9 @@ def fastai(steps: Steps, read_s: float, workers: int) -> None:
         return found
 
     held_out = Slow(read_s, 5 * BATCH)
-    both = DataLoaders.from_dsets(Slow(read_s), held_out, bs=BATCH, num_workers=workers, device="cpu")
+    both = DataLoaders.from_dsets(
+        Slow(read_s), held_out, bs=BATCH, num_workers=workers, device="cpu"
+    )
     learner = Learner(both, Module(steps), loss_func=loss)
     with learner.no_bar(), learner.no_logging():
         learner.fit(EPOCHS, 1e-3)
@@ -435,7 +442,11 @@ def script(client: Client, workers: int, *before: str, kept: bool = False) -> di
     """Run it as a script of its own, after these words of the command line; what it found."""
     told = ["--train", str(CLIENTS.index(client)), str(workers), str(int(kept))]
     command = [sys.executable, *before, __file__, *told]
-    quiet = {**os.environ, "TOKENIZERS_PARALLELISM": "false", "YOLO_CONFIG_DIR": tempfile.gettempdir()}
+    quiet = {
+        **os.environ,
+        "TOKENIZERS_PARALLELISM": "false",
+        "YOLO_CONFIG_DIR": tempfile.gettempdir(),
+    }
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=quiet)
     if done.returncode:
         raise RuntimeError(done.stderr[-2000:])
@@ -469,7 +480,8 @@ def examine(client: Client, kept: Path) -> None:
     print(f"  same: {plain['seen'] == recorded['seen']} ({plain['steps']} steps)")
     print(f"  loaders: {len(summary.asked)} of {client.loaders}")
     print(*(f"    {share}" for share in summary.loaders), sep="\n")
-    print(f"  waits: {waits:.2f} said, {recorded['waited']:.2f} by its own clock, {plain['waited']:.2f} plain")
+    by_clock = f"{recorded['waited']:.2f} recorded, {plain['waited']:.2f} plain"
+    print(f"  waits: {waits:.2f} said; by its own clock {by_clock}")
     print(f"  first: {first['cause']}; is {client.first}\n  {summary}")
     print(f"  advised: {advised}; {first['cure']}\n  reached:", end="")
     print(*(f" {n}: {rate:.2f}" for n, rate in reached.items()), flush=True)
