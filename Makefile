@@ -11,6 +11,7 @@ DOCS     := $(VENV)/.installed-docs
 PINS     := pyproject.toml constraints.txt
 JS       := tests/javascript
 STRANGERS:= .venv-strangers
+CLIENTS  := .venv-clients
 JS_TOOLS := $(JS)/node_modules/.installed
 # Without progress bars, which come when something takes longer than a second: not everywhere.
 KERNELS  := TQDM_DISABLE=1 $(if $(START),PYTHONPATH="$(CURDIR)/tests/start_method" LOADERVIZ_START_METHOD=$(START))
@@ -47,7 +48,7 @@ endef
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup lab site docs test test-all slow not-checked strangers matrix release pictures plotly strip clean $(CHECKS) $(SLOW)
+.PHONY: help setup lab site docs test test-all slow not-checked strangers clients matrix release pictures plotly strip clean $(CHECKS) $(SLOW)
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' Makefile | expand -t 18
@@ -143,6 +144,10 @@ slow-browser: $(TEST) ## every notebook, and whatever else a browser shows
 strangers: $(STRANGERS)/.installed ## record the loaders of other libraries, in an environment of their own
 	$(STRANGERS)/bin/python -m pytest --noconftest tests/strangers $(ARGS)
 
+# With torchvision, which the loaders of `make strangers` must not find.
+clients: $(CLIENTS)/.installed ## train with libraries that people use, recorded and not; ARGS="monai timm" just those
+	$(CLIENTS)/bin/python benchmarks/clients.py $(ARGS)
+
 # Not part of `make test`: an environment takes 5 GB and minutes.
 matrix: ## try other releases of torch; ARGS="2.9.1 2.15.0 --python python3.11 python3.13"
 	$(PYTHON) .ci/matrix.py $(ARGS)
@@ -160,7 +165,7 @@ strip: $(TEST) ## make the notebooks lean again before a commit
 	$(PY) -m nbstripout --keep-count --keep-id --extra-keys metadata.language_info notebooks/*.ipynb
 
 clean: ## remove .venv and everything generated
-	rm -rf $(VENV) $(STRANGERS) $(JS)/node_modules build dist site *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(STRANGERS) $(CLIENTS) $(JS)/node_modules build dist site *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find docs loaderviz notebooks tests \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +
 
 $(VENV)/pyvenv.cfg:
@@ -192,6 +197,14 @@ $(STRANGERS)/.installed: tests/strangers/requirements.txt tests/strangers/withou
 		&& $(STRANGERS)/bin/python -m pip install --quiet --no-deps -r tests/strangers/without-dependencies.txt \
 		$(call or_stop,installing other libraries with pip,See the error of pip above. Check the network and the free disk space; then run make again.)
 	@$(STRANGERS)/bin/python -m pip uninstall --quiet --yes torchvision
+	@touch $@
+
+# ultralytics asks for OpenCV with windows, which servers lack; its loader needs none.
+$(CLIENTS)/.installed: benchmarks/clients.txt $(PINS)
+	@$(PYTHON) -m venv $(CLIENTS)
+	@$(CLIENTS)/bin/python -m pip install --quiet -c constraints.txt -e . -r $< \
+		&& $(CLIENTS)/bin/python -m pip install --quiet --no-deps ultralytics==8.4.190 \
+		$(call or_stop,installing the libraries with pip,See the error of pip above. Check the network and the free disk space; then run make again.)
 	@touch $@
 
 # Both are pinned and need nothing else, so there is no lock file.

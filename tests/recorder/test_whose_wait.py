@@ -1,6 +1,7 @@
 """A thread that reads ahead makes batches; what the loop waits for is where the loop asks."""
 
 import math
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -112,7 +113,12 @@ def test_a_thread_that_is_too_slow_is_told() -> None:
     prefetcher = around()
     with lv.record(prefetcher) as rec:
         loop(prefetcher, step_s=READ_S / 4)
-    assert "the thread that reads ahead has no batch ready" in rec.trace.summary().verdict
+    summary = rec.trace.summary()
+    assert "the thread that reads ahead has no batch ready" in summary.verdict
+    workers = re.search(r"num_workers=(\d+)", summary.causes["cure"][0])
+    assert workers is not None
+    assert 3 <= int(workers[1]) <= 6  # one step takes a quarter of a batch's reading
+    assert "persistent_workers" not in summary.causes["cure"][0]  # it has none
 
 
 @pytest.fixture(scope="module")

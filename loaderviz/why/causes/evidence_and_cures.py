@@ -15,12 +15,12 @@ import numpy as np
 
 from loaderviz.loader_settings import PREFETCH_FACTOR
 from loaderviz.text import count, duration, percent, size
-from loaderviz.trace.described_loaders import hands_over, loader_description
+from loaderviz.trace.described_loaders import handed_over, hands_over, loader_description
 from loaderviz.trace.loaders_as_one import lives
 from loaderviz.why.attribution import USUAL_HANDOVER_S
 from loaderviz.why.causes.parts_of_a_start import cure_of_starts, describe_starts
 from loaderviz.why.causes.resources_of_workers import READ_WITH, resources_of_workers
-from loaderviz.why.causes.savings import DEEP
+from loaderviz.why.causes.savings import DEEP, most_workers
 from loaderviz.why.loader_share import is_unseen
 from loaderviz.why.unlike_workers import slow_worker
 
@@ -107,8 +107,12 @@ MAKE_IT_ONCE: Final = (
 )
 ASK_ITS_LOADER: Final = (
     "The thread is no quicker than the loader that it asks, which recommend(loader, step_s=...) "
-    "measures, and reads nothing ahead of an epoch's first batch: persistent_workers=True of that "
-    "loader makes it sooner."
+    "measures, and reads nothing ahead of an epoch's first batch."
+)
+KEEP_ITS_WORKERS: Final = "persistent_workers=True of that loader makes it sooner."
+HELP_THE_THREAD: Final = (
+    "num_workers={more} of the loader that the thread asks would make what the loop takes; "
+    "recommend(loader, step_s=...) measures it."
 )
 ITS_OWN_WAY: Final = (
     "{name} makes its batches in its own way: try its settings, such as workers, threads and "
@@ -320,7 +324,7 @@ def _start(case: CaseOfACause) -> tuple[str, str]:
 
 def _unknown(case: CaseOfACause) -> tuple[str, str]:
     if hands_over(case.trace.meta, case.loader):
-        return "the thread that reads ahead has no batch ready", ASK_ITS_LOADER
+        return _hand_over(case)
     if is_unseen(case.batches):
         cure = ITS_OWN_WAY.format(name=case.about.get("class", "The loader"))
         return "the loader's own work is not seen", cure
@@ -329,6 +333,27 @@ def _unknown(case: CaseOfACause) -> tuple[str, str]:
         waits = "samples wait for one another: they take longer the more workers read at once"
         return waits, MEASURE
     return "the recording does not tell what its workers did then", MEASURE
+
+
+def _hand_over(case: CaseOfACause) -> tuple[str, str]:
+    """Of what hands over the batches that a thread reads ahead, from a loader that is recorded."""
+    evidence, batches = "the thread that reads ahead has no batch ready", case.trace.batches
+    inner = handed_over(case.trace)
+    if len(inner) != 1:
+        return evidence, ASK_ITS_LOADER
+    made = batches[batches["loader"] == inner[0]]
+    making_s = float((made["ready_s"] - made["started_s"]).median())
+    step_s = float((case.batches["released_s"] - case.batches["delivered_s"]).median())
+    now = loader_description(case.trace.meta, inner[0]).get("num_workers") or 0
+    if not making_s > max(1, now) * step_s:
+        kept = f" {KEEP_ITS_WORKERS}" if now else ""
+        return evidence, ASK_ITS_LOADER + kept
+    cpus = float(case.trace.meta.get("cpu_allowance") or 1.0)
+    cpu_s = float(np.fmax(made["cpu_s"], made["process_cpu_s"]).median())
+    enough = making_s / max(step_s, cpu_s / cpus if cpu_s > 0 else 0.0, 1e-9)
+    more = min(math.ceil(enough), most_workers(cpus))
+    evidence += f"; a batch of its loader takes {duration(making_s)}, a step {duration(step_s)}"
+    return evidence, HELP_THE_THREAD.format(more=more) if more > now else ASK_ITS_LOADER
 
 
 def _by_its_seconds(cure: str) -> Callable[[CaseOfACause], tuple[str, str]]:
