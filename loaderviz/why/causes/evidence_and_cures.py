@@ -342,14 +342,14 @@ def _hand_over(case: CaseOfACause) -> tuple[str, str]:
     if len(inner) != 1:
         return evidence, ASK_ITS_LOADER
     made = batches[batches["loader"] == inner[0]]
-    making_s = float((made["ready_s"] - made["started_s"]).median())
-    step_s = float((case.batches["released_s"] - case.batches["delivered_s"]).median())
+    making_s = float(np.nanmedian(made["ready_s"] - made["started_s"]))
+    step_s = float(np.nanmedian(case.batches["released_s"] - case.batches["delivered_s"]))
     now = loader_description(case.trace.meta, inner[0]).get("num_workers") or 0
     if not making_s > max(1, now) * step_s:
         kept = f" {KEEP_ITS_WORKERS}" if now else ""
         return evidence, ASK_ITS_LOADER + kept
     cpus = float(case.trace.meta.get("cpu_allowance") or 1.0)
-    cpu_s = float(np.fmax(made["cpu_s"], made["process_cpu_s"]).median())
+    cpu_s = float(np.nan_to_num(np.fmax(made["cpu_s"], made["process_cpu_s"])).mean())
     enough = making_s / max(step_s, cpu_s / cpus if cpu_s > 0 else 0.0, 1e-9)
     more = min(math.ceil(enough), most_workers(cpus))
     evidence += f"; a batch of its loader takes {duration(making_s)}, a step {duration(step_s)}"
