@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from loaderviz.trace.trace import Trace
 
 
+FEWEST_WINDOWS: Final = 3  # of an epoch, so that one is neither its first nor its last
+
+
 @dataclass(frozen=True)
 class WholeRun:
     """The run of a trace that holds only its end in full.
@@ -28,6 +31,10 @@ class WholeRun:
             of workers are in it.
         kept_s: how many seconds the trace holds.
         epochs: of the loader that has most.
+        promised_s: how long an epoch of the loader that most time goes to would take at the pace of
+            its second window, the first without warm-up; None where no epoch has come to its end,
+            or the first has fewer than three windows.
+        took_s: what its epochs took that have, the shortest and the longest.
         incidents: a sentence each, without its full stop, the longest-lasting first.
     """
 
@@ -35,12 +42,18 @@ class WholeRun:
     wait_share: float
     kept_s: float
     epochs: int
+    promised_s: float | None
+    took_s: tuple[float, float]
     incidents: tuple[str, ...]
 
     def __str__(self) -> str:
         told = f"In all of {clock_time(self.seconds)}, {count(self.epochs, 'epoch')}, the loop "
         told += f"waits {percent(self.wait_share)}; what is said above is of the last "
         told += clock_time(self.kept_s)
+        if self.promised_s is not None:
+            shortest, longest = map(clock_time, self.took_s)
+            told += f". Its beginning promised epochs of {clock_time(self.promised_s)}; they took "
+            told += shortest if shortest == longest else f"{shortest} to {longest}"
         return ". ".join([told, *self.incidents[:1]])
 
 
@@ -53,13 +66,32 @@ def whole_run(trace: Trace) -> WholeRun | None:
         return None
     rows = arrays(windows)
     seconds = float(rows["end_s"].max())
+    promised_s, took_s = _epochs(rows)
     return WholeRun(
         seconds=seconds,
         wait_share=waited_share(rows),
         kept_s=seconds - begins_s,
         epochs=int(rows["epoch"].max()) + 1,
+        promised_s=promised_s,
+        took_s=took_s,
         incidents=tuple(_incidents(trace, rows)),
     )
+
+
+def _epochs(rows: Table) -> tuple[float | None, tuple[float, float]]:
+    """What an epoch was promised to take, and what the shortest and the longest took."""
+    taken_s = rows["startup_s"] + rows["wait_s"] + rows["step_s"]
+    loaders = np.unique(rows["loader"]).tolist()
+    main = max(loaders, key=lambda loader: taken_s[rows["loader"] == loader].sum())
+    own = where({**rows, "taken_s": taken_s}, rows["loader"] == main)
+    own = where(own, own["rank"] == own["rank"][0])
+    of_epoch = np.bincount(own["epoch"], own["taken_s"])[:-1]
+    first = where(own, (own["epoch"] == 0) & (own["batches"] > 0))
+    if not of_epoch.any() or len(first["epoch"]) < FEWEST_WINDOWS:
+        return None, (0.0, 0.0)
+    each_s = float(first["wait_s"][1] + first["step_s"][1]) / first["batches"][1]
+    promised_s = each_s * float(first["batches"].sum())
+    return promised_s, (float(of_epoch[of_epoch > 0].min()), float(of_epoch.max()))
 
 
 def _incidents(trace: Trace, rows: Table) -> list[str]:

@@ -16,6 +16,7 @@ from loaderviz.recorder.incidents import FIRST_KEPT, LATEST_KEPT, IncidentLog, S
 from loaderviz.spool import HEADER_BYTES
 from loaderviz.trace import windows
 from loaderviz.trace.recording.live_recording import LiveRecording
+from loaderviz.why.whole_run import whole_run
 
 N, BATCH, EPOCHS, LAST_S = 600, 2, 3, 0.2
 
@@ -331,6 +332,25 @@ def test_an_incident_ends_where_it_is_as_before_again_alone(n_slow, end_s, tmp_p
     lines = [json.loads(line) for line in (tmp_path / "incidents.jsonl").read_text().splitlines()]
     assert {line["incident"] for line in lines} == {1}
     assert lines[-1]["end_s"] in ([None] if end_s is None else [end_s, end_s + 60])
+
+
+def test_what_the_beginning_promised_stands_beside_what_came():
+    rows = {name: [] for name in windows.COLUMNS}
+    for epoch, times in enumerate([1.0, 1.0, 3.0, 1.0]):
+        for minute in range(10):
+            own = dict.fromkeys(windows.COLUMNS, 0) | {"epoch": epoch, "samples": 400}
+            own |= {"start_s": 60.0 * (10 * epoch + minute), "wait_s": 20.0, "batches": 100}
+            own |= {"end_s": own["start_s"] + 60.0, "step_s": 40.0}
+            own["batches"] = round(100 / times)
+            for _ in range(round(times)):  # as many minutes more
+                for name, values in rows.items():
+                    values.append(own[name])
+    rows["wait_s"][0] = 50.0  # a warm-up
+    trace = Trace.from_columns(meta={"windows": rows, "begins_s": 2000.0})
+    told = whole_run(trace)
+    assert told.promised_s == pytest.approx(600.0)
+    assert told.took_s == pytest.approx((600.0, 1800.0))
+    assert "promised epochs of 0:10:00; they took 0:10:00 to 0:30:00" in str(told)
 
 
 def test_an_incident_at_the_very_start_is_moved_with_its_rank():
