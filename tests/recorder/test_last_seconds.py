@@ -418,4 +418,4 @@ def test_lines_are_those_of_what_is_kept(workers, short):
     assert 0 < len(trace.batches) < 750
     lines = trace.lines()
     assert lines["function"].iloc[0] == "Computes.__getitem__"
-    assert 0.3 * LAST_S < lines["seconds"].sum() < 5 * LAST_S
+    assert 0 < lines["seconds"].sum() < trace.batches["ready_s"].max() + LAST_S

@@ -40,7 +40,8 @@ class LinesRead:
         stacks = {0: tuple[Frame, ...]()}
         for start in records.get(Tag.STACK, np.zeros(0, np.int64)).tolist():
             number, *inner = words[start + 2 : start + words[start]].tolist()
-            stacks[number] = tuple(frames[each] for each in inner)
+            if frames.keys() >= {*inner}:  # else a ring has lost them, and all that names it
+                stacks[number] = tuple(frames[each] for each in inner)
         self._looks.append((worker, words[starts[:, None] + np.arange(2, 8)], stacks))
 
     def seen(self, rank: int, start_ns: int, loaders: dict[int, int], batches: Any) -> list[Looked]:
