@@ -80,6 +80,10 @@ COLLATE_LESS: Final = (
     "A cheaper collate_fn: arrays of equal size in place of lists and padding; more workers "
     "collate side by side."
 )
+COLLATE_MAKES_ALL: Final = (
+    "collate_fn makes the batch here, as of a graph: a cheaper one, or more workers, of which some "
+    "{more} gain most, replayed; recommend(loader) measures it."
+)
 SEND_FEWER: Final = (
     "Send few tensors in place of many, or of arrays, lists and dicts of numbers; where samples "
     "are pure Python, sys.setswitchinterval(1e-4) in worker_init_fn. Where little is sent, "
@@ -270,7 +274,11 @@ def _drift(case: CaseOfACause) -> tuple[str, str]:
 def _collate(case: CaseOfACause) -> tuple[str, str]:
     collating_s = case.batches["ready_s"] - case.batches["collate_s"]
     times = _usual(collating_s), _usual(case.reading_s)
-    return "collating a batch takes {}, reading it {}".format(*times), COLLATE_LESS
+    evidence = "collating a batch takes {}, reading it {}".format(*times)
+    is_all = 100 * np.nanmedian(case.reading_s) < np.nanmedian(collating_s)
+    if is_all and case.advised is not None:
+        return evidence, COLLATE_MAKES_ALL.format(more=case.advised)
+    return evidence, COLLATE_LESS
 
 
 def _handover(case: CaseOfACause) -> tuple[str, str]:
@@ -342,14 +350,14 @@ def _hand_over(case: CaseOfACause) -> tuple[str, str]:
     if len(inner) != 1:
         return evidence, ASK_ITS_LOADER
     made = batches[batches["loader"] == inner[0]]
-    making_s = float((made["ready_s"] - made["started_s"]).median())
-    step_s = float((case.batches["released_s"] - case.batches["delivered_s"]).median())
+    making_s = float(np.nanmedian(made["ready_s"] - made["started_s"]))
+    step_s = float(np.nanmedian(case.batches["released_s"] - case.batches["delivered_s"]))
     now = loader_description(case.trace.meta, inner[0]).get("num_workers") or 0
     if not making_s > max(1, now) * step_s:
         kept = f" {KEEP_ITS_WORKERS}" if now else ""
         return evidence, ASK_ITS_LOADER + kept
     cpus = float(case.trace.meta.get("cpu_allowance") or 1.0)
-    cpu_s = float(np.fmax(made["cpu_s"], made["process_cpu_s"]).median())
+    cpu_s = float(np.nan_to_num(np.fmax(made["cpu_s"], made["process_cpu_s"])).mean())
     enough = making_s / max(step_s, cpu_s / cpus if cpu_s > 0 else 0.0, 1e-9)
     more = min(math.ceil(enough), most_workers(cpus))
     evidence += f"; a batch of its loader takes {duration(making_s)}, a step {duration(step_s)}"
