@@ -32,9 +32,9 @@ class LoaderShare:
 
     Attributes:
         loader: its number in the tables.
-        name: its dataset's class, or its own where that is a range of keys, how many samples an epoch delivered at most, whether shuffled,
-            how often it was made if not once; where two have the same, the line of code that
-            iterates it, or its number.
+        name: its dataset's class, or its own where that is a range of keys, how many samples an
+            epoch delivered at most, whether shuffled, how often it was made if not once; where two
+            have the same, the line of code that iterates it, or its number.
         n_batches, n_samples: delivered.
         n_workers: of all ranks; 0 where the main process loads.
         waited_s: seconds in ``next()``, and in ``iter()`` while workers started.
