@@ -502,7 +502,7 @@ def main() -> None:
             if not arguments.clients or any(each in client.name for each in arguments.clients):
                 try:
                     examine(client, arguments.keep or Path(folder))
-                except RuntimeError as error:
+                except (RuntimeError, lv.LoaderVizError) as error:
                     print(f"\n{client.name}: {error}", flush=True)
 
 

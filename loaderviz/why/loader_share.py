@@ -32,9 +32,9 @@ class LoaderShare:
 
     Attributes:
         loader: its number in the tables.
-        name: its dataset's class, how many samples an epoch delivered at most, whether shuffled,
-            how often it was made if not once; where two have the same, the line of code that
-            iterates it, or its number.
+        name: its dataset's class, or its own where that is a range of keys, how many samples an
+            epoch delivered at most, whether shuffled, how often it was made if not once; where two
+            have the same, the line of code that iterates it, or its number.
         n_batches, n_samples: delivered.
         n_workers: of all ranks; 0 where the main process loads.
         waited_s: seconds in ``next()``, and in ``iter()`` while workers started.
@@ -116,7 +116,7 @@ def short_names(trace: Trace) -> dict[int, str]:
     numbers = sorted({int(number) for number in loaders})
     classes, sized = {}, {}
     for loader in numbers:
-        name = loader_description(trace.meta, loader).get("dataset")
+        name = _what(loader_description(trace.meta, loader))
         classes[loader] = name[:SHORT] if name else f"loader {loader}"
         most = _most_samples(where(rows, rows["loader"] == loader))
         sized[loader] = f"{classes[loader]} ({most:,})" if most else classes[loader]
@@ -151,10 +151,16 @@ def is_unseen(batches: Mapping[str, Any] | pd.DataFrame) -> bool:
     return bool(np.all((batches["worker"] < 0) & np.isnan(batches["started_s"])))
 
 
+def _what(about: Mapping[str, Any]) -> str | None:
+    """What it loads: its dataset's class; of mere keys, as in graph libraries, the loader's."""
+    dataset, loader = about.get("dataset"), about.get("class")
+    return loader if dataset == "range" and loader not in (None, "DataLoader") else dataset
+
+
 def _name(trace: Trace, loader: int, delivered: Table) -> str:
     """As in "Images (1,000 samples, shuffled, made 25 times)": what of it the trace tells."""
     about = loader_description(trace.meta, loader)
-    dataset = (about.get("dataset") or f"loader {loader}")[:MOST_CHARACTERS]
+    dataset = (_what(about) or f"loader {loader}")[:MOST_CHARACTERS]
     most, made = _most_samples(delivered), lives(trace.meta, loader)
     if trace.meta.get("begins_s") and trace.meta.get("windows"):  # it holds a part of each epoch
         windows = arrays(trace.windows)

@@ -1,5 +1,6 @@
 """What is said of a cause, and the cure, suit the way in which the recording shows it."""
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -117,3 +118,25 @@ def test_what_was_slow_in_the_beginning_is_not_what_the_training_waits_for():
     as_recorded = replace(trace, meta={**trace.meta, "simulated": None})
     verdict = as_recorded.summary().verdict
     assert "cannot keep up" not in verdict
+
+
+class Sampling(DataLoader[Any]):
+    """As loaders of graphs: keys are all that is read, and ``collate_fn`` makes the batch."""
+
+    def __init__(self, n: int, **options: Any) -> None:
+        super().__init__(range(n), collate_fn=self.sample, **options)  # type: ignore[arg-type]
+
+    def sample(self, keys: list[int]) -> list[int]:
+        time.sleep(0.02)
+        return keys
+
+
+def test_a_collate_fn_that_makes_the_batch_is_helped_by_workers():
+    loader = Sampling(160, batch_size=4, num_workers=2)
+    with record(loader) as recording:
+        for _ in loader:
+            time.sleep(0.002)
+    summary = recording.trace.summary()
+    assert summary.causes["cause"][0] == "collate"
+    assert "collate_fn makes the batch" in summary.causes["cure"][0]
+    assert summary.loaders[0].name == "Sampling (160 samples)"

@@ -80,6 +80,10 @@ COLLATE_LESS: Final = (
     "A cheaper collate_fn: arrays of equal size in place of lists and padding; more workers "
     "collate side by side."
 )
+COLLATE_MAKES_ALL: Final = (
+    "collate_fn makes the batch here, as of a graph: a cheaper one, or more workers, of which some "
+    "{more} gain most, replayed; recommend(loader) measures it."
+)
 SEND_FEWER: Final = (
     "Send few tensors in place of many, or of arrays, lists and dicts of numbers; where samples "
     "are pure Python, sys.setswitchinterval(1e-4) in worker_init_fn. Where little is sent, "
@@ -270,7 +274,11 @@ def _drift(case: CaseOfACause) -> tuple[str, str]:
 def _collate(case: CaseOfACause) -> tuple[str, str]:
     collating_s = case.batches["ready_s"] - case.batches["collate_s"]
     times = _usual(collating_s), _usual(case.reading_s)
-    return "collating a batch takes {}, reading it {}".format(*times), COLLATE_LESS
+    evidence = "collating a batch takes {}, reading it {}".format(*times)
+    is_all = 100 * np.nanmedian(case.reading_s) < np.nanmedian(collating_s)
+    if is_all and case.advised is not None:
+        return evidence, COLLATE_MAKES_ALL.format(more=case.advised)
+    return evidence, COLLATE_LESS
 
 
 def _handover(case: CaseOfACause) -> tuple[str, str]:
