@@ -66,7 +66,7 @@ class LockedAndSlow(Locked):
 
 
 def evidence(dataset: Any, **options: Any) -> tuple[str, ...]:
-    diagnosis = lv.doctor(DataLoader(dataset, batch_size=4, **options), budget_s=20)
+    diagnosis = lv.doctor(DataLoader(dataset, batch_size=4, **options), budget_s=60)
     (finding,) = [each for each in diagnosis if each.code == "LV602"]
     compile(finding.fix, "fix", "exec")
     return finding.evidence
