@@ -56,7 +56,9 @@ def _numbers(row: dict[str, Any]) -> str:
     bar = "█" * max(1, round(BAR * row["share"]))
     waiting = f", {percent(_off_cpu(row))} of its time not on a CPU" if _off_cpu(row) > 0.5 else ""
     saved = f"half saves {saves_words(row['half_saves'])}"
-    return f"{bar:<{BAR}} {duration(row['seconds']):>8} {percent(row['share']):>5}  {saved}{waiting}"
+    return (
+        f"{bar:<{BAR}} {duration(row['seconds']):>8} {percent(row['share']):>5}  {saved}{waiting}"
+    )
 
 
 def _off_cpu(row: dict[str, Any]) -> float:

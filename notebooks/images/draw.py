@@ -188,7 +188,7 @@ def two_ranks() -> list[Any]:
 
 
 def a_hungry_device() -> list[Trace]:
-    """Simulated: a picture that needs no GPU. Without the parts of a step, which nobody knows yet."""
+    """Simulated: it needs no GPU. Without the parts of a step, which nobody knows yet."""
     trace = feed("pageable", load_ms=80, batch_mb=4).trace
     return [replace(trace, spans=trace.spans.iloc[:0])]
 

@@ -52,7 +52,11 @@ def its_own_iterator(dataset, samples):
 
 BELTS = [
     (belt(lambda dataset, samples: iter(samples)), True, "Every epoch"),
-    (belt(lambda dataset, samples: dataset.once), False, "first epoch delivers 11|second epoch delivers"),
+    (
+        belt(lambda dataset, samples: dataset.once),
+        False,
+        "first epoch delivers 11|second epoch delivers",
+    ),
     (belt(its_own_iterator), False, "two loops at once"),
     (belt(lambda dataset, samples: iter(samples[1:])), False, "first epoch delivers 11 samples"),
     (belt(lambda dataset, samples: cycle(samples)), False, "first epoch delivers 48 samples"),
