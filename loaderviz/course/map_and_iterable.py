@@ -86,7 +86,7 @@ def every_epoch(dataset_class: Callable[[Iterable[int]], IterableDataset[int]]) 
     all_samples = list(range(N_SAMPLES))
     _refuse_what_is_no_iterator(dataset_class(range(N_SAMPLES)).__iter__())
     loader = DataLoader(dataset_class(range(N_SAMPLES)), batch_size=BATCH_SIZE)
-    for epoch in (1, 2):
+    for epoch in ("first", "second"):
         samples: list[int] = []
         for batch in islice(loader, N_SAMPLES):  # more batches than there should be, but an end
             samples += batch.tolist()
@@ -94,7 +94,7 @@ def every_epoch(dataset_class: Callable[[Iterable[int]], IterableDataset[int]]) 
             amount = f"{len(samples)} samples" if samples else "nothing"
             return Check(
                 False,
-                f"Not yet: epoch {epoch} delivers {amount} instead of 0 to {N_SAMPLES - 1}.",
+                f"Not yet: the {epoch} epoch delivers {amount} instead of 0 to {N_SAMPLES - 1}.",
                 _audit_of(samples).figure(),
             )
     dataset = dataset_class(range(N_SAMPLES))

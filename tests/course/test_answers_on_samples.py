@@ -52,11 +52,15 @@ def its_own_iterator(dataset, samples):
 
 BELTS = [
     (belt(lambda dataset, samples: iter(samples)), True, "Every epoch"),
-    (belt(lambda dataset, samples: dataset.once), False, "epoch 1 delivers 11|epoch 2 delivers"),
+    (
+        belt(lambda dataset, samples: dataset.once),
+        False,
+        "first epoch delivers 11|second epoch delivers",
+    ),
     (belt(its_own_iterator), False, "two loops at once"),
-    (belt(lambda dataset, samples: iter(samples[1:])), False, "epoch 1 delivers 11 samples"),
-    (belt(lambda dataset, samples: cycle(samples)), False, "epoch 1 delivers 48 samples"),
-    (belt(lambda dataset, samples: iter(())), False, "epoch 1 delivers nothing"),
+    (belt(lambda dataset, samples: iter(samples[1:])), False, "first epoch delivers 11 samples"),
+    (belt(lambda dataset, samples: cycle(samples)), False, "first epoch delivers 48 samples"),
+    (belt(lambda dataset, samples: iter(())), False, "first epoch delivers nothing"),
     (belt(lambda dataset, samples: samples), False, "__iter__ returned range, not an iterator"),
     (belt(lambda dataset, samples: None), False, "__iter__ returned nothing. It has to yield"),
     (belt(lambda dataset, samples: dataset.sample), False, "has no attribute 'sample'"),

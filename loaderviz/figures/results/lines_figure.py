@@ -50,8 +50,7 @@ def lines(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
     On top is all that was looked at; below each box lie the lines that it called, as wide as the
     time that they took: your own each, those of a package in one. Boxes are the more orange, the
     more of it the loop waited for; what is below 1 % is not drawn. Under them are the ten longest
-    lines of your own, with the part that was on a CPU and the part that was not; hover for their
-    source.
+    lines of your own, with what was on a CPU and what was not; hover for their source.
 
     Args:
         trace: a recorded ``Trace``, with lines.
