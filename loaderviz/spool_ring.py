@@ -106,25 +106,25 @@ def _counted(block: memoryview[int]) -> tuple[dict[_Stream, tuple[int, int]], tu
     records: Counter[_Stream] = Counter()
     samples: Counter[_Stream] = Counter()
     cpus: tuple[int, ...] = ()
-    at, end = BLOCK_HEAD, block[1]
-    while at + 2 <= end and 2 <= block[at] <= end - at:
-        tag = block[at + 1]
-        if tag in (Tag.BATCH, Tag.TASK):
-            worker = block[at + Batch.WORKER] if tag == Tag.BATCH else 0
-            stream = tag, block[at + 2], block[at + 3], worker
+    words = block[: block[1]].tolist()  # a list is quicker to go through
+    at, end = BLOCK_HEAD, len(words)
+    while at + 2 <= end and 2 <= words[at] <= end - at:
+        tag = words[at + 1]
+        if tag == Tag.BATCH:
+            records[tag, words[at + 2], words[at + 3], words[at + Batch.WORKER]] += 1
+        elif tag == Tag.TASK:
+            stream = tag, words[at + 2], words[at + 3], 0
             records[stream] += 1
-            if tag == Tag.TASK:
-                samples[stream] += _n_samples(block, at)
+            if words[at + Task.KEY_KIND] == KeyKind.COUNT:
+                samples[stream] += _n_samples(words, at)
         elif tag == Tag.CPUS:
-            cpus = tuple(block[at + 2 : at + block[at]])
-        at += block[at]
+            cpus = tuple(words[at + 2 : at + words[at]])
+        at += words[at]
     return {stream: (n, samples[stream]) for stream, n in records.items()}, cpus
 
 
-def _n_samples(block: memoryview[int], at: int) -> int:
-    """How many samples a fetch read, where its keys are their numbers in the stream; else 0."""
-    if block[at + Task.KEY_KIND] != KeyKind.COUNT:
-        return 0
+def _n_samples(block: list[int], at: int) -> int:
+    """How many samples a fetch read, whose keys are their numbers in the stream."""
     first = at + Task.STAMPS
     stamps = block[first : first + block[at + Task.N_KEYS] + 1]
     told = block[at + Task.N_SAMPLES] if block[at + Task.COLLATE] else 0

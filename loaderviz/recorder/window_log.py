@@ -150,7 +150,7 @@ class _Reader:
     def _read(self) -> tuple[Words, Words]:
         words, records = self._tail.read(copied=True)
         new = [(at, int(words[at + Batch.DISPATCHED])) for tag, at in records if tag == Tag.BATCH]
-        loop, self._open = _loop_values(words, [*self._open, *new])
+        loop, self._open = _loop_values(self._tail.live, [*self._open, *new])
         starts = np.array([at for tag, at in records if tag == Tag.TASK], np.int64)
         is_last = bool(records) and records[-1][0] == Tag.TASK
         return loop, self._reading(words, starts, is_last=is_last)

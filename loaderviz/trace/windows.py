@@ -98,9 +98,11 @@ def rows_of(
         start_s: when the first window begins; nothing is before it.
         window_s: how long a window is.
     """
-    numbered = [_with_window(part, start_s, window_s) for part in (loop, reading, starts)]
-    many = _of_many_epochs(numbered)
-    parts = [_by_window(part, many) for part in numbered]
+    tables = [_with_window(part, start_s, window_s) for part in (loop, reading, starts)]
+    parts = [_by_window(table) for table in tables]
+    many = _of_many_epochs(set().union(*parts))
+    if many:
+        parts = [_by_window(_as_one_epoch(table, many)) for table in tables]
     rows = []
     for key in sorted(set().union(*parts)):
         window, loader, epoch = key
@@ -122,24 +124,25 @@ def _with_window(values: Table, start_s: float, window_s: float) -> Table:
     return {**values, "window": window.astype(np.int64)}
 
 
-def _of_many_epochs(parts: Iterable[Table]) -> dict[tuple[int, int], int]:
+def _of_many_epochs(keys: Iterable[tuple[int, int, int]]) -> dict[tuple[int, int], int]:
     """The last epoch of each window and loader that have more than ``MOST_EPOCHS``."""
-    names = ("window", "loader", "epoch")
-    keys = [np.stack([part[name] for name in names]) for part in parts if len(part["at_s"])]
     found: dict[tuple[int, int], list[int]] = {}
-    for window, loader, epoch in np.unique(np.concatenate(keys, axis=1), axis=1).T if keys else ():
-        found.setdefault((int(window), int(loader)), []).append(int(epoch))
-    return {key: epochs[-1] for key, epochs in found.items() if len(epochs) > MOST_EPOCHS}
+    for window, loader, epoch in keys:
+        found.setdefault((window, loader), []).append(epoch)
+    return {key: max(epochs) for key, epochs in found.items() if len(epochs) > MOST_EPOCHS}
 
 
-def _by_window(
-    values: Table, many: Mapping[tuple[int, int], int]
-) -> dict[tuple[int, int, int], Table]:
+def _as_one_epoch(values: Table, many: Mapping[tuple[int, int], int]) -> Table:
+    epoch = values["epoch"].copy()
+    for (window, loader), last in many.items():
+        epoch[(values["window"] == window) & (values["loader"] == loader)] = last
+    return {**values, "epoch": epoch}
+
+
+def _by_window(values: Table) -> dict[tuple[int, int, int], Table]:
     if not len(values["at_s"]):
         return {}
     keys = np.stack([values["window"], values["loader"], values["epoch"]])
-    for (window, loader), epoch in many.items():
-        keys[2, (keys[0] == window) & (keys[1] == loader)] = epoch
     order = np.lexsort(keys)
     keys = keys[:, order]
     cuts = np.flatnonzero((np.diff(keys) != 0).any(axis=0)) + 1
