@@ -143,7 +143,8 @@ class TestTransformers:
         trainer.train()
         run = lv.load(tmp_path / "loaderviz" / "run")
         assert run.meta["problems"] == []
-        assert run.windows["batches"].sum() == 8 * 2 * STEPS
+        # Evaluations take batches of twice as many.
+        assert run.windows["batches"].sum() == 8 * (STEPS + STEPS // 2)
         assert (tmp_path / "loaderviz/run.html").exists()
         logged = [each for each in trainer.state.log_history if "loaderviz/wait_share" in each]
         assert len(logged) > 2

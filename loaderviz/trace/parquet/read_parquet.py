@@ -150,9 +150,7 @@ class _File:
         incidents = self.meta.get("incidents")
         for about in incidents if incidents and may_be_incidents(incidents) else ():
             there = Path("incidents", path.stem, str(about["incident"]))
-            told = about[
-                "path"
-            ]  # a folder, or a file of Trace.save, from here or from this file on
+            told = about["path"]  # as of the working folder, or of that of this file
             saved = [path.parent / there, *([path.parent / told, Path(told)] if told else [])]
             about["path"] = next((str(each) for each in saved if each.exists()), None)
         layout = parquet.metadata.schema.to_arrow_schema()
