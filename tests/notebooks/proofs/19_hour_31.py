@@ -3,7 +3,11 @@ from loaderviz.why.whole_run import whole_run
 
 told = whole_run(run)
 assert 33 * 3600 < told.seconds < 33.1 * 3600
-assert 0.2 < told.wait_share < 0.26
+assert f"{told.wait_share:.0%}" == "24%"
+assert "it waits 69 %" in told.incidents[0]
+of_usual = run.windows[run.windows["start_s"] < run.incidents["start_s"].iloc[0]]
+usual_s = of_usual[["wait_s", "step_s"]].sum()
+assert f"{usual_s['wait_s'] / usual_s.sum():.0%}" == "23%"
 assert run.incidents["start_s"].tolist() == [31 * 3600 + 600]
 assert 40 * 60 <= run.incidents["end_s"].iloc[0] - run.incidents["start_s"].iloc[0] < 43 * 60
 
