@@ -272,7 +272,8 @@ class Recording:
     ) -> None:
         try:
             if self._watcher is not None and isinstance(error, Exception):
-                what = f"{type(error).__name__}: {error}"
+                said = str(error).strip().splitlines() or [""]  # of a worker's, a traceback too
+                what = " ".join([f"{type(error).__name__}: {said[0]}", *said[1:][-1:]])
                 self._watcher.files.save_incident(what, "exception", now())
             self._finish()
         except BaseException:  # from outside: torch's own handler says so that a worker died

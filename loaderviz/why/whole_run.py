@@ -9,7 +9,7 @@ import numpy as np
 
 from loaderviz.text import clock_time, count, percent
 from loaderviz.trace.columns_of_rows import Table, arrays, where
-from loaderviz.trace.described_loaders import unseen
+from loaderviz.trace.described_loaders import loader_description, unseen
 from loaderviz.trace.windows import waited_share
 from loaderviz.why.level_changes import levels
 from loaderviz.why.phases import ALIKE
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from loaderviz.trace.trace import Trace
 
 
-FEWEST_WINDOWS: Final = 3  # of an epoch, so that one is neither its first nor its last
+FEWEST_WINDOWS: Final = 3  # so that one is neither the first nor the last
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class WholeRun:
         kept_s: how many seconds the trace holds.
         epochs: of the loader that has most.
         promised_s: how long an epoch of the loader that most time goes to would take at the pace of
-            its second window, the first without warm-up; None where no epoch has come to its end,
-            or the first has fewer than three windows.
-        took_s: what its epochs took that have, the shortest and the longest.
+            its second window, the first without warm-up; None where no epoch is known to be whole,
+            or there are fewer than three windows.
+        took_s: what its whole epochs took, the shortest and the longest.
         incidents: a sentence each, without its full stop, the longest-lasting first.
     """
 
@@ -66,7 +66,7 @@ def whole_run(trace: Trace) -> WholeRun | None:
         return None
     rows = arrays(windows)
     seconds = float(rows["end_s"].max())
-    promised_s, took_s = _epochs(rows)
+    promised_s, took_s = _epochs(trace, rows)
     return WholeRun(
         seconds=seconds,
         wait_share=waited_share(rows),
@@ -78,20 +78,28 @@ def whole_run(trace: Trace) -> WholeRun | None:
     )
 
 
-def _epochs(rows: Table) -> tuple[float | None, tuple[float, float]]:
-    """What an epoch was promised to take, and what the shortest and the longest took."""
+def _epochs(trace: Trace, rows: Table) -> tuple[float | None, tuple[float, float]]:
+    """What an epoch was promised to take, and what the shortest and the longest took.
+
+    Where nobody knows how long the loader is, the longest but the last epoch tells, as a loop may
+    break off, and the last may go on.
+    """
     taken_s = rows["startup_s"] + rows["wait_s"] + rows["step_s"]
     loaders = np.unique(rows["loader"]).tolist()
     main = max(loaders, key=lambda loader: taken_s[rows["loader"] == loader].sum())
     own = where({**rows, "taken_s": taken_s}, rows["loader"] == main)
     own = where(own, own["rank"] == own["rank"][0])
-    of_epoch = np.bincount(own["epoch"], own["taken_s"])[:-1]
-    first = where(own, (own["epoch"] == 0) & (own["batches"] > 0))
-    if not of_epoch.any() or len(first["epoch"]) < FEWEST_WINDOWS:
+    n_batches = np.bincount(own["epoch"], own["batches"])
+    length = loader_description(trace.meta, main).get("n_batches")
+    whole = n_batches == (length or n_batches.max())
+    if length is None:
+        whole[-1] = False
+    own = where(own, own["batches"] > 0)
+    if not whole.any() or len(own["epoch"]) < FEWEST_WINDOWS:
         return None, (0.0, 0.0)
-    each_s = float(first["wait_s"][1] + first["step_s"][1]) / first["batches"][1]
-    promised_s = each_s * float(first["batches"].sum())
-    return promised_s, (float(of_epoch[of_epoch > 0].min()), float(of_epoch.max()))
+    took_s = np.bincount(own["epoch"], own["taken_s"], len(whole))[whole]
+    each_s = float(own["wait_s"][1] + own["step_s"][1]) / float(own["batches"][1])
+    return each_s * float(n_batches[whole][0]), (float(took_s.min()), float(took_s.max()))
 
 
 def _incidents(trace: Trace, rows: Table) -> list[str]:
