@@ -114,6 +114,12 @@ class IncidentLog:
         if not n_batches:
             return
         start_s, end_s = rows[0]["start_s"], rows[-1]["end_s"]
+        waited = f"the loop waited {duration(longest_s)} for a batch, longer than ever"
+        still = self._still.get(loader)
+        if still is not None and longest_s >= still["after_s"]:
+            del self._still[loader]
+            self._write({**still, "text": waited, "end_s": end_s, "after_s": longest_s})
+            is_long = False
         values = {"step": sum(row["wait_s"] + row["step_s"] for row in rows) / n_batches}
         supply = [row["supply_per_s"] for row in rows if row["supply_per_s"] > 0]
         if supply:
@@ -135,23 +141,17 @@ class IncidentLog:
             stays = self._shifts[loader, known["kind"]].stays
             self._write({**known, "end_s": None if stays else start_s})
         elif is_long:
-            text = f"the loop waited {duration(longest_s)} for a batch, longer than ever"
-            about = {
-                **{"kind": "wait", "loader": loader, "start_s": start_s, "end_s": end_s},
-                **{"before_s": max(before_s[:-1]), "after_s": longest_s},
-            }
-            known = self._still.pop(loader, None)
-            if known is None:
-                self.save(text, at_ns, **about)
-            else:
-                self._write({**known, "text": text, "end_s": end_s, "after_s": longest_s})
+            self.save(
+                waited, at_ns, kind="wait", loader=loader, start_s=start_s, end_s=end_s,
+                before_s=max(before_s[:-1]), after_s=longest_s,
+            )  # fmt: skip
 
     def note_still_waiting(
         self, loader: int, start_s: float, waited_s: float, at_ns: int, window_s: float
     ) -> None:
         """The loop waits since then for a batch of this loader: save that once, if it never did."""
         if loader not in self._still and self._is_long(loader, waited_s, window_s):
-            text = f"the loop waits for a batch for {duration(waited_s)} and still does"
+            text = f"the loop has waited {duration(waited_s)} for a batch, and still does"
             self._still[loader] = self.save(
                 text, at_ns, kind="wait", loader=loader, start_s=start_s, end_s=None,
                 before_s=max(self._longest_s[loader]), after_s=waited_s,
