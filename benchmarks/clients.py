@@ -180,23 +180,30 @@ def torch_geometric(steps: Steps, read_s: float, workers: int) -> None:
         model.fit((batch.x[: batch.batch_size], batch.y[: batch.batch_size]) for batch in loader)
 
 
+def of_trainer(steps: Steps, workers: int) -> dict[str, Any]:
+    """The arguments of a trainer of transformers, or of a library that extends it."""
+    return {
+        "output_dir": tempfile.mkdtemp(),
+        "num_train_epochs": EPOCHS,
+        "per_device_train_batch_size": BATCH,
+        "dataloader_num_workers": workers,
+        "dataloader_persistent_workers": steps.kept,
+        "dataloader_pin_memory": False,
+        "report_to": [],
+        "save_strategy": "no",
+        "disable_tqdm": True,
+        "use_cpu": True,
+    }
+
+
 def transformers(steps: Steps, read_s: float, workers: int) -> None:
     from transformers import Trainer, TrainingArguments
 
     arguments = TrainingArguments(
-        tempfile.mkdtemp(),
-        num_train_epochs=EPOCHS,
-        per_device_train_batch_size=BATCH,
         per_device_eval_batch_size=BATCH,
         eval_strategy="steps",
         eval_steps=20,
-        dataloader_num_workers=workers,
-        dataloader_persistent_workers=steps.kept,
-        dataloader_pin_memory=False,
-        report_to=[],
-        save_strategy="no",
-        disable_tqdm=True,
-        use_cpu=True,
+        **of_trainer(steps, workers),
     )
     held_out = Named(read_s, 5 * BATCH)
     Trainer(Model(steps), arguments, train_dataset=Named(read_s), eval_dataset=held_out).train()
@@ -275,16 +282,7 @@ def sentence_transformers(steps: Steps, read_s: float, workers: int) -> None:
     loss = MultipleNegativesRankingLoss(model)
     loss.register_forward_hook(lambda *each: steps.take(each[2]))
     arguments = st.SentenceTransformerTrainingArguments(
-        tempfile.mkdtemp(),
-        num_train_epochs=EPOCHS,
-        per_device_train_batch_size=BATCH,
-        dataloader_num_workers=workers,
-        dataloader_persistent_workers=steps.kept,
-        dataloader_pin_memory=False,
-        report_to=[],
-        save_strategy="no",
-        disable_tqdm=True,
-        use_cpu=True,
+        **of_trainer(steps, workers),
     )
     st.SentenceTransformerTrainer(model, arguments, train_dataset=pairs, loss=loss).train()
 
