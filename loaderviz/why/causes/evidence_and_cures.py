@@ -80,6 +80,7 @@ COLLATE_LESS: Final = (
     "A cheaper collate_fn: arrays of equal size in place of lists and padding; more workers "
     "collate side by side."
 )
+NEXT_TO_NOTHING: Final = 0.01  # of collating: samples are mere keys, and read there
 COLLATE_MAKES_ALL: Final = (
     "collate_fn makes the batch here, as of a graph: a cheaper one, or more workers, of which some "
     "{more} gain most, replayed; recommend(loader) measures it."
@@ -115,8 +116,8 @@ ASK_ITS_LOADER: Final = (
 )
 KEEP_ITS_WORKERS: Final = "persistent_workers=True of that loader makes it sooner."
 HELP_THE_THREAD: Final = (
-    "num_workers={more} of the loader that the thread asks would make what the loop takes; "
-    "recommend(loader, step_s=...) measures it."
+    "By these times num_workers={more} of the loader that the thread asks make what the loop "
+    "takes; recommend(loader, step_s=...) measures it."
 )
 ITS_OWN_WAY: Final = (
     "{name} makes its batches in its own way: try its settings, such as workers, threads and "
@@ -275,7 +276,7 @@ def _collate(case: CaseOfACause) -> tuple[str, str]:
     collating_s = case.batches["ready_s"] - case.batches["collate_s"]
     times = _usual(collating_s), _usual(case.reading_s)
     evidence = "collating a batch takes {}, reading it {}".format(*times)
-    is_all = 100 * np.nanmedian(case.reading_s) < np.nanmedian(collating_s)
+    is_all = np.nanmedian(case.reading_s) < NEXT_TO_NOTHING * np.nanmedian(collating_s)
     if is_all and case.advised is not None:
         return evidence, COLLATE_MAKES_ALL.format(more=case.advised)
     return evidence, COLLATE_LESS
