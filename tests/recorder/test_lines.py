@@ -175,7 +175,9 @@ class Arithmetic(Dataset):
     """An operator takes the time, and a function of the user's is called after it."""
 
     def __init__(self):
-        self.matrix = np.random.default_rng(0).random((400, 400))
+        self.matrix = np.random.default_rng(0).random(
+            (800, 800)
+        )  # longer than it takes from look to look
 
     def __len__(self):
         return 60
