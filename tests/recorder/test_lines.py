@@ -175,9 +175,7 @@ class Arithmetic(Dataset):
     """An operator takes the time, and a function of the user's is called after it."""
 
     def __init__(self):
-        self.matrix = np.random.default_rng(0).random(
-            (800, 800)
-        )  # longer than it takes from look to look
+        self.matrix = np.random.default_rng(0).random((400, 400))
 
     def __len__(self):
         return 60
@@ -198,10 +196,11 @@ class EndsInArithmetic(Arithmetic):
 
 @pytest.mark.parametrize("cls", [Arithmetic, EndsInArithmetic])
 def test_an_operator_is_not_told_as_what_comes_after_it(cls):
-    trace, _ = seen(DataLoader(cls(), batch_size=4))
+    # Without making a batch of the products, which takes long, too.
+    trace, _ = seen(DataLoader(cls(), batch_size=4, collate_fn=len))
     first = trace.lines().iloc[0]
     assert "self.matrix @ self.matrix" in first["source"]
-    assert first["share"] > 0.5
+    assert first["share"] > 0.9
 
 
 class Drawing(Dataset):
