@@ -23,7 +23,7 @@ from loaderviz import web
 from loaderviz._doctor import need_the_loader
 from loaderviz._explain import explanation_html
 from loaderviz.errors import LoaderVizError
-from loaderviz.figures.display import CONFIG, figure_script
+from loaderviz.figures.display import CONFIG, Figure, figure_script
 from loaderviz.figures.results import causes_figure
 from loaderviz.figures.results.lines_figure import lines
 from loaderviz.figures.results.memory_figure import memory
@@ -33,6 +33,7 @@ from loaderviz.figures.results.waits_figure import waits
 from loaderviz.figures.timelines import timeline
 from loaderviz.report.report_content import MOST_SHAPES, Content, key_text
 from loaderviz.text import count, duration, percent, rate, size
+from loaderviz.trace.loading import load
 from loaderviz.why.causes.cause_texts import first_causes, saves_text
 from loaderviz.why.causes.costly_lines import saves_words
 
@@ -44,6 +45,8 @@ TOP_PX: Final = 14  # margin above a figure, whose title is the page's own headi
 LABELS_PX: Final = 34  # the same above a figure that has labels there
 MOST_ROWS: Final = 64  # of a table
 MOST_DRAWN: Final = 200_000  # samples in an audit's figure
+MOST_INCIDENTS_DRAWN: Final = 10  # with a timeline
+BEFORE_S, AFTER_S = 5.0, 10.0  # of the beginning of an incident, that its timeline shows at first
 N_ACTIONS: Final = 3  # shown at the top
 MOST_LOADERS: Final = 8  # in a table, and of those that are audited: the others are folded
 
@@ -103,6 +106,8 @@ def _figures(content: Content) -> Iterator[PageFigure]:
     ]
     if trace.meta.get("windows") and trace.meta.get("begins_s"):
         makers.append(("run", lambda: run(trace), TOP_PX + FLAGS_PX))
+    for row in [row for row in content.incidents if row["path"]][:MOST_INCIDENTS_DRAWN]:
+        makers.append((row["name"], functools.partial(_incident_timeline, row), TOP_PX))
     if any(row["cause"] in ("start", "restart") for row in content.costly_causes):
         makers.append(("starts", lambda: starts(trace), KEY_PX))
     if content.lines:
@@ -123,6 +128,17 @@ def _figures(content: Content) -> Iterator[PageFigure]:
         figure = content.part(f"figure of {name}", work_out, None)
         if figure is not None:
             yield figure
+
+
+def _incident_timeline(row: dict[str, Any]) -> Figure:
+    """What an incident saved, from shortly before it began."""
+    trace = load(row["path"])
+    begun_s = row["start_s"] - (trace.meta.get("begins_s") or 0.0)
+    figure = timeline.draw(trace, trace.summary())
+    first_s, last_s = figure.layout.xaxis.range
+    shown = max(begun_s - BEFORE_S, first_s), min(begun_s + AFTER_S, last_s)
+    figure.layout.xaxis.range = shown if shown[0] < shown[1] else (first_s, last_s)
+    return figure
 
 
 def _page_figure(

@@ -15,6 +15,7 @@ import pandas as pd
 from loaderviz._audit import Mixing
 from loaderviz._doctor import Diagnosis, findings_of
 from loaderviz.failed_part import Part, part
+from loaderviz.figures.results.run_figure import incident_name
 from loaderviz.report import report_tables
 from loaderviz.report.predictions_and_audits import (
     LoaderAudit,
@@ -256,6 +257,7 @@ class Content:
         return [
             {
                 **row,
+                "name": incident_name(row["rank"], row["incident"]),
                 "clock": clock_time(row["start_s"]),
                 "text": _bounded_text(row["text"]),
                 "path": row["path"] and _bounded_text(row["path"]),

@@ -6,6 +6,7 @@ and ranges that all readers count on, so that none of them has to look again.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -137,7 +138,9 @@ def _check_columns(name: str, table: Table) -> None:
 def _check_texts(name: str, column: str, values: Any) -> None:
     allowed = TEXTS[column]
     most = LONGEST.get(column)
-    for value in {id(value): value for value in values.tolist()}.values():
+    with contextlib.suppress(TypeError):  # where one cannot be hashed, which is no text
+        values = {*values.tolist()}
+    for value in values:
         if value is None or (isinstance(value, str) and (not allowed or value in allowed)):
             if most is None or value is None or len(value) <= most:
                 continue

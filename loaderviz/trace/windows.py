@@ -245,16 +245,13 @@ def may_be_windows(kept: Any) -> bool:
     """Whether ``meta["windows"]`` may be this."""
     if not isinstance(kept, Mapping) or {*kept} != {*COLUMNS}:
         return False
-    lengths = {len(values) if isinstance(values, list) else -1 for values in kept.values()}
-    return len(lengths) == 1 and all(
-        {*map(type, values)} <= {int, float} and min(values, default=0) >= -1
-        for values in (_known(kept[name], kind) for name, kind in COLUMNS.items())
+    try:
+        columns = [np.asarray(kept[name], kind) for name, kind in COLUMNS.items()]
+    except own_errors(OverflowError, TypeError, ValueError):
+        return False
+    return {column.shape for column in columns} == {(len(columns[0]),)} and all(
+        np.fmin.reduce(column, initial=0) >= -1 and not np.isinf(column).any() for column in columns
     )
-
-
-def _known(values: list[Any], kind: str) -> list[Any]:
-    """Without those that may be unknown, quickly: there may be hundreds of thousands."""
-    return values if kind == "int64" else [value for value in values if value is not None]
 
 
 def of_these(meta: Mapping[str, Any], column: str, numbers: Iterable[int]) -> dict[str, Any]:

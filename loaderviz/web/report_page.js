@@ -10,6 +10,8 @@
     const { data, layout, config } = figures[place.id.replace("figure-", "")];
     await window.Plotly.newPlot(place, data, layout, config);
     window.loadervizLook.adoptAll();
+    // A flag of an incident leads to what was saved of it.
+    place.on("plotly_clickannotation", ({ annotation }) => document.getElementById(annotation.name)?.scrollIntoView());
   };
   const drawAll = async () => {
     for (const place of places) {

@@ -216,9 +216,12 @@ def sealed(content: bytes) -> bytes:
 
 def _change_cells(tables: dict[str, Any], noise: random.Random) -> None:
     name = noise.choice(list(tables))
-    column = noise.choice([*map(_stored, TABLES[name]), *(["until_next"] * (name == "samples"))])
+    kinds = {_stored(column): kind for column, kind in TABLES[name].items()}
+    column = noise.choice([*kinds, *(["until_next"] * (name == "samples"))])
     values = tables[name][column]
-    is_text = any(isinstance(value, str) for value in values) or column in ("exit", "name")
+    is_text = kinds.get(column) == "object"
+    if column == "key":  # of one kind in all of a file
+        is_text = any(isinstance(value, str) for value in values)
     texts = ("", "x", "null", "[]", '{"tuple": []}', "\x1b[2J", "delivered", "1e400", '"=1"')
     for _ in range(noise.choice((1, 1, len(values)))):
         value: Any = noise.choice((*INTEGERS, None))
@@ -226,8 +229,6 @@ def _change_cells(tables: dict[str, Any], noise: random.Random) -> None:
             value = noise.choice((*texts, None))
         elif column == "until_next":
             value = noise.random() < 0.5
-        elif column in ("state", "start_method", "last_key", "shapes"):
-            value = noise.choice((*texts, None))
         values[noise.randrange(len(values))] = value
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -17,39 +16,7 @@ import loaderviz as lv
 from damage import sealed
 from loaderviz import LoaderVizError, Trace, machine
 from loaderviz.trace.parquet import unpacked_size
-from loaderviz.trace.parquet.unpacked_size import check_pages
 from traces import made, recorded
-
-
-def fits(path: Path, most: int, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Whether the pages of a file unpack to so many bytes at most."""
-    monkeypatch.setattr(unpacked_size, "SMALL_BYTES", most)
-    monkeypatch.setattr(unpacked_size, "MOST_UNPACKED", 0)
-    with path.open("rb") as file, contextlib.suppress(ValueError):
-        check_pages(file)
-        return True
-    return False
-
-
-@pytest.mark.parametrize("version", ["1.0", "2.0"])
-@pytest.mark.parametrize("codec", ["zstd", "none"])
-def test_the_headers_of_pages_say_how_large_they_are(version, codec, tmp_path, monkeypatch):
-    texts = [f"file {i % 1000}" * 3 for i in range(50_000)]
-    path, columns = tmp_path / "a", pa.table({"a": np.arange(50_000), "b": texts, "c": texts})
-    pages = {"data_page_version": version, "data_page_size": 20_000, "write_page_checksum": True}
-    pq.write_table(columns, path, compression=codec, use_dictionary=["b"], **pages)
-    metadata = pq.read_metadata(path).row_group(0)
-    with_headers = sum(metadata.column(i).total_uncompressed_size for i in range(3))
-    assert fits(path, with_headers, monkeypatch)
-    assert not fits(path, int(0.95 * with_headers), monkeypatch)  # without the headers themselves
-
-
-def test_texts_that_repeat_the_one_before_are_refused(tmp_path):
-    columns = pa.table({"a": ["x" * 1000 + str(i) for i in range(1000)]})
-    encoding = {"a": "DELTA_BYTE_ARRAY"}
-    pq.write_table(columns, tmp_path / "a", use_dictionary=False, column_encoding=encoding)
-    with (tmp_path / "a").open("rb") as file, pytest.raises(ValueError, match="encoded as no"):
-        check_pages(file)
 
 
 def test_a_text_of_a_gigabyte_is_neither_opened_nor_saved(tmp_path):

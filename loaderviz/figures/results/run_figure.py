@@ -231,6 +231,7 @@ def _flags(trace: Trace, unit_s: float, n_ranks: int) -> list[dict[str, Any]]:
     for row in trace.incidents.to_dict("records"):
         who = f"rank {row['rank']}, " if n_ranks > 1 else ""
         flags.append({
+            "name": incident_name(row["rank"], row["incident"]),
             "x": row["start_s"] / unit_s, "y": 1, "xref": "x", "yref": "paper", "yanchor": "bottom",
             "text": f"⚑ {row['incident']}", "showarrow": False, "xanchor": "left",
             "font": {"size": 13, "color": style.FAILED},
@@ -238,6 +239,11 @@ def _flags(trace: Trace, unit_s: float, n_ranks: int) -> list[dict[str, Any]]:
             f"{row['text']}",
         })  # fmt: skip
     return flags
+
+
+def incident_name(rank: int, incident: int) -> str:
+    """The name of an incident's flag among the picture's annotations."""
+    return f"incident-{rank}-{incident}"
 
 
 def _title(trace: Trace, rows: Table) -> str:

@@ -22,7 +22,7 @@ from loaderviz.trace.check_trace import TABLES, check, check_samples
 from loaderviz.trace.columns_of_rows import Table
 from loaderviz.trace.parquet.columns import JSON, from_arrow, stored_name
 from loaderviz.trace.parquet.seal import check_seal, damaged, not_a_trace
-from loaderviz.trace.parquet.unpacked_size import check_pages, check_rows
+from loaderviz.trace.parquet.unpacked_size import check_rows, check_unpacked
 from loaderviz.trace.parquet.write_parquet import (
     ADDED,
     FORMAT,
@@ -133,7 +133,7 @@ class _File:
         metadata = about.metadata or {}
         if FORMAT_KEY not in metadata:
             raise not_a_trace(path)
-        check_pages(file)
+        check_unpacked(file, about)
         lacking = _lacking_columns(metadata[FORMAT_KEY], path)
         parquet = pq.ParquetFile(
             file,

@@ -37,7 +37,7 @@ from loaderviz.trace.atomic_file import replacing
 from loaderviz.trace.check_trace import LEFT_OUT, MOST_CHARACTERS, TABLES
 from loaderviz.trace.parquet.columns import next_starts, stored_name, to_arrow, whole_ns
 from loaderviz.trace.parquet.seal import seal
-from loaderviz.trace.parquet.unpacked_size import check_pages, check_rows
+from loaderviz.trace.parquet.unpacked_size import check_rows, check_unpacked
 
 if TYPE_CHECKING:
     from loaderviz.trace.trace import Trace
@@ -64,12 +64,14 @@ WORDS: Final = ("table", "state", "start_method", "exit", "name", "shapes", "cpu
 
 def save(trace: Trace, path: str | os.PathLike[str]) -> None:
     """What ``Trace.save`` does."""
+    import pyarrow.parquet as pq
+
     with replacing(path, "save()") as file:
         _write(trace, file)
         file.flush()
         n_rows = {name: len(getattr(trace, name)) for name in TABLES if name != "samples"}
         check_rows(file, {**n_rows, "samples": trace.n_sample_rows})  # what is saved can be opened
-        check_pages(file)
+        check_unpacked(file, pq.read_metadata(file))
         seal(file)
 
 
