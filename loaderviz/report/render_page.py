@@ -104,7 +104,7 @@ def _figures(content: Content) -> Iterator[PageFigure]:
         ("waits", lambda: waits(trace), TOP_PX),
         ("memory", lambda: memory(trace), TOP_PX),
     ]
-    if trace.meta.get("windows") and trace.meta.get("begins_s"):
+    if trace.meta.get("windows") and (trace.meta.get("begins_s") or content.incidents):
         makers.append(("run", lambda: run(trace), TOP_PX + FLAGS_PX))
     for row in [row for row in content.incidents if row["path"]][:MOST_INCIDENTS_DRAWN]:
         makers.append((row["name"], functools.partial(_incident_timeline, row), TOP_PX))

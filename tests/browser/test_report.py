@@ -6,8 +6,9 @@ import re
 import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, expect
+from torch.utils.data import DataLoader
 
-from loaderviz import Costs, simulate
+from loaderviz import Costs, record, simulate
 from loaderviz.report import write
 from traces import made
 
@@ -68,6 +69,21 @@ def test_it_follows_the_theme_also_while_it_is_open(opened, large):
     expect(page.locator("#figure-timeline")).to_have_class(re.compile("loaderviz-dark"))
     dark = page.evaluate(COLOURS)
     assert all(one != other for one, other in zip(light, dark, strict=True))
+
+
+def test_a_flag_of_the_whole_run_leads_to_what_was_saved_then(opened, tmp_path):
+    loader = DataLoader(range(400), batch_size=2)
+    with record(loader, last_s=600, path=tmp_path / "run") as recording:
+        for number, _batch in enumerate(loader):
+            if number == 100:
+                recording.save_incident("the loss is odd")
+    write(recording.trace, tmp_path / "report.html")
+    page = opened(tmp_path / "report.html")
+    timeline = page.locator("#figure-incident-0-1")
+    expect(timeline).not_to_be_in_viewport()
+    page.locator("#figure-run .annotation-text-g", has_text="⚑ 1").click()
+    expect(timeline).to_be_in_viewport()
+    expect(timeline).to_contain_text("consumer")
 
 
 @pytest.mark.slow
