@@ -11,6 +11,7 @@ from typing import Any
 from loaderviz.own_errors import own_errors, warn_or_print
 from loaderviz.recorder.incidents import IncidentLog
 from loaderviz.recorder.window_log import WindowLog
+from loaderviz.trace.described_loaders import kind_of_life
 from loaderviz.trace.windows import COLUMNS, window_s_of
 
 Told = Callable[[dict[str, Any]], object]
@@ -36,11 +37,21 @@ class FlightLog:
         self._on_window = options.on_window and _harmless(options.on_window, "on_window")
         tell = options.on_incident and _harmless(options.on_incident, "on_incident")
         self._incidents = IncidentLog(folder, options.saved_in, tell)
+        self._first: dict[int, int] = {}  # by the number of a loader: that of the first one alike
+        self._kinds: dict[str, int] = {}
+        for description in meta["loaders"]:
+            self.note_loader(description)
 
     @property
     def next_ns(self) -> int:
         """When the window that runs is over."""
         return self._windows.next_ns
+
+    def note_loader(self, description: dict[str, Any]) -> None:
+        """Know one loader more. One that is made anew for each epoch is told of as one."""
+        number = len(self._first)
+        kind = kind_of_life(description)
+        self._first[number] = number if kind is None else self._kinds.setdefault(kind, number)
 
     def read(self, path: Path) -> None:
         """Read on in the file of a worker that is about to be moved."""
@@ -50,7 +61,8 @@ class FlightLog:
         """Write the windows that are over, look at them, and tell of them."""
         rows = self._windows.close(at_ns, ended=ended)
         if self._is_left_on:
-            self._incidents.look_at(rows, self._windows.window_s, at_ns)
+            as_one = [{**row, "loader": self._first[int(row["loader"])]} for row in rows]
+            self._incidents.look_at(as_one, self._windows.window_s, at_ns)
         if ended:
             self._incidents.end()
         if self._on_window is not None:
@@ -63,7 +75,8 @@ class FlightLog:
             return
         start_s = (since_ns - self._started_ns) / 1e9
         waited_s = (at_ns - since_ns) / 1e9
-        self._incidents.note_still_waiting(loader, start_s, waited_s, at_ns, self._windows.window_s)
+        first, window_s = self._first[loader], self._windows.window_s
+        self._incidents.note_still_waiting(first, start_s, waited_s, at_ns, window_s)
 
     def save(self, why: str, kind: str, at_ns: int) -> dict[str, Any] | None:
         """Save an incident that somebody asks for, or that ends the loop."""

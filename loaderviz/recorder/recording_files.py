@@ -256,6 +256,8 @@ class RecordingFiles:
                     self.note(problems=[*self._meta.get("problems", ()), *words])
                 self._described = description, f"{json.dumps(kept['loaders'][0])}\n".encode()
             self._more_loaders.write(self._described[1])
+            if self._flight is not None:
+                self._flight.note_loader(description)
 
     def _with_samples_apart(self, description: dict[str, Any]) -> dict[str, Any]:
         """The description, with a name for what its keys stand for: that may be long, and shared.

@@ -33,6 +33,7 @@ from loaderviz.figures.results.waits_figure import waits
 from loaderviz.figures.timelines import timeline
 from loaderviz.report.report_content import MOST_SHAPES, Content, key_text
 from loaderviz.text import count, duration, percent, rate, size
+from loaderviz.trace.loaders_as_one import as_one
 from loaderviz.trace.loading import load
 from loaderviz.why.causes.cause_texts import first_causes, saves_text
 from loaderviz.why.causes.costly_lines import saves_words
@@ -132,7 +133,7 @@ def _figures(content: Content) -> Iterator[PageFigure]:
 
 def _incident_timeline(row: dict[str, Any]) -> Figure:
     """What an incident saved, from shortly before it began."""
-    trace = load(row["path"])
+    trace = as_one(load(row["path"]))
     begun_s = row["start_s"] - (trace.meta.get("begins_s") or 0.0)
     figure = timeline.draw(trace, trace.summary())
     first_s, last_s = figure.layout.xaxis.range

@@ -7,6 +7,7 @@ not.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -55,6 +56,17 @@ def are_alike(meta: Mapping[str, Any], one: int, other: int) -> bool:
     """
     first, second = ({**loader_description(meta, each), UNDERLYING: None} for each in (one, other))
     return bool(first.get("iterated_at")) and first == second
+
+
+def kind_of_life(about: Mapping[str, Any]) -> str | None:
+    """The same text for loaders that are described alike, as ``are_alike`` has it.
+
+    None where it is not known where they were iterated.
+    """
+    if not about.get("iterated_at"):
+        return None
+    settings = {name: about[name] for name in about if name != UNDERLYING}
+    return json.dumps(settings, sort_keys=True, default=repr)
 
 
 def left_out(meta: Mapping[str, Any]) -> tuple[int, int]:

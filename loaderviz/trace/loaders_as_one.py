@@ -6,7 +6,6 @@ picture, takes the trace through ``as_one`` first.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +13,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from loaderviz.trace.described_loaders import UNDERLYING, as_the_loop_sees_it, loader_description
+from loaderviz.trace.columns_of_rows import Table, arrays
+from loaderviz.trace.described_loaders import (
+    UNDERLYING,
+    as_the_loop_sees_it,
+    kind_of_life,
+    loader_description,
+)
 from loaderviz.trace.lines_of_code import of_these
 from loaderviz.trace.underlying_keys import names_by_rank
 from loaderviz.trace.unread_samples import UnreadSamples
@@ -57,16 +62,42 @@ def as_one(trace: Trace) -> Trace:
             loaders[first][UNDERLYING] = None
     for first, n in made.items():
         loaders[first]["made"] = n
+    meta = {**trace.meta, "loaders": loaders}
+    if meta.get("windows"):
+        rows = windows_as_one(trace)
+        renumbered = {name: rows[name].tolist() for name in ("loader", "epoch")}
+        meta["windows"] = {**meta["windows"], **renumbered}
     return trace._part(
         batches=_renumbered(trace.batches, numbers),
         samples=_SamplesAsOne(trace, numbers),
         workers=_renumbered(trace.workers, numbers),
         spans=trace.spans,
         meta=of_these(
-            {**trace.meta, "loaders": loaders},
+            meta,
             loaders={number: first for number, (first, _) in numbers.items()},
         ),
     )
+
+
+def windows_as_one(trace: Trace) -> Table:
+    """The columns of ``trace.windows``, with one number for loaders that are described alike.
+
+    The epochs of each rank are counted on. Whether such loaders were asked in turns, as with
+    ``zip``, a ring no longer tells: then they come as one here, too.
+    """
+    rows = arrays(trace.windows)
+    first = {life: numbers[0] for numbers in _alike(trace.meta) for life in numbers}
+    if not first:
+        return rows
+    one = np.array([first.get(number, number) for number in rows["loader"].tolist()], np.int64)
+    n = int(rows["loader"].max(initial=0)) + 1
+    lives_, life = np.unique((rows["rank"] * n + one) * n + rows["loader"], return_inverse=True)
+    n_epochs = np.zeros(len(lives_), np.int64)
+    np.maximum.at(n_epochs, life, rows["epoch"] + 1)
+    before = np.cumsum(n_epochs) - n_epochs
+    _, begins, whose = np.unique(lives_ // n, return_index=True, return_inverse=True)
+    before -= before[begins[whose]]
+    return {**rows, "loader": one, "epoch": rows["epoch"] + before[life]}
 
 
 def lives(meta: Mapping[str, Any], loader: int) -> int:
@@ -81,10 +112,9 @@ def _alike(meta: Mapping[str, Any]) -> list[list[int]]:
     """
     by_description: dict[str, list[int]] = defaultdict(list)
     for number, about in enumerate(meta.get("loaders") or ()):
-        if about.get("iterated_at"):
-            settings = {name: about[name] for name in about if name != UNDERLYING}
-            key = json.dumps(settings, sort_keys=True, default=repr)
-            by_description[key].append(number)
+        kind = kind_of_life(about)
+        if kind is not None:
+            by_description[kind].append(number)
     return [numbers for numbers in by_description.values() if len(numbers) > 1]
 
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from loaderviz.text import clock_time, count, percent
-from loaderviz.trace.columns_of_rows import Table, arrays, where
+from loaderviz.trace.columns_of_rows import Table, where
 from loaderviz.trace.described_loaders import loader_description, unseen
+from loaderviz.trace.loaders_as_one import windows_as_one
 from loaderviz.trace.windows import waited_share
 from loaderviz.why.level_changes import levels
 from loaderviz.why.phases import ALIKE
@@ -61,10 +62,9 @@ def whole_run(trace: Trace) -> WholeRun | None:
     """The whole run; None of a trace that holds all of it, or has no windows."""
     begins_s = trace.meta.get("begins_s") or 0.0
     is_told = trace.meta.get("windows") and begins_s and not unseen(trace)  # what the loop waits
-    windows = trace.windows if is_told else None
-    if windows is None or windows.empty:
+    rows = windows_as_one(trace) if is_told else {}
+    if not len(rows.get("rank", ())):
         return None
-    rows = arrays(windows)
     seconds = float(rows["end_s"].max())
     promised_s, took_s = _epochs(trace, rows)
     return WholeRun(

@@ -15,6 +15,7 @@ from loaderviz import LoaderVizError, Trace, argument_checks, audit, figures, lo
 from loaderviz.recorder.incidents import FIRST_KEPT, LATEST_KEPT, IncidentLog, Shift
 from loaderviz.spool import HEADER_BYTES
 from loaderviz.trace import windows
+from loaderviz.trace.loaders_as_one import windows_as_one
 from loaderviz.trace.recording.live_recording import LiveRecording
 from loaderviz.why.whole_run import whole_run
 
@@ -325,6 +326,27 @@ def test_the_picture_has_the_rank_that_waits_most_on_top(n_ranks, theme):
         assert first.z[0][0] == pytest.approx(0.6 / 1.6, abs=1e-3)
     assert [line.name for line in figure.data[1:]] == ["supply", "demand"]
     assert any(note.text.endswith(" 1") for note in figure.layout.annotations)
+
+
+def test_loaders_that_are_made_anew_are_one_and_evaluations_stand_apart():
+    columns = {name: [] for name in windows.COLUMNS}
+    for i in range(6):  # an epoch each, then its evaluation
+        own = of_rank(0, 0.1 if i % 2 else 0.5)
+        own = {name: values[:1] for name, values in own.items()}
+        own |= {"loader": [i], "epoch": [0], "start_s": [60.0 * i], "end_s": [60.0 * (i + 1)]}
+        for name, values in own.items():
+            columns[name] += values
+    abouts = [{"dataset": each, "iterated_at": f"train.py:{each}"} for each in ("T", "V")]
+    meta = {"windows": columns, "loaders": abouts * 3}
+    trace = Trace.from_columns(meta=meta)
+    rows = windows_as_one(trace)
+    assert rows["loader"].tolist() == [0, 1, 0, 1, 0, 1]
+    assert rows["epoch"].tolist() == [0, 0, 1, 1, 2, 2]
+    figure = figures.run(trace)
+    others, own, supply, _demand = figure.data
+    assert others.y[:2] == pytest.approx((0.0, own.y[1]))
+    assert own.y[0] > 0
+    assert len(supply.x) == 3
 
 
 @pytest.mark.parametrize(("step_s", "kinds"), [(1.0, ["reading"]), (40.0, [])])

@@ -13,26 +13,27 @@ from loaderviz.figures.display import Figure
 from loaderviz.figures.style import AXIS_PX
 from loaderviz.text import clock_time, count, duration, percent, rate
 from loaderviz.trace import Trace
-from loaderviz.trace.columns_of_rows import Table, arrays, where
+from loaderviz.trace.columns_of_rows import Table, where
+from loaderviz.trace.loaders_as_one import windows_as_one
 from loaderviz.trace.windows import waited_share
 
 SHARE_PX, PACE_PX, GAP_PX, RANK_PX = 120, 150, 34, 22
 FLAGS_PX: Final = 24  # of incidents, above the plot
 LEFT_PX, RIGHT_PX, TOP_PX = 74, 90, style.TITLE_PX + FLAGS_PX
 MOST_RANKS: Final = 64
-LEAST_START: Final = 0.01  # of a window, that is drawn apart
+LEAST_PART: Final = 0.01  # of a window, that is drawn apart
 MOST_EPOCHS: Final = 40  # that are marked
 MOST_POINTS: Final = 2_000  # of a line: of more, neighbours become one
 HOURS_FROM_S: Final = 7200.0
-_SUMS: Final = ("batches", "samples", "startup_s", "wait_s", "step_s")
+_SUMS: Final = ("batches", "samples", "startup_s", "others_s", "wait_s", "step_s")
 
 
 def run(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
     """Draw a whole run minute by minute, from ``trace.windows``.
 
-    Above, the share of each minute that the loop waited, of all loaders: in grey for the start of
-    workers, in the colour of waits for batches; below, of the
-    loader that most is done with, the samples that its workers make when none stands idle (supply)
+    Above, the share of each minute that the loop waited, one on the other: in grey for workers to
+    start, in amber for evaluations and other loaders, then for the loader that most time goes to.
+    Below, of that one, the samples that its workers make when none stands idle (supply)
     and those that the loop takes when it never waits (demand). Dotted lines are epochs, flags are
     incidents: hover tells them, and ``trace.incidents`` opens them. Of several ranks a row for
     each, the one that waits most first, and below its supply and demand.
@@ -47,7 +48,7 @@ def run(trace: Trace, *, theme: style.ThemeName = "light") -> Figure:
     """
     axes.check_given("run", trace)
     colours = style.theme(theme)
-    rows = arrays(trace.windows)
+    rows = windows_as_one(trace)
     if not rows["batches"].sum():
         raise LoaderVizError("no batch was delivered in this trace: there is no run to draw")
     by_rank = {int(rank): where(rows, rows["rank"] == rank) for rank in np.unique(rows["rank"])}
@@ -101,7 +102,12 @@ def _main_loader(rows: Table) -> int:
 
 
 def _by_window(rows: Table) -> Table:
-    """Sums of all loaders and epochs, a row for each window; of very many, neighbours as one."""
+    """Sums of all loaders and epochs, a row for each window; of very many, neighbours as one.
+
+    ``others_s`` is what is waited for others than the main loader, as of evaluations.
+    """
+    is_main = rows["loader"] == _main_loader(rows)
+    rows = {**rows, "others_s": np.where(is_main, 0.0, rows["wait_s"])}
     starts = np.unique(rows["start_s"])
     together = -(-len(starts) // MOST_POINTS)
     starts = starts[::together]
@@ -122,35 +128,41 @@ def _by_window(rows: Table) -> Table:
             "demand_per_s": sums["samples"] / sums["step_s"],
             "share": (sums["startup_s"] + sums["wait_s"]) / total_s,
             "share_of_starts": sums["startup_s"] / total_s,
+            "share_of_others": (sums["startup_s"] + sums["others_s"]) / total_s,
         }
 
 
 def _share(windows: Table, unit_s: float) -> list[dict[str, Any]]:
-    """The waited share as an area, a step for each window: of starts of workers, and of all."""
-    share, starts = (np.nan_to_num(windows[name]) for name in ("share", "share_of_starts"))
+    """The waited share as areas, a step for each window: one on the other, up to that of all."""
+    share, starts, others = (
+        np.nan_to_num(windows[name]) for name in ("share", "share_of_starts", "share_of_others")
+    )
     texts = [
         f"<b>{clock_time(start)}: waits {percent(each)}</b><br>{count(n, 'batch', 'batches')}, "
-        f"{duration(wait)} waited" + f"<br>{duration(startup)} to start workers" * bool(startup)
-        for start, each, n, wait, startup in zip(
+        f"{duration(wait)} waited"
+        + f", {duration(other)} of it for evaluations and other loaders" * bool(other)
+        + f"<br>{duration(startup)} to start workers" * bool(startup)
+        for start, each, n, wait, other, startup in zip(
             windows["start_s"],
             share,
-            windows["batches"],
-            windows["wait_s"],
-            windows["startup_s"],
+            *(windows[name] for name in ("batches", "wait_s", "others_s", "startup_s")),
             strict=True,
         )
     ]
-    parts = [("tozeroy", style.WAIT, style.WAIT_FILL, share)]
-    if starts.max() > LEAST_START:
-        parts.insert(0, ("tozeroy", style.QUIET, style.QUIET, starts))
-        parts[1] = ("tonexty", *parts[1][1:])
+    parts = []
+    if starts.max() > LEAST_PART:
+        parts.append((style.QUIET, style.QUIET, starts))
+    if (others - starts).max() > LEAST_PART:
+        parts.append((style.AMBER, style.AMBER_FILL, others))
+    parts.append((style.WAIT, style.WAIT_FILL, share))
     return [{
         "type": "scatter", "mode": "lines", "yaxis": "y2",
         "x": np.append(windows["start_s"], windows["end_s"][-1:]) / unit_s,
         "y": np.append(values, values[-1:]).round(4),
-        "line": {"shape": "hv", "color": line, "width": 1}, "fill": fill, "fillcolor": colour,
+        "line": {"shape": "hv", "color": line, "width": 1},
+        "fill": "tonexty" if i else "tozeroy", "fillcolor": colour,
         "hovertext": [*texts, *texts[-1:]], "hovertemplate": "%{hovertext}<extra></extra>",
-    } for fill, line, colour, values in parts]  # fmt: skip
+    } for i, (line, colour, values) in enumerate(parts)]  # fmt: skip
 
 
 def _heat(by_rank: dict[int, Table], ranks: Sequence[int], unit_s: float) -> list[dict[str, Any]]:
