@@ -2,7 +2,8 @@
 
 After each window: whether a loader's loop, or those who read for it, take longer than before, for
 two windows at least, or whether the loop has waited far longer than ever. By hyperfine's rule for
-outliers against the windows before, so that nothing depends on what is usual elsewhere.
+outliers against the windows before, and against the first ones, so that nothing depends on what is
+usual elsewhere.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Shift:
     Attributes:
         usual: what it takes usually, the median of the windows before a shift; 0 at first.
         now: the median of those since a shift; 0 before any.
-        is_open: whether there is a shift that goes on.
+        is_open: whether there is a shift that goes on, or it is found to have crept up.
         stays: whether the last one went on for so long that it counts as usual.
     """
 
@@ -47,30 +48,49 @@ class Shift:
         self.usual = self.now = 0.0
         self.is_open = self.stays = False
         self._before: deque[float] = deque(maxlen=MOST_BEFORE)
+        self._first: list[float] = []  # of this pace: what creeps is far from them alone
         self._odd: list[float] = []  # in a row
         self._back: list[float] = []  # in a row, after a shift
 
     def note(self, value: float) -> None:
         """Note the next window."""
-        before = np.array(self._before)
-        is_far = len(before) >= FEWEST and stands_out(np.array([value]), before)[0]
-        if is_far and value > SHIFT * np.median(before):
+        usual = _usual_for(value, self._before)
+        if usual:
             self._odd.append(value)
             self._back.clear()
             if len(self._odd) >= IN_A_ROW:
                 self.is_open, self.stays = True, False
-                self.usual, self.now = float(np.median(before)), float(np.median(self._odd))
+                self.usual, self.now = usual, float(np.median(self._odd))
             if len(self._odd) >= MOST_BEFORE:  # that is how it is from now on
                 self._before.extend(self._odd)
-                self._odd.clear()
+                self._first, self._odd = self._odd, []
                 self.is_open, self.stays = False, True
             return
         self._back.append(value)
         if not self.is_open or len(self._back) >= IN_A_ROW:
             self._before.extend(self._back)
+            self._first.extend(self._back[: MOST_BEFORE - len(self._first)])
             self._odd.clear()
             self._back.clear()
             self.is_open = False
+            self._look_at_level()
+
+    def _look_at_level(self) -> None:
+        """Whether the windows before are by now far above the first ones: it has crept."""
+        if len(self._before) == len(self._first) == MOST_BEFORE:
+            level = float(np.median(self._before))
+            usual = _usual_for(level, self._first)
+            if usual:
+                self.usual, self.now, self._first = usual, level, [*self._before]
+                self.is_open = self.stays = True
+
+
+def _usual_for(value: float, before: Sequence[float]) -> float:
+    """The median of the windows ``before`` that the value is far above; 0 where it is not."""
+    if len(before) < FEWEST or not stands_out(np.array([value]), np.array(before))[0]:
+        return 0.0
+    usual = float(np.median(before))
+    return usual if value > SHIFT * usual else 0.0
 
 
 class IncidentLog:

@@ -276,6 +276,14 @@ def test_one_odd_window_and_a_hundred_healthy_hours_are_no_shift():
     assert noted(values)[0] == []
 
 
+def test_what_creeps_is_seen_where_it_is_far_from_how_it_began():
+    opened, shift = noted(usual(2_000) * np.linspace(1, 2, 2_000))
+    assert 500 < opened[0] < 800
+    starts = [at for at in opened if at - 1 not in opened]
+    assert 2 <= len(starts) <= 4  # by a quarter each, and not in each window anew
+    assert shift.usual > 1.2
+
+
 def test_what_stays_is_how_it_is_now():
     values = usual(400)
     values[100:] *= 2
