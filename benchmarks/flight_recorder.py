@@ -31,7 +31,8 @@ HERE = Path(__file__)
 RUN_S, FROM_S, WHILE_S = 32.0, 15.0, 5.0  # of --shifts: windows are of a second
 KINDS = [  # times as long; for how long; which workers
     *((times, length, "all") for times in (1.5, 3.0, 20.0) for length in (WHILE_S, RUN_S)),
-    *((20.0, RUN_S, "one"), (3.0, RUN_S, "one"), (1.0, 0.0, "none"), (1.0, 0.0, "none")),
+    *((20.0, RUN_S, "one"), (3.0, RUN_S, "one"), (1.0, WHILE_S, "pause")),
+    *((1.0, 0.0, "none"), (1.0, 0.0, "none")),
 ]
 
 
@@ -108,6 +109,8 @@ def loop(path: str, times: float, length_s: float, who: str) -> None:
         def __getitem__(self, key: int) -> torch.Tensor:
             info = get_worker_info()
             slow = FROM_S < time.time() - begun < FROM_S + length_s
+            if slow and who == "pause":
+                time.sleep(FROM_S + length_s - (time.time() - begun))
             slow = slow and (who == "all" or (who == "one" and info is not None and info.id == 0))
             time.sleep(0.004 * (times if slow else 1.0))
             return torch.tensor(key)

@@ -400,6 +400,8 @@ class RecordingFiles:
         self._open = False
         self._main = self._flight = None
         self.next_window_ns = NEVER_NS
+        if self._more_loaders is not None:
+            self._more_loaders.close()  # nothing of it is buffered
         self._more_loaders = self._ended_workers = self._stack = None
         self._left_out = None
         self._idle_spools.clear()
