@@ -1,7 +1,8 @@
 """A recording that is left on: what it costs, how large it stays, and whether it finds shifts.
 
     python benchmarks/flight_recorder.py --overhead   beside `record` without a ring, in turns
-    python benchmarks/flight_recorder.py --size       hours of training, by a clock that runs ahead
+    python benchmarks/flight_recorder.py --size 72 100 8   hours by a clock that runs ahead, of so
+                                                      many batches a second, by so many workers
     python benchmarks/flight_recorder.py --kills 20   killed at a random moment, then opened
     python benchmarks/flight_recorder.py --shifts     slower for a while, for good, in one worker
     python benchmarks/flight_recorder.py --soak 3600  so many seconds with four workers
@@ -13,6 +14,7 @@ RESULTS.md has what it printed.
 from __future__ import annotations
 
 import argparse
+import mmap
 import os
 import random
 import signal
@@ -25,7 +27,6 @@ from contextlib import nullcontext
 from pathlib import Path
 
 PAIRS, N_BATCHES = 5, 20_000
-HOURS, PER_S = 6, 100
 DAYS_ROWS = 3 * 24 * 60
 HERE = Path(__file__)
 RUN_S, FROM_S, WHILE_S = 32.0, 15.0, 5.0  # of --shifts: windows are of a second
@@ -63,28 +64,30 @@ def overhead() -> None:
         )
 
 
-def size() -> None:
-    ahead_ns = 0
+def size(hours: int, per_s: int, workers: int) -> None:
+    """By a clock that all processes share, and that each batch of the loop puts forward."""
+    ahead_ns = memoryview(mmap.mmap(-1, 8)).cast("q")
     real = time.perf_counter_ns
-    time.perf_counter_ns = lambda: real() + ahead_ns
+    time.perf_counter_ns = lambda: real() + ahead_ns[0]
     import psutil
     import torch
     from torch.utils.data import DataLoader, TensorDataset
 
     import loaderviz
 
-    loader = DataLoader(TensorDataset(torch.arange(3600 * PER_S)))
+    loader = DataLoader(TensorDataset(torch.arange(3600 * per_s)), num_workers=workers)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run"
         with loaderviz.record(loader, last_s=600, path=path):
-            for hour in range(1, HOURS + 1):
+            for hour in range(1, hours + 1):
                 for _batch in loader:
-                    ahead_ns += 10**9 // PER_S
-                if hour in (1, 2, HOURS // 2, HOURS):
+                    ahead_ns[0] += 10**9 // per_s
+                if hour in (1, 2, hours // 2, hours):
                     # Without the copies that incidents have made.
                     n = sum(each.stat().st_size for each in path.iterdir() if each.is_file())
                     rss = psutil.Process().memory_info().rss
-                    print(f"hour {hour}: {n / 1e6:.2f} MB of files, {rss / 1e6:.0f} MB of memory")
+                    told = f"hour {hour}: {n / 1e6:.2f} MB of files, {rss / 1e6:.0f} MB of memory"
+                    print(told, flush=True)
         begun = time.perf_counter()
         trace = loaderviz.load(path)
         loaderviz.figures.run(trace)
@@ -274,7 +277,7 @@ def start(path: Path, times: float, length_s: float, who: str) -> subprocess.Pop
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--overhead", action="store_true")
-    parser.add_argument("--size", action="store_true")
+    parser.add_argument("--size", nargs=3, type=int)
     parser.add_argument("--kills", type=int, default=0)
     parser.add_argument("--shifts", type=int, nargs="?", const=1, default=0)
     parser.add_argument("--soak", type=float, default=0)
@@ -285,7 +288,7 @@ def main() -> None:
         path, times, length_s, who = given.loop
         loop(path, float(times), float(length_s), who)
     if given.size:  # before anything has imported loaderviz, which takes the clock as it finds it
-        size()
+        size(*given.size)
     elif given.overhead:
         overhead()
     if given.soak:
