@@ -18,7 +18,7 @@ from loaderviz._recommend.recommendation import (
     candidates_table,
     code_of,
 )
-from loaderviz._recommend.search import Found, Question
+from loaderviz._recommend.search import NEAR, Found, Question
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.text import count, duration, percent, rate
 
@@ -79,6 +79,13 @@ class Outcome:
         return start_s / epoch_s if epoch_s > 0 and math.isfinite(epoch_s) else 0.0
 
     @property
+    def fewer_may_do(self) -> bool:
+        """Whether others were left out, and this one's runs differ more than first runs should."""
+        sure = self.found.error(self.best) <= NEAR  # not where it is not known
+        known = sure or self.found.unsettled
+        return self.found.too_short and self.best.num_workers > 1 and not known
+
+    @property
     def keeps_busy(self) -> bool:
         """Whether the loop has steps, and hardly waits for a batch to be made."""
         hardly_waits = self.found.wait_share(self.best) <= WORTH
@@ -126,6 +133,10 @@ def _verdict(outcome: Outcome) -> str:
     if not per_s > 0:
         return f"{workers}, as it is now: no other setting could be measured"
     pace = f"{rate(per_s)} samples/s measured"
+    if outcome.found.unsettled and not outcome.keeps_busy:
+        return f"No setting is clearly better than today's {workers}: {pace}"
+    if outcome.fewer_may_do:
+        workers += " or fewer"
     if best == present:
         pace += ", as it is now"
     elif not math.isnan(now):
@@ -205,7 +216,12 @@ def _notes(outcome: Outcome) -> Iterator[str]:
         yield f"A worker was killed with {'; '.join(map(str, died))}: perhaps memory was short."
     if unfit := _unfit(outcome):
         yield f"{unfit[0]} would take more memory, or more of /dev/shm, than is free: not tried."
-    if found.too_short:
+    if found.unsettled or outcome.fewer_may_do:
+        yield (
+            "Runs of one setting differ too much to tell: measure again when the machine is idle, "
+            f"or with budget_s={4 * outcome.asked.budget_s:g}."
+        )
+    elif found.too_short:
         budget_s = outcome.asked.budget_s
         yield (
             f"{budget_s:g} s were too short to tell all settings apart: budget_s={4 * budget_s:g} "
