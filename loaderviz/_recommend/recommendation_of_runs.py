@@ -79,11 +79,11 @@ class Outcome:
         return start_s / epoch_s if epoch_s > 0 and math.isfinite(epoch_s) else 0.0
 
     @property
-    def fewer_may_do(self) -> bool:
+    def unsure(self) -> bool:
         """Whether others were left out, and this one's runs differ more than first runs should."""
-        sure = self.found.error(self.best) <= NEAR  # not where it is not known
-        known = sure or self.found.unsettled
-        return self.found.too_short and self.best.num_workers > 1 and not known
+        return (
+            self.found.too_short and not self.found.error(self.best) <= NEAR
+        )  # or it is not known
 
     @property
     def keeps_busy(self) -> bool:
@@ -133,9 +133,9 @@ def _verdict(outcome: Outcome) -> str:
     if not per_s > 0:
         return f"{workers}, as it is now: no other setting could be measured"
     pace = f"{rate(per_s)} samples/s measured"
-    if outcome.found.unsettled and not outcome.keeps_busy:
+    if outcome.found.unsettled or (outcome.unsure and best == present):
         return f"No setting is clearly better than today's {workers}: {pace}"
-    if outcome.fewer_may_do:
+    if outcome.unsure and best.num_workers > 1:
         workers += " or fewer"
     if best == present:
         pace += ", as it is now"
@@ -216,7 +216,7 @@ def _notes(outcome: Outcome) -> Iterator[str]:
         yield f"A worker was killed with {'; '.join(map(str, died))}: perhaps memory was short."
     if unfit := _unfit(outcome):
         yield f"{unfit[0]} would take more memory, or more of /dev/shm, than is free: not tried."
-    if found.unsettled or outcome.fewer_may_do:
+    if found.unsettled or outcome.unsure:
         yield (
             "Runs of one setting differ too much to tell: measure again when the machine is idle, "
             f"or with budget_s={4 * outcome.asked.budget_s:g}."
