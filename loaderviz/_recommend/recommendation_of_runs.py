@@ -132,9 +132,14 @@ def _verdict(outcome: Outcome) -> str:
     per_s, now = outcome.samples_per_s(best), outcome.samples_per_s(present)
     if not per_s > 0:
         return f"{workers}, as it is now: no other setting could be measured"
+    part, _, detail = _limits(outcome).partition(": ")
+    names = {"shared": "what samples share", "step": "the model's step", "CPU": "the CPUs"}
+    if detail.startswith(OTHERS):
+        names["CPU"] = "CPUs that other processes use, too"
+    limited = f"limited by {names.get(part, part)}"
     pace = f"{rate(per_s)} samples/s measured"
     if outcome.found.unsettled or (outcome.unsure and best == present):
-        return f"No setting is clearly better than today's {workers}: {pace}"
+        return f"No setting is clearly better than today's {workers}: {pace}, {limited}"
     if outcome.unsure and best.num_workers > 1:
         workers += " or fewer"
     if best == present:
@@ -143,11 +148,7 @@ def _verdict(outcome: Outcome) -> str:
         pace += f" ({rate(now)} as it is now)"
     if outcome.keeps_busy:
         return f"{workers} {'keeps' if best.num_workers <= 1 else 'keep'} the model busy: {pace}"
-    part, _, detail = _limits(outcome).partition(": ")
-    names = {"shared": "what samples share", "step": "the model's step", "CPU": "the CPUs"}
-    if detail.startswith(OTHERS):
-        names["CPU"] = "CPUs that other processes use, too"
-    return f"{workers}: {pace}, limited by {names.get(part, part)}"
+    return f"{workers}: {pace}, {limited}"
 
 
 def _as_run(setting: LoaderSettings) -> LoaderSettings:
