@@ -81,8 +81,8 @@ class Mixing(ShownResult):
         if np.isnan(self.score):
             return n
         return (
-            f"{n} · the nearest of {self.window:,} that follow one another: "
-            f"{rate(self.neighbour_distance)} places away in the source (as they lie 1, after a "
+            f"{n} · in {self.window:,} in a row, the nearest to a sample is "
+            f"{rate(self.neighbour_distance)} places away in the source (unshuffled 1, "
             f"uniform shuffle {rate(self.shuffled_distance)})"
         )
 

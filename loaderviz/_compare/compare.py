@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SAME, BETTER, WORSE, TOO_SHORT = "within noise", "better", "worse", "too short to tell"
 NEGLIGIBLE = ""
-STEP = "step"  # the measure of that name
+WAIT, STEP = "wait for a batch", "step"  # the measures of these names
 CAUSE = "waiting: "  # begins the name of a measure that is a cause of waiting
 MANY_TIMES = 10  # from there on percent is hard to read
 LEAST = 0.01  # a smaller change counts as none, however certain; so does a cause of less time
@@ -96,14 +96,21 @@ def compare(a: Trace, b: Trace) -> Comparison:
     burst_batches = max(_burst_batches(a), _burst_batches(b))
     pairs = zip(measures_a, measures_b, strict=True)
     busier = _busier(a, b)
-    rows = [_row(*pair, burst_batches, busier) for pair in pairs if not _is_small_cause(*pair)]
+    least_s = LEAST * max(_batch_s(measures_a), _batch_s(measures_b))
+    kept = [pair for pair in pairs if not _is_small_cause(*pair, least_s)]
+    rows = [_row(*pair, burst_batches, busier) for pair in kept]
     settings = changed_settings(a, b)
     return Comparison(_verdict(rows, changed=bool(settings)), settings, pd.DataFrame(rows))
 
 
-def _is_small_cause(a: Measure, b: Measure) -> bool:
+def _is_small_cause(a: Measure, b: Measure, least_s: float) -> bool:
     """Whether it is a cause that hardly anything was waited for in either run."""
-    return a.name.startswith(CAUSE) and not max(a.value, b.value) >= LEAST
+    return a.name.startswith(CAUSE) and not max(a.value, b.value) >= least_s
+
+
+def _batch_s(measured: list[Measure]) -> float:
+    """Seconds of the loop for a batch: its wait and its step."""
+    return sum(each.value for each in measured if each.name in (WAIT, STEP))
 
 
 def _burst_batches(trace: Trace) -> int:
@@ -184,14 +191,17 @@ def _verdict(rows: list[dict[str, Any]], *, changed: bool) -> str:
 
 
 def _cause_words(rows: list[dict[str, Any]]) -> str:
-    """The cause whose share changed most, if that is most of what the waiting changed by."""
-    more = rows[1]["b"] - rows[1]["a"]
+    """The cause that changed most, if that is most of what the wait for a batch changed by."""
+    (wait,) = [row for row in rows if row["measure"] == WAIT]
+    more = wait["b"] - wait["a"]
+    if more * (rows[1]["b"] - rows[1]["a"]) <= 0:  # a smaller share of longer batches, or so
+        return ""
     causes = [row for row in rows if row["measure"].startswith(CAUSE)]
     most = max(causes, key=lambda row: (row["b"] - row["a"]) * more, default=None)
     if most is None or (most["b"] - most["a"]) * more < more**2 / 2:
         return ""
-    shares = f"{percent(most['a'])} → {percent(most['b'])}"
-    return f" (most of it {most['measure'].removeprefix(CAUSE)}: {shares})"
+    a_batch = f"{duration(most['a'])} → {duration(most['b'])} a batch"
+    return f" (most of it {most['measure'].removeprefix(CAUSE)}: {a_batch})"
 
 
 def _change_words(row: dict[str, Any]) -> str:

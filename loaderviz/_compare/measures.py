@@ -64,7 +64,8 @@ class Measure:
 def measures(trace: Trace) -> list[Measure]:
     """The measures of the delivered batches, without the first batch of each epoch.
 
-    The last ones are causes of waiting, in the order of ``CAUSES``, each as a share of all time.
+    The last ones are causes of waiting, in the order of ``CAUSES``: they add up to the wait for a
+    batch. As shares of all time, those that stay would look worse where the others went.
 
     The first one waits for workers to start and for the pipeline to fill, which is a larger share
     of a short run than of a long one.
@@ -107,7 +108,7 @@ def measures(trace: Trace) -> list[Measure]:
         Measure("collating a batch", "s", False, *_only_where(was_timed, collating_s, ones)),
         Measure("CPU time of a batch", "s", False, *_only_where(was_timed, later["cpu_s"], ones)),
         *(
-            Measure(f"waiting: {cause}", "share", False, caused_s[:, column], wait_s + step_s)
+            Measure(f"waiting: {cause}", "s", False, caused_s[:, column], ones)
             for column, cause in enumerate(CAUSES)
         ),
     ]

@@ -171,10 +171,13 @@ def _padding(case: Case) -> Seen | None:
     if padding < MUCH * n_sent or n_sent - fewest < SAVED * padding:
         return None
     to_longest = n_sent - n_longest >= SAVED * padding
+    cured = f"in batches of similar lengths it would be {percent(1 - n_data / n_sorted)}"
+    if to_longest:
+        longest = percent(1 - n_data / n_longest)
+        cured = f"padded to the longest of each batch it would be {longest}, and {cured}"
     return seen(
         f"{percent(padding / n_sent)} of {batches[0].part or 'the batches'} is padding, in "
         f"{len(batches)} batches",
-        f"padded to the longest of each batch it would be {percent(1 - n_data / n_longest)}, and "
-        f"in batches of similar lengths {percent(1 - n_data / n_sorted)}",
+        cured,
         fix=TO_LONGEST if to_longest else BY_LENGTH.format(size=len(batches[0].lengths)),
     )

@@ -18,7 +18,7 @@ from loaderviz._recommend.recommendation import (
     candidates_table,
     code_of,
 )
-from loaderviz._recommend.search import Found, Question
+from loaderviz._recommend.search import NEAR, Found, Question
 from loaderviz.loader_settings import LoaderSettings
 from loaderviz.text import count, duration, percent, rate
 
@@ -79,6 +79,13 @@ class Outcome:
         return start_s / epoch_s if epoch_s > 0 and math.isfinite(epoch_s) else 0.0
 
     @property
+    def unsure(self) -> bool:
+        """Whether others were left out, and this one's runs differ more than first runs should."""
+        return (
+            self.found.too_short and not self.found.error(self.best) <= NEAR
+        )  # or it is not known
+
+    @property
     def keeps_busy(self) -> bool:
         """Whether the loop has steps, and hardly waits for a batch to be made."""
         hardly_waits = self.found.wait_share(self.best) <= WORTH
@@ -125,18 +132,23 @@ def _verdict(outcome: Outcome) -> str:
     per_s, now = outcome.samples_per_s(best), outcome.samples_per_s(present)
     if not per_s > 0:
         return f"{workers}, as it is now: no other setting could be measured"
+    part, _, detail = _limits(outcome).partition(": ")
+    names = {"shared": "what samples share", "step": "the model's step", "CPU": "the CPUs"}
+    if detail.startswith(OTHERS):
+        names["CPU"] = "CPUs that other processes use, too"
+    limited = f"limited by {names.get(part, part)}"
     pace = f"{rate(per_s)} samples/s measured"
+    if outcome.found.unsettled or (outcome.unsure and best == present):
+        return f"No setting is clearly better than today's {workers}: {pace}, {limited}"
+    if outcome.unsure and best.num_workers > 1:
+        workers += " or fewer"
     if best == present:
         pace += ", as it is now"
     elif not math.isnan(now):
         pace += f" ({rate(now)} as it is now)"
     if outcome.keeps_busy:
         return f"{workers} {'keeps' if best.num_workers <= 1 else 'keep'} the model busy: {pace}"
-    part, _, detail = _limits(outcome).partition(": ")
-    names = {"shared": "what samples share", "step": "the model's step", "CPU": "the CPUs"}
-    if detail.startswith(OTHERS):
-        names["CPU"] = "CPUs that other processes use, too"
-    return f"{workers}: {pace}, limited by {names.get(part, part)}"
+    return f"{workers}: {pace}, {limited}"
 
 
 def _as_run(setting: LoaderSettings) -> LoaderSettings:
@@ -205,7 +217,12 @@ def _notes(outcome: Outcome) -> Iterator[str]:
         yield f"A worker was killed with {'; '.join(map(str, died))}: perhaps memory was short."
     if unfit := _unfit(outcome):
         yield f"{unfit[0]} would take more memory, or more of /dev/shm, than is free: not tried."
-    if found.too_short:
+    if found.unsettled or outcome.unsure:
+        yield (
+            "Runs of one setting differ too much to tell: measure again when the machine is idle, "
+            f"or with budget_s={4 * outcome.asked.budget_s:g}."
+        )
+    elif found.too_short:
         budget_s = outcome.asked.budget_s
         yield (
             f"{budget_s:g} s were too short to tell all settings apart: budget_s={4 * budget_s:g} "

@@ -74,12 +74,14 @@ class Found:
         best: the setting; the first to begin with, where nothing could be run.
         runs: of each setting that was run.
         too_short: whether there was no time to try a setting, or to tell the last two apart.
+        unsettled: whether noise hides what any other setting gains: ``best`` is today's then.
     """
 
     question: Question
     best: LoaderSettings
     runs: dict[LoaderSettings, list[Run]] = field(default_factory=dict)
     too_short: bool = False
+    unsettled: bool = False
 
     def pace_s(self, setting: LoaderSettings) -> float:
         """Seconds a batch, the start of workers left out: the mean of all its runs.
@@ -157,6 +159,7 @@ class Search:
         self._start_s = 0.0  # of a worker, as far as it was seen
         self._longer = 1.0  # times as long as asked for: what a run takes beside starting
         self._skipped: set[LoaderSettings] = set()  # for lack of time
+        self._told_apart: list[set[LoaderSettings]] = []  # pairs, in turns
         self.found = Found(question, question.first[0])
 
     def run(self) -> Found:
@@ -164,6 +167,7 @@ class Search:
         self._sweep()
         self._refine()
         self._decide()
+        self._keep_todays_in_noise()
         self.found.too_short |= not self._skipped <= {*self.found.runs}
         return self.found
 
@@ -237,6 +241,21 @@ class Search:
             best = self._better(best, fastest, WORTH)
         self.found.best = best
 
+    def _keep_todays_in_noise(self) -> None:
+        """Nothing is changed for a difference that is noise, where noise is more than usual."""
+        best, present = self.found.best, self._question.present
+        if {best, present} in self._told_apart or present.num_workers > self._question.most:
+            return
+        if not math.isfinite(self.found.batch_s(best) + self.found.batch_s(present)):
+            return
+        unsure = self._unsure(best, present)
+        if best == present or unsure <= NEAR or abs(self._gain(present, best)) > unsure:
+            return
+        cheaper, dearer = sorted((best, present), key=cheapness)
+        better = self._better(cheaper, dearer, EQUAL)
+        self.found.unsettled = {best, present} not in self._told_apart
+        self.found.best = present if self.found.unsettled else better
+
     def _cheapest_as_good(self, pool: Iterable[LoaderSettings]) -> LoaderSettings:
         pool = sorted(pool, key=cheapness)
         fastest = min(pool, key=self.found.batch_s)
@@ -250,9 +269,13 @@ class Search:
         return fastest
 
     def _unsure(self, one: LoaderSettings, other: LoaderSettings) -> float:
-        """How far the gain of one over the other may be off, by the runs so far."""
-        unsure = math.hypot(self.found.error(one), self.found.error(other))
-        return NEAR if math.isnan(unsure) else unsure
+        """How far the gain of one over the other may be off, by the runs so far.
+
+        Of a setting whose own error is not known: as far as any, and no less than a first run.
+        """
+        known = [e for e in map(self.found.error, self.found.runs) if not math.isnan(e)]
+        errors = map(self.found.error, (one, other))
+        return math.hypot(*(max([NEAR, *known]) if math.isnan(e) else e for e in errors))
 
     def _better(
         self, cheaper: LoaderSettings, faster: LoaderSettings, worth: float
@@ -269,15 +292,17 @@ class Search:
                 for each in (cheaper, faster)
             ]
             if not all(map(math.isfinite, paces)):
+                self._told_apart.append({cheaper, faster})
                 return faster if math.isfinite(paces[1]) else cheaper
             gains.append(math.log(paces[0] / paces[1]))
             if len(gains) >= LEAST_TURNS and abs(np.mean(gains) - worth) > _error(gains):
+                self._told_apart.append({cheaper, faster})
                 return faster if np.mean(gains) > worth else cheaper
         gain = float(np.mean(gains)) if gains else self._gain(cheaper, faster)
         unsure = _error(gains) if len(gains) > 1 else self._unsure(cheaper, faster)
         if unsure > WORTH and len(gains) < MOST_TURNS:
             self.found.too_short = True
-        return faster if gain > worth else cheaper
+        return faster if gain > max(worth, unsure if unsure > NEAR else 0.0) else cheaper
 
     def _ranked(self) -> list[LoaderSettings]:
         """The settings in order of merit: the near ones, cheapest first, then by their speed.

@@ -78,7 +78,8 @@ def _print_first_screen(
     """What matters most, and what to type next, in ``MOST_LINES`` lines of the terminal."""
     first = first_causes(rows)
     path = printable(shlex.quote(str(trace_path)))
-    further = [f"--all lists {count(len(rows) - len(first), 'more cause')}"]
+    rest_s = sum(row["seconds"] for row in rows) - sum(row["seconds"] for row in first)
+    further = [f"--all lists {count(len(rows) - len(first), 'more cause')}, {duration(rest_s)}"]
     further = further if len(rows) > len(first) else []
     if result.n_batches:
         further.append(f"loaderviz report {path} draws the run")

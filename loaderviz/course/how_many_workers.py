@@ -33,11 +33,13 @@ def fewest(num_workers: int) -> Check:
     best = max(rates)
     n_needed = next(n for n, rate in enumerate(rates) if rate >= GOOD_ENOUGH * best)
     workers = range(len(rates))
-    # The curve bends at the answer: until it is found, only the best rate is drawn.
-    solved = num_workers == n_needed
-    line = {"simulated": (workers, rates)} if solved else {"best": (workers, [best] * len(rates))}
+    # The curve bends at the answer: until it is found, it is drawn up to the number tried.
+    known = len(rates) if num_workers >= n_needed else num_workers + 1
     figure = chart(
-        line,
+        {
+            "simulated": (workers[:known], rates[:known]),
+            "the model takes": ([0, MOST_WORKERS], [best] * 2),
+        },
         title=f"{count(num_workers, 'worker')}: {rate(rates[num_workers])} samples/s",
         numbers=f"simulated on {CPUS} CPUs · the best is {rate(best)}",
         x="workers",

@@ -79,24 +79,26 @@ def picture(trace: Trace, summary: Summary, span_s: float, pinned: Trace | None 
 
 def begin_of(trace: Trace) -> float:
     """When the loop of a run began, in seconds of the trace."""
-    return -_latest(trace, "dispatched_s", "requested_s", of_workers="started_s", sign=-1)
+    workers = ("asked_s", "started_s")  # when the first was asked for is not always known
+    return -_latest(trace, "dispatched_s", "requested_s", of_workers=workers, sign=-1)
 
 
 def end_of(trace: Trace) -> float:
     """When the last of a run was over, in seconds of the trace, batches made in vain included."""
-    return _latest(trace, "ready_s", "delivered_s", "released_s", of_workers="gone_s")
+    return _latest(trace, "ready_s", "delivered_s", "released_s", of_workers=("gone_s",))
 
 
 def duration_of(trace: Trace) -> float:
     """Seconds until the last step of a run was over and its workers gone, as its summary counts."""
-    end_s = _latest(trace, "delivered_s", "released_s", of_workers="gone_s")
+    end_s = _latest(trace, "delivered_s", "released_s", of_workers=("gone_s",))
     return (end_of(trace) if math.isnan(end_s) else end_s) - begin_of(trace)
 
 
-def _latest(trace: Trace, *of_batches: str, of_workers: str, sign: int = 1) -> float:
+def _latest(trace: Trace, *of_batches: str, of_workers: tuple[str, ...], sign: int = 1) -> float:
     """The largest of these columns, or of their negatives; NaN where there is none."""
     columns = [trace.batches[name].to_numpy() for name in of_batches]
-    values = sign * np.concatenate([*columns, trace.workers[of_workers].to_numpy()])
+    columns += [trace.workers[name].to_numpy() for name in of_workers]
+    values = sign * np.concatenate(columns)
     return float(np.fmax.reduce(values, initial=np.nan))
 
 

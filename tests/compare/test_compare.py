@@ -88,7 +88,7 @@ def test_the_cause_that_changed_most_is_named():
         lv.simulate(each, num_workers=1, batch_size=8, n_samples=1600) for each in (quick, slow)
     )
     found = compare(a, b)
-    assert "most of it collate: 0 % → " in found.verdict
+    assert "most of it collate: 0 s → " in found.verdict
     assert "(most of it collate: " in compare(b, a).verdict
     named = {name for name in found.measures["measure"] if name.startswith("waiting: ")}
     assert named == {"waiting: collate"}  # what is not waited for has no row
@@ -97,7 +97,16 @@ def test_the_cause_that_changed_most_is_named():
 def test_causes_add_up_to_the_waiting():
     found = compare(run(1, wait=0.004), run(2, wait=0.002)).measures.set_index("measure")
     causes = found[found.index.str.startswith("waiting: ")]
-    assert causes["a"].sum() == pytest.approx(found.loc["time spent waiting", "a"])
+    assert causes["a"].sum() == pytest.approx(found.loc["wait for a batch", "a"])
+
+
+def test_a_cause_that_stays_is_no_worse_where_the_rest_takes_less():
+    """Waits as before are a larger share of the time beside shorter steps."""
+    runs = [run(seed, wait=0.02, step=step) for seed, step in ((1, 0.02), (2, 0.001))]
+    found = compare(*runs).measures.set_index("measure")
+    causes = found[found.index.str.startswith("waiting: ")]
+    assert len(causes)
+    assert set(causes["change"]) <= {"within noise"}
 
 
 def test_the_interval_holds_the_true_ratio():

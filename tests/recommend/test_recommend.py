@@ -2,6 +2,7 @@
 
 import random
 import re
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,6 +16,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 from frames import let_go
 from loaderviz import LoaderVizError, recommend
 from loaderviz._recommend import memory_budget
+from loaderviz._recommend.measured_run import Run
 from loaderviz.course.datasets import SleepingDataset, SleepingStream
 from loaderviz.loader_settings import LoaderSettings
 from probes import Keys, as_it_is
@@ -45,14 +47,17 @@ class TestALoader:
             "each batch, for 2 s at most."
         )
         assert found.settings["num_workers"] in (1, 2, 3, 4)  # 2, on a machine of its own
-        assert re.search(r" samples/s measured(, | \([\d.]+ )as it is now", found.verdict)
+        unsettled = found.verdict.startswith("No setting is clearly better")  # beside other work
+        now = r"(, | \([\d.]+ )as it is now"
+        assert re.search(" samples/s measured" + ("" if unsettled else now), found.verdict)
         assert re.match(r"\d+ settings measured in \d s · .*step 20 ms · ", found.numbers)
         assert found.measured
         assert found.demand_per_s == 200
         assert found.memory_bytes > 0
         assert found.shm_bytes == (2 * found.settings["num_workers"] + 1) * 4 * 8
         assert len(found.notes) <= 3
-        assert chosen(found)["samples_per_s"] > found.candidates["samples_per_s"].max() * 0.9
+        best_per_s = found.candidates["samples_per_s"].max()
+        assert unsettled or chosen(found)["samples_per_s"] > 0.9 * best_per_s
         per_s = found.candidates.set_index("num_workers")["samples_per_s"]
         assert (per_s <= 1.25 * 200).all()  # nothing makes it faster than it sleeps
         assert per_s[1] < 1.25 * 100  # what was read ahead of the first counts
@@ -147,6 +152,36 @@ class TestALoader:
         assert found.settings["num_workers"] <= most
         if not most:
             assert any("more of /dev/shm, than is free" in note for note in found.notes)
+
+
+class TestAMachineThatIsNotIdle:
+    """Its runs are given: parts of one run differ by as much as they say."""
+
+    @pytest.fixture
+    def runs(self, monkeypatch):
+        def give(pace_s: Any, parts: tuple[float, ...], took_s: float = 0.0) -> None:
+            def run(loader: Any, setting: LoaderSettings, step: Any, **given: Any) -> Run:
+                time.sleep(took_s)
+                each = pace_s(setting.num_workers)
+                return Run(each, 0.0, 0.001, 8, parts_s=tuple(each * part for part in parts))
+
+            module = sys.modules["loaderviz._recommend.recommend"]  # its name is the function's
+            monkeypatch.setattr(module, "run_setting", run)
+
+        return give
+
+    def test_where_noise_hides_what_a_setting_gains_todays_stays(self, runs):
+        runs(lambda n: 0.010 - 0.0005 * n, (0.2, 0.4, 1.0, 2.4), took_s=0.2)
+        found = quick(DataLoader(Keys(1000), 4, num_workers=1), budget_s=1.0)
+        assert found.settings["num_workers"] == 1
+        assert found.verdict.startswith("No setting is clearly better than today's 1 worker: ")
+        assert found.notes[0].startswith("Runs of one setting differ too much to tell: measure")
+
+    def test_of_an_answer_that_only_more_workers_were_run_for_it_says_fewer_may_do(self, runs):
+        runs(lambda n: 0.5 if n == 0 else 0.1 / n, (0.2, 0.4, 1.0, 2.4), took_s=0.4)
+        found = quick(DataLoader(SleepingDataset(1000, 0.02), 4), budget_s=2.0)
+        assert re.match(r"\d workers or fewer: \d+ samples/s measured \(8 as it", found.verdict)
+        assert "measure again when the machine is idle" in found.notes[0]
 
 
 class Refused(IterableDataset[Any]):

@@ -212,6 +212,25 @@ def test_a_budget_that_was_too_short_is_told():
     assert not Machine(sleeping(0.02, 2.2)).search(needed=3).too_short
 
 
+@pytest.mark.parametrize("budget_s", [3.0, 30.0])
+@pytest.mark.parametrize("present", [0, 2, 8])
+def test_a_difference_that_is_noise_changes_nothing(present, budget_s):
+    kept = 0
+    for seed in range(20):
+        machine = Machine(lambda s: 0.01, noise=1.0, start_s=0.0, seed=seed)
+        found = machine.search(present=S(present), needed=8, budget_s=budget_s)
+        assert found.best == S(present) or not found.unsettled
+        kept += found.best == S(present)
+    assert kept >= 16  # turns tell apart what is equal one time in twenty
+
+
+def test_a_gain_beyond_the_noise_is_taken():
+    for seed in range(5):
+        found = Machine(sleeping(0.1), noise=0.3, seed=seed).search(present=S(1), needed=8)
+        assert found.best.num_workers > 4
+        assert not found.unsettled
+
+
 def test_what_does_not_fit_is_not_run_and_what_was_killed_not_again():
     machine = Machine(sleeping(0.160))
     assert machine.search(fits=lambda s: s.num_workers < 5).best == S(4)

@@ -99,6 +99,12 @@ def test_what_is_made_in_vain_does_not_make_the_run_longer():
     assert duration_of(trace) == end_of(trace) - begin_of(trace)
 
 
+def test_a_run_begins_when_its_loop_asks_for_workers():
+    trace = made(workers=2)
+    asked = replace(trace, workers=trace.workers.assign(asked_s=begin_of(trace) - 0.5))
+    assert duration_of(asked) == pytest.approx(duration_of(trace) + 0.5)
+
+
 def test_the_pinned_run_is_a_ghost_until_it_is_unpinned(explorer):
     explorer.set(num_workers=0)
     assert ghosts(explorer) == []
