@@ -2,13 +2,14 @@
 
 After each window: whether a loader's loop, or those who read for it, take longer than before, for
 two windows at least, or whether the loop has waited far longer than ever. By hyperfine's rule for
-outliers against the windows before, and against the first ones, so that nothing depends on what is
-usual elsewhere.
+outliers against the windows before, and by the levels of ``level_changes.py``, so that nothing
+depends on what is usual elsewhere.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import sys
 from collections import defaultdict, deque
@@ -22,7 +23,7 @@ from loaderviz.own_errors import own_errors, own_errors_suppressed
 from loaderviz.text import clock_time, duration
 from loaderviz.trace import INCIDENTS_NAME, META_NAME, MORE_LOADERS_NAME, WINDOWS_NAME
 from loaderviz.trace.windows import Row
-from loaderviz.why.level_changes import stands_out
+from loaderviz.why.level_changes import levels, stands_out
 from loaderviz.why.phases import FEWEST
 
 MOST_BEFORE: Final = 60  # windows that the next one is compared with
@@ -76,13 +77,22 @@ class Shift:
             self._look_at_level()
 
     def _look_at_level(self) -> None:
-        """Whether the windows before are by now far above the first ones: it has crept."""
-        if len(self._before) == len(self._first) == MOST_BEFORE:
-            level = float(np.median(self._before))
-            usual = _usual_for(level, self._first)
-            if usual:
-                self.usual, self.now, self._first = usual, level, [*self._before]
-                self.is_open = self.stays = True
+        """Whether the last windows are a level above those before, or an hour above the first one.
+
+        That finds a small shift among noise, some windows later, and what creeps.
+        """
+        before = np.array(self._before)
+        begins = levels(before, (SHIFT - 1) * float(np.median(before)))
+        level = before[begins[-1] :]
+        usual = float(np.median(before[begins[-2] : begins[-1]])) if len(begins) > 1 else math.inf
+        if np.median(level) <= SHIFT * usual:
+            level, usual = before, 0.0
+            if len(before) == len(self._first) == MOST_BEFORE:
+                usual = _usual_for(float(np.median(before)), self._first)
+        if usual:
+            self.usual, self.now = usual, float(np.median(level))
+            self._first, self._before = [*level], deque(level, MOST_BEFORE)
+            self.is_open = self.stays = True
 
 
 def _usual_for(value: float, before: Sequence[float]) -> float:
