@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Final
 
 from torch.utils.data import DataLoader
 
@@ -48,6 +48,9 @@ def cured(path: str | Path) -> Check:
         return _check_loader(module.make_loader())
 
 
+BUSY: Final = "Every sample once, new random numbers, and after the first batch the model is busy."
+
+
 def _check_loader(loader: DataLoader[Any]) -> Check:
     result = audit(loader, key=itemgetter(0))
     if not result.exactly_once:
@@ -70,7 +73,7 @@ def _check_loader(loader: DataLoader[Any]) -> Check:
     figure.layout.title.text = f"<b>After the first batch the model {waits}</b>"
     if wait_share > MOST_WAITING:
         return Check(False, f"Right, but slow: after the first batch it {waits}.", figure)
-    return Check(True, "Every sample once, new random numbers, and the model is busy.", figure)
+    return Check(True, BUSY, figure)
 
 
 def _draws(loader: DataLoader[Any]) -> set[tuple[int, float]]:

@@ -49,11 +49,11 @@ class WholeRun:
 
     def __str__(self) -> str:
         told = f"In all of {clock_time(self.seconds)}, {count(self.epochs, 'epoch')}, the loop "
-        told += f"waits {percent(self.wait_share)}; what is said above is of the last "
+        told += f"waits {percent(self.wait_share)}; what is said above is of the loops in the last "
         told += clock_time(self.kept_s)
         if self.promised_s is not None:
             shortest, longest = map(clock_time, self.took_s)
-            told += f". Its beginning promised epochs of {clock_time(self.promised_s)}; they took "
+            told += f". As it began, an epoch would take {clock_time(self.promised_s)}; they took "
             told += shortest if shortest == longest else f"{shortest} to {longest}"
         return ". ".join([told, *self.incidents[:1]])
 

@@ -152,7 +152,7 @@ def test_nothing_that_may_have_come_before_is_called_missing(short, tmp_path, lo
     assert said.code == 0
     assert "after warm-up" in said.out
     told = " ".join(loaderviz("summary", tmp_path / "run").out.split())
-    assert "what is said above is of the last" in told
+    assert "what is said above is of the loops in the last" in told
 
 
 def test_what_somebody_asks_for_and_what_ends_the_loop_is_saved(short, tmp_path, capsys):
@@ -409,7 +409,7 @@ def test_what_the_beginning_promised_stands_beside_what_came():
     told = whole_run(trace)
     assert told.promised_s == pytest.approx(600.0)
     assert told.took_s == pytest.approx((600.0, 1200.0))
-    assert "promised epochs of 0:10:00; they took 0:10:00 to 0:20:00" in str(told)
+    assert "an epoch would take 0:10:00; they took 0:10:00 to 0:20:00" in str(told)
     rows["batches"][:10] = [50] * 10  # the loop broke off: no epoch that is known to be whole
     rows["batches"][10:40] = [20] * 30
     assert whole_run(Trace.from_columns(meta=trace.meta)).promised_s is None

@@ -143,6 +143,8 @@ def _labels(recommendation: Recommendation) -> list[dict[str, Any]]:
     ]
     for row in chosen.to_dict("records"):
         text = "recommended, as it is now" if same else "recommended"
+        if recommendation.measured and math.isnan(row["high_per_s"]):
+            text += "<br>run once: it may be far off"
         labels.append(_label(row, text, -28, end))
     if not same:
         for row in now.to_dict("records"):

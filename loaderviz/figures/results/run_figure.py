@@ -125,7 +125,7 @@ def _by_window(rows: Table) -> Table:
             "start_s": starts,
             "end_s": end_s,
             "supply_per_s": supply / n,
-            "demand_per_s": sums["samples"] / sums["step_s"],
+            "demand_per_s": np.where(n > 0, sums["samples"] / sums["step_s"], np.nan),
             "share": (sums["startup_s"] + sums["wait_s"]) / total_s,
             "share_of_starts": sums["startup_s"] / total_s,
             "share_of_others": (sums["startup_s"] + sums["others_s"]) / total_s,
