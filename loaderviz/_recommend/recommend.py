@@ -54,7 +54,8 @@ def recommend(
     first with a worker or two, to see what a batch costs, then with today's settings, without
     workers, and with several numbers of workers around what that asks for; the best of them longer;
     the last two in turns, until one is better beyond the noise or it is known that the cheaper one
-    is as good. Fewest workers are the cheapest, then plain options. What lies ready when a run
+    is as good. Where noise hides what another gains, today's setting is kept, and ``verdict`` says
+    so. Fewest workers are the cheapest, then plain options. What lies ready when a run
     begins does not count. ``prefetch_factor=8`` and ``in_order=False`` are run where batches are
     uneven; the order is given up for 5 % or more only. ``persistent_workers`` is recommended where
     a training of several ``epochs`` gains by it. All other options stay as they are.
