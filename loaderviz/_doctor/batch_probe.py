@@ -47,8 +47,8 @@ class Note(NamedTuple):
     cpu_s: float = NAN  # CPU time until now, of this process and children that it has waited for
     handing_s: float = NAN  # CPU time of threads that hand over, until now (NaN: unknown)
     cuda: bool = False  # whether this process uses CUDA
-    digests: tuple[int | None, ...] = ()  # of the samples' contents, where asked for
-    n_rows: int = 0  # samples that the batch may hold, by its shape, where they were looked at
+    digests: tuple[int | None, ...] = ()  # of the samples' contents
+    n_rows: int = 0  # samples that the batch may hold, by its shape
     digest_s: float = 0.0  # how long looking at the samples took
     values: Mapping[str, int] = {}  # see lengths_and_epoch(): those that have changed
     states: Mapping[str, int] = {}  # see generator_states(): after each process's first two batches
@@ -66,8 +66,7 @@ class Probe:
     """Replaces a ``collate_fn``: returns the user's batch and a Note.
 
     It looks at what takes time only where it is told to: at the samples of a batch of several
-    (``batched``), at their contents (``digest``) and labels, at the memory of its process
-    (``weigh``).
+    (``batched``), at their labels, at the memory of its process (``weigh``).
     """
 
     def __init__(
@@ -76,13 +75,12 @@ class Probe:
         dataset: Any,
         *,
         batched: bool,
-        digest: bool,
         labels: bool,
         weigh: bool,
     ) -> None:
         self._collate_fn = collate_fn
         self._dataset = dataset  # where the main process loads; a worker knows its own
-        self._batched, self._digest, self._labels, self._weigh = batched, digest, labels, weigh
+        self._batched, self._labels, self._weigh = batched, labels, weigh
         self._calls = 0
         self._measured_s = 0.0
         self._values: dict[str, int] = {}
@@ -92,18 +90,14 @@ class Probe:
 
     def __call__(self, samples: Any) -> tuple[Any, Note]:
         """Collate the samples with the user's function, whose errors are not caught."""
-        digests: tuple[int | None, ...] = ()
         begun_s = time.perf_counter()
         several = self._batched and type(samples) in (list, tuple)
         n_samples = len(samples) if several else 1
-        if self._digest:
-            digests = tuple(map(content_number, samples if several else [samples]))
+        digests = tuple(map(content_number, samples if several else [samples]))
         digest_s = time.perf_counter() - begun_s
         batch = self._collate_fn(samples)
         try:
-            note = self._note(n_samples, digests, digest_s)
-            if digests:
-                note = note._replace(n_rows=most_rows(batch))
+            note = self._note(n_samples, digests, digest_s)._replace(n_rows=most_rows(batch))
             begun_s = time.perf_counter()
             with contextlib.suppress(Exception):  # of the user's containers: no more is known then
                 labels = labels_of(samples, several=several) if self._labels else {}

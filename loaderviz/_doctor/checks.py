@@ -32,6 +32,7 @@ class LookFor:
     function: Look
     learns: type
     after_failure: bool
+    anywhere: bool
 
     @property
     def name(self) -> str:
@@ -119,7 +120,9 @@ def seen(*evidence: str, fix: str) -> Seen:
     return Seen(evidence, fix.strip("\n"))
 
 
-def look(learns: type, *, after_failure: bool = False) -> Callable[[Look], Look]:
+def look(
+    learns: type, *, after_failure: bool = False, anywhere: bool = False
+) -> Callable[[Look], Look]:
     """Add the decorated function to what is learnt of a loader without an epoch.
 
     It is called as ``look(setup, until)`` in a copied process, once the epochs are over, and
@@ -130,10 +133,11 @@ def look(learns: type, *, after_failure: bool = False) -> Callable[[Look], Look]
     Args:
         learns: the class of the observation.
         after_failure: whether it looks, too, at a loader that failed.
+        anywhere: whether it may look in the reader's own process, where that cannot be copied.
     """
 
     def add(function: Look) -> Look:
-        LOOKS.append(LookFor(function, learns, after_failure))
+        LOOKS.append(LookFor(function, learns, after_failure, anywhere))
         return function
 
     return add

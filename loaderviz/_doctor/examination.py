@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _Observation = TypeVar("_Observation")
-_RUN_NAMES = {"plain": "", "alone": " without workers"}
 GRACE_S = 5.0  # after its time is up, a run is ended from outside
 
 
@@ -82,7 +81,7 @@ class Case:
 
     @cached_property
     def epochs(self) -> tuple[Epoch, ...]:
-        """All epochs of all runs, as far as they came."""
+        """Those of the loader as it is, as far as they came."""
         return tuple(each for each in self.observations if isinstance(each, Epoch))
 
     @cached_property
@@ -95,24 +94,16 @@ class Case:
         """What ``len()`` says of the dataset and the loader."""
         return self.observed(Lengths) or Lengths()
 
-    def epoch(self, number: int = 0, run: str = "plain") -> Epoch:
-        """An epoch of which at least one batch was delivered.
-
-        Args:
-            number: 0 or 1.
-            run: see ``Epoch.run``.
-
-        Raises:
-            Undecided: if there is none.
-        """
+    def epoch(self, number: int = 0) -> Epoch:
+        """Epoch 0 or 1, of which at least one batch was delivered; raises Undecided."""
         for epoch in self.epochs:
-            if (epoch.run, epoch.number) == (run, number) and epoch.notes:
+            if epoch.number == number and epoch.notes:
                 return epoch
         if not self.ran:
             raise Undecided(self.why_not_run)
         for trouble in self.troubles:
-            if trouble.run in ("plain", run):
-                raise Undecided(f"the run{_RUN_NAMES[trouble.run]} ended early: {trouble.text}")
+            if trouble.run == PLAIN:
+                raise Undecided(f"the run ended early: {trouble.text}")
         if self.recording is not None:
             raise Undecided("the recording holds too few batches")
         raise Undecided("no batch was delivered in the time given")
@@ -137,10 +128,6 @@ class Case:
         self.epoch(number)
         rows = self.recorded().samples.sort_values(["epoch", "batch", "position"])
         return list(rows.loc[rows["epoch"] == number, "key"])
-
-    def epoch_without_workers(self) -> Epoch:
-        """An epoch read by one process, without workers; raises Undecided."""
-        return self.epoch(0, "alone" if self.setup.num_workers else "plain")
 
     def rank_messages(self) -> tuple[dict[str, Any], ...] | None:
         """What each rank observed; None where there is only one. Raises Undecided."""
@@ -200,7 +187,7 @@ def _run_in_fork(setup: Setup, folder: Path, budget_s: float) -> list[Any]:
     run = run_forked(_run_silently, setup_to_run, folder, budget_s, timeout_s=most_s)
     sent = list(run.sent)
     begun = [message.run for message in sent if isinstance(message, RunBegun)]
-    last = begun[-1] if begun else "plain"
+    last = begun[-1] if begun else PLAIN
     if not run.in_time:
         text = f"nothing came for {most_s:g} s (in a copy of this process)"
         sent.append(Trouble(last, 0, "stuck", text))

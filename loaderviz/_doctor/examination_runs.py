@@ -28,7 +28,7 @@ from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.process_state import positions
 from loaderviz._doctor.resume_runs import resumable
 from loaderviz._doctor.resume_trial import pristine_copy, try_to_resume
-from loaderviz._doctor.run_epochs import Epoch, RunBegun, Send, iterate, set_epoch
+from loaderviz._doctor.run_epochs import PLAIN, Epoch, RunBegun, Send, iterate, set_epoch
 from loaderviz._doctor.run_outcomes import (
     Trouble,
     alarm,
@@ -43,10 +43,9 @@ from loaderviz.recorder import Recording
 from loaderviz.trace import load
 
 EPOCHS = 2
-PLAIN = "plain"  # the folder of the recording of the loader as it is
 CONTENTS_SHARE = 0.1  # of the budget, to read keys alone
 # Of the budget, when each has to have ended; what hangs is then ended, and tells of itself.
-END_SHARES = {"plain": 0.5, "alone": 0.75, "looks": 0.85, "resume": 0.97}
+END_SHARES = {PLAIN: 0.5, "looks": 0.85, "resume": 0.97}
 
 
 @dataclass(frozen=True)
@@ -78,26 +77,25 @@ def run_all(setup: Setup, folder: Path, budget_s: float, send: Send, *, copied: 
     try:
         _run_all(setup, folder, budget_s, send, copied=copied)
     except Exception as error:  # outside of iterating: in set_epoch, or when the copy is made
-        send(Trouble("plain", 0, kind_of(error), error_text(error)))
+        send(Trouble(PLAIN, 0, kind_of(error), error_text(error)))
 
 
 def _run_all(setup: Setup, folder: Path, budget_s: float, send: Send, *, copied: bool) -> None:
-    begun_s = time.monotonic()
+    now = time.monotonic()
     already_running = child_processes()
-    until = {run: begun_s + budget_s * share for run, share in END_SHARES.items()}
+    until = {run: now + budget_s * share for run, share in END_SHARES.items()}
     if not _send_lengths(setup, send):
         return
     to_resume = copied and (resumable(setup.loader) or bool(setup.resume))
     pristine = pristine_copy(setup) if to_resume else None
     probed = _probed(setup, budget_s)
-    end = until["plain"]
     with _undisturbed(setup, copied) as undisturbed:
         epochs: list[Epoch] = []
         stood = positions()
         with Recording((probed,), path=folder / PLAIN):
             keep = partial(_send_and_keep, send, epochs)
             went_well = iterate(
-                "plain", probed, setup, EPOCHS, folder / PLAIN, end, keep, copied=copied
+                probed, setup, EPOCHS, folder / PLAIN, until[PLAIN], keep, copied=copied
             )
         stand = positions()
         moved = [file for file, position in stood.items() if stand.get(file, position) != position]
@@ -106,14 +104,9 @@ def _run_all(setup: Setup, folder: Path, budget_s: float, send: Send, *, copied:
             set_epoch(setup.dataset, 0)  # which may lie in memory that copies share
             seconds = CONTENTS_SHARE * budget_s
             send(_compare_first_epoch(setup, undisturbed, epochs[0], folder / PLAIN, seconds))
-    if went_well and setup.num_workers:
-        probed = _probed(setup, budget_s, num_workers=0)
-        took_s = time.monotonic() - begun_s  # alone, it may take that long for each worker
-        end = min(until["alone"], time.monotonic() + 1 + setup.num_workers * took_s)
-        iterate("alone", probed, setup, 1, None, end, send, copied=copied)
-    for look in LOOKS if copied else ():
-        if went_well or look.after_failure:
-            _look(look, setup, until["looks"], send)
+    for look in LOOKS:
+        if (copied or look.anywhere) and (went_well or look.after_failure):
+            _look(look, setup, until["looks"], send, copied=copied)
     if went_well and to_resume:
         send(RunBegun("resume"))
         send(try_to_resume(setup, pristine, folder, until["resume"]))
@@ -169,10 +162,10 @@ def _send_and_keep(send: Send, epochs: list[Epoch], observation: Any) -> None:
         epochs.append(observation)
 
 
-def _look(look: LookFor, setup: Setup, until: float, send: Send) -> None:
+def _look(look: LookFor, setup: Setup, until: float, send: Send, *, copied: bool) -> None:
     send(RunBegun(look.name))
     try:
-        with alarm(until):
+        with alarm(until) if copied else contextlib.nullcontext():
             observation = look.function(setup, until)
     except Exception as error:
         late = isinstance(error, TimeoutError)
@@ -195,7 +188,7 @@ def _send_lengths(setup: Setup, send: Send) -> bool:
         unknown = setup.iterable and isinstance(error, TypeError | NotImplementedError)
         if unknown or not (setup.iterable or is_a(setup.sampler.value, SequentialSampler)):
             return True
-        send(Trouble("plain", 0, "length", error_text(error)))
+        send(Trouble(PLAIN, 0, "length", error_text(error)))
         return False
     send(Lengths(length))
     with contextlib.suppress(Exception):  # raised by a sampler without a length
@@ -203,27 +196,22 @@ def _send_lengths(setup: Setup, send: Send) -> bool:
     return True
 
 
-def _probed(setup: Setup, budget_s: float, *, num_workers: int | None = None) -> DataLoader[Any]:
+def _probed(setup: Setup, budget_s: float) -> DataLoader[Any]:
     """A copy of the loader that shares its dataset and sampler, with the probes in place."""
     settings = setup.settings
-    workers = setup.num_workers if num_workers is None else num_workers
     changes: dict[str, Any] = {
-        "num_workers": workers,
         "collate_fn": batch_probe.Probe(
             settings["collate_fn"],
-            None if workers else setup.dataset,
+            None if setup.num_workers else setup.dataset,
             batched=settings["batch_sampler"] is not None,
-            digest=setup.iterable or num_workers is None,
             labels=setup.iterable,
             # That takes milliseconds in a large process, and tells only of these.
-            weigh=bool(workers and setup.forks and setup.large_containers),
+            weigh=bool(setup.num_workers and setup.forks and setup.large_containers),
         ),
     }
-    if workers:
+    if setup.num_workers:
         changes["worker_init_fn"] = batch_probe.WorkerStart(
             settings["worker_init_fn"], settings["collate_fn"]
         )
         changes["timeout"] = min(settings["timeout"] or budget_s, 0.5 * budget_s)
-    elif num_workers == 0 and setup.iterable:
-        changes["drop_last"] = False
     return copy_loader(setup.loader, **changes)

@@ -229,7 +229,6 @@ def _epoch(number: int, batches: pd.DataFrame, whole: bool) -> Epoch:
     steps = step_ends({column: batches[column].to_numpy() for column in columns}) - delivered
     delivered_s = tuple((delivered - requested[0]).tolist())
     return Epoch(
-        "plain",
         number,
         tuple(_notes(batches)),
         complete=whole,

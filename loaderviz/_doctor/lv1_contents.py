@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,6 +23,7 @@ from loaderviz._doctor.checks import CHECKS, Seen, check, look, seen
 from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.loader_setup import Setup
+from loaderviz._doctor.run_epochs import MOST_SAMPLES
 from loaderviz.loaders.content_hash import content_number
 from loaderviz.loaders.held_objects import Part, attributes, is_a
 from loaderviz.text import count
@@ -44,10 +46,12 @@ def _compared(case: Case) -> ComparedContents | None:
     return compared
 
 
-@look(StreamRead)
+@look(StreamRead, anywhere=True)
 def _read_stream(setup: Setup, until: float) -> StreamRead | None:
-    """What reading the first samples of a stream shows."""
-    return read_stream(setup.dataset) if setup.iterable else None
+    """What one process reads of a stream, in half of the time that is left for looks."""
+    now = time.monotonic()
+    until = now + (until - now) / 2
+    return read_stream(setup.dataset, MOST_SAMPLES, until) if setup.iterable else None
 
 
 @check("LV116")

@@ -30,6 +30,7 @@ from loaderviz.errors import error_text
 from loaderviz.loaders.copy_loader import let_go_of_iterator
 from loaderviz.loaders.held_objects import attributes
 
+PLAIN = "plain"  # the loader as it is: of its run, and the folder of its recording
 MOST_BATCHES = 500  # of an epoch that are looked at
 MOST_SAMPLES = 100_000
 LATE_S = 0.5  # a run is broken off so long after its time is up
@@ -41,7 +42,7 @@ Send = Callable[[Any], None]
 class RunBegun:
     """A run begins."""
 
-    run: str  # see ``Epoch.run``, the name of a look, or "resume"
+    run: str  # PLAIN, the name of a look, or "resume"
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,8 @@ class EpochSet:
 
 @dataclass(frozen=True)
 class Epoch:
-    """One epoch of one run, as far as it came. Times are seconds of the doctor's own loop."""
+    """One epoch, as far as it came. Times are seconds of the doctor's own loop."""
 
-    run: str  # "plain": the loader as it is; "alone": without workers
     number: int
     notes: tuple[batch_probe.Note, ...]  # in order of delivery
     complete: bool
@@ -96,11 +96,10 @@ class Epoch:
 
 
 def iterate(
-    run: str,
     loader: DataLoader[Any],
     setup: Setup,
     n_epochs: int,
-    recorded_in: Path | None,
+    recorded_in: Path,
     until: float,
     send: Send,
     *,
@@ -111,15 +110,15 @@ def iterate(
     ``recorded_in`` is the folder of a recording that is under way.
     """
     already_running = child_processes()
-    send(RunBegun(run))
-    progress = _EpochProgress(run, 0)
+    send(RunBegun(PLAIN))
+    progress = _EpochProgress(0)
     for number in range(n_epochs):
         if number and time.monotonic() + progress.first_s > until:
             return True  # no time for another
-        if copied and run == "plain" and set_epoch(setup.dataset, number):
+        if copied and set_epoch(setup.dataset, number):
             send(EpochSet(epoch_of(setup.dataset)))
         epoch_until = time.monotonic() + (until - time.monotonic()) / (n_epochs - number)
-        progress = _EpochProgress(run, number)
+        progress = _EpochProgress(number)
         failure: Exception | None = None
         try:
             with alarm(until + LATE_S) if copied else contextlib.nullcontext():
@@ -136,15 +135,15 @@ def iterate(
             end_workers(already_running)  # otherwise torch waits for each, and one may be stuck
             return False
         send(progress.epoch(complete=progress.ended))
-        if number == 0 and run == "plain" and progress.first_batch is not None:
+        if number == 0 and progress.first_batch is not None:
             send(contents_of(progress.first_batch[0]))
             progress.first_batch = None
     return True
 
 
-def _trouble(progress: _EpochProgress, error: Exception, recording: Path | None) -> Trouble:
-    trouble = Trouble(progress.run, progress.number, kind_of(error), error_text(error))
-    if trouble.kind != "stuck" or recording is None:
+def _trouble(progress: _EpochProgress, error: Exception, recording: Path) -> Trouble:
+    trouble = Trouble(PLAIN, progress.number, kind_of(error), error_text(error))
+    if trouble.kind != "stuck":
         return trouble
     stacks = stacks_of_workers(recording)
     return replace(trouble, wait_channels=wait_channels(), stacks=stacks)
@@ -167,8 +166,8 @@ def _iterators_end() -> Iterator[None]:
 class _EpochProgress:
     """What has been delivered while an epoch is iterated."""
 
-    def __init__(self, run: str, number: int) -> None:
-        self.run, self.number = run, number
+    def __init__(self, number: int) -> None:
+        self.number = number
         self.notes: list[batch_probe.Note] = []
         self.delivered_s: list[float] = []
         self.first_batch: Any = None
@@ -201,7 +200,7 @@ class _EpochProgress:
 
     def epoch(self, *, complete: bool) -> Epoch:
         notes, delivered_s = tuple(self.notes), tuple(self.delivered_s)
-        return Epoch(self.run, self.number, notes, complete, self.first_s, delivered_s)
+        return Epoch(self.number, notes, complete, self.first_s, delivered_s)
 
 
 def set_epoch(dataset: Any, number: int) -> bool:
