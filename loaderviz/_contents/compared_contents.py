@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import torch
-from torch.utils.data import default_collate, default_convert
+import numpy as np
+from torch.utils.data import DataLoader, default_collate, default_convert
 
 from loaderviz._contents.collate_trial import N_BATCHES, CollateTrial
+from loaderviz._contents.deliveries import Collated, delivered_by_key
 from loaderviz._contents.pristine_copy import PristineCopy
 from loaderviz._contents.read_alone import N_CLOSER, READABLE, Reference
 from loaderviz.loaders.content_hash import content_number
@@ -21,13 +21,14 @@ from loaderviz.text import count
 if TYPE_CHECKING:
     import pandas as pd
 
+    from loaderviz.trace import Trace
+
 # States of a delivered sample, in the order in which they are told.
 SAME, BUFFER, REPLACED, CHANGED, DROPPED = "same", "buffer", "replaced", "changed", "dropped"
 RANDOM, NOT_COMPARED = "random", "not compared"
 WRONG = (BUFFER, REPLACED, CHANGED, DROPPED)
 UNKNOWN = (RANDOM, NOT_COMPARED)
 UNSURE = (BUFFER, REPLACED, CHANGED)  # or random: a second reading tells
-NO_LIMIT = 2**62
 LEAST_TAIL = 4  # keys that hold what earlier ones hold: fewer may be rows that are there twice
 
 WORDS = {
@@ -42,30 +43,6 @@ ONE_BUFFER = (
     "A sample changes when a later one is read: the dataset gives the same buffer again and "
     "again. Remedy: give a copy of it, sample.clone() or sample.copy()."
 )
-
-
-@dataclass(frozen=True)
-class Collated:
-    """What a batch held in the process that collated it.
-
-    Attributes:
-        numbers: of each sample the hash of its content; None where it has none.
-        arrived: whether the loop got the batch as it was collated; None where that is not known.
-        n_rows: how many samples it may hold, by its shape.
-    """
-
-    numbers: list[int | None]
-    arrived: bool | None
-    n_rows: int
-
-    @property
-    def n_left_out(self) -> int:
-        """How many samples it lacks, at least."""
-        return max(0, len(self.numbers) - self.n_rows)
-
-    def n_but(self, number: int | None) -> int:
-        """How many samples have another number."""
-        return len(self.numbers) - self.numbers.count(number)
 
 
 @dataclass(frozen=True)
@@ -112,23 +89,40 @@ class ComparedContents:
 
 
 def compare_contents(
-    delivered: pd.DataFrame,
-    collated: Mapping[tuple[int, int], Collated],
+    loader: DataLoader[Any],
+    trace: Trace,
+    noted: Sequence[Sequence[Collated]],
     pristine: PristineCopy,
     budget_s: float,
-    n_processes: int,
-    **functions: Any,
+    n_samples: int | None = None,
 ) -> ComparedContents:
-    """Compare each delivered sample with what its key holds.
+    """Compare what a map-style loader delivered with its dataset, read alone.
 
     Args:
-        delivered: a row for each sample: ``epoch, key, worker, batch, position``.
-        collated: by epoch and batch.
+        loader: the reader's own.
+        trace: of the run of a copy of it, and of nothing else.
+        noted: what the batches of each epoch held, in the order of delivery.
         pristine: a copy of the dataset from before the run.
         budget_s: seconds to read keys for.
-        n_processes: so many read them.
-        functions: the loader's ``collate_fn`` and ``worker_init_fn``.
+        n_samples: how many samples are compared; None: all.
     """
+    import pandas as pd
+
+    samples, keys = delivered_by_key(trace)
+    samples = samples.first(n_samples)
+    keys = (keys if isinstance(keys, list) else keys.tolist())[:n_samples]
+    delivered = pd.DataFrame(
+        {
+            "epoch": samples.epoch,
+            "key": np.fromiter(keys, object, len(keys)),
+            "worker": samples.worker,
+            "batch": samples.batch,
+            "position": samples.position,
+        }
+    )
+    collated = _by_batch(trace, noted)
+    functions = {"collate_fn": loader.collate_fn, "worker_init_fn": loader.worker_init_fn}
+    n_processes = max(1, loader.num_workers)
     names = names_of(**functions)
     columns = [delivered[name].tolist() for name in ("key", "epoch", "batch", "position")]
     rows = list(zip(*columns, strict=True))
@@ -169,6 +163,17 @@ def compare_contents(
     )
 
 
+def _by_batch(trace: Trace, noted: Sequence[Sequence[Collated]]) -> dict[tuple[int, int], Collated]:
+    """What was noted, by epoch and batch."""
+    batches = trace.batches[trace.batches["delivered_s"].notna()].sort_values("delivered_s")
+    numbers = [batches.loc[batches["epoch"] == epoch, "batch"] for epoch in range(len(noted))]
+    return {
+        (epoch, number): each
+        for epoch, of_epoch in enumerate(noted)
+        for number, each in zip(numbers[epoch].tolist(), of_epoch, strict=False)
+    }
+
+
 def _first_batches(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
     """The keys of the first batches of the first epoch."""
     batches: dict[Any, list[Any]] = {}
@@ -185,18 +190,6 @@ def names_of(**functions: Any) -> dict[str, str]:
         for name, function in functions.items()
         if function not in (None, default_collate, default_convert)
     }
-
-
-def most_rows(batch: Any) -> int:
-    """The largest number of samples that a batch can hold, as far as its shape shows."""
-    if isinstance(batch, torch.Tensor):
-        return batch.shape[0] if batch.ndim else 1
-    if isinstance(batch, Mapping):
-        return max((most_rows(part) for part in islice(batch.values(), 8)), default=0)
-    if isinstance(batch, Sequence) and not isinstance(batch, str | bytes):
-        inner = [part for part in batch[:8] if isinstance(part, torch.Tensor | Mapping | tuple)]
-        return max([len(batch), *map(most_rows, inner)])
-    return NO_LIMIT
 
 
 class _Judge:

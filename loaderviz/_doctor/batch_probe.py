@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch.utils.data import get_worker_info
 
-from loaderviz._contents.compared_contents import most_rows
+from loaderviz._contents.deliveries import NO_LIMIT, most_rows, numbers_of_samples
 from loaderviz._doctor.batch_contents import Padding, labels_of, padding_of
 from loaderviz._doctor.process_state import (
     generator_states,
@@ -48,7 +48,7 @@ class Note(NamedTuple):
     handing_s: float = NAN  # CPU time of threads that hand over, until now (NaN: unknown)
     cuda: bool = False  # whether this process uses CUDA
     digests: tuple[int | None, ...] = ()  # of the samples' contents
-    n_rows: int = 0  # samples that the batch may hold, by its shape
+    n_rows: int = NO_LIMIT  # samples that the batch may hold, by its shape
     digest_s: float = 0.0  # how long looking at the samples took
     values: Mapping[str, int] = {}  # see lengths_and_epoch(): those that have changed
     states: Mapping[str, int] = {}  # see generator_states(): after each process's first two batches
@@ -92,23 +92,23 @@ class Probe:
         """Collate the samples with the user's function, whose errors are not caught."""
         begun_s = time.perf_counter()
         several = self._batched and type(samples) in (list, tuple)
-        n_samples = len(samples) if several else 1
-        digests = tuple(map(content_number, samples if several else [samples]))
+        digests = tuple(numbers_of_samples(samples, batched=self._batched))
         digest_s = time.perf_counter() - begun_s
         batch = self._collate_fn(samples)
         try:
-            note = self._note(n_samples, digests, digest_s)._replace(n_rows=most_rows(batch))
+            note = self._note(digests, digest_s)
             begun_s = time.perf_counter()
             with contextlib.suppress(Exception):  # of the user's containers: no more is known then
                 labels = labels_of(samples, several=several) if self._labels else {}
                 padding = padding_of(samples, batch) if several else None
                 signature = signature_text(batch) if walk(batch) else ""
+                note = note._replace(n_rows=most_rows(batch))
                 note = note._replace(labels=labels, signature=signature, padding=padding)
             return batch, note._replace(digest_s=digest_s + time.perf_counter() - begun_s)
         except Exception as error:
             return batch, Note(pid=os.getpid(), fault=f"{type(error).__name__}: {error}")
 
-    def _note(self, n_samples: int, digests: tuple[int | None, ...], digest_s: float) -> Note:
+    def _note(self, digests: tuple[int | None, ...], digest_s: float) -> Note:
         info = get_worker_info()
         dataset = self._dataset if info is None else info.dataset
         self._calls += 1
@@ -119,7 +119,7 @@ class Probe:
         return Note(
             worker=-1 if info is None else info.id,
             pid=os.getpid(),
-            n_samples=n_samples,
+            n_samples=len(digests),
             seed=-1 if info is None else info.seed,
             at_s=time.monotonic(),
             cpu_s=time.process_time() + children_cpu_ns() / 1e9,

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from loaderviz import machine
 from loaderviz._doctor.checks import LOOKS, NotLearnt
-from loaderviz._doctor.examination_runs import PLAIN, Lengths, run_all
+from loaderviz._doctor.examination_runs import Lengths, run_all
 from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.rank_messages import RankMessages, with_other_ranks
-from loaderviz._doctor.run_epochs import Epoch, RunBegun, Send
+from loaderviz._doctor.run_epochs import PLAIN, Epoch, RunBegun, Send
 from loaderviz._doctor.run_outcomes import LATE, OUTPUT_FILE, Trouble, output_to_file
 from loaderviz.loaders.copy_loader import copy_loader
 from loaderviz.loaders.forked_run import fork_loses_cuda, may_fork, run_forked

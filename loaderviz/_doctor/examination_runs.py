@@ -9,18 +9,15 @@ import contextlib
 import copy
 import time
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from torch.utils.data import DataLoader, SequentialSampler
 
-from loaderviz._contents.compared_contents import (
-    Collated,
-    ComparedContents,
-    compare_contents,
-)
+from loaderviz._contents.compared_contents import ComparedContents, compare_contents
+from loaderviz._contents.deliveries import Collated
 from loaderviz._contents.pristine_copy import PristineCopy, collates
 from loaderviz._doctor import batch_probe
 from loaderviz._doctor.checks import LOOKS, LookFor, NotLearnt
@@ -127,33 +124,11 @@ def _compare_first_epoch(
     """Compare the samples of this epoch, whose notes say what each held when it was collated.
 
     A later epoch may rightly hold others, where the dataset knows the number of its epoch.
-
-    Args:
-        setup: of a loader whose dataset is map-style.
-        pristine: a copy of this process from before the epoch.
-        epoch: the first.
-        recording: the folder in which it was recorded.
-        budget_s: seconds to read keys for.
     """
     trace = load(recording)
-    batches = trace.batches[trace.batches["delivered_s"].notna() & (trace.batches["epoch"] == 0)]
-    numbers = batches.sort_values("delivered_s")["batch"].tolist()
-    collated = {
-        (0, number): Collated([*note.digests], None, note.n_rows)
-        for number, note in zip(numbers, epoch.notes, strict=False)
-    }
-    delivered = trace.samples.merge(batches[["epoch", "batch"]], on=["epoch", "batch"])
-    delivered = delivered[["epoch", "key", "worker", "batch", "position"]]
-    settings = setup.settings
-    return compare_contents(
-        delivered,
-        collated,
-        pristine,
-        budget_s,
-        max(1, setup.num_workers),
-        collate_fn=settings["collate_fn"],
-        worker_init_fn=settings["worker_init_fn"],
-    )
+    trace = replace(trace, batches=trace.batches[trace.batches["epoch"] == 0])
+    noted = [[Collated(note.digests, None, note.n_rows) for note in epoch.notes]]
+    return compare_contents(setup.loader, trace, noted, pristine, budget_s)
 
 
 def _send_and_keep(send: Send, epochs: list[Epoch], observation: Any) -> None:
