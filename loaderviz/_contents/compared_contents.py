@@ -101,7 +101,7 @@ def compare_contents(
     Args:
         loader: the reader's own.
         trace: of the run of a copy of it, and of nothing else.
-        noted: what the batches of each epoch held, in the order of delivery.
+        noted: what the batches of the first epochs held, in the order of delivery.
         pristine: a copy of the dataset from before the run.
         budget_s: seconds to read keys for.
         n_samples: how many samples are compared; None: all.
@@ -109,6 +109,8 @@ def compare_contents(
     import pandas as pd
 
     samples, keys = delivered_by_key(trace)
+    n_noted = int(np.count_nonzero(samples.epoch < len(noted)))
+    n_samples = n_noted if n_samples is None else min(n_noted, n_samples)
     samples = samples.first(n_samples)
     keys = (keys if isinstance(keys, list) else keys.tolist())[:n_samples]
     delivered = pd.DataFrame(

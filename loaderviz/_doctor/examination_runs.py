@@ -9,7 +9,7 @@ import contextlib
 import copy
 import time
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -125,10 +125,8 @@ def _compare_first_epoch(
 
     A later epoch may rightly hold others, where the dataset knows the number of its epoch.
     """
-    trace = load(recording)
-    trace = replace(trace, batches=trace.batches[trace.batches["epoch"] == 0])
     noted = [[Collated(note.digests, None, note.n_rows) for note in epoch.notes]]
-    return compare_contents(setup.loader, trace, noted, pristine, budget_s)
+    return compare_contents(setup.loader, load(recording), noted, pristine, budget_s)
 
 
 def _send_and_keep(send: Send, epochs: list[Epoch], observation: Any) -> None:
