@@ -173,7 +173,8 @@ def _in_copies(
     end = time.monotonic() + len(seeds) * time_s + LEAST_S
     try:
         for child in children:
-            child.receive(end)
+            if child.receive(end):
+                child.join(LEAST_S)
         missing = [Reference() for _ in seeds]
         return [[*child.sent, *missing[len(child.sent) :]] for child in children]
     finally:
