@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,6 @@ from loaderviz._audit.keys_of_ranks import (
 )
 from loaderviz._audit.run_copy import (
     CopyRun,
-    describe_lacking_rows,
     raise_failure,
     run_copy,
 )
@@ -52,8 +52,10 @@ from loaderviz._contents.compared_contents import (
     WORDS,
     ComparedContents,
     compare_contents,
+    names_of,
+    on_fewer_rows,
 )
-from loaderviz._contents.deliveries import Delivered, delivered_by_key
+from loaderviz._contents.deliveries import Delivered, delivered_by_key, lacking_rows
 from loaderviz._contents.pristine_copy import PristineCopy, collates
 from loaderviz._contents.read_stream import StreamRead
 from loaderviz.errors import LoaderVizError
@@ -101,7 +103,7 @@ def audit_loader(
                     compare_contents, loader, run.trace, run.noted, pristine, budget_s, n_samples
                 )
                 return _audit_by_key(loader, run, evidence, epochs, n_samples, compare)
-            fewer = describe_lacking_rows(run, loader)
+            fewer = _fewer_rows(loader, run)
             evidence = _noting(evidence, fewer)
             audit = _audit_by_number(loader, run, evidence, identifier, epochs, n_samples)
             made = ", before collate_fn made fewer rows of them" if fewer else ""
@@ -109,6 +111,13 @@ def audit_loader(
         except LoaderVizError as error:
             partial_audit = _partial_audit(run, evidence, by_key=by_key)
             raise AuditError(str(error), partial_audit) from error.__cause__
+
+
+def _fewer_rows(loader: DataLoader[Any], run: CopyRun) -> str:
+    """A sentence about samples without a row; empty where none is seen."""
+    batches = chain.from_iterable(run.noted if loader.batch_sampler is not None else [])
+    names = names_of(collate_fn=loader.collate_fn)
+    return next(on_fewer_rows(sum(lacking_rows(batches)) if names else 0, names), "")
 
 
 def _evidence_before_run(loader: DataLoader[Any], *, by_content: bool) -> Evidence:

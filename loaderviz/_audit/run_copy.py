@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from torch.utils.data import DataLoader, default_collate, default_convert
+from torch.utils.data import DataLoader
 
 from loaderviz._audit.watching_copy import is_iterable, note_leftover, note_samples
 from loaderviz._contents.deliveries import NO_LIMIT, Collated, most_rows
@@ -85,27 +85,6 @@ def _length(loader: DataLoader[Any]) -> int | None:
         return len(loader)
     except Exception:  # the sampler's own __len__ may raise anything
         return None
-
-
-def describe_lacking_rows(run: CopyRun, loader: DataLoader[Any]) -> str:
-    """A sentence about samples that ``collate_fn`` left out of batches; empty if none is seen."""
-    if loader.collate_fn in (default_collate, default_convert) or loader.batch_sampler is None:
-        return ""
-    name = getattr(loader.collate_fn, "__name__", type(loader.collate_fn).__name__)
-    lacking = [
-        (batch.n_rows, len(batch.numbers))
-        for of_epoch in run.noted
-        for batch in of_epoch
-        if batch.n_left_out
-    ]
-    if not lacking:
-        return ""
-    n_rows, n_samples = lacking[0]
-    return (
-        f"collate_fn={name} returned fewer rows than samples in {len(lacking):,} "
-        f"batches ({n_rows} for {n_samples}, say). Samples that it leaves out count as delivered "
-        "here."
-    )
 
 
 def raise_failure(loader: DataLoader[Any], run: CopyRun) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from torch.utils.data import DataLoader, default_collate, default_convert
 
 from loaderviz._contents.collate_trial import N_BATCHES, CollateTrial
-from loaderviz._contents.deliveries import Collated, delivered_by_key
+from loaderviz._contents.deliveries import Collated, delivered_by_key, lacking_rows
 from loaderviz._contents.pristine_copy import PristineCopy
 from loaderviz._contents.read_alone import N_CLOSER, READABLE, Reference
 from loaderviz.loaders.content_hash import content_number
@@ -142,26 +142,23 @@ def compare_contents(
         states = [RANDOM if state == SAME else state for state in states]
     table = delivered.assign(state=states)
     known = [each for of, each in collated.items() if len(each.numbers) == sizes[of]]
-    nothing = content_number(None)
-    # Of others it is not known whether they were left out, or put together in fewer rows.
-    left_out = sum(min(each.n_left_out, each.numbers.count(nothing)) for each in known)
-    n_unknown = sum(each.n_left_out for each in known) - left_out
+    n_left_out, n_unknown = lacking_rows(known)
     trial = CollateTrial()
     if "collate_fn" in names:
         trial = pristine.try_collate(_first_batches(rows), budget_s / 2)
     faults = trial.faults
-    sentence = _sentence(states, reference, left_out)
+    sentence = _sentence(states, reference, n_left_out)
     if faults:
         fault = faults[0].replace("collate_fn", f"collate_fn={names['collate_fn']}", 1)
-        of_samples = left_out or reference.reads_change or {*WRONG} & {*states}
+        of_samples = n_left_out or reference.reads_change or {*WRONG} & {*states}
         sentence = f"{sentence}; {fault}" if of_samples else fault
-    elif n_unknown and not left_out:
+    elif n_unknown and not n_left_out:
         sentence += ", before collate_fn made fewer rows of them"
-    elif "collate_fn" in names and SAME in states and not left_out:
+    elif "collate_fn" in names and SAME in states and not n_left_out:
         sentence += f", before collate_fn={names['collate_fn']} made batches of them"
-    notes = (*_notes(table, reference, left_out, names, faults), *_on_fewer_rows(n_unknown, names))
+    notes = (*_notes(table, reference, n_left_out, names, faults), *on_fewer_rows(n_unknown, names))
     return ComparedContents(
-        table, reference, left_out, sentence, notes, n_unknown, trial, "collate_fn" in names
+        table, reference, n_left_out, sentence, notes, n_unknown, trial, "collate_fn" in names
     )
 
 
@@ -357,7 +354,8 @@ def _notes(
         )
 
 
-def _on_fewer_rows(n: int, names: Mapping[str, str]) -> Iterator[str]:
+def on_fewer_rows(n: int, names: Mapping[str, str]) -> Iterator[str]:
+    """What is said where ``collate_fn`` makes so many rows fewer than it gets samples."""
     if n:
         yield (
             f"collate_fn={names.get('collate_fn', '')} makes {count(n, 'row')} fewer than there "

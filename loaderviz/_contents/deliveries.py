@@ -6,7 +6,7 @@ when they were collated, in whichever process that was.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -46,6 +46,19 @@ class Collated:
     def n_but(self, number: int | None) -> int:
         """How many samples have another number."""
         return len(self.numbers) - self.numbers.count(number)
+
+
+def lacking_rows(batches: Iterable[Collated]) -> tuple[int, int]:
+    """How many samples that are None have no row in their batch; and how many others have none.
+
+    Of those it is not known whether they were left out, or put together in fewer rows.
+    """
+    nothing, n_nothing, n_lacking = content_number(None), 0, 0
+    for batch in batches:
+        if batch.n_left_out:
+            n_nothing += min(batch.n_left_out, [*batch.numbers].count(nothing))
+            n_lacking += batch.n_left_out
+    return n_nothing, n_lacking - n_nothing
 
 
 def numbers_of_samples(data: Any, *, batched: bool) -> list[int | None]:

@@ -7,7 +7,6 @@ copy of the loader that only the doctor iterates. Both call the user's own.
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -16,7 +15,7 @@ import numpy as np
 import torch
 from torch.utils.data import get_worker_info
 
-from loaderviz._contents.deliveries import NO_LIMIT, most_rows, numbers_of_samples
+from loaderviz._contents.deliveries import NO_LIMIT, Collated, most_rows, numbers_of_samples
 from loaderviz._doctor.batch_contents import Padding, labels_of, padding_of
 from loaderviz._doctor.process_state import (
     generator_states,
@@ -27,7 +26,6 @@ from loaderviz._doctor.process_state import (
 )
 from loaderviz.loaders.content_hash import content_number
 from loaderviz.loaders.random_state import numpy_generators, stream_being_read
-from loaderviz.machine import children_cpu_ns
 from loaderviz.recorder.batch_signature import walk
 from loaderviz.recorder.signature_text import signature_text
 
@@ -40,11 +38,8 @@ class Note(NamedTuple):
     """One batch, as the process that made it saw it."""
 
     worker: int = -1  # -1: the main process
-    pid: int = 0
     n_samples: int = 0
     seed: int = -1  # that torch gave to this worker; -1 in the main process
-    at_s: float = NAN  # when it was made, by time.monotonic()
-    cpu_s: float = NAN  # CPU time until now, of this process and children that it has waited for
     handing_s: float = NAN  # CPU time of threads that hand over, until now (NaN: unknown)
     cuda: bool = False  # whether this process uses CUDA
     digests: tuple[int | None, ...] = ()  # of the samples' contents
@@ -60,6 +55,11 @@ class Note(NamedTuple):
     signature: str = ""  # see signature_text(); empty where it is not known
     padding: Padding | None = None  # see padding_of()
     fault: str = ""  # an error of the doctor itself
+
+    @property
+    def held(self) -> Collated:
+        """What the batch held; whether it arrived so is not known."""
+        return Collated(self.digests, None, self.n_rows)
 
 
 class Probe:
@@ -106,7 +106,7 @@ class Probe:
                 note = note._replace(labels=labels, signature=signature, padding=padding)
             return batch, note._replace(digest_s=digest_s + time.perf_counter() - begun_s)
         except Exception as error:
-            return batch, Note(pid=os.getpid(), fault=f"{type(error).__name__}: {error}")
+            return batch, Note(fault=f"{type(error).__name__}: {error}")
 
     def _note(self, digests: tuple[int | None, ...], digest_s: float) -> Note:
         info = get_worker_info()
@@ -118,11 +118,8 @@ class Probe:
         self._values = values
         return Note(
             worker=-1 if info is None else info.id,
-            pid=os.getpid(),
             n_samples=len(digests),
             seed=-1 if info is None else info.seed,
-            at_s=time.monotonic(),
-            cpu_s=time.process_time() + children_cpu_ns() / 1e9,
             handing_s=handing_over_cpu_s(),
             cuda=torch.cuda.is_initialized(),
             digests=digests,

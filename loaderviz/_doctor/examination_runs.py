@@ -17,7 +17,6 @@ from typing import Any
 from torch.utils.data import DataLoader, SequentialSampler
 
 from loaderviz._contents.compared_contents import ComparedContents, compare_contents
-from loaderviz._contents.deliveries import Collated
 from loaderviz._contents.pristine_copy import PristineCopy, collates
 from loaderviz._doctor import batch_probe
 from loaderviz._doctor.checks import LOOKS, LookFor, NotLearnt
@@ -125,7 +124,7 @@ def _compare_first_epoch(
 
     A later epoch may rightly hold others, where the dataset knows the number of its epoch.
     """
-    noted = [[Collated(note.digests, None, note.n_rows) for note in epoch.notes]]
+    noted = [[note.held for note in epoch.notes]]
     return compare_contents(setup.loader, load(recording), noted, pristine, budget_s)
 
 

@@ -16,6 +16,7 @@ from loaderviz._doctor.checks import Seen, check, seen
 from loaderviz._doctor.examination import Case
 from loaderviz._doctor.findings import Undecided
 from loaderviz._doctor.lv3_causes import costly_cause
+from loaderviz._doctor.lv3_cpus import handing_over_s
 from loaderviz._doctor.run_epochs import Epoch
 from loaderviz.text import count, duration, percent
 from loaderviz.why.attribution import AT_ONCE_S, USUAL_HANDOVER_S
@@ -43,7 +44,6 @@ def _require_batches(epoch: Epoch, least: int = LEAST_BATCHES) -> Epoch:
 def _no_workers(case: Case) -> Seen | None:
     if case.setup.num_workers:
         return None
-    epoch = _require_batches(case.epoch(), 4)
     pace_s = min(_require_batches(case.epoch(number), 4).pace_s for number in (0, 1))
     evidence: tuple[str, ...] = (
         f"making a batch takes {duration(pace_s)} in the main process, and each training step "
@@ -59,8 +59,9 @@ def _no_workers(case: Case) -> Seen | None:
     contents = case.observed(Contents)
     if contents is not None and contents.unpickle_s > UNPICKLING_SHARE * pace_s:
         return None  # a worker would only move the cost
-    last, first = epoch.notes[-1], epoch.notes[0]
-    busy = (last.cpu_s - first.cpu_s) / max(last.at_s - first.at_s, 1e-9)
+    batches = case.recorded().batches
+    cpu_s = batches["process_cpu_s"].fillna(batches["cpu_s"])
+    busy = cpu_s.sum() / max((batches["ready_s"] - batches["started_s"]).sum(), 1e-9)
     allowed = case.cpus_allowed
     keep_busy = math.floor(allowed / busy) if busy > 0 else MOST_WORKERS
     workers = max(1, min(keep_busy, MOST_WORKERS))
@@ -204,7 +205,9 @@ class {contents.cannot_pin}:
         return None
     if contents.n_others < MANY_OBJECTS:
         return _many_tensors(case, contents.n_tensors)
-    unpickle_s, cpu_s = contents.unpickle_s, _cpu_of_a_batch_s(epoch)
+    made = case.recorded().batches
+    unpickle_s = contents.unpickle_s
+    cpu_s = float((made["cpu_s"] + made["children_cpu_s"].fillna(0)).mean()) + handing_over_s(case)
     make_s = cpu_s / setup.num_workers  # at best
     between_s = median(np.diff(epoch.delivered_s).tolist())
     if not unpickle_s >= max(UNPICKLING_CPU_SHARE * make_s, LEAST_SHARE * between_s):
@@ -246,12 +249,3 @@ def collate(samples):  # as collate_fn: one tensor of all boxes, and how many ar
     return torch.cat(boxes), torch.tensor([len(each) for each in boxes])
 """,
     )
-
-
-def _cpu_of_a_batch_s(epoch: Epoch) -> float:
-    """CPU seconds of a worker for each of its batches but the first."""
-    first = {note.pid: note.cpu_s for note in reversed(epoch.notes)}
-    last = {note.pid: note.cpu_s for note in epoch.notes}
-    n_batches = len(epoch.notes) - len(first)
-    cpu_s = sum(last[pid] - first[pid] for pid in first)
-    return cpu_s / n_batches if n_batches else math.nan

@@ -89,7 +89,7 @@ class Epoch:
         delivered_s = self.delivered_s
         if len(delivered_s) < 2:
             return float("nan")
-        n_processes = len({note.pid for note in self.notes})
+        n_processes = len(self.notes_by_worker())
         digest_s = sum(note.digest_s for note in self.notes[1:]) / n_processes
         loading_s = delivered_s[-1] - delivered_s[0] - digest_s - self.steps_s
         return max(loading_s, 1e-9) / (len(delivered_s) - 1)
