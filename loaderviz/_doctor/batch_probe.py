@@ -26,6 +26,7 @@ from loaderviz._doctor.process_state import (
 )
 from loaderviz.loaders.content_hash import content_number
 from loaderviz.loaders.random_state import numpy_generators, stream_being_read
+from loaderviz.machine import children_cpu_ns
 from loaderviz.recorder.batch_signature import walk
 from loaderviz.recorder.signature_text import signature_text
 
@@ -40,6 +41,7 @@ class Note(NamedTuple):
     worker: int = -1  # -1: the main process
     n_samples: int = 0
     seed: int = -1  # that torch gave to this worker; -1 in the main process
+    cpu_s: float = NAN  # CPU time until now, of this process and children that it has waited for
     handing_s: float = NAN  # CPU time of threads that hand over, until now (NaN: unknown)
     cuda: bool = False  # whether this process uses CUDA
     digests: tuple[int | None, ...] = ()  # of the samples' contents
@@ -120,6 +122,7 @@ class Probe:
             worker=-1 if info is None else info.id,
             n_samples=len(digests),
             seed=-1 if info is None else info.seed,
+            cpu_s=time.process_time() + children_cpu_ns() / 1e9,
             handing_s=handing_over_cpu_s(),
             cuda=torch.cuda.is_initialized(),
             digests=digests,

@@ -34,18 +34,13 @@ class LookFor:
     after_failure: bool
     anywhere: bool
 
-    @property
-    def name(self) -> str:
-        """Of its function."""
-        return self.function.__name__
-
 
 @dataclass(frozen=True)
 class NotLearnt:
-    """Sent in place of what a look learns, where it was broken off or could not begin."""
+    """Sent in place of what a look learns."""
 
     learns: type
-    why: str
+    why: str = ""  # it was broken off; empty: there is nothing to learn
 
 
 @dataclass(frozen=True)

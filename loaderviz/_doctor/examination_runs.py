@@ -24,7 +24,7 @@ from loaderviz._doctor.loader_setup import Setup
 from loaderviz._doctor.process_state import positions
 from loaderviz._doctor.resume_runs import resumable
 from loaderviz._doctor.resume_trial import pristine_copy, try_to_resume
-from loaderviz._doctor.run_epochs import PLAIN, Epoch, RunBegun, Send, iterate, set_epoch
+from loaderviz._doctor.run_epochs import PLAIN, Epoch, Send, iterate, set_epoch
 from loaderviz._doctor.run_outcomes import (
     Trouble,
     alarm,
@@ -66,8 +66,8 @@ def run_all(setup: Setup, folder: Path, budget_s: float, send: Send, *, copied: 
         setup: the loader.
         folder: where the recording goes, as ``PLAIN``.
         budget_s: seconds for all runs together.
-        send: is called with each observation as soon as there is one: a RunBegun, Lengths,
-            EpochSet, Epoch, Contents, Trouble, ResumeTrial, what a look returns, or a NotLearnt.
+        send: is called with each observation as soon as there is one: Lengths, EpochSet, Epoch,
+            Contents, MovedFiles, Trouble, ResumeTrial, what a look returns, or a NotLearnt.
         copied: whether this process is a copy, in which the user's objects may be changed.
     """
     try:
@@ -104,7 +104,6 @@ def _run_all(setup: Setup, folder: Path, budget_s: float, send: Send, *, copied:
         if (copied or look.anywhere) and (went_well or look.after_failure):
             _look(look, setup, until["looks"], send, copied=copied)
     if went_well and to_resume:
-        send(RunBegun("resume"))
         send(try_to_resume(setup, pristine, folder, until["resume"]))
     end_workers(already_running)
 
@@ -135,17 +134,14 @@ def _send_and_keep(send: Send, epochs: list[Epoch], observation: Any) -> None:
 
 
 def _look(look: LookFor, setup: Setup, until: float, send: Send, *, copied: bool) -> None:
-    send(RunBegun(look.name))
     try:
         with alarm(until) if copied else contextlib.nullcontext():
             observation = look.function(setup, until)
     except Exception as error:
         late = isinstance(error, TimeoutError)
-        observation = NotLearnt(
-            look.learns, "there was no time left" if late else error_text(error)
-        )
-    if observation is not None:
-        send(observation)
+        why = "there was no time left" if late else error_text(error)
+        observation = NotLearnt(look.learns, why)
+    send(NotLearnt(look.learns) if observation is None else observation)
 
 
 def _send_lengths(setup: Setup, send: Send) -> bool:

@@ -227,13 +227,11 @@ def _epoch(number: int, batches: pd.DataFrame, whole: bool) -> Epoch:
     delivered = batches["delivered_s"].to_numpy()
     columns = ("rank", "requested_s", "delivered_s", "released_s")
     steps = step_ends({column: batches[column].to_numpy() for column in columns}) - delivered
-    delivered_s = tuple((delivered - requested[0]).tolist())
     return Epoch(
         number,
         tuple(_notes(batches)),
         complete=whole,
-        first_s=delivered_s[0],
-        delivered_s=delivered_s,
+        delivered_s=tuple((delivered - requested[0]).tolist()),
         steps_s=float(np.nansum(steps[:-1])),
     )
 

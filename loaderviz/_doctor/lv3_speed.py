@@ -59,9 +59,7 @@ def _no_workers(case: Case) -> Seen | None:
     contents = case.observed(Contents)
     if contents is not None and contents.unpickle_s > UNPICKLING_SHARE * pace_s:
         return None  # a worker would only move the cost
-    batches = case.recorded().batches
-    cpu_s = batches["process_cpu_s"].fillna(batches["cpu_s"])
-    busy = cpu_s.sum() / max((batches["ready_s"] - batches["started_s"]).sum(), 1e-9)
+    busy = _busy(case)
     allowed = case.cpus_allowed
     keep_busy = math.floor(allowed / busy) if busy > 0 else MOST_WORKERS
     workers = max(1, min(keep_busy, MOST_WORKERS))
@@ -74,6 +72,20 @@ DataLoader(dataset, num_workers={workers}, persistent_workers=True)
 # then measure: with loaderviz.record(loader) as rec: ...; print(rec.trace.summary())
 """,
     )
+
+
+def _busy(case: Case) -> float:
+    """How many CPUs the making of batches keeps busy, in the main process.
+
+    A recording does not hold the CPU time of child processes that the main process has waited for.
+    """
+    if case.recording is None:
+        epoch = case.epoch()
+        cpu_s = epoch.notes[-1].cpu_s - epoch.notes[0].cpu_s
+        return cpu_s / max(epoch.delivered_s[-1] - epoch.delivered_s[0], 1e-9)
+    batches = case.recorded().batches
+    made_s = batches["ready_s"] - batches["started_s"]
+    return float(batches["cpu_s"].sum() / max(made_s.sum(), 1e-9))
 
 
 @check("LV302", recorded=True)

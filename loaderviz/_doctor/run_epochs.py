@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -39,13 +40,6 @@ Send = Callable[[Any], None]
 
 
 @dataclass(frozen=True)
-class RunBegun:
-    """A run begins."""
-
-    run: str  # PLAIN, the name of a look, or "resume"
-
-
-@dataclass(frozen=True)
 class EpochSet:
     """``dataset.epoch`` was set, as a training loop does."""
 
@@ -59,9 +53,13 @@ class Epoch:
     number: int
     notes: tuple[batch_probe.Note, ...]  # in order of delivery
     complete: bool
-    first_s: float  # from iter() to the first batch
     delivered_s: tuple[float, ...]  # since iter()
     steps_s: float = 0.0  # what a recorded loop did with all batches but the last
+
+    @property
+    def first_s(self) -> float:
+        """From iter() to the first batch."""
+        return self.delivered_s[0] if self.delivered_s else math.nan
 
     @property
     def n_samples(self) -> int:
@@ -88,7 +86,7 @@ class Epoch:
         """Seconds per batch after the first one, without the time the doctor took for digests."""
         delivered_s = self.delivered_s
         if len(delivered_s) < 2:
-            return float("nan")
+            return math.nan
         n_processes = len(self.notes_by_worker())
         digest_s = sum(note.digest_s for note in self.notes[1:]) / n_processes
         loading_s = delivered_s[-1] - delivered_s[0] - digest_s - self.steps_s
@@ -110,10 +108,9 @@ def iterate(
     ``recorded_in`` is the folder of a recording that is under way.
     """
     already_running = child_processes()
-    send(RunBegun(PLAIN))
-    progress = _EpochProgress(0)
+    first_s = 0.0
     for number in range(n_epochs):
-        if number and time.monotonic() + progress.first_s > until:
+        if number and time.monotonic() + first_s > until:
             return True  # no time for another
         if copied and set_epoch(setup.dataset, number):
             send(EpochSet(epoch_of(setup.dataset)))
@@ -135,6 +132,7 @@ def iterate(
             end_workers(already_running)  # otherwise torch waits for each, and one may be stuck
             return False
         send(progress.epoch(complete=progress.ended))
+        first_s = progress.delivered_s[0] if progress.delivered_s else 0.0
         if number == 0 and progress.first_batch is not None:
             send(contents_of(progress.first_batch[0]))
             progress.first_batch = None
@@ -194,13 +192,8 @@ class _EpochProgress:
                 return
         self.ended = True
 
-    @property
-    def first_s(self) -> float:
-        return self.delivered_s[0] if self.delivered_s else float("nan")
-
     def epoch(self, *, complete: bool) -> Epoch:
-        notes, delivered_s = tuple(self.notes), tuple(self.delivered_s)
-        return Epoch(self.number, notes, complete, self.first_s, delivered_s)
+        return Epoch(self.number, tuple(self.notes), complete, tuple(self.delivered_s))
 
 
 def set_epoch(dataset: Any, number: int) -> bool:
